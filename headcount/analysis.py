@@ -1,0 +1,219 @@
+"""Analysis: the main job. A model and a corpus in, every head's numbers, roles and examples out."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, final
+
+import pandas as pd
+from accelerate import PartialState
+
+from headcount.corpora import Batch, Corpus, Frequencies, batches, take_census
+from headcount.examples import candidates, find_examples
+from headcount.heads import HeadTable
+from headcount.measures import MEASURES
+from headcount.measuring import Totals, of_all_processes, run
+from headcount.models.load import Loaded
+from headcount.models.random_copy import random_copy
+from headcount.record import counts_of, timings_of, versions, warnings_of
+from headcount.roles import Role, Thresholds, find_roles
+from headcount.signature import signature
+from headcount.state import load_state, save_state
+from headcount.tables import head_table, offset_table, relation_table
+
+Progress = Callable[[str, int, int], None]
+"""Called with the stage, sentences done and sentences in all."""
+
+Roles = dict[str, list[Role]]
+"""By head name."""
+
+
+@final
+@dataclass(frozen=True)
+class Options:
+    """How an analysis is run; the defaults are the papers' definitions."""
+
+    frequencies: Path | None = None
+    """`word count` lines that say how rare source tokens are; counted on the corpus itself if None."""
+    null: bool = False
+    """Measure a random-weight copy of the model too."""
+    strict: bool = False
+    """Refuse a sentence that is longer than the model takes instead of truncating it."""
+    max_tokens: int = 4096
+    """Padded tokens in a batch."""
+    window: int = 2000
+    """So many sentences are sorted by length at a time."""
+    save_every: float = 30.0
+    """Seconds between two savings of the sums so far."""
+    seed: int = 0
+    """Of the random-weight copy."""
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    """From where on a head has a role."""
+
+
+@final
+@dataclass(frozen=True)
+class Analysis:
+    """What was found."""
+
+    heads: HeadTable
+    """One row per head."""
+    relations: pd.DataFrame | None
+    """One row per head, relation and direction; None where no sentence had a tree."""
+    offsets: pd.DataFrame
+    """The offset profile of every head."""
+    roles: Roles
+    """By head name; an empty list where none was found."""
+    examples: dict[str, list[dict[str, Any]]]
+    """By head name, the sentences where the role shows best."""
+    null: tuple[HeadTable, pd.DataFrame | None] | None
+    """Heads and relations of the random-weight copy."""
+    record: dict[str, Any]
+    """What goes into run.json: signature, counts, warnings, timings."""
+
+
+def analyze(
+    loaded: Loaded,
+    corpus: Corpus,
+    options: Options | None = None,
+    state: Path | None = None,
+    progress: Progress = lambda stage, done, total: None,
+) -> Analysis:
+    """Measure every head of a model over a corpus, in one pass, and say what each is for.
+
+    Under torchrun every process measures its share of the batches; all return the same numbers.
+
+    Args:
+        loaded: a model with its tokenizer, as `load` gives it.
+        corpus: what to measure on; encoder-decoders want parallel text.
+        options: how to run.
+        state: a folder in which the sums so far are kept; a run that finds some there goes on.
+        progress: is told how far the pass is.
+
+    Raises:
+        CorpusError: if the corpus can't be read, or not with this tokenizer.
+        ModelError: if the model's attention can't be heard, or is not finite.
+    """
+    return _Analyzing(loaded, corpus, options or Options(), state, progress).analysis()
+
+
+@final
+class _Analyzing:
+    """The steps of one analysis, and what they share."""
+
+    def __init__(
+        self, loaded: Loaded, corpus: Corpus, options: Options, state: Path | None, progress: Progress
+    ) -> None:
+        self.loaded, self.corpus, self.options = loaded, corpus, options
+        self.state, self.progress = state, progress
+        self.timings: dict[str, float] = {}
+        self.anatomy = loaded.anatomy
+        self.encoder = loaded.encoder(options.strict)
+        self.census = self._timed("census", lambda: take_census(corpus, self.encoder))
+        self.frequencies = None
+        if options.frequencies is not None:
+            self.frequencies = Frequencies.from_file(options.frequencies, self.encoder)
+        self.signature = self._signature()
+
+    def analysis(self) -> Analysis:
+        """Every step in order."""
+        totals = self._timed("measure", lambda: self._measure(self.loaded, "measuring"))
+        heads, relations, roles = self._tables(totals)
+        null = self._timed("null", self._null) if self.options.null else None
+        examples = self._timed("examples", lambda: self._examples(roles))
+        offsets = offset_table(self.anatomy.heads, totals)
+        return Analysis(heads, relations, offsets, roles, examples, null, self._record(roles))
+
+    def _tables(self, totals: Totals) -> tuple[HeadTable, pd.DataFrame | None, Roles]:
+        heads = head_table(self.anatomy.heads, totals, MEASURES)
+        relations = relation_table(self.anatomy.heads, totals, self.census.relations)
+        roles = find_roles(heads, relations, self.options.thresholds)
+        names = [[role.role for role in roles[head]] for head in heads.frame["head"]]
+        return HeadTable(heads.frame.assign(roles=names)), relations, roles
+
+    def _timed(self, name: str, step: Callable[[], Any]) -> Any:
+        start = time.perf_counter()
+        result = step()
+        self.timings[f"{name}_s"] = round(time.perf_counter() - start, 3)
+        return result
+
+    def _batches(self, corpus: Corpus) -> Iterator[Batch]:
+        return batches(
+            corpus,
+            self.encoder,
+            self.census,
+            max_tokens=self.options.max_tokens,
+            window=self.options.window,
+            frequencies=self.frequencies,
+        )
+
+    def _measure(self, loaded: Loaded, stage: str) -> Totals:
+        path = None
+        if self.state is not None:
+            path = self.state / f"{stage}-{PartialState().process_index}.safetensors"
+        latest = Totals() if path is None else load_state(path, self.signature, MEASURES)
+        saved = time.monotonic()
+        # Other processes are as far as this one, near enough for a progress bar
+        in_all = round(self.census.num_sentences / PartialState().num_processes)
+
+        def after_batch(totals: Totals) -> None:
+            nonlocal latest, saved
+            latest = totals
+            self.progress(stage, totals.num_sentences, in_all)
+            if path is not None and time.monotonic() - saved >= self.options.save_every:
+                save_state(path, totals, self.signature)
+                saved = time.monotonic()
+
+        try:
+            work = self._batches(self.corpus)
+            totals = run(loaded.model, self.anatomy, work, MEASURES, latest, after_batch)
+        finally:  # after Ctrl-C too
+            if path is not None:
+                save_state(path, latest, self.signature)
+        return of_all_processes(totals)
+
+    def _null(self) -> tuple[HeadTable, pd.DataFrame | None]:
+        copy = Loaded(random_copy(self.loaded.model, self.options.seed), None, "null")
+        return self._tables(self._measure(copy, "null"))[:2]
+
+    def _examples(self, roles: Roles) -> dict[str, list[dict[str, Any]]]:
+        chosen = candidates(self.corpus)
+        if not chosen or not PartialState().is_main_process:
+            return {head: [] for head in roles}
+        assert self.loaded.tokenizer is not None
+        few = self._batches(Corpus.from_sentences(chosen))
+        return find_examples(self.loaded.model, self.anatomy, self.loaded.tokenizer, few, roles)
+
+    def _signature(self) -> str:
+        options = self.options
+        frequencies = self.frequencies
+        rare = None if frequencies is None else f"{int(frequencies.counts_V.sum())}"
+        return signature(
+            self.loaded.model,
+            self.census.sha256,
+            n=self.census.num_sentences,
+            max_length=self.encoder.max_length,
+            frequencies=rare,
+            batches=f"{options.max_tokens}/{options.window}",
+            processes=PartialState().num_processes,
+            seed=options.seed if options.null else None,
+        )
+
+    def _record(self, roles: Roles) -> dict[str, Any]:
+        warnings = warnings_of(self.census, self.encoder.max_length, self.anatomy)
+        record = {
+            "version": 1,
+            "signature": self.signature,
+            "model": self.loaded.name,
+            "model_type": self.loaded.model.config.model_type,
+            "corpora": list(self.corpus.names),
+            "counts": counts_of(self.census),
+            "sites": {site: list(each) for site, each in self.anatomy.heads.counts.items()},
+            "roles": {head: [role.as_json() for role in found] for head, found in roles.items()},
+            "thresholds": asdict(self.options.thresholds),
+            "warnings": warnings,
+            "timings": timings_of(self.timings, self.census.num_sentences),
+            "versions": versions(),
+        }
+        return record

@@ -1,0 +1,264 @@
+"""Attention: what one layer did on one batch, reduced to what measures need, without its maps.
+
+Every quantity is a reduction over keys (or queries) of the weights A, made block by block as the tap
+hands them over; its size is batch x heads x tokens, never tokens x tokens. Only word-level maps of
+treebank sentences are tokens squared; they live until the layer's end.
+"""
+
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from headcount.corpora import Arcs, Tokens
+from headcount.errors import ModelError
+from headcount.heads import SITES
+from headcount.models.anatomy import AttentionLayer
+from headcount.tap import Block
+
+OFFSETS = (-2, -1, 0, 1, 2)
+"""Diagonals whose weights are kept: key minus query."""
+
+MASSES = ("sep", "punct", "norm", "norm_first", "norm_sep", "norm_punct")
+"""Columns beside the values: sums of weights (or of weights times value norms) over key classes."""
+
+_CHUNK = 64
+"""Keys looked at together when the largest weight of many keys is searched."""
+
+
+@final
+@dataclass(frozen=True)
+class Attention:
+    """One layer's attention over one batch. B sentences, H heads, Q queries, K keys."""
+
+    layer: AttentionLayer
+    queries: Tokens
+    keys: Tokens
+    arcs: Arcs | None
+    peak_BHQ: Float[Tensor, "batch head query"]
+    """Largest weight on a content key."""
+    peak_key_BHQ: Int64[Tensor, "batch head query"]
+    """The content key with the largest weight (the earliest of equals)."""
+    entropy_BHQ: Float[Tensor, "batch head query"]
+    """-sum A ln A over all keys, in nats."""
+    diagonals_BHQO: Float[Tensor, "batch head query offset"]
+    """Weight on the key at query + offset, for each of `OFFSETS`; 0 where there is none."""
+    first_BHQ: Float[Tensor, "batch head query"]
+    """Weight on the first token."""
+    masses_BHQC: Float[Tensor, "batch head query mass"]
+    """Weight on classes of keys, in the order of `MASSES`."""
+    own_segment_BHQ: Float[Tensor, "batch head query"] | None
+    """Weight on the query's own segment (up to and with a separator); None without two segments."""
+    segment_BN: Int64[Tensor, "batch token"] | None
+    """Number of separators before each token; None without two segments."""
+    column_BHK: Float[Tensor, "batch head key"]
+    """Sum over the (non-padding) queries of the weight on each key."""
+    value_norm_BHK: Float[Tensor, "batch head key"]
+    """||f(x_j)|| = ||v_j W_O^h||; NaN where no output projection was found."""
+    word_keys_BHW: Int64[Tensor, "batch head word"] | None
+    """The other word each word attends to most, -1 if it sees none."""
+    word_queries_BHW: Int64[Tensor, "batch head word"] | None
+    """The other word that attends most to each word, -1 if none sees it."""
+
+    def mass(self, name: str) -> Float[Tensor, "batch head query"]:
+        """Weight on one class of keys, by its name in `MASSES`."""
+        return self.masses_BHQC[..., MASSES.index(name)]
+
+
+@final
+class Reducer:
+    """Builds the `Attention` of one layer call from the tap's blocks.
+
+    Args:
+        layer: which layer.
+        queries: the tokens that attend.
+        keys: the tokens attended to.
+        arcs: dependency arcs over the words, if the sentences have trees and attend to themselves.
+        grams_HDD: W_O^h W_O^h^T of every head, so that ||v W_O^h||^2 = v G v^T; None if not known.
+        value_BHKD: the values, key/value heads repeated.
+    """
+
+    def __init__(
+        self,
+        layer: AttentionLayer,
+        queries: Tokens,
+        keys: Tokens,
+        arcs: Arcs | None,
+        grams_HDD: Tensor | None,
+        value_BHKD: Tensor,
+    ) -> None:
+        self.layer, self.queries, self.keys, self.arcs = layer, queries, keys, arcs
+        batch, num_heads, num_keys, _ = value_BHKD.shape
+        per_query = (batch, num_heads, queries.ids_BN.shape[1])
+        empty = value_BHKD.new_empty
+        self.peak_BHQ, self.entropy_BHQ, self.first_BHQ = (empty(per_query) for _ in range(3))
+        self.peak_key_BHQ = empty(per_query, dtype=torch.long)
+        self.diagonals_BHQO = value_BHKD.new_zeros(*per_query, len(OFFSETS))
+        self.column_BHK = value_BHKD.new_zeros(batch, num_heads, num_keys)
+        self.knows_norms = grams_HDD is not None
+        self.value_norm_BHK = _value_norms(value_BHKD, grams_HDD)
+        self.is_query_BQ = queries.is_token_BN.to(value_BHKD.dtype)
+        self.hidden_key = (keys.is_token_BN & ~keys.is_content_BN).nonzero(as_tuple=True)
+        self.segment_BN = _segments(keys) if queries is keys else None
+        self.columns_BHKC = self._columns()
+        self.masses_BHQC = empty(*per_query, self.columns_BHKC.shape[-1])
+        words = (queries.word_BN, keys.word_BN, num_heads, value_BHKD.dtype)
+        self.words = None if arcs is None else GroupedMap(*words)
+
+    def _columns(self) -> Float[Tensor, "batch head key mass"]:
+        """The columns whose products with the weights are `MASSES`, then one for each segment."""
+        keys, norm = self.keys, self.value_norm_BHK
+        sep, punct = (is_BK[:, None].expand_as(norm) for is_BK in (keys.is_sep_BN, keys.is_punct_BN))
+        norm_first = torch.zeros_like(norm)
+        norm_first[..., 0] = norm[..., 0]
+        columns = [sep, punct, norm, norm_first, norm * sep, norm * punct]
+        if self.segment_BN is not None:
+            numbers = range(int(self.segment_BN.max()) + 1)
+            columns += [(self.segment_BN == n)[:, None].expand_as(norm) for n in numbers]
+        return torch.stack([column.to(norm.dtype) for column in columns], -1)
+
+    def block(self, block: Block) -> None:
+        """Reduce one block; its weights are overwritten in the last step."""
+        weights, place = block.weights_BHQK, (block.rows, block.heads, block.queries)
+        self.masses_BHQC[place] = block.masses_BHQC
+        self.first_BHQ[place] = weights[..., 0]
+        self._diagonals(block)
+        is_query = self.is_query_BQ[block.rows, None, None, block.queries]
+        self.column_BHK[block.rows, block.heads] += (is_query @ weights).squeeze(-2)
+        logs = weights.clamp_min(torch.finfo(weights.dtype).tiny).log_()
+        self.entropy_BHQ[place] = -logs.mul_(weights).sum(-1)
+        if self.words is not None:
+            self.words.block(block)
+        self.peak_BHQ[place], self.peak_key_BHQ[place] = _peaks(self._content_only(block))
+
+    def _diagonals(self, block: Block) -> None:
+        start, num_queries = block.queries.start, block.weights_BHQK.shape[2]
+        for o, offset in enumerate(OFFSETS):
+            diagonal = block.weights_BHQK.diagonal(start + offset, dim1=-2, dim2=-1)
+            first = max(0, -(start + offset))  # the first query of the block that has such a key
+            into = slice(start + first, min(start + num_queries, start + first + diagonal.shape[-1]))
+            self.diagonals_BHQO[block.rows, block.heads, into, o] = diagonal
+
+    def _content_only(self, block: Block) -> Tensor:
+        rows, keys = self.hidden_key
+        here = (rows >= block.rows.start) & (rows < block.rows.stop)
+        block.weights_BHQK[rows[here] - block.rows.start, :, :, keys[here]] = -1
+        return block.weights_BHQK
+
+    def attention(self) -> Attention:
+        """What was gathered, when all blocks have come.
+
+        Raises:
+            ModelError: if a weight or a value is not a finite number; names the head.
+        """
+        self._check_finite()
+        num_masses = len(MASSES)
+        words = (None, None) if self.words is None else self.words.peaks()
+        return Attention(
+            self.layer, self.queries, self.keys, self.arcs, self.peak_BHQ.clamp_min(0), self.peak_key_BHQ,
+            self.entropy_BHQ, self.diagonals_BHQO, self.first_BHQ, self.masses_BHQC[..., :num_masses],
+            self._own_segment(), self.segment_BN, self.column_BHK, self.value_norm_BHK, *words,
+        )  # fmt: skip
+
+    def _own_segment(self) -> Tensor | None:
+        if self.segment_BN is None:
+            return None
+        segments_BHQS = self.masses_BHQC[..., len(MASSES) :]
+        own_BHQ1 = self.segment_BN[:, None, :, None].expand(*segments_BHQS.shape[:3], 1)
+        return segments_BHQS.gather(-1, own_BHQ1).squeeze(-1)
+
+    def _check_finite(self) -> None:
+        is_query_BHQ = self.queries.is_token_BN[:, None]
+        entropy_H = (self.entropy_BHQ * is_query_BHQ).sum((0, 2))
+        broken_H = ~entropy_H.isfinite()
+        if self.knows_norms:
+            value_H = (self.value_norm_BHK * self.keys.is_token_BN[:, None]).sum((0, 2))
+            broken_H |= ~value_H.isfinite()
+        if broken_H.any():
+            name = f"{SITES[self.layer.site]}.{self.layer.layer}.{int(broken_H.nonzero()[0])}"
+            raise ModelError(
+                f"attention weights and values should be finite numbers, but head {name} gave NaN or "
+                f"infinity ({int(broken_H.sum())} of the layer's {len(broken_H)} heads do): look at the "
+                f"parameters of {self.layer.module}, or load the model in float32"
+            )
+
+
+@final
+class GroupedMap:
+    """A map between groups of tokens (words): keys of a group summed, queries averaged.
+
+    Args:
+        query_group_BQ: group of each query, -1 for those left out.
+        key_group_BK: group of each key, -1 for those left out.
+        num_heads: number of heads.
+        dtype: of the weights.
+    """
+
+    def __init__(
+        self,
+        query_group_BQ: Int64[Tensor, "batch query"],
+        key_group_BK: Int64[Tensor, "batch key"],
+        num_heads: int,
+        dtype: torch.dtype,
+    ) -> None:
+        member_BQW = _membership(query_group_BQ, dtype)
+        num_pieces_BW = member_BQW.sum(1).clamp_min(1)
+        self.average_BWQ = (member_BQW / num_pieces_BW[:, None]).transpose(1, 2).contiguous()
+        self.member_BKW = _membership(key_group_BK, dtype)
+        batch, num_query_groups, _ = self.average_BWQ.shape
+        shape = (batch, num_heads, num_query_groups, self.member_BKW.shape[-1])
+        self.map_BHWW = member_BQW.new_zeros(shape)
+
+    def block(self, block: Block) -> None:
+        """Add what the queries of a block contribute."""
+        weights, rows = block.weights_BHQK, block.rows
+        summed = weights.flatten(1, 2) @ self.member_BKW[rows]
+        average = self.average_BWQ[rows, None, :, block.queries]
+        self.map_BHWW[rows, block.heads] += average @ summed.view(*weights.shape[:3], -1)
+
+    def peaks(self) -> tuple[Int64[Tensor, "batch head word"], Int64[Tensor, "batch head word"]]:
+        """The largest of each row and of each column, own group apart; -1 where all are 0."""
+        self.map_BHWW.diagonal(dim1=-2, dim2=-1).fill_(-1)
+        found = (self.map_BHWW.max(dim) for dim in (-1, -2))
+        row, column = (key.masked_fill(weight <= 0, -1) for weight, key in found)
+        return row, column
+
+
+def _membership(group_BN: Tensor, dtype: torch.dtype) -> Float[Tensor, "batch token group"]:
+    groups = torch.arange(max(1, int(group_BN.max()) + 1), device=group_BN.device)
+    return (group_BN[..., None] == groups).to(dtype)
+
+
+def _value_norms(value_BHKD: Tensor, grams_HDD: Tensor | None) -> Float[Tensor, "batch head key"]:
+    """||v W_O^h|| of every key, as sqrt(v G v^T): no vector of the model's width is made."""
+    if grams_HDD is None:
+        return value_BHKD.new_full(value_BHKD.shape[:3], torch.nan)
+    return ((value_BHKD @ grams_HDD) * value_BHKD).sum(-1).clamp_min(0).sqrt()
+
+
+def _segments(tokens: Tokens) -> Int64[Tensor, "batch token"] | None:
+    """Number of separators before each token; None where no row has a token after a separator."""
+    is_sep_BN = tokens.is_sep_BN.long()
+    segment_BN = (is_sep_BN.cumsum(1) - is_sep_BN) * tokens.is_token_BN
+    return segment_BN if bool(segment_BN.any()) else None
+
+
+def _peaks(weights: Tensor) -> tuple[Tensor, Tensor]:
+    """Largest weight and its (first) key. With many keys the largest chunk is found first.
+
+    torch's `max` with an index is not vectorised; `amax` is, some twelve times faster.
+    """
+    num_keys = weights.shape[-1]
+    if num_keys < 4 * _CHUNK:
+        return weights.max(-1)
+    whole = num_keys // _CHUNK * _CHUNK
+    chunks = weights[..., :whole].unflatten(-1, (-1, _CHUNK))
+    peak, chunk = chunks.amax(-1).max(-1)
+    index = chunk[..., None, None].expand(*chunk.shape, 1, _CHUNK)
+    key = chunk * _CHUNK + chunks.gather(-2, index).squeeze(-2).argmax(-1)
+    if whole == num_keys:
+        return peak, key
+    rest_peak, rest_key = weights[..., whole:].max(-1)
+    return torch.maximum(peak, rest_peak), torch.where(rest_peak > peak, rest_key + whole, key)

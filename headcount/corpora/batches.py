@@ -1,0 +1,161 @@
+"""Batches under a budget of tokens, sorted by length inside a window so that little is padding."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import final
+
+import numpy as np
+import torch
+from jaxtyping import Int64
+from torch import Tensor
+
+from headcount.corpora.census import Census, chunks
+from headcount.corpora.corpus import Corpus
+from headcount.corpora.encoded import NO_WORD, Encoded
+from headcount.corpora.encoder import EncodedPair, Encoder
+from headcount.corpora.frequencies import Frequencies
+from headcount.corpora.punctuation import PunctuationTable
+from headcount.corpora.sentence import Sentence
+from headcount.corpora.tokens import Arcs, Tokens
+from headcount.errors import CorpusError
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Some sentences, ready for a model and for the measures."""
+
+    inputs: dict[str, Int64[Tensor, "batch _"]]
+    """What the model's forward takes."""
+    source: Tokens
+    target: Tokens | None
+    """The decoder's side of an encoder-decoder."""
+    arcs: Arcs | None
+    """None where the corpus has no trees."""
+    sentences: tuple[Sentence, ...]
+
+    def to(self, device: torch.device | str) -> "Batch":
+        """The same on another device."""
+        return replace(
+            self,
+            inputs={name: tensor.to(device) for name, tensor in self.inputs.items()},
+            source=self.source.to(device),
+            target=None if self.target is None else self.target.to(device),
+            arcs=None if self.arcs is None else self.arcs.to(device),
+        )
+
+
+def batches(
+    corpus: Corpus,
+    encoder: Encoder,
+    census: Census,
+    *,
+    max_tokens: int = 4096,
+    window: int = 2000,
+    frequencies: Frequencies | None = None,
+) -> Iterator[Batch]:
+    """Yield every sentence once, in batches; the same ones in the same order every time.
+
+    Args:
+        corpus: what to read.
+        encoder: the one that took the census.
+        census: knows relations and frequencies.
+        max_tokens: padded tokens of a batch on its longer side; a longer sentence goes alone.
+        window: so many sentences are held at a time and sorted by length.
+        frequencies: of source tokens, in place of those of the census.
+    """
+    if max_tokens < 1 or window < 1:
+        raise CorpusError(
+            f"expected at least 1 token a batch and 1 sentence a window, found {max_tokens} "
+            f"and {window}; give larger numbers."
+        )
+    maker = _Maker(encoder, census, frequencies)
+    for sentences in chunks(corpus, window):
+        for group in groups_by_length(encoder.encode(sentences), max_tokens):
+            yield maker.batch(group)
+
+
+def groups_by_length(pairs: Sequence[EncodedPair], max_tokens: int) -> Iterator[list[EncodedPair]]:
+    """Sort by length (equals stay in order), then fill groups up to the budget of padded tokens."""
+    group: list[EncodedPair] = []
+    for pair in sorted(pairs, key=lambda item: item.length):
+        if group and (len(group) + 1) * pair.length > max_tokens:
+            yield group
+            group = []
+        group.append(pair)
+    if group:
+        yield group
+
+
+@final
+class _Maker:
+    """Builds batches; holds what is the same for all of them."""
+
+    def __init__(self, encoder: Encoder, census: Census, frequencies: Frequencies | None) -> None:
+        self._encoder = encoder
+        self._source_frequencies = frequencies or census.source_frequencies
+        self._target_frequencies = census.target_frequencies
+        self._relations = {name: index for index, name in enumerate(census.relations)}
+
+    def batch(self, pairs: Sequence[EncodedPair]) -> Batch:
+        encoder = self._encoder
+        source = _tokens(
+            [pair.source for pair in pairs],
+            encoder,
+            encoder.source_punctuation,
+            self._source_frequencies,
+        )
+        inputs = {"input_ids": source.ids_BN, "attention_mask": source.is_token_BN.long()}
+        target = None
+        targets = [pair.target for pair in pairs if pair.target is not None]
+        if targets:
+            punctuation, frequencies = encoder.target_punctuation, self._target_frequencies
+            target = _tokens(targets, encoder, punctuation, frequencies)
+            inputs["decoder_input_ids"] = target.ids_BN
+            inputs["decoder_attention_mask"] = target.is_token_BN.long()
+        arcs = _arcs(pairs, self._relations) if self._relations else None
+        return Batch(inputs, source, target, arcs, tuple(pair.sentence for pair in pairs))
+
+
+def _tokens(
+    encoded: Sequence[Encoded],
+    encoder: Encoder,
+    punctuation: PunctuationTable,
+    frequencies: Frequencies,
+) -> Tokens:
+    ids_BN = _padded([one.ids for one in encoded], encoder.pad_id)
+    word_BN = _padded([one.word_of for one in encoded], NO_WORD)
+    is_special_BN = _padded([one.is_special for one in encoded], True).astype(bool)
+    # Padding is known by length: its id can be a token's too (Marian and T5 start with it).
+    lengths_B = np.array([len(one.ids) for one in encoded])
+    is_token_BN = np.arange(ids_BN.shape[1]) < lengths_B[:, None]
+    is_content_BN = ~is_special_BN
+    is_sep_BN = is_token_BN & is_special_BN & np.isin(ids_BN, encoder.sep_ids)
+    is_punct_BN = is_content_BN & punctuation(ids_BN)
+    rarest_B2 = frequencies.rarest(ids_BN, is_content_BN)
+    columns = (ids_BN, is_token_BN, is_content_BN, is_sep_BN, is_punct_BN, word_BN, rarest_B2)
+    return Tokens(*map(torch.from_numpy, columns))
+
+
+def _padded(rows: Sequence[Sequence[int]], fill: int) -> Int64[np.ndarray, "batch token"]:
+    padded_BN = np.full((len(rows), max(map(len, rows))), fill, dtype=np.int64)
+    for index, row in enumerate(rows):
+        padded_BN[index, : len(row)] = row
+    return padded_BN
+
+
+def _arcs(pairs: Sequence[EncodedPair], relations: dict[str, int]) -> Arcs:
+    """Arcs between words that both have a piece left; words without one are in the census."""
+    found: list[tuple[int, int, int, int]] = []
+    for row, pair in enumerate(pairs):
+        tree, encoded = pair.sentence.tree, pair.source
+        if tree is None:
+            continue
+        present = range(len(tree.heads))
+        if encoded.num_words_cut or encoded.num_words_lost:
+            present = set(encoded.word_of)
+        for dependent, (head, relation) in enumerate(zip(tree.heads, tree.relations, strict=True)):
+            if head >= 0 and dependent in present and head in present:
+                found.append((row, dependent, head, relations[relation]))
+    arcs_4A = torch.tensor(found, dtype=torch.int64).reshape(-1, 4).T.contiguous()
+    return Arcs(arcs_4A[0], arcs_4A[1], arcs_4A[2], arcs_4A[3], len(relations))

@@ -1,0 +1,152 @@
+"""A corpus: any number of files of any kind, read again and again, never held in memory."""
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import final
+
+from headcount.corpora.conllu import read_conllu
+from headcount.corpora.parallel import read_pair, read_tsv
+from headcount.corpora.sentence import Sentence
+from headcount.corpora.text import read_jsonl, read_text
+from headcount.errors import CorpusError
+
+READERS: dict[str, Callable[[Path], Iterator[Sentence]]] = {
+    ".txt": read_text,
+    ".jsonl": read_jsonl,
+    ".conllu": read_conllu,
+    ".tsv": read_tsv,
+}
+SOURCE_SUFFIXES = (".txt", ".conllu")
+HASH_BLOCK = 1 << 20
+
+
+@final
+class Corpus:
+    """Sentences of some files, in order; every `for` reads them anew.
+
+    Args:
+        paths: files (`.txt`, `.jsonl`, `.conllu`, `.tsv`), or one file.
+        source: one side of a parallel text, a `.txt` with one example a line or a `.conllu`.
+        target: the other side, one example a line; goes with `source`.
+        limit: at most so many sentences.
+        sentences: a corpus held in memory, see `from_sentences`.
+
+    Raises:
+        CorpusError: a file that is missing or of an unknown kind; while reading, a broken row.
+
+    >>> [sentence.text for sentence in Corpus.from_sentences(["Der Hund bellt.", "Она спит."])]
+    ['Der Hund bellt.', 'Она спит.']
+    """
+
+    def __init__(
+        self,
+        paths: str | Path | Sequence[str | Path] = (),
+        source: str | Path | None = None,
+        target: str | Path | None = None,
+        limit: int | None = None,
+        *,
+        sentences: Sequence[str | Sentence] = (),
+    ) -> None:
+        if limit is not None and limit < 1:
+            raise CorpusError(f"expected a limit of at least 1 sentence, found {limit}.")
+        listed = [paths] if isinstance(paths, str | Path) else paths
+        self.limit = limit
+        self._held = tuple(_held(number, item) for number, item in enumerate(sentences, start=1))
+        self._paths = tuple(_file(path, tuple(READERS)) for path in listed)
+        self._pair = _pair_of_files(source, target)
+        if not self._held and not self._paths and self._pair is None:
+            raise CorpusError("expected a corpus, found nothing; give at least one file.")
+
+    @classmethod
+    def from_sentences(
+        cls, sentences: Sequence[str | Sentence], limit: int | None = None
+    ) -> "Corpus":
+        """Hold a corpus in memory: strings, or sentences with words, trees and targets."""
+        if not sentences:
+            raise CorpusError("expected a corpus, found no sentence; give at least one sentence.")
+        return cls(sentences=sentences, limit=limit)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The files as they were given, source before target."""
+        return tuple(str(path) for path in self._files())
+
+    def __iter__(self) -> Iterator[Sentence]:
+        """Read the sentences from the beginning; an empty corpus is an error."""
+        found = False
+        for sentence in islice(self._sentences(), self.limit):
+            found = True
+            yield sentence
+        if not found:
+            raise CorpusError(
+                f"expected sentences in {', '.join(self.names)}, found none; give a corpus "
+                "with at least one sentence."
+            )
+
+    def sha256(self) -> str:
+        """Hash of all bytes of the corpus in order; neither limit nor file names are part of it."""
+        digest = hashlib.sha256()
+        for path in self._files():
+            with path.open("rb") as file:
+                while block := file.read(HASH_BLOCK):
+                    digest.update(block)
+        for sentence in self._held:
+            parts = (sentence.text, sentence.words, sentence.tree, sentence.target)
+            digest.update(repr(parts).encode())
+        return digest.hexdigest()
+
+    def _sentences(self) -> Iterator[Sentence]:
+        yield from self._held
+        for path in self._paths:
+            yield from READERS[path.suffix](path)
+        if self._pair is not None:
+            yield from _pair_sentences(*self._pair)
+
+    def _files(self) -> tuple[Path, ...]:
+        pair = self._pair or (None, None)
+        return self._paths + tuple(path for path in pair if path is not None)
+
+
+def _pair_sentences(source: Path, target: Path | None) -> Iterator[Sentence]:
+    return READERS[source.suffix](source) if target is None else read_pair(source, target)
+
+
+def _pair_of_files(
+    source: str | Path | None, target: str | Path | None
+) -> tuple[Path, Path | None] | None:
+    if source is None:
+        if target is not None:
+            raise CorpusError(f"expected a source beside the target {target}, found none; give it.")
+        return None
+    source = _file(source, SOURCE_SUFFIXES)
+    return source, None if target is None else _file(target, None)
+
+
+def _file(path: str | Path, suffixes: Sequence[str] | None) -> Path:
+    path = Path(path)
+    if not path.exists():
+        raise CorpusError(f"expected a corpus at {path}, found nothing there; check the path.")
+    if path.is_dir():
+        raise CorpusError(f"expected a file at {path}, found a folder; name the files in it.")
+    if suffixes is not None and path.suffix not in suffixes:
+        raise CorpusError(
+            f"expected a file ending in {', '.join(suffixes)}, found {path}; the ending says how "
+            "a corpus is read, so rename or convert the file."
+        )
+    return path
+
+
+def _held(number: int, item: str | Sentence) -> Sentence:
+    origin = f"sentence {number}"
+    sentence = Sentence(item.strip(), origin=origin) if isinstance(item, str) else item
+    if not sentence.text.strip():
+        raise CorpusError(f"{origin}: expected some text, found none; leave the sentence out.")
+    num_words, tree = len(sentence.words or ()), sentence.tree
+    if tree is not None and not num_words == len(tree.heads) == len(tree.relations):
+        raise CorpusError(
+            f"{origin}: expected a head and a relation for every word, found {num_words} words, "
+            f"{len(tree.heads)} heads and {len(tree.relations)} relations; complete the tree."
+        )
+    return sentence

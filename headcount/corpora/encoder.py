@@ -1,0 +1,156 @@
+"""What must be known of a tokenizer, in one place: both passes over a corpus share it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import final
+
+from transformers import PreTrainedTokenizerBase
+
+from headcount.corpora.encoded import NO_WORD, Encoded
+from headcount.corpora.punctuation import PunctuationTable
+from headcount.corpora.sentence import Sentence
+from headcount.corpora.words import encode_text, encode_words, spell, spelling_of
+from headcount.errors import CorpusError
+
+PieceReader = Callable[[int], str]
+
+
+@dataclass(frozen=True)
+class EncodedPair:
+    """A sentence with the token ids of its two sides."""
+
+    sentence: Sentence
+    source: Encoded
+    target: Encoded | None
+    """What the decoder of an encoder-decoder reads."""
+
+    @property
+    def length(self) -> int:
+        """Tokens of the longer side."""
+        target = 0 if self.target is None else len(self.target.ids)
+        return max(len(self.source.ids), target)
+
+
+@final
+class Encoder:
+    """Turns sentences into token ids that know their words; changes nothing on the tokenizer.
+
+    Args:
+        tokenizer: any tokenizer of transformers, fast or slow.
+        max_length: tokens that the model can take, special ones included; None for any number.
+        start_id: `config.decoder_start_token_id` of an encoder-decoder, which makes targets wanted.
+        strict: refuse a sentence that is too long instead of truncating it.
+    """
+
+    def __init__(
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        max_length: int | None = None,
+        start_id: int | None = None,
+        strict: bool = False,
+    ) -> None:
+        self.tokenizer = tokenizer
+        self.max_length, self.start_id, self.strict = max_length, start_id, strict
+        pad_id = tokenizer.pad_token_id
+        self.pad_id = pad_id if isinstance(pad_id, int) else 0
+        ids = (tokenizer.sep_token_id, tokenizer.eos_token_id)
+        self.sep_ids = tuple(sorted({token for token in ids if isinstance(token, int)}))
+        self.source_piece, self.target_piece = _piece_readers(tokenizer)
+        self.source_punctuation = PunctuationTable(self.source_piece)
+        self.target_punctuation = PunctuationTable(self.target_piece)
+        self._spelling = spelling_of(tokenizer)
+
+    def encode(self, sentences: Sequence[Sentence]) -> list[EncodedPair]:
+        """Encode both sides of some sentences, in order."""
+        sources = self.sources(sentences)
+        targets: Sequence[Encoded | None] = [None] * len(sentences)
+        if self.start_id is not None:
+            targets = self.targets(sentences)
+        return [EncodedPair(*row) for row in zip(sentences, sources, targets, strict=True)]
+
+    def sources(self, sentences: Sequence[Sentence]) -> list[Encoded]:
+        """Encode the source side: treebank words word by word, anything else as running text."""
+        with_words = [item for item in sentences if item.words is not None]
+        without = [item.text for item in sentences if item.words is None]
+        of_words = iter(self._words(with_words))
+        of_text = iter(encode_text(self.tokenizer, without, "text", self.max_length))
+        found = [next(of_text if item.words is None else of_words) for item in sentences]
+        for sentence, encoded in zip(sentences, found, strict=True):
+            self._check(sentence, encoded, "sentence")
+        return found
+
+    def targets(self, sentences: Sequence[Sentence]) -> list[Encoded]:
+        """What the decoder reads: the start token, then the target without its last token."""
+        texts = []
+        for sentence in sentences:
+            if sentence.target is None:
+                raise CorpusError(
+                    f"{sentence.origin}: expected a target for the decoder, found a source only; "
+                    "give parallel text, or let the model translate the source first."
+                )
+            texts.append(sentence.target)
+        labels = encode_text(self.tokenizer, texts, "text_target", self.max_length)
+        for sentence, encoded in zip(sentences, labels, strict=True):
+            self._check(sentence, encoded, "target")
+        assert self.start_id is not None
+        return [_shifted_right(encoded, self.start_id) for encoded in labels]
+
+    def single_words(self, words: Sequence[str]) -> list[list[int]]:
+        """Content token ids of words as they stand inside a text, each by itself."""
+        if not self.tokenizer.is_fast:
+            return [
+                list(self.tokenizer(word, add_special_tokens=False)["input_ids"]) for word in words
+            ]
+        # The second word of two is inside a text; the first only holds its place.
+        spelled = [spell(["a", word], self._spelling)[1:] for word in words]
+        encoding = self.tokenizer(
+            spelled, is_split_into_words=True, add_special_tokens=False, verbose=False
+        )
+        return [list(ids) for ids in encoding["input_ids"]]
+
+    def _words(self, sentences: Sequence[Sentence]) -> list[Encoded]:
+        if not sentences:
+            return []
+        return encode_words(self.tokenizer, sentences, self._spelling, self.max_length)
+
+    def _check(self, sentence: Sentence, encoded: Encoded, side: str) -> None:
+        if not encoded.ids:
+            raise CorpusError(
+                f"{sentence.origin}: the tokenizer makes no token at all of this {side}; "
+                "leave it out of the corpus."
+            )
+        if encoded.truncated and self.strict:
+            raise CorpusError(
+                f"{sentence.origin}: the {side} has {encoded.full_length} tokens, the model takes "
+                f"{self.max_length}; split it, or run without --strict to truncate it."
+            )
+
+
+def _shifted_right(labels: Encoded, start_id: int) -> Encoded:
+    """Labels moved one to the right, behind the start token, which is special and no padding."""
+    return replace(
+        labels,
+        ids=[start_id, *labels.ids[:-1]],
+        word_of=[NO_WORD, *labels.word_of[:-1]],
+        is_special=[True, *labels.is_special[:-1]],
+    )
+
+
+def _piece_readers(tokenizer: PreTrainedTokenizerBase) -> tuple[PieceReader, PieceReader]:
+    """Text of one token id for each side, two where the sides have vocabularies of their own."""
+
+    def decoded(token: int) -> str:
+        return str(tokenizer.decode([token], clean_up_tokenization_spaces=False))
+
+    def piece(token: int) -> str:
+        return str(tokenizer.convert_ids_to_tokens(token))
+
+    if tokenizer.is_fast:
+        # Bytes become characters again only by decoding; pieces of Marian's kind are text already.
+        return decoded, decoded
+    if not getattr(tokenizer, "separate_vocabs", False):
+        return piece, piece
+    # Marian's `convert_ids_to_tokens` then knows the target side alone, its `get_vocab` the source.
+    vocabulary: dict[str, int] = tokenizer.get_vocab()
+    pieces = {number: text for text, number in vocabulary.items()}
+    return lambda token: pieces.get(token, ""), piece

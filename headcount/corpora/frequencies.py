@@ -1,0 +1,118 @@
+"""How common every token is, and where the rarest tokens of a sentence stand.
+
+rank(token) = its place, from 0, when tokens are sorted by (-count, id); unseen tokens come last.
+Rare is a token of rank >= 500, "outside the top 500".
+
+Reference: Analyzing Multi-Head Self-Attention (Voita et al., 2019), section 5.3,
+https://arxiv.org/abs/1905.09418
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+import numpy as np
+from jaxtyping import Bool, Int64
+
+from headcount.corpora.encoder import Encoder
+from headcount.corpora.lines import numbered_lines
+from headcount.errors import CorpusError
+
+NUM_COMMON = 500
+NOWHERE = -1
+WORDS_AT_ONCE = 10_000
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Frequencies:
+    """Counts by token id, and the ranks that follow from them."""
+
+    counts_V: Int64[np.ndarray, " id"]
+    ranks_V: Int64[np.ndarray, " id"]
+
+    @classmethod
+    def of_counts(cls, counts_V: Int64[np.ndarray, " id"]) -> "Frequencies":
+        """Rank token ids by how often they were counted."""
+        ranks_V = np.empty(len(counts_V), dtype=np.int64)
+        ranks_V[np.argsort(-counts_V, kind="stable")] = np.arange(len(counts_V))
+        return cls(counts_V, ranks_V)
+
+    @classmethod
+    def from_file(cls, path: str | Path, encoder: Encoder) -> "Frequencies":
+        """Read `word count` lines; the count of a word is added to each of its pieces."""
+        words: list[str] = []
+        counts: list[int] = []
+        total_V = np.zeros(0, dtype=np.int64)
+        for number, line in numbered_lines(Path(path)):
+            if line.strip():
+                word, count = _word_and_count(line, f"{path}:{number}")
+                words.append(word)
+                counts.append(count)
+            if len(words) == WORDS_AT_ONCE:
+                total_V = add_counts(total_V, _piece_counts(words, counts, encoder))
+                words, counts = [], []
+        total_V = add_counts(total_V, _piece_counts(words, counts, encoder))
+        if not total_V.any():
+            raise CorpusError(f"expected lines `word count` in {path}, found none; check the file.")
+        return cls.of_counts(total_V)
+
+    def rarest(
+        self,
+        ids_BN: Int64[np.ndarray, "batch token"],
+        is_content_BN: Bool[np.ndarray, "batch token"],
+        num_common: int = NUM_COMMON,
+    ) -> Int64[np.ndarray, "batch 2"]:
+        """Positions of the rarest and second rarest content token; the earlier of equals first.
+
+        (-1, -1) where even the rarest token is among the `num_common` most common ones or there is
+        no content, second -1 where the content is one token.
+        """
+        if ids_BN.shape[1] < 2:
+            pad = ((0, 0), (0, 2 - ids_BN.shape[1]))
+            ids_BN, is_content_BN = np.pad(ids_BN, pad), np.pad(is_content_BN, pad)
+        never = np.iinfo(np.int64).max
+        counts_BN = np.where(is_content_BN, _look_up(self.counts_V, ids_BN, 0), never)
+        rarest_B2 = np.argsort(counts_BN, axis=1, kind="stable")[:, :2]
+        is_content_B2 = np.take_along_axis(is_content_BN, rarest_B2, axis=1)
+        rarest_id_B = np.take_along_axis(ids_BN, rarest_B2[:, :1], axis=1)[:, 0]
+        is_rare_B = _look_up(self.ranks_V, rarest_id_B, never) >= num_common
+        return np.where(is_content_B2 & is_rare_B[:, None], rarest_B2, NOWHERE)
+
+
+def add_counts(
+    left_V: Int64[np.ndarray, " id"], right_V: Int64[np.ndarray, " other"]
+) -> Int64[np.ndarray, " longer"]:
+    """Add counts of different lengths; ids beyond the end of one were not seen by it."""
+    longer_V, shorter_V = (left_V, right_V) if len(left_V) >= len(right_V) else (right_V, left_V)
+    total_V = longer_V.copy()
+    total_V[: len(shorter_V)] += shorter_V
+    return total_V
+
+
+def _look_up(
+    table_V: Int64[np.ndarray, " id"], ids: Int64[np.ndarray, "..."], unseen: int
+) -> Int64[np.ndarray, "..."]:
+    padded_V = np.append(table_V, unseen)
+    return padded_V[np.minimum(ids, len(table_V))]
+
+
+def _piece_counts(
+    words: list[str], counts: list[int], encoder: Encoder
+) -> Int64[np.ndarray, " id"]:
+    pieces = encoder.single_words(words)
+    ids = np.array([token for of_word in pieces for token in of_word], dtype=np.int64)
+    lengths = [len(of_word) for of_word in pieces]
+    total_V = np.zeros(ids.max(initial=-1) + 1, dtype=np.int64)
+    np.add.at(total_V, ids, np.repeat(np.array(counts, dtype=np.int64), lengths))
+    return total_V
+
+
+def _word_and_count(line: str, origin: str) -> tuple[str, int]:
+    columns = line.rsplit(maxsplit=1)
+    if len(columns) != 2 or not (columns[1].isascii() and columns[1].isdigit()):
+        raise CorpusError(
+            f"{origin}: expected a word and its count (`house 1234`), found {line.strip()!r}; "
+            "mend the line."
+        )
+    return columns[0], int(columns[1])

@@ -1,0 +1,31 @@
+"""One example of a corpus, whatever file it came from."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A dependency tree over the words of one sentence."""
+
+    heads: tuple[int, ...]
+    """0-based index of each word's head, -1 for the root."""
+    relations: tuple[str, ...]
+    """Relation of each word to its head as the treebank writes it, subtypes kept."""
+    tags: tuple[str, ...]
+    """Universal part of speech of each word."""
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """Text, the words of a treebank where there are some, and the other side of a parallel text."""
+
+    text: str
+    """Running text; for a treebank the words joined by spaces."""
+    words: tuple[str, ...] | None = None
+    """The treebank's words; None for running text."""
+    tree: Tree | None = None
+    """The dependency tree over the words."""
+    target: str | None = None
+    """The other side of a parallel text."""
+    origin: str = "<python>"
+    """File and line, for errors: `file.conllu:17`."""

@@ -1,0 +1,63 @@
+"""What the measures see of a batch: tokens of one side, arcs between words.
+
+Axes: B sentence, N token, A arc. Rows are padded on the right.
+"""
+
+from dataclasses import dataclass, fields
+from typing import final
+
+import torch
+from jaxtyping import Bool, Int64
+from torch import Tensor
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Tokens:
+    """One side of a batch."""
+
+    ids_BN: Int64[Tensor, "batch token"]
+    is_token_BN: Bool[Tensor, "batch token"]
+    """Not padding."""
+    is_content_BN: Bool[Tensor, "batch token"]
+    """Neither special nor padding."""
+    is_sep_BN: Bool[Tensor, "batch token"]
+    """A special token that separates or ends."""
+    is_punct_BN: Bool[Tensor, "batch token"]
+    """A content token of nothing but punctuation."""
+    word_BN: Int64[Tensor, "batch token"]
+    """Index of the piece's word; -1 for special tokens, padding and text without words."""
+    rarest_B2: Int64[Tensor, "batch 2"]
+    """Positions of the rarest and second rarest content token, see `Frequencies.rarest`."""
+
+    def to(self, device: torch.device | str) -> "Tokens":
+        """The same on another device."""
+        tensors = (getattr(self, field.name).to(device) for field in fields(self))
+        return Tokens(*tensors)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Arcs:
+    """The dependency arcs of a batch, root arcs left out."""
+
+    sentence_A: Int64[Tensor, " arc"]
+    """Row in the batch."""
+    dependent_A: Int64[Tensor, " arc"]
+    """Word index of the dependent."""
+    head_A: Int64[Tensor, " arc"]
+    """Word index of the head."""
+    relation_A: Int64[Tensor, " arc"]
+    """Index into `Census.relations`."""
+    num_relations: int
+    """Length of `Census.relations`."""
+
+    def to(self, device: torch.device | str) -> "Arcs":
+        """The same on another device."""
+        return Arcs(
+            self.sentence_A.to(device),
+            self.dependent_A.to(device),
+            self.head_A.to(device),
+            self.relation_A.to(device),
+            self.num_relations,
+        )

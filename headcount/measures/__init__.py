@@ -1,0 +1,19 @@
+"""Measures: what a head looks at. One file a measure; each is sums that add."""
+
+from headcount.measures.confidence import Confidence
+from headcount.measures.entropy import Entropy
+from headcount.measures.norms import Norms
+from headcount.measures.patterns import Patterns
+from headcount.measures.positional import Positional
+from headcount.measures.rare import Rare
+from headcount.measures.sums import Sums
+from headcount.measures.surface import Surface
+from headcount.measures.syntactic import DIRECTIONS, Syntactic
+
+MEASURES: tuple[type[Sums], ...] = (
+    Confidence, Entropy, Positional, Surface, Rare, Norms, Patterns, Syntactic,
+)  # fmt: skip
+"""All of them, in the order of the head table's columns."""
+
+__all__ = ["DIRECTIONS", "MEASURES", "Confidence", "Entropy", "Norms", "Patterns", "Positional", "Rare",
+           "Sums", "Surface", "Syntactic"]  # fmt: skip

@@ -1,0 +1,50 @@
+r"""Norms: how much of what a head adds comes from where, counting the size of what is added.
+
+$$f_h(x_j) = (x_j W_V + b_V) W_O^h, \qquad
+\mathrm{norm}_c(h) = \frac{\sum_i \sum_{j \in c} A_{ij} \|f_h(x_j)\|}{\sum_i \sum_j A_{ij} \|f_h(x_j)\|}$$
+
+i and j run over all tokens without padding; c is the first token, separators or punctuation, as in
+`surface`. `value_norm` is the mean of ||f_h(x_j)|| over keys, in the model's own unit. The output
+bias is left out: it belongs to no head.
+
+Reference: Attention is Not Only a Weight (Kobayashi et al., 2020), section 2, https://arxiv.org/abs/2004.10102
+"""
+
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from headcount.attention import Attention
+from headcount.measures.sums import Sums, over_queries
+
+
+@final
+@dataclass(frozen=True)
+class Norms(Sums):
+    """Mean value norm, and the share of the weighted norms on three classes of keys."""
+
+    columns = ("value_norm", "norm_first", "norm_sep", "norm_punct")
+
+    value_norm: Float[Tensor, " head"]
+    """Sum over keys of ||f(x_j)||."""
+    keys: Int[Tensor, ""]
+    """Number of keys."""
+    weighted: Float[Tensor, "head kind"]
+    """Sum over queries and keys of A ||f(x_j)||: on all keys, the first, separators, punctuation."""
+
+    @classmethod
+    def of(cls, attention: Attention) -> "Norms":
+        """The sums over one batch."""
+        is_key_BK, is_query_BQ = attention.keys.is_token_BN, attention.queries.is_token_BN
+        kinds = ("norm", "norm_first", "norm_sep", "norm_punct")
+        weighted = [over_queries(attention.mass(kind), is_query_BQ) for kind in kinds]
+        value_norm = over_queries(attention.value_norm_BHK, is_key_BK)
+        return cls(value_norm, is_key_BK.sum(), torch.stack(weighted, -1))
+
+    def value(self) -> dict[str, Float[Tensor, " head"]]:
+        """`value_norm` and three shares; NaN where no output projection was found."""
+        shares = self.weighted[:, 1:] / self.weighted[:, :1]
+        return dict(zip(self.columns, (self.value_norm / self.keys, *shares.unbind(-1)), strict=True))

@@ -1,0 +1,98 @@
+r"""Patterns: which of five shapes a head's attention maps have.
+
+For each sentence, with n queries and m keys (special tokens too, no padding):
+
+- v: the two largest column means of the map together, as excess over uniform attention,
+  $v = (c_1 + c_2 - u) / (1 - u)$ with $u = \min(2, m) / m$ (0 when m <= 2);
+- d: the largest mean of a diagonal at offset -2 ... 2 over the queries that have such a key, as excess
+  over 1/m;
+- b: the mean weight on the query's own segment, as excess over the mean share of keys that are in it
+  (only where there are two segments: a separator ends its segment).
+
+A map is *vertical+diagonal* if v and d are both at least 0.2 and at least 0.4 together, else *vertical* if
+v >= 0.4, else *diagonal* if d >= 0.4, else *block* if b >= 0.4, else *heterogeneous*.
+
+Reference: Revealing the Dark Secrets of BERT (Kovaleva et al., 2019), section 4.1, https://arxiv.org/abs/1908.08593
+Departure: the paper trained a classifier on 400 hand-labelled maps, neither of which was released.
+"""
+
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from headcount.attention import OFFSETS, Attention
+from headcount.measures.sums import Sums
+
+ALONE = 0.4
+"""Excess from which one feature alone names the pattern."""
+BOTH = 0.2
+"""Excess that each of v and d must have in vertical+diagonal."""
+
+
+@final
+@dataclass(frozen=True)
+class Patterns(Sums):
+    """Share of maps (one per sentence) that show each pattern."""
+
+    columns = ("pattern_vertical", "pattern_diagonal", "pattern_vertical_diagonal", "pattern_block",
+               "pattern_heterogeneous")  # fmt: skip
+
+    maps: Int[Tensor, "head pattern"]
+    """Number of maps of each pattern, in the order of `columns`."""
+
+    @classmethod
+    def of(cls, attention: Attention) -> "Patterns":
+        """The sums over one batch."""
+        v, d, b = _vertical(attention), _diagonal(attention), _block(attention)
+        both = (v >= BOTH) & (d >= BOTH) & (v + d >= ALONE)
+        vertical = ~both & (v >= ALONE)
+        diagonal = ~both & ~vertical & (d >= ALONE)
+        block = ~both & ~vertical & ~diagonal & (b >= ALONE)
+        rest = ~(both | vertical | diagonal | block)
+        return cls(torch.stack([vertical, diagonal, both, block, rest], -1).sum(0))
+
+    def value(self) -> dict[str, Float[Tensor, " head"]]:
+        """Five shares that add up to 1."""
+        shares = self.maps.double() / self.maps.sum(-1, keepdim=True)
+        return dict(zip(self.columns, shares.unbind(-1), strict=True))
+
+
+def _lengths(attention: Attention) -> tuple[Tensor, Tensor]:
+    return (side.is_token_BN.sum(1)[:, None] for side in (attention.queries, attention.keys))  # type: ignore[return-value]
+
+
+def _excess(share: Tensor, chance: Tensor) -> Tensor:
+    """How far a share is above chance, as part of what was possible; 0 where nothing was."""
+    return torch.where(chance < 1, (share - chance) / (1 - chance).clamp_min(1e-12), 0)
+
+
+def _vertical(attention: Attention) -> Float[Tensor, "batch head"]:
+    queries_B1, keys_B1 = _lengths(attention)
+    columns = attention.column_BHK
+    top = columns.topk(min(2, columns.shape[-1]), -1).values.sum(-1) / queries_B1
+    return _excess(top, keys_B1.clamp_max(2) / keys_B1)
+
+
+def _diagonal(attention: Attention) -> Float[Tensor, "batch head"]:
+    queries_B1, keys_B1 = _lengths(attention)
+    is_query = attention.queries.is_token_BN[:, None, :, None]
+    summed_BHO = attention.diagonals_BHQO.masked_fill(~is_query, 0).sum(2)
+    offset_O = torch.tensor(OFFSETS, device=summed_BHO.device)
+    first_BO, last_BO = (-offset_O).clamp_min(0), torch.minimum(queries_B1, keys_B1 - offset_O)
+    with_key_BO = (last_BO - first_BO).clamp_min(1)
+    return _excess((summed_BHO / with_key_BO[:, None]).amax(-1), 1 / keys_B1)
+
+
+def _block(attention: Attention) -> Float[Tensor, "batch head"]:
+    if attention.own_segment_BHQ is None or attention.segment_BN is None:
+        return torch.zeros_like(attention.column_BHK[..., 0])
+    queries_B1, keys_B1 = _lengths(attention)
+    is_token_BN, segment_BN = attention.queries.is_token_BN, attention.segment_BN
+    own = attention.own_segment_BHQ.masked_fill(~is_token_BN[:, None], 0).sum(-1) / queries_B1
+    size_BS = is_token_BN.new_zeros(len(segment_BN), int(segment_BN.max()) + 1, dtype=torch.long)
+    size_BS = size_BS.scatter_add(1, segment_BN, is_token_BN.long())
+    chance_B1 = (size_BS**2).sum(1, keepdim=True) / (queries_B1 * keys_B1)
+    return _excess(own, chance_B1)

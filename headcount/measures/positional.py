@@ -1,0 +1,57 @@
+r"""Positional: how often a head looks at one fixed offset.
+
+$$\mathrm{share}(h, o) = \frac{|\{q \in Q : \arg\max_{k \in K} A_h(q, k) = q + o\}|}{|Q|}$$
+
+Q and K are content tokens; the offset o is key minus query in tokens, special ones counted as
+positions. A head is positional when one offset has nearly all queries.
+
+Reference: Analyzing Multi-Head Self-Attention (Voita et al., 2019), section 5.1, https://arxiv.org/abs/1905.09418
+"""
+
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from headcount.attention import Attention
+from headcount.measures.sums import Sums
+
+
+@final
+@dataclass(frozen=True)
+class Positional(Sums):
+    """Histogram of the offset of the largest weight, for every head."""
+
+    columns = ("positional_offset", "positional_share")
+
+    offsets: Int[Tensor, "head offset"]
+    """Number of queries whose largest weight lies at each offset; offset 0 is in the middle."""
+
+    @classmethod
+    def of(cls, attention: Attention) -> "Positional":
+        """The sums over one batch."""
+        _, num_heads, num_queries = attention.peak_key_BHQ.shape
+        reach = max(num_queries, attention.keys.ids_BN.shape[1]) - 1
+        width = 2 * reach + 1
+        position_Q = torch.arange(num_queries, device=attention.peak_key_BHQ.device)
+        bin_BHQ = attention.peak_key_BHQ - position_Q + reach
+        bin_BHQ = bin_BHQ + width * torch.arange(num_heads, device=bin_BHQ.device)[:, None]
+        is_query_BHQ = attention.queries.is_content_BN[:, None].expand_as(bin_BHQ)
+        counts = torch.bincount(bin_BHQ[is_query_BHQ], minlength=num_heads * width)
+        return cls(counts.view(num_heads, width))
+
+    def shares(self) -> Float[Tensor, "head offset"]:
+        """The offset profile: share of queries at each offset, offset 0 in the middle."""
+        return self.offsets / self.offsets.sum(-1, keepdim=True)
+
+    def value(self) -> dict[str, Float[Tensor, " head"]]:
+        """`positional_offset`, the commonest offset (of equals the nearest), and its share."""
+        reach = self.offsets.shape[-1] // 2
+        # 0, -1, 1, -2, 2 ...: arg-max takes the first of equals
+        nearest = sorted(range(-reach, reach + 1), key=lambda offset: (abs(offset), offset))
+        order = torch.tensor(nearest, device=self.offsets.device)
+        share, best = self.shares()[:, order + reach].max(-1)
+        offset = order[best].double().masked_fill(share.isnan(), torch.nan)
+        return {"positional_offset": offset, "positional_share": share.double()}

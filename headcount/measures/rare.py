@@ -1,0 +1,51 @@
+r"""Rare tokens: how often a head looks at the least frequent token of the sentence.
+
+$$\mathrm{rare}(h) = \frac{|\{q \in Q : \arg\max_{k \in K} A_h(q, k) = r\}|}{|Q|}$$
+
+Q and K are content tokens of the sentences whose least frequent token r is outside the 500 most
+frequent of the corpus; of equally frequent tokens the earlier is r. `rare2_share` counts the two
+least frequent tokens.
+
+Reference: Analyzing Multi-Head Self-Attention (Voita et al., 2019), section 5.3, https://arxiv.org/abs/1905.09418
+"""
+
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from headcount.attention import Attention
+from headcount.measures.sums import Sums, over_queries
+
+
+@final
+@dataclass(frozen=True)
+class Rare(Sums):
+    """Share of content queries whose largest weight is on the rarest, or one of the two rarest."""
+
+    columns = ("rare_share", "rare2_share", "rare_cases")
+
+    rarest: Float[Tensor, " head"]
+    """Number of queries that look at the rarest token."""
+    two_rarest: Float[Tensor, " head"]
+    """Number of queries that look at one of the two rarest tokens."""
+    queries: Int[Tensor, ""]
+    """Number of queries in sentences whose rarest token is rare enough."""
+
+    @classmethod
+    def of(cls, attention: Attention) -> "Rare":
+        """The sums over one batch."""
+        rarest_B1, second_B1 = attention.keys.rarest_B2[:, None, :, None].unbind(2)
+        is_query_BQ = attention.queries.is_content_BN & (rarest_B1[:, 0] >= 0)
+        at_rarest = attention.peak_key_BHQ == rarest_B1
+        at_either = at_rarest | (attention.peak_key_BHQ == second_B1)
+        counts = (over_queries(hits.double(), is_query_BQ) for hits in (at_rarest, at_either))
+        return cls(*counts, is_query_BQ.sum())
+
+    def value(self) -> dict[str, Float[Tensor, " head"]]:
+        """`rare_share`, `rare2_share` and the number of queries they are shares of."""
+        cases = self.queries.double().expand_as(self.rarest)
+        shares = (self.rarest / cases, self.two_rarest / cases)
+        return dict(zip(self.columns, (*shares, cases), strict=True))

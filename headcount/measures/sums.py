@@ -1,0 +1,64 @@
+"""Sums: what every measure is. Parts add up to the whole, in any order, in any number of processes."""
+
+from abc import ABC, abstractmethod
+from dataclasses import fields
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import pad
+
+from headcount.attention import Attention
+
+
+class Sums(ABC):
+    """Frozen sums over independent sentences, for all heads of one layer.
+
+    A measure is a frozen dataclass of tensors: `of` makes it from one batch, `+` joins two, `value`
+    divides at the very end, so that everything is micro-averaged over the corpus.
+    """
+
+    columns: ClassVar[tuple[str, ...]]
+    """Names of the numbers in `value`, which are columns of the head table."""
+
+    @classmethod
+    def applies(cls, attention: Attention) -> bool:
+        """Whether the measure means anything for this layer and corpus."""
+        return True
+
+    @classmethod
+    @abstractmethod
+    def of(cls, attention: Attention) -> "Sums":
+        """The sums over one batch."""
+
+    @abstractmethod
+    def value(self) -> dict[str, Float[Tensor, " head"]]:
+        """The measured numbers by column name; NaN where there was no case."""
+
+    def __add__(self, other: "Sums") -> "Sums":
+        assert type(self) is type(other)
+        return type(self)(*map(_add, self.state().values(), other.state().values()))
+
+    def state(self) -> dict[str, Tensor]:
+        """The sums by field name: `type(sums)(**sums.state())` is the same measure again."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+
+
+def _add(a: Tensor, b: Tensor) -> Tensor:
+    """a + b. Histograms of offsets (last axis, 0 in the middle) may be of different width."""
+    if a.shape[-1:] == b.shape[-1:]:
+        return a + b
+    wide, narrow = (a, b) if a.shape[-1] > b.shape[-1] else (b, a)
+    margin = (wide.shape[-1] - narrow.shape[-1]) // 2
+    return wide + pad(narrow, (margin, margin))
+
+
+def over_queries(
+    numbers_BHQ: Float[Tensor, "batch head query"], is_query_BQ: Tensor
+) -> Float[Tensor, " head"]:
+    """Sum over the queries that count, in float64.
+
+    Where padding has left something that is not a number it is passed over, not multiplied by 0.
+    """
+    return numbers_BHQ.masked_fill(~is_query_BQ[:, None], 0).sum((0, 2), dtype=torch.float64)

@@ -1,0 +1,48 @@
+r"""Surface: how much attention goes to oneself, to neighbours, and to kinds of tokens.
+
+$$\mathrm{attn}_c(h) = \frac{1}{|Q|} \sum_{q \in Q} \sum_{k \in c(q)} A_h(q, k) \in [0, 1]$$
+
+Q is all tokens, special ones too, without padding. c(q) is the token at the same, the previous or
+the next index, the first token, all separators ([SEP], </s>: the tokenizer's separator and
+end-of-sentence tokens), or all punctuation; where there is none the weight counts as 0. In
+cross-attention the index is that of the other sequence.
+
+Reference: What Does BERT Look At? (Clark et al., 2019), section 3, https://arxiv.org/abs/1906.04341
+Departure: punctuation is every token of Unicode category P; the paper takes periods and commas.
+"""
+
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from headcount.attention import OFFSETS, Attention
+from headcount.measures.sums import Sums, over_queries
+
+
+@final
+@dataclass(frozen=True)
+class Surface(Sums):
+    """Mean over all queries of the weight on six kinds of keys."""
+
+    columns = ("attn_self", "attn_prev", "attn_next", "attn_first", "attn_sep", "attn_punct")
+
+    weight: Float[Tensor, "head kind"]
+    """Sum over queries of the weight on each kind, in the order of `columns`."""
+    queries: Int[Tensor, ""]
+    """Number of queries."""
+
+    @classmethod
+    def of(cls, attention: Attention) -> "Surface":
+        """The sums over one batch."""
+        neighbours = [attention.diagonals_BHQO[..., OFFSETS.index(o)] for o in (0, -1, 1)]
+        kinds = [*neighbours, attention.first_BHQ, attention.mass("sep"), attention.mass("punct")]
+        is_query_BQ = attention.queries.is_token_BN
+        weight = torch.stack([over_queries(kind, is_query_BQ) for kind in kinds], -1)
+        return cls(weight, is_query_BQ.sum())
+
+    def value(self) -> dict[str, Float[Tensor, " head"]]:
+        """The six shares, each between 0 and 1."""
+        return dict(zip(self.columns, (self.weight / self.queries).unbind(-1), strict=True))

@@ -1,0 +1,102 @@
+r"""Syntactic: how often a head connects a word with its head in the dependency tree.
+
+Word level: keys of a word's pieces are summed, queries averaged; special tokens and the word itself
+are left out. For a dependent d with head h under a relation, a head of attention is correct
+
+- `dependent->head`: when the largest weight of d's row is on h;
+- `head->dependent`: when the largest weight of h's row is on d (Voita);
+- `head<-dependent`: when of all words h puts the largest weight on d: the arg-max of d's column (Clark).
+
+A word that sees no other word (under a causal mask) predicts nothing, which is a miss. The baseline
+always predicts the relation's commonest offset in words. UD's root relation is left out.
+
+References: Voita et al. (2019), section 5.2, https://arxiv.org/abs/1905.09418; Clark et al. (2019),
+section 4.2, https://arxiv.org/abs/1906.04341
+"""
+
+from dataclasses import dataclass
+from typing import final
+
+import pandas as pd
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from headcount.attention import Attention
+from headcount.measures.sums import Sums
+
+DIRECTIONS = ("dependent->head", "head->dependent", "head<-dependent")
+"""From which word to which a prediction is made; see above."""
+
+_SIGN = {"dependent->head": 1, "head->dependent": -1, "head<-dependent": 1}
+
+
+@final
+@dataclass(frozen=True)
+class Syntactic(Sums):
+    """Correct predictions by relation and direction, and the offsets for the baseline."""
+
+    columns = ()
+
+    correct: Float[Tensor, "relation head direction"]
+    """Number of arcs that each head predicts, in each of `DIRECTIONS`."""
+    offsets: Int[Tensor, "relation offset"]
+    """Number of arcs at each offset head - dependent in words; offset 0 is in the middle."""
+
+    @classmethod
+    def applies(cls, attention: Attention) -> bool:
+        """Needs trees over the words that attend to each other."""
+        return attention.arcs is not None
+
+    @classmethod
+    def of(cls, attention: Attention) -> "Syntactic":
+        """The sums over one batch."""
+        arcs, keys, queries = attention.arcs, attention.word_keys_BHW, attention.word_queries_BHW
+        assert arcs is not None and keys is not None and queries is not None
+        row, dependent, head = arcs.sentence_A, arcs.dependent_A, arcs.head_A
+        hits_AHD = torch.stack(
+            [
+                keys[row, :, dependent] == head[:, None],
+                keys[row, :, head] == dependent[:, None],
+                queries[row, :, dependent] == head[:, None],
+            ],
+            -1,
+        ).double()
+        correct = hits_AHD.new_zeros(arcs.num_relations, *hits_AHD.shape[1:])
+        reach = max(keys.shape[-1] - 1, 0)
+        width = 2 * reach + 1
+        bins = arcs.relation_A * width + head - dependent + reach
+        offsets = torch.bincount(bins, minlength=arcs.num_relations * width)
+        return cls(
+            correct.index_add_(0, arcs.relation_A, hits_AHD), offsets.view(arcs.num_relations, width)
+        )
+
+    def value(self) -> dict[str, Float[Tensor, " head"]]:
+        """Nothing for the head table: see `table`."""
+        return {}
+
+    def table(self, relations: tuple[str, ...]) -> pd.DataFrame:
+        """Rows `index relation direction accuracy correct cases baseline baseline_offset`."""
+        cases_R = self.offsets.sum(-1)
+        best_R, offset_R = self._commonest()
+        rows = []
+        for r, relation in enumerate(relations):
+            cases = int(cases_R[r])
+            if cases == 0:
+                continue
+            for d, direction in enumerate(DIRECTIONS):
+                offset = _SIGN[direction] * int(offset_R[r])
+                baseline = int(best_R[r]) / cases
+                for index, correct in enumerate(self.correct[r, :, d].tolist()):
+                    right = (correct / cases, int(correct), cases)
+                    rows.append((index, relation, direction, *right, baseline, offset))
+        names = "index relation direction accuracy correct cases baseline baseline_offset"
+        return pd.DataFrame(rows, columns=names.split())
+
+    def _commonest(self) -> tuple[Tensor, Tensor]:
+        """The commonest offset of each relation and its number; of equals the nearest."""
+        reach = self.offsets.shape[-1] // 2
+        nearest = sorted(range(-reach, reach + 1), key=lambda offset: (abs(offset), offset))
+        order = torch.tensor(nearest, device=self.offsets.device)
+        count, best = self.offsets[:, order + reach].max(-1)
+        return count, order[best]

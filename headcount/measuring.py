@@ -1,0 +1,183 @@
+"""Measuring: one streaming pass of a model over a corpus, every measure at once.
+
+Measures are sums, so the corpus may be cut anywhere: into batches, into the part before and after a
+kill, into the shares of several processes. What is kept is one set of sums per layer.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from inspect import signature
+from itertools import islice
+from typing import Protocol, final
+
+import torch
+from accelerate import PartialState
+from accelerate.utils import gather_object
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from headcount.attention import Reducer
+from headcount.corpora import Batch, Tokens
+from headcount.measures import Sums
+from headcount.models.anatomy import Anatomy, AttentionLayer
+from headcount.models.selfcheck import evaluating
+from headcount.tap import Block, Listener, Tap
+
+Place = tuple[str, int]
+"""(site, layer)"""
+
+
+@final
+@dataclass(frozen=True)
+class Totals:
+    """Sums that add: of every measure in every layer, with the number of batches in them."""
+
+    sums: Mapping[tuple[type[Sums], Place], Sums] = field(default_factory=dict)
+    num_batches: int = 0
+    num_sentences: int = 0
+
+    def __add__(self, other: "Totals") -> "Totals":
+        sums = dict(self.sums)
+        for key, part in other.sums.items():
+            sums[key] = sums[key] + part if key in sums else part
+        num_batches = self.num_batches + other.num_batches
+        return Totals(sums, num_batches, self.num_sentences + other.num_sentences)
+
+    def on_cpu(self) -> "Totals":
+        """The same sums in main memory."""
+        sums = {
+            key: type(part)(**{name: tensor.cpu() for name, tensor in part.state().items()})
+            for key, part in self.sums.items()
+        }
+        return Totals(sums, self.num_batches, self.num_sentences)
+
+
+@final
+class Measuring:
+    """The tap's listener: reduces each layer's attention and takes the measures of it.
+
+    Args:
+        model: the model that is tapped.
+        anatomy: its attention layers.
+        measures: which measures to take.
+    """
+
+    def __init__(
+        self, model: PreTrainedModel, anatomy: Anatomy, measures: Sequence[type[Sums]]
+    ) -> None:
+        self.measures = measures
+        self._grams = {layer: _gram(model, layer) for layer in anatomy.layers}
+        self._sums: dict[tuple[type[Sums], Place], Sums] = {}
+        self._batch: Batch | None = None
+        self._reducer: Reducer | None = None
+
+    def start(self, batch: Batch) -> None:
+        """The next forward is of this batch."""
+        self._batch, self._sums = batch, {}
+
+    def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> Tensor:
+        """A layer begins: the columns whose masses the measures need."""
+        assert self._batch is not None
+        queries, keys = sides(layer, self._batch)
+        arcs = self._batch.arcs if keys is self._batch.source and queries is keys else None
+        self._reducer = Reducer(layer, queries, keys, arcs, self._grams[layer], value_BHKD)
+        return self._reducer.columns_BHKC
+
+    def block(self, block: Block) -> None:
+        """Reduce a block."""
+        assert self._reducer is not None
+        self._reducer.block(block)
+
+    def end(self, layer: AttentionLayer) -> None:
+        """A layer is done: take its measures and forget it."""
+        assert self._reducer is not None
+        attention = self._reducer.attention()
+        self._reducer = None
+        for measure in self.measures:
+            if measure.applies(attention):
+                self._sums[measure, (layer.site, layer.layer)] = measure.of(attention)
+
+    def part(self) -> Totals:
+        """The sums over the batch that was run."""
+        assert self._batch is not None
+        return Totals(self._sums, 1, len(self._batch.sentences))
+
+
+def sides(layer: AttentionLayer, batch: Batch) -> tuple[Tokens, Tokens]:
+    """The tokens that attend and the tokens attended to, in a layer's attention over a batch."""
+    target = batch.source if batch.target is None else batch.target
+    queries = batch.source if layer.site == "encoder.self" else target
+    return queries, target if layer.site == "decoder.self" else batch.source
+
+
+class BatchListener(Listener, Protocol):
+    """A listener that is told which batch comes next."""
+
+    def start(self, batch: Batch) -> None:
+        """The next forward is of this batch."""
+
+
+def forward(
+    model: PreTrainedModel,
+    anatomy: Anatomy,
+    batches: Iterable[Batch],
+    listener: BatchListener,
+    after_batch: Callable[[Batch], None] = lambda batch: None,
+) -> None:
+    """Run the tapped model over batches.
+
+    The model's head for language modelling, which no measure sees, is not run.
+    """
+    body = model.base_model
+    options = {"use_cache": False} if "use_cache" in signature(body.forward).parameters else {}
+    with evaluating(model), torch.inference_mode(), Tap(model, anatomy, listener):
+        for batch in batches:
+            batch = batch.to(model.device)
+            listener.start(batch)
+            body(**batch.inputs, **options)
+            after_batch(batch)
+
+
+def run(
+    model: PreTrainedModel,
+    anatomy: Anatomy,
+    batches: Iterable[Batch],
+    measures: Sequence[type[Sums]],
+    totals: Totals | None = None,
+    after_batch: Callable[[Totals], None] = lambda totals: None,
+) -> Totals:
+    """Take the measures over this process's share of the batches.
+
+    Args:
+        model: what to run.
+        anatomy: its attention layers.
+        batches: all batches, those that `totals` holds already too: they are passed over.
+        measures: which measures to take.
+        totals: the sums of an interrupted run.
+        after_batch: is given the sums so far, whole batches only.
+    """
+    processes = PartialState()
+    mine = islice(batches, processes.process_index, None, processes.num_processes)
+    listener, totals = Measuring(model, anatomy, measures), totals or Totals()
+
+    def add(batch: Batch) -> None:
+        nonlocal totals
+        totals += listener.part()
+        after_batch(totals)
+
+    forward(model, anatomy, islice(mine, totals.num_batches, None), listener, add)
+    return totals
+
+
+def of_all_processes(totals: Totals) -> Totals:
+    """The sums over all processes, the same in each of them."""
+    parts = gather_object([totals.on_cpu()])
+    return sum(parts[1:], start=parts[0])
+
+
+def _gram(model: PreTrainedModel, layer: AttentionLayer) -> Tensor | None:
+    """W_O^h W_O^h^T of every head."""
+    if layer.output is None:
+        return None
+    weight_HDM = layer.output_weight(model)
+    return (weight_HDM @ weight_HDM.transpose(1, 2)).to(torch.promote_types(model.dtype, torch.float32))

@@ -1,0 +1,171 @@
+"""Anatomy: where a model's attention layers live, found by the calls they make in one tiny forward.
+
+No table of architectures: a module is an attention layer when it calls the attention function, its
+site follows from what it was called with, and its output projection is the linear map that receives
+what the attention function returned.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.pytorch_utils import Conv1D
+
+from headcount.errors import ModelError
+from headcount.heads import Heads
+from headcount.models.tiny_inputs import tiny_inputs
+from headcount.seam import dispatching
+
+
+@final
+@dataclass(frozen=True)
+class AttentionLayer:
+    """One attention layer: what it is (site, layer) and where it lives in the model."""
+
+    site: str
+    layer: int
+    module: str
+    """Path of the attention module, as in `model.get_submodule`."""
+    call: int
+    """Which of the module's calls in one forward this is: 0, but for shared modules (ALBERT)."""
+    num_heads: int
+    num_key_value_heads: int
+    head_dim: int
+    """Size of one head's output, which is that of its values."""
+    output: str | None
+    """Path of the output projection W_O; None where the output does not go straight into one."""
+
+    def output_weight(self, model: PreTrainedModel) -> Float[Tensor, "head dim hidden"]:
+        """W_O cut by head: row d of `[head]` is what dimension d of the head adds to the output."""
+        assert self.output is not None
+        projection = model.get_submodule(self.output)
+        weight = projection.weight if isinstance(projection, Conv1D) else projection.weight.T
+        return weight.detach().unflatten(0, (self.num_heads, self.head_dim))
+
+
+@final
+@dataclass(frozen=True)
+class Anatomy:
+    """The attention layers of a model, in the order of their calls, and how their weights are made."""
+
+    layers: tuple[AttentionLayer, ...]
+    eager: bool = False
+    """Whether the model's own eager function must make the weights (attention sinks, for one)."""
+    differences: dict[str, float] = field(default_factory=dict)
+    """Largest difference from the stock model met in the self-check, by what was compared."""
+
+    @property
+    def heads(self) -> Heads:
+        """The grid of the model's heads."""
+        counts: dict[str, list[int]] = {}
+        for layer in self.layers:
+            counts.setdefault(layer.site, []).append(layer.num_heads)
+        return Heads({site: tuple(each) for site, each in counts.items()})
+
+    def by_module(self) -> dict[str, list[AttentionLayer]]:
+        """The layers that each module computes, in the order of its calls."""
+        layers: dict[str, list[AttentionLayer]] = {}
+        for layer in self.layers:
+            layers.setdefault(layer.module, []).append(layer)
+        return layers
+
+
+def discover(model: PreTrainedModel) -> Anatomy:
+    """Run one tiny forward and note every call of the attention function.
+
+    Raises:
+        ModelError: if the model never calls it: its attention can't be seen, or gated.
+    """
+    recorder = _Recorder(model)
+    encoder_decoder = model.config.is_encoder_decoder
+    with torch.inference_mode(), dispatching(model, recorder.attend), recorder.projections():
+        model(**tiny_inputs(model))
+    if not recorder.calls:
+        raise ModelError(
+            f"{type(model).__name__} has no attention site that headcount can see: a model was expected "
+            "whose attention goes through transformers' AttentionInterface, and this one never called it. "
+            "Heads of such an architecture can't be measured or gated; `headcount doctor` says more"
+        )
+    layers: list[AttentionLayer] = []
+    for call in recorder.calls:
+        site = _site(call, encoder_decoder, recorder.calls[-1].num_queries)
+        number = sum(layer.site == site for layer in layers)
+        occurrence = sum(layer.module == call.module for layer in layers)
+        layers.append(
+            AttentionLayer(site, number, call.module, occurrence, call.num_heads,
+                           call.num_key_value_heads, call.head_dim, call.output)  # fmt: skip
+        )
+    return Anatomy(tuple(layers))
+
+
+@final
+@dataclass(frozen=True)
+class _Call:
+    module: str
+    num_queries: int
+    num_keys: int
+    num_heads: int
+    num_key_value_heads: int
+    head_dim: int
+    is_causal: bool
+    output: str | None = None
+
+
+class _Recorder:
+    """Notes the attention calls of a forward, and the linear map each output goes into."""
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        self.paths = {module: path for path, module in model.named_modules()}
+        self.calls: list[_Call] = []
+        self.returned: Tensor | None = None
+
+    def attend(
+        self, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **kwargs: Any
+    ) -> tuple[Tensor, None]:
+        self.calls.append(
+            _Call(self.paths[module], query.shape[2], key.shape[2], query.shape[1],
+                  key.shape[1], value.shape[3], _is_causal(mask))  # fmt: skip
+        )
+        # The numbers do not matter here, only shapes and order; sdpa knows no soft capping.
+        kwargs = {name: kwargs[name] for name in ("scaling", "position_bias") if name in kwargs}
+        output, _ = sdpa_attention_forward(module, query, key, value, mask, is_causal=False, **kwargs)
+        self.returned = output
+        return output, None
+
+    @contextmanager
+    def projections(self) -> Iterator[None]:
+        handle = nn.modules.module.register_module_forward_pre_hook(self._before_module)
+        try:
+            yield
+        finally:
+            handle.remove()
+
+    def _before_module(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+        linear = isinstance(module, nn.Linear | Conv1D)
+        if self.returned is None or not linear or not args or not isinstance(args[0], Tensor):
+            return
+        given, returned = args[0], self.returned
+        if given.data_ptr() == returned.data_ptr() and given.numel() == returned.numel():
+            self.calls[-1] = replace(self.calls[-1], output=self.paths[module])
+        self.returned = None
+
+
+def _is_causal(mask: Tensor | None) -> bool:
+    if mask is None or mask.shape[-1] != mask.shape[-2]:
+        return False
+    seen = mask if mask.dtype == torch.bool else mask > torch.finfo(mask.dtype).min / 2
+    return not seen.triu(1).any()
+
+
+def _site(call: _Call, encoder_decoder: bool, num_decoder_queries: int) -> str:
+    if call.num_queries != call.num_keys:
+        return "decoder.cross"
+    if encoder_decoder:  # the last call of a forward is the decoder's
+        return "decoder.self" if call.num_queries == num_decoder_queries else "encoder.self"
+    return "decoder.self" if call.is_causal else "encoder.self"

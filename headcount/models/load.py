@@ -1,0 +1,115 @@
+"""Load: a model and its tokenizer by hub name or folder, with its heads found and checked."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import torch
+import transformers
+from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedTokenizerBase as Tokenizer
+
+from headcount.corpora import Encoder
+from headcount.errors import ModelError
+from headcount.heads import Heads
+from headcount.models.anatomy import Anatomy
+from headcount.models.selfcheck import examine
+
+_NO_LIMIT = 1_000_000
+"""Tokenizers without a length limit name a huge one."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model with its tokenizer."""
+
+    model: PreTrainedModel
+    tokenizer: Tokenizer | None
+    name: str
+
+    @cached_property
+    def anatomy(self) -> Anatomy:
+        """The attention layers, found and checked the first time they are asked for."""
+        return examine(self.model)
+
+    @property
+    def heads(self) -> Heads:
+        """The grid of the model's heads."""
+        return self.anatomy.heads
+
+    @property
+    def max_length(self) -> int | None:
+        """Tokens that the model can take, special ones included; None for any number."""
+        return max_length(self.model.config, self.tokenizer)
+
+    def encoder(self, strict: bool = False) -> Encoder:
+        """What turns sentences into the model's inputs.
+
+        Raises:
+            ModelError: if the model takes no text, or an encoder-decoder has no start token.
+        """
+        config = self.model.config
+        if self.tokenizer is None:
+            raise ModelError(
+                f"a model with a tokenizer was expected, since a corpus is text; {self.name} "
+                f"({config.model_type}) has none. In Python, `tapped(model, listener)` hears any model"
+            )
+        start = None
+        if config.is_encoder_decoder:
+            start = getattr(config, "decoder_start_token_id", None)
+            start = self.model.generation_config.decoder_start_token_id if start is None else start
+            if start is None:
+                raise ModelError(
+                    f"{self.name} is an encoder-decoder, but its config names no "
+                    "decoder_start_token_id: set it in config.json"
+                )
+        return Encoder(self.tokenizer, self.max_length, start, strict)
+
+
+def load(name: str | Path, device: str = "cpu", dtype: str = "float32") -> Loaded:
+    """Load a model as it was saved, with the head its architecture names, ready for measuring.
+
+    Args:
+        name: a Hugging Face name or a folder.
+        device: where to put it, e.g. `cuda`.
+        dtype: `float32`, `bfloat16`, `float16`, or `auto` for the one it was saved in.
+
+    Raises:
+        ModelError: if there is no such model, or its files can't be read.
+    """
+    try:
+        config = AutoConfig.from_pretrained(name)
+        model = _model_class(config).from_pretrained(name, dtype=dtype)
+    except (OSError, ValueError, KeyError) as error:
+        raise ModelError(
+            f"a Hugging Face model name or a folder with config.json and weights was expected; "
+            f"{str(name)!r} can't be loaded: {str(error).strip().splitlines()[0]}"
+        ) from error
+    return Loaded(model.to(torch.device(device)).eval(), _tokenizer(name), str(name))
+
+
+def max_length(config: PreTrainedConfig, tokenizer: Tokenizer | None) -> int | None:
+    """The smaller of what the tokenizer and the model's position table allow."""
+    limits = []
+    if tokenizer is not None and tokenizer.model_max_length < _NO_LIMIT:
+        limits.append(tokenizer.model_max_length)
+    positions = getattr(config.get_text_config(), "max_position_embeddings", None)
+    if isinstance(positions, int) and positions > 0:
+        # RoBERTa's table begins behind the padding index
+        behind = config.pad_token_id + 1 if "roberta" in config.model_type else 0
+        limits.append(positions - behind)
+    return min(limits, default=None)
+
+
+def _model_class(config: PreTrainedConfig) -> type:
+    names = config.architectures or []
+    classes = [getattr(transformers, name, None) for name in names]
+    return next((found for found in classes if found is not None), AutoModel)
+
+
+def _tokenizer(name: str | Path) -> Tokenizer | None:
+    """The tokenizer of a text model; None for models of pixels or sound, which have none."""
+    try:
+        return AutoTokenizer.from_pretrained(name)
+    except (OSError, ValueError, KeyError):
+        return None

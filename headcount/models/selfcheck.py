@@ -1,0 +1,147 @@
+"""The self-check: before a model is tapped, the tap must be shown to change nothing.
+
+On a tiny padded batch the tapped model's output must equal the stock model's (float32: 1e-5 of the
+largest output), and gates of 0 must change it. A model that fails is refused with the reason.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from headcount.errors import ModelError
+from headcount.heads import Head
+from headcount.models.anatomy import Anatomy, discover
+from headcount.models.tiny_inputs import tiny_inputs
+from headcount.tap import Block, FunctionListener, Listener, Tap
+
+TOLERANCE = {torch.float64: 1e-5, torch.float32: 1e-5, torch.bfloat16: 5e-2, torch.float16: 5e-3}
+"""Largest difference allowed, as a share of the largest output (or of 1 where that is larger)."""
+
+
+def examine(model: PreTrainedModel) -> Anatomy:
+    """Find the model's attention layers and check the tap on them.
+
+    Returns:
+        The anatomy, with the arithmetic that reproduces the stock model and the differences met.
+
+    Raises:
+        ModelError: if attention does not go through the interface, or the tap would change the model.
+    """
+    with evaluating(model), torch.inference_mode():
+        anatomy = discover(model)
+        inputs = tiny_inputs(model)
+        stock = _outputs(model(**inputs))
+        anatomy = _with_arithmetic(model, anatomy, inputs, stock)
+        _check_gates(model, anatomy, inputs, stock)
+    return anatomy
+
+
+@contextmanager
+def tapped(
+    model: PreTrainedModel,
+    listener: Listener | Callable[[Block], None] | None = None,
+    gates: Mapping[str, float] | None = None,
+    anatomy: Anatomy | None = None,
+) -> Iterator[Tap]:
+    """A tap on any model, with the self-check first.
+
+    Args:
+        model: a transformers model.
+        listener: a `Listener`, or a function that is called with every `Block` of attention.
+        gates: factors by head name, e.g. `{"enc.3.7": 0.0}`; heads not named keep 1.
+        anatomy: what `examine(model)` found earlier; examined now if None.
+    """
+    anatomy = anatomy or examine(model)
+    heard = FunctionListener(listener) if callable(listener) else listener
+    with Tap(model, anatomy, heard, _gates(model, anatomy, gates or {})) as tap:
+        yield tap
+
+
+@contextmanager
+def gated(model: PreTrainedModel, gates: Mapping[str, float]) -> Iterator[None]:
+    """Multiply heads' outputs by factors, e.g. `{"enc.3.7": 0}`: the head mask that v5 lost.
+
+    Raises:
+        InputError: for a name that is not a head of the model.
+    """
+    with tapped(model, gates=gates):
+        yield
+
+
+@contextmanager
+def evaluating(model: PreTrainedModel) -> Iterator[None]:
+    """Evaluation mode for the time of a block; every module gets its own mode back."""
+    training = [module for module in model.modules() if module.training]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True
+
+
+def _gates(
+    model: PreTrainedModel, anatomy: Anatomy, gates: Mapping[str, float]
+) -> dict[tuple[str, int], Tensor]:
+    tensors: dict[tuple[str, int], Tensor] = {}
+    for name, gate in gates.items():
+        head = Head.parse(name)
+        if head not in anatomy.heads:
+            raise ModelError(f"{name} is not a head of this model, which has {anatomy.heads}")
+        count = anatomy.heads.counts[head.site][head.layer]
+        tensor = tensors.setdefault((head.site, head.layer), torch.ones(count, device=model.device))
+        tensor[head.index] = gate
+    return tensors
+
+
+def _outputs(output: Mapping[str, object]) -> list[Tensor]:
+    """Every floating-point tensor of a model output that carries rows of the batch."""
+    return [value for value in output.values() if isinstance(value, Tensor) and value.is_floating_point()]
+
+
+def _difference(ours: list[Tensor], stock: list[Tensor]) -> float:
+    largest = max([1.0] + [tensor.abs().nan_to_num().max().item() for tensor in stock])
+    apart = [(a - b).abs().nan_to_num(nan=torch.inf).max().item() for a, b in zip(ours, stock, strict=True)]
+    return max(apart) / largest
+
+
+def _with_arithmetic(
+    model: PreTrainedModel, anatomy: Anatomy, inputs: dict[str, Tensor], stock: list[Tensor]
+) -> Anatomy:
+    """The anatomy with the first arithmetic under which the tapped model equals the stock model."""
+    tolerance = TOLERANCE[model.dtype]
+    met = []
+    for eager in (False, True):
+        candidate = replace(anatomy, eager=eager)
+        differences = {}
+        for name, listener in (("fused", None), ("weights", FunctionListener(lambda block: None))):
+            with Tap(model, candidate, listener):
+                differences[name] = _difference(_outputs(model(**inputs)), stock)
+        if max(differences.values()) <= tolerance:
+            return replace(candidate, differences=differences)
+        met.append(max(differences.values()))
+    raise ModelError(
+        f"the tapped {type(model).__name__} should equal the stock model to {tolerance:g} on a padded "
+        f"batch, but differs by {met[0]:.2g} (and by {met[1]:.2g} with the model's own eager attention): "
+        "its attention does something that the attention function is not told of, so it is refused"
+    )
+
+
+def _check_gates(
+    model: PreTrainedModel, anatomy: Anatomy, inputs: dict[str, Tensor], stock: list[Tensor]
+) -> None:
+    device = model.device
+    for site in anatomy.heads.counts:
+        layers = [layer for layer in anatomy.layers if layer.site == site]
+        gates = {(site, layer.layer): torch.zeros(layer.num_heads, device=device) for layer in layers}
+        with Tap(model, anatomy, gates=gates):
+            gated_outputs = _outputs(model(**inputs))
+        if _difference(gated_outputs, stock) == 0:
+            raise ModelError(
+                f"gates of 0 on every head of {site} should change {type(model).__name__}'s output, "
+                "and did not: what its attention function returns is not used, so it is refused"
+            )

@@ -1,0 +1,17 @@
+"""Reports: pure functions from the results of a run to one offline HTML file and to figures."""
+
+from headcount.reports.figures import write_figures
+from headcount.reports.html import render
+from headcount.reports.read import Run, read_run
+from headcount.reports.view import Report, report_view
+from headcount.reports.write import write_report
+
+__all__ = [
+    "Report",
+    "Run",
+    "read_run",
+    "render",
+    "report_view",
+    "write_figures",
+    "write_report",
+]

@@ -1,0 +1,133 @@
+// The card of one head, built from its data.
+
+const card = document.getElementById("card");
+const leads = document.getElementById("leads");
+const PATTERNS = [["#0072B2", "#fff"], ["#E69F00", "#16191d"], ["#CC79A7", "#16191d"], ["#009E73", "#fff"], ["#999999", "#16191d"]];
+
+function openHead() {
+  const head = decodeURIComponent(location.hash.slice(1));
+  return Object.hasOwn(data.cards, head) ? head : null;
+}
+
+function showCard() {
+  const head = openHead();
+  leads.hidden = head !== null;
+  card.hidden = head === null;
+  markCurrent();
+  if (head === null) return card.replaceChildren();
+  card.replaceChildren(...cardParts(data.cards[head]));
+  document.getElementById("panel").scrollTop = 0;
+}
+
+function cardParts(shown) {
+  return [
+    cardTop(shown),
+    h("p", { class: "card-title" }, `${shown.title}, counted from 0`),
+    cardRoles(shown),
+    h("p", { class: "card-line" }, shown.line),
+    shown.examples.length ? examplesPart(shown.examples) : null,
+    h("div", { class: "card-pair" }, offsetsPart(shown.offsets), sinksPart(shown.sinks)),
+    shown.relations.length ? relationsPart(shown.relations) : null,
+    shown.patterns.length ? patternsPart(shown.patterns) : null,
+    part("Rare words", h("p", { class: "rare" }, shown.rare)),
+    numbersPart(shown.numbers),
+  ].filter(Boolean);
+}
+
+function part(title, ...children) {
+  return h("div", { class: "card-part" }, h("h3", {}, title), ...children);
+}
+
+function cardTop(shown) {
+  const index = place.get(shown.head);
+  const step = (by, sign, text) => {
+    const next = data.heads[index + by];
+    return h("button", { type: "button", "aria-label": text, title: text, disabled: !next, onclick: () => { location.hash = next; } }, sign);
+  };
+  return h(
+    "div", { class: "card-head" }, h("h2", { tabindex: "-1" }, shown.head),
+    step(-1, "←", "previous head"), step(1, "→", "next head"),
+    h("button", { type: "button", "aria-label": "close card", title: "close (Esc)", onclick: closeCard }, "×"),
+  );
+}
+
+function cardRoles(shown) {
+  if (!shown.roles.length) return h("p", { class: "card-roles" }, "No role found: no measure passes its threshold.");
+  const items = shown.roles.map((found) => h("li", {}, swatch(found.role), h("span", {}, h("b", {}, found.role), `: ${found.evidence}`)));
+  return h("ul", { class: "card-roles" }, ...items);
+}
+
+function offsetsPart(shares) {
+  const [width, base, top] = [280, 92, 14];
+  const highest = Math.max(...shares, 0.01);
+  const best = shares.indexOf(Math.max(...shares));
+  const step = width / shares.length;
+  const name = (i) => (i === 0 ? "further left" : i === shares.length - 1 ? "further right" : `offset ${i > 11 ? "+" : ""}${i - 11}`);
+  const columns = shares.map((share, i) => {
+    const tall = (base - top) * (share / highest);
+    return s("rect", { class: `column${i === best ? " top" : ""}`, x: step * i + 1, y: base - tall, width: step - 2, height: Math.max(tall, share > 0 ? 0.8 : 0) }, s("title", {}, `${name(i)}: ${(100 * share).toFixed(1)} %`));
+  });
+  const ticks = [[0, "‹"], [1, "−10"], [6, "−5"], [11, "0"], [16, "+5"], [21, "+10"], [22, "›"]];
+  const labels = ticks.map(([i, text]) => s("text", { class: "tick", x: step * (i + 0.5), y: base + 13, "text-anchor": "middle" }, text));
+  const end = best < 2 ? "start" : best > shares.length - 3 ? "end" : "middle";
+  const value = s("text", { class: "column-text", x: step * (best + 0.5), y: top - 4, "text-anchor": end }, `${name(best)}: ${Math.round(100 * shares[best])} %`);
+  const drawing = s("svg", { viewBox: `0 0 ${width} 110`, role: "img", "aria-label": `Offsets of the largest weight; most often ${name(best)}, ${Math.round(100 * shares[best])} %` }, s("path", { class: "rule", d: `M0 ${base}H${width}` }), ...columns, ...labels, value);
+  return part("Offset of the largest weight", drawing);
+}
+
+function sinksPart(sinks) {
+  if (!sinks.length) return null;
+  const rows = sinks.flatMap((sink) => [
+    h("span", { class: "what" }, sink.label),
+    track(sink.value), h("span", { class: "amount" }, sink.text),
+    track(sink.norm, "norm"), h("span", { class: "amount norm-text" }, sink.norm_text),
+  ]);
+  const key = h("p", { class: "pairs-key" }, h("span", {}, track(1), " weight"), h("span", {}, track(1, "norm"), " norm-weighted"));
+  return part("Weight against norm-weighted share", h("div", { class: "pairs" }, ...rows), key);
+}
+
+function relationsPart(relations) {
+  const hasNull = data.hasNull;
+  const row = (r) => h(
+    "tr", { class: `${r.few ? "few" : ""} ${r.beats ? "beats" : ""}` },
+    h("th", { scope: "row" }, h("code", {}, r.relation), h("small", {}, r.gloss)),
+    h("td", {}, r.direction, h("small", {}, `${r.cases_text} cases${r.few ? ", too few" : ""}`)),
+    h("td", { class: "number" }, r.accuracy_text),
+    h("td", { class: "meter-cell" }, meter(r), h("small", {}, `offset ${r.baseline_text}`)),
+    h("td", { class: "number" }, r.gain_text),
+    hasNull && h("td", { class: "number" }, r.null_text),
+  );
+  const titles = ["relation", "direction", "accuracy", "against baseline", "points", ...(hasNull ? ["random"] : [])];
+  const headings = titles.map((title) => h("th", { scope: "col", class: ["accuracy", "points", "random"].includes(title) ? "number" : "" }, title));
+  return part("Best relations against the best fixed offset", h("div", { class: "scroll" }, h("table", { class: "relations" }, h("thead", {}, h("tr", {}, ...headings)), h("tbody", {}, ...relations.map(row)))));
+}
+
+function meter(r) {
+  return h("span", { class: "meter", "aria-hidden": "true" }, h("i", { style: `width:${100 * r.accuracy}%` }), h("b", { style: `left:${100 * r.baseline}%` }));
+}
+
+function patternsPart(patterns) {
+  const colours = (i) => ({ "--pattern": PATTERNS[i % 5][0], "--pattern-ink": PATTERNS[i % 5][1] });
+  const spans = patterns.map((p, i) => h("span", { ...colours(i), style: `flex:${p.value} 0 0`, title: `${p.label} ${p.text}` }, p.value >= 0.12 ? p.text : ""));
+  const key = patterns.map((p, i) => h("li", {}, h("i", colours(i)), `${p.label} ${p.text}`));
+  return part("Pattern of its maps", h("div", { class: "patterns", "aria-hidden": "true" }, ...spans), h("ul", { class: "patterns-key" }, ...key));
+}
+
+function numbersPart(numbers) {
+  const rows = numbers.map((n) => h("tr", {}, h("th", { scope: "row", title: n.about }, n.label), h("td", { class: "number" }, n.text), data.hasNull && h("td", { class: "number" }, n.null_text)));
+  const heading = data.hasNull && h("thead", {}, h("tr", {}, h("th", {}, ""), h("th", { scope: "col", class: "number" }, "this head"), h("th", { scope: "col", class: "number" }, "random weights")));
+  return h("details", { class: "all-numbers" }, h("summary", {}, "All its numbers"), h("table", {}, heading, h("tbody", {}, ...rows)));
+}
+
+function examplesPart(examples) {
+  const body = h("div");
+  const buttons = examples.map((_, i) => h("button", { type: "button", "aria-label": `sentence ${i + 1}`, onclick: () => show(i) }, String(i + 1)));
+  function show(index) {
+    buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(i === index)));
+    const example = examples[index];
+    const caption = h("p", { class: "caption" }, example.caption, example.note ? ` (${example.note})` : "");
+    body.replaceChildren(caption, drawSentence(example));
+  }
+  show(0);
+  return part("Sentences where it shows best", h("div", { class: "tabs" }, ...buttons), body);
+}

@@ -1,0 +1,35 @@
+// Elements are built, never parsed: strings of the data reach the page as text nodes and attributes only.
+
+const data = JSON.parse(document.getElementById("data").textContent);
+const NO_VALUE = "–";
+
+function fill(node, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === false || value === null || value === undefined) continue;
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (name.startsWith("--")) node.style.setProperty(name, value);
+    else node.setAttribute(name, value === true ? "" : value);
+  }
+  node.append(...children.filter((child) => child !== null && child !== undefined && child !== false));
+  return node;
+}
+
+/** An HTML element; names that start with "on" are listeners, with "--" custom properties. */
+function h(tag, attributes = {}, ...children) {
+  return fill(document.createElement(tag), attributes, children);
+}
+
+/** An SVG element. */
+function s(tag, attributes = {}, ...children) {
+  return fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
+}
+
+function swatch(name) {
+  const role = data.roles[name];
+  return h("span", { class: "swatch", "--role": role.colour, "--ink": role.ink, "aria-hidden": "true" }, role.abbreviation);
+}
+
+/** A bar of a share from 0 to 1. */
+function track(share, kind = "") {
+  return h("div", { class: `track ${kind}` }, h("i", { style: `width:${100 * Math.min(1, share ?? 0)}%` }));
+}

@@ -1,0 +1,119 @@
+// The grid of heads: coloured by role or by any number, with a tooltip and arrow keys.
+
+const cells = [...document.querySelectorAll(".cell")];
+const place = new Map(data.heads.map((head, index) => [head, index]));
+const asRoles = new Map(cells.map((cell) => [cell, { class: cell.className, label: cell.ariaLabel, nodes: [...cell.childNodes] }]));
+const tip = document.getElementById("tip");
+let shownMap = null;
+let shownRole = null;
+
+function colourBy(key) {
+  shownMap = data.maps.find((map) => map.key === key) ?? null;
+  document.getElementById("colour-by").value = shownMap ? key : "";
+  document.getElementById("role-legend").hidden = shownMap !== null;
+  document.getElementById("map-legend").hidden = shownMap === null;
+  if (shownMap) showScale(shownMap);
+  for (const cell of cells) {
+    if (shownMap) showValue(cell, shownMap);
+    else showRoles(cell);
+  }
+  highlight(shownMap ? null : shownRole);
+  markCurrent();
+}
+
+function showScale(map) {
+  document.getElementById("map-about").textContent = map.about ? `${map.label}: ${map.about}.` : map.label;
+  document.getElementById("scale-low").textContent = map.low_text;
+  document.getElementById("scale-high").textContent = map.high_text;
+  document.getElementById("scale-bar").className = map.scale;
+  document.getElementById("unmeasured").hidden = !map.values.includes(null);
+}
+
+function showRoles(cell) {
+  const saved = asRoles.get(cell);
+  cell.className = saved.class;
+  cell.ariaLabel = saved.label;
+  for (const name of ["--part", "--from", "--to"]) cell.style.removeProperty(name);
+  cell.replaceChildren(...saved.nodes);
+}
+
+function showValue(cell, map) {
+  const index = place.get(cell.dataset.head);
+  const value = map.values[index];
+  cell.ariaLabel = `${cell.dataset.head}: ${map.label} ${value === null ? "not measured" : map.texts[index]}`;
+  cell.replaceChildren(value === null ? NO_VALUE : map.texts[index].replace(/\s?%$/, ""));
+  cell.className = `cell value ${value === null ? "missing" : map.scale}`;
+  if (value !== null) setColour(cell, map, value);
+}
+
+// A sequential scale goes low - middle - high, so that the hue turns a little and steps stay visible.
+function setColour(cell, map, value) {
+  const range = map.high - map.low;
+  const part = range > 0 ? (value - map.low) / range : 0;
+  if (map.scale === "diverging") {
+    const size = Math.abs(2 * part - 1);
+    cell.style.setProperty("--to", part < 0.5 ? "var(--minus)" : "var(--plus)");
+    cell.style.setProperty("--part", `${100 * size}%`);
+    cell.classList.toggle("strong", size > 0.6);
+    return;
+  }
+  const upper = part >= 0.5;
+  cell.style.setProperty("--from", upper ? "var(--middle)" : "var(--low)");
+  cell.style.setProperty("--to", upper ? "var(--high)" : "var(--middle)");
+  cell.style.setProperty("--part", `${100 * (upper ? 2 * part - 1 : 2 * part)}%`);
+  cell.classList.toggle("strong", part > 0.62);
+}
+
+/** Show only the heads of one role; "" is the heads without one, null is all. */
+function highlight(role) {
+  shownRole = role;
+  for (const chip of document.querySelectorAll(".chip")) chip.ariaPressed = String(chip.dataset.role === role);
+  for (const cell of cells) {
+    const roles = data.cards[cell.dataset.head].roles.map((found) => found.role);
+    const has = role === null || (role === "" ? roles.length === 0 : roles.includes(role));
+    cell.classList.toggle("dim", !has);
+  }
+}
+
+function showTip(cell) {
+  const card = data.cards[cell.dataset.head];
+  const index = place.get(cell.dataset.head);
+  const roles = card.roles.map((found) => found.role).join(", ") || "no role found";
+  tip.replaceChildren(h("b", {}, card.head), ` ${roles}`);
+  if (shownMap) tip.append(h("br"), `${shownMap.label} ${shownMap.values[index] === null ? "not measured" : shownMap.texts[index]}`);
+  else if (card.roles.length) tip.append(h("br"), card.roles[0].evidence);
+  tip.hidden = false;
+  const box = cell.getBoundingClientRect();
+  const left = Math.max(8, Math.min(box.left + box.width / 2 - tip.offsetWidth / 2, document.documentElement.clientWidth - tip.offsetWidth - 8));
+  tip.style.left = `${left + scrollX}px`;
+  tip.style.top = `${box.top + scrollY - tip.offsetHeight - 8}px`;
+}
+
+function markCurrent() {
+  const head = openHead();
+  for (const cell of cells) {
+    const current = cell.dataset.head === head;
+    if (current) cell.setAttribute("aria-current", "true");
+    else cell.removeAttribute("aria-current");
+  }
+}
+
+const STEPS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
+
+function moveFocus(event) {
+  const step = STEPS[event.key];
+  if (!step) return;
+  const { row, column } = event.target.dataset;
+  const next = [Number(row) + step[0], Number(column) + step[1]];
+  const group = event.target.closest(".cells");
+  const cell = group.querySelector(`.cell[data-row="${next[0]}"][data-column="${next[1]}"]`);
+  if (!cell) return;
+  event.preventDefault();
+  rove(group, cell);
+  cell.focus();
+}
+
+// One tab stop a grid: arrow keys do the rest.
+function rove(group, stop) {
+  for (const cell of group.querySelectorAll(".cell")) cell.tabIndex = cell === stop ? 0 : -1;
+}

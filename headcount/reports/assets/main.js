@@ -1,0 +1,54 @@
+// What a reader does: press a cell, a chip, a relation; choose a number; follow #enc.3.7.
+
+function closeCard() {
+  const head = openHead();
+  history.pushState(null, "", location.pathname + location.search);
+  showCard();
+  cells.find((cell) => cell.dataset.head === head)?.focus();
+}
+
+function revealPanel() {
+  if (matchMedia("(max-width: 1119px)").matches) document.getElementById("panel").scrollIntoView();
+}
+
+for (const cell of cells) {
+  cell.addEventListener("click", () => {
+    if (openHead() === cell.dataset.head) revealPanel();
+    else location.hash = cell.dataset.head;
+  });
+  for (const type of ["mouseenter", "focus"]) cell.addEventListener(type, () => showTip(cell));
+  for (const type of ["mouseleave", "blur"]) cell.addEventListener(type, () => { tip.hidden = true; });
+  cell.addEventListener("keydown", moveFocus);
+}
+for (const group of document.querySelectorAll(".cells")) rove(group, group.querySelector(".cell"));
+for (const chip of document.querySelectorAll(".chip")) {
+  chip.addEventListener("click", () => highlight(chip.ariaPressed === "true" ? null : chip.dataset.role));
+}
+for (const button of document.querySelectorAll(".relation")) {
+  button.addEventListener("click", () => {
+    colourBy(button.dataset.map);
+    document.querySelector(".map").scrollIntoView();
+  });
+}
+for (const table of document.querySelectorAll(".sortable")) sortable(table);
+
+document.getElementById("colour-by").addEventListener("change", (event) => colourBy(event.target.value));
+document.getElementById("copy").addEventListener("click", async (event) => {
+  const signature = document.getElementById("signature");
+  try {
+    await navigator.clipboard.writeText(signature.textContent);
+    event.target.textContent = "Copied";
+  } catch {
+    getSelection().selectAllChildren(signature);  // file:// may refuse the clipboard: select it instead
+    event.target.textContent = "Selected";
+  }
+});
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape") return;
+  tip.hidden = true;
+  if (openHead()) closeCard();
+});
+addEventListener("hashchange", () => { showCard(); if (openHead()) revealPanel(); });
+addEventListener("popstate", showCard);
+showCard();
+if (openHead()) revealPanel();

@@ -1,0 +1,29 @@
+// Columns of a table sort on a press of their title; dashes (not measured) always come last.
+
+function sortable(table) {
+  const titles = [...table.tHead.rows[0].cells];
+  titles.forEach((title, column) => {
+    title.querySelector("button").addEventListener("click", () => {
+      // Numbers are first sorted from large to small, text from a to z.
+      const first = title.classList.contains("number") ? "descending" : "ascending";
+      const other = first === "ascending" ? "descending" : "ascending";
+      const order = title.ariaSort === first ? other : first;
+      titles.forEach((each) => { each.ariaSort = each === title ? order : "none"; });
+      const rows = [...table.tBodies[0].rows];
+      rows.sort((a, b) => compare(a.cells[column], b.cells[column], order));
+      table.tBodies[0].append(...rows);
+    });
+  });
+}
+
+function compare(a, b, order) {
+  const [x, y] = [a, b].map((cell) => cell.textContent.trim());
+  if (x === NO_VALUE || y === NO_VALUE) return (x === NO_VALUE) - (y === NO_VALUE);
+  const sign = order === "ascending" ? 1 : -1;
+  if (!a.classList.contains("number")) return sign * x.localeCompare(y, "en", { numeric: true });
+  return sign * (asNumber(x) - asNumber(y));
+}
+
+function asNumber(text) {
+  return parseFloat(text.replace("−", "-").replace(/[,+]/g, ""));
+}

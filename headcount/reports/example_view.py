@@ -1,0 +1,83 @@
+"""Example sentences as few lines between words: what a reader can see, and what fits in one file."""
+
+from dataclasses import dataclass, replace
+from typing import final
+
+import numpy as np
+
+from headcount.reports.read import Example
+
+MAX_WORDS = 48
+"""Longer sentences are cut around the arcs that matter."""
+MAX_LINES = 400
+"""Lines of one drawing; the weakest are left out first."""
+_VISIBLE = 13
+"""255 * 0.05: weights below are not drawn, but for the largest of each query."""
+
+
+@final
+@dataclass(frozen=True)
+class ExampleView:
+    """One drawing: words left and right, and lines between them."""
+
+    role: str
+    caption: str
+    queries: tuple[str, ...]
+    keys: tuple[str, ...] | None
+    """None when the same as `queries`."""
+    lines: tuple[int, ...]
+    """query, key, weight (255 = 1), query, key, weight ..., weakest first."""
+    arcs: tuple[int, ...]
+    """query, key, query, key ...: the lines the role is about."""
+    note: str
+    """What was left out; empty when nothing was."""
+
+
+def example_view(example: Example) -> ExampleView:
+    """The drawing of one example."""
+    cut = _cut(example)
+    weights_QK, arcs = cut.weights_QK, cut.arcs
+    keep_QK = weights_QK >= _VISIBLE
+    if weights_QK.size:
+        keep_QK = keep_QK | ((weights_QK == weights_QK.max(1, keepdims=True)) & (weights_QK > 0))
+    queries, keys = np.nonzero(keep_QK)
+    order = np.argsort(weights_QK[queries, keys], kind="stable")[-MAX_LINES:]
+    chosen = [(int(queries[i]), int(keys[i])) for i in order]
+    # The arcs of the role are drawn even where the head misses them: that is the evidence.
+    chosen += [arc for arc in arcs if arc not in set(chosen)]
+    return ExampleView(
+        role=example.role,
+        caption=example.caption,
+        queries=cut.queries,
+        keys=None if cut.keys == cut.queries else cut.keys,
+        lines=tuple(n for q, k in chosen for n in (q, k, int(weights_QK[q, k]))),
+        arcs=tuple(n for arc in arcs for n in arc),
+        note=_note(example, cut),
+    )
+
+
+def _cut(example: Example) -> Example:
+    """At most MAX_WORDS queries and keys, around the first arc."""
+    first_query, first_key = example.arcs[0] if example.arcs else (0, 0)
+    query = _start(len(example.queries), first_query)
+    key = _start(len(example.keys), first_key)
+    arcs = [(q - query, k - key) for q, k in example.arcs]
+    return replace(
+        example,
+        queries=example.queries[query : query + MAX_WORDS],
+        keys=example.keys[key : key + MAX_WORDS],
+        weights_QK=example.weights_QK[query : query + MAX_WORDS, key : key + MAX_WORDS],
+        arcs=tuple((q, k) for q, k in arcs if 0 <= q < MAX_WORDS and 0 <= k < MAX_WORDS),
+    )
+
+
+def _start(length: int, wanted: int) -> int:
+    return max(0, min(wanted - MAX_WORDS // 3, length - MAX_WORDS))
+
+
+def _note(whole: Example, cut: Example) -> str:
+    if len(whole.queries) <= MAX_WORDS and len(whole.keys) <= MAX_WORDS:
+        return ""
+    longest = max(len(whole.queries), len(whole.keys))
+    shown = max(len(cut.queries), len(cut.keys))
+    return f"{shown} of {longest} words shown"

@@ -1,0 +1,81 @@
+"""The view model as one HTML page that needs nothing but itself.
+
+Everything is escaped twice over: the template escapes all text, the data for the scripts is JSON in which `<`, `>` and `&` are
+written as escapes, and the page forbids itself (Content-Security-Policy) every request and every script but its own.
+"""
+
+import base64
+import hashlib
+import json
+from dataclasses import asdict
+from importlib.resources import files
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from headcount.reports.curve_view import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH
+from headcount.reports.method_notes import NOTES
+from headcount.reports.relation_view import MIN_CASES
+from headcount.reports.view import NO_TREES, Report
+
+STYLES = ("base.css", "grid.css", "card.css", "sections.css")
+SCRIPTS = ("elements.js", "grid.js", "sentence.js", "card.js", "table.js", "main.js")
+
+
+def render(report: Report) -> str:
+    """The page as a string."""
+    environment = Environment(
+        loader=PackageLoader("headcount.reports", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    style = "\n".join(_asset(name) for name in STYLES)
+    script = '"use strict";\n(() => {\n' + "\n".join(_asset(name) for name in SCRIPTS) + "})();\n"
+    return environment.get_template("report.html.j2").render(
+        report=report,
+        cards={card.head: card for card in report.cards},
+        style=Markup(style),
+        script=Markup(script),
+        script_hash=_hash(script),
+        data=Markup(script_json(page_data(report))),
+        notes=NOTES,
+        no_trees=NO_TREES,
+        min_cases=MIN_CASES,
+        plot={"width": WIDTH, "height": HEIGHT, "left": LEFT, "right": WIDTH - RIGHT,
+              "top": TOP, "bottom": HEIGHT - BOTTOM},
+    )  # fmt: skip
+
+
+def page_data(report: Report) -> dict[str, object]:
+    """What the scripts need: roles, maps and cards."""
+    return {
+        "heads": report.heads,
+        "roles": {name: asdict(role) for name, role in report.roles.items()},
+        "maps": [asdict(shown) for shown in report.maps],
+        "cards": {card.head: asdict(card) for card in report.cards},
+        "hasNull": report.has_null,
+    }
+
+
+def script_json(value: object) -> str:
+    r"""JSON that is safe inside a script element, whatever its strings say.
+
+    >>> script_json("</script>")
+    '"\\u003c/script\\u003e"'
+    """
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    escapes = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+    for character, escape in escapes.items():
+        text = text.replace(character, escape)
+    return text
+
+
+def _asset(name: str) -> str:
+    return files("headcount.reports").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _hash(script: str) -> str:
+    """The script's name in the Content-Security-Policy."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

@@ -1,0 +1,45 @@
+"""Where each number comes from, a line each."""
+
+from dataclasses import dataclass
+from typing import final
+
+
+@final
+@dataclass(frozen=True)
+class Note:
+    """One method with its source."""
+
+    what: str
+    how: str
+    source: str
+
+
+_VOITA = "Voita et al., ACL 2019, arXiv:1905.09418"
+_CLARK = "Clark et al., BlackboxNLP 2019, arXiv:1906.04341"
+
+NOTES = (
+    Note("Confidence", "Mean over queries of the largest weight; special tokens and padding are "
+         "left out on both sides, nothing is renormalised.", f"{_VOITA}, section 4"),
+    Note("Positional", "Share of queries whose largest weight lies at the head's most frequent "
+         "offset, key minus query, in tokens.", f"{_VOITA}, section 5"),
+    Note("Syntactic", "Weights of the pieces of a word are summed over keys and averaged over "
+         "queries; the word itself and special tokens are removed; accuracy is the share of arcs "
+         "whose other word gets the largest weight. The baseline is the relation's best fixed "
+         "offset. Root arcs are left out.", f"{_VOITA}, section 5; {_CLARK}, section 4"),
+    Note("Rare words", "Over sentences whose rarest token is outside the 500 most frequent: share "
+         "of queries whose largest weight is on it; ties go to the earlier token.",
+         f"{_VOITA}, section 5"),
+    Note("Weight on a token", "Mean weight over all queries but padding, 0 where the token is "
+         "missing.", f"{_CLARK}, section 3"),
+    Note("Entropy", "Natural logarithm, all queries and keys but padding, no smoothing.",
+         f"{_CLARK}, section 3"),
+    Note("Norm share", "Share of the sum of ‖A f(x)‖, where f(x) is the value after the head's part "
+         "of the output projection: a large weight on a small vector counts little.",
+         "Kobayashi et al., EMNLP 2020, arXiv:2004.10102"),
+    Note("Patterns", "Vertical, diagonal, both, block, heterogeneous, by a documented rule on each "
+         "map; the paper's own classifier was never released.",
+         "Kovaleva et al., EMNLP 2019, arXiv:1908.08593"),
+    Note("Averages", "Every number is a sum over the whole corpus divided once at the end, never a "
+         "mean of sentence means.", "headcount"),
+)  # fmt: skip
+"""Definitions and references of everything in the report."""

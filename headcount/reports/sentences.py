@@ -1,0 +1,92 @@
+"""What was found, in whole sentences: the headline, what was measured, and one line per head."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+from typing import Any
+
+from headcount.reports import numbers
+from headcount.reports.measure_names import offset_words
+from headcount.reports.role_names import RoleName
+
+
+def headline(roles: Sequence[Sequence[str]], names: Mapping[str, RoleName]) -> str:
+    """How many heads have which role; `roles` has one entry per head.
+
+    >>> from headcount.reports.role_names import role_names
+    >>> headline([["sink"], ["positional"], ["positional"], []], role_names(["positional", "sink"]))
+    'Of 4 heads, 2 are positional and 1 attends to a sink; for 1 no role was found.'
+    """
+    counted = Counter(role for head in roles for role in set(head))
+    if not counted:
+        return f"For none of the {numbers.count(len(roles))} heads a role was found."
+    clauses: list[str] = []
+    for name, role in names.items():
+        if number := counted[name]:
+            predicate = role.one if number == 1 else role.many
+            # "9 are positional, 14 syntactic": the verb is said once.
+            if clauses and predicate.startswith(("is ", "are ")):
+                predicate = predicate.partition(" ")[2]
+            clauses.append(f"{numbers.count(number)} {predicate}")
+    without = sum(not head for head in roles)
+    rest = (
+        f"for {numbers.count(without)} no role was found" if without else "every head has a role"
+    )
+    return f"Of {numbers.count(len(roles))} heads, {numbers.listed(clauses)}; {rest}."
+
+
+def several(roles: Sequence[Sequence[str]]) -> str:
+    """A remark when heads have several roles, so that the counts of the headline add up; else empty."""
+    number = sum(len(head) > 1 for head in roles)
+    if not number:
+        return ""
+    verb = "has" if number == 1 else "have"
+    return f"{numbers.of(number, 'head', 'heads')} {verb} more than one role and count for each."
+
+
+def by_chance(null: Sequence[Sequence[str]]) -> str:
+    """How many heads get a role at random weights; empty without a null run."""
+    if not null:
+        return ""
+    number = sum(bool(head) for head in null)
+    return (
+        f"With random weights {numbers.count(number) if number else 'none'} of the "
+        f"{numbers.count(len(null))} heads would get a role."
+    )
+
+
+def short_name(path: str) -> str:
+    """The last part of a path, or the hub name as it is.
+
+    >>> short_name("/models/minilm/"), short_name("google-bert/bert-base-cased")
+    ('minilm', 'google-bert/bert-base-cased')
+    """
+    absolute = path.startswith(("/", ".", "~")) or "\\" in path
+    return (PurePath(path.replace("\\", "/")).name or path) if absolute else path
+
+
+def measured(info: Mapping[str, Any]) -> str:
+    """What was measured: "2,001 sentences, 25,148 words, 31,000 tokens of en_ewt-ud-dev.conllu"."""
+    nouns = {"sentences": ("sentence", "sentences"), "words": ("word", "words"),
+             "tokens": ("token", "tokens")}  # fmt: skip
+    counts = info["counts"]
+    parts = [numbers.of(counts[name], *noun) for name, noun in nouns.items() if counts.get(name)]
+    corpora = [short_name(str(corpus)) for corpus in info["corpora"]]
+    return f"{', '.join(parts) or 'nothing'} of {numbers.listed(corpora) or 'an unnamed corpus'}"
+
+
+def head_line(row: Mapping[str, Any]) -> str:
+    """What a head does most, whatever its roles; a number that was not measured is left out."""
+    parts = []
+    share = float(row.get("positional_share", math.nan))
+    if not math.isnan(share):
+        where = offset_words(float(row["positional_offset"]))
+        parts.append(f"Looks most often at {where} ({numbers.percent(share)} of queries).")
+    confidence, entropy = (float(row.get(name, math.nan)) for name in ("confidence", "entropy"))
+    if not math.isnan(confidence):
+        parts.append(f"Its largest weight is {numbers.weight(confidence)} on average.")
+    if not math.isnan(entropy):
+        # exp(entropy) is the perplexity of the weights: as many equal weights have this entropy.
+        parts.append(f"Its entropy is that of {math.exp(entropy):.1f} equal weights.")
+    return " ".join(parts)

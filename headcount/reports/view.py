@@ -1,0 +1,213 @@
+"""The view model: a run's numbers as everything that the page shows, ready to print."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, final
+
+from headcount.reports import numbers
+from headcount.reports.card_view import Card, cards
+from headcount.reports.curve_view import Panel, panels, sites
+from headcount.reports.map_view import Map, maps
+from headcount.reports.measure_names import SITE_TITLES
+from headcount.reports.read import Run
+from headcount.reports.relation_view import RelationTable, relation_table
+from headcount.reports.role_names import RoleName, role_names
+from headcount.reports.sentences import by_chance, headline, measured, several, short_name
+
+NO_TREES = (
+    "The corpus has no trees, so nothing can be said about syntax. Give a treebank (.conllu) to "
+    "measure how well heads find dependency relations."
+)
+
+
+@final
+@dataclass(frozen=True)
+class Chip:
+    """A role with the number of heads that have it; `role` is None for heads without one."""
+
+    role: RoleName | None
+    count: str
+    null_count: str
+    """The same at random weights; empty without a null run."""
+
+
+@final
+@dataclass(frozen=True)
+class Cell:
+    """One head in a grid; None in place of a cell where a layer has fewer heads."""
+
+    head: str
+    index: int
+    roles: tuple[str, ...]
+    says: str
+    """What a screen reader says."""
+
+
+@final
+@dataclass(frozen=True)
+class Grid:
+    """Layers x heads of one site."""
+
+    site: str
+    title: str
+    num_columns: int
+    layers: tuple[tuple[int, tuple[Cell | None, ...]], ...]
+
+
+@final
+@dataclass(frozen=True)
+class Lead:
+    """The clearest heads of one role: where a reader looks first."""
+
+    role: RoleName
+    heads: tuple[tuple[str, str], ...]
+    """Head and evidence."""
+
+
+@final
+@dataclass(frozen=True)
+class Report:
+    """Everything the page shows."""
+
+    model: str
+    title: str
+    headline: str
+    several: str
+    by_chance: str
+    """How many heads get a role at random weights; empty without a null run."""
+    measured: str
+    chips: tuple[Chip, ...]
+    roles: Mapping[str, RoleName]
+    grids: tuple[Grid, ...]
+    leads: tuple[Lead, ...]
+    maps: tuple[Map, ...]
+    heads: tuple[str, ...]
+    cards: tuple[Card, ...]
+    sites: tuple[tuple[str, str], ...]
+    panels: tuple[Panel, ...]
+    syntax: RelationTable | None
+    has_null: bool
+    null_headline: str
+    warnings: tuple[str, ...]
+    facts: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+    """Titles with name and value: counts, thresholds, arguments, timings, versions."""
+    signature: str
+
+
+def report_view(run: Run) -> Report:
+    """The view model of a run."""
+    roles = [[role.role for role in run.roles[head]] for head in run.heads["head"]]
+    null = [] if run.null_heads is None else [list(names) for names in run.null_heads["roles"]]
+    names = role_names(name for head in [*roles, *null] for name in head)
+    title = short_name(str(run.info["model"]))
+    has_trees = run.relations is not None and not run.relations.empty
+    return Report(
+        model=str(run.info["model"]),
+        title=title,
+        headline=headline(roles, names),
+        several=several(roles),
+        by_chance=by_chance(null),
+        measured=measured(run.info),
+        chips=_chips(roles, null, names),
+        roles=names,
+        grids=_grids(run),
+        leads=_leads(run, names),
+        maps=maps(run),
+        heads=tuple(run.heads["head"]),
+        cards=cards(run),
+        sites=sites(run),
+        panels=panels(run),
+        syntax=relation_table(run.relations, run.null_relations) if has_trees else None,
+        has_null=run.null_heads is not None,
+        null_headline=headline(null, names) if null else "",
+        warnings=tuple(map(str, run.info.get("warnings", ()))),
+        facts=_facts(run.info),
+        signature=str(run.info["signature"]),
+    )
+
+
+def _chips(
+    roles: list[list[str]], null: list[list[str]], names: Mapping[str, RoleName]
+) -> tuple[Chip, ...]:
+    found, random = (Counter(name for head in heads for name in set(head)) for heads in (roles, null))
+    chips = [
+        Chip(role, numbers.count(found[name]), numbers.count(random[name]) if null else "")
+        for name, role in names.items()
+    ]
+    without, random_without = (sum(not head for head in heads) for heads in (roles, null))
+    none = Chip(None, numbers.count(without), numbers.count(random_without) if null else "")
+    return (*chips, none)
+
+
+def _grids(run: Run) -> tuple[Grid, ...]:
+    grids = []
+    for site, heads in run.heads.groupby("site", sort=False):
+        num_columns = int(heads["index"].max()) + 1
+        layers = []
+        for layer, row in heads.groupby("layer"):
+            by_index = {int(r["index"]): r["head"] for r in row.to_dict("records")}
+            cells = tuple(
+                _cell(run, by_index[index], index) if index in by_index else None
+                for index in range(num_columns)
+            )
+            layers.append((int(str(layer)), cells))
+        title = SITE_TITLES.get(str(site), str(site))
+        grids.append(Grid(str(site), title, num_columns, tuple(layers)))
+    return tuple(grids)
+
+
+def _cell(run: Run, head: str, index: int) -> Cell:
+    roles = tuple(role.role for role in run.roles[head])
+    return Cell(head, index, roles, f"{head}: {', '.join(roles) or 'no role found'}")
+
+
+def _leads(run: Run, names: Mapping[str, RoleName], limit: int = 3) -> tuple[Lead, ...]:
+    leads = []
+    for name, role in names.items():
+        having = [(e.score, head, e) for head in run.roles for e in run.roles[head] if e.role == name]
+        having.sort(key=lambda entry: -entry[0])
+        heads = tuple((head, evidence.evidence) for _, head, evidence in having[:limit])
+        if heads:
+            leads.append(Lead(role, heads))
+    return tuple(leads)
+
+
+def _facts(info: Mapping[str, Any]) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
+    titles = {"counts": "Counts", "thresholds": "Thresholds", "arguments": "Arguments",
+              "timings": "Timings", "versions": "Versions"}  # fmt: skip
+    model = [("model", str(info["model"])), ("type", str(info.get("model_type", "unknown")))]
+    model += [("corpus", str(corpus)) for corpus in info["corpora"]]
+    sections = [("Model and corpus", tuple(model))]
+    for name, title in titles.items():
+        entries = info.get(name) or {}
+        if entries:
+            lines = tuple((_readable(str(key)), _fact(value)) for key, value in entries.items())
+            sections.append((title, lines))
+    return tuple(sections)
+
+
+def _readable(key: str) -> str:
+    """`measure_s` is "measure (s)", `sentences_per_s` is "sentences per s"."""
+    if key.endswith("_s") and not key.endswith("per_s"):
+        key = f"{key[:-2]} (s)"
+    return key.replace("_", " ")
+
+
+def _fact(value: Any) -> str:
+    """A value of run.json as text: integers with separators, lists with commas."""
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return numbers.count(value) if abs(value) >= 10_000 else str(value)
+        case float():
+            return f"{value:.4g}"
+        case list():
+            return ", ".join(_fact(item) for item in value) or "none"
+        case dict():
+            return ", ".join(f"{key} {_fact(item)}" for key, item in value.items()) or "none"
+        case None:
+            return "not given"
+        case _:
+            return str(value)

@@ -1,0 +1,19 @@
+"""Write the report beside the results it shows."""
+
+from pathlib import Path
+
+from headcount.files import write_text
+from headcount.reports.html import render
+from headcount.reports.read import read_run
+from headcount.reports.view import report_view
+
+
+def write_report(folder: Path) -> Path:
+    """Read the results of a run folder and write `report.html` into it, whole or not at all.
+
+    Raises:
+        InputError: when a result file is missing or damaged.
+    """
+    path = folder / "report.html"
+    write_text(path, render(report_view(read_run(folder))))
+    return path

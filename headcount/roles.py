@@ -1,0 +1,141 @@
+"""Roles: what the measured numbers say each head is for, by the papers' thresholds, with evidence.
+
+A head can have several roles, in the order below, or none: "none found" is an answer.
+
+References: positional, syntactic and rare: Voita et al. (2019), section 5; sink and punctuation: Clark et
+al. (2019), section 3.2; block: Kovaleva et al. (2019), section 4.1. Departures stand with each threshold.
+"""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, final
+
+import pandas as pd
+
+from headcount.heads import HeadTable
+
+ROLES = ("positional", "syntactic", "rare", "sink", "punctuation", "block")
+"""All roles, in the order of a head's list."""
+
+NOT_SYNTAX = frozenset({"punct"})
+"""Relations that make no head syntactic: where UD attaches punctuation is a convention."""
+
+
+@final
+@dataclass(frozen=True)
+class Thresholds:
+    """From where on a head has a role."""
+
+    positional_share: float = 0.9
+    """Voita: the largest weight is at one offset in at least 90 % of queries."""
+    syntactic_gain: float = 0.1
+    """Voita: accuracy above the best fixed offset by 10 %; the paper does not say of what, here points."""
+    syntactic_cases: int = 100
+    """Clark: relations with at least 100 instances."""
+    rare2_share: float = 0.5
+    """Voita (WMT): over half of the queries look at one of the two rarest tokens."""
+    sink_share: float = 0.5
+    """Clark: over half of the attention on the first token, or on separators."""
+    punctuation_share: float = 0.5
+    """As for separators."""
+    block_share: float = 0.5
+    """Half of the maps are blocks (the paper gives no threshold for a head)."""
+
+
+@final
+@dataclass(frozen=True)
+class Role:
+    """One role of one head."""
+
+    role: str
+    """One of `ROLES`."""
+    evidence: str
+    """What was measured, in a sentence."""
+    score: float
+    """The number that was held against the threshold."""
+    offset: int | None = None
+    """Of a positional head."""
+    relation: str | None = None
+    """Of a syntactic head, its best one."""
+    direction: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """What is known of the role, without what does not apply."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+def find_roles(
+    heads: HeadTable, relations: pd.DataFrame | None, thresholds: Thresholds | None = None
+) -> dict[str, list[Role]]:
+    """The roles of every head, by head name; an empty list where none was found."""
+    limits = thresholds or Thresholds()
+    best = {} if relations is None else _best_relations(relations, limits)
+    found = {}
+    for row in heads.frame.to_dict("records"):
+        candidates = [_positional, _rare, _sink, _punctuation, _block]
+        roles = [role for candidate in candidates for role in candidate(row, limits)]
+        if row["head"] in best:
+            roles.append(_syntactic(best[row["head"]]))
+        found[row["head"]] = sorted(roles, key=lambda role: ROLES.index(role.role))
+    return found
+
+
+def _positional(row: dict, limits: Thresholds) -> Iterator[Role]:
+    share = row["positional_share"]
+    if share >= limits.positional_share:
+        offset = int(row["positional_offset"])
+        where = {0: "itself", -1: "the token before", 1: "the token after"}
+        target = where.get(offset, f"the token at offset {offset:+d}")
+        evidence = f"{share:.0%} of tokens look most at {target}"
+        yield Role("positional", evidence, share, offset=offset)
+
+
+def _rare(row: dict, limits: Thresholds) -> Iterator[Role]:
+    share = row["rare2_share"]
+    if share >= limits.rare2_share:
+        cases = int(row["rare_cases"])
+        evidence = (
+            f"{share:.0%} of {cases:,} tokens look most at one of the two rarest tokens of their "
+            f"sentence, {row['rare_share']:.0%} at the rarest"
+        )
+        yield Role("rare", evidence, share)
+
+
+def _sink(row: dict, limits: Thresholds) -> Iterator[Role]:
+    names = {"attn_first": "the first token", "attn_sep": "separators"}
+    column = max(names, key=lambda name: row[name])
+    if row[column] >= limits.sink_share:
+        yield Role("sink", f"{row[column]:.0%} of attention goes to {names[column]}", row[column])
+
+
+def _punctuation(row: dict, limits: Thresholds) -> Iterator[Role]:
+    share = row["attn_punct"]
+    if share >= limits.punctuation_share:
+        yield Role("punctuation", f"{share:.0%} of attention goes to punctuation", share)
+
+
+def _block(row: dict, limits: Thresholds) -> Iterator[Role]:
+    share = row["pattern_block"]
+    if share >= limits.block_share:
+        yield Role("block", f"{share:.0%} of maps stay within their own segment", share)
+
+
+def _best_relations(relations: pd.DataFrame, limits: Thresholds) -> dict[str, list[dict]]:
+    gain = relations["accuracy"] - relations["baseline"]
+    enough = (relations["cases"] >= limits.syntactic_cases) & ~relations["relation"].isin(NOT_SYNTAX)
+    # Rounded, so that 0.6 against 0.5 is 10 points
+    beats = relations[enough & (gain.round(9) >= limits.syntactic_gain)].assign(gain=gain)
+    ordered = beats.sort_values(["gain", "relation", "direction"], ascending=[False, True, True])
+    return {str(head): rows.to_dict("records") for head, rows in ordered.groupby("head")}
+
+
+def _syntactic(rows: list[dict]) -> Role:
+    parts = [
+        f"{row['relation']} {row['direction']} {row['accuracy']:.0%} "
+        f"(fixed offset {row['baseline']:.0%}, {row['cases']:,} cases)"
+        for row in rows[:3]
+    ]
+    more = f" and {len(rows) - 3} more" if len(rows) > 3 else ""
+    evidence = f"finds {'; '.join(parts)}{more}"
+    best = rows[0]
+    return Role("syntactic", evidence, best["gain"], relation=best["relation"], direction=best["direction"])

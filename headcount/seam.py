@@ -1,0 +1,63 @@
+"""The seam: one attention function of ours in place of a model's own, for the time of a `with` block.
+
+transformers looks the attention function and the mask function up by the name in
+`config._attn_implementation`, anew in every forward. Switching that name on every configuration the
+model reads, and registering both functions under it, reaches every module that dispatches; taking
+both back leaves nothing behind.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from torch import nn
+from transformers import AttentionInterface, PreTrainedConfig, PreTrainedModel
+from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
+
+_FIELD = "_attn_implementation_internal"
+_numbers = itertools.count()
+
+
+def configurations(model: PreTrainedModel) -> list[PreTrainedConfig]:
+    """Every configuration object that some module of the model may read, each once."""
+    found: dict[int, PreTrainedConfig] = {}
+    waiting = [getattr(module, "config", None) for module in model.modules()]
+    while waiting:
+        config = waiting.pop()
+        if isinstance(config, PreTrainedConfig) and id(config) not in found:
+            found[id(config)] = config
+            waiting += [getattr(config, name, None) for name in config.sub_configs]
+    return list(found.values())
+
+
+@contextmanager
+def dispatching(model: PreTrainedModel, attend: Callable[..., Any]) -> Iterator[str]:
+    """Send every attention call of the model that dispatches through the interface to `attend`.
+
+    Masks come as `sdpa_mask` makes them (boolean, True = may be seen), and causal masks are always
+    spelled out, so that no mask means: everything may be seen.
+    """
+    name = f"headcount_{next(_numbers)}"
+    configs = configurations(model)
+    before = [vars(config).get(_FIELD) for config in configs]
+    AttentionInterface.register(name, attend)
+    AttentionMaskInterface.register(name, _explicit_mask)
+    try:
+        for config in configs:
+            setattr(config, _FIELD, name)
+        yield name
+    finally:
+        for config, implementation in zip(configs, before, strict=True):
+            setattr(config, _FIELD, implementation)
+        AttentionInterface._global_mapping.pop(name)
+        AttentionMaskInterface._global_mapping.pop(name)
+
+
+def implementation_of(module: nn.Module) -> str | None:
+    """The attention implementation a module would use now (`sdpa`, `eager` ...)."""
+    return getattr(getattr(module, "config", None), "_attn_implementation", None)
+
+
+def _explicit_mask(*args: Any, **kwargs: Any) -> Any:
+    return sdpa_mask(*args, **(kwargs | {"allow_is_causal_skip": False}))

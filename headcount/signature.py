@@ -1,0 +1,39 @@
+"""Signature: one string that says what a number was measured with, as sacreBLEU gives with a score."""
+
+import hashlib
+from importlib.metadata import version
+
+import torch
+from transformers import PreTrainedModel
+
+
+def signature(model: PreTrainedModel, corpus_sha256: str, **options: object) -> str:
+    """`headcount:0.1.0|model:bert|revision:...|corpus:...|...|torch:...|transformers:...`.
+
+    Options come in the order they are given; those that are None are left out.
+    """
+    parts = {
+        "headcount": version("headcount"),
+        "model": model.config.model_type,
+        "revision": revision(model),
+        "corpus": corpus_sha256[:12],
+        **{name: value for name, value in options.items() if value is not None},
+        "dtype": str(model.dtype).removeprefix("torch."),
+        "torch": torch.__version__,
+        "transformers": version("transformers"),
+    }
+    return "|".join(f"{name}:{value}" for name, value in parts.items())
+
+
+def revision(model: PreTrainedModel) -> str:
+    """The hub's commit of the model where it has one, else a hash over its parameters."""
+    commit = getattr(model.config, "_commit_hash", None)
+    if commit is not None:
+        return str(commit)[:12]
+    digest = hashlib.sha256()
+    with torch.inference_mode():
+        for name, parameter in model.named_parameters():
+            # Two sums tell parameters apart as well as their bytes do, at the speed of memory.
+            numbers = (parameter.double().sum().item(), parameter.double().square().sum().item())
+            digest.update(f"{name}{tuple(parameter.shape)}{numbers}".encode())
+    return digest.hexdigest()[:12]

@@ -1,0 +1,241 @@
+"""The tap: sees every attention call of a model, block by block, and can gate each head's output.
+
+$$o_h = g_h \\, A_h V_h, \\qquad A_h = \\mathrm{softmax}(s\\,Q_h K_h^\\top + \\text{mask})$$
+
+Inside the `with` block the model computes what it always computes; a listener is handed each layer's
+attention in blocks of rows, heads and queries, and nothing larger than a block is ever made. Where no
+listener wants weights, torch's fused attention stays in use. Afterwards nothing of ours remains.
+"""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, Protocol, final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_forward
+
+from headcount.errors import ModelError
+from headcount.models.anatomy import Anatomy, AttentionLayer
+from headcount.seam import dispatching, implementation_of
+
+BLOCK = 2**19
+"""Weights in one block, 2 MiB in float32: a block and its softmax stay in the processor's cache."""
+
+Gates = Mapping[tuple[str, int], Float[Tensor, "*batch head"]]
+"""(site, layer) to one gate per head, or per sample and head; layers not named are left alone."""
+
+
+@final
+@dataclass(frozen=True)
+class Block:
+    """A part of one layer's attention: some rows of the batch, some heads, some queries, all keys."""
+
+    layer: AttentionLayer
+    rows: slice
+    heads: slice
+    queries: slice
+    weights_BHQK: Float[Tensor, "rows heads queries key"]
+    masses_BHQC: Float[Tensor, "rows heads queries columns"]
+    """Weights times the columns that the listener asked for beside the values."""
+
+
+class Listener(Protocol):
+    """Who is told of attention. Calls come as `begin`, `block` once or more, `end`, for each layer."""
+
+    def begin(
+        self, layer: AttentionLayer, value_BHKD: Float[Tensor, "batch head key dim"], num_queries: int
+    ) -> Float[Tensor, "batch head key columns"] | None:
+        """A layer's attention begins; columns given back are multiplied with the weights too."""
+
+    def block(self, block: Block) -> None:
+        """A block of the layer's attention."""
+
+    def end(self, layer: AttentionLayer) -> None:
+        """All blocks of the layer have come."""
+
+
+@final
+class Tap:
+    """A context in which a model's attention is heard and gated.
+
+    Args:
+        model: any transformers model that dispatches its attention.
+        anatomy: what `examine(model)` found.
+        listener: is handed all attention weights; None leaves fused attention in use.
+        gates: factors for the heads' outputs.
+        block: number of weights in a block.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        anatomy: Anatomy,
+        listener: Listener | None = None,
+        gates: Gates | None = None,
+        block: int = BLOCK,
+    ) -> None:
+        self.model, self.anatomy, self.listener = model, anatomy, listener
+        self.gates, self.block = gates or {}, block
+        self._layers = {
+            model.get_submodule(path): layers for path, layers in anatomy.by_module().items()
+        }
+        self._calls: dict[nn.Module, int] = {}
+        self._stack = ExitStack()
+
+    def __enter__(self) -> "Tap":
+        # Which rows sdpa leaves at zero is a matter of the implementation that we stand in for.
+        self._zero_unseeing = implementation_of(self.model) != "eager"
+        self._stack.enter_context(dispatching(self.model, self._attend))
+        handle = self.model.register_forward_pre_hook(lambda *_: self._calls.clear())
+        self._stack.callback(handle.remove)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
+    def _layer_of(self, module: nn.Module) -> AttentionLayer:
+        if module not in self._layers:
+            raise ModelError(
+                f"{type(module).__name__} called attention but did not in the first look at the model; "
+                "run it with inputs of the kind it was examined with"
+            )
+        layers = self._layers[module]
+        call = self._calls.get(module, 0)
+        self._calls[module] = call + 1
+        return layers[call % len(layers)]
+
+    def _attend(
+        self, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **kwargs: Any
+    ) -> tuple[Tensor, None]:
+        layer = self._layer_of(module)
+        kwargs.pop("output_attentions", None)
+        call = _Call(module, query, key, value, mask, kwargs)
+        fused = not self.anatomy.eager and kwargs.get("softcap") is None
+        if self.listener is None and fused:
+            output, _ = sdpa_attention_forward(
+                module, query, key, value, mask, **(kwargs | {"is_causal": False})
+            )
+        else:
+            output = self._listen(layer, call)
+        gate = self.gates.get((layer.site, layer.layer))
+        if gate is not None:
+            output = output * gate.to(output)[..., None, :, None]
+        return output, None
+
+    def _listen(self, layer: AttentionLayer, call: "_Call") -> Tensor:
+        """Attention in blocks, each handed to the listener and forgotten."""
+        if call.kwargs.get("dropout"):
+            raise ModelError("attention is heard without dropout: call model.eval() before the tap")
+        listener, value = self.listener, call.repeated(call.value)
+        columns = None if listener is None else listener.begin(layer, value, call.query.shape[2])
+        widened = value if columns is None else torch.cat([value, columns.to(value)], -1)
+        weights_of = call.eager_weights if self.anatomy.eager else call.weights
+        batch, num_heads, num_queries, head_dim = *call.query.shape[:3], value.shape[3]
+        output = value.new_empty(batch, num_queries, num_heads, head_dim)
+        for rows, heads, queries in _blocks(call, self.block, whole_heads=self.anatomy.eager):
+            weights = weights_of(rows, heads, queries)
+            product = weights.to(value.dtype) @ widened[rows, heads]
+            output[rows, queries, heads] = product[..., :head_dim].transpose(1, 2)
+            if listener is not None:
+                masses = product[..., head_dim:]
+                listener.block(Block(layer, rows, heads, queries, weights, masses))
+        if listener is not None:
+            listener.end(layer)
+        return self._without_unseeing(output, call.mask)
+
+    def _without_unseeing(self, output: Tensor, mask: Tensor | None) -> Tensor:
+        """Zero for queries that may see no key, as fused attention gives (padding on the left)."""
+        if mask is None or mask.dtype != torch.bool or not self._zero_unseeing:
+            return output
+        sees_BQ = mask.any(-1)[:, 0, :, None, None]
+        return output if sees_BQ.all() else output * sees_BQ
+
+
+@final
+class _Call:
+    """What one attention call came with, and its weights, a block at a time."""
+
+    def __init__(
+        self, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, kwargs: dict[str, Any]
+    ) -> None:
+        self.module, self.query, self.key, self.value = module, query, key, value
+        self.mask, self.kwargs = mask, kwargs
+        self.dtype = torch.promote_types(query.dtype, torch.float32)
+        self.scaling = kwargs.get("scaling") or query.shape[-1] ** -0.5
+        self.bias = None if mask is None else _additive(mask, self.dtype)
+        self._key_BHDK: Tensor | None = None
+
+    def repeated(self, tensor: Tensor) -> Tensor:
+        """Key or value heads, each as often as queries share it."""
+        return repeat_kv(tensor, self.query.shape[1] // tensor.shape[1])
+
+    def weights(self, rows: slice, heads: slice, queries: slice) -> Tensor:
+        """Softmax of the scaled, soft-capped, biased and masked scores of a block."""
+        if self._key_BHDK is None:
+            key = self.repeated(self.key).to(self.dtype)
+            self._key_BHDK = (key * self.scaling).transpose(-1, -2).contiguous()
+        scores = self.query[rows, heads, queries].to(self.dtype) @ self._key_BHDK[rows, heads]
+        if (cap := self.kwargs.get("softcap")) is not None:
+            scores = scores.div_(cap).tanh_().mul_(cap)
+        for bias in (self.kwargs.get("position_bias"), self.bias):
+            if bias is not None:
+                scores = scores.add_(_cut(bias, rows, heads, queries))
+        return scores.softmax(-1)
+
+    def eager_weights(self, rows: slice, heads: slice, queries: slice) -> Tensor:
+        """The weights as the model's own eager function makes them, for all heads of a block."""
+        eager = vars(sys.modules[type(self.module).__module__])["eager_attention_forward"]
+        bias = None if self.bias is None else _cut(self.bias, rows, heads, queries)
+        _, weights = eager(
+            self.module, self.query[rows, :, queries], self.key[rows], self.value[rows], bias, **self.kwargs
+        )
+        return weights
+
+
+def _additive(mask: Tensor, dtype: torch.dtype) -> Tensor:
+    if mask.dtype != torch.bool:
+        return mask.to(dtype)
+    return torch.zeros_like(mask, dtype=dtype).masked_fill_(~mask, torch.finfo(dtype).min)
+
+
+def _cut(bias: Tensor, rows: slice, heads: slice, queries: slice) -> Tensor:
+    """A block of a bias that may have size 1 along rows, heads or queries."""
+    parts = (part if size > 1 else slice(None) for part, size in zip((rows, heads, queries), bias.shape[:3], strict=True))
+    return bias[tuple(parts)]
+
+
+def _blocks(call: _Call, size: int, whole_heads: bool) -> Iterator[tuple[slice, slice, slice]]:
+    """Cuts of at most `size` weights: whole rows if they fit, else whole heads, else some queries."""
+    batch, num_heads, num_queries = call.query.shape[:3]
+    num_keys = call.key.shape[2]
+    per_head = max(1, num_queries * num_keys)
+    heads = num_heads if whole_heads else max(1, min(num_heads, size // per_head))
+    rows = max(1, size // (per_head * num_heads)) if heads == num_heads else 1
+    queries = max(1, min(num_queries, size // (heads * num_keys)))
+    for row in range(0, batch, rows):
+        for head in range(0, num_heads, heads):
+            for query in range(0, num_queries, queries):
+                yield slice(row, row + rows), slice(head, head + heads), slice(query, query + queries)
+
+
+@final
+class FunctionListener:
+    """A listener that calls one function with every block."""
+
+    def __init__(self, function: Callable[[Block], None]) -> None:
+        self.function = function
+
+    def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> None:
+        """Asks for no columns."""
+
+    def block(self, block: Block) -> None:
+        """Passes the block on."""
+        self.function(block)
+
+    def end(self, layer: AttentionLayer) -> None:
+        """Has nothing to finish."""

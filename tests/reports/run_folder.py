@@ -1,0 +1,175 @@
+"""Write a run folder with made-up but valid results, as `headcount analyze` would leave it."""
+
+import base64
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+SHORT = {"encoder.self": "enc", "decoder.self": "dec", "decoder.cross": "cross"}
+RELATIONS = ("nsubj", "obj", "amod", "advmod", "det", "case", "nmod:poss", "aux", "mark", "conj",
+             "cc", "compound:prt", "ccomp")  # fmt: skip
+DIRECTIONS = ("dependent->head", "head->dependent", "head<-dependent")
+PATTERNS = ("vertical", "diagonal", "vertical_diagonal", "block", "heterogeneous")
+WORDS = ("the old keeper of a quiet lighthouse wrote letters that nobody answered , because every "
+         "boat which passed the rocks at night was already late .").split()  # fmt: skip
+HOSTILE = ("</script><script>window.stolen = 1</script>", "<img src=x onerror=window.stolen=1>",
+           "\u2028{{ 7 * 7 }}", "\"'&lt;")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the folder should contain."""
+
+    sites: tuple[str, ...] = ("encoder.self",)
+    layers: int = 6
+    heads: int = 12
+    roles: bool = True
+    relations: bool = True
+    null: bool = False
+    hostile: bool = False
+    not_a_number: bool = False
+    num_words: int = 25
+    warnings: tuple[str, ...] = ()
+    seed: int = 3
+
+
+def write_run(folder: Path, wish: Wish = Wish()) -> Path:
+    """Write all files of a run and return the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    random = np.random.default_rng(wish.seed)
+    names = [
+        (f"{SHORT[site]}.{layer}.{index}", site, layer, index)
+        for site in wish.sites
+        for layer in range(wish.layers)
+        for index in range(wish.heads)
+    ]
+    roles = {name: _roles(random, wish) for name, *_ in names}
+    heads = _heads(random, names, roles, wish)
+    heads.to_parquet(folder / "heads.parquet")
+    _offsets(random, heads).to_parquet(folder / "offsets.parquet")
+    if wish.relations:
+        _relations(random, names, 0.35).to_parquet(folder / "relations.parquet")
+    if wish.null:
+        few = {name: [] if random.random() < 0.95 else ["positional"] for name, *_ in names}
+        _heads(random, names, few, wish).to_parquet(folder / "null_heads.parquet")
+        if wish.relations:
+            _relations(random, names, 0.05).to_parquet(folder / "null_relations.parquet")
+    examples = {name: _examples(random, found, wish) for name, found in roles.items()}
+    (folder / "examples.json").write_text(json.dumps(examples), encoding="utf-8")
+    (folder / "run.json").write_text(json.dumps(_info(roles, wish)), encoding="utf-8")
+    return folder
+
+
+def _roles(random: np.random.Generator, wish: Wish) -> list[str]:
+    if not wish.roles or random.random() < 0.45:
+        return []
+    known = ("positional", "syntactic", "rare", "sink", "punctuation", "block")
+    number = random.choice([1, 2, 3], p=[0.75, 0.2, 0.05])
+    chosen = random.choice(6, size=number, replace=False, p=[0.2, 0.25, 0.05, 0.35, 0.1, 0.05])
+    found = [known[i] for i in sorted(chosen)]
+    return [*found, HOSTILE[0]] if wish.hostile and random.random() < 0.2 else found
+
+
+def _heads(random, names, roles, wish: Wish) -> pd.DataFrame:
+    num = len(names)
+    columns = {name: [row[i] for row in names] for i, name in enumerate(("head", "site", "layer", "index"))}  # fmt: skip
+    columns["confidence"] = random.beta(3, 4, num)
+    columns["entropy"] = random.gamma(4, 0.4, num)
+    columns["positional_offset"] = random.choice([-2, -1, 0, 1, 2], num)
+    columns["positional_share"] = random.beta(1, 3, num)
+    for name in ("self", "prev", "next", "first", "sep", "punct"):
+        columns[f"attn_{name}"] = random.beta(1, 5, num)
+    columns["rare_share"], columns["rare2_share"] = random.beta(1, 8, num), random.beta(2, 8, num)
+    columns["rare_cases"] = np.full(num, 18_231)
+    columns["value_norm"] = random.gamma(8, 0.2, num)
+    for name in ("first", "sep", "punct"):
+        columns[f"norm_{name}"] = columns[f"attn_{name}"] * random.uniform(0.1, 1, num)
+    patterns = random.dirichlet([1.5, 1, 1, 0.3, 2], num)
+    columns |= {f"pattern_{name}": patterns[:, i] for i, name in enumerate(PATTERNS)}
+    columns["roles"] = [roles[row[0]] for row in names]
+    table = pd.DataFrame(columns)
+    if wish.not_a_number:
+        table[["value_norm", "norm_first", "norm_sep", "norm_punct", "rare_share"]] = np.nan
+        table.loc[:3, ["confidence", "positional_share", "positional_offset"]] = np.nan
+    return table
+
+
+def _offsets(random, heads: pd.DataFrame) -> pd.DataFrame:
+    offsets = np.arange(-14, 15)
+    tables = []
+    for row in heads.to_dict("records"):
+        share = np.nan_to_num(row["positional_share"], nan=0.3)
+        rest = random.dirichlet(np.exp(-np.abs(offsets) / 4)) * (1 - share)
+        rest[offsets == np.nan_to_num(row["positional_offset"])] += share
+        tables.append(pd.DataFrame({"head": row["head"], "offset": offsets, "share": rest}))
+    return pd.concat(tables)
+
+
+def _relations(random, names, lift: float) -> pd.DataFrame:
+    rows = []
+    for relation in RELATIONS:
+        cases = int(random.choice([37, 240, 1204, 4001], p=[0.2, 0.3, 0.3, 0.2]))
+        for direction in DIRECTIONS:
+            baseline = float(random.uniform(0.15, 0.7))
+            offset = int(random.choice([-3, -2, -1, 1, 2]))
+            for name, *_ in names:
+                accuracy = float(np.clip(baseline * random.beta(2, 6) + lift * random.beta(1, 3), 0, 1))
+                correct = round(accuracy * cases)
+                rows.append((name, relation, direction, correct / cases, correct, cases, baseline, offset))  # fmt: skip
+    columns = ["head", "relation", "direction", "accuracy", "correct", "cases", "baseline", "baseline_offset"]  # fmt: skip
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _examples(random, roles: list[str], wish: Wish) -> list[dict]:
+    words = [WORDS[i % len(WORDS)] for i in range(wish.num_words)]
+    if wish.hostile:
+        words[: len(HOSTILE)] = HOSTILE
+    size = len(words)
+    result = []
+    for number in range(3):
+        weights = random.dirichlet(np.full(size, 0.08), size)
+        queries = random.choice(size, 3, replace=False)
+        arcs = [[int(q), int(weights[q].argmax())] for q in queries]
+        result.append({
+            "role": roles[0] if roles else "",
+            "caption": HOSTILE[1] if wish.hostile else f"nsubj dependent->head: {3 - number} of 3",
+            "queries": words,
+            "keys": words,
+            "weights": base64.b64encode((weights * 255).round().astype(np.uint8).tobytes()).decode(),
+            "arcs": arcs,
+        })  # fmt: skip
+    return result
+
+
+def _info(roles: dict[str, list[str]], wish: Wish) -> dict:
+    why = {
+        "positional": "points at offset -1 in 97 % of 24,011 queries",
+        "syntactic": "finds nsubj (dependent->head) in 58.3 % of 1,204 cases; the best offset in 45.1 %",
+        "rare": "points at the rarest token in 61 % of 18,231 queries",
+        "sink": "puts 78 % of its weight on the separator, but 21 % of the norm-weighted sum",
+        "punctuation": "puts 44 % of its weight on punctuation",
+        "block": "67 % of its maps have the block pattern",
+    }
+    found = {
+        head: [{"role": name, "evidence": why.get(name, name), "score": 0.5} for name in names]
+        for head, names in roles.items()
+        if names
+    }
+    return {
+        "version": 1,
+        "signature": "headcount:0.1|model:minilm@1f2e|corpus:9c0b|measures:all|seed:0|float32|torch:2.13",
+        "model": HOSTILE[0] if wish.hostile else "/models/all-MiniLM-L6-v2",
+        "model_type": "bert",
+        "corpora": ["/corpora/en_ewt-ud-dev.conllu"],
+        "arguments": {"limit": None, "null": wish.null, "corpora": ["en_ewt-ud-dev.conllu"]},
+        "counts": {"sentences": 2001, "tokens": 31_209, "words": 25_148, "truncated": 0},
+        "sites": {site: [wish.heads] * wish.layers for site in wish.sites},
+        "roles": found,
+        "thresholds": {"positional_share": 0.9, "syntactic_gain": 0.1, "rare_share": 0.5},
+        "warnings": [*wish.warnings, *(HOSTILE if wish.hostile else ())],
+        "timings": {"census_s": 1.2, "measure_s": 31.2, "sentences_per_s": 64.1},
+        "versions": {"python": "3.11", "torch": "2.13.0", "transformers": "5.23.0"},
+    }

@@ -1,0 +1,121 @@
+"""Dependency relations that a head follows, by definition.
+
+References: Voita et al. 2019, section 5.2, https://arxiv.org/abs/1905.09418
+Clark et al. 2019, sections 4.1 and 4.2, https://arxiv.org/abs/1906.04341
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+DIRECTIONS = ("dependent->head", "head->dependent", "head<-dependent")
+
+
+@dataclass
+class Counts:
+    """What was counted for one relation in one direction."""
+
+    correct: list[int]
+    """How often each head was right."""
+    offsets: Counter[int] = field(default_factory=Counter)
+    """How often the right word stood at each distance, in words."""
+
+
+def word_map(A: np.ndarray, word_of: list[int]) -> np.ndarray:
+    """Attention between words, [head, word, word], from attention between pieces of words.
+
+    Attention to a word is the sum of the attention to its pieces; attention from a word is the mean
+    of the attention from its pieces. Special symbols (word -1) are left out; no renormalisation.
+    """
+    heads, words = A.shape[0], max(word_of, default=-1) + 1
+    between = np.zeros((heads, words, words))
+    for head in range(heads):
+        for source in range(words):
+            source_pieces = [piece for piece, word in enumerate(word_of) if word == source]
+            for target in range(words):
+                target_pieces = [piece for piece, word in enumerate(word_of) if word == target]
+                total = 0.0
+                for query in source_pieces:
+                    for key in target_pieces:
+                        total += float(A[head, query, key])
+                if source_pieces:
+                    between[head, source, target] = total / len(source_pieces)
+    return between
+
+
+def _most_attended(weights: list[float], own: int) -> int | None:
+    """Index of the largest weight, the word itself left out; none where there is no weight."""
+    best = None
+    for word, weight in enumerate(weights):
+        if word == own or weight <= 0:
+            continue
+        if best is None or weight > weights[best]:
+            best = word
+    return best
+
+
+def of_sentence(
+    A: np.ndarray, word_of: list[int], heads: list[int], relations: list[str]
+) -> dict[tuple[str, str], Counts]:
+    """Counts by relation and direction; `heads` holds each word's syntactic head, -1 for the root.
+
+    Voita et al. (2019): how often a word's maximum attention weight is on the word that it stands
+    in the relation with, seen from the dependent (`dependent->head`) and from the head
+    (`head->dependent`). Clark et al. (2019), besides the first: the word that attends most to the
+    dependent is taken for its head (`head<-dependent`). No word predicts itself.
+    """
+    between = word_map(A, word_of)
+    counts: dict[tuple[str, str], Counts] = {}
+    for dependent, (head_word, relation) in enumerate(zip(heads, relations, strict=True)):
+        if head_word < 0:
+            continue
+        offsets = (head_word - dependent, dependent - head_word, head_word - dependent)
+        for direction, offset in zip(DIRECTIONS, offsets, strict=True):
+            count = counts.setdefault((relation, direction), Counts([0] * A.shape[0]))
+            count.offsets[offset] += 1
+            for head in range(A.shape[0]):
+                rows = between[head].tolist()
+                if direction == "dependent->head":
+                    right = _most_attended(rows[dependent], dependent) == head_word
+                elif direction == "head->dependent":
+                    right = _most_attended(rows[head_word], head_word) == dependent
+                else:
+                    column = [row[dependent] for row in rows]
+                    right = _most_attended(column, dependent) == head_word
+                count.correct[head] += right
+    return counts
+
+
+@dataclass
+class Row:
+    """One relation in one direction over a corpus."""
+
+    cases: int
+    correct: list[int]
+    accuracy: list[float]
+    baseline_offset: int
+    baseline: float
+
+
+def over_corpus(sentences: Iterable[dict[str, Any]]) -> dict[tuple[str, str], Row]:
+    """Accuracy of each head and the baseline, by relation and direction.
+
+    The baseline always points at the relation's most frequent relative position: the offset at
+    which the right word stands most often, of equals the nearer one, then the one to the left.
+    """
+    sums: dict[tuple[str, str], Counts] = {}
+    for sentence in sentences:
+        for name, part in of_sentence(**sentence).items():
+            so_far = sums.setdefault(name, Counts([0] * len(part.correct)))
+            so_far.correct = [a + b for a, b in zip(so_far.correct, part.correct, strict=True)]
+            so_far.offsets.update(part.offsets)
+    rows = {}
+    for name, count in sums.items():
+        cases = count.offsets.total()
+        offset = min(count.offsets, key=lambda o: (-count.offsets[o], abs(o), o))
+        accuracy = [correct / cases for correct in count.correct]
+        rows[name] = Row(cases, count.correct, accuracy, offset, count.offsets[offset] / cases)
+    return rows

@@ -1,0 +1,182 @@
+"""Tiny offline tokenizers of every kind, trained on a few sentences in three languages."""
+
+import contextlib
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import sentencepiece
+from tokenizers import (
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
+from transformers import (
+    BertTokenizer,
+    ByT5Tokenizer,
+    GPT2Tokenizer,
+    LlamaTokenizer,
+    MarianTokenizer,
+    PreTrainedTokenizerFast,
+    RobertaTokenizer,
+    T5Tokenizer,
+)
+
+SENTENCES = (
+    "The old dog barked at the moon, and nobody in the village could sleep.",
+    "She doesn't believe that her sister's letters were ever sent.",
+    "When the train stopped, three tired children jumped out and ran home!",
+    "A painter from Bremen bought two green chairs for his kitchen in 2024.",
+    "Did you hear the rain last night? It was louder than the river.",
+    "Der alte Hund bellte den Mond an, und niemand im Dorf konnte schlafen.",
+    "Sie glaubt nicht, dass die Briefe ihrer Schwester jemals ankamen.",
+    "Als der Zug hielt, sprangen drei müde Kinder heraus und liefen nach Hause!",
+    "Ein Maler aus Bremen kaufte 2024 zwei grüne Stühle für seine Küche.",
+    "Hast du gestern den Regen gehört? Er war lauter als der Fluß.",
+    "Старая собака лаяла на луну, и никто в деревне не мог уснуть.",
+    "Она не верит, что письма её сестры когда-нибудь дошли.",
+    "Когда поезд остановился, трое усталых детей выбежали и пошли домой!",
+    "Художник из Бремена купил в 2024 году два зелёных стула для кухни.",
+    "Ты слышал вчера дождь? Он был громче реки.",
+)
+GERMAN, RUSSIAN = SENTENCES[5:10], SENTENCES[10:]
+SIZE = 400
+
+
+def wordpiece(model_max_length: int = 64) -> PreTrainedTokenizerFast:
+    """BERT's kind: pieces inside a word begin with ##."""
+    backend = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    backend.normalizer = normalizers.BertNormalizer(lowercase=True)
+    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=SIZE, special_tokens=special, show_progress=False
+    )
+    backend.train_from_iterator(SENTENCES, trainer)
+    return BertTokenizer(
+        vocab=backend.get_vocab(), do_lower_case=True, model_max_length=model_max_length
+    )
+
+
+def byte_level(kind: str, add_prefix_space: bool = False) -> PreTrainedTokenizerFast:
+    """The kind of `roberta` and of `gpt2`: a word is known by the space before it."""
+    backend = Tokenizer(models.BPE())
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trainer = trainers.BpeTrainer(
+        vocab_size=600,
+        special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>", "<|endoftext|>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    backend.train_from_iterator(SENTENCES, trainer)
+    vocab, merges = _vocab_and_merges(backend)
+    classes = {"roberta": RobertaTokenizer, "gpt2": GPT2Tokenizer}
+    return classes[kind](vocab=vocab, merges=merges, add_prefix_space=add_prefix_space)
+
+
+def t5() -> PreTrainedTokenizerFast:
+    """T5's kind: Unigram, ▁ before every word, </s> at the end, <pad> to start the decoder."""
+    backend = Tokenizer(models.Unigram())
+    backend.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()]
+    )
+    trainer = trainers.UnigramTrainer(
+        vocab_size=SIZE,
+        special_tokens=["<pad>", "</s>", "<unk>"],
+        unk_token="<unk>",
+        show_progress=False,
+    )
+    backend.train_from_iterator(SENTENCES, trainer)
+    state = json.loads(backend.to_str())
+    vocab = [(piece, score) for piece, score in state["model"]["vocab"]]
+    return T5Tokenizer(vocab=vocab, extra_ids=0, additional_special_tokens=[])
+
+
+def llama() -> PreTrainedTokenizerFast:
+    """Llama's kind: BPE over the whole text with ▁ for spaces, <s> in front."""
+    backend = Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True))
+    backend.pre_tokenizer = pre_tokenizers.Metaspace()
+    bytes_ = [f"<0x{byte:02X}>" for byte in range(256)]
+    trainer = trainers.BpeTrainer(
+        vocab_size=700, special_tokens=["<unk>", "<s>", "</s>", *bytes_], show_progress=False
+    )
+    backend.train_from_iterator(SENTENCES, trainer)
+    vocab, merges = _vocab_and_merges(backend)
+    tokenizer = LlamaTokenizer(vocab=vocab, merges=merges)
+    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A", pair="<s> $A <s> $B", special_tokens=[("<s>", 1)]
+    )
+    return tokenizer
+
+
+def across_words() -> PreTrainedTokenizerFast:
+    """A BPE without pre-tokenizer: its pieces may cover the end of one word and all of the next."""
+    backend = Tokenizer(models.BPE(unk_token="<unk>"))
+    backend.normalizer = normalizers.Lowercase()
+    backend.decoder = decoders.Fuse()
+    trainer = trainers.BpeTrainer(
+        vocab_size=SIZE, special_tokens=["<unk>", "<pad>"], show_progress=False
+    )
+    backend.train_from_iterator(["the dog saw a dog, too. " * 3, *SENTENCES], trainer)
+    return PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="<unk>", pad_token="<pad>")
+
+
+def byt5() -> ByT5Tokenizer:
+    """ByT5's kind: slow, one token a UTF-8 byte, spaces are tokens."""
+    return ByT5Tokenizer()
+
+
+def marian(folder: Path, separate_vocabs: bool = False) -> MarianTokenizer:
+    """Marian's kind: slow, a sentencepiece model a side, English and Russian to German."""
+    source = _sentencepiece(folder / "source", [*SENTENCES[:5], *RUSSIAN])
+    target = _sentencepiece(folder / "target", GERMAN)
+    sides = {
+        "vocab": folder / "vocab.json",
+        "target_vocab_file": folder / "target_vocab.json",
+    }
+    joint = list(dict.fromkeys([*source, *target]))
+    pieces = {
+        "vocab": source if separate_vocabs else joint,
+        # In another order, so that an id means different pieces on the two sides.
+        "target_vocab_file": list(reversed(target)),
+    }
+    for name, path in sides.items():
+        listed = ["</s>", "<unk>", *pieces[name], "<pad>"]
+        path.write_text(json.dumps({piece: index for index, piece in enumerate(listed)}))
+    return MarianTokenizer(
+        source_spm=str(folder / "source.model"),
+        target_spm=str(folder / "target.model"),
+        vocab=str(sides["vocab"]),
+        target_vocab_file=str(sides["target_vocab_file"]) if separate_vocabs else None,
+        separate_vocabs=separate_vocabs,
+        source_lang="en",
+        target_lang="de",
+        model_max_length=64,
+    )
+
+
+def _vocab_and_merges(backend: Tokenizer) -> tuple[dict[str, int], list[tuple[str, str]]]:
+    state = json.loads(backend.to_str())["model"]
+    return state["vocab"], [tuple(pair) for pair in state["merges"]]
+
+
+def _sentencepiece(prefix: Path, sentences: Sequence[str]) -> list[str]:
+    """Train a model at `prefix`.model and return its pieces without the special ones."""
+    model = io.BytesIO()
+    with contextlib.redirect_stderr(io.StringIO()):
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(sentences),
+            model_writer=model,
+            vocab_size=150,
+            hard_vocab_limit=False,
+            minloglevel=2,
+        )
+    Path(f"{prefix}.model").write_bytes(model.getvalue())
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    pieces = [processor.id_to_piece(index) for index in range(processor.get_piece_size())]
+    return [piece for piece in pieces if piece not in ("<unk>", "<s>", "</s>")]

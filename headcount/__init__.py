@@ -1,0 +1,43 @@
+"""headcount: which attention heads do the work?
+
+>>> import headcount
+>>> loaded = headcount.load("sentence-transformers/all-MiniLM-L6-v2")  # doctest: +SKIP
+>>> analysis = headcount.analyze(loaded, headcount.Corpus("treebank.conllu"))  # doctest: +SKIP
+>>> analysis.roles["enc.2.8"]  # doctest: +SKIP
+"""
+
+from headcount.analysis import Analysis, Options, analyze
+from headcount.corpora import Corpus, Sentence, Tree
+from headcount.errors import CorpusError, InputError, ModelError
+from headcount.heads import Head, Heads, HeadTable
+from headcount.models import Loaded, diagnose, examine, gated, load, tapped
+from headcount.reports import write_figures, write_report
+from headcount.results import write_results
+from headcount.roles import Role, Thresholds, find_roles
+
+__all__ = [
+    "Analysis",
+    "Corpus",
+    "CorpusError",
+    "Head",
+    "HeadTable",
+    "Heads",
+    "InputError",
+    "Loaded",
+    "ModelError",
+    "Options",
+    "Role",
+    "Sentence",
+    "Thresholds",
+    "Tree",
+    "analyze",
+    "diagnose",
+    "examine",
+    "find_roles",
+    "gated",
+    "load",
+    "tapped",
+    "write_figures",
+    "write_report",
+    "write_results",
+]

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, final
 
 import pandas as pd
@@ -21,6 +22,7 @@ from headcount.roles import Role, Thresholds, find_roles
 from headcount.signature import signature
 from headcount.state import load_state, save_state
 from headcount.tables import head_table, offset_table, relation_table
+from headcount.translating import translated
 
 Progress = Callable[[str, int, int], None]
 """Called with the stage, sentences done and sentences in all."""
@@ -77,7 +79,7 @@ def analyze(
     loaded: Loaded,
     corpus: Corpus,
     options: Options | None = None,
-    state: Path | None = None,
+    out: Path | None = None,
     progress: Progress = lambda stage, done, total: None,
 ) -> Analysis:
     """Measure every head of a model over a corpus, in one pass, and say what each is for.
@@ -88,14 +90,15 @@ def analyze(
         loaded: a model with its tokenizer, as `load` gives it.
         corpus: what to measure on; encoder-decoders want parallel text.
         options: how to run.
-        state: a folder in which the sums so far are kept; a run that finds some there goes on.
+        out: the folder of the run: the sums so far are kept in `out/state`, and a run that finds some
+            there goes on. Write the results with `write_results`.
         progress: is told how far the pass is.
 
     Raises:
         CorpusError: if the corpus can't be read, or not with this tokenizer.
         ModelError: if the model's attention can't be heard, or is not finite.
     """
-    return _Analyzing(loaded, corpus, options or Options(), state, progress).analysis()
+    return _Analyzing(loaded, corpus, options or Options(), out, progress).analysis()
 
 
 @final
@@ -103,18 +106,41 @@ class _Analyzing:
     """The steps of one analysis, and what they share."""
 
     def __init__(
-        self, loaded: Loaded, corpus: Corpus, options: Options, state: Path | None, progress: Progress
+        self, loaded: Loaded, corpus: Corpus, options: Options, out: Path | None, progress: Progress
     ) -> None:
-        self.loaded, self.corpus, self.options = loaded, corpus, options
-        self.state, self.progress = state, progress
+        self.loaded, self.options = loaded, options
+        self.out, self.progress = out, progress
         self.timings: dict[str, float] = {}
         self.anatomy = loaded.anatomy
         self.encoder = loaded.encoder(options.strict)
-        self.census = self._timed("census", lambda: take_census(corpus, self.encoder))
+        self.corpus = self._timed("translate", lambda: self._with_targets(corpus))
+        self.census = self._timed("census", lambda: take_census(self.corpus, self.encoder))
         self.frequencies = None
         if options.frequencies is not None:
             self.frequencies = Frequencies.from_file(options.frequencies, self.encoder)
         self.signature = self._signature()
+
+    def _with_targets(self, corpus: Corpus) -> Corpus:
+        """The corpus; for an encoder-decoder without targets with the model's own translations."""
+        wanted = self.encoder.start_id is not None
+        if not wanted or next(iter(corpus)).target is not None:
+            return corpus
+        own = PartialState()
+        if self.out is None:
+            self.temporary = TemporaryDirectory()  # goes when the analysis does
+        folder = Path(self.temporary.name) if self.out is None else self.out
+        if self.out is not None and not own.is_main_process:
+            own.wait_for_everyone()
+
+        def progress(done: int) -> None:
+            self.progress("translating", done, 0)
+
+        with_targets = translated(
+            self.loaded.model, self.encoder, corpus, folder / "targets.txt", progress
+        )
+        if self.out is not None and own.is_main_process:
+            own.wait_for_everyone()
+        return with_targets
 
     def analysis(self) -> Analysis:
         """Every step in order."""
@@ -150,8 +176,8 @@ class _Analyzing:
 
     def _measure(self, loaded: Loaded, stage: str) -> Totals:
         path = None
-        if self.state is not None:
-            path = self.state / f"{stage}-{PartialState().process_index}.safetensors"
+        if self.out is not None:
+            path = self.out / "state" / f"{stage}-{PartialState().process_index}.safetensors"
         latest = Totals() if path is None else load_state(path, self.signature, MEASURES)
         saved = time.monotonic()
         # Other processes are as far as this one, near enough for a progress bar

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import signature
 from itertools import islice
-from typing import Protocol, final
+from typing import Protocol, final, runtime_checkable
 
 import torch
 from accelerate import PartialState
@@ -110,6 +110,7 @@ def sides(layer: AttentionLayer, batch: Batch) -> tuple[Tokens, Tokens]:
     return queries, target if layer.site == "decoder.self" else batch.source
 
 
+@runtime_checkable
 class BatchListener(Listener, Protocol):
     """A listener that is told which batch comes next."""
 

@@ -40,6 +40,7 @@ def claim(folder: Path, resume: bool = False, overwrite: bool = False) -> None:
         )
     if overwrite and not resume:
         rmtree(folder / "state", ignore_errors=True)
+        (folder / "targets.txt").unlink(missing_ok=True)
     (folder / "state").mkdir(parents=True, exist_ok=True)
 
 

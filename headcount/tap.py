@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Protocol, final
+from typing import Any, Protocol, final, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -44,6 +44,7 @@ class Block:
     """Weights times the columns that the listener asked for beside the values."""
 
 
+@runtime_checkable
 class Listener(Protocol):
     """Who is told of attention. Calls come as `begin`, `block` once or more, `end`, for each layer."""
 

@@ -1,17 +1,65 @@
 """Translating: a model's own greedy translations, the targets where a corpus has sources only."""
 
-from collections.abc import Callable
-from itertools import batched
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import torch
 from transformers import PreTrainedModel
-from transformers import PreTrainedTokenizerBase as Tokenizer
 
-from headcount.corpora import Corpus, Sentence
-from headcount.errors import ModelError
-from headcount.files import write_atomically
+from headcount.corpora import Corpus, Encoder, Sentence
+from headcount.corpora.census import chunks
+from headcount.files import write_text
 from headcount.models.selfcheck import evaluating
 
-BATCH = 32
-"""Sentences that are translated together."""
+SENTENCES_AT_ONCE = 64
+
+
+def translated(
+    model: PreTrainedModel,
+    encoder: Encoder,
+    corpus: Corpus,
+    path: Path,
+    progress: Callable[[int], None] = lambda done: None,
+) -> Corpus:
+    """The corpus with the model's greedy translation of every source as its target.
+
+    Args:
+        model: an encoder-decoder.
+        encoder: makes its inputs.
+        corpus: sources.
+        path: where the translations go, a line each; what is there already is taken as it is.
+        progress: is told how many sentences are done.
+    """
+    if not path.exists():
+        lines = _translations(model, encoder, corpus, progress)
+        write_text(path, "".join(f"{line}\n" for line in lines))
+    return corpus.with_targets(path)
+
+
+def _translations(
+    model: PreTrainedModel, encoder: Encoder, corpus: Corpus, progress: Callable[[int], None]
+) -> Iterator[str]:
+    done = 0
+    with evaluating(model), torch.inference_mode():
+        for sentences in chunks(corpus, SENTENCES_AT_ONCE):
+            yield from _greedy(model, encoder, sentences)
+            done += len(sentences)
+            progress(done)
+
+
+def _greedy(model: PreTrainedModel, encoder: Encoder, sentences: Sequence[Sentence]) -> list[str]:
+    rows = [torch.tensor(encoded.ids) for encoded in encoder.sources(sentences)]
+    ids_BN = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=encoder.pad_id)
+    lengths_B = torch.tensor([len(row) for row in rows])
+    mask_BN = (torch.arange(ids_BN.shape[1]) < lengths_B[:, None]).long()
+    # Twice the source and some more is plenty for a translation, and ends one that repeats itself.
+    longest = 2 * ids_BN.shape[1] + 16
+    out_BN = model.generate(  # type: ignore[operator]
+        input_ids=ids_BN.to(model.device),
+        attention_mask=mask_BN.to(model.device),
+        num_beams=1,
+        do_sample=False,
+        max_new_tokens=min(longest, encoder.max_length or longest),
+    )
+    texts = encoder.tokenizer.batch_decode(out_BN, skip_special_tokens=True)
+    return [" ".join(text.split()) for text in texts]

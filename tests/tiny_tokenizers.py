@@ -122,7 +122,9 @@ def across_words() -> PreTrainedTokenizerFast:
     trainer = trainers.BpeTrainer(
         vocab_size=SIZE, special_tokens=["<unk>", "<pad>"], show_progress=False
     )
-    backend.train_from_iterator(["the dog saw a dog, too. " * 3, *SENTENCES], trainer)
+    backend.train_from_iterator(
+        ["the dog saw a dog, too. " * 3, "of the " * 9, *SENTENCES], trainer
+    )
     return PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="<unk>", pad_token="<pad>")
 
 

@@ -2,11 +2,14 @@
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from copy import copy
+from dataclasses import replace
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import final
 
 from headcount.corpora.conllu import read_conllu
+from headcount.corpora.lines import numbered_lines
 from headcount.corpora.parallel import read_pair, read_tsv
 from headcount.corpora.sentence import Sentence
 from headcount.corpora.text import read_jsonl, read_text
@@ -53,6 +56,7 @@ class Corpus:
             raise CorpusError(f"expected a limit of at least 1 sentence, found {limit}.")
         listed = [paths] if isinstance(paths, str | Path) else paths
         self.limit = limit
+        self._targets: Path | None = None
         self._held = tuple(_held(number, item) for number, item in enumerate(sentences, start=1))
         self._paths = tuple(_file(path, tuple(READERS)) for path in listed)
         self._pair = _pair_of_files(source, target)
@@ -68,6 +72,12 @@ class Corpus:
             raise CorpusError("expected a corpus, found no sentence; give at least one sentence.")
         return cls(sentences=sentences, limit=limit)
 
+    def with_targets(self, path: Path) -> "Corpus":
+        """The same sentences with the lines of a file as their targets, whatever they had."""
+        corpus = copy(self)
+        corpus._targets = path
+        return corpus
+
     @property
     def names(self) -> tuple[str, ...]:
         """The files as they were given, source before target."""
@@ -76,7 +86,7 @@ class Corpus:
     def __iter__(self) -> Iterator[Sentence]:
         """Read the sentences from the beginning; an empty corpus is an error."""
         found = False
-        for sentence in islice(self._sentences(), self.limit):
+        for sentence in self._with_their_targets(islice(self._sentences(), self.limit)):
             found = True
             yield sentence
         if not found:
@@ -103,6 +113,19 @@ class Corpus:
             yield from READERS[path.suffix](path)
         if self._pair is not None:
             yield from _pair_sentences(*self._pair)
+
+    def _with_their_targets(self, sentences: Iterator[Sentence]) -> Iterator[Sentence]:
+        if self._targets is None:
+            yield from sentences
+            return
+        for sentence, line in zip_longest(sentences, numbered_lines(self._targets)):
+            if sentence is None or line is None:
+                raise CorpusError(
+                    f"expected one line in {self._targets} for each sentence of "
+                    f"{', '.join(self.names)}, found {'more' if sentence is None else 'fewer'}; "
+                    "delete the file to have it made anew."
+                )
+            yield replace(sentence, target=line[1])
 
     def _files(self) -> tuple[Path, ...]:
         pair = self._pair or (None, None)

@@ -13,7 +13,7 @@ from headcount.corpora.sentence import Sentence
 def encodings(
     tokenizer: PreTrainedTokenizerBase, side: str, inputs: list, **options: Any
 ) -> list[Any]:
-    """Call the Rust backend; `side` is `text` or `text_target`, as the tokenizer calls its sides."""
+    """Call the Rust backend; `side` is `text` or `text_target`, as tokenizers name their sides."""
     if not inputs:
         return []
     options |= {"return_attention_mask": False, "return_token_type_ids": False}

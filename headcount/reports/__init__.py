@@ -2,7 +2,8 @@
 
 from headcount.reports.figures import write_figures
 from headcount.reports.html import render
-from headcount.reports.read import Run, read_run
+from headcount.reports.read import read_run
+from headcount.reports.run import Run
 from headcount.reports.view import Report, report_view
 from headcount.reports.write import write_report
 

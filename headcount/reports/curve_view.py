@@ -1,16 +1,13 @@
 """Layer curves: the mean of a measure per layer, one small panel a measure, as SVG coordinates."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, final
 
-import numpy as np
-import pandas as pd
-
 from headcount.reports import numbers
 from headcount.reports.measure_names import SITE_TITLES
-from headcount.reports.read import Run
+from headcount.reports.run import HeadRow, Run
 
 WIDTH, HEIGHT = 280, 150
 LEFT, RIGHT, TOP, BOTTOM = 40, 12, 10, 24
@@ -56,78 +53,86 @@ class Panel:
     """x and text."""
 
 
-def layer_means(heads: pd.DataFrame, column: str) -> dict[str, np.ndarray]:
+def layer_means(heads: Sequence[HeadRow], measure: str) -> dict[str, list[float]]:
     """Mean over the heads of each layer, by site; heads that were not measured are left out."""
-    means = heads.groupby(["site", "layer"])[column].mean()
-    return {
-        site: means[site].reindex(range(int(heads["layer"].max()) + 1)).to_numpy(dtype=float)
-        for site in dict.fromkeys(heads["site"])
-    }
+    means: dict[str, list[float]] = {}
+    num_layers = max(row.layer for row in heads) + 1
+    for site in dict.fromkeys(row.site for row in heads):
+        for layer in range(num_layers):
+            place = [row.values[measure] for row in heads if (row.site, row.layer) == (site, layer)]
+            finite = [value for value in place if math.isfinite(value)]
+            mean = sum(finite) / len(finite) if finite else math.nan
+            means.setdefault(site, []).append(mean)
+    return means
 
 
 def panels(run: Run) -> tuple[Panel, ...]:
     """All panels whose measure is there."""
-    made = (_panel(run, *panel) for panel in PANELS if panel[1] in run.heads.columns)
+    made = (_panel(run, *panel) for panel in PANELS if panel[1] in run.measures)
     return tuple(panel for panel in made if panel.curves)
 
 
 def sites(run: Run) -> tuple[tuple[str, str], ...]:
     """Sites and their titles, for the legend."""
-    return tuple((site, SITE_TITLES.get(site, site)) for site in dict.fromkeys(run.heads["site"]))
+    return tuple((site, SITE_TITLES.get(site, site)) for site in run.sites)
 
 
 def _panel(
-    run: Run, title: str, column: str, norm: str | None, show: Callable[[float], str]
+    run: Run, title: str, measure: str, norm: str | None, show: Callable[[float], str]
 ) -> Panel:
-    num_layers = int(run.heads["layer"].max()) + 1
-    values = run.heads[column].to_numpy(dtype=float)
-    series: list[tuple[Kind, dict[str, np.ndarray]]] = []
-    if run.null_heads is not None and column in run.null_heads:
-        series.append(("null", layer_means(run.null_heads, column)))
-    if norm is not None and norm in run.heads:
-        series.append(("norm", layer_means(run.heads, norm)))
-    series.append(("measured", layer_means(run.heads, column)))
-    top = _top(np.concatenate([values, *(mean for _, means in series for mean in means.values())]))
-    curves = [
-        _curve(site, kind, mean, top, show)
-        for kind, means in series
-        for site, mean in means.items()
-        if np.isfinite(mean).any()
-    ]
+    values = [(row.layer, row.values[measure]) for row in run.heads]
+    series = _series(run, measure, norm)
+    means = [mean for _, by_site in series for line in by_site.values() for mean in line]
+    top = _top([value for _, value in values] + means)
     dots = [
-        f"M{_x(layer, num_layers):.0f} {_y(value, top):.0f}h0"
-        for layer, value in zip(run.heads["layer"], values, strict=True)
+        f"M{_x(layer, run.num_layers):.0f} {_y(value, top):.0f}h0"
+        for layer, value in values
         if math.isfinite(value)
     ]
-    step = max(1, math.ceil(num_layers / 12))
+    step = math.ceil(run.num_layers / 12)
     return Panel(
         title=title,
-        curves=tuple(curves),
+        curves=tuple(
+            _curve(site, kind, line, top, show)
+            for kind, by_site in series
+            for site, line in by_site.items()
+            if any(map(math.isfinite, line))
+        ),
         dots="".join(dict.fromkeys(dots)),
         ticks=tuple((_y(part * top, top), show(part * top)) for part in (0.0, 0.5, 1.0)),
-        layers=tuple((_x(n, num_layers), str(n)) for n in range(0, num_layers, step)),
+        layers=tuple((_x(n, run.num_layers), str(n)) for n in range(0, run.num_layers, step)),
     )
 
 
+def _series(run: Run, measure: str, norm: str | None) -> list[tuple[Kind, dict[str, list[float]]]]:
+    """The lines of a panel, the most important last, so that it is drawn on top."""
+    series: list[tuple[Kind, dict[str, list[float]]]] = []
+    if run.null_heads is not None and measure in run.null_heads[0].values:
+        series.append(("null", layer_means(run.null_heads, measure)))
+    if norm is not None and norm in run.measures:
+        series.append(("norm", layer_means(run.heads, norm)))
+    series.append(("measured", layer_means(run.heads, measure)))
+    return series
+
+
 def _curve(
-    site: str, kind: Kind, mean: np.ndarray, top: float, show: Callable[[float], str]
+    site: str, kind: Kind, mean: list[float], top: float, show: Callable[[float], str]
 ) -> Curve:
     path, texts, pen = [], [], "M"
     for layer, value in enumerate(mean):
         if math.isnan(value):
             pen = "M"
             continue
-        x, y = _x(layer, len(mean)), _y(float(value), top)
+        x, y = _x(layer, len(mean)), _y(value, top)
         path.append(f"{pen}{x:.1f} {y:.1f}")
-        texts.append((round(x, 1), round(y, 1), f"layer {layer}: {show(float(value))}"))
+        texts.append((round(x, 1), round(y, 1), f"layer {layer}: {show(value)}"))
         pen = "L"
     return Curve(site, kind, "".join(path), tuple(texts))
 
 
-def _top(values: np.ndarray) -> float:
+def _top(values: list[float]) -> float:
     """The smallest round number above all values."""
-    finite = values[np.isfinite(values)]
-    largest = float(finite.max()) if finite.size else 0.0
+    largest = max((value for value in values if math.isfinite(value)), default=0.0)
     if largest <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(largest))

@@ -1,11 +1,11 @@
-"""Example sentences as few lines between words: what a reader can see, and what fits in one file."""
+"""Example sentences as few lines between words: what a reader can see and one file can hold."""
 
 from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
 
-from headcount.reports.read import Example
+from headcount.reports.run import Example
 
 MAX_WORDS = 48
 """Longer sentences are cut around the arcs that matter."""

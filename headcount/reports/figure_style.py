@@ -1,4 +1,4 @@
-"""How figures look and how they are saved: text stays text, and the same run gives the same bytes."""
+"""How figures look and are saved: text stays text, the same run gives the same bytes."""
 
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from headcount.files import write_atomically
+from headcount.reports.run import HeadRow, Run
 
 INK, MUTED, LINE, ACCENT = "#1b1f24", "#6b727a", "#dcd8d0", "#b34700"
 SITE_COLOURS = {"encoder.self": INK, "decoder.self": "#0072B2", "decoder.cross": "#D55E00"}
@@ -57,9 +58,7 @@ def new_figure(width: float, height: float) -> Figure:
 def save(figure: Figure, path: Path) -> Path:
     """Save by the file's suffix, whole or not at all, without a date inside."""
     kind = path.suffix[1:]
-    write_atomically(
-        path, lambda file: figure.savefig(file, format=kind, metadata=_NO_DATE[kind])
-    )
+    write_atomically(path, lambda file: figure.savefig(file, format=kind, metadata=_NO_DATE[kind]))
     return path
 
 
@@ -78,3 +77,8 @@ def plain_grid(axes: Axes, rows: int, columns: int) -> None:
     axes.spines[["left", "bottom"]].set_visible(False)
     axes.set_xlabel("head")
     axes.set_ylabel("layer")
+
+
+def by_site(run: Run) -> list[tuple[str, list[HeadRow]]]:
+    """The rows of each site, in the order of the table."""
+    return [(site, [row for row in run.heads if row.site == site]) for site in run.sites]

@@ -1,7 +1,8 @@
 """The view model as one HTML page that needs nothing but itself.
 
-Everything is escaped twice over: the template escapes all text, the data for the scripts is JSON in which `<`, `>` and `&` are
-written as escapes, and the page forbids itself (Content-Security-Policy) every request and every script but its own.
+Everything is escaped twice over: the template escapes all text, the data for the scripts is JSON in
+which `<`, `>` and `&` are written as escapes, and the page forbids itself (by its
+Content-Security-Policy) every request and every script but its own.
 """
 
 import base64
@@ -66,14 +67,20 @@ def script_json(value: object) -> str:
     '"\\u003c/script\\u003e"'
     """
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    escapes = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+    escapes = {
+        "<": "\\u003c",
+        ">": "\\u003e",
+        "&": "\\u0026",
+        "\u2028": "\\u2028",
+        "\u2029": "\\u2029",
+    }
     for character, escape in escapes.items():
         text = text.replace(character, escape)
     return text
 
 
 def _asset(name: str) -> str:
-    return files("headcount.reports").joinpath("assets", name).read_text(encoding="utf-8")
+    return files("headcount.reports").joinpath("templates", name).read_text(encoding="utf-8")
 
 
 def _hash(script: str) -> str:

@@ -1,17 +1,14 @@
 """Maps: every number that the grid of heads can be coloured by."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, final
 
-import numpy as np
-
 from headcount.reports import numbers
 from headcount.reports.measure_names import DIRECTIONS, measures
-from headcount.reports.read import Run
-from headcount.reports.relation_view import best_gain, map_key, with_gain
-
-_NOT_MEASURED = ("head", "site", "layer", "index", "roles")
+from headcount.reports.relation_view import Key, is_few, map_key, measured
+from headcount.reports.run import RelationResult, Run
 
 
 @final
@@ -25,7 +22,7 @@ class Map:
     about: str
     scale: Literal["sequential", "diverging"]
     low: float | None
-    """Smallest value, or minus the largest magnitude of a diverging scale; None when all are NaN."""
+    """Smallest value, or minus the largest magnitude where diverging; None when all are NaN."""
     high: float | None
     low_text: str
     high_text: str
@@ -36,47 +33,29 @@ class Map:
 
 def maps(run: Run) -> tuple[Map, ...]:
     """All measures, then the largest gain in syntax, then every relation with enough cases."""
-    columns = [str(column) for column in run.heads.columns if column not in _NOT_MEASURED]
     result = [
-        _map(m.key, m.label, m.group, m.about, m.show, run.heads[m.key].to_numpy(dtype=float))
-        for m in measures(columns)
-    ]
+        head_map(
+            name.key, name.label, name.group, name.about, name.show,
+            [row.values[name.key] for row in run.heads],
+            diverging=name.key == "positional_offset",
+        )
+        for name in measures(run.measures)
+    ]  # fmt: skip
     return (*result, *_relation_maps(run))
 
 
-def _relation_maps(run: Run) -> list[Map]:
-    if run.relations is None:
-        return []
-    heads = run.heads["head"].tolist()
-    gain = best_gain(run.relations, heads)
-    about = "largest accuracy minus baseline over all relations with enough cases, in points"
-    result = [_map("gain", "best gain in syntax", "Syntax", about, numbers.points, gain, True)]
-    table = with_gain(run.relations)
-    for (relation, direction), rows in table[~table["few"]].groupby(["relation", "direction"]):
-        short, meaning = DIRECTIONS.get(str(direction), (str(direction), ""))
-        accuracy = rows.set_index("head")["accuracy"].reindex(heads).to_numpy(dtype=float)
-        baseline = numbers.percent(float(rows["baseline"].iloc[0]))
-        result.append(
-            _map(
-                map_key(str(relation), str(direction)), f"{relation}, {short}", "Relation accuracy",
-                f"{meaning}; baseline {baseline}", numbers.percent, accuracy,
-            )
-        )  # fmt: skip
-    return result
-
-
-def _map(
+def head_map(
     key: str,
     label: str,
     group: str,
     about: str,
     show: Callable[[float], str],
-    values: np.ndarray,
+    values: list[float],
     diverging: bool = False,
 ) -> Map:
-    diverging = diverging or key == "positional_offset"
-    finite = values[np.isfinite(values)]
-    low, high = (float(finite.min()), float(finite.max())) if finite.size else (np.nan, np.nan)
+    """A map of values in the order of the heads; a diverging scale has 0 in its middle."""
+    finite = [value for value in values if math.isfinite(value)] or [math.nan]
+    low, high = min(finite), max(finite)
     if diverging:
         high = max(abs(low), abs(high))
         low = -high
@@ -90,6 +69,36 @@ def _map(
         high=numbers.rounded(high),
         low_text=show(low),
         high_text=show(high),
-        values=tuple(numbers.rounded(float(value)) for value in values),
-        texts=tuple(show(float(value)) for value in values),
+        values=tuple(numbers.rounded(value) for value in values),
+        texts=tuple(show(value) for value in values),
     )
+
+
+def _relation_maps(run: Run) -> list[Map]:
+    by_key: dict[Key, dict[str, RelationResult]] = {}
+    for result in measured(run.relations or ()):
+        if not is_few(result):
+            by_key.setdefault((result.relation, result.direction), {})[result.head] = result
+    if not by_key:
+        return []
+    heads = [row.head for row in run.heads]
+    gains = [
+        max((own[head].gain for own in by_key.values() if head in own), default=math.nan)
+        for head in heads
+    ]
+    about = "largest accuracy minus baseline over all relations with enough cases, in points"
+    first = head_map(
+        "gain", "best gain in syntax", "Syntax", about, numbers.points, gains, diverging=True
+    )
+    return [first, *(_relation_map(key, own, heads) for key, own in sorted(by_key.items()))]
+
+
+def _relation_map(key: Key, results: Mapping[str, RelationResult], heads: list[str]) -> Map:
+    relation, direction = key
+    short, meaning = DIRECTIONS.get(direction, (direction, ""))
+    baseline = numbers.percent(next(iter(results.values())).baseline)
+    return head_map(
+        map_key(key), f"{relation}, {short}", "Relation accuracy",
+        f"{meaning}; baseline {baseline}", numbers.percent,
+        [results[head].accuracy if head in results else math.nan for head in heads],
+    )  # fmt: skip

@@ -2,15 +2,20 @@
 
 import base64
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, final
+from typing import Any, TypeVar
 
 import numpy as np
-import pandas as pd
+import pyarrow.parquet as pq
 
 from headcount.errors import InputError
+from headcount.reports.run import Evidence, Example, HeadRow, RelationResult, Run
+
+T = TypeVar("T")
+
+T = TypeVar("T")
 
 VERSION = 1
 """The version of `run.json` that this module reads."""
@@ -19,50 +24,6 @@ _HEAD_COLUMNS = ("head", "site", "layer", "index", "roles")
 _RELATION_COLUMNS = ("head", "relation", "direction", "accuracy", "cases", "baseline",
                      "baseline_offset")  # fmt: skip
 _OFFSET_COLUMNS = ("head", "offset", "share")
-
-
-@final
-@dataclass(frozen=True)
-class Evidence:
-    """One role of one head, with the reason."""
-
-    role: str
-    evidence: str
-    score: float
-
-
-@final
-@dataclass(frozen=True)
-class Example:
-    """One sentence as one head sees it."""
-
-    role: str
-    caption: str
-    queries: tuple[str, ...]
-    keys: tuple[str, ...]
-    weights_QK: np.ndarray
-    """uint8; 255 is the weight 1."""
-    arcs: tuple[tuple[int, int], ...]
-    """Pairs (query, key) that the role is about."""
-
-
-@final
-@dataclass(frozen=True)
-class Run:
-    """All results of one run."""
-
-    info: Mapping[str, Any]
-    """`run.json`."""
-    heads: pd.DataFrame
-    offsets: pd.DataFrame
-    relations: pd.DataFrame | None
-    """None when the corpus has no trees."""
-    null_heads: pd.DataFrame | None
-    """The same measured on random weights; None without `--null`."""
-    null_relations: pd.DataFrame | None
-    examples: Mapping[str, tuple[Example, ...]]
-    roles: Mapping[str, tuple[Evidence, ...]]
-    """Roles of every head in the order of `heads`, the main role first; empty when none was found."""
 
 
 def read_run(folder: Path) -> Run:
@@ -77,36 +38,82 @@ def read_run(folder: Path) -> Run:
             f"{'is a file' if folder.exists() else 'does not exist'}"
         )
     info = _read_info(folder / "run.json")
-    heads = _read_table(folder / "heads.parquet", _HEAD_COLUMNS)
-    if heads.empty:
-        raise InputError(f"{folder / 'heads.parquet'} has no rows; run `headcount analyze` again")
+    heads = _read_heads(folder / "heads.parquet")
     return Run(
         info=info,
         heads=heads,
-        offsets=_read_table(folder / "offsets.parquet", _OFFSET_COLUMNS),
-        relations=_read_optional(folder / "relations.parquet", _RELATION_COLUMNS),
-        null_heads=_read_optional(folder / "null_heads.parquet", _HEAD_COLUMNS),
-        null_relations=_read_optional(folder / "null_relations.parquet", _RELATION_COLUMNS),
+        offsets=_read_offsets(folder / "offsets.parquet"),
+        relations=_if_there(_read_relations, folder / "relations.parquet"),
+        null_heads=_if_there(_read_heads, folder / "null_heads.parquet"),
+        null_relations=_if_there(_read_relations, folder / "null_relations.parquet"),
         examples=_read_examples(folder / "examples.json"),
         roles=_roles(info, heads, folder),
     )
 
 
+def _if_there(read: Callable[[Path], T], path: Path) -> T | None:
+    return read(path) if path.exists() else None
+
+
+def _read_heads(path: Path) -> tuple[HeadRow, ...]:
+    rows = _read_table(path, _HEAD_COLUMNS)
+    if not rows:
+        raise InputError(f"{path} has no rows; run `headcount analyze` again")
+    return tuple(
+        HeadRow(
+            head=str(row["head"]),
+            site=str(row["site"]),
+            layer=int(row["layer"]),
+            index=int(row["index"]),
+            roles=tuple(map(str, row["roles"])),
+            values={key: _number(row[key]) for key in row if key not in _HEAD_COLUMNS},
+        )
+        for row in rows
+    )
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else float(value)  # parquet keeps NaN as null
+
+
+def _read_relations(path: Path) -> tuple[RelationResult, ...]:
+    return tuple(
+        RelationResult(
+            head=str(row["head"]),
+            relation=str(row["relation"]),
+            direction=str(row["direction"]),
+            accuracy=_number(row["accuracy"]),
+            cases=int(row["cases"]),
+            baseline=_number(row["baseline"]),
+            baseline_offset=_number(row["baseline_offset"]),
+        )
+        for row in _read_table(path, _RELATION_COLUMNS)
+    )
+
+
+def _read_offsets(path: Path) -> dict[str, dict[int, float]]:
+    offsets: dict[str, dict[int, float]] = {}
+    for row in _read_table(path, _OFFSET_COLUMNS):
+        offsets.setdefault(str(row["head"]), {})[int(row["offset"])] = float(row["share"])
+    return offsets
+
+
 def _roles(
-    info: Mapping[str, Any], heads: pd.DataFrame, folder: Path
+    info: Mapping[str, Any], heads: tuple[HeadRow, ...], folder: Path
 ) -> dict[str, tuple[Evidence, ...]]:
     result = {}
-    for head, names in zip(heads["head"], heads["roles"], strict=True):
+    for row in heads:
         found = tuple(
             Evidence(str(role["role"]), str(role.get("evidence", "")), float(role.get("score", 0)))
-            for role in info["roles"].get(head, ())
+            for role in info["roles"].get(row.head, ())
         )
-        if [role.role for role in found] != list(names):
+        if tuple(role.role for role in found) != row.roles:
             raise InputError(
-                f"{folder}: run.json says {head} is {[role.role for role in found]}, heads.parquet "
-                f"says {list(names)}; the files are of two runs, run `headcount analyze` again"
+                f"{folder}: run.json says {row.head} is {[role.role for role in found]}, "
+                f"heads.parquet says {list(row.roles)}; the files are of two runs, "
+                f"run `headcount analyze` again"
             )
-        result[head] = found
+        result[row.head] = found
     return result
 
 
@@ -141,21 +148,17 @@ def _read_json(path: Path) -> dict[str, Any]:
     return value
 
 
-def _read_table(path: Path, columns: tuple[str, ...]) -> pd.DataFrame:
+def _read_table(path: Path, columns: tuple[str, ...]) -> list[dict[str, Any]]:
     try:
-        table = pd.read_parquet(path)
+        table = pq.read_table(path)
     except FileNotFoundError as error:
         raise InputError(f"{path} is missing; run `headcount analyze` again") from error
-    except (OSError, ValueError) as error:  # pyarrow's ArrowInvalid is a ValueError
+    except (OSError, ValueError) as error:  # ArrowInvalid is a ValueError
         raise InputError(f"{path} is damaged: {error}; run `headcount analyze` again") from error
-    missing = [column for column in columns if column not in table.columns]
+    missing = [column for column in columns if column not in table.column_names]
     if missing:
         raise InputError(f"{path} lacks the columns {missing}; run `headcount analyze` again")
-    return table
-
-
-def _read_optional(path: Path, columns: tuple[str, ...]) -> pd.DataFrame | None:
-    return _read_table(path, columns) if path.exists() else None
+    return table.to_pylist()
 
 
 def _read_examples(path: Path) -> dict[str, tuple[Example, ...]]:

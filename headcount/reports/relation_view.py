@@ -1,25 +1,27 @@
 """Relations against their baseline: the best of one head, and the best head of each relation."""
 
 import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
-import numpy as np
-import pandas as pd
-
 from headcount.reports import numbers
 from headcount.reports.measure_names import DIRECTIONS, relation_words
+from headcount.reports.run import RelationResult
 
 MIN_CASES = 100
 """Fewer cases are flagged (Clark 2019 leaves such relations out)."""
 CLEAR_GAIN = 0.10
 """From this gain on a head counts as syntactic in Voita 2019, section 5."""
 
+Key = tuple[str, str]
+"""Relation and direction."""
+
 
 @final
 @dataclass(frozen=True)
 class RelationScore:
-    """How well one head finds one relation in one direction."""
+    """How well one head finds one relation in one direction, ready to print."""
 
     head: str
     relation: str
@@ -48,8 +50,10 @@ class RelationRow:
     gloss: str
     cases_text: str
     best: tuple[RelationScore | None, ...]
+    clearest: RelationScore
+    """The direction with the largest gain."""
     map_key: str
-    """The map that shows this relation in its best direction."""
+    """The map that shows it."""
 
 
 @final
@@ -65,74 +69,85 @@ class RelationTable:
     has_null: bool
 
 
-def with_gain(relations: pd.DataFrame) -> pd.DataFrame:
-    """The table with `gain` (accuracy minus baseline), `few`, and NaN rows left out."""
-    gain = relations["accuracy"] - relations["baseline"]
-    table = relations.assign(gain=gain, few=relations["cases"] < MIN_CASES)
-    return table[table["gain"].notna()]
+def measured(results: Iterable[RelationResult]) -> list[RelationResult]:
+    """The results that have an accuracy and a baseline."""
+    return [result for result in results if math.isfinite(result.gain)]
 
 
-def best_of_head(relations: pd.DataFrame, null: pd.DataFrame | None, limit: int = 6) -> dict[
-    str, tuple[RelationScore, ...]
-]:  # fmt: skip
+def is_few(result: RelationResult) -> bool:
+    """Whether chance can look like skill."""
+    return result.cases < MIN_CASES
+
+
+def map_key(key: Key) -> str:
+    """The name of the map of a relation in one direction."""
+    return " ".join(key)
+
+
+def best_of_head(
+    results: Sequence[RelationResult], null: Sequence[RelationResult] | None, limit: int = 6
+) -> dict[str, tuple[RelationScore, ...]]:
     """For every head its relations with the largest gain, those with enough cases first."""
-    table = with_gain(relations).sort_values(["few", "gain"], ascending=[True, False])
-    keys = ["head", "relation", "direction"]
-    random = {} if null is None else null.set_index(keys)["accuracy"].to_dict()
-    return {
-        str(head): tuple(
-            _score(row, random.get((row.head, row.relation, row.direction), math.nan), bool(random))
-            for row in rows.head(limit).itertuples()
+    random = {(r.head, r.relation, r.direction): r.accuracy for r in null or ()}
+    by_head: dict[str, list[RelationResult]] = {}
+    for result in measured(results):
+        by_head.setdefault(result.head, []).append(result)
+    scores = {}
+    for head, own in by_head.items():
+        own.sort(key=lambda r: (is_few(r), -r.gain))
+        scores[head] = tuple(
+            _score(r, random.get((head, r.relation, r.direction), math.nan), null is not None)
+            for r in own[:limit]
         )
-        for head, rows in table.groupby("head", sort=False)
-    }
+    return scores
 
 
-def relation_table(relations: pd.DataFrame, null: pd.DataFrame | None) -> RelationTable:
+def relation_table(
+    results: Sequence[RelationResult], null: Sequence[RelationResult] | None
+) -> RelationTable:
     """The best head of every relation and direction."""
-    table = with_gain(relations)
-    best = table.sort_values("accuracy", ascending=False, kind="stable")
-    best = best.drop_duplicates(["relation", "direction"])
-    keys = ["relation", "direction"]
-    random = {} if null is None else null.groupby(keys)["accuracy"].max().to_dict()
-    found = {
-        (row.relation, row.direction): (
-            row.gain,
-            _score(row, random.get((row.relation, row.direction), math.nan), bool(random)),
-        )
-        for row in best.itertuples()
+    best = _best(results)
+    random = {key: result.accuracy for key, result in _best(null or ()).items()}
+    scores = {
+        key: _score(result, random.get(key, math.nan), null is not None)
+        for key, result in best.items()
     }
-    directions = [name for name in DIRECTIONS if name in set(best["direction"])]
-    directions += sorted(set(best["direction"]) - set(directions))
-    rows = {
-        relation: _row(relation, directions, found)
-        for relation in best.sort_values("gain", ascending=False)["relation"].unique()
-    }
-    scores = [score for _, score in found.values()]
+    occurring = {direction for _, direction in best}
+    directions = [name for name in DIRECTIONS if name in occurring]
+    directions += sorted(occurring - set(directions))
+    by_gain = sorted(best, key=lambda key: -best[key].gain)
+    rows = [_row(key, directions, scores) for key in by_gain]
+    # A relation stands where its best direction stands.
+    rows = list({row.relation: row for row in reversed(rows)}.values())[::-1]
     return RelationTable(
         directions=tuple(DIRECTIONS.get(name, (name, "")) for name in directions),
-        rows=tuple(row for row in rows.values() if not _is_few(row)),
-        few_rows=tuple(row for row in rows.values() if _is_few(row)),
-        summary=_summary(scores),
-        has_null=bool(random),
+        rows=tuple(row for row in rows if not row.clearest.few),
+        few_rows=tuple(row for row in rows if row.clearest.few),
+        summary=_summary(list(scores.values())),
+        has_null=null is not None,
     )
 
 
-def _row(relation: str, directions: list[str], found: dict) -> RelationRow:
-    gains = {name: found[relation, name][0] for name in directions if (relation, name) in found}
-    best = tuple(found.get((relation, name), (None, None))[1] for name in directions)
-    winner = max(gains, key=gains.__getitem__)
-    cases = found[relation, winner][1].cases_text
-    return RelationRow(relation, relation_words(relation), cases, best, map_key(relation, winner))
+def _best(results: Iterable[RelationResult]) -> dict[Key, RelationResult]:
+    """The most accurate head of each relation and direction, the first among equals."""
+    best: dict[Key, RelationResult] = {}
+    for result in measured(results):
+        key = (result.relation, result.direction)
+        if key not in best or result.accuracy > best[key].accuracy:
+            best[key] = result
+    return best
 
 
-def map_key(relation: str, direction: str) -> str:
-    """The name of the map of a relation."""
-    return f"{relation} {direction}"
-
-
-def _is_few(row: RelationRow) -> bool:
-    return all(score.few for score in row.best if score is not None)
+def _row(key: Key, directions: list[str], scores: Mapping[Key, RelationScore]) -> RelationRow:
+    relation, _ = key
+    return RelationRow(
+        relation=relation,
+        gloss=relation_words(relation),
+        cases_text=scores[key].cases_text,
+        best=tuple(scores.get((relation, direction)) for direction in directions),
+        clearest=scores[key],
+        map_key=map_key(key),
+    )
 
 
 def _summary(scores: list[RelationScore]) -> str:
@@ -143,38 +158,32 @@ def _summary(scores: list[RelationScore]) -> str:
     beating = {score.relation for score in enough if score.beats}
     of = f"the {numbers.of(len(relations), 'relation', 'relations')} with {MIN_CASES} cases or more"
     if not beating:
-        return f"None beats its baseline: {of} are found best by a fixed offset."
+        return f"None beats its baseline: for {of}, a fixed offset is at least as good as any head."
     clearly = {score.relation for score in enough if score.clearly}
     how_many = "each" if len(beating) == len(relations) else numbers.count(len(beating))
     verb = "has" if how_many in ("each", "1") else "have"
     return (
         f"Of {of}, {how_many} {verb} a head that beats the best fixed offset, "
-        f"{numbers.count(len(clearly)) if clearly else 'none'} by {100 * CLEAR_GAIN:.0f} points or more."
+        f"{numbers.count(len(clearly)) if clearly else 'none'} by "
+        f"{100 * CLEAR_GAIN:.0f} points or more."
     )
 
 
-def _score(row, null: float, has_null: bool) -> RelationScore:
-    offset = numbers.signed(float(row.baseline_offset))
+def _score(result: RelationResult, null: float, has_null: bool) -> RelationScore:
+    offset, baseline = numbers.signed(result.baseline_offset), numbers.percent(result.baseline)
     return RelationScore(
-        head=str(row.head),
-        relation=str(row.relation),
-        gloss=relation_words(str(row.relation)),
-        direction=DIRECTIONS.get(row.direction, (str(row.direction), ""))[0],
-        accuracy=numbers.rounded(row.accuracy),
-        baseline=numbers.rounded(row.baseline),
-        accuracy_text=numbers.percent(row.accuracy),
-        baseline_text=f"{offset}: {numbers.percent(row.baseline)}",
-        gain_text=numbers.points(row.gain),
-        cases_text=numbers.count(row.cases),
-        few=bool(row.few),
-        beats=bool(row.gain > 0),
-        clearly=bool(row.gain >= CLEAR_GAIN),
+        head=result.head,
+        relation=result.relation,
+        gloss=relation_words(result.relation),
+        direction=DIRECTIONS.get(result.direction, (result.direction, ""))[0],
+        accuracy=numbers.rounded(result.accuracy),
+        baseline=numbers.rounded(result.baseline),
+        accuracy_text=numbers.percent(result.accuracy),
+        baseline_text=f"{offset}: {baseline}",
+        gain_text=numbers.points(result.gain),
+        cases_text=numbers.count(result.cases),
+        few=is_few(result),
+        beats=result.gain > 0,
+        clearly=result.gain >= CLEAR_GAIN,
         null_text=numbers.percent(null) if has_null else "",
     )
-
-
-def best_gain(relations: pd.DataFrame, heads: list[str]) -> np.ndarray:
-    """For every head the largest gain over relations with enough cases; NaN where there is none."""
-    table = with_gain(relations)
-    table = table[~table["few"]]
-    return table.groupby("head")["gain"].max().reindex(heads).to_numpy(dtype=float)

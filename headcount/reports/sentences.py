@@ -20,7 +20,7 @@ def headline(roles: Sequence[Sequence[str]], names: Mapping[str, RoleName]) -> s
     """
     counted = Counter(role for head in roles for role in set(head))
     if not counted:
-        return f"For none of the {numbers.count(len(roles))} heads a role was found."
+        return f"No role was found for any of the {numbers.count(len(roles))} heads."
     clauses: list[str] = []
     for name, role in names.items():
         if number := counted[name]:
@@ -30,9 +30,7 @@ def headline(roles: Sequence[Sequence[str]], names: Mapping[str, RoleName]) -> s
                 predicate = predicate.partition(" ")[2]
             clauses.append(f"{numbers.count(number)} {predicate}")
     without = sum(not head for head in roles)
-    rest = (
-        f"for {numbers.count(without)} no role was found" if without else "every head has a role"
-    )
+    rest = f"for {numbers.count(without)} no role was found" if without else "every head has a role"
     return f"Of {numbers.count(len(roles))} heads, {numbers.listed(clauses)}; {rest}."
 
 
@@ -76,14 +74,14 @@ def measured(info: Mapping[str, Any]) -> str:
     return f"{', '.join(parts) or 'nothing'} of {numbers.listed(corpora) or 'an unnamed corpus'}"
 
 
-def head_line(row: Mapping[str, Any]) -> str:
+def head_line(values: Mapping[str, float]) -> str:
     """What a head does most, whatever its roles; a number that was not measured is left out."""
     parts = []
-    share = float(row.get("positional_share", math.nan))
+    share = values.get("positional_share", math.nan)
     if not math.isnan(share):
-        where = offset_words(float(row["positional_offset"]))
+        where = offset_words(values["positional_offset"])
         parts.append(f"Looks most often at {where} ({numbers.percent(share)} of queries).")
-    confidence, entropy = (float(row.get(name, math.nan)) for name in ("confidence", "entropy"))
+    confidence, entropy = (values.get(name, math.nan) for name in ("confidence", "entropy"))
     if not math.isnan(confidence):
         parts.append(f"Its largest weight is {numbers.weight(confidence)} on average.")
     if not math.isnan(entropy):

@@ -10,9 +10,9 @@ from headcount.reports.card_view import Card, cards
 from headcount.reports.curve_view import Panel, panels, sites
 from headcount.reports.map_view import Map, maps
 from headcount.reports.measure_names import SITE_TITLES
-from headcount.reports.read import Run
 from headcount.reports.relation_view import RelationTable, relation_table
 from headcount.reports.role_names import RoleName, role_names
+from headcount.reports.run import Run
 from headcount.reports.sentences import by_chance, headline, measured, several, short_name
 
 NO_TREES = (
@@ -97,11 +97,10 @@ class Report:
 
 def report_view(run: Run) -> Report:
     """The view model of a run."""
-    roles = [[role.role for role in run.roles[head]] for head in run.heads["head"]]
-    null = [] if run.null_heads is None else [list(names) for names in run.null_heads["roles"]]
+    roles = [row.roles for row in run.heads]
+    null = [row.roles for row in run.null_heads or ()]
     names = role_names(name for head in [*roles, *null] for name in head)
     title = short_name(str(run.info["model"]))
-    has_trees = run.relations is not None and not run.relations.empty
     return Report(
         model=str(run.info["model"]),
         title=title,
@@ -114,11 +113,11 @@ def report_view(run: Run) -> Report:
         grids=_grids(run),
         leads=_leads(run, names),
         maps=maps(run),
-        heads=tuple(run.heads["head"]),
+        heads=tuple(row.head for row in run.heads),
         cards=cards(run),
         sites=sites(run),
         panels=panels(run),
-        syntax=relation_table(run.relations, run.null_relations) if has_trees else None,
+        syntax=relation_table(run.relations, run.null_relations) if run.relations else None,
         has_null=run.null_heads is not None,
         null_headline=headline(null, names) if null else "",
         warnings=tuple(map(str, run.info.get("warnings", ()))),
@@ -128,9 +127,11 @@ def report_view(run: Run) -> Report:
 
 
 def _chips(
-    roles: list[list[str]], null: list[list[str]], names: Mapping[str, RoleName]
+    roles: list[tuple[str, ...]], null: list[tuple[str, ...]], names: Mapping[str, RoleName]
 ) -> tuple[Chip, ...]:
-    found, random = (Counter(name for head in heads for name in set(head)) for heads in (roles, null))
+    found, random = (
+        Counter(name for head in heads for name in set(head)) for heads in (roles, null)
+    )
     chips = [
         Chip(role, numbers.count(found[name]), numbers.count(random[name]) if null else "")
         for name, role in names.items()
@@ -142,30 +143,30 @@ def _chips(
 
 def _grids(run: Run) -> tuple[Grid, ...]:
     grids = []
-    for site, heads in run.heads.groupby("site", sort=False):
-        num_columns = int(heads["index"].max()) + 1
-        layers = []
-        for layer, row in heads.groupby("layer"):
-            by_index = {int(r["index"]): r["head"] for r in row.to_dict("records")}
-            cells = tuple(
-                _cell(run, by_index[index], index) if index in by_index else None
-                for index in range(num_columns)
+    for site in run.sites:
+        cells = {
+            (row.layer, row.index): Cell(
+                row.head, row.index, row.roles,
+                f"{row.head}: {', '.join(row.roles) or 'no role found'}",
             )
-            layers.append((int(str(layer)), cells))
-        title = SITE_TITLES.get(str(site), str(site))
-        grids.append(Grid(str(site), title, num_columns, tuple(layers)))
+            for row in run.heads
+            if row.site == site
+        }  # fmt: skip
+        num_columns = 1 + max(index for _, index in cells)
+        layers = tuple(
+            (layer, tuple(cells.get((layer, index)) for index in range(num_columns)))
+            for layer in sorted({layer for layer, _ in cells})
+        )
+        grids.append(Grid(site, SITE_TITLES.get(site, site), num_columns, layers))
     return tuple(grids)
-
-
-def _cell(run: Run, head: str, index: int) -> Cell:
-    roles = tuple(role.role for role in run.roles[head])
-    return Cell(head, index, roles, f"{head}: {', '.join(roles) or 'no role found'}")
 
 
 def _leads(run: Run, names: Mapping[str, RoleName], limit: int = 3) -> tuple[Lead, ...]:
     leads = []
     for name, role in names.items():
-        having = [(e.score, head, e) for head in run.roles for e in run.roles[head] if e.role == name]
+        having = [
+            (e.score, head, e) for head in run.roles for e in run.roles[head] if e.role == name
+        ]
         having.sort(key=lambda entry: -entry[0])
         heads = tuple((head, evidence.evidence) for _, head, evidence in having[:limit])
         if heads:

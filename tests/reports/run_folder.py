@@ -116,7 +116,9 @@ def _relations(random, names, lift: float) -> pd.DataFrame:
             baseline = float(random.uniform(0.15, 0.7))
             offset = int(random.choice([-3, -2, -1, 1, 2]))
             for name, *_ in names:
-                accuracy = float(np.clip(baseline * random.beta(2, 6) + lift * random.beta(1, 3), 0, 1))
+                accuracy = float(
+                    np.clip(baseline * random.beta(2, 6) + lift * random.beta(1, 3), 0, 1)
+                )
                 correct = round(accuracy * cases)
                 rows.append((name, relation, direction, correct / cases, correct, cases, baseline, offset))  # fmt: skip
     columns = ["head", "relation", "direction", "accuracy", "correct", "cases", "baseline", "baseline_offset"]  # fmt: skip

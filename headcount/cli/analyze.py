@@ -1,0 +1,103 @@
+"""`headcount analyze`: what every head does over a corpus."""
+
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import tyro
+from accelerate import PartialState
+from rich.console import Console
+
+from headcount.analysis import Analysis, Options, analyze
+from headcount.cli.progress import shown
+from headcount.cli.summary import print_summary
+from headcount.corpora import Corpus
+from headcount.models.load import load
+from headcount.reports import write_report
+from headcount.results import claim, write_results
+from headcount.roles import Thresholds
+
+
+@dataclass(frozen=True)
+class Analyze:
+    """Measure what every attention head does over a corpus: tables, roles and one offline HTML report."""
+
+    model: tyro.conf.Positional[str]
+    """A Hugging Face name or a folder."""
+    corpus: tyro.conf.Positional[tuple[Path, ...]] = ()
+    """Files: .txt (one example a line), .jsonl (field text), .conllu, .tsv (source<TAB>target)."""
+    out: Path = field(kw_only=True)
+    """Folder for the results; must be new or empty, or see --resume and --overwrite."""
+    source: Path | None = None
+    """One side of a parallel text (.txt or .conllu)."""
+    target: Path | None = None
+    """The other side, line by line; left out, the model's own greedy translation is the target."""
+    limit: int | None = None
+    """At most so many sentences."""
+    frequencies: Path | None = None
+    """Lines `word count` that say what is rare; counted on the corpus itself if not given."""
+    null: bool = False
+    """Measure a random-weight copy of the model too."""
+    strict: bool = False
+    """Refuse sentences longer than the model takes instead of truncating and counting them."""
+    resume: bool = False
+    """Go on with an interrupted run in --out; no sentence is counted twice."""
+    overwrite: bool = False
+    """Replace an earlier run in --out."""
+    max_tokens: int = 4096
+    """Padded tokens in a batch."""
+    window: int = 2000
+    """So many sentences are sorted by length at a time."""
+    save_every: float = 30.0
+    """Seconds between two savings of the sums so far."""
+    seed: int = 0
+    """Seed of the random-weight copy."""
+    device: str = "cpu"
+    """Where to run, e.g. cuda."""
+    dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
+    """Number format of the model."""
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    """From where on a head has a role; the papers' values by default."""
+
+    def run(self) -> int:
+        """Run the analysis and write everything into `out`."""
+        main_process = PartialState().is_main_process
+        if main_process:
+            claim(self.out, self.resume, self.overwrite)
+        PartialState().wait_for_everyone()
+        corpus = Corpus(self.corpus, self.source, self.target, self.limit)
+        loaded = load(self.model, self.device, self.dtype)
+        with shown() as progress:
+            analysis = analyze(loaded, corpus, self._options(), self.out, progress)
+        if main_process:
+            self._write(analysis)
+        PartialState().wait_for_everyone()
+        return 0
+
+    def _options(self) -> Options:
+        return Options(
+            frequencies=self.frequencies,
+            null=self.null,
+            strict=self.strict,
+            max_tokens=self.max_tokens,
+            window=self.window,
+            save_every=self.save_every,
+            seed=self.seed,
+            thresholds=self.thresholds,
+        )
+
+    def _write(self, analysis: Analysis) -> None:
+        write_results(analysis, self.out, _plain(asdict(self)))
+        report = write_report(self.out)
+        console = Console(highlight=False)
+        print_summary(analysis, console)
+        console.print(f"Report: {report}", soft_wrap=True)
+
+
+def _plain(value: Any) -> Any:
+    """Arguments as JSON knows them."""
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return str(value) if isinstance(value, Path) else value

@@ -1,0 +1,48 @@
+"""The command line: `headcount COMMAND ...`. Commands only call the library."""
+
+import os
+import sys
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+
+from headcount.cli.analyze import Analyze
+from headcount.cli.demo import Demo
+from headcount.cli.doctor import Doctor
+from headcount.cli.report import Report
+from headcount.errors import InputError
+
+Command = (
+    Annotated[Analyze, tyro.conf.subcommand("analyze")]
+    | Annotated[Report, tyro.conf.subcommand("report")]
+    | Annotated[Doctor, tyro.conf.subcommand("doctor")]
+    | Annotated[Demo, tyro.conf.subcommand("demo")]
+)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; mistakes of the user end in one sentence and exit status 2."""
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    command = tyro.cli(
+        Command,  # type: ignore[arg-type]
+        args=arguments,
+        prog="headcount",
+        description="Which attention heads do the work?",
+    )
+    errors = Console(stderr=True, highlight=False, soft_wrap=True)
+    try:
+        return command.run()
+    except InputError as error:
+        errors.print(f"headcount: {error}", style="red", markup=False)
+        return 2
+    except KeyboardInterrupt:
+        errors.print("headcount: stopped; the same command with --resume goes on", style="yellow")
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,33 @@
+"""`headcount doctor`: what works for a model and what does not."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import tyro
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from headcount.models.doctor import diagnose
+
+
+@dataclass(frozen=True)
+class Doctor:
+    """Say what works for a model and what does not, before anything runs."""
+
+    model: tyro.conf.Positional[str]
+    """A Hugging Face name or a folder."""
+    device: str = "cpu"
+    """Where to run, e.g. cuda."""
+    dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
+    """Number format of the model."""
+
+    def run(self) -> int:
+        """Print the findings; exit status 1 if the model can't be analysed."""
+        findings = diagnose(self.model, self.device, self.dtype)
+        table = Table(box=None, pad_edge=False, show_header=False)
+        for finding in findings:
+            mark = "[green]works[/]" if finding.works else "[red]does not[/]"
+            table.add_row(mark, finding.subject, escape(finding.text))
+        Console(highlight=False).print(table)
+        return 0 if all(f.works or f.subject == "output projections" for f in findings) else 1

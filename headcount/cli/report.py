@@ -1,0 +1,28 @@
+"""`headcount report`: the report again, and the figures."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import tyro
+from rich.console import Console
+
+from headcount.reports import write_figures, write_report
+
+
+@dataclass(frozen=True)
+class Report:
+    """Write the report of a finished run again, and its figures as SVG, PNG and PDF."""
+
+    out: tyro.conf.Positional[Path]
+    """Folder of the run."""
+    formats: tuple[Literal["svg", "png", "pdf"], ...] = ("svg", "png", "pdf")
+    """Formats of the figures; they go into `figures/`."""
+
+    def run(self) -> int:
+        """Write and say where."""
+        console = Console(highlight=False)
+        console.print(f"Report: {write_report(self.out)}", soft_wrap=True)
+        figures = write_figures(self.out, self.formats)
+        console.print(f"{len(figures)} figures in {self.out / 'figures'}", soft_wrap=True)
+        return 0

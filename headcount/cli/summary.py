@@ -1,0 +1,32 @@
+"""The summary: what a person who has just run an analysis wants to read first."""
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from headcount.analysis import Analysis
+from headcount.roles import ROLES
+
+SHOWN = 3
+"""Heads that are named for each role."""
+
+
+def print_summary(analysis: Analysis, console: Console) -> None:
+    """How many heads have which role, with the clearest ones and their evidence."""
+    roles, counts = analysis.roles, analysis.record["counts"]
+    console.print(
+        f"{len(roles)} heads over {counts['sentences']:,} sentences, {counts['tokens']:,} tokens "
+        f"({analysis.record['timings']['sentences_per_s']:,.0f} sentences/s)"
+    )
+    table = Table("role", "heads", "clearest", "evidence", box=None, pad_edge=False)
+    for name in ROLES:
+        found = [(role, head) for head, each in roles.items() for role in each if role.role == name]
+        found.sort(key=lambda pair: -pair[0].score)
+        heads = ", ".join(head for _, head in found[:SHOWN])
+        table.add_row(name, str(len(found)), heads, escape(found[0][0].evidence) if found else "none found")
+    without = sum(not found for found in roles.values())
+    table.add_row("no role", str(without), "", "")
+    console.print(table)
+    for warning in analysis.record["warnings"]:
+        console.print(f"warning: {warning}", style="yellow", markup=False)
+    console.print(analysis.record["signature"], style="dim", markup=False, soft_wrap=True)

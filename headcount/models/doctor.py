@@ -1,0 +1,118 @@
+"""Doctor: what works for a model and what does not, said before anything runs."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+from headcount.corpora import Corpus, Encoder, Sentence
+from headcount.errors import InputError
+from headcount.models.load import Loaded, load
+from headcount.seam import implementation_of
+
+WORDS = ("Unbelievably", ",", "the", "naïve", "Straßenbahn", "didn't", "arrive", "—", "Москва", "!")
+"""Words of several pieces, scripts and kinds: what the tokenizer's pieces must be aligned with."""
+
+
+@final
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at."""
+
+    subject: str
+    works: bool
+    text: str
+    """What was found; where it does not work, why, and what follows."""
+
+
+def diagnose(name: str | Path, device: str = "cpu", dtype: str = "float32") -> list[Finding]:
+    """Look at a model: loading, attention, gates, projections, tokenizer. Stops where nothing follows."""
+    findings: list[Finding] = []
+    try:
+        loaded = load(name, device, dtype)
+    except InputError as error:
+        return [Finding("loading", False, str(error))]
+    config, model = loaded.model.config, loaded.model
+    size = sum(parameter.numel() for parameter in model.parameters())
+    what = f"{type(model).__name__} ({config.model_type}), {size / 1e6:,.1f} M parameters, {model.dtype}"
+    findings.append(Finding("loading", True, what))
+    checks = (_attention, _projections, _tokenizer, _words)
+    for check in checks:
+        for finding in _caught(check, loaded):
+            findings.append(finding)
+        if check is _attention and not findings[-1].works:
+            break
+    return findings
+
+
+def _caught(check: Callable[[Loaded], Iterator[Finding]], loaded: Loaded) -> Iterator[Finding]:
+    try:
+        yield from check(loaded)
+    except InputError as error:
+        yield Finding(check.__name__.strip("_"), False, str(error))
+
+
+def _attention(loaded: Loaded) -> Iterator[Finding]:
+    anatomy = loaded.anatomy
+    yield Finding("heads", True, f"{len(anatomy.heads)}: {anatomy.heads}")
+    grouped = {
+        (layer.num_heads, layer.num_key_value_heads)
+        for layer in anatomy.layers
+        if layer.num_heads != layer.num_key_value_heads
+    }
+    for num_heads, num_key_value_heads in sorted(grouped):
+        text = f"{num_heads} query heads share {num_key_value_heads} key/value heads; a head is a query head"
+        yield Finding("grouped queries", True, text)
+    worst = max(anatomy.differences.values())
+    how = "its own eager function" if anatomy.eager else "headcount's own arithmetic"
+    stock = implementation_of(loaded.model)
+    yield Finding(
+        "self-check",
+        True,
+        f"tapped output equals the stock model's ({stock}) to {worst:.1e} on a padded batch, weights made "
+        f"by {how}; gates of 0 change the output at every site",
+    )
+
+
+def _projections(loaded: Loaded) -> Iterator[Finding]:
+    layers = loaded.anatomy.layers
+    blind = [layer.module for layer in layers if layer.output is None]
+    if blind:
+        text = (
+            f"attention does not go straight into a linear map in {', '.join(blind)}: value_norm and norm_* "
+            "will be NaN there, everything else is measured"
+        )
+        yield Finding("output projections", False, text)
+    else:
+        yield Finding("output projections", True, f"found for all {len(layers)} attention layers")
+
+
+def _tokenizer(loaded: Loaded) -> Iterator[Finding]:
+    encoder = loaded.encoder()
+    tokenizer = encoder.tokenizer
+    kind = "fast" if tokenizer.is_fast else "slow (aligned word by word)"
+    limit = f"at most {encoder.max_length} tokens" if encoder.max_length else "no length limit"
+    sep = ", ".join(str(tokenizer.convert_ids_to_tokens(i)) for i in encoder.sep_ids) or "none"
+    text = f"{type(tokenizer).__name__}, {kind}, {limit}, separators: {sep}"
+    yield Finding("tokenizer", True, text)
+    if encoder.start_id is not None:
+        text = (
+            "encoder-decoder: give parallel text (.tsv, or --source and --target); given sources only, the "
+            "model's own greedy translation is the target"
+        )
+        yield Finding("corpus", True, text)
+
+
+def _words(loaded: Loaded) -> Iterator[Finding]:
+    encoder = loaded.encoder()
+    lost = _num_lost(encoder)
+    text = f"pieces of all {len(WORDS)} trial words were aligned"
+    if lost:
+        text = f"{lost} of {len(WORDS)} trial words have no piece in the vocabulary; the rest were aligned"
+    yield Finding("treebank words", True, text)
+
+
+def _num_lost(encoder: Encoder) -> int:
+    sentence = Sentence(text=" ".join(WORDS), words=WORDS, origin="trial words")
+    corpus = Corpus.from_sentences([sentence])
+    return encoder.sources(list(corpus))[0].num_words_lost

@@ -1,0 +1,98 @@
+"""The census against counting by hand."""
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from transformers import PreTrainedTokenizerBase
+
+from headcount.corpora import Corpus, Encoder, Sentence, take_census
+
+Tokenizers = dict[str, PreTrainedTokenizerBase]
+
+
+@pytest.fixture
+def bank(tmp_path: Path, treebank: str) -> Path:
+    """The small treebank in a file."""
+    path = tmp_path / "bank.conllu"
+    path.write_text(treebank, encoding="utf-8")
+    return path
+
+
+def as_dict(counts_V: np.ndarray) -> dict[int, int]:
+    return {int(token): int(counts_V[token]) for token in np.flatnonzero(counts_V)}
+
+
+def test_counts(bank: Path, tokenizer: PreTrainedTokenizerBase) -> None:
+    corpus, encoder = Corpus(bank), Encoder(tokenizer)
+    encoded = encoder.sources(list(corpus))
+    census = take_census(corpus, encoder)
+    assert (census.num_sentences, census.num_words) == (3, 17)
+    assert census.num_tokens == sum(len(one.ids) for one in encoded)
+    assert census.longest == max(len(one.ids) for one in encoded)
+    assert (census.num_truncated, census.num_words_cut, census.num_words_lost) == (0, 0, 0)
+    assert census.num_target_tokens == census.longest_target == 0
+    content = Counter(
+        token
+        for one in encoded
+        for token, special in zip(one.ids, one.is_special, strict=True)
+        if not special
+    )
+    assert as_dict(census.source_counts) == content
+    assert as_dict(census.target_counts) == {}
+    assert census.sha256 == corpus.sha256()
+
+
+def test_relations_are_sorted_without_the_root(bank: Path, tokenizers: Tokenizers) -> None:
+    census = take_census(Corpus(bank), Encoder(tokenizers["wordpiece"]))
+    assert census.relations == (
+        "advmod:neg", "aux", "case", "det", "nsubj", "nummod:gov", "obj", "obl", "punct",
+    )  # fmt: skip
+
+
+def test_running_text_has_no_words_and_no_relations(tokenizers: Tokenizers) -> None:
+    census = take_census(Corpus.from_sentences(["a dog", "Hund"]), Encoder(tokenizers["t5"]))
+    assert (census.num_sentences, census.num_words, census.relations) == (2, 0, ())
+
+
+def test_targets_are_counted_without_the_start_token(tokenizers: Tokenizers) -> None:
+    corpus = Corpus.from_sentences(
+        [Sentence("The dog.", target="Der Hund."), Sentence("a", target="b")]
+    )
+    tokenizer = tokenizers["marian"]
+    census = take_census(corpus, Encoder(tokenizer, start_id=0))
+    labels = [tokenizer(text_target=text)["input_ids"] for text in ("Der Hund.", "b")]
+    assert census.num_target_tokens == sum(map(len, labels))
+    assert census.longest_target == max(map(len, labels))
+    assert as_dict(census.target_counts) == Counter(labels[0][:-1] + labels[1][:-1])
+
+
+def test_truncation_and_lost_words_are_counted(tokenizers: Tokenizers) -> None:
+    long = ("dog",) * 11
+    corpus = Corpus.from_sentences([
+        Sentence(" ".join(long), long),
+        Sentence("a \u200b", ("a", "\u200b")),
+        Sentence("der Hund " * 9),
+    ])  # fmt: skip
+    encoder = Encoder(tokenizers["wordpiece"], max_length=7)
+    census = take_census(corpus, encoder)
+    assert (census.num_truncated, census.num_words_cut, census.num_words_lost) == (2, 6, 1)
+    assert census.longest == 7
+
+
+def test_a_long_target_truncates_a_sentence(tokenizers: Tokenizers) -> None:
+    corpus = Corpus.from_sentences([Sentence("a", target="der Hund " * 9)])
+    census = take_census(corpus, Encoder(tokenizers["t5"], max_length=7, start_id=0))
+    assert (census.num_truncated, census.longest_target) == (1, 7)
+
+
+def test_the_size_of_chunks_does_not_matter(
+    bank: Path, tokenizers: Tokenizers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus, encoder = Corpus(bank), Encoder(tokenizers["gpt2"])
+    whole = take_census(corpus, encoder)
+    monkeypatch.setattr("headcount.corpora.census.SENTENCES_AT_ONCE", 2)
+    parts = take_census(corpus, encoder)
+    assert np.array_equal(whole.source_counts, parts.source_counts)
+    assert (whole.num_tokens, whole.relations) == (parts.num_tokens, parts.relations)

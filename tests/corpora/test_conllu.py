@@ -1,0 +1,140 @@
+"""The treebank reader against the conllu library, and every way a treebank can be broken."""
+
+import re
+from pathlib import Path
+
+import conllu
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headcount.corpora.conllu import _find_cycle, read_conllu
+from headcount.errors import CorpusError
+
+SHARED = Path(__file__).parents[2].parent / "shared" / "data"
+
+
+def write(tmp_path: Path, content: str) -> Path:
+    path = tmp_path / "bank.conllu"
+    path.write_text(content, encoding="utf-8")
+    return path
+
+
+def rows(*heads: str) -> str:
+    """A sentence of as many words as heads."""
+    lines = [f"{i}\tw{i}\t_\tX\t_\t_\t{head}\tdep\t_\t_\n" for i, head in enumerate(heads, start=1)]
+    return "".join(lines) + "\n"
+
+
+def test_words_heads_relations_tags(tmp_path: Path, treebank: str) -> None:
+    english, german, russian = read_conllu(write(tmp_path, treebank))
+    assert english.text == "The dogs did n't bark ."
+    assert english.words == ("The", "dogs", "did", "n't", "bark", ".")
+    assert english.tree is not None
+    assert english.tree.heads == (1, 4, 4, 4, -1, 4)
+    assert english.tree.relations == ("det", "nsubj", "aux", "advmod:neg", "root", "punct")
+    assert english.tree.tags == ("DET", "NOUN", "AUX", "PART", "VERB", "PUNCT")
+    assert german.words == ("In", "dem", "Dorf", "schläft", "Großvater", ".")
+    assert russian.words == ("Он", "заплатил", "10 000", "рублей", "!")
+
+
+def test_origin_is_the_line_of_the_first_word(tmp_path: Path, treebank: str) -> None:
+    path = write(tmp_path, treebank)
+    assert [sentence.origin for sentence in read_conllu(path)] == [
+        f"{path}:3",
+        f"{path}:14",
+        f"{path}:22",
+    ]
+
+
+def test_windows_line_ends_and_a_missing_last_blank_line(tmp_path: Path, treebank: str) -> None:
+    plain = [sentence.tree for sentence in read_conllu(write(tmp_path, treebank))]
+    path = tmp_path / "windows.conllu"
+    path.write_bytes(treebank.rstrip("\n").replace("\n", "\r\n").encode())
+    assert [sentence.tree for sentence in read_conllu(path)] == plain
+
+
+def broken(treebank: str, old: str, new: str) -> str:
+    assert treebank.count(old) == 1
+    return treebank.replace(old, new)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("5\taux\t_\t_", "5\taux\t_", ":6: expected 10 columns separated by tabs, found 9; mend"),
+        ("5\taux\t_\t_", "5\taux\t_\t_\t_", ":6: expected 10 columns separated by tabs, found 11"),
+        ("\t5\taux", "\t_\taux", ":6: expected the number of the word's head in column 7, "
+         "found '_'; a treebank needs a head for every word."),
+        ("\t5\taux", "\t-1\taux", ":6: expected the number of the word's head in column 7, found"),
+        ("\t5\taux", "\t7\taux", ":6: the head 7 points nowhere, the sentence has 6 words; mend"),
+        ("3\tdid\t", "4\tdid\t", ":6: expected word number 3, found 4; number the words"),
+        ("3\tdid\t", "3\t\t", ":6: expected a word in column 2, found nothing; mend"),
+        ("3\tdid\t", "c\tdid\t", ":6: expected a word's number, a range like 3-4 or an empty "
+         "node like 5.1 in column 1, found 'c'; mend"),
+        ("\t2\tdet", "\t1\tdet", ":3: the heads run in a circle, 1 -> 1; mend column 7"),
+        ("VB\t_\t0", "VB\t_\t3", ":8: the heads run in a circle, 5 -> 3 -> 5; mend column 7"),
+        ("\t5\taux", "\t0\taux", ":3: expected one root (head 0) in a sentence, found 2, on lines "
+         "6, 8; mend"),
+    ],
+)  # fmt: skip
+def test_what_is_broken_is_named(
+    tmp_path: Path, treebank: str, old: str, new: str, message: str
+) -> None:
+    path = write(tmp_path, broken(treebank, old, new))
+    with pytest.raises(CorpusError, match=re.escape(f"{path}{message}")):
+        list(read_conllu(path))
+
+
+def test_sentences_before_the_broken_one_are_read(tmp_path: Path, treebank: str) -> None:
+    reader = read_conllu(write(tmp_path, broken(treebank, "\t4\tobl", "\tx\tobl")))
+    assert next(reader).text == "The dogs did n't bark ."
+    with pytest.raises(CorpusError, match=":16: .* found 'x'"):
+        next(reader)
+
+
+def test_comments_alone_are_no_sentence(tmp_path: Path) -> None:
+    path = write(tmp_path, "# global.columns = ID FORM\n\n" + rows("0") + "\n\n# end\n")
+    assert [sentence.text for sentence in read_conllu(path)] == ["w1"]
+
+
+@given(st.lists(st.integers(-1, 6), min_size=1, max_size=7))
+def test_a_cycle_is_found_where_a_walk_to_the_root_never_ends(heads: list[int]) -> None:
+    heads = [min(head, len(heads) - 1) for head in heads]
+
+    def reaches_root(word: int) -> bool:
+        for _ in heads:
+            word = heads[word]
+            if word < 0:
+                return True
+        return False
+
+    cycle = _find_cycle(heads)
+    assert bool(cycle) is not all(reaches_root(word) for word in range(len(heads)))
+    for here, there in zip(cycle, [*cycle[1:], *cycle[:1]], strict=True):
+        assert heads[here] == there
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "UD_English-EWT/en_ewt-ud-dev.conllu",
+        "UD_German-GSD/de_gsd-ud-dev.conllu",
+        "UD_Russian-Taiga/ru_taiga-ud-dev.conllu",
+    ],
+)
+def test_agrees_with_the_conllu_library(name: str) -> None:
+    path = SHARED / name
+    if not path.exists():
+        pytest.skip(f"needs {name} in ../shared/data")
+    ours = [(sentence.words, sentence.tree) for sentence in read_conllu(path)]
+    with path.open(encoding="utf-8") as file:
+        blocks = list(conllu.parse_incr(file))
+    assert len(ours) == len(blocks)
+    for (words, tree), block in zip(ours, blocks, strict=True):
+        theirs = [token for token in block if isinstance(token["id"], int)]
+        assert tree is not None
+        assert words == tuple(token["form"] for token in theirs)
+        assert tree.heads == tuple(token["head"] - 1 for token in theirs)
+        assert tree.relations == tuple(token["deprel"] for token in theirs)
+        assert tree.tags == tuple(token["upos"] for token in theirs)

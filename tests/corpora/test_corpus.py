@@ -1,0 +1,124 @@
+"""A corpus of any files, read again and again."""
+
+import hashlib
+import re
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from headcount.corpora import Corpus, Sentence, Tree
+from headcount.errors import CorpusError
+
+
+@pytest.fixture
+def files(tmp_path: Path, treebank: str) -> dict[str, Path]:
+    """One file of every kind."""
+    contents = {
+        "a.txt": "Ein Hund.\nОн спит.\n",
+        "b.jsonl": '{"text": "A dog."}\n',
+        "c.conllu": treebank,
+        "d.tsv": "A cat.\tEine Katze.\n",
+        "e.txt": "eins\nzwei\n",
+    }
+    for name, content in contents.items():
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    return {name[0]: tmp_path / name for name in contents}
+
+
+def test_files_of_any_kind_in_order_and_again(files: dict[str, Path]) -> None:
+    corpus = Corpus([files["c"], str(files["a"]), files["b"], files["d"]])
+    texts = [sentence.text for sentence in corpus]
+    assert texts[3:] == ["Ein Hund.", "Он спит.", "A dog.", "A cat."]
+    assert [sentence.tree is not None for sentence in corpus] == [True] * 3 + [False] * 4
+    assert [sentence.text for sentence in corpus] == texts
+
+
+def test_source_and_target_files(files: dict[str, Path]) -> None:
+    corpus = Corpus(source=files["a"], target=files["e"])
+    assert [(item.text, item.target) for item in corpus] == [
+        ("Ein Hund.", "eins"),
+        ("Он спит.", "zwei"),
+    ]
+    assert corpus.names == (str(files["a"]), str(files["e"]))
+
+
+def test_sources_alone_have_no_target(files: dict[str, Path]) -> None:
+    assert [item.target for item in Corpus(source=files["a"])] == [None, None]
+    assert all(item.tree for item in Corpus(source=files["c"]))
+
+
+@pytest.mark.parametrize("limit", [1, 2, 4, 100])
+def test_limit_counts_sentences_over_all_files(files: dict[str, Path], limit: int) -> None:
+    paths = [files["c"], files["a"]]
+    assert list(Corpus(paths, limit=limit)) == list(Corpus(paths))[:limit]
+
+
+def test_it_streams(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"fine\nfine\n\xff\n")
+    assert len(list(islice(Corpus(path), 2))) == 2
+    with pytest.raises(CorpusError, match=":3: expected UTF-8"):
+        list(Corpus(path))
+
+
+def test_sentences_held_in_memory() -> None:
+    tree = Tree((1, -1), ("nsubj", "root"), ("PRON", "VERB"))
+    given = Sentence("Он спит", ("Он", "спит"), tree)
+    corpus = Corpus.from_sentences([" Ein Hund. ", given], limit=2)
+    assert list(corpus) == [Sentence("Ein Hund.", origin="sentence 1"), given]
+    assert corpus.names == ()
+
+
+def test_hash_is_of_the_bytes(files: dict[str, Path], tmp_path: Path) -> None:
+    expected = hashlib.sha256(files["a"].read_bytes() + files["c"].read_bytes()).hexdigest()
+    assert Corpus([files["a"], files["c"]], limit=1).sha256() == expected
+    renamed = tmp_path / "renamed.txt"
+    renamed.write_bytes(files["a"].read_bytes())
+    assert Corpus(renamed).sha256() == Corpus(files["a"]).sha256()
+    pair = Corpus(source=files["a"], target=files["e"]).sha256()
+    assert pair != Corpus(source=files["a"]).sha256()
+
+
+def test_hash_of_held_sentences_sees_target_and_tree() -> None:
+    variants = [Sentence("a b"), Sentence("a b", ("a", "b")), Sentence("a b", target="c")]
+    hashes = {Corpus.from_sentences([variant]).sha256() for variant in variants}
+    assert len(hashes) == 3
+
+
+def test_what_cannot_be_a_corpus_is_refused_at_once(files: dict[str, Path], tmp_path: Path) -> None:
+    other = tmp_path / "a.csv"
+    other.touch()
+    missing = tmp_path / "no.txt"
+    cases = [
+        ({"paths": missing}, f"expected a corpus at {missing}, found nothing there; check"),
+        ({"paths": tmp_path}, f"expected a file at {tmp_path}, found a folder; name the files"),
+        ({"paths": other}, f"expected a file ending in .txt, .jsonl, .conllu, .tsv, found {other}"),
+        ({"source": files["d"]}, f"expected a file ending in .txt, .conllu, found {files['d']}; "),
+        ({"source": files["a"], "target": missing}, f"expected a corpus at {missing}, found"),
+        ({"target": files["a"]}, f"expected a source beside the target {files['a']}, found none"),
+        ({}, "expected a corpus, found nothing; give at least one file."),
+        ({"paths": files["a"], "limit": 0}, "expected a limit of at least 1 sentence, found 0."),
+    ]  # fmt: skip
+    for arguments, message in cases:
+        with pytest.raises(CorpusError, match=re.escape(message)):
+            Corpus(**arguments)
+
+
+def test_an_empty_corpus_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("\n \n")
+    message = f"expected sentences in {path}, found none; give a corpus with at least one"
+    with pytest.raises(CorpusError, match=re.escape(message)):
+        list(Corpus(path))
+
+
+def test_bad_sentences_in_memory_are_refused() -> None:
+    tree = Tree((1, -1), ("nsubj", "root"), ("PRON", "VERB"))
+    with pytest.raises(CorpusError, match="found no sentence; give at least one"):
+        Corpus.from_sentences([])
+    with pytest.raises(CorpusError, match="sentence 2: expected some text, found none"):
+        Corpus.from_sentences(["a", " "])
+    message = "sentence 1: expected a head and a relation for every word, found 1 words, 2 heads"
+    with pytest.raises(CorpusError, match=message):
+        Corpus.from_sentences([Sentence("a", ("a",), tree)])

@@ -1,0 +1,39 @@
+"""Whole treebanks in three languages, under every kind of tokenizer."""
+
+from pathlib import Path
+
+import pytest
+from transformers import PreTrainedTokenizerBase
+
+from headcount.corpora import Corpus, Encoder, batches, take_census
+
+SHARED = Path(__file__).parents[2].parent / "shared" / "data"
+LIMIT = 400
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "UD_English-EWT/en_ewt-ud-dev.conllu",
+        "UD_German-GSD/de_gsd-ud-dev.conllu",
+        "UD_Russian-GSD/ru_gsd-ud-dev.conllu",
+    ],
+)
+def test_every_word_and_every_arc_arrives(name: str, tokenizer: PreTrainedTokenizerBase) -> None:
+    if not (SHARED / name).exists():
+        pytest.skip(f"needs {name} in ../shared/data")
+    corpus, encoder = Corpus(SHARED / name, limit=LIMIT), Encoder(tokenizer)
+    census = take_census(corpus, encoder)
+    num_words = num_arcs = num_tokens = 0
+    for batch in batches(corpus, encoder, census):
+        assert batch.arcs is not None
+        num_arcs += len(batch.arcs.head_A)
+        num_tokens += int(batch.source.is_token_BN.sum())
+        for row in batch.source.word_BN:
+            num_words += len(row[row >= 0].unique())
+    assert census.num_sentences == LIMIT
+    assert num_words == census.num_words - census.num_words_lost
+    assert num_tokens == census.num_tokens
+    # Every word but the root of its sentence hangs on another word.
+    assert census.num_words_lost == 0
+    assert num_arcs == census.num_words - census.num_sentences

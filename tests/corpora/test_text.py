@@ -1,0 +1,71 @@
+"""Running text, line by line, and what is wrong with a line."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from headcount.corpora.text import read_jsonl, read_text
+from headcount.errors import CorpusError, InputError
+
+
+def write(path: Path, content: str | bytes) -> Path:
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def test_one_example_a_line(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.txt", "\ufeffThe dog.\r\n\n  \nÜber uns \nСобака.")
+    found = [(sentence.text, sentence.origin) for sentence in read_text(path)]
+    assert found == [("The dog.", f"{path}:1"), ("Über uns", f"{path}:4"), ("Собака.", f"{path}:5")]
+
+
+def test_text_has_neither_words_nor_tree_nor_target(tmp_path: Path) -> None:
+    (sentence,) = read_text(write(tmp_path / "a.txt", "The dog."))
+    assert (sentence.words, sentence.tree, sentence.target) == (None, None, None)
+
+
+def test_lines_end_at_line_feeds_only(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.txt", "one\u2028two\x0bthree\x85four\nfive")
+    assert len(list(read_text(path))) == 2
+
+
+def test_not_utf_8_names_line_and_byte(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.txt", b"fine\n\xfcber\n")
+    expected = f"{path}:2: expected UTF-8, found byte 0xfc as byte 1 of the line; convert"
+    with pytest.raises(CorpusError, match=re.escape(expected)):
+        list(read_text(path))
+
+
+def test_a_file_that_went_away_is_an_input_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="a.txt cannot be read: No such file"):
+        list(read_text(tmp_path / "a.txt"))
+
+
+def test_jsonl_takes_the_field_text(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "a.jsonl", '{"id": 1, "text": "Ein Hund."}\n\n{"text": "\\u041e\\u043d"}\n'
+    )
+    found = [(sentence.text, sentence.origin) for sentence in read_jsonl(path)]
+    assert found == [("Ein Hund.", f"{path}:1"), ("Он", f"{path}:3")]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (
+            '{"text": "a"',
+            ":2: expected one JSON object on the line, but it breaks off at column 13",
+        ),
+        ("[1]", ":2: expected a JSON object with a field 'text', found a list; write"),
+        ('{"Text": "a"}', ":2: expected a field 'text', found the fields: 'Text'; rename"),
+        ("{}", ":2: expected a field 'text', found the fields: none"),
+        ('{"text": 3}', ":2: expected the field 'text' to hold some text, found 3; mend"),
+        ('{"text": " "}', ":2: expected the field 'text' to hold some text, found ' '"),
+        ('{"text": "\\ud800"}', ":2: expected the field 'text' to hold some text"),
+    ],
+)
+def test_a_broken_row_names_file_and_line(tmp_path: Path, row: str, message: str) -> None:
+    path = write(tmp_path / "a.jsonl", '{"text": "fine"}\n' + row)
+    with pytest.raises(CorpusError, match=re.escape(f"{path}{message}")):
+        list(read_jsonl(path))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import final
 
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from headcount.corpora import Arcs, Tokens
@@ -76,7 +76,7 @@ class Reducer:
         queries: the tokens that attend.
         keys: the tokens attended to.
         arcs: dependency arcs over the words, if the sentences have trees and attend to themselves.
-        grams_HDD: W_O^h W_O^h^T of every head, so that ||v W_O^h||^2 = v G v^T; None if not known.
+        roots_HDD: R of every head with R R^T = W_O W_O^T, so that ||v W_O|| = ||v R||; None if not known.
         value_BHKD: the values, key/value heads repeated.
     """
 
@@ -86,7 +86,7 @@ class Reducer:
         queries: Tokens,
         keys: Tokens,
         arcs: Arcs | None,
-        grams_HDD: Tensor | None,
+        roots_HDD: Tensor | None,
         value_BHKD: Tensor,
     ) -> None:
         self.layer, self.queries, self.keys, self.arcs = layer, queries, keys, arcs
@@ -97,8 +97,8 @@ class Reducer:
         self.peak_key_BHQ = empty(per_query, dtype=torch.long)
         self.diagonals_BHQO = value_BHKD.new_zeros(*per_query, len(OFFSETS))
         self.column_BHK = value_BHKD.new_zeros(batch, num_heads, num_keys)
-        self.knows_norms = grams_HDD is not None
-        self.value_norm_BHK = _value_norms(value_BHKD, grams_HDD)
+        self.knows_norms = roots_HDD is not None
+        self.value_norm_BHK = _value_norms(value_BHKD, roots_HDD)
         self.is_query_BQ = queries.is_token_BN.to(value_BHKD.dtype)
         self.hidden_key = (keys.is_token_BN & ~keys.is_content_BN).nonzero(as_tuple=True)
         self.segment_BN = _segments(keys) if queries is keys else None
@@ -170,12 +170,9 @@ class Reducer:
         return segments_BHQS.gather(-1, own_BHQ1).squeeze(-1)
 
     def _check_finite(self) -> None:
-        is_query_BHQ = self.queries.is_token_BN[:, None]
-        entropy_H = (self.entropy_BHQ * is_query_BHQ).sum((0, 2))
-        broken_H = ~entropy_H.isfinite()
+        broken_H = _not_finite(self.entropy_BHQ, self.queries.is_token_BN)
         if self.knows_norms:
-            value_H = (self.value_norm_BHK * self.keys.is_token_BN[:, None]).sum((0, 2))
-            broken_H |= ~value_H.isfinite()
+            broken_H |= _not_finite(self.value_norm_BHK, self.keys.is_token_BN)
         if broken_H.any():
             name = f"{SITES[self.layer.site]}.{self.layer.layer}.{int(broken_H.nonzero()[0])}"
             raise ModelError(
@@ -231,11 +228,17 @@ def _membership(group_BN: Tensor, dtype: torch.dtype) -> Float[Tensor, "batch to
     return (group_BN[..., None] == groups).to(dtype)
 
 
-def _value_norms(value_BHKD: Tensor, grams_HDD: Tensor | None) -> Float[Tensor, "batch head key"]:
-    """||v W_O^h|| of every key, as sqrt(v G v^T): no vector of the model's width is made."""
-    if grams_HDD is None:
+def _not_finite(numbers_BHN: Tensor, counts_BN: Tensor) -> Bool[Tensor, " head"]:
+    """Heads with NaN or infinity at a token that counts; a finite sum rules both out fast."""
+    total_H = (numbers_BHN * counts_BN[:, None]).sum((0, 2))
+    return ~total_H.isfinite()
+
+
+def _value_norms(value_BHKD: Tensor, roots_HDD: Tensor | None) -> Float[Tensor, "batch head key"]:
+    """||v W_O^h|| of every key, as ||v R^h||: no vector of the model's width is made."""
+    if roots_HDD is None:
         return value_BHKD.new_full(value_BHKD.shape[:3], torch.nan)
-    return ((value_BHKD @ grams_HDD) * value_BHKD).sum(-1).clamp_min(0).sqrt()
+    return torch.linalg.vector_norm(value_BHKD @ roots_HDD.to(value_BHKD), dim=-1)
 
 
 def _segments(tokens: Tokens) -> Int64[Tensor, "batch token"] | None:

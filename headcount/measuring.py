@@ -66,7 +66,7 @@ class Measuring:
         self, model: PreTrainedModel, anatomy: Anatomy, measures: Sequence[type[Sums]]
     ) -> None:
         self.measures = measures
-        self._grams = {layer: _gram(model, layer) for layer in anatomy.layers}
+        self._roots = {layer: _root(model, layer) for layer in anatomy.layers}
         self._sums: dict[tuple[type[Sums], Place], Sums] = {}
         self._batch: Batch | None = None
         self._reducer: Reducer | None = None
@@ -80,7 +80,7 @@ class Measuring:
         assert self._batch is not None
         queries, keys = sides(layer, self._batch)
         arcs = self._batch.arcs if keys is self._batch.source and queries is keys else None
-        self._reducer = Reducer(layer, queries, keys, arcs, self._grams[layer], value_BHKD)
+        self._reducer = Reducer(layer, queries, keys, arcs, self._roots[layer], value_BHKD)
         return self._reducer.columns_BHKC
 
     def block(self, block: Block) -> None:
@@ -176,9 +176,11 @@ def of_all_processes(totals: Totals) -> Totals:
     return sum(parts[1:], start=parts[0])
 
 
-def _gram(model: PreTrainedModel, layer: AttentionLayer) -> Tensor | None:
-    """W_O^h W_O^h^T of every head."""
+def _root(model: PreTrainedModel, layer: AttentionLayer) -> Tensor | None:
+    """R of every head with R R^T = W_O W_O^T, head size squared: it gives W_O's norms."""
     if layer.output is None:
         return None
-    weight_HDM = layer.output_weight(model)
-    return (weight_HDM @ weight_HDM.transpose(1, 2)).to(torch.promote_types(model.dtype, torch.float32))
+    weight_HDM = layer.output_weight(model).double()
+    squared_HD, vectors_HDD = torch.linalg.eigh(weight_HDM @ weight_HDM.transpose(1, 2))
+    root_HDD = vectors_HDD * squared_HD.clamp_min(0).sqrt()[:, None]
+    return root_HDD.to(torch.promote_types(model.dtype, torch.float32))

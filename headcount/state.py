@@ -36,7 +36,7 @@ def load_state(path: Path, signature: str, measures: Sequence[type[Sums]]) -> To
     fields: dict[tuple[str, str, str], dict] = {}
     try:
         with safe_open(path, framework="pt") as file:
-            metadata = file.metadata()
+            metadata = file.metadata() or {}
             for key in file.keys():
                 *place, name = key.split("/")
                 fields.setdefault(tuple(place), {})[name] = file.get_tensor(key)
@@ -45,10 +45,10 @@ def load_state(path: Path, signature: str, measures: Sequence[type[Sums]]) -> To
             f"{path} should hold the sums of an interrupted run but can't be read ({error}); "
             "start again with --overwrite"
         ) from error
-    if metadata["signature"] != signature:
+    if metadata.get("signature") != signature:
         raise InputError(
             f"--resume goes on with the same model, corpus and options; {path} is of the run\n  "
-            f"{metadata['signature']}\nand this one would be\n  {signature}\n"
+            f"{metadata.get('signature')}\nand this one would be\n  {signature}\n"
             "Give the same arguments, or start again with --overwrite"
         )
     sums = {

@@ -16,7 +16,7 @@ from typing import Any, Protocol, final, runtime_checkable
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+from transformers import AttentionInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_forward
 
 from headcount.errors import ModelError
@@ -64,6 +64,8 @@ class Listener(Protocol):
 class Tap:
     """A context in which a model's attention is heard and gated.
 
+    Inside another tap on the same model the outer gates stay in force; only the inner listener hears.
+
     Args:
         model: any transformers model that dispatches its attention.
         anatomy: what `examine(model)` found.
@@ -86,14 +88,18 @@ class Tap:
             model.get_submodule(path): layers for path, layers in anatomy.by_module().items()
         }
         self._calls: dict[nn.Module, int] = {}
+        self._outer: Tap | None = None
         self._stack = ExitStack()
 
     def __enter__(self) -> "Tap":
+        self._outer = _tap_on(self.model)
         # Which rows sdpa leaves at zero is a matter of the implementation that we stand in for.
-        self._zero_unseeing = implementation_of(self.model) != "eager"
+        eager = implementation_of(self.model) == "eager"
+        self._zero_unseeing = not eager if self._outer is None else self._outer._zero_unseeing
         self._stack.enter_context(dispatching(self.model, self._attend))
-        handle = self.model.register_forward_pre_hook(lambda *_: self._calls.clear())
-        self._stack.callback(handle.remove)
+        for whole in {self.model, self.model.base_model}:  # a forward of either begins to count anew
+            handle = whole.register_forward_pre_hook(lambda *_: self._calls.clear())
+            self._stack.callback(handle.remove)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -123,35 +129,47 @@ class Tap:
             )
         else:
             output = self._listen(layer, call)
-        gate = self.gates.get((layer.site, layer.layer))
+        gate = self._gate(layer)
         if gate is not None:
             output = output * gate.to(output)[..., None, :, None]
         return output, None
+
+    def _gate(self, layer: AttentionLayer) -> Tensor | None:
+        """The layer's gate, times that of a tap outside this one."""
+        own = self.gates.get((layer.site, layer.layer))
+        outer = None if self._outer is None else self._outer._gate(layer)
+        if own is None or outer is None:
+            return outer if own is None else own
+        return own * outer
 
     def _listen(self, layer: AttentionLayer, call: "_Call") -> Tensor:
         """Attention in blocks, each handed to the listener and forgotten."""
         if call.kwargs.get("dropout"):
             raise ModelError("attention is heard without dropout: call model.eval() before the tap")
-        listener, value = self.listener, call.repeated(call.value)
+        listener, value = self.listener, call.repeated(call.value).to(call.dtype)
         columns = None if listener is None else listener.begin(layer, value, call.query.shape[2])
         widened = value if columns is None else torch.cat([value, columns.to(value)], -1)
         weights_of = call.eager_weights if self.anatomy.eager else call.weights
         batch, num_heads, num_queries, head_dim = *call.query.shape[:3], value.shape[3]
-        output = value.new_empty(batch, num_queries, num_heads, head_dim)
+        output = call.value.new_empty(batch, num_queries, num_heads, head_dim)
         for rows, heads, queries in _blocks(call, self.block, whole_heads=self.anatomy.eager):
             weights = weights_of(rows, heads, queries)
-            product = weights.to(value.dtype) @ widened[rows, heads]
+            product = weights @ widened[rows, heads]
             output[rows, queries, heads] = product[..., :head_dim].transpose(1, 2)
             if listener is not None:
                 masses = product[..., head_dim:]
                 listener.block(Block(layer, rows, heads, queries, weights, masses))
         if listener is not None:
             listener.end(layer)
-        return self._without_unseeing(output, call.mask)
+        return self._without_unseeing(output, call)
 
-    def _without_unseeing(self, output: Tensor, mask: Tensor | None) -> Tensor:
-        """Zero for queries that may see no key, as fused attention gives (padding on the left)."""
-        if mask is None or mask.dtype != torch.bool or not self._zero_unseeing:
+    def _without_unseeing(self, output: Tensor, call: "_Call") -> Tensor:
+        """Zero for queries that may see no key, as fused attention gives (padding on the left).
+
+        With a position bias it is given numbers in place of the mask, and such queries see all keys.
+        """
+        mask, biased = call.mask, call.kwargs.get("position_bias") is not None
+        if mask is None or mask.dtype != torch.bool or biased or not self._zero_unseeing:
             return output
         sees_BQ = mask.any(-1)[:, 0, :, None, None]
         return output if sees_BQ.all() else output * sees_BQ
@@ -179,7 +197,9 @@ class _Call:
         """Softmax of the scaled, soft-capped, biased and masked scores of a block."""
         if self._key_BHDK is None:
             key = self.repeated(self.key).to(self.dtype)
-            self._key_BHDK = (key * self.scaling).transpose(-1, -2).contiguous()
+            scaled = torch.empty(key.shape, dtype=key.dtype, device=key.device)
+            # One pass scales and makes contiguous; BLAS takes the transpose as it is.
+            self._key_BHDK = torch.mul(key, self.scaling, out=scaled).transpose(-1, -2)
         scores = self.query[rows, heads, queries].to(self.dtype) @ self._key_BHDK[rows, heads]
         if (cap := self.kwargs.get("softcap")) is not None:
             scores = scores.div_(cap).tanh_().mul_(cap)
@@ -195,7 +215,14 @@ class _Call:
         _, weights = eager(
             self.module, self.query[rows, :, queries], self.key[rows], self.value[rows], bias, **self.kwargs
         )
-        return weights
+        return weights.to(self.dtype)
+
+
+def _tap_on(model: PreTrainedModel) -> Tap | None:
+    """The tap that the model is in already, if any."""
+    attend = AttentionInterface._global_mapping.get(implementation_of(model) or "")
+    holder = getattr(attend, "__self__", None)
+    return holder if isinstance(holder, Tap) else None
 
 
 def _additive(mask: Tensor, dtype: torch.dtype) -> Tensor:

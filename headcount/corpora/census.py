@@ -40,9 +40,9 @@ class Census:
     longest_target: int
     relations: tuple[str, ...]
     """Every relation in the trees, sorted; the root arc is left out."""
-    source_counts: Int64[np.ndarray, " id"]
+    source_counts: Int64[np.ndarray, " source_id"]
     """How often every token id is a content token of a source."""
-    target_counts: Int64[np.ndarray, " id"]
+    target_counts: Int64[np.ndarray, " target_id"]
     """How often every token id is a content token of a target."""
     sha256: str
     """Hash of the bytes of the corpus."""

@@ -2,8 +2,8 @@ r"""Positional: how often a head looks at one fixed offset.
 
 $$\mathrm{share}(h, o) = \frac{|\{q \in Q : \arg\max_{k \in K} A_h(q, k) = q + o\}|}{|Q|}$$
 
-Q and K are content tokens; the offset o is key minus query in tokens, special ones counted as
-positions. A head is positional when one offset has nearly all queries.
+Q and K are content tokens of sentences that have both; the offset o is key minus query in tokens,
+special ones counted as positions. A head is positional when one offset has nearly all queries.
 
 Reference: Analyzing Multi-Head Self-Attention (Voita et al., 2019), section 5.1, https://arxiv.org/abs/1905.09418
 """
@@ -38,7 +38,9 @@ class Positional(Sums):
         position_Q = torch.arange(num_queries, device=attention.peak_key_BHQ.device)
         bin_BHQ = attention.peak_key_BHQ - position_Q + reach
         bin_BHQ = bin_BHQ + width * torch.arange(num_heads, device=bin_BHQ.device)[:, None]
-        is_query_BHQ = attention.queries.is_content_BN[:, None].expand_as(bin_BHQ)
+        has_key_B1 = attention.keys.is_content_BN.any(1, keepdim=True)
+        is_query_BQ = attention.queries.is_content_BN & has_key_B1
+        is_query_BHQ = is_query_BQ[:, None].expand_as(bin_BHQ)
         counts = torch.bincount(bin_BHQ[is_query_BHQ], minlength=num_heads * width)
         return cls(counts.view(num_heads, width))
 

@@ -57,8 +57,5 @@ def _add(a: Tensor, b: Tensor) -> Tensor:
 def over_queries(
     numbers_BHQ: Float[Tensor, "batch head query"], is_query_BQ: Tensor
 ) -> Float[Tensor, " head"]:
-    """Sum over the queries that count, in float64.
-
-    Where padding has left something that is not a number it is passed over, not multiplied by 0.
-    """
-    return numbers_BHQ.masked_fill(~is_query_BQ[:, None], 0).sum((0, 2), dtype=torch.float64)
+    """Sum over the queries that count, in float64."""
+    return (numbers_BHQ * is_query_BQ[:, None]).sum((0, 2), dtype=torch.float64)

@@ -15,6 +15,7 @@ from transformers import PreTrainedModel
 from headcount.errors import ModelError
 from headcount.heads import Head
 from headcount.models.anatomy import Anatomy, discover
+from headcount.models.finite import refuse_not_finite
 from headcount.models.tiny_inputs import tiny_inputs
 from headcount.tap import Block, FunctionListener, Listener, Tap
 
@@ -29,12 +30,15 @@ def examine(model: PreTrainedModel) -> Anatomy:
         The anatomy, with the arithmetic that reproduces the stock model and the differences met.
 
     Raises:
-        ModelError: if attention does not go through the interface, or the tap would change the model.
+        ModelError: if attention does not go through the interface, the tap would change the model, or
+            its outputs are not finite numbers; names the head.
     """
     with evaluating(model), torch.inference_mode():
         anatomy = discover(model)
         inputs = tiny_inputs(model)
         stock = _outputs(model(**inputs))
+        if not all(tensor.isfinite().all() for tensor in stock):
+            refuse_not_finite(model, anatomy, inputs)
         anatomy = _with_arithmetic(model, anatomy, inputs, stock)
         _check_gates(model, anatomy, inputs, stock)
     return anatomy

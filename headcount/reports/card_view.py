@@ -2,15 +2,15 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 from headcount.reports import numbers
 from headcount.reports.example_view import ExampleView, example_view
 from headcount.reports.measure_names import SITE_TITLES, measures
-from headcount.reports.relation_view import RelationScore, best_of_head
+from headcount.reports.relation_view import Limits, RelationScore, best_of_head
 from headcount.reports.run import Evidence, Run
-from headcount.reports.sentences import head_line
+from headcount.reports.sentences import arrows, head_line
 
 MAX_OFFSET = 10
 """Offsets further away are lumped on either side."""
@@ -60,13 +60,13 @@ class Card:
 
 def cards(run: Run) -> tuple[Card, ...]:
     """One card per head, in the order of the table of heads."""
-    relations = best_of_head(run.relations or (), run.null_relations)
+    relations = best_of_head(run.relations or (), run.null_relations, Limits.of(run.info))
     null = {row.head: row.values for row in run.null_heads or ()}
     return tuple(
         Card(
             head=row.head,
             title=f"{SITE_TITLES.get(row.site, row.site)}, layer {row.layer}, head {row.index}",
-            roles=run.roles[row.head],
+            roles=tuple(replace(e, evidence=arrows(e.evidence)) for e in run.roles[row.head]),
             line=head_line(row.values),
             offsets=offset_bins(run.offsets.get(row.head, {})),
             relations=relations.get(row.head, ()),

@@ -6,6 +6,7 @@ from typing import final
 import numpy as np
 
 from headcount.reports.run import Example
+from headcount.reports.sentences import arrows
 
 MAX_WORDS = 48
 """Longer sentences are cut around the arcs that matter."""
@@ -47,7 +48,7 @@ def example_view(example: Example) -> ExampleView:
     chosen += [arc for arc in arcs if arc not in set(chosen)]
     return ExampleView(
         role=example.role,
-        caption=example.caption,
+        caption=arrows(example.caption),
         queries=cut.queries,
         keys=None if cut.keys == cut.queries else cut.keys,
         lines=tuple(n for q, k in chosen for n in (q, k, int(weights_QK[q, k]))),

@@ -49,7 +49,6 @@ def confidence_map(run: Run) -> Figure:
     assert image is not None
     bar = figure.colorbar(image, ax=all_axes, shrink=0.8, pad=0.02)
     bar.set_label("confidence (mean largest weight)")
-    bar.solids.set_edgecolor("face")  # no seams between the steps in a PDF
     return figure
 
 

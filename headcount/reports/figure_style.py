@@ -42,8 +42,8 @@ STYLE: dict[str, Any] = {
 
 _NO_DATE: dict[str, dict[str, Any]] = {
     "svg": {"Date": None},
-    "pdf": {"CreationDate": None},
     "png": {},
+    "pdf": {},
 }
 FORMATS = tuple(_NO_DATE)
 
@@ -64,7 +64,7 @@ def save(figure: Figure, path: Path) -> Path:
 
 def styled() -> Any:
     """The context in which figures are made."""
-    return matplotlib.rc_context(STYLE)
+    return matplotlib.rc_context(STYLE)  # pyright: ignore[reportArgumentType]
 
 
 def plain_grid(axes: Axes, rows: int, columns: int) -> None:

@@ -10,13 +10,14 @@ import hashlib
 import json
 from dataclasses import asdict
 from importlib.resources import files
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from headcount.reports.card_view import Card
 from headcount.reports.curve_view import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH
 from headcount.reports.method_notes import NOTES
-from headcount.reports.relation_view import MIN_CASES
 from headcount.reports.view import NO_TREES, Report
 
 STYLES = ("base.css", "grid.css", "card.css", "sections.css")
@@ -43,21 +44,25 @@ def render(report: Report) -> str:
         data=Markup(script_json(page_data(report))),
         notes=NOTES,
         no_trees=NO_TREES,
-        min_cases=MIN_CASES,
         plot={"width": WIDTH, "height": HEIGHT, "left": LEFT, "right": WIDTH - RIGHT,
               "top": TOP, "bottom": HEIGHT - BOTTOM},
     )  # fmt: skip
 
 
-def page_data(report: Report) -> dict[str, object]:
+def page_data(report: Report) -> dict[str, Any]:
     """What the scripts need: roles, maps and cards."""
     return {
         "heads": report.heads,
         "roles": {name: asdict(role) for name, role in report.roles.items()},
         "maps": [asdict(shown) for shown in report.maps],
-        "cards": {card.head: asdict(card) for card in report.cards},
+        "cards": {card.head: _card_data(card) for card in report.cards},
         "hasNull": report.has_null,
     }
+
+
+def _card_data(card: Card) -> dict[str, Any]:
+    """The card without what the maps say already: of all its numbers, those at random weights."""
+    return asdict(card) | {"numbers": [number.null_text for number in card.numbers]}
 
 
 def script_json(value: object) -> str:

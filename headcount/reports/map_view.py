@@ -7,8 +7,9 @@ from typing import Literal, final
 
 from headcount.reports import numbers
 from headcount.reports.measure_names import DIRECTIONS, measures
-from headcount.reports.relation_view import Key, is_few, map_key, measured
+from headcount.reports.relation_view import Key, Limits, map_key, measured
 from headcount.reports.run import RelationResult, Run
+from headcount.roles import NOT_SYNTAX
 
 
 @final
@@ -76,16 +77,21 @@ def head_map(
 
 def _relation_maps(run: Run) -> list[Map]:
     by_key: dict[Key, dict[str, RelationResult]] = {}
+    limits = Limits.of(run.info)
     for result in measured(run.relations or ()):
-        if not is_few(result):
+        if not limits.is_few(result):
             by_key.setdefault((result.relation, result.direction), {})[result.head] = result
     if not by_key:
         return []
     heads = [row.head for row in run.heads]
     gains = [
-        max((own[head].gain for own in by_key.values() if head in own), default=math.nan)
+        max(
+            (own[head].gain for (relation, _), own in by_key.items()
+             if head in own and relation not in NOT_SYNTAX),
+            default=math.nan,
+        )
         for head in heads
-    ]
+    ]  # fmt: skip
     about = "largest accuracy minus baseline over all relations with enough cases, in points"
     first = head_map(
         "gain", "best gain in syntax", "Syntax", about, numbers.points, gains, diverging=True

@@ -1,4 +1,4 @@
-"""How the report names what was measured: columns, sites, directions and relations, as literal tables."""
+"""How the report names columns, sites, directions and relations, as literal tables."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -66,7 +66,7 @@ MEASURES: Mapping[str, MeasureName] = {
                 ("rare_cases", "queries counted for rare words",
                  "queries of sentences that have a token outside the 500 most frequent")),
         *_table("Norm-weighted", numbers.weight,
-                ("value_norm", "norm of the values", "mean norm of the transformed values, ‖f(x)‖")),
+                ("value_norm", "norm of the values", "mean norm of the values, ‖f(x)‖")),
         *_table("Norm-weighted", numbers.percent,
                 ("norm_first", "norm share of the first token",
                  "share of the sum of ‖A f(x)‖ that comes from the first token"),
@@ -94,15 +94,15 @@ def measures(columns: Iterable[str]) -> list[MeasureName]:
     return list(named.values())
 
 
-def offset_words(offset: float) -> str:
-    """An offset in words, key minus query.
+def offset_words(offset: numbers.Real) -> str:
+    """Where an offset (key minus query) lies, in words.
 
     >>> offset_words(-1), offset_words(3)
-    ('the previous token', '3 tokens to the right')
+    ('on the previous token', '3 tokens to the right')
     """
     if math.isnan(offset):
-        return "no fixed offset"
-    close = {-1: "the previous token", 0: "the token itself", 1: "the next token"}
+        return "nowhere"
+    close = {-1: "on the previous token", 0: "on the token itself", 1: "on the next token"}
     side = "left" if offset < 0 else "right"
     return close.get(int(offset), f"{abs(int(offset))} tokens to the {side}")
 

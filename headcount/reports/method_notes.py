@@ -33,8 +33,8 @@ NOTES = (
          "missing.", f"{_CLARK}, section 3"),
     Note("Entropy", "Natural logarithm, all queries and keys but padding, no smoothing.",
          f"{_CLARK}, section 3"),
-    Note("Norm share", "Share of the sum of ‖A f(x)‖, where f(x) is the value after the head's part "
-         "of the output projection: a large weight on a small vector counts little.",
+    Note("Norm share", "Share of the sum of ‖A f(x)‖, where f(x) is the value after the head's "
+         "part of the output projection: a large weight on a small vector counts little.",
          "Kobayashi et al., EMNLP 2020, arXiv:2004.10102"),
     Note("Patterns", "Vertical, diagonal, both, block, heterogeneous, by a documented rule on each "
          "map; the paper's own classifier was never released.",

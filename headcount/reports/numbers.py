@@ -2,11 +2,13 @@
 
 import math
 
+Real = int | float
+
 UNKNOWN = "–"
 """Stands for NaN."""
 
 
-def percent(share: float) -> str:
+def percent(share: Real) -> str:
     """A share from 0 to 1 as whole per cent, one decimal below ten.
 
     >>> percent(0.972), percent(0.0312)
@@ -18,7 +20,7 @@ def percent(share: float) -> str:
     return f"{_signless_zero(100 * share, digits)}\u202f%"
 
 
-def points(difference: float) -> str:
+def points(difference: Real) -> str:
     """A difference of two shares in percentage points, always with its sign.
 
     >>> points(0.124), points(-0.05)
@@ -27,7 +29,7 @@ def points(difference: float) -> str:
     return UNKNOWN if math.isnan(difference) else signed(round(100 * difference))
 
 
-def weight(value: float) -> str:
+def weight(value: Real) -> str:
     """A weight or norm with two decimals, three significant digits from ten on.
 
     >>> weight(0.8512), weight(123.4)
@@ -40,7 +42,7 @@ def weight(value: float) -> str:
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
-def signed(offset: float) -> str:
+def signed(offset: Real) -> str:
     """An offset with its sign; a true minus, so that -1 and +1 have the same width.
 
     >>> signed(-1), signed(1), signed(0)
@@ -52,7 +54,7 @@ def signed(offset: float) -> str:
     return "0" if text in ("+0", "−0") else text
 
 
-def count(number: float) -> str:
+def count(number: Real) -> str:
     """A count with thousands separators.
 
     >>> count(24011)
@@ -79,10 +81,10 @@ def listed(parts: list[str]) -> str:
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
-def rounded(value: float, digits: int = 4) -> float | None:
+def rounded(value: Real, digits: int = 4) -> float | None:
     """The value for JSON, which knows no NaN: `digits` significant digits, or null."""
     return float(f"{value:.{digits}g}") if math.isfinite(value) else None
 
 
-def _signless_zero(value: float, digits: int) -> str:
+def _signless_zero(value: Real, digits: int) -> str:
     return f"{value:.{digits}f}".replace("-", "−")

@@ -72,7 +72,7 @@ def _read_heads(path: Path) -> tuple[HeadRow, ...]:
     )
 
 
-def _number(value: float | None) -> float:
+def _number(value: int | float | None) -> float:
     return math.nan if value is None else float(value)  # parquet keeps NaN as null
 
 

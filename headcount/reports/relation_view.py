@@ -3,19 +3,41 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 from headcount.reports import numbers
 from headcount.reports.measure_names import DIRECTIONS, relation_words
 from headcount.reports.run import RelationResult
-
-MIN_CASES = 100
-"""Fewer cases are flagged (Clark 2019 leaves such relations out)."""
-CLEAR_GAIN = 0.10
-"""From this gain on a head counts as syntactic in Voita 2019, section 5."""
+from headcount.roles import NOT_SYNTAX
 
 Key = tuple[str, str]
 """Relation and direction."""
+
+
+@final
+@dataclass(frozen=True)
+class Limits:
+    """From where on a relation counts; the thresholds of the run, else those of the papers."""
+
+    cases: int = 100
+    """Fewer cases are flagged (Clark 2019 leaves such relations out)."""
+    gain: float = 0.1
+    """Accuracy above the best fixed offset (Voita 2019, section 5)."""
+
+    @classmethod
+    def of(cls, info: Mapping[str, Any]) -> "Limits":
+        """The thresholds that the roles of a run were found with."""
+        given = info.get("thresholds") or {}
+        cases, gain = given.get("syntactic_cases"), given.get("syntactic_gain")
+        return cls(cls.cases if cases is None else int(cases), cls.gain if gain is None else gain)
+
+    def is_few(self, result: RelationResult) -> bool:
+        """Whether chance can look like skill."""
+        return result.cases < self.cases
+
+    def rank(self, result: RelationResult) -> tuple[bool, bool, float]:
+        """Enough cases first, punctuation last, then the largest gain."""
+        return self.is_few(result), result.relation in NOT_SYNTAX, -result.gain
 
 
 @final
@@ -36,7 +58,7 @@ class RelationScore:
     few: bool
     beats: bool
     clearly: bool
-    """Beats the baseline by CLEAR_GAIN or more."""
+    """Beats the baseline by the threshold of syntactic heads."""
     null_text: str
     """Accuracy at random weights; empty without a null run."""
 
@@ -66,6 +88,7 @@ class RelationTable:
     """Relations with enough cases, the largest gain first."""
     few_rows: tuple[RelationRow, ...]
     summary: str
+    min_cases: int
     has_null: bool
 
 
@@ -74,56 +97,61 @@ def measured(results: Iterable[RelationResult]) -> list[RelationResult]:
     return [result for result in results if math.isfinite(result.gain)]
 
 
-def is_few(result: RelationResult) -> bool:
-    """Whether chance can look like skill."""
-    return result.cases < MIN_CASES
-
-
 def map_key(key: Key) -> str:
     """The name of the map of a relation in one direction."""
     return " ".join(key)
 
 
 def best_of_head(
-    results: Sequence[RelationResult], null: Sequence[RelationResult] | None, limit: int = 6
+    results: Sequence[RelationResult],
+    null: Sequence[RelationResult] | None,
+    limits: Limits,
+    most: int = 6,
+    least: int = 3,
 ) -> dict[str, tuple[RelationScore, ...]]:
-    """For every head its relations with the largest gain, those with enough cases first."""
+    """For every head its relations with the largest gain, those with enough cases first.
+
+    At most `most` that beat the baseline, and at least `least` whether they do or not.
+    """
     random = {(r.head, r.relation, r.direction): r.accuracy for r in null or ()}
     by_head: dict[str, list[RelationResult]] = {}
     for result in measured(results):
         by_head.setdefault(result.head, []).append(result)
     scores = {}
     for head, own in by_head.items():
-        own.sort(key=lambda r: (is_few(r), -r.gain))
+        own.sort(key=limits.rank)
+        shown = [r for place, r in enumerate(own) if place < least or r.gain > 0][:most]
         scores[head] = tuple(
-            _score(r, random.get((head, r.relation, r.direction), math.nan), null is not None)
-            for r in own[:limit]
+            _score(r, random.get((head, r.relation, r.direction)), null is not None, limits)
+            for r in shown
         )
     return scores
 
 
 def relation_table(
-    results: Sequence[RelationResult], null: Sequence[RelationResult] | None
+    results: Sequence[RelationResult], null: Sequence[RelationResult] | None, limits: Limits
 ) -> RelationTable:
     """The best head of every relation and direction."""
     best = _best(results)
     random = {key: result.accuracy for key, result in _best(null or ()).items()}
     scores = {
-        key: _score(result, random.get(key, math.nan), null is not None)
+        key: _score(result, random.get(key), null is not None, limits)
         for key, result in best.items()
     }
     occurring = {direction for _, direction in best}
     directions = [name for name in DIRECTIONS if name in occurring]
     directions += sorted(occurring - set(directions))
-    by_gain = sorted(best, key=lambda key: -best[key].gain)
-    rows = [_row(key, directions, scores) for key in by_gain]
-    # A relation stands where its best direction stands.
-    rows = list({row.relation: row for row in reversed(rows)}.values())[::-1]
+    ranked = sorted(best, key=lambda key: limits.rank(best[key]))
+    rows: dict[str, RelationRow] = {}
+    for relation, direction in ranked:  # a relation stands where its best direction stands
+        if relation not in rows:
+            rows[relation] = _row((relation, direction), directions, scores)
     return RelationTable(
         directions=tuple(DIRECTIONS.get(name, (name, "")) for name in directions),
-        rows=tuple(row for row in rows if not row.clearest.few),
-        few_rows=tuple(row for row in rows if row.clearest.few),
-        summary=_summary(list(scores.values())),
+        rows=tuple(row for row in rows.values() if not row.clearest.few),
+        few_rows=tuple(row for row in rows.values() if row.clearest.few),
+        summary=_summary(list(scores.values()), limits),
+        min_cases=limits.cases,
         has_null=null is not None,
     )
 
@@ -150,13 +178,13 @@ def _row(key: Key, directions: list[str], scores: Mapping[Key, RelationScore]) -
     )
 
 
-def _summary(scores: list[RelationScore]) -> str:
-    enough = [score for score in scores if not score.few]
+def _summary(scores: list[RelationScore], limits: Limits) -> str:
+    enough = [score for score in scores if not score.few and score.relation not in NOT_SYNTAX]
     if not enough:
-        return f"No relation has {MIN_CASES} cases: the numbers below are from few sentences."
+        return f"No relation has {limits.cases} cases: the numbers below are from few sentences."
     relations = {score.relation for score in enough}
     beating = {score.relation for score in enough if score.beats}
-    of = f"the {numbers.of(len(relations), 'relation', 'relations')} with {MIN_CASES} cases or more"
+    of = f"the {numbers.of(len(relations), 'relation', 'relations')} with {limits.cases} cases"
     if not beating:
         return f"None beats its baseline: for {of}, a fixed offset is at least as good as any head."
     clearly = {score.relation for score in enough if score.clearly}
@@ -165,11 +193,13 @@ def _summary(scores: list[RelationScore]) -> str:
     return (
         f"Of {of}, {how_many} {verb} a head that beats the best fixed offset, "
         f"{numbers.count(len(clearly)) if clearly else 'none'} by "
-        f"{100 * CLEAR_GAIN:.0f} points or more."
+        f"{100 * limits.gain:.0f} points or more."
     )
 
 
-def _score(result: RelationResult, null: float, has_null: bool) -> RelationScore:
+def _score(
+    result: RelationResult, null: float | None, has_null: bool, limits: Limits
+) -> RelationScore:
     offset, baseline = numbers.signed(result.baseline_offset), numbers.percent(result.baseline)
     return RelationScore(
         head=result.head,
@@ -182,8 +212,8 @@ def _score(result: RelationResult, null: float, has_null: bool) -> RelationScore
         baseline_text=f"{offset}: {baseline}",
         gain_text=numbers.points(result.gain),
         cases_text=numbers.count(result.cases),
-        few=is_few(result),
+        few=limits.is_few(result),
         beats=result.gain > 0,
-        clearly=result.gain >= CLEAR_GAIN,
-        null_text=numbers.percent(null) if has_null else "",
+        clearly=round(result.gain, 9) >= limits.gain,
+        null_text=numbers.percent(math.nan if null is None else null) if has_null else "",
     )

@@ -1,7 +1,7 @@
-"""How the report names and colours roles: a literal table, and a fallback for roles it does not know.
+"""How the report names and colours roles: a literal table, and a fallback for unknown roles.
 
-The colours are those of Okabe and Ito (Color Universal Design, 2008), told apart with any colour vision; every cell also
-carries the abbreviation, so nothing is said by colour alone.
+The colours are those of Okabe and Ito (Color Universal Design, 2008), told apart with any colour
+vision; every cell also carries the abbreviation, so nothing is said by colour alone.
 """
 
 from collections.abc import Iterable, Mapping

@@ -35,7 +35,7 @@ def headline(roles: Sequence[Sequence[str]], names: Mapping[str, RoleName]) -> s
 
 
 def several(roles: Sequence[Sequence[str]]) -> str:
-    """A remark when heads have several roles, so that the counts of the headline add up; else empty."""
+    """Remark on heads with several roles, so that the counts of the headline add up; else empty."""
     number = sum(len(head) > 1 for head in roles)
     if not number:
         return ""
@@ -60,8 +60,20 @@ def short_name(path: str) -> str:
     >>> short_name("/models/minilm/"), short_name("google-bert/bert-base-cased")
     ('minilm', 'google-bert/bert-base-cased')
     """
-    absolute = path.startswith(("/", ".", "~")) or "\\" in path
-    return (PurePath(path.replace("\\", "/")).name or path) if absolute else path
+    if not path.startswith(("/", ".", "~")) and "\\" not in path:
+        return path
+    parts = PurePath(path.replace("\\", "/")).parts
+    says_little = parts and parts[-1] in ("model", "checkpoint", "best", "final", "output")
+    return "/".join(parts[-2:] if says_little else parts[-1:]) or path
+
+
+def arrows(text: str) -> str:
+    """Directions with arrows as people write them.
+
+    >>> arrows("nsubj dependent->head")
+    'nsubj dependent → head'
+    """
+    return text.replace("->", " → ").replace("<-", " ← ")
 
 
 def measured(info: Mapping[str, Any]) -> str:
@@ -80,10 +92,12 @@ def head_line(values: Mapping[str, float]) -> str:
     share = values.get("positional_share", math.nan)
     if not math.isnan(share):
         where = offset_words(values["positional_offset"])
-        parts.append(f"Looks most often at {where} ({numbers.percent(share)} of queries).")
+        parts.append(
+            f"Its largest weight falls most often {where} ({numbers.percent(share)} of queries)."
+        )
     confidence, entropy = (values.get(name, math.nan) for name in ("confidence", "entropy"))
     if not math.isnan(confidence):
-        parts.append(f"Its largest weight is {numbers.weight(confidence)} on average.")
+        parts.append(f"That weight is {numbers.weight(confidence)} on average.")
     if not math.isnan(entropy):
         # exp(entropy) is the perplexity of the weights: as many equal weights have this entropy.
         parts.append(f"Its entropy is that of {math.exp(entropy):.1f} equal weights.")

@@ -10,10 +10,10 @@ from headcount.reports.card_view import Card, cards
 from headcount.reports.curve_view import Panel, panels, sites
 from headcount.reports.map_view import Map, maps
 from headcount.reports.measure_names import SITE_TITLES
-from headcount.reports.relation_view import RelationTable, relation_table
+from headcount.reports.relation_view import Limits, RelationTable, relation_table
 from headcount.reports.role_names import RoleName, role_names
 from headcount.reports.run import Run
-from headcount.reports.sentences import by_chance, headline, measured, several, short_name
+from headcount.reports.sentences import arrows, by_chance, headline, measured, several, short_name
 
 NO_TREES = (
     "The corpus has no trees, so nothing can be said about syntax. Give a treebank (.conllu) to "
@@ -117,13 +117,19 @@ def report_view(run: Run) -> Report:
         cards=cards(run),
         sites=sites(run),
         panels=panels(run),
-        syntax=relation_table(run.relations, run.null_relations) if run.relations else None,
+        syntax=_syntax(run),
         has_null=run.null_heads is not None,
         null_headline=headline(null, names) if null else "",
         warnings=tuple(map(str, run.info.get("warnings", ()))),
         facts=_facts(run.info),
         signature=str(run.info["signature"]),
     )
+
+
+def _syntax(run: Run) -> RelationTable | None:
+    if not run.relations:
+        return None
+    return relation_table(run.relations, run.null_relations, Limits.of(run.info))
 
 
 def _chips(
@@ -168,7 +174,7 @@ def _leads(run: Run, names: Mapping[str, RoleName], limit: int = 3) -> tuple[Lea
             (e.score, head, e) for head in run.roles for e in run.roles[head] if e.role == name
         ]
         having.sort(key=lambda entry: -entry[0])
-        heads = tuple((head, evidence.evidence) for _, head, evidence in having[:limit])
+        heads = tuple((head, arrows(evidence.evidence)) for _, head, evidence in having[:limit])
         if heads:
             leads.append(Lead(role, heads))
     return tuple(leads)

@@ -1,9 +1,10 @@
 """Batches: every sentence once, under budget, every column as the sentence says."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
@@ -196,24 +197,34 @@ def test_a_batch_without_arcs_in_a_corpus_with_trees(bank: Corpus, tokenizers: T
     assert last.arcs is not None and last.arcs.head_A.shape == (0,)
 
 
-def test_rarest_by_census_or_by_file(
-    tokenizers: Tokenizers, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tokenizer = tokenizers["wordpiece"]
-    corpus, encoder = Corpus.from_sentences(["the dog the dog dog", "the dog"]), Encoder(tokenizer)
+def test_rarest_by_census_or_by_file(tokenizers: Tokenizers) -> None:
+    corpus = Corpus.from_sentences(["the dog the dog dog", "the dog"])
+    encoder = Encoder(tokenizers["wordpiece"])
     census = take_census(corpus, encoder)
     (batch,) = batches(corpus, encoder, census)
     assert batch.source.rarest_B2.tolist() == [[-1, -1], [-1, -1]]
-    # Of 1 common token, "dog", the rest is rare.
-    monkeypatch.setattr(Frequencies.rarest, "__defaults__", (1,))
+    ((the,), (dog,)) = encoder.single_words(["the", "dog"])
+    counts_V = np.full(1000, 10)
+    counts_V[[the, dog]] = 3, 4
+    census = replace(census, source_counts=counts_V)
     (batch,) = batches(corpus, encoder, census)
     assert batch.source.rarest_B2.tolist() == [[1, 2], [1, 3]]
-    counts_V = census.source_counts.copy()
-    (the,), (dog,) = encoder.single_words(["the", "dog"])
-    counts_V[the], counts_V[dog] = 9, 1
+    counts_V = np.full(1000, 10)
+    counts_V[[the, dog]] = 9, 1
     frequencies = Frequencies.of_counts(counts_V)
     (batch,) = batches(corpus, encoder, census, frequencies=frequencies)
     assert batch.source.rarest_B2.tolist() == [[2, 1], [2, 4]]
+
+
+def test_rarest_targets_go_by_the_targets(tokenizers: Tokenizers) -> None:
+    corpus = Corpus.from_sentences([Sentence("dog the", target="the dog")])
+    encoder = Encoder(tokenizers["t5"], start_id=0)
+    census = take_census(corpus, encoder)
+    common, rare = np.full(1000, 10), np.full(1000, 10)
+    rare[encoder.targets(list(corpus))[0].ids[-1]] = 1
+    (batch,) = batches(corpus, encoder, replace(census, source_counts=common, target_counts=rare))
+    assert batch.target is not None
+    assert batch.target.rarest_B2[0, 0] == batch.target.ids_BN.shape[1] - 1
 
 
 def test_to_another_device(tokenizers: Tokenizers, bank: Corpus) -> None:

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from headcount.corpora.text import read_jsonl, read_text
-from headcount.errors import CorpusError, InputError
+from headcount.errors import CorpusError
 
 
-def write(path: Path, content: str | bytes) -> Path:
-    path.write_bytes(content.encode() if isinstance(content, str) else content)
+def write(path: Path, content: str) -> Path:
+    path.write_bytes(content.encode())
     return path
 
 
@@ -23,23 +23,6 @@ def test_one_example_a_line(tmp_path: Path) -> None:
 def test_text_has_neither_words_nor_tree_nor_target(tmp_path: Path) -> None:
     (sentence,) = read_text(write(tmp_path / "a.txt", "The dog."))
     assert (sentence.words, sentence.tree, sentence.target) == (None, None, None)
-
-
-def test_lines_end_at_line_feeds_only(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.txt", "one\u2028two\x0bthree\x85four\nfive")
-    assert len(list(read_text(path))) == 2
-
-
-def test_not_utf_8_names_line_and_byte(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.txt", b"fine\n\xfcber\n")
-    expected = f"{path}:2: expected UTF-8, found byte 0xfc as byte 1 of the line; convert"
-    with pytest.raises(CorpusError, match=re.escape(expected)):
-        list(read_text(path))
-
-
-def test_a_file_that_went_away_is_an_input_error(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="a.txt cannot be read: No such file"):
-        list(read_text(tmp_path / "a.txt"))
 
 
 def test_jsonl_takes_the_field_text(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ const leads = document.getElementById("leads");
 const PATTERNS = [["#0072B2", "#fff"], ["#E69F00", "#16191d"], ["#CC79A7", "#16191d"], ["#009E73", "#fff"], ["#999999", "#16191d"]];
 
 function openHead() {
-  const head = decodeURIComponent(location.hash.slice(1));
+  const head = location.hash.slice(1);
   return Object.hasOwn(data.cards, head) ? head : null;
 }
 
@@ -25,12 +25,12 @@ function cardParts(shown) {
     h("p", { class: "card-title" }, `${shown.title}, counted from 0`),
     cardRoles(shown),
     h("p", { class: "card-line" }, shown.line),
-    shown.examples.length ? examplesPart(shown.examples) : null,
+    shown.examples.length ? examplesPart(shown.examples, shown.roles.length > 0) : null,
     h("div", { class: "card-pair" }, offsetsPart(shown.offsets), sinksPart(shown.sinks)),
     shown.relations.length ? relationsPart(shown.relations) : null,
     shown.patterns.length ? patternsPart(shown.patterns) : null,
     part("Rare words", h("p", { class: "rare" }, shown.rare)),
-    numbersPart(shown.numbers),
+    numbersPart(shown.head, shown.numbers),
   ].filter(Boolean);
 }
 
@@ -57,12 +57,14 @@ function cardRoles(shown) {
   return h("ul", { class: "card-roles" }, ...items);
 }
 
+const signed = (offset) => (offset > 0 ? `+${offset}` : String(offset).replace("-", "−"));
+
 function offsetsPart(shares) {
   const [width, base, top] = [280, 92, 14];
   const highest = Math.max(...shares, 0.01);
   const best = shares.indexOf(Math.max(...shares));
   const step = width / shares.length;
-  const name = (i) => (i === 0 ? "further left" : i === shares.length - 1 ? "further right" : `offset ${i > 11 ? "+" : ""}${i - 11}`);
+  const name = (i) => (i === 0 ? "further left" : i === shares.length - 1 ? "further right" : `offset ${signed(i - 11)}`);
   const columns = shares.map((share, i) => {
     const tall = (base - top) * (share / highest);
     return s("rect", { class: `column${i === best ? " top" : ""}`, x: step * i + 1, y: base - tall, width: step - 2, height: Math.max(tall, share > 0 ? 0.8 : 0) }, s("title", {}, `${name(i)}: ${(100 * share).toFixed(1)} %`));
@@ -71,7 +73,7 @@ function offsetsPart(shares) {
   const labels = ticks.map(([i, text]) => s("text", { class: "tick", x: step * (i + 0.5), y: base + 13, "text-anchor": "middle" }, text));
   const end = best < 2 ? "start" : best > shares.length - 3 ? "end" : "middle";
   const value = s("text", { class: "column-text", x: step * (best + 0.5), y: top - 4, "text-anchor": end }, `${name(best)}: ${Math.round(100 * shares[best])} %`);
-  const drawing = s("svg", { viewBox: `0 0 ${width} 110`, role: "img", "aria-label": `Offsets of the largest weight; most often ${name(best)}, ${Math.round(100 * shares[best])} %` }, s("path", { class: "rule", d: `M0 ${base}H${width}` }), ...columns, ...labels, value);
+  const drawing = s("svg", { class: "offsets", viewBox: `0 0 ${width} 110`, role: "img", "aria-label": `Offsets of the largest weight; most often ${name(best)}, ${Math.round(100 * shares[best])} %` }, s("path", { class: "rule", d: `M0 ${base}H${width}` }), ...columns, ...labels, value);
   return part("Offset of the largest weight", drawing);
 }
 
@@ -93,41 +95,48 @@ function relationsPart(relations) {
     h("th", { scope: "row" }, h("code", {}, r.relation), h("small", {}, r.gloss)),
     h("td", {}, r.direction, h("small", {}, `${r.cases_text} cases${r.few ? ", too few" : ""}`)),
     h("td", { class: "number" }, r.accuracy_text),
-    h("td", { class: "meter-cell" }, meter(r), h("small", {}, `offset ${r.baseline_text}`)),
+    h("td", { class: "meter-cell" }, meter(r), h("small", {}, r.baseline_text)),
     h("td", { class: "number" }, r.gain_text),
     hasNull && h("td", { class: "number" }, r.null_text),
   );
-  const titles = ["relation", "direction", "accuracy", "against baseline", "points", ...(hasNull ? ["random"] : [])];
+  const titles = ["relation", "direction", "accuracy", "fixed offset", "points", ...(hasNull ? ["random"] : [])];
   const headings = titles.map((title) => h("th", { scope: "col", class: ["accuracy", "points", "random"].includes(title) ? "number" : "" }, title));
-  return part("Best relations against the best fixed offset", h("div", { class: "scroll" }, h("table", { class: "relations" }, h("thead", {}, h("tr", {}, ...headings)), h("tbody", {}, ...relations.map(row)))));
+  return part("Relations it finds best, against the best fixed offset", h("div", { class: "scroll" }, h("table", { class: "relations" }, h("thead", {}, h("tr", {}, ...headings)), h("tbody", {}, ...relations.map(row)))));
 }
 
 function meter(r) {
-  return h("span", { class: "meter", "aria-hidden": "true" }, h("i", { style: `width:${100 * r.accuracy}%` }), h("b", { style: `left:${100 * r.baseline}%` }));
+  return h("span", { class: "meter", "aria-hidden": "true" }, h("i", { "--part": r.accuracy }), h("b", { "--part": r.baseline }));
 }
 
 function patternsPart(patterns) {
   const colours = (i) => ({ "--pattern": PATTERNS[i % 5][0], "--pattern-ink": PATTERNS[i % 5][1] });
-  const spans = patterns.map((p, i) => h("span", { ...colours(i), style: `flex:${p.value} 0 0`, title: `${p.label} ${p.text}` }, p.value >= 0.12 ? p.text : ""));
+  const spans = patterns.map((p, i) => h("span", { ...colours(i), "--size": p.value, title: `${p.label} ${p.text}` }, p.value >= 0.12 ? p.text : ""));
   const key = patterns.map((p, i) => h("li", {}, h("i", colours(i)), `${p.label} ${p.text}`));
   return part("Pattern of its maps", h("div", { class: "patterns", "aria-hidden": "true" }, ...spans), h("ul", { class: "patterns-key" }, ...key));
 }
 
-function numbersPart(numbers) {
-  const rows = numbers.map((n) => h("tr", {}, h("th", { scope: "row", title: n.about }, n.label), h("td", { class: "number" }, n.text), data.hasNull && h("td", { class: "number" }, n.null_text)));
+// The first maps are the measures, in the order of the numbers of a card.
+function numbersPart(head, nullTexts) {
+  const index = place.get(head);
+  const rows = nullTexts.map((nullText, i) => h(
+    "tr", {},
+    h("th", { scope: "row", title: data.maps[i].about }, data.maps[i].label),
+    h("td", { class: "number" }, data.maps[i].texts[index]),
+    data.hasNull && h("td", { class: "number" }, nullText),
+  ));
   const heading = data.hasNull && h("thead", {}, h("tr", {}, h("th", {}, ""), h("th", { scope: "col", class: "number" }, "this head"), h("th", { scope: "col", class: "number" }, "random weights")));
   return h("details", { class: "all-numbers" }, h("summary", {}, "All its numbers"), h("table", {}, heading, h("tbody", {}, ...rows)));
 }
 
-function examplesPart(examples) {
+function examplesPart(examples, hasRole) {
   const body = h("div");
   const buttons = examples.map((_, i) => h("button", { type: "button", "aria-label": `sentence ${i + 1}`, onclick: () => show(i) }, String(i + 1)));
   function show(index) {
     buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(i === index)));
     const example = examples[index];
-    const caption = h("p", { class: "caption" }, example.caption, example.note ? ` (${example.note})` : "");
+    const caption = h("p", { class: "caption" }, Object.hasOwn(data.roles, example.role) && swatch(example.role), ` ${example.caption}`, example.note ? ` (${example.note})` : "");
     body.replaceChildren(caption, drawSentence(example));
   }
   show(0);
-  return part("Sentences where it shows best", h("div", { class: "tabs" }, ...buttons), body);
+  return part(hasRole ? "Sentences where its role shows best" : "Sentences where it is most confident", h("div", { class: "tabs" }, ...buttons), body);
 }

@@ -31,5 +31,5 @@ function swatch(name) {
 
 /** A bar of a share from 0 to 1. */
 function track(share, kind = "") {
-  return h("div", { class: `track ${kind}` }, h("i", { style: `width:${100 * Math.min(1, share ?? 0)}%` }));
+  return h("div", { class: `track ${kind}` }, h("i", { "--part": Math.min(1, share ?? 0) }));
 }

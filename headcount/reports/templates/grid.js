@@ -33,7 +33,7 @@ function showRoles(cell) {
   const saved = asRoles.get(cell);
   cell.className = saved.class;
   cell.ariaLabel = saved.label;
-  for (const name of ["--part", "--from", "--to"]) cell.style.removeProperty(name);
+  cell.removeAttribute("style");
   cell.replaceChildren(...saved.nodes);
 }
 
@@ -71,7 +71,7 @@ function highlight(role) {
   for (const cell of cells) {
     const roles = data.cards[cell.dataset.head].roles.map((found) => found.role);
     const has = role === null || (role === "" ? roles.length === 0 : roles.includes(role));
-    cell.classList.toggle("dim", !has);
+    cell.classList.toggle("dim", has);
   }
 }
 

@@ -1,7 +1,7 @@
 // One example: words left (queries) and right (keys), lines as strong as the weight between them.
 
 const ROW = 18;
-const WORDS = { left: 172, right: 328, width: 500, longest: 24 };
+const WORDS = { left: 150, right: 290, width: 440, longest: 21 };
 
 function drawSentence(example) {
   const keys = example.keys ?? example.queries;

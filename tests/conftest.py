@@ -1,0 +1,12 @@
+"""For all tests: shapes and types are checked, hypothesis keeps no files."""
+
+import hypothesis
+import pytest
+import torch
+from jaxtyping import install_import_hook
+
+install_import_hook("headcount", "beartype.beartype")
+pytest.register_assert_rewrite("tests.laws", "tests.measures.compare")
+hypothesis.settings.register_profile("headcount", deadline=None, database=None, derandomize=True)
+hypothesis.settings.load_profile("headcount")
+torch.set_num_threads(min(2, torch.get_num_threads()))

@@ -1,0 +1,35 @@
+"""The tiny models with what `examine` found of them, made once for all tests: leave them as they are."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+
+import pytest
+from torch import nn
+from transformers import PreTrainedModel
+
+from headcount.models.anatomy import Anatomy
+from headcount.models.selfcheck import examine
+from tests import tiny
+
+
+@cache
+def examined(name: str) -> tuple[PreTrainedModel, Anatomy]:
+    """A tiny model in float32."""
+    model = tiny.MODELS[name]()
+    return model, examine(model)
+
+
+@cache
+def examined_double(name: str) -> tuple[PreTrainedModel, Anatomy]:
+    """The same model in float64."""
+    return tiny.MODELS[name]().double(), examined(name)[1]
+
+
+@contextmanager
+def softmax_in_double() -> Iterator[None]:
+    """Keep stock models that are in float64 from taking their softmax in float32."""
+    stock = nn.functional.softmax
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nn.functional, "softmax", lambda scores, dim, dtype=None: stock(scores, dim))
+        yield

@@ -1,0 +1,158 @@
+"""Laws: what must hold of every tap and of every measure.
+
+A tap leaves no trace. A measure is sums that add: parts make the whole in any order, an empty part
+is neutral, a file gives back what was put in, and shares are shares.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import AttentionInterface, PreTrainedModel
+from transformers.masking_utils import AttentionMaskInterface
+
+from headcount.attention import Attention
+from headcount.measures import Sums
+from headcount.measuring import Totals
+from headcount.seam import configurations
+from headcount.state import load_state, save_state
+
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All of a model that a tap could leave a trace on."""
+
+    batch: dict[str, Tensor]
+    outputs: dict[str, Tensor]
+    parameters: dict[str, Tensor]
+    training: list[bool]
+    hooks: list[int]
+    attributes: list[frozenset[str]]
+    implementations: list[str | None]
+    functions: tuple[frozenset[str], frozenset[str]]
+
+    @classmethod
+    def of(cls, model: PreTrainedModel, batch: dict[str, Tensor]) -> "Snapshot":
+        modules = [*model.modules()]
+        return cls(
+            batch,
+            _outputs(model, batch),
+            {name: each.detach().clone() for name, each in model.state_dict().items()},
+            [module.training for module in modules],
+            _hooks(modules),
+            [frozenset(vars(module)) for module in modules],
+            [config._attn_implementation for config in configurations(model)],
+            (
+                frozenset(AttentionInterface._global_mapping),
+                frozenset(AttentionMaskInterface._global_mapping),
+            ),
+        )
+
+
+def assert_no_trace(model: PreTrainedModel, before: Snapshot) -> None:
+    """The model is bit for bit what it was, and nothing of ours is registered anywhere."""
+    after = Snapshot.of(model, before.batch)
+    assert after.functions == before.functions
+    assert not any("headcount" in name for names in after.functions for name in names)
+    assert after.implementations == before.implementations
+    assert after.hooks == before.hooks
+    assert after.attributes == before.attributes
+    assert after.training == before.training
+    for was, is_ in ((before.parameters, after.parameters), (before.outputs, after.outputs)):
+        assert was.keys() == is_.keys()
+        for name in was:
+            # NaN is equal to itself here: broken models are refused without a trace too
+            assert torch.equal(was[name].nan_to_num(), is_[name].nan_to_num()), name
+            assert torch.equal(was[name].isnan(), is_[name].isnan()), name
+
+
+@contextmanager
+def leaving_no_trace(model: PreTrainedModel, batch: dict[str, Tensor]) -> Iterator[None]:
+    """A block after which, also after an error in it, nothing may be left on the model."""
+    before = Snapshot.of(model, batch)
+    try:
+        yield
+    finally:
+        assert_no_trace(model, before)
+
+
+def _outputs(model: PreTrainedModel, batch: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Outputs in the model's own mode; whatever is drawn for dropout is drawn again the next time."""
+    with torch.random.fork_rng(), torch.no_grad():
+        torch.manual_seed(5)
+        output = model(**batch)
+    return {name: value for name, value in output.items() if isinstance(value, Tensor)}
+
+
+def _hooks(modules: Sequence[nn.Module]) -> list[int]:
+    """How many hooks of each kind every module has, and torch has for all modules."""
+    own = [len(getattr(module, kind)) for module in modules for kind in HOOKS]
+    every = [len(getattr(nn.modules.module, f"_global{kind}")) for kind in HOOKS]
+    return own + every
+
+
+def assert_same_sums(a: Sums, b: Sums, rtol: float) -> None:
+    """Two sums are the same to a relative tolerance; 0 asks for the same bits."""
+    assert type(a) is type(b)
+    for name, tensor in a.state().items():
+        other = b.state()[name]
+        assert tensor.dtype == other.dtype, name
+        torch.testing.assert_close(tensor, other, rtol=rtol, atol=rtol, equal_nan=True, msg=name)
+
+
+def assert_adds(whole: Sums, parts: Sequence[Sums]) -> None:
+    """Parts make the whole, forwards, backwards and in pairs."""
+    forwards = reduce(lambda a, b: a + b, parts)
+    backwards = reduce(lambda a, b: a + b, reversed(parts))
+    middle = len(parts) // 2
+    halves = [reduce(lambda a, b: a + b, half) for half in (parts[:middle], parts[middle:])]
+    for added in (forwards, backwards, halves[0] + halves[1], halves[1] + halves[0]):
+        assert_same_sums(added, whole, rtol=1e-12)
+
+
+def assert_neutral(part: Sums, empty: Sums) -> None:
+    """A part without a case changes nothing, and has NaN for all its numbers but counts."""
+    assert_same_sums(part + empty, empty + part, rtol=0)
+    for name, numbers in (part + empty).value().items():
+        torch.testing.assert_close(numbers, part.value()[name], rtol=0, atol=0, equal_nan=True)
+    for name, numbers in empty.value().items():
+        assert torch.isnan(numbers).all() or (name.endswith("_cases") and not numbers.any()), name
+
+
+def assert_round_trip(sums: Sums, folder: Path) -> None:
+    """What a state file gives back is bit for bit what was put in, and goes on adding."""
+    place = ("encoder.self", 3)
+    kept = Totals({(type(sums), place): sums}, num_batches=5, num_sentences=17)
+    save_state(folder / "state", kept, "signature")
+    loaded = load_state(folder / "state", "signature", [type(sums)])
+    assert (loaded.num_batches, loaded.num_sentences) == (5, 17)
+    ((key, again),) = loaded.sums.items()
+    assert key == (type(sums), place)
+    assert_same_sums(again, sums, rtol=0)
+    assert_same_sums(again + sums, sums + sums, rtol=0)
+
+
+def assert_columns(sums: Sums, num_heads: int, nats: float) -> None:
+    """Numbers by the names and in the order of `columns`, one per head, each in its range."""
+    values = sums.value()
+    assert tuple(values) == sums.columns
+    for name, numbers in values.items():
+        assert numbers.shape == (num_heads,) and numbers.is_floating_point(), name
+        assert numbers.isfinite().all(), name
+        if name == "positional_offset":
+            assert torch.equal(numbers, numbers.round())
+            continue
+        largest = {"entropy": nats, "value_norm": torch.inf, "rare_cases": torch.inf}.get(name, 1)
+        assert (numbers >= 0).all() and (numbers <= largest + 1e-12).all(), name
+
+
+def of_all(measure: type[Sums], attentions: Sequence[Attention]) -> list[Any]:
+    """The sums of each attention that the measure applies to."""
+    return [measure.of(attention) for attention in attentions if measure.applies(attention)]

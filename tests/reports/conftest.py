@@ -1,0 +1,51 @@
+"""Run folders and a browser for the tests of the report."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from tests.reports.run_folder import Wish, write_run
+
+ALL_SITES = ("encoder.self", "decoder.self", "decoder.cross")
+
+
+@pytest.fixture(scope="session")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One site, 6 x 12 heads, with trees and a null run."""
+    warnings = ("14 sentences were cut.",)
+    return write_run(tmp_path_factory.mktemp("plain"), Wish(null=True, warnings=warnings))
+
+
+@pytest.fixture(scope="session")
+def translator(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three sites, 6 x 8 heads."""
+    return write_run(tmp_path_factory.mktemp("translator"), Wish(sites=ALL_SITES, heads=8))
+
+
+@pytest.fixture(scope="session")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Markup in every string, NaN in many numbers, no trees."""
+    wish = Wish(layers=2, heads=5, hostile=True, not_a_number=True, relations=False)
+    return write_run(tmp_path_factory.mktemp("hostile"), wish)
+
+
+@pytest.fixture(scope="session")
+def roleless(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model in which no role was found."""
+    return write_run(tmp_path_factory.mktemp("roleless"), Wish(layers=2, heads=3, roles=False))
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Debian's Chromium, without a screen."""
+    path = shutil.which("chromium") or shutil.which("chromium-browser")
+    if path is None:
+        pytest.skip("needs Chromium: apt-get install chromium")
+    arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=path, args=arguments)
+        yield chromium
+        chromium.close()

@@ -1,0 +1,150 @@
+"""What a reader does with the page, in Chromium, with every request but the page itself refused."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, Route
+
+from headcount.reports import write_report
+from tests.reports.run_folder import HOSTILE
+
+pytestmark = pytest.mark.browser
+
+Open = Callable[..., Page]
+
+
+@pytest.fixture
+def open_page(browser: Browser) -> Iterator[Open]:
+    """Opens a report; at the end no request was made and no error was logged."""
+    context = browser.new_context(viewport={"width": 1400, "height": 900})
+    requests: list[str] = []
+    errors: list[str] = []
+
+    def open_(folder: Path, fragment: str = "") -> Page:
+        path = folder / "report.html"
+        url = (path if path.exists() else write_report(folder)).as_uri()
+
+        def guard(route: Route) -> None:
+            if route.request.url.partition("#")[0] == url:
+                return route.continue_()
+            requests.append(route.request.url)
+            return route.abort()
+
+        page = context.new_page()
+        page.route("**/*", guard)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
+        page.goto(url + fragment)
+        return page
+
+    yield open_
+    context.close()
+    assert requests == [] and errors == []
+
+
+def colour(page: Page, head: str) -> str:
+    return page.eval_on_selector(
+        f'[data-head="{head}"]', "cell => getComputedStyle(cell).backgroundColor"
+    )
+
+
+def test_press_opens_the_card_and_escape_closes_it(plain: Path, open_page: Open):
+    page = open_page(plain)
+    assert page.is_visible("#leads") and page.is_hidden("#card")
+    page.click('[data-head="enc.3.7"]')
+    assert page.inner_text("#card h2") == "enc.3.7" and page.is_hidden("#leads")
+    assert page.url.endswith("#enc.3.7")
+    assert page.get_attribute('[data-head="enc.3.7"]', "aria-current") == "true"
+    assert page.locator("#card svg.sentence .line").count() > 10
+    page.click("#card .tabs button:nth-child(3)")
+    assert "1 of 3" in page.inner_text("#card .caption")
+    page.keyboard.press("Escape")
+    assert page.is_visible("#leads") and "#" not in page.url
+
+
+def test_deep_link_opens_the_card(translator: Path, open_page: Open):
+    assert open_page(translator, "#cross.3.7").inner_text("#card h2") == "cross.3.7"
+
+
+@pytest.mark.parametrize("fragment", ["#enc.99.0", "#<img src=x>", "#%E0%A4%A", "#constructor"])
+def test_unknown_link_opens_nothing(plain: Path, open_page: Open, fragment: str):
+    assert open_page(plain, fragment).is_visible("#leads")
+
+
+def test_keyboard_moves_and_opens(plain: Path, open_page: Open):
+    page = open_page(plain)
+    page.focus('[data-head="enc.0.0"]')
+    for key in ("ArrowDown", "ArrowRight", "ArrowRight", "ArrowLeft", "Enter"):
+        page.keyboard.press(key)
+    assert page.inner_text("#card h2") == "enc.1.1"
+    assert page.locator('.cell[tabindex="0"]').count() == 1
+
+
+def test_a_measure_recolours_the_cells_and_back(plain: Path, open_page: Open):
+    page = open_page(plain)
+    before = page.inner_html(".cells")
+    page.select_option("#colour-by", "confidence")
+    values = page.evaluate("JSON.parse(document.getElementById('data').textContent).maps[0].values")
+    order = sorted(range(len(values)), key=values.__getitem__)
+    heads = page.evaluate("JSON.parse(document.getElementById('data').textContent).heads")
+    lowest, highest = heads[order[0]], heads[order[-1]]
+    assert colour(page, lowest) != colour(page, highest)
+    assert page.inner_text("#scale-low") == page.inner_text(f'[data-head="{lowest}"]')
+    assert "confidence" in str(page.get_attribute(f'[data-head="{lowest}"]', "aria-label"))
+    page.select_option("#colour-by", "")
+    assert page.inner_html(".cells") == before
+
+
+def test_not_measured_is_hatched(hostile: Path, open_page: Open):
+    page = open_page(hostile)
+    page.select_option("#colour-by", "confidence")
+    assert page.locator(".cell.missing").count() == 4
+    assert "not measured" in str(page.get_attribute('[data-head="enc.0.0"]', "aria-label"))
+    page.select_option("#colour-by", "value_norm")
+    assert page.locator(".cell.missing").count() == 10
+
+
+def test_a_chip_dims_the_other_heads(plain: Path, open_page: Open):
+    page = open_page(plain)
+    page.click('.chip[data-role="syntactic"]')
+    assert page.locator(".cell:not(.dim)").count() == int(
+        page.inner_text('.chip[data-role="syntactic"] b')
+    )
+    page.click('.chip[data-role="syntactic"]')
+    assert page.locator(".cell.dim").count() == 0
+
+
+def test_a_relation_shows_on_the_map(plain: Path, open_page: Open):
+    page = open_page(plain)
+    page.locator(".relation").first.click()
+    assert page.input_value("#colour-by") == page.get_attribute(".relation", "data-map")
+    assert page.locator(".cell.value").count() == 72
+
+
+def test_the_table_sorts_by_numbers(hostile: Path, open_page: Open):
+    page = open_page(hostile)
+    page.click("section details summary:has-text('Table of all')")
+    page.click("#all-heads button:text-is('confidence')")
+    column = page.eval_on_selector_all(
+        "#all-heads tbody tr", "rows => rows.map(r => r.cells[2].textContent)"
+    )
+    numbers = [float(text) for text in column[:6]]
+    assert numbers == sorted(numbers, reverse=True) and column[6:] == ["–"] * 4
+
+
+def test_strings_are_shown_not_run(hostile: Path, open_page: Open):
+    page = open_page(hostile, "#enc.0.1")
+    assert page.evaluate("window.stolen") is None
+    words = page.locator("#card svg .word title").all_text_contents()
+    assert HOSTILE[0] in words and page.inner_text("#card .caption").endswith(HOSTILE[1])
+    page.hover('[data-head="enc.1.1"]')
+    assert page.locator("img").count() == 0 and page.evaluate("window.stolen") is None
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_narrow_screen_needs_no_sideways_scrolling(plain: Path, open_page: Open, scheme):
+    page = open_page(plain, "#enc.2.3")
+    page.set_viewport_size({"width": 420, "height": 900})
+    page.emulate_media(color_scheme=scheme)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 420

@@ -1,0 +1,65 @@
+"""Figures: three formats, the same bytes every time, text that stays text."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import matplotlib
+import pytest
+
+from headcount.errors import InputError
+from headcount.reports import read_run, write_figures
+from headcount.reports.figure_style import styled
+from headcount.reports.figures import FIGURES
+from tests.reports.run_folder import Wish, write_run
+
+SMALL = Wish(layers=2, heads=3)
+SIGNS = {".svg": b"<?xml", ".png": b"\x89PNG", ".pdf": b"%PDF"}
+
+
+def test_every_figure_in_every_format(tmp_path: Path):
+    folder = write_run(tmp_path, SMALL)
+    before = dict(matplotlib.rcParams)
+    paths = write_figures(folder)
+    assert [path.name for path in paths] == [
+        f"{name}.{kind}" for name in FIGURES for kind in ("svg", "png", "pdf")
+    ]
+    assert all(path.read_bytes().startswith(SIGNS[path.suffix]) for path in paths)
+    assert dict(matplotlib.rcParams) == before
+    assert {path.name for path in (folder / "figures").iterdir()} == {path.name for path in paths}
+
+
+def test_same_run_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for name in set(FIGURES) - {"role_map", "weight_and_norm"}:
+        monkeypatch.delitem(FIGURES, name)
+    folder = write_run(tmp_path, SMALL)
+    first = {path: path.read_bytes() for path in write_figures(folder)}
+    assert {path: path.read_bytes() for path in write_figures(folder)} == first
+
+
+def test_text_of_an_svg_is_text_and_has_no_date(tmp_path: Path):
+    folder = write_run(tmp_path, SMALL)
+    (path,) = [path for path in write_figures(folder, ("svg",)) if path.stem == "role_map"]
+    text = path.read_text()
+    assert "Encoder self-attention" in text and "<dc:date>" not in text
+
+
+@pytest.mark.parametrize("name", ["translator", "hostile", "roleless"])
+@pytest.mark.parametrize("figure", FIGURES)
+def test_draws_any_run(name: str, figure: str, request: pytest.FixtureRequest):
+    run = read_run(request.getfixturevalue(name))
+    with styled():
+        drawn = FIGURES[figure](run)
+        missing = {"hostile": {"relations", "weight_and_norm"}}.get(name, set())
+        assert (drawn is None) == (figure in missing)
+        if drawn is not None:
+            drawn.canvas.draw()
+
+
+def test_no_trees_no_figure_of_relations(tmp_path: Path):
+    folder = write_run(tmp_path, replace(SMALL, relations=False))
+    assert not [path for path in write_figures(folder, ("svg",)) if path.stem == "relations"]
+
+
+def test_unknown_format(tmp_path: Path):
+    with pytest.raises(InputError, match=r"svg, png, pdf; came \['gif'\]"):
+        write_figures(write_run(tmp_path, SMALL), ("svg", "gif"))

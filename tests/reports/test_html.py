@@ -1,0 +1,145 @@
+"""The page: whole, small, escaped, and without anything from outside."""
+
+import json
+import re
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from headcount.errors import InputError
+from headcount.reports import read_run, render, report_view, write_report
+from headcount.reports.html import script_json
+from headcount.reports.view import NO_TREES
+from tests.reports.run_folder import HOSTILE, Wish, write_run
+
+VOID = {"meta", "link", "input", "br", "img", "hr"}
+
+
+class Page(HTMLParser):
+    """Checks that elements close in order, and keeps what tests look at."""
+
+    def __init__(self, text: str):
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.scripts: list[str] = []
+        self.feed(text)
+        self.close()
+        assert not self.open, f"left open: {self.open}"
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        inside = self.open[-1] if self.open else ""
+        (self.scripts if inside == "script" else self.text).append(data)
+
+
+@cache
+def html(folder: Path) -> str:
+    return render(report_view(read_run(folder)))
+
+
+def page(folder: Path) -> Page:
+    return Page(html(folder))
+
+
+def data(parsed: Page) -> dict:
+    return json.loads(parsed.scripts[0])
+
+
+@pytest.mark.parametrize("name", ["plain", "translator", "hostile", "roleless"])
+def test_parses_and_has_a_cell_per_head(name: str, request: pytest.FixtureRequest):
+    folder = request.getfixturevalue(name)
+    parsed = page(folder)
+    cells = [attrs for tag, attrs in parsed.tags if tag == "button" and "data-head" in attrs]
+    heads = [row.head for row in read_run(folder).heads]
+    assert [cell["data-head"] for cell in cells] == heads == list(data(parsed)["cards"])
+    assert all(
+        str(cell["aria-label"]).startswith(head) for cell, head in zip(cells, heads, strict=True)
+    )
+
+
+def test_nothing_comes_from_outside(plain: Path):
+    text, parsed = html(plain), page(plain)
+    for _, attrs in parsed.tags:
+        assert "src" not in attrs and "srcset" not in attrs
+        assert (attrs.get("href") or "#").startswith(("#", "data:,"))
+    assert "url(" not in text and "@import" not in text and "fetch(" not in text
+    policy = next(a["content"] for t, a in parsed.tags if a.get("http-equiv"))
+    assert policy is not None and policy.startswith("default-src 'none'")
+
+
+def test_strings_stay_strings(hostile: Path):
+    parsed = page(hostile)
+    assert len([tag for tag, _ in parsed.tags if tag == "script"]) == 2
+    assert not [tag for tag, _ in parsed.tags if tag == "img"]
+    assert all(text in parsed.text for text in HOSTILE)
+    assert data(parsed)["cards"]["enc.0.0"]["examples"][0]["queries"][: len(HOSTILE)] == list(
+        HOSTILE
+    )
+
+
+def test_json_in_a_script_has_no_markup():
+    text = script_json({"</script>": "<!-- & \u2028 \u2029"})
+    assert not re.search("[<>&\u2028\u2029]", text)
+    assert json.loads(text) == {"</script>": "<!-- & \u2028 \u2029"}
+
+
+def test_says_when_there_are_no_trees_and_no_null_run(hostile: Path):
+    text = " ".join(page(hostile).text)
+    assert NO_TREES in text and "to see how many heads would get a role" in text
+
+
+def test_no_role_is_an_answer(roleless: Path):
+    text = " ".join(page(roleless).text)
+    assert "No role was found for any of the 6 heads." in text
+    assert "No head passes the threshold of any role." in text
+
+
+def test_signature_warnings_thresholds_and_sources_are_there(plain: Path):
+    text = " ".join(page(plain).text)
+    run = read_run(plain)
+    for expected in (
+        run.info["signature"],
+        "14 sentences were cut.",
+        "syntactic gain",
+        "arXiv:1905.09418",
+    ):
+        assert expected in text
+
+
+def test_144_heads_with_432_long_sentences_fit_in_3_mb(tmp_path: Path):
+    folder = write_run(tmp_path, Wish(layers=12, heads=12, null=True))
+    assert write_report(folder).stat().st_size < 3_000_000
+
+
+def test_same_run_same_page(plain: Path):
+    assert render(report_view(read_run(plain))) == html(plain)
+
+
+def test_write_report_leaves_only_the_report(tmp_path: Path):
+    folder = write_run(tmp_path, Wish(layers=1, heads=2))
+    before = {path.name for path in folder.iterdir()}
+    assert write_report(folder) == folder / "report.html"
+    assert {path.name for path in folder.iterdir()} == before | {"report.html"}
+
+
+def test_a_damaged_run_leaves_the_old_report(tmp_path: Path):
+    folder = write_run(tmp_path, Wish(layers=1, heads=2))
+    old = write_report(folder).read_text()
+    (folder / "heads.parquet").write_bytes(b"PAR1")
+    with pytest.raises(InputError):
+        write_report(folder)
+    assert (folder / "report.html").read_text() == old

@@ -1,0 +1,159 @@
+"""The view model says what the numbers say; expectations are counted here the slow way."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from headcount.reports import read_run, report_view
+from headcount.reports.card_view import offset_bins
+from headcount.reports.curve_view import layer_means
+from headcount.reports.example_view import MAX_LINES, MAX_WORDS, example_view
+from headcount.reports.map_view import head_map
+from headcount.reports.numbers import percent
+from headcount.reports.relation_view import Limits, best_of_head, relation_table
+from headcount.reports.run import Example, RelationResult
+
+
+def result(head: str, relation: str, accuracy: float, baseline: float = 0.5, cases: int = 200):
+    return RelationResult(head, relation, "dependent->head", accuracy, cases, baseline, -1.0)
+
+
+def test_chips_count_heads(plain: Path):
+    run = read_run(plain)
+    for chip in report_view(run).chips:
+        roles = [row.roles for row in run.heads]
+        counted = sum(chip.role.name in found if chip.role else not found for found in roles)
+        assert chip.count == str(counted)
+
+
+def test_every_head_has_a_cell_and_a_card(translator: Path):
+    run = read_run(translator)
+    report = report_view(run)
+    cells = [cell for grid in report.grids for _, row in grid.layers for cell in row if cell]
+    assert (
+        [cell.head for cell in cells] == [card.head for card in report.cards] == list(report.heads)
+    )
+    assert [grid.site for grid in report.grids] == list(run.sites)
+
+
+def test_layers_may_have_different_numbers_of_heads(plain: Path):
+    run = read_run(plain)
+    report = report_view(replace(run, heads=run.heads[:-5]))
+    last = report.grids[0].layers[-1][1]
+    assert [cell is None for cell in last] == [False] * 7 + [True] * 5
+
+
+def test_leads_are_the_strongest_heads_of_each_role(plain: Path):
+    for lead in report_view(read_run(plain)).leads:
+        assert 1 <= len(lead.heads) <= 3
+
+
+def test_offset_bins_lump_the_far_ones():
+    bins = offset_bins({-14: 0.1, -11: 0.2, -10: 0.05, 0: 0.3, 10: 0.05, 12: 0.3})
+    assert bins[0] == pytest.approx(0.3)
+    assert (bins[1], bins[11], bins[21], bins[22]) == (0.05, 0.3, 0.05, 0.3)
+    assert sum(bins) == pytest.approx(1) and len(bins) == 23
+
+
+def test_layer_means_leave_out_nan(hostile: Path):
+    run = read_run(hostile)
+    means = layer_means(run.heads, "confidence")["encoder.self"]
+    for layer, mean in enumerate(means):
+        values = [row.values["confidence"] for row in run.heads if row.layer == layer]
+        measured = [value for value in values if not math.isnan(value)]
+        assert mean == pytest.approx(sum(measured) / len(measured))
+
+
+def test_map_scales_from_smallest_to_largest_and_skips_nan():
+    shown = head_map("x", "x", "", "", percent, [0.2, math.nan, 0.7])
+    assert (shown.low, shown.high, shown.values) == (0.2, 0.7, (0.2, None, 0.7))
+    assert shown.texts[1] == "–"
+
+
+def test_diverging_map_has_zero_in_its_middle():
+    shown = head_map("x", "x", "", "", str, [-1.0, 3.0], diverging=True)
+    assert (shown.low, shown.high) == (-3, 3)
+
+
+def test_map_of_nothing_measured():
+    shown = head_map("x", "x", "", "", percent, [math.nan, math.nan])
+    assert (shown.low, shown.high, shown.low_text) == (None, None, "–")
+
+
+def test_best_head_of_a_relation_has_the_largest_accuracy(plain: Path):
+    run = read_run(plain)
+    assert run.relations is not None
+    for row in relation_table(run.relations, None, Limits()).rows:
+        best = row.best[0]
+        assert best is not None
+        own = [
+            r
+            for r in run.relations
+            if (r.relation, r.direction) == (row.relation, "dependent->head")
+        ]
+        assert best.head == max(own, key=lambda r: r.accuracy).head
+
+
+def test_relations_rank_by_gain_with_few_cases_and_punctuation_last():
+    few = result("enc.0.0", "vocative", 0.98, cases=7)
+    results = [result("enc.0.0", "obj", 0.6), few, result("enc.0.1", "nsubj", 0.7),
+               result("enc.0.0", "punct", 0.99)]  # fmt: skip
+    table = relation_table(results, None, Limits())
+    assert [row.relation for row in table.rows] == ["nsubj", "obj", "punct"]
+    assert [row.relation for row in table.few_rows] == ["vocative"]
+    assert table.summary == (
+        "Of the 2 relations with 100 cases, each has a head that beats the best fixed offset, "
+        "2 by 10 points or more."
+    )
+
+
+def test_none_beats_its_baseline():
+    table = relation_table([result("enc.0.0", "obj", 0.5)], None, Limits())
+    assert table.summary.startswith("None beats its baseline")
+    few = relation_table([result("enc.0.0", "obj", 0.9, cases=99)], None, Limits())
+    assert few.summary.startswith("No relation has 100 cases")
+
+
+def test_thresholds_of_the_run_decide():
+    limits = Limits.of({"thresholds": {"syntactic_cases": 5, "syntactic_gain": 0.3}})
+    table = relation_table([result("enc.0.0", "obj", 0.7, cases=5)], None, limits)
+    assert table.min_cases == 5 and table.rows[0].clearest.beats
+    assert "none by 30 points" in table.summary
+    assert Limits.of({}) == Limits(100, 0.1)
+
+
+def test_a_head_shows_all_that_beat_and_at_least_three():
+    results = [
+        result("enc.0.0", f"r{i}", 0.5 + gain) for i, gain in enumerate([0.2, -0.1, -0.2, -0.3])
+    ]
+    shown = best_of_head(results, results[:1], Limits())["enc.0.0"]
+    assert [score.relation for score in shown] == ["r0", "r1", "r2"]
+    assert [score.null_text for score in shown] == [percent(0.7), "–", "–"]
+
+
+def _example(weights_QK: np.ndarray, arcs: tuple[tuple[int, int], ...]) -> Example:
+    queries, keys = (tuple(f"w{i}" for i in range(size)) for size in weights_QK.shape)
+    return Example("syntactic", "nsubj dependent->head", queries, keys, weights_QK, arcs)
+
+
+def test_example_keeps_strong_lines_the_largest_of_each_query_and_all_arcs():
+    weights_QK = np.array([[200, 12, 13], [3, 5, 4]], dtype=np.uint8)
+    view = example_view(_example(weights_QK, ((1, 2),)))
+    lines = {tuple(view.lines[i : i + 3]) for i in range(0, len(view.lines), 3)}
+    assert lines == {(0, 0, 200), (0, 2, 13), (1, 1, 5), (1, 2, 4)}
+    assert view.arcs == (1, 2) and view.keys == ("w0", "w1", "w2") and view.note == ""
+    assert view.caption == "nsubj dependent → head"
+
+
+def test_long_example_is_cut_around_its_arc():
+    weights_QK = np.full((100, 100), 30, dtype=np.uint8)
+    weights_QK[90, 80] = 255
+    view = example_view(_example(weights_QK, ((90, 80),)))
+    query, key = view.arcs
+    assert len(view.queries) == MAX_WORDS and view.keys is None
+    assert (view.queries[query], view.queries[key]) == ("w90", "w80")
+    assert view.lines[-3:] == (query, key, 255) and len(view.lines) == 3 * MAX_LINES
+    assert view.note == "48 of 100 words shown"

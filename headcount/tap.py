@@ -197,12 +197,16 @@ class _Call:
         """Softmax of the scaled, soft-capped, biased and masked scores of a block."""
         if self._key_BHDK is None:
             key = self.repeated(self.key).to(self.dtype)
-            scaled = torch.empty(key.shape, dtype=key.dtype, device=key.device)
-            # One pass scales and makes contiguous; BLAS takes the transpose as it is.
-            self._key_BHDK = torch.mul(key, self.scaling, out=scaled).transpose(-1, -2)
+            # One pass scales and makes contiguous (autograd takes two); BLAS takes the transpose as it is.
+            if key.requires_grad:
+                scaled = key.contiguous() * self.scaling
+            else:
+                scaled = torch.empty(key.shape, dtype=key.dtype, device=key.device)
+                torch.mul(key, self.scaling, out=scaled)
+            self._key_BHDK = scaled.transpose(-1, -2)
         scores = self.query[rows, heads, queries].to(self.dtype) @ self._key_BHDK[rows, heads]
         if (cap := self.kwargs.get("softcap")) is not None:
-            scores = scores.div_(cap).tanh_().mul_(cap)
+            scores = scores.div_(cap).tanh_() * cap  # not in place: tanh's gradient needs its result
         for bias in (self.kwargs.get("position_bias"), self.bias):
             if bias is not None:
                 scores = scores.add_(_cut(bias, rows, heads, queries))

@@ -1,11 +1,11 @@
 """The command line: `headcount COMMAND ...`. Commands only call the library."""
 
-import os
 import sys
 from typing import Annotated
 
 import tyro
 from rich.console import Console
+from transformers.utils import logging
 
 from headcount.cli.analyze import Analyze
 from headcount.cli.demo import Demo
@@ -23,9 +23,7 @@ Command = (
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; mistakes of the user end in one sentence and exit status 2."""
-    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    from transformers.utils import logging
-
+    logging.set_verbosity_error()
     logging.disable_progress_bar()
     command = tyro.cli(
         Command,  # type: ignore[arg-type]

@@ -52,7 +52,8 @@ class Patterns(Sums):
         diagonal = ~both & ~vertical & (d >= ALONE)
         block = ~both & ~vertical & ~diagonal & (b >= ALONE)
         rest = ~(both | vertical | diagonal | block)
-        return cls(torch.stack([vertical, diagonal, both, block, rest], -1).sum(0))
+        is_map_BHP = torch.stack([vertical, diagonal, both, block, rest], -1)
+        return cls((is_map_BHP & attention.queries.is_token_BN.any(1)[:, None, None]).sum(0))
 
     def value(self) -> dict[str, Float[Tensor, " head"]]:
         """Five shares that add up to 1."""
@@ -60,8 +61,8 @@ class Patterns(Sums):
         return dict(zip(self.columns, shares.unbind(-1), strict=True))
 
 
-def _lengths(attention: Attention) -> tuple[Tensor, Tensor]:
-    return (side.is_token_BN.sum(1)[:, None] for side in (attention.queries, attention.keys))  # type: ignore[return-value]
+def _lengths(attention: Attention) -> tuple[Tensor, ...]:
+    return tuple(side.is_token_BN.sum(1)[:, None] for side in (attention.queries, attention.keys))
 
 
 def _excess(share: Tensor, chance: Tensor) -> Tensor:

@@ -43,7 +43,7 @@ STYLE: dict[str, Any] = {
 _NO_DATE: dict[str, dict[str, Any]] = {
     "svg": {"Date": None},
     "png": {},
-    "pdf": {},
+    "pdf": {"CreationDate": None},
 }
 FORMATS = tuple(_NO_DATE)
 

@@ -122,15 +122,25 @@ def test_a_relation_shows_on_the_map(plain: Path, open_page: Open):
     assert page.locator(".cell.value").count() == 72
 
 
-def test_the_table_sorts_by_numbers(hostile: Path, open_page: Open):
+def column(page: Page, title: str) -> list[str]:
+    """The cells of a column of the table of all heads, after a press of its title."""
+    page.click(f"#all-heads button:text-is('{title}')")
+    titles = page.locator("#all-heads thead th").all_text_contents()
+    place = [text.strip() for text in titles].index(title)
+    rows = "(rows, place) => rows.map((row) => row.cells[place].textContent)"
+    return page.eval_on_selector_all("#all-heads tbody tr", rows, place)
+
+
+def test_the_table_sorts_by_numbers_not_by_letters(hostile: Path, open_page: Open):
     page = open_page(hostile)
     page.click("section details summary:has-text('Table of all')")
-    page.click("#all-heads button:text-is('confidence')")
-    column = page.eval_on_selector_all(
-        "#all-heads tbody tr", "rows => rows.map(r => r.cells[2].textContent)"
-    )
-    numbers = [float(text) for text in column[:6]]
-    assert numbers == sorted(numbers, reverse=True) and column[6:] == ["–"] * 4
+    confidence = column(page, "confidence")
+    assert confidence[6:] == ["–"] * 4
+    texts = column(page, "weight on separators")
+    shares = [float(text.rstrip("%\u202f")) for text in texts]
+    assert shares == sorted(shares, reverse=True) and texts != sorted(texts, reverse=True)
+    assert column(page, "weight on separators") == texts[::-1]
+    assert column(page, "confidence")[6:] == column(page, "confidence")[6:] == ["–"] * 4
 
 
 def test_strings_are_shown_not_run(hostile: Path, open_page: Open):

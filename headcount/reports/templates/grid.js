@@ -71,7 +71,7 @@ function highlight(role) {
   for (const cell of cells) {
     const roles = data.cards[cell.dataset.head].roles.map((found) => found.role);
     const has = role === null || (role === "" ? roles.length === 0 : roles.includes(role));
-    cell.classList.toggle("dim", has);
+    cell.classList.toggle("dim", !has);
   }
 }
 

@@ -1,0 +1,43 @@
+"""Commands are run as a user runs them: in a process of their own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import saved
+
+ROOT = Path(__file__).parents[2]
+SAMPLE = ROOT / "headcount" / "data" / "sample.conllu"
+PARALLEL = ROOT / "headcount" / "data" / "sample.tsv"
+
+
+@pytest.fixture(scope="session")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A saved tiny encoder."""
+    return saved.bert(tmp_path_factory.mktemp("bert"))
+
+
+@pytest.fixture(scope="session")
+def marian(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A saved tiny encoder-decoder with a slow tokenizer."""
+    return saved.marian(tmp_path_factory.mktemp("marian"))
+
+
+def start(*arguments: object, launcher: tuple[str, ...] = ()) -> subprocess.Popen[str]:
+    """Start `headcount ARGUMENTS` without network, with one thread."""
+    environment = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "COLUMNS": "400"}
+    environment["PYTHONPATH"] = str(ROOT)
+    command = [*(launcher or (sys.executable,)), "-m", "headcount", *map(str, arguments)]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    )
+
+
+def headcount(*arguments: object) -> tuple[int, str, str]:
+    """Run a command to its end: exit status, output, errors."""
+    process = start(*arguments)
+    output, errors = process.communicate(timeout=300)
+    return process.returncode, output, errors

@@ -1,0 +1,108 @@
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests.cli.conftest import PARALLEL, SAMPLE, headcount
+
+COLUMNS = """head site layer index confidence entropy positional_offset positional_share attn_self attn_prev
+attn_next attn_first attn_sep attn_punct rare_share rare2_share rare_cases value_norm norm_first norm_sep norm_punct
+pattern_vertical pattern_diagonal pattern_vertical_diagonal pattern_block pattern_heterogeneous roles""".split()
+
+
+def test_analyze_leaves_the_promised_files(bert: Path, tmp_path: Path) -> None:
+    status, output, errors = headcount("analyze", bert, SAMPLE, "--out", tmp_path / "out", "--null")
+    assert status == 0, errors
+    out = tmp_path / "out"
+    heads = pd.read_parquet(out / "heads.parquet")
+    assert list(heads.columns) == COLUMNS
+    assert list(heads["head"]) == [f"enc.{layer}.{index}" for layer in range(2) for index in range(3)]
+    relations = pd.read_parquet(out / "relations.parquet")
+    assert list(relations.columns) == (
+        "head relation direction accuracy correct cases baseline baseline_offset".split()
+    )
+    assert set(relations["direction"]) == {"dependent->head", "head->dependent", "head<-dependent"}
+    assert {"null_heads.parquet", "null_relations.parquet", "offsets.parquet", "examples.json",
+            "report.html", "state"} <= {path.name for path in out.iterdir()}  # fmt: skip
+    run = json.loads((out / "run.json").read_text())
+    assert run["counts"]["sentences"] == 168
+    assert run["signature"] in " ".join(output.split("\n"))
+    assert f"Report: {out / 'report.html'}" in output
+
+
+def test_report_command_writes_figures(bert: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert headcount("analyze", bert, SAMPLE, "--out", out, "--limit", 20)[0] == 0
+    (out / "report.html").unlink()
+    status, _, errors = headcount("report", out)
+    assert status == 0, errors
+    assert (out / "report.html").exists()
+    assert {path.suffix for path in (out / "figures").iterdir()} == {".svg", ".png", ".pdf"}
+
+
+def test_encoder_decoder_translates_sources_without_targets(marian: Path, tmp_path: Path) -> None:
+    out = tmp_path / "own"
+    status, _, errors = headcount("analyze", marian, SAMPLE, "--limit", 12, "--out", out)
+    assert status == 0, errors
+    assert len((out / "targets.txt").read_text().splitlines()) == 12
+    sites = set(pd.read_parquet(out / "heads.parquet")["site"])
+    assert sites == {"encoder.self", "decoder.self", "decoder.cross"}
+    assert set(pd.read_parquet(out / "relations.parquet")["head"].str[:3]) == {"enc"}
+    out = tmp_path / "given"
+    assert headcount("analyze", marian, PARALLEL, "--limit", 12, "--out", out)[0] == 0
+    assert not (out / "targets.txt").exists() and not (out / "relations.parquet").exists()
+
+
+def test_out_that_exists_is_refused_and_untouched(bert: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    arguments = ("analyze", bert, SAMPLE, "--limit", 8, "--out", out)
+    assert headcount(*arguments)[0] == 0
+    before = {path: path.read_bytes() for path in out.iterdir() if path.is_file()}
+    status, _, errors = headcount(*arguments)
+    assert status == 2 and "--resume" in errors and "--overwrite" in errors
+    assert before == {path: path.read_bytes() for path in out.iterdir() if path.is_file()}
+    assert headcount(*arguments, "--overwrite")[0] == 0
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("precious")
+    status, _, errors = headcount(*arguments[:-1], tmp_path / "mine", "--overwrite")
+    assert status == 2 and "thesis.tex" in errors
+    assert (tmp_path / "mine" / "thesis.tex").read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    ("corpus", "text"),
+    [
+        ("missing.txt", "missing.txt"),
+        ("broken.conllu", "broken.conllu:2"),
+        ("latin.txt", "latin.txt:1"),
+        ("empty.txt", "empty.txt"),
+        ("table.xlsx", ".conllu"),
+    ],
+)
+def test_bad_corpora_end_in_a_sentence(
+    bert: Path, tmp_path: Path, corpus: str, text: str
+) -> None:
+    (tmp_path / "broken.conllu").write_text("1\tA\ta\tDET\t_\t_\t0\troot\t_\t_\n2\tb\tNOUN\n\n")
+    (tmp_path / "latin.txt").write_bytes("Straße\n".encode("latin-1"))
+    (tmp_path / "empty.txt").write_text("\n\n")
+    (tmp_path / "table.xlsx").write_text("x")
+    status, _, errors = headcount("analyze", bert, tmp_path / corpus, "--out", tmp_path / "out")
+    assert status == 2 and text in errors and "Traceback" not in errors
+
+
+def test_long_sentences_are_counted_or_refused(bert: Path, tmp_path: Path) -> None:
+    corpus = tmp_path / "long.txt"
+    corpus.write_text("a short one\n" + "word " * 500 + "\n")
+    status, output, _ = headcount("analyze", bert, corpus, "--out", tmp_path / "out")
+    assert status == 0 and "1 of 2 sentences were longer than the 64 tokens" in output
+    status, _, errors = headcount("analyze", bert, corpus, "--out", tmp_path / "strict", "--strict")
+    assert status == 2 and "long.txt:2" in errors and "64" in errors
+
+
+def test_doctor(bert: Path, marian: Path, tmp_path: Path) -> None:
+    status, output, _ = headcount("doctor", bert)
+    assert status == 0 and "encoder.self 2 layers x 3 heads" in output
+    assert "slow" in headcount("doctor", marian)[1]
+    status, output, _ = headcount("doctor", tmp_path / "nothing")
+    assert status == 1 and "can't be loaded" in output

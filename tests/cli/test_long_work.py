@@ -1,0 +1,73 @@
+"""A killed run goes on and counts nothing twice; several processes give the sums of one."""
+
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from safetensors.torch import load_file
+
+from tests.cli.conftest import SAMPLE, headcount, start
+
+SMALL = ("--max-tokens", 128, "--window", 20, "--save-every", 0)
+"""Many small batches, the sums saved after each."""
+
+STATE = Path("state") / "measuring-0.safetensors"
+
+
+def wait_for(path: Path, seconds: float = 120) -> None:
+    end = time.monotonic() + seconds
+    while not path.exists():
+        assert time.monotonic() < end, f"{path} did not come"
+        time.sleep(0.005)
+
+
+def same_results(a: Path, b: Path, tolerance: float = 0) -> None:
+    for name in ("heads", "relations", "offsets"):
+        left, right = (pd.read_parquet(out / f"{name}.parquet") for out in (a, b))
+        pd.testing.assert_frame_equal(left, right, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_resume_counts_no_sentence_twice(bert: Path, tmp_path: Path, how: signal.Signals) -> None:
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    assert headcount("analyze", bert, SAMPLE, "--out", whole, *SMALL)[0] == 0
+    # Reading and writing the sums after every batch leaves time to be killed in the middle
+    process = start("analyze", bert, SAMPLE, "--out", broken, *SMALL)
+    wait_for(broken / STATE)
+    process.send_signal(how)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode != 0 and not (broken / "heads.parquet").exists()
+    if how == signal.SIGINT:
+        assert process.returncode == 130 and "--resume" in errors
+    status, _, errors = headcount("analyze", bert, SAMPLE, "--out", broken, *SMALL, "--resume")
+    assert status == 0, errors
+    same_results(whole, broken)
+
+
+def test_resume_with_another_corpus_is_refused(bert: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert headcount("analyze", bert, SAMPLE, "--limit", 8, "--out", out)[0] == 0
+    status, _, errors = headcount("analyze", bert, SAMPLE, "--limit", 9, "--out", out, "--resume")
+    assert status == 2 and "n:8" in errors and "n:9" in errors
+    (out / STATE).write_bytes(b"torn")
+    status, _, errors = headcount("analyze", bert, SAMPLE, "--limit", 8, "--out", out, "--resume")
+    assert status == 2 and "can't be read" in errors
+
+
+@pytest.mark.slow
+def test_two_processes_give_the_sums_of_one(bert: Path, tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    assert headcount("analyze", bert, SAMPLE, "--out", one, *SMALL, "--null")[0] == 0
+    torchrun = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0")
+    process = start("analyze", bert, SAMPLE, "--out", two, *SMALL, "--null", launcher=torchrun)
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+    shares = [load_file(two / "state" / f"measuring-{rank}.safetensors") for rank in range(2)]
+    name = "Confidence/encoder.self/0/queries"
+    whole = load_file(one / STATE)[name]
+    assert 0 < shares[0][name] < whole and shares[0][name] + shares[1][name] == whole
+    same_results(one, two, 1e-9)

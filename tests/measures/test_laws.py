@@ -1,0 +1,116 @@
+"""Every measure obeys the laws of sums."""
+
+from functools import reduce
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headcount.measures import MEASURES, Sums
+from headcount.measuring import Measuring, Totals
+from headcount.tap import Tap
+from tests import laws, tiny
+from tests.examined import examined_double
+from tests.measures.cases import NUM_HEADS, Example, Side, arcs, attend, batches, tokens
+from tests.measures.cases import random_side, random_tree
+from headcount.corpora import Batch, Sentence
+
+LONGEST = 23
+
+
+def _parts(measure: type[Sums], groups: list[list[Example]]) -> list[Sums]:
+    return laws.of_all(measure, [attend(group) for group in groups])
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_obeys_the_laws(measure: type[Sums], tmp_path: Path):
+    examples = [example for batch in batches("self") for example in batch]
+    whole = measure.of(attend(examples))
+    for groups in (batches("self"), [[example] for example in examples]):
+        laws.assert_adds(whole, _parts(measure, groups))
+    laws.assert_neutral(whole, measure.of(attend([_nothing(examples[0])])))
+    laws.assert_round_trip(whole, tmp_path)
+    laws.assert_columns(whole, NUM_HEADS, nats=float(np.log(LONGEST)))
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_obeys_the_laws_in_cross_attention(measure: type[Sums], tmp_path: Path):
+    examples = [example for batch in batches("cross") for example in batch]
+    attention = attend(examples)
+    if not measure.applies(attention):
+        assert attention.arcs is None
+        return
+    whole = measure.of(attention)
+    laws.assert_adds(whole, _parts(measure, [[example] for example in examples]))
+    laws.assert_round_trip(whole, tmp_path)
+    laws.assert_columns(whole, NUM_HEADS, nats=float(np.log(LONGEST)))
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+@settings(max_examples=8)
+@given(order=st.permutations(range(17)), cuts=st.sets(st.integers(1, 16)), size=st.integers(1, 9))
+def test_any_order_and_any_cut(measure: type[Sums], order: list[int], cuts: set[int], size: int):
+    examples = [example for batch in batches("self") for example in batch]
+    ends = [0, *sorted(cuts), 17]
+    groups = [
+        [examples[i] for i in order[start:end]] for start, end in zip(ends, ends[1:], strict=False)
+    ]
+    parts = [measure.of(attend(group, split=(size, size, size))) for group in groups]
+    whole = measure.of(attend(examples))
+    laws.assert_same_sums(reduce(lambda a, b: a + b, parts), whole, rtol=1e-12)
+
+
+def _nothing(like: Example) -> Example:
+    """A row in which no token counts."""
+    none = Side([], [], [], [], [])
+    heads, dims = like.W_O.shape[:2]
+    return Example(np.zeros((heads, 0, 0)), np.zeros((heads, 0, dims)), like.W_O, none, none, [], [])
+
+
+def _batch(seed: int, lengths: tuple[int, ...]) -> Batch:
+    rng = np.random.default_rng(seed)
+    inputs = tiny.inputs(examined_double("llama")[0], lengths, seed=seed)
+    rows = zip(inputs["input_ids"].tolist(), lengths, strict=True)
+    sides = [random_side(rng, length, ids[:length]) for ids, length in rows]
+    trees = arcs([random_tree(rng, side) for side in sides])
+    return Batch(inputs, tokens(sides), None, trees, tuple(Sentence("") for _ in lengths))
+
+
+def _totals(batch: Batch, block: int) -> Totals:
+    model, anatomy = examined_double("llama")
+    listener = Measuring(model, anatomy, MEASURES)
+    listener.start(batch)
+    with torch.inference_mode(), Tap(model, anatomy, listener, block=block):
+        model.base_model(**batch.inputs)
+    return listener.part()
+
+
+@pytest.mark.parametrize("block", [1, 7, 50, 1000])
+def test_blocks_of_any_size_give_the_same_sums(block: int):
+    batch = _batch(5, (11, 6, 2))
+    whole, cut = _totals(batch, 2**19), _totals(batch, block)
+    assert whole.sums.keys() == cut.sums.keys() and len(whole.sums) == 2 * len(MEASURES)
+    for key, sums in whole.sums.items():
+        laws.assert_same_sums(cut.sums[key], sums, rtol=1e-12)
+
+
+def test_totals_add_what_only_one_of_them_has():
+    one, other = _totals(_batch(5, (7, 3)), 2**19), _totals(_batch(6, (5,)), 2**19)
+    key, *rest = one.sums
+    part = Totals({key: one.sums[key]}, 1, 2)
+    both = part + other
+    assert (both.num_batches, both.num_sentences) == (2, 3)
+    assert both.sums.keys() == other.sums.keys()
+    laws.assert_same_sums(both.sums[key], one.sums[key] + other.sums[key], rtol=0)
+    assert all(both.sums[each] is other.sums[each] for each in rest)
+    assert (Totals() + one).sums == dict(one.sums)
+
+
+def test_sums_of_two_measures_do_not_add():
+    attention = attend(batches("cross")[0])
+    confidence, entropy = (measure.of(attention) for measure in MEASURES[:2])
+    with pytest.raises(AssertionError):
+        confidence + entropy

@@ -1,0 +1,85 @@
+"""Tiny random models saved with a tiny tokenizer, as a user's folder is."""
+
+from pathlib import Path
+
+import torch
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    MarianConfig,
+    MarianMTModel,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+
+from tests import tiny_tokenizers
+
+SIZES = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 31}
+
+
+def bert(folder: Path) -> Path:
+    """An encoder of 2 layers x 3 heads that takes 64 tokens."""
+    tokenizer = tiny_tokenizers.wordpiece()
+    config = BertConfig(vocab_size=len(tokenizer), max_position_embeddings=64, **SIZES)
+    return save(folder, BertForMaskedLM, config, tokenizer)
+
+
+def gpt2(folder: Path) -> Path:
+    """A decoder of 2 layers x 3 heads without padding token."""
+    tokenizer = tiny_tokenizers.byte_level("gpt2")
+    config = GPT2Config(
+        vocab_size=len(tokenizer), n_embd=24, n_layer=2, n_head=3, n_positions=128,
+        bos_token_id=tokenizer.bos_token_id, eos_token_id=tokenizer.eos_token_id,
+    )  # fmt: skip
+    return save(folder, GPT2LMHeadModel, config, tokenizer)
+
+
+def llama(folder: Path) -> Path:
+    """A decoder of 2 layers x 4 query heads that share 2 key/value heads."""
+    tokenizer = tiny_tokenizers.llama()
+    sizes = SIZES | {"num_attention_heads": 4, "num_key_value_heads": 2}
+    return save(folder, LlamaForCausalLM, LlamaConfig(vocab_size=len(tokenizer), **sizes), tokenizer)
+
+
+def marian(folder: Path) -> Path:
+    """An encoder-decoder with a slow tokenizer: 2 layers x 3 heads at each of three sites."""
+    pieces = folder / "pieces"
+    pieces.mkdir(parents=True)
+    tokenizer = tiny_tokenizers.marian(pieces)
+    config = MarianConfig(
+        vocab_size=len(tokenizer),
+        d_model=24,
+        encoder_layers=2,
+        decoder_layers=2,
+        encoder_attention_heads=3,
+        decoder_attention_heads=3,
+        encoder_ffn_dim=31,
+        decoder_ffn_dim=31,
+        max_position_embeddings=64,
+        pad_token_id=tokenizer.pad_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        decoder_start_token_id=tokenizer.pad_token_id,
+        forced_eos_token_id=tokenizer.eos_token_id,
+        bos_token_id=None,
+    )
+    return save(folder, MarianMTModel, config, tokenizer)
+
+
+def save(
+    folder: Path, make: type[PreTrainedModel], config: object, tokenizer: PreTrainedTokenizerBase
+) -> Path:
+    """Build from the config with seeded weights that make attention uneven, and save both."""
+    with torch.random.fork_rng():
+        torch.manual_seed(5)
+        model = make(config)  # type: ignore[arg-type]
+        with torch.no_grad():
+            for parameter in model.parameters():
+                if parameter.dim() == 2:
+                    parameter.normal_(0, 0.3)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder

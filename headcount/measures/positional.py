@@ -46,7 +46,7 @@ class Positional(Sums):
 
     def shares(self) -> Float[Tensor, "head offset"]:
         """The offset profile: share of queries at each offset, offset 0 in the middle."""
-        return self.offsets / self.offsets.sum(-1, keepdim=True)
+        return self.offsets.double() / self.offsets.sum(-1, keepdim=True)
 
     def value(self) -> dict[str, Float[Tensor, " head"]]:
         """`positional_offset`, the commonest offset (of equals the nearest), and its share."""
@@ -56,4 +56,4 @@ class Positional(Sums):
         order = torch.tensor(nearest, device=self.offsets.device)
         share, best = self.shares()[:, order + reach].max(-1)
         offset = order[best].double().masked_fill(share.isnan(), torch.nan)
-        return {"positional_offset": offset, "positional_share": share.double()}
+        return {"positional_offset": offset, "positional_share": share}

@@ -9,7 +9,7 @@ UNKNOWN = "–"
 
 
 def percent(share: Real) -> str:
-    """A share from 0 to 1 as whole per cent, one decimal below ten.
+    r"""A share from 0 to 1 as whole per cent, one decimal below ten.
 
     >>> percent(0.972), percent(0.0312)
     ('97\u202f%', '3.1\u202f%')

@@ -184,7 +184,8 @@ def _summary(scores: list[RelationScore], limits: Limits) -> str:
         return f"No relation has {limits.cases} cases: the numbers below are from few sentences."
     relations = {score.relation for score in enough}
     beating = {score.relation for score in enough if score.beats}
-    of = f"the {numbers.of(len(relations), 'relation', 'relations')} with {limits.cases} cases"
+    noun = numbers.of(len(relations), "relation", "relations")
+    of = f"the {noun} with at least {limits.cases} cases"
     if not beating:
         return f"None beats its baseline: for {of}, a fixed offset is at least as good as any head."
     clearly = {score.relation for score in enough if score.clearly}

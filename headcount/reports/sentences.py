@@ -93,7 +93,8 @@ def head_line(values: Mapping[str, float]) -> str:
     if not math.isnan(share):
         where = offset_words(values["positional_offset"])
         parts.append(
-            f"Its largest weight falls most often {where} ({numbers.percent(share)} of queries)."
+            f"Special tokens aside, its largest weight falls most often {where} "
+            f"({numbers.percent(share)} of queries)."
         )
     confidence, entropy = (values.get(name, math.nan) for name in ("confidence", "entropy"))
     if not math.isnan(confidence):

@@ -8,7 +8,7 @@ from transformers import PreTrainedTokenizerBase
 from headcount.corpora import Corpus, Encoder, batches, take_census
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "data"
-LIMIT = 400
+LIMIT = 150
 
 
 @pytest.mark.parametrize(

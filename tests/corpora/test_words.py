@@ -15,7 +15,9 @@ from tests.corpora.conftest import EVERY_KIND
 from tests.tiny_tokenizers import SENTENCES, across_words
 
 Tokenizers = dict[str, PreTrainedTokenizerBase]
-SLOW = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+SLOW = settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=20
+)
 WORDS = [
     ("The", "dog", "does", "n't", "bark", ",", "she", "believes", "."),
     ("Als", "der", "Zug", "hielt", ",", "sprangen", "müde", "Kinder", "!"),

@@ -28,7 +28,7 @@ RELATIONS = ("amod", "nsubj:pass", "obj")
 NUM_IDS = 61
 COUNTS = {token: (7 * token) % 11 for token in range(5, 50)}
 """How often the tokens were counted: many equally often, some never."""
-TOP = 9
+TOP = 25
 """Tokens that are not rare."""
 NUM_HEADS, HEAD_DIM, WIDTH = 7, 3, 5
 STYLES = ("random", "sharp", "column", "diagonal", "both", "block", "tied")
@@ -123,7 +123,7 @@ def random_tree(rng: np.random.Generator, side: Side) -> tuple[list[int], list[s
 
 def tokens(sides: Sequence[Side], length: int | None = None) -> Tokens:
     """The sides as the package wants them, padded on the right."""
-    length = length or max(map(len, sides))
+    length = length or max(1, max(map(len, sides)))
 
     def padded(rows: list[list], fill: int | bool) -> Tensor:
         return torch.tensor([row + [fill] * (length - len(row)) for row in rows])
@@ -215,7 +215,7 @@ def attend(
     """
     queries = tokens([example.queries for example in examples])
     is_self = examples[0].queries is examples[0].keys
-    longest = max(len(example.keys) for example in examples) + (0 if is_self else padding)
+    longest = max(len(example.keys) for example in examples) + padding
     keys = queries if is_self else tokens([example.keys for example in examples], longest)
     rng = np.random.default_rng(len(examples))
     batch, num_queries, num_keys = len(examples), queries.ids_BN.shape[1], keys.ids_BN.shape[1]
@@ -224,10 +224,10 @@ def attend(
     for row, example in enumerate(examples):
         _, length, width = example.A.shape
         A[row, :, :length, :width] = example.A
-        # Queries that are padding attend to something too
-        shape = (NUM_HEADS, num_queries - length, width)
-        A[row, :, length:, :width] = _softmax(rng.normal(size=shape))
         v[row, :, :width] = example.v
+        if width:  # queries that are padding attend to something too
+            shape = (NUM_HEADS, num_queries - length, width)
+            A[row, :, length:, :width] = _softmax(rng.normal(size=shape))
     weights, values = torch.tensor(A), torch.tensor(v)
     W_O = torch.tensor(examples[0].W_O)
     site = "encoder.self" if is_self else "decoder.cross"

@@ -49,18 +49,19 @@ def test_obeys_the_laws_in_cross_attention(measure: type[Sums], tmp_path: Path):
     laws.assert_columns(whole, NUM_HEADS, nats=float(np.log(LONGEST)))
 
 
-@pytest.mark.parametrize("measure", MEASURES)
 @settings(max_examples=8)
-@given(order=st.permutations(range(17)), cuts=st.sets(st.integers(1, 16)), size=st.integers(1, 9))
-def test_any_order_and_any_cut(measure: type[Sums], order: list[int], cuts: set[int], size: int):
+@given(order=st.permutations(range(17)), cuts=st.sets(st.integers(1, 16)), size=st.integers(2, 9))
+def test_any_order_and_any_cut(order: list[int], cuts: set[int], size: int):
     examples = [example for batch in batches("self") for example in batch]
     ends = [0, *sorted(cuts), 17]
     groups = [
         [examples[i] for i in order[start:end]] for start, end in zip(ends, ends[1:], strict=False)
     ]
-    parts = [measure.of(attend(group, split=(size, size, size))) for group in groups]
-    whole = measure.of(attend(examples))
-    laws.assert_same_sums(reduce(lambda a, b: a + b, parts), whole, rtol=1e-12)
+    parts = [attend(group, split=(size, 4, size)) for group in groups]
+    whole = attend(examples)
+    for measure in MEASURES:
+        added = reduce(lambda a, b: a + b, map(measure.of, parts))
+        laws.assert_same_sums(added, measure.of(whole), rtol=1e-12)
 
 
 def _nothing(like: Example) -> Example:

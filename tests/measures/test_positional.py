@@ -35,7 +35,7 @@ def test_is_the_textbook(name: str):
             found = shares[head].nonzero().flatten().tolist()
             assert {bin_ - middle for bin_ in found} == profile.keys()
             for offset, share in profile.items():
-                assert float(shares[head, offset + middle]) == pytest.approx(share, rel=1e-6)
+                assert float(shares[head, offset + middle]) == pytest.approx(share, rel=1e-12)
 
 
 def test_the_tied_head_has_ties():
@@ -91,4 +91,4 @@ def test_of_equally_common_offsets_the_nearest_is_named(histograms: list[list[in
             assert np.isnan(offset) and np.isnan(share)
             continue
         profile = {offset: n / counts.total() for offset, n in counts.items()}
-        assert (offset, share) == pytest.approx(positional.best(profile), rel=1e-6)
+        assert (offset, share) == pytest.approx(positional.best(profile), rel=1e-12)

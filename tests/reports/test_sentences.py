@@ -60,7 +60,8 @@ def test_head_line_leaves_out_what_was_not_measured():
     assert head_line(values) == "That weight is 0.50 on average."
     full = {"positional_share": 0.97, "positional_offset": -1.0, "confidence": 0.85, "entropy": 0.0}
     assert head_line(full) == (
-        "Its largest weight falls most often on the previous token (97\u202f% of queries). "
+        "Special tokens aside, its largest weight falls most often on the previous token "
+        "(97\u202f% of queries). "
         "That weight is 0.85 on average. Its entropy is that of 1.0 equal weights."
     )
 

@@ -105,8 +105,8 @@ def test_relations_rank_by_gain_with_few_cases_and_punctuation_last():
     assert [row.relation for row in table.rows] == ["nsubj", "obj", "punct"]
     assert [row.relation for row in table.few_rows] == ["vocative"]
     assert table.summary == (
-        "Of the 2 relations with 100 cases, each has a head that beats the best fixed offset, "
-        "2 by 10 points or more."
+        "Of the 2 relations with at least 100 cases, each has a head that beats the best fixed "
+        "offset, 2 by 10 points or more."
     )
 
 

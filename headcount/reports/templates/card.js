@@ -74,7 +74,7 @@ function offsetsPart(shares) {
   const end = best < 2 ? "start" : best > shares.length - 3 ? "end" : "middle";
   const value = s("text", { class: "column-text", x: step * (best + 0.5), y: top - 4, "text-anchor": end }, `${name(best)}: ${Math.round(100 * shares[best])} %`);
   const drawing = s("svg", { class: "offsets", viewBox: `0 0 ${width} 110`, role: "img", "aria-label": `Offsets of the largest weight; most often ${name(best)}, ${Math.round(100 * shares[best])} %` }, s("path", { class: "rule", d: `M0 ${base}H${width}` }), ...columns, ...labels, value);
-  return part("Offset of the largest weight", drawing);
+  return part("Offset of the largest weight, special tokens aside", drawing);
 }
 
 function sinksPart(sinks) {

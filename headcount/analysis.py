@@ -8,7 +8,6 @@ from tempfile import TemporaryDirectory
 from typing import Any, final
 
 import pandas as pd
-from accelerate import PartialState
 
 from headcount.corpora import Batch, Corpus, Frequencies, batches, take_census
 from headcount.examples import candidates, find_examples
@@ -17,6 +16,7 @@ from headcount.measures import MEASURES
 from headcount.measuring import Totals, of_all_processes, run
 from headcount.models.load import Loaded
 from headcount.models.random_copy import random_copy
+from headcount.processes import processes
 from headcount.record import counts_of, timings_of, versions, warnings_of
 from headcount.roles import Role, Thresholds, find_roles
 from headcount.signature import signature
@@ -125,7 +125,7 @@ class _Analyzing:
         wanted = self.encoder.start_id is not None
         if not wanted or next(iter(corpus)).target is not None:
             return corpus
-        own = PartialState()
+        own = processes()
         if self.out is None:
             self.temporary = TemporaryDirectory()  # goes when the analysis does
         folder = Path(self.temporary.name) if self.out is None else self.out
@@ -177,18 +177,18 @@ class _Analyzing:
     def _measure(self, loaded: Loaded, stage: str) -> Totals:
         path = None
         if self.out is not None:
-            path = self.out / "state" / f"{stage}-{PartialState().process_index}.safetensors"
-        latest = Totals() if path is None else load_state(path, self.signature, MEASURES)
+            path = self.out / "state" / f"{stage}-{processes().process_index}.safetensors"
+        latest = Totals() if path is None else load_state(path, self._run_key, MEASURES)
         saved = time.monotonic()
         # Other processes are as far as this one, near enough for a progress bar
-        in_all = round(self.census.num_sentences / PartialState().num_processes)
+        in_all = round(self.census.num_sentences / processes().num_processes)
 
         def after_batch(totals: Totals) -> None:
             nonlocal latest, saved
             latest = totals
             self.progress(stage, totals.num_sentences, in_all)
             if path is not None and time.monotonic() - saved >= self.options.save_every:
-                save_state(path, totals, self.signature)
+                save_state(path, totals, self._run_key)
                 saved = time.monotonic()
 
         try:
@@ -196,7 +196,7 @@ class _Analyzing:
             totals = run(loaded.model, self.anatomy, work, MEASURES, latest, after_batch)
         finally:  # after Ctrl-C too
             if path is not None:
-                save_state(path, latest, self.signature)
+                save_state(path, latest, self._run_key)
         return of_all_processes(totals)
 
     def _null(self) -> tuple[HeadTable, pd.DataFrame | None]:
@@ -205,7 +205,7 @@ class _Analyzing:
 
     def _examples(self, roles: Roles) -> dict[str, list[dict[str, Any]]]:
         chosen = candidates(self.corpus)
-        if not chosen or not PartialState().is_main_process:
+        if not chosen or not processes().is_main_process:
             return {head: [] for head in roles}
         assert self.loaded.tokenizer is not None
         few = self._batches(Corpus.from_sentences(chosen))
@@ -221,10 +221,15 @@ class _Analyzing:
             n=self.census.num_sentences,
             max_length=self.encoder.max_length,
             frequencies=rare,
-            batches=f"{options.max_tokens}/{options.window}",
-            processes=PartialState().num_processes,
             seed=options.seed if options.null else None,
         )
+
+    @property
+    def _run_key(self) -> str:
+        """What two runs must share for one to go on with the other's sums."""
+        options, us = self.options, processes()
+        batches = f"{options.max_tokens}/{options.window}"
+        return f"{self.signature}|batches:{batches}|processes:{us.num_processes}"
 
     def _record(self, roles: Roles) -> dict[str, Any]:
         warnings = warnings_of(self.census, self.encoder.max_length, self.anatomy)

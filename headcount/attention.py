@@ -110,7 +110,9 @@ class Reducer:
     def _columns(self) -> Float[Tensor, "batch head key mass"]:
         """The columns whose products with the weights are `MASSES`, then one for each segment."""
         keys, norm = self.keys, self.value_norm_BHK
-        sep, punct = (is_BK[:, None].expand_as(norm) for is_BK in (keys.is_sep_BN, keys.is_punct_BN))
+        sep, punct = (
+            is_BK[:, None].expand_as(norm) for is_BK in (keys.is_sep_BN, keys.is_punct_BN)
+        )
         norm_first = torch.zeros_like(norm)
         norm_first[..., 0] = norm[..., 0]
         columns = [sep, punct, norm, norm_first, norm * sep, norm * punct]
@@ -138,7 +140,9 @@ class Reducer:
         for o, offset in enumerate(OFFSETS):
             diagonal = block.weights_BHQK.diagonal(start + offset, dim1=-2, dim2=-1)
             first = max(0, -(start + offset))  # the first query of the block that has such a key
-            into = slice(start + first, min(start + num_queries, start + first + diagonal.shape[-1]))
+            into = slice(
+                start + first, min(start + num_queries, start + first + diagonal.shape[-1])
+            )
             self.diagonals_BHQO[block.rows, block.heads, into, o] = diagonal
 
     def _content_only(self, block: Block) -> Tensor:

@@ -178,7 +178,9 @@ def _best(drawn: Sequence[Drawn], index: int, role: Role | None) -> list[Example
         found = _show(one, weights_QK, role)
         if found is not None:
             score, caption, arcs = found
-            shown.append((-score, len(one.queries.labels), len(shown), one, weights_QK, caption, arcs))
+            shown.append(
+                (-score, len(one.queries.labels), len(shown), one, weights_QK, caption, arcs)
+            )
     shown.sort(key=lambda item: item[:3])
     name = "none" if role is None else role.role
     return [
@@ -188,10 +190,14 @@ def _best(drawn: Sequence[Drawn], index: int, role: Role | None) -> list[Example
 
 
 def _bytes(weights_QK: np.ndarray) -> str:
-    return base64.b64encode((weights_QK.clip(0, 1) * 255).round().astype(np.uint8).tobytes()).decode()
+    return base64.b64encode(
+        (weights_QK.clip(0, 1) * 255).round().astype(np.uint8).tobytes()
+    ).decode()
 
 
-def _show(drawn: Drawn, weights_QK: np.ndarray, role: Role | None) -> tuple[float, str, list[Arc]] | None:
+def _show(
+    drawn: Drawn, weights_QK: np.ndarray, role: Role | None
+) -> tuple[float, str, list[Arc]] | None:
     """How well a sentence shows a role, in a number and words, and the pairs to point out."""
     if role is not None and role.role == "syntactic":
         return _show_syntactic(drawn, weights_QK, role)
@@ -202,7 +208,11 @@ def _show(drawn: Drawn, weights_QK: np.ndarray, role: Role | None) -> tuple[floa
     if role is not None and role.role == "positional":
         hits = queries[peaks == queries + role.offset]
         arcs = [(int(q), int(q) + (role.offset or 0)) for q in hits]
-        return len(hits) / len(queries), f"offset {role.offset:+d}: {len(hits)} of {len(queries)}", arcs
+        return (
+            len(hits) / len(queries),
+            f"offset {role.offset:+d}: {len(hits)} of {len(queries)}",
+            arcs,
+        )
     if role is not None and role.role == "rare":
         rarest = drawn.keys.rarest
         hits = queries[peaks == rarest]
@@ -213,7 +223,11 @@ def _show(drawn: Drawn, weights_QK: np.ndarray, role: Role | None) -> tuple[floa
     columns = weights_QK.mean(0)
     top = int(columns.argmax())
     if role is not None:
-        return float(columns[top]), f"{columns[top]:.0%} of attention on {drawn.keys.labels[top]}", []
+        return (
+            float(columns[top]),
+            f"{columns[top]:.0%} of attention on {drawn.keys.labels[top]}",
+            [],
+        )
     sharp = float(weights_QK[queries].max(1).mean())
     return sharp, f"mean largest weight {sharp:.2f}", []
 

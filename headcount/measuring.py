@@ -11,7 +11,6 @@ from itertools import islice
 from typing import Protocol, final, runtime_checkable
 
 import torch
-from accelerate import PartialState
 from accelerate.utils import gather_object
 from torch import Tensor
 from transformers import PreTrainedModel
@@ -21,6 +20,7 @@ from headcount.corpora import Batch, Tokens
 from headcount.measures import Sums
 from headcount.models.anatomy import Anatomy, AttentionLayer
 from headcount.models.selfcheck import evaluating
+from headcount.processes import processes
 from headcount.tap import Block, Listener, Tap
 
 Place = tuple[str, int]
@@ -157,8 +157,8 @@ def run(
         totals: the sums of an interrupted run.
         after_batch: is given the sums so far, whole batches only.
     """
-    processes = PartialState()
-    mine = islice(batches, processes.process_index, None, processes.num_processes)
+    us = processes()
+    mine = islice(batches, us.process_index, None, us.num_processes)
     listener, totals = Measuring(model, anatomy, measures), totals or Totals()
 
     def add(batch: Batch) -> None:

@@ -44,13 +44,17 @@ def claim(folder: Path, resume: bool = False, overwrite: bool = False) -> None:
     (folder / "state").mkdir(parents=True, exist_ok=True)
 
 
-def write_results(analysis: Analysis, folder: Path, arguments: dict[str, Any] | None = None) -> None:
+def write_results(
+    analysis: Analysis, folder: Path, arguments: dict[str, Any] | None = None
+) -> None:
     """Write the tables, the examples and, last, `run.json`."""
     frames = {"relations": analysis.relations, "offsets": analysis.offsets}
     tables = {"heads": analysis.heads}
     if analysis.null is not None:
         tables["null_heads"], frames["null_relations"] = analysis.null
-    written = {f"{name}.parquet": HeadTable(frame) for name, frame in frames.items() if frame is not None}
+    written = {
+        f"{name}.parquet": HeadTable(frame) for name, frame in frames.items() if frame is not None
+    }
     written |= {f"{name}.parquet": table for name, table in tables.items()}
     for name, table in written.items():
         table.write(folder / name)

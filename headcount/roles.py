@@ -122,7 +122,9 @@ def _block(row: dict, limits: Thresholds) -> Iterator[Role]:
 
 def _best_relations(relations: pd.DataFrame, limits: Thresholds) -> dict[str, list[dict]]:
     gain = relations["accuracy"] - relations["baseline"]
-    enough = (relations["cases"] >= limits.syntactic_cases) & ~relations["relation"].isin(NOT_SYNTAX)
+    enough = (relations["cases"] >= limits.syntactic_cases) & ~relations["relation"].isin(
+        NOT_SYNTAX
+    )
     # Rounded, so that 0.6 against 0.5 is 10 points
     beats = relations[enough & (gain.round(9) >= limits.syntactic_gain)].assign(gain=gain)
     ordered = beats.sort_values(["gain", "relation", "direction"], ascending=[False, True, True])
@@ -138,4 +140,6 @@ def _syntactic(rows: list[dict]) -> Role:
     more = f" and {len(rows) - 3} more" if len(rows) > 3 else ""
     evidence = f"finds {'; '.join(parts)}{more}"
     best = rows[0]
-    return Role("syntactic", evidence, best["gain"], relation=best["relation"], direction=best["direction"])
+    return Role(
+        "syntactic", evidence, best["gain"], relation=best["relation"], direction=best["direction"]
+    )

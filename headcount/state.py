@@ -12,7 +12,7 @@ from headcount.measures import Sums
 from headcount.measuring import Totals
 
 
-def save_state(path: Path, totals: Totals, signature: str) -> None:
+def save_state(path: Path, totals: Totals, run_key: str) -> None:
     """Write sums and counts, whole or not at all; nothing is pickled."""
     tensors = {
         f"{measure.__name__}/{site}/{layer}/{name}": tensor.contiguous()
@@ -20,11 +20,11 @@ def save_state(path: Path, totals: Totals, signature: str) -> None:
         for name, tensor in sums.state().items()
     }
     counts = {"batches": str(totals.num_batches), "sentences": str(totals.num_sentences)}
-    metadata = {"signature": signature, **counts}
+    metadata = {"run_key": run_key, **counts}
     write_atomically(path, lambda file: save_file(tensors, file, metadata=metadata))
 
 
-def load_state(path: Path, signature: str, measures: Sequence[type[Sums]]) -> Totals:
+def load_state(path: Path, run_key: str, measures: Sequence[type[Sums]]) -> Totals:
     """The sums of an interrupted run; empty ones where there is no file.
 
     Raises:
@@ -45,10 +45,10 @@ def load_state(path: Path, signature: str, measures: Sequence[type[Sums]]) -> To
             f"{path} should hold the sums of an interrupted run but can't be read ({error}); "
             "start again with --overwrite"
         ) from error
-    if metadata.get("signature") != signature:
+    if metadata.get("run_key") != run_key:
         raise InputError(
             f"--resume goes on with the same model, corpus and options; {path} is of the run\n  "
-            f"{metadata.get('signature')}\nand this one would be\n  {signature}\n"
+            f"{metadata.get('run_key')}\nand this one would be\n  {run_key}\n"
             "Give the same arguments, or start again with --overwrite"
         )
     sums = {

@@ -49,7 +49,10 @@ class Listener(Protocol):
     """Who is told of attention. Calls come as `begin`, `block` once or more, `end`, for each layer."""
 
     def begin(
-        self, layer: AttentionLayer, value_BHKD: Float[Tensor, "batch head key dim"], num_queries: int
+        self,
+        layer: AttentionLayer,
+        value_BHKD: Float[Tensor, "batch head key dim"],
+        num_queries: int,
     ) -> Float[Tensor, "batch head key columns"] | None:
         """A layer's attention begins; columns given back are multiplied with the weights too."""
 
@@ -97,7 +100,10 @@ class Tap:
         eager = implementation_of(self.model) == "eager"
         self._zero_unseeing = not eager if self._outer is None else self._outer._zero_unseeing
         self._stack.enter_context(dispatching(self.model, self._attend))
-        for whole in {self.model, self.model.base_model}:  # a forward of either begins to count anew
+        for whole in {
+            self.model,
+            self.model.base_model,
+        }:  # a forward of either begins to count anew
             handle = whole.register_forward_pre_hook(lambda *_: self._calls.clear())
             self._stack.callback(handle.remove)
         return self
@@ -117,7 +123,13 @@ class Tap:
         return layers[call % len(layers)]
 
     def _attend(
-        self, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **kwargs: Any
+        self,
+        module: nn.Module,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        **kwargs: Any,
     ) -> tuple[Tensor, None]:
         layer = self._layer_of(module)
         kwargs.pop("output_attentions", None)
@@ -180,7 +192,13 @@ class _Call:
     """What one attention call came with, and its weights, a block at a time."""
 
     def __init__(
-        self, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, kwargs: dict[str, Any]
+        self,
+        module: nn.Module,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        kwargs: dict[str, Any],
     ) -> None:
         self.module, self.query, self.key, self.value = module, query, key, value
         self.mask, self.kwargs = mask, kwargs
@@ -206,7 +224,9 @@ class _Call:
             self._key_BHDK = scaled.transpose(-1, -2)
         scores = self.query[rows, heads, queries].to(self.dtype) @ self._key_BHDK[rows, heads]
         if (cap := self.kwargs.get("softcap")) is not None:
-            scores = scores.div_(cap).tanh_() * cap  # not in place: tanh's gradient needs its result
+            scores = (
+                scores.div_(cap).tanh_() * cap
+            )  # not in place: tanh's gradient needs its result
         for bias in (self.kwargs.get("position_bias"), self.bias):
             if bias is not None:
                 scores = scores.add_(_cut(bias, rows, heads, queries))
@@ -217,7 +237,12 @@ class _Call:
         eager = vars(sys.modules[type(self.module).__module__])["eager_attention_forward"]
         bias = None if self.bias is None else _cut(self.bias, rows, heads, queries)
         _, weights = eager(
-            self.module, self.query[rows, :, queries], self.key[rows], self.value[rows], bias, **self.kwargs
+            self.module,
+            self.query[rows, :, queries],
+            self.key[rows],
+            self.value[rows],
+            bias,
+            **self.kwargs,
         )
         return weights.to(self.dtype)
 
@@ -237,7 +262,10 @@ def _additive(mask: Tensor, dtype: torch.dtype) -> Tensor:
 
 def _cut(bias: Tensor, rows: slice, heads: slice, queries: slice) -> Tensor:
     """A block of a bias that may have size 1 along rows, heads or queries."""
-    parts = (part if size > 1 else slice(None) for part, size in zip((rows, heads, queries), bias.shape[:3], strict=True))
+    parts = (
+        part if size > 1 else slice(None)
+        for part, size in zip((rows, heads, queries), bias.shape[:3], strict=True)
+    )
     return bias[tuple(parts)]
 
 
@@ -252,7 +280,11 @@ def _blocks(call: _Call, size: int, whole_heads: bool) -> Iterator[tuple[slice, 
     for row in range(0, batch, rows):
         for head in range(0, num_heads, heads):
             for query in range(0, num_queries, queries):
-                yield slice(row, row + rows), slice(head, head + heads), slice(query, query + queries)
+                yield (
+                    slice(row, row + rows),
+                    slice(head, head + heads),
+                    slice(query, query + queries),
+                )
 
 
 @final

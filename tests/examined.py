@@ -1,4 +1,4 @@
-"""The tiny models with what `examine` found of them, made once for all tests: leave them as they are."""
+"""The tiny models and what `examine` found of them, made once for all tests: do not change them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -84,7 +84,7 @@ def leaving_no_trace(model: PreTrainedModel, batch: dict[str, Tensor]) -> Iterat
 
 
 def _outputs(model: PreTrainedModel, batch: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Outputs in the model's own mode; whatever is drawn for dropout is drawn again the next time."""
+    """Outputs in the model's own mode; what dropout drew it draws again the next time."""
     with torch.random.fork_rng(), torch.no_grad():
         torch.manual_seed(5)
         output = model(**batch)

@@ -1,5 +1,6 @@
 """Roles: the thresholds, hit exactly and just missed, and the words of the evidence."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,10 @@ import pytest
 from headcount.heads import Heads, HeadTable
 from headcount.roles import ROLES, Role, Thresholds, find_roles
 
-BELOW = float(np.nextafter(0.5, 0))
 PLAIN: dict[str, Any] = {
-    "confidence": 0.3, "positional_offset": 1, "positional_share": 0.2, "attn_first": 0.1, "attn_sep": 0.1,
-    "attn_punct": 0.1, "rare_share": 0.05, "rare2_share": 0.1, "rare_cases": 1234, "pattern_block": 0.1,
+    "confidence": 0.3, "positional_offset": 1, "positional_share": 0.2, "attn_first": 0.1,
+    "attn_sep": 0.1, "attn_punct": 0.1, "rare_share": 0.05, "rare2_share": 0.1, "rare_cases": 1234,
+    "pattern_block": 0.1,
 }  # fmt: skip
 
 
@@ -21,7 +22,9 @@ def _table(*rows: dict[str, Any]) -> HeadTable:
     full = [PLAIN | row for row in rows]
     columns = {name: [row[name] for row in full] for name in PLAIN}
     table = HeadTable.of(Heads({"encoder.self": (len(rows),)}), columns)
-    whole = {name: table.frame[name].astype("Int64") for name in ("positional_offset", "rare_cases")}
+    whole = {
+        name: table.frame[name].astype("Int64") for name in ("positional_offset", "rare_cases")
+    }
     return HeadTable(table.frame.assign(**whole))
 
 
@@ -30,9 +33,10 @@ def _relations(*rows: tuple) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=names)
 
 
-def _roles(row: dict[str, Any], relations: pd.DataFrame | None = None, **limits: float) -> list[Role]:
-    thresholds = Thresholds(**limits) if limits else None  # pyright: ignore[reportArgumentType]
-    return find_roles(_table(row), relations, thresholds)["enc.0.0"]
+def _roles(
+    row: dict[str, Any], relations: pd.DataFrame | None = None, limits: Thresholds | None = None
+) -> list[Role]:
+    return find_roles(_table(row), relations, limits)["enc.0.0"]
 
 
 def test_none_found_is_an_answer():
@@ -69,14 +73,15 @@ def test_a_threshold_is_where_the_role_begins(column: str, limit: float, role: s
     ],
 )
 def test_thresholds_can_be_given(name: str, column: str, limit: float):
-    assert [role.score for role in _roles({}, **{name: limit})] == [PLAIN[column]]
-    assert _roles({}, **{name: 0.95}) == []
+    low, high = (replace(Thresholds(), **{name: number}) for number in (limit, 0.95))
+    assert [role.score for role in _roles({}, limits=low)] == [PLAIN[column]]
+    assert _roles({}, limits=high) == []
 
 
 @pytest.mark.parametrize(
     ("offset", "where"),
-    [(0, "itself"), (-1, "the token before"), (1, "the token after"), (-2, "the token at offset -2"),
-     (7, "the token at offset +7")],
+    [(0, "itself"), (-1, "the token before"), (1, "the token after"),
+     (-2, "the token at offset -2"), (7, "the token at offset +7")],
 )  # fmt: skip
 def test_evidence_of_a_positional_head(offset: int, where: str):
     (role,) = _roles({"positional_share": 0.97, "positional_offset": offset})
@@ -89,7 +94,8 @@ def test_evidence_of_a_positional_head(offset: int, where: str):
 def test_evidence_of_the_other_roles():
     (rare,) = _roles({"rare2_share": 0.83, "rare_share": 0.66, "rare_cases": 12345})
     assert rare.evidence == (
-        "83% of 12,345 tokens look most at one of the two rarest tokens of their sentence, 66% at the rarest"
+        "83% of 12,345 tokens look most at one of the two rarest tokens of their sentence, "
+        "66% at the rarest"
     )
     (sink,) = _roles({"attn_first": 0.6, "attn_sep": 0.7})
     assert (sink.evidence, sink.score) == ("70% of attention goes to separators", 0.7)
@@ -102,14 +108,22 @@ def test_evidence_of_the_other_roles():
 
 
 def test_several_roles_come_in_one_order():
-    row = {"positional_share": 0.9, "rare2_share": 0.5, "attn_sep": 0.5, "attn_punct": 0.5, "pattern_block": 0.5}
+    row = {
+        "positional_share": 0.9,
+        "rare2_share": 0.5,
+        "attn_sep": 0.5,
+        "attn_punct": 0.5,
+        "pattern_block": 0.5,
+    }
     relations = _relations(("enc.0.0", "obj", "dependent->head", 0.8, 0.5, 100))
     assert [role.role for role in _roles(row, relations)] == [*ROLES]
 
 
 def test_syntax_begins_at_ten_points_above_the_baseline_and_a_hundred_cases():
     def found(accuracy: float, baseline: float, cases: int) -> list[Role]:
-        return _roles({}, _relations(("enc.0.0", "obj", "head->dependent", accuracy, baseline, cases)))
+        return _roles(
+            {}, _relations(("enc.0.0", "obj", "head->dependent", accuracy, baseline, cases))
+        )
 
     for accuracy, baseline in ((0.6, 0.5), (0.4, 0.3), (0.7, 0.6), (0.1, 0.0)):
         (role,) = found(accuracy, baseline, 100)

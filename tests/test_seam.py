@@ -15,8 +15,9 @@ from tests import tiny
 def test_every_configuration_is_switched_and_gets_its_own_back():
     model = tiny.MODELS["bert"]()
     attention = model.get_submodule("bert.encoder.layer.1.attention.self")
-    attention.config = copy.deepcopy(model.config)
-    attention.config._attn_implementation = "eager"
+    own = copy.deepcopy(model.config)
+    own._attn_implementation = "eager"
+    vars(attention)["config"] = own
     assert len(configurations(model)) == 2
     with dispatching(model, lambda *args, **kwargs: None) as name:
         assert {config._attn_implementation for config in configurations(model)} == {name}

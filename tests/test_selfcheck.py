@@ -11,7 +11,9 @@ from tests import tiny
 from tests.examined import examined
 from tests.laws import leaving_no_trace
 
-REASON = "whose attention goes through transformers' AttentionInterface, and this one never called it"
+REASON = (
+    "whose attention goes through transformers' AttentionInterface, and this one never called it"
+)
 
 
 @pytest.mark.parametrize("name", tiny.MODELS)
@@ -91,7 +93,9 @@ def test_refuses_a_model_that_does_not_use_what_its_attention_returns():
         projection = block.get_submodule("attn.c_proj")
         assert isinstance(projection.weight, nn.Parameter)
         nn.init.zeros_(projection.weight)
-    with pytest.raises(ModelError, match=r"gates of 0 on every head of decoder\.self should change"):
+    with pytest.raises(
+        ModelError, match=r"gates of 0 on every head of decoder\.self should change"
+    ):
         examine(model)
 
 
@@ -127,21 +131,27 @@ def test_names_the_head_whose_queries_are_not_finite(name: str, number: float):
 def test_names_the_head_whose_values_are_not_finite():
     model = tiny.MODELS["bert"]()
     _rows(model, "bert.encoder.layer.0.attention.self.value.weight", 4, 11)[1] = torch.nan
-    with pytest.raises(ModelError, match=r"head enc\.0\.4 is the first .*\(1 of the layer's 5 heads"):
+    with pytest.raises(
+        ModelError, match=r"head enc\.0\.4 is the first .*\(1 of the layer's 5 heads"
+    ):
         examine(model)
 
 
 def test_names_the_parameter_when_no_head_is_to_blame():
     model = tiny.MODELS["bert"]()
     model.get_parameter("cls.predictions.transform.dense.weight").data[5] = torch.nan
-    with pytest.raises(ModelError, match="infinity: cls.predictions.transform.dense.weight is the first"):
+    with pytest.raises(
+        ModelError, match="infinity: cls.predictions.transform.dense.weight is the first"
+    ):
         examine(model)
 
 
 def test_numbers_that_overflow_are_no_ones_fault():
     model = tiny.MODELS["gpt2"]()
     model.get_parameter("transformer.ln_f.weight").data.fill_(3e38)
-    with pytest.raises(ModelError, match="no head and no parameter has any.*load the model in float32"):
+    with pytest.raises(
+        ModelError, match="no head and no parameter has any.*load the model in float32"
+    ):
         examine(model)
 
 
@@ -173,7 +183,9 @@ def test_gated_multiplies_the_named_heads_only():
     with tapped(model, gates=gates, anatomy=anatomy) as tap:
         found = {place: gate.tolist() for place, gate in tap.gates.items()}
     expected = {("encoder.self", 1): [1.0] * 5}
-    expected |= {(site, layer): [1.0] * 11 for site, layer in [("decoder.cross", 2), ("decoder.self", 0)]}
+    expected |= {
+        (site, layer): [1.0] * 11 for site, layer in [("decoder.cross", 2), ("decoder.self", 0)]
+    }
     expected["encoder.self", 1][4] = 0.0
     expected["decoder.cross", 2][10], expected["decoder.cross", 2][3] = -0.5, 2.0
     expected["decoder.self", 0][0] = 0.25

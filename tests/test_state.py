@@ -49,7 +49,9 @@ def test_a_damaged_file(tmp_path: Path, keep: int):
     with pytest.raises(InputError) as refusal:
         load_state(path, "signature", MEASURES)
     message = str(refusal.value)
-    assert message.startswith(f"{path} should hold the sums of an interrupted run but can't be read (")
+    assert message.startswith(
+        f"{path} should hold the sums of an interrupted run but can't be read ("
+    )
     assert message.endswith("; start again with --overwrite")
 
 

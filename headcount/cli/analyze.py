@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import tyro
-from accelerate import PartialState
 from rich.console import Console
 
 from headcount.analysis import Analysis, Options, analyze
@@ -13,6 +12,7 @@ from headcount.cli.progress import shown
 from headcount.cli.summary import print_summary
 from headcount.corpora import Corpus
 from headcount.models.load import load
+from headcount.processes import processes
 from headcount.reports import write_report
 from headcount.results import claim, write_results
 from headcount.roles import Thresholds
@@ -61,17 +61,17 @@ class Analyze:
 
     def run(self) -> int:
         """Run the analysis and write everything into `out`."""
-        main_process = PartialState().is_main_process
+        main_process = processes().is_main_process
         if main_process:
             claim(self.out, self.resume, self.overwrite)
-        PartialState().wait_for_everyone()
+        processes().wait_for_everyone()
         corpus = Corpus(self.corpus, self.source, self.target, self.limit)
         loaded = load(self.model, self.device, self.dtype)
         with shown() as progress:
             analysis = analyze(loaded, corpus, self._options(), self.out, progress)
         if main_process:
             self._write(analysis)
-        PartialState().wait_for_everyone()
+        processes().wait_for_everyone()
         return 0
 
     def _options(self) -> Options:

@@ -12,6 +12,7 @@ from headcount.cli.demo import Demo
 from headcount.cli.doctor import Doctor
 from headcount.cli.report import Report
 from headcount.errors import InputError
+from headcount.processes import processes
 
 Command = (
     Annotated[Analyze, tyro.conf.subcommand("analyze")]
@@ -33,7 +34,9 @@ def main(arguments: list[str] | None = None) -> int:
     )
     errors = Console(stderr=True, highlight=False, soft_wrap=True)
     try:
-        return command.run()
+        status = command.run()
+        processes().destroy_process_group()
+        return status
     except InputError as error:
         errors.print(f"headcount: {error}", style="red", markup=False)
         return 2

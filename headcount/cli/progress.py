@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from accelerate import PartialState
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -19,6 +18,7 @@ from rich.progress import (
 from rich.text import Text
 
 from headcount.analysis import Progress as Report
+from headcount.processes import processes
 
 
 class _Rate(ProgressColumn):
@@ -37,7 +37,7 @@ def shown() -> Iterator[Report]:
         SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _Rate(),
         TimeElapsedColumn(), TimeRemainingColumn(),
     )  # fmt: skip
-    quiet = not PartialState().is_main_process
+    quiet = not processes().is_main_process
     with Progress(*columns, console=Console(stderr=True), disable=quiet) as bars:
         tasks = {}
 

@@ -23,7 +23,9 @@ def print_summary(analysis: Analysis, console: Console) -> None:
         found = [(role, head) for head, each in roles.items() for role in each if role.role == name]
         found.sort(key=lambda pair: -pair[0].score)
         heads = ", ".join(head for _, head in found[:SHOWN])
-        table.add_row(name, str(len(found)), heads, escape(found[0][0].evidence) if found else "none found")
+        table.add_row(
+            name, str(len(found)), heads, escape(found[0][0].evidence) if found else "none found"
+        )
     without = sum(not found for found in roles.values())
     table.add_row("no role", str(without), "", "")
     console.print(table)

@@ -47,4 +47,6 @@ class Norms(Sums):
     def value(self) -> dict[str, Float[Tensor, " head"]]:
         """`value_norm` and three shares; NaN where no output projection was found."""
         shares = self.weighted[:, 1:] / self.weighted[:, :1]
-        return dict(zip(self.columns, (self.value_norm / self.keys, *shares.unbind(-1)), strict=True))
+        return dict(
+            zip(self.columns, (self.value_norm / self.keys, *shares.unbind(-1)), strict=True)
+        )

@@ -68,7 +68,8 @@ class Syntactic(Sums):
         bins = arcs.relation_A * width + head - dependent + reach
         offsets = torch.bincount(bins, minlength=arcs.num_relations * width)
         return cls(
-            correct.index_add_(0, arcs.relation_A, hits_AHD), offsets.view(arcs.num_relations, width)
+            correct.index_add_(0, arcs.relation_A, hits_AHD),
+            offsets.view(arcs.num_relations, width),
         )
 
     def value(self) -> dict[str, Float[Tensor, " head"]]:

@@ -98,8 +98,16 @@ def discover(model: PreTrainedModel) -> Anatomy:
         number = sum(layer.site == site for layer in layers)
         occurrence = sum(layer.module == call.module for layer in layers)
         layers.append(
-            AttentionLayer(site, number, call.module, occurrence, call.num_heads,
-                           call.num_key_value_heads, call.head_dim, call.output)  # fmt: skip
+            AttentionLayer(
+                site,
+                number,
+                call.module,
+                occurrence,
+                call.num_heads,
+                call.num_key_value_heads,
+                call.head_dim,
+                call.output,
+            )  # fmt: skip
         )
     return Anatomy(tuple(layers))
 
@@ -126,15 +134,30 @@ class _Recorder:
         self.returned: Tensor | None = None
 
     def attend(
-        self, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **kwargs: Any
+        self,
+        module: nn.Module,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        **kwargs: Any,
     ) -> tuple[Tensor, None]:
         self.calls.append(
-            _Call(self.paths[module], query.shape[2], key.shape[2], query.shape[1],
-                  key.shape[1], value.shape[3], _is_causal(mask))  # fmt: skip
+            _Call(
+                self.paths[module],
+                query.shape[2],
+                key.shape[2],
+                query.shape[1],
+                key.shape[1],
+                value.shape[3],
+                _is_causal(mask),
+            )  # fmt: skip
         )
         # The numbers do not matter here, only shapes and order; sdpa knows no soft capping.
         kwargs = {name: kwargs[name] for name in ("scaling", "position_bias") if name in kwargs}
-        output, _ = sdpa_attention_forward(module, query, key, value, mask, is_causal=False, **kwargs)
+        output, _ = sdpa_attention_forward(
+            module, query, key, value, mask, is_causal=False, **kwargs
+        )
         self.returned = output
         return output, None
 

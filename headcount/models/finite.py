@@ -30,10 +30,11 @@ def refuse_not_finite(model: PreTrainedModel, anatomy: Anatomy, inputs: dict[str
     broken = (name for name, each in model.named_parameters() if not each.isfinite().all())
     if (name := next(broken, None)) is not None:
         causes.append(f"{name} is the first parameter")
+    cause = " and ".join(causes) or "no head and no parameter has any"
     raise ModelError(
-        f"finite numbers were expected, but {type(model).__name__} answers a short random batch with NaN or "
-        f"infinity: {' and '.join(causes) or 'no head and no parameter has any'}. Mend the checkpoint, or, "
-        "where the parameters are finite, load the model in float32"
+        f"finite numbers were expected, but {type(model).__name__} answers a short random batch with "
+        f"NaN or infinity: {cause}. Mend the checkpoint, or, where the parameters are finite, load the "
+        "model in float32"
     )
 
 

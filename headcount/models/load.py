@@ -14,6 +14,7 @@ from headcount.errors import ModelError
 from headcount.heads import Heads
 from headcount.models.anatomy import Anatomy
 from headcount.models.selfcheck import examine
+from headcount.processes import processes
 
 _NO_LIMIT = 1_000_000
 """Tokenizers without a length limit name a huge one."""
@@ -85,6 +86,8 @@ def load(name: str | Path, device: str = "cpu", dtype: str = "float32") -> Loade
             f"a Hugging Face model name or a folder with config.json and weights was expected; "
             f"{str(name)!r} can't be loaded: {str(error).strip().splitlines()[0]}"
         ) from error
+    if device == "cuda":  # one GPU for each process of this machine
+        device = f"cuda:{processes().local_process_index}"
     return Loaded(model.to(torch.device(device)).eval(), _tokenizer(name), str(name))
 
 

@@ -104,12 +104,19 @@ def _gates(
 
 def _outputs(output: Mapping[str, object]) -> list[Tensor]:
     """Every floating-point tensor of a model output that carries rows of the batch."""
-    return [value for value in output.values() if isinstance(value, Tensor) and value.is_floating_point()]
+    return [
+        value
+        for value in output.values()
+        if isinstance(value, Tensor) and value.is_floating_point()
+    ]
 
 
 def _difference(ours: list[Tensor], stock: list[Tensor]) -> float:
     largest = max([1.0] + [tensor.abs().nan_to_num().max().item() for tensor in stock])
-    apart = [(a - b).abs().nan_to_num(nan=torch.inf).max().item() for a, b in zip(ours, stock, strict=True)]
+    apart = [
+        (a - b).abs().nan_to_num(nan=torch.inf).max().item()
+        for a, b in zip(ours, stock, strict=True)
+    ]
     return max(apart) / largest
 
 
@@ -141,7 +148,9 @@ def _check_gates(
     device = model.device
     for site in anatomy.heads.counts:
         layers = [layer for layer in anatomy.layers if layer.site == site]
-        gates = {(site, layer.layer): torch.zeros(layer.num_heads, device=device) for layer in layers}
+        gates = {
+            (site, layer.layer): torch.zeros(layer.num_heads, device=device) for layer in layers
+        }
         with Tap(model, anatomy, gates=gates):
             gated_outputs = _outputs(model(**inputs))
         if _difference(gated_outputs, stock) == 0:

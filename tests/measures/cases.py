@@ -1,11 +1,11 @@
-"""What measures are tested on: attention with its tokens, as sentences for the textbook and as sums.
+"""What measures are tested on: attention with its tokens, for the textbook and as sums.
 
 An `Example` is one sentence without padding; many of them make a `Case`, whose sums come from the
 package. The attention is made up (every shape a head can have, hundreds of maps) or a tiny model's.
 All sizes differ, all flags are random, so that a measure that looks at the wrong one is caught.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, reduce
 from typing import Any
@@ -79,7 +79,7 @@ class Case:
             {name: get(example) for name, get in arguments.items()} for example in self.examples
         ]
 
-    def assert_values(self, measure: type[Sums], expected: dict[str, list[float]]) -> None:
+    def assert_values(self, measure: type[Sums], expected: Mapping[str, Sequence[float]]) -> None:
         """The package's numbers are the textbook's, NaN included."""
         values = self.sums[measure].value()
         assert tuple(values) == tuple(expected)
@@ -93,15 +93,14 @@ class Case:
 # ------------------------------------------------------------------ tokens
 
 
-def random_side(rng: np.random.Generator, length: int, ids: list[int] | None = None) -> Side:
-    """Special tokens anywhere, separators and punctuation among what they can be; words in pieces."""
+def random_side(rng: np.random.Generator, length: int, given: list[int] | None = None) -> Side:
+    """Special tokens anywhere, separators among them, punctuation elsewhere; words in pieces."""
     special = rng.random(length) < 0.3
     special[length // 2] |= length > 6
     sep = special & (rng.random(length) < 0.6)
     sep[length // 2] |= length > 6
     punct = ~special & (rng.random(length) < 0.3)
-    if ids is None:
-        ids = rng.integers(5, NUM_IDS, length).tolist()
+    ids: list[int] = given or rng.integers(5, NUM_IDS, length).tolist()
     words, word, left = [], -1, 0
     for is_special in special:
         if not is_special and left == 0:
@@ -238,19 +237,25 @@ def attend(
 
 
 def reduced(reducer: Reducer, weights: Tensor, split: tuple[int, int, int]) -> Attention:
-    """Feed a reducer as the tap does: slices may reach beyond the end, blocks are the reducer's own."""
+    """Feed a reducer as the tap does: slices may end beyond the end, blocks are the reducer's."""
     batch, num_heads, num_queries, _ = weights.shape
     rows, heads, queries = split
     for row in range(0, batch, rows):
         for head in range(0, num_heads, heads):
             for query in range(0, num_queries, queries):
-                cut = slice(row, row + rows), slice(head, head + heads), slice(query, query + queries)
+                cut = (
+                    slice(row, row + rows),
+                    slice(head, head + heads),
+                    slice(query, query + queries),
+                )
                 masses = weights[cut] @ reducer.columns_BHKC[cut[:2]]
                 reducer.block(Block(reducer.layer, *cut, weights[cut].clone(), masses))
     return reducer.attention()
 
 
-def made_up(seed: int, lengths: Sequence[Sequence[int]], key_lengths: Sequence[Sequence[int]] | None):
+def made_up(
+    seed: int, lengths: Sequence[Sequence[int]], key_lengths: Sequence[Sequence[int]] | None
+):
     """Batches of examples of the given lengths."""
     rng = np.random.default_rng(seed)
     W_O = rng.normal(size=(NUM_HEADS, HEAD_DIM, WIDTH))
@@ -312,7 +317,9 @@ MODELS: dict[str, dict[str, Names]] = {
     },
     "gpt2": {"decoder.self": Names("transformer.h.{}.attn.c_attn", "transformer.h.{}.attn.c_proj")},
     "llama": {
-        "decoder.self": Names("model.layers.{}.self_attn.v_proj", "model.layers.{}.self_attn.o_proj")
+        "decoder.self": Names(
+            "model.layers.{}.self_attn.v_proj", "model.layers.{}.self_attn.o_proj"
+        )
     },
     "marian": {
         site: Names(f"model.{where}.v_proj", f"model.{where}.out_proj")
@@ -369,16 +376,20 @@ def _sides(rng: np.random.Generator, ids_BN: Tensor, lengths: Sequence[int]) -> 
     return [random_side(rng, length, ids[:length]) for ids, length in rows]
 
 
-def _stock(name: str, inputs: dict[str, Tensor]):
+def _stock(name: str, inputs: dict[str, Tensor]) -> Iterator[tuple[str, int, Tensor, Tensor]]:
     """Site, layer, maps and values [B, H, K, D] of every layer of the stock model."""
     model, anatomy = examined_double(name)
     given: dict[str, Tensor] = {}
-    handles = [
-        model.get_submodule(names.value.format(layer)).register_forward_hook(
-            lambda module, args, output, path=names.value.format(layer): given.update({path: output})
-        )
+    paths = [
+        names.value.format(layer)
         for site, names in MODELS[name].items()
         for layer in range(len(anatomy.heads.counts[site]))
+    ]
+    handles = [
+        model.get_submodule(path).register_forward_hook(
+            lambda module, args, output, path=path: given.update({path: output})
+        )
+        for path in paths
     ]
     with torch.no_grad():
         model(**inputs)

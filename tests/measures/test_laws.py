@@ -9,14 +9,23 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headcount.corpora import Batch, Sentence
 from headcount.measures import MEASURES, Sums
 from headcount.measuring import Measuring, Totals
 from headcount.tap import Tap
 from tests import laws, tiny
 from tests.examined import examined_double
-from tests.measures.cases import NUM_HEADS, Example, Side, arcs, attend, batches, tokens
-from tests.measures.cases import random_side, random_tree
-from headcount.corpora import Batch, Sentence
+from tests.measures.cases import (
+    NUM_HEADS,
+    Example,
+    Side,
+    arcs,
+    attend,
+    batches,
+    random_side,
+    random_tree,
+    tokens,
+)
 
 LONGEST = 23
 
@@ -68,7 +77,9 @@ def _nothing(like: Example) -> Example:
     """A row in which no token counts."""
     none = Side([], [], [], [], [])
     heads, dims = like.W_O.shape[:2]
-    return Example(np.zeros((heads, 0, 0)), np.zeros((heads, 0, dims)), like.W_O, none, none, [], [])
+    return Example(
+        np.zeros((heads, 0, 0)), np.zeros((heads, 0, dims)), like.W_O, none, none, [], []
+    )
 
 
 def _batch(seed: int, lengths: tuple[int, ...]) -> Batch:
@@ -114,4 +125,4 @@ def test_sums_of_two_measures_do_not_add():
     attention = attend(batches("cross")[0])
     confidence, entropy = (measure.of(attention) for measure in MEASURES[:2])
     with pytest.raises(AssertionError):
-        confidence + entropy
+        _ = confidence + entropy

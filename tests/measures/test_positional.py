@@ -50,7 +50,11 @@ def test_queries_without_a_content_key_are_no_cases():
     content, special = (
         Side([9, 9], [flag] * 2, [False] * 2, [False] * 2, [-1] * 2) for flag in (False, True)
     )
-    A, v, W_O = np.full((7, 2, 2), 0.5), np.ones((7, 2, 3)), np.random.default_rng(0).random((7, 3, 5))
+    A, v, W_O = (
+        np.full((7, 2, 2), 0.5),
+        np.ones((7, 2, 3)),
+        np.random.default_rng(0).random((7, 3, 5)),
+    )
     examples = [Example(A, v, W_O, content, keys, [], []) for keys in (special, content)]
     assert positional.of_sentence(A, content.is_special, special.is_special)[0] == {}
     sums = Positional.of(attend(examples, padding=3))
@@ -72,7 +76,9 @@ def _by_offset(histogram: list[int]) -> Counter[int]:
 
 @given(st.lists(Histogram, min_size=1, max_size=5))
 def test_histograms_of_any_width_add_by_offset(parts: list[list[list[int]]]):
-    sums = sum((Positional(torch.tensor(part)) for part in parts[1:]), Positional(torch.tensor(parts[0])))
+    sums = sum(
+        (Positional(torch.tensor(part)) for part in parts[1:]), Positional(torch.tensor(parts[0]))
+    )
     for head in range(2):
         expected: Counter[int] = Counter()
         for part in parts:

@@ -15,7 +15,7 @@ lint: .venv/installed
 	$(BIN)/ruff check .
 
 types: .venv/installed
-	$(BIN)/pyright
+	$(BIN)/pyright --pythonpath $(BIN)/python
 
 pytest: .venv/installed
 	$(BIN)/pytest

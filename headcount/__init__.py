@@ -1,4 +1,4 @@
-"""headcount: which attention heads do the work?
+"""Which attention heads do the work, and how many can you let go.
 
 >>> import headcount
 >>> loaded = headcount.load("sentence-transformers/all-MiniLM-L6-v2")  # doctest: +SKIP

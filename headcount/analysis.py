@@ -37,7 +37,7 @@ class Options:
     """How an analysis is run; the defaults are the papers' definitions."""
 
     frequencies: Path | None = None
-    """`word count` lines that say how rare source tokens are; counted on the corpus itself if None."""
+    """`word count` lines that say how rare source tokens are; None counts on the corpus itself."""
     null: bool = False
     """Measure a random-weight copy of the model too."""
     strict: bool = False
@@ -90,8 +90,8 @@ def analyze(
         loaded: a model with its tokenizer, as `load` gives it.
         corpus: what to measure on; encoder-decoders want parallel text.
         options: how to run.
-        out: the folder of the run: the sums so far are kept in `out/state`, and a run that finds some
-            there goes on. Write the results with `write_results`.
+        out: the folder of the run: the sums so far are kept in `out/state`, and a run that finds
+            some there goes on. Write the results with `write_results`.
         progress: is told how far the pass is.
 
     Raises:

@@ -1,8 +1,8 @@
 """Attention: what one layer did on one batch, reduced to what measures need, without its maps.
 
-Every quantity is a reduction over keys (or queries) of the weights A, made block by block as the tap
-hands them over; its size is batch x heads x tokens, never tokens x tokens. Only word-level maps of
-treebank sentences are tokens squared; they live until the layer's end.
+Every quantity is a reduction over keys (or queries) of the weights A, made block by block as the
+tap hands them over; its size is batch x heads x tokens, never tokens x tokens. Only word-level maps
+of treebank sentences are tokens squared; they live until the layer's end.
 """
 
 from dataclasses import dataclass
@@ -76,7 +76,8 @@ class Reducer:
         queries: the tokens that attend.
         keys: the tokens attended to.
         arcs: dependency arcs over the words, if the sentences have trees and attend to themselves.
-        roots_HDD: R of every head with R R^T = W_O W_O^T, so that ||v W_O|| = ||v R||; None if not known.
+        roots_HDD: R of every head with R R^T = W_O W_O^T, so that ||v W_O|| = ||v R||; None if not
+            known.
         value_BHKD: the values, key/value heads repeated.
     """
 
@@ -161,9 +162,10 @@ class Reducer:
         num_masses = len(MASSES)
         words = (None, None) if self.words is None else self.words.peaks()
         return Attention(
-            self.layer, self.queries, self.keys, self.arcs, self.peak_BHQ.clamp_min(0), self.peak_key_BHQ,
-            self.entropy_BHQ, self.diagonals_BHQO, self.first_BHQ, self.masses_BHQC[..., :num_masses],
-            self._own_segment(), self.segment_BN, self.column_BHK, self.value_norm_BHK, *words,
+            self.layer, self.queries, self.keys, self.arcs, self.peak_BHQ.clamp_min(0),
+            self.peak_key_BHQ, self.entropy_BHQ, self.diagonals_BHQO, self.first_BHQ,
+            self.masses_BHQC[..., :num_masses], self._own_segment(), self.segment_BN,
+            self.column_BHK, self.value_norm_BHK, *words,
         )  # fmt: skip
 
     def _own_segment(self) -> Tensor | None:
@@ -180,9 +182,10 @@ class Reducer:
         if broken_H.any():
             name = f"{SITES[self.layer.site]}.{self.layer.layer}.{int(broken_H.nonzero()[0])}"
             raise ModelError(
-                f"attention weights and values should be finite numbers, but head {name} gave NaN or "
-                f"infinity ({int(broken_H.sum())} of the layer's {len(broken_H)} heads do): look at the "
-                f"parameters of {self.layer.module}, or load the model in float32"
+                f"attention weights and values should be finite numbers, but head {name} gave NaN "
+                f"or infinity ({int(broken_H.sum())} of the layer's {len(broken_H)} heads do): "
+                f"look at "
+                f"the parameters of {self.layer.module}, or load the model in float32"
             )
 
 

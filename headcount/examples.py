@@ -1,4 +1,4 @@
-"""Examples: for every head, the sentences where its role shows best, with its attention between words.
+"""Examples: for every head, the sentences where its role shows best, drawn between words.
 
 After the pass a small sample of sentences is run once more and its word-level maps are kept; what a
 head's role is decides which of them show it.
@@ -206,8 +206,9 @@ def _show(
     if not len(queries):
         return None
     if role is not None and role.role == "positional":
-        hits = queries[peaks == queries + role.offset]
-        arcs = [(int(q), int(q) + (role.offset or 0)) for q in hits]
+        offset = role.offset or 0
+        hits = queries[peaks == queries + offset]
+        arcs = [(int(q), int(q) + offset) for q in hits]
         return (
             len(hits) / len(queries),
             f"offset {role.offset:+d}: {len(hits)} of {len(queries)}",

@@ -1,4 +1,4 @@
-"""Files are written whole or not at all: into a temporary neighbour, then renamed over the target."""
+"""Files are written whole or not at all: into a temporary neighbour, then renamed."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Heads: the names and the grid of a model's attention heads, and the table with one row per head."""
+"""Heads: the names and the grid of a model's attention heads, and the table of all of them."""
 
 import re
 from collections.abc import Iterator, Mapping

@@ -159,15 +159,15 @@ def run(
     """
     us = processes()
     mine = islice(batches, us.process_index, None, us.num_processes)
-    listener, totals = Measuring(model, anatomy, measures), totals or Totals()
+    listener, so_far = Measuring(model, anatomy, measures), totals or Totals()
 
     def add(batch: Batch) -> None:
-        nonlocal totals
-        totals += listener.part()
-        after_batch(totals)
+        nonlocal so_far
+        so_far += listener.part()
+        after_batch(so_far)
 
-    forward(model, anatomy, islice(mine, totals.num_batches, None), listener, add)
-    return totals
+    forward(model, anatomy, islice(mine, so_far.num_batches, None), listener, add)
+    return so_far
 
 
 def of_all_processes(totals: Totals) -> Totals:

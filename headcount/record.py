@@ -2,7 +2,6 @@
 
 import platform
 from importlib.metadata import version
-from typing import Any
 
 from headcount.corpora import Census
 from headcount.models.anatomy import Anatomy
@@ -43,8 +42,9 @@ def warnings_of(census: Census, max_length: int | None, anatomy: Anatomy) -> lis
         )
     if census.num_words_cut or census.num_words_lost:
         told.append(
-            f"{census.num_words_cut:,} words were cut off by truncation and {census.num_words_lost:,} "
-            "have no piece in the model's vocabulary; their dependency arcs are not counted"
+            f"{census.num_words_cut:,} words were cut off by truncation and "
+            f"{census.num_words_lost:,} have no piece in the model's vocabulary; their "
+            f"dependency arcs are not counted"
         )
     blind = [layer.module for layer in anatomy.layers if layer.output is None]
     if blind:

@@ -30,13 +30,14 @@ def claim(folder: Path, resume: bool = False, overwrite: bool = False) -> None:
     foreign = present - set(FILES) - set(FOLDERS)
     if foreign:
         raise InputError(
-            f"{folder} holds files that are not headcount's ({', '.join(sorted(foreign)[:3])}): name a "
-            "folder that is new or holds an earlier run"
+            f"{folder} holds files that are not headcount's ({', '.join(sorted(foreign)[:3])}): "
+            "name a folder that is new or holds an earlier run"
         )
     if present and not (resume or overwrite):
         raise InputError(
-            f"{folder} holds an earlier run: give --resume to go on with it, --overwrite to replace it, "
-            "or name another folder"
+            f"{folder} holds an earlier run: give --resume to go on with it, --overwrite to "
+            f"replace "
+            "it, or name another folder"
         )
     if overwrite and not resume:
         rmtree(folder / "state", ignore_errors=True)

@@ -2,8 +2,9 @@
 
 A head can have several roles, in the order below, or none: "none found" is an answer.
 
-References: positional, syntactic and rare: Voita et al. (2019), section 5; sink and punctuation: Clark et
-al. (2019), section 3.2; block: Kovaleva et al. (2019), section 4.1. Departures stand with each threshold.
+References: positional, syntactic and rare: Voita et al. (2019), section 5; sink and punctuation:
+    Clark et al. (2019), section 3.2; block: Kovaleva et al. (2019), section 4.1. Departures stand
+    with each threshold.
 """
 
 from collections.abc import Iterator
@@ -29,7 +30,7 @@ class Thresholds:
     positional_share: float = 0.9
     """Voita: the largest weight is at one offset in at least 90 % of queries."""
     syntactic_gain: float = 0.1
-    """Voita: accuracy above the best fixed offset by 10 %; the paper does not say of what, here points."""
+    """Voita: accuracy above the best fixed offset by 10 % (here points; the paper does not say)."""
     syntactic_cases: int = 100
     """Clark: relations with at least 100 instances."""
     rare2_share: float = 0.5
@@ -123,7 +124,7 @@ def _block(row: dict, limits: Thresholds) -> Iterator[Role]:
 def _best_relations(relations: pd.DataFrame, limits: Thresholds) -> dict[str, list[dict]]:
     gain = relations["accuracy"] - relations["baseline"]
     enough = (relations["cases"] >= limits.syntactic_cases) & ~relations["relation"].isin(
-        NOT_SYNTAX
+        list(NOT_SYNTAX)
     )
     # Rounded, so that 0.6 against 0.5 is 10 points
     beats = relations[enough & (gain.round(9) >= limits.syntactic_gain)].assign(gain=gain)

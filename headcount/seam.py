@@ -1,4 +1,4 @@
-"""The seam: one attention function of ours in place of a model's own, for the time of a `with` block.
+"""The seam: an attention function of ours in place of a model's own, inside a `with` block.
 
 transformers looks the attention function and the mask function up by the name in
 `config._attn_implementation`, anew in every forward. Switching that name on every configuration the

@@ -1,4 +1,4 @@
-"""Signature: one string that says what a number was measured with, as sacreBLEU gives with a score."""
+"""Signature: one string that says what a number was measured with, as sacreBLEU has it."""
 
 import hashlib
 from importlib.metadata import version

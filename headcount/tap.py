@@ -1,16 +1,18 @@
-"""The tap: sees every attention call of a model, block by block, and can gate each head's output.
+r"""The tap: sees every attention call of a model, block by block, and can gate each head's output.
 
-$$o_h = g_h \\, A_h V_h, \\qquad A_h = \\mathrm{softmax}(s\\,Q_h K_h^\\top + \\text{mask})$$
+$$o_h = g_h \, A_h V_h, \qquad A_h = \mathrm{softmax}(s\,Q_h K_h^\top + \text{mask})$$
 
-Inside the `with` block the model computes what it always computes; a listener is handed each layer's
-attention in blocks of rows, heads and queries, and nothing larger than a block is ever made. Where no
-listener wants weights, torch's fused attention stays in use. Afterwards nothing of ours remains.
+Inside the `with` block the model computes what it always computes; a listener is handed each
+layer's attention in blocks of rows, heads and queries, and nothing larger than a block is ever
+made. Where no listener wants weights, torch's fused attention stays in use. Afterwards nothing of
+ours remains.
 """
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol, final, runtime_checkable
 
 import torch
@@ -33,7 +35,7 @@ Gates = Mapping[tuple[str, int], Float[Tensor, "*batch head"]]
 @final
 @dataclass(frozen=True)
 class Block:
-    """A part of one layer's attention: some rows of the batch, some heads, some queries, all keys."""
+    """A part of one layer's attention: some rows of the batch, heads and queries; all keys."""
 
     layer: AttentionLayer
     rows: slice
@@ -46,7 +48,7 @@ class Block:
 
 @runtime_checkable
 class Listener(Protocol):
-    """Who is told of attention. Calls come as `begin`, `block` once or more, `end`, for each layer."""
+    """Who is told of attention: for each layer `begin`, then `block` once or more, then `end`."""
 
     def begin(
         self,
@@ -67,7 +69,8 @@ class Listener(Protocol):
 class Tap:
     """A context in which a model's attention is heard and gated.
 
-    Inside another tap on the same model the outer gates stay in force; only the inner listener hears.
+    Inside another tap on the same model the outer gates stay in force; only the inner listener
+    hears.
 
     Args:
         model: any transformers model that dispatches its attention.
@@ -114,8 +117,8 @@ class Tap:
     def _layer_of(self, module: nn.Module) -> AttentionLayer:
         if module not in self._layers:
             raise ModelError(
-                f"{type(module).__name__} called attention but did not in the first look at the model; "
-                "run it with inputs of the kind it was examined with"
+                f"{type(module).__name__} called attention but did not in the first look at the "
+                "model; run it with inputs of the kind it was examined with"
             )
         layers = self._layers[module]
         call = self._calls.get(module, 0)
@@ -133,14 +136,12 @@ class Tap:
     ) -> tuple[Tensor, None]:
         layer = self._layer_of(module)
         kwargs.pop("output_attentions", None)
-        call = _Call(module, query, key, value, mask, kwargs)
         fused = not self.anatomy.eager and kwargs.get("softcap") is None
         if self.listener is None and fused:
-            output, _ = sdpa_attention_forward(
-                module, query, key, value, mask, **(kwargs | {"is_causal": False})
-            )
+            kwargs["is_causal"] = False  # masks are spelled out
+            output, _ = sdpa_attention_forward(module, query, key, value, mask, **kwargs)
         else:
-            output = self._listen(layer, call)
+            output = self._listen(layer, _Call(module, query, key, value, mask, kwargs))
         gate = self._gate(layer)
         if gate is not None:
             output = output * gate.to(output)[..., None, :, None]
@@ -178,7 +179,8 @@ class Tap:
     def _without_unseeing(self, output: Tensor, call: "_Call") -> Tensor:
         """Zero for queries that may see no key, as fused attention gives (padding on the left).
 
-        With a position bias it is given numbers in place of the mask, and such queries see all keys.
+        With a position bias it is given numbers in place of the mask, and such queries see all
+        keys.
         """
         mask, biased = call.mask, call.kwargs.get("position_bias") is not None
         if mask is None or mask.dtype != torch.bool or biased or not self._zero_unseeing:
@@ -205,28 +207,27 @@ class _Call:
         self.dtype = torch.promote_types(query.dtype, torch.float32)
         self.scaling = kwargs.get("scaling") or query.shape[-1] ** -0.5
         self.bias = None if mask is None else _additive(mask, self.dtype)
-        self._key_BHDK: Tensor | None = None
 
     def repeated(self, tensor: Tensor) -> Tensor:
         """Key or value heads, each as often as queries share it."""
         return repeat_kv(tensor, self.query.shape[1] // tensor.shape[1])
 
+    @cached_property
+    def _key_BHDK(self) -> Tensor:
+        """Keys, scaled and transposed; BLAS takes the transpose as it is."""
+        key = self.repeated(self.key).to(self.dtype)
+        if key.requires_grad:
+            return (key.contiguous() * self.scaling).transpose(-1, -2)
+        scaled = torch.empty(key.shape, dtype=key.dtype, device=key.device)
+        # One pass scales and makes contiguous; autograd would not have the result given.
+        return torch.mul(key, self.scaling, out=scaled).transpose(-1, -2)
+
     def weights(self, rows: slice, heads: slice, queries: slice) -> Tensor:
         """Softmax of the scaled, soft-capped, biased and masked scores of a block."""
-        if self._key_BHDK is None:
-            key = self.repeated(self.key).to(self.dtype)
-            # One pass scales and makes contiguous (autograd takes two); BLAS takes the transpose as it is.
-            if key.requires_grad:
-                scaled = key.contiguous() * self.scaling
-            else:
-                scaled = torch.empty(key.shape, dtype=key.dtype, device=key.device)
-                torch.mul(key, self.scaling, out=scaled)
-            self._key_BHDK = scaled.transpose(-1, -2)
         scores = self.query[rows, heads, queries].to(self.dtype) @ self._key_BHDK[rows, heads]
         if (cap := self.kwargs.get("softcap")) is not None:
-            scores = (
-                scores.div_(cap).tanh_() * cap
-            )  # not in place: tanh's gradient needs its result
+            # The last step is not in place: tanh's gradient needs its result
+            scores = scores.div_(cap).tanh_() * cap
         for bias in (self.kwargs.get("position_bias"), self.bias):
             if bias is not None:
                 scores = scores.add_(_cut(bias, rows, heads, queries))
@@ -236,14 +237,11 @@ class _Call:
         """The weights as the model's own eager function makes them, for all heads of a block."""
         eager = vars(sys.modules[type(self.module).__module__])["eager_attention_forward"]
         bias = None if self.bias is None else _cut(self.bias, rows, heads, queries)
-        _, weights = eager(
-            self.module,
-            self.query[rows, :, queries],
-            self.key[rows],
-            self.value[rows],
-            bias,
-            **self.kwargs,
-        )
+        kwargs = self.kwargs
+        if (position_bias := kwargs.get("position_bias")) is not None:
+            kwargs = kwargs | {"position_bias": _cut(position_bias, rows, heads, queries)}
+        query, key, value = self.query[rows, :, queries], self.key[rows], self.value[rows]
+        _, weights = eager(self.module, query, key, value, bias, **kwargs)
         return weights.to(self.dtype)
 
 
@@ -270,7 +268,7 @@ def _cut(bias: Tensor, rows: slice, heads: slice, queries: slice) -> Tensor:
 
 
 def _blocks(call: _Call, size: int, whole_heads: bool) -> Iterator[tuple[slice, slice, slice]]:
-    """Cuts of at most `size` weights: whole rows if they fit, else whole heads, else some queries."""
+    """Cuts of at most `size` weights: whole rows if they fit, else heads, else queries."""
     batch, num_heads, num_queries = call.query.shape[:3]
     num_keys = call.key.shape[2]
     per_head = max(1, num_queries * num_keys)

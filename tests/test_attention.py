@@ -23,7 +23,7 @@ from tests.measures.cases import (
 )
 from tests.textbook import patterns, syntactic
 
-SPLITS = [(100, 100, 100), (1, 1, 1), (2, 3, 5), (1, 100, 2), (100, 2, 100)]
+SPLITS = [(100, 100, 100), (1, 2, 3), (2, 3, 5), (1, 100, 2), (100, 2, 100)]
 
 
 def _at(attention: Attention, row: int, example: Example) -> dict[str, np.ndarray]:

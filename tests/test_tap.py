@@ -3,12 +3,19 @@
 import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel, T5Config, T5ForConditionalGeneration
+from transformers import (
+    GptOssConfig,
+    GptOssForCausalLM,
+    PreTrainedModel,
+    T5Config,
+    T5ForConditionalGeneration,
+)
 
 from headcount.errors import ModelError
 from headcount.models.anatomy import Anatomy, AttentionLayer
@@ -159,6 +166,44 @@ def test_generation_is_that_of_the_stock_model(name: str, listener: FunctionList
             assert torch.equal(generate(**batch, **options), stock)
         with Tap(model, anatomy, listener, zeros):
             assert not torch.equal(generate(**batch, **options), stock)
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2", "llama", "gemma2", "marian", "t5", "vit"])
+def test_the_models_own_eager_function_gives_the_same(name: str):
+    """Used where a model does more than our arithmetic knows; blocks of rows and queries."""
+    model, anatomy = examined(name)
+    batch = tiny.inputs(model)
+    stock = _logits(model, batch)
+    maps = _Maps(batch, tiny.attention_maps(model, batch))
+    with Tap(model, replace(anatomy, eager=True), _listener(maps), block=300):
+        logits = _logits(model, batch)
+    is_token = _is_token(batch, stock)
+    torch.testing.assert_close(logits[is_token], stock[is_token], atol=1e-5, rtol=0)
+    maps.assert_equal_stock(atol=5e-6)
+
+
+def test_attention_sinks_are_left_to_the_models_own_function():
+    """GPT-OSS adds a learned logit to every softmax; the attention function is not told."""
+    sizes: dict[str, Any] = tiny.GROUPED | {
+        "hidden_size": 32,
+        "intermediate_size": 16,
+        "head_dim": 8,
+    }
+    layers: dict[str, Any] = {"layer_types": ["sliding_attention", "full_attention"]}
+    rope: dict[str, Any] = {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4}}
+    config = GptOssConfig(
+        **sizes, **layers, **rope, num_local_experts=2, num_experts_per_tok=1, sliding_window=3
+    )
+    model = tiny._seeded(GptOssForCausalLM(config))
+    anatomy, batch = examine(model), tiny.inputs(model)
+    assert anatomy.eager
+    stock, seen = _logits(model, batch), []
+    with leaving_no_trace(model, batch):
+        with Tap(model, anatomy, _listener(lambda block: seen.append(block.weights_BHQK))):
+            torch.testing.assert_close(_logits(model, batch), stock, atol=1e-5, rtol=0)
+    assert (torch.cat(seen).sum(-1) < 0.99).any()
+    maps = tiny.attention_maps(model, batch)["encoder.self"]
+    torch.testing.assert_close(torch.cat(seen), torch.cat(maps), atol=1e-6, rtol=0)
 
 
 # ------------------------------------------------------------------ it hears everything

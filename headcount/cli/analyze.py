@@ -20,7 +20,7 @@ from headcount.roles import Thresholds
 
 @dataclass(frozen=True)
 class Analyze:
-    """Measure what every attention head does over a corpus: tables, roles and one offline HTML report."""
+    """Measure what every attention head does over a corpus: tables, roles, one offline report."""
 
     model: tyro.conf.Positional[str]
     """A Hugging Face name or a folder."""

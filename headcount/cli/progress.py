@@ -34,8 +34,8 @@ class _Rate(ProgressColumn):
 def shown() -> Iterator[Report]:
     """A callback that shows how far every stage is; silent in all processes but the first."""
     columns = (
-        SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _Rate(),
-        TimeElapsedColumn(), TimeRemainingColumn(),
+        SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
+        _Rate(), TimeElapsedColumn(), TimeRemainingColumn(),
     )  # fmt: skip
     quiet = not processes().is_main_process
     with Progress(*columns, console=Console(stderr=True), disable=quiet) as bars:

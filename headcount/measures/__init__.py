@@ -15,5 +15,7 @@ MEASURES: tuple[type[Sums], ...] = (
 )  # fmt: skip
 """All of them, in the order of the head table's columns."""
 
-__all__ = ["DIRECTIONS", "MEASURES", "Confidence", "Entropy", "Norms", "Patterns", "Positional", "Rare",
-           "Sums", "Surface", "Syntactic"]  # fmt: skip
+__all__ = [
+    "DIRECTIONS", "MEASURES", "Confidence", "Entropy", "Norms", "Patterns", "Positional", "Rare",
+    "Sums", "Surface", "Syntactic",
+]  # fmt: skip

@@ -2,11 +2,12 @@ r"""Confidence: how sharply a head looks at one token.
 
 $$\mathrm{conf}(h) = \frac{1}{|Q|} \sum_{q \in Q} \max_{k \in K} A_h(q, k) \in (0, 1]$$
 
-Q and K are content tokens: special tokens and padding are left out on both sides, and the weights on
-what is left are not normalised again.
+Q and K are content tokens: special tokens and padding are left out on both sides, and the weights
+on what is left are not normalised again.
 
 Reference: Analyzing Multi-Head Self-Attention (Voita et al., 2019), section 4, https://arxiv.org/abs/1905.09418
-Departure: the paper leaves out the end-of-sentence symbol only, the one special token of its models.
+Departure: the paper leaves out the end-of-sentence symbol only, the one special token of its
+    models.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,8 @@
 r"""Norms: how much of what a head adds comes from where, counting the size of what is added.
 
 $$f_h(x_j) = (x_j W_V + b_V) W_O^h, \qquad
-\mathrm{norm}_c(h) = \frac{\sum_i \sum_{j \in c} A_{ij} \|f_h(x_j)\|}{\sum_i \sum_j A_{ij} \|f_h(x_j)\|}$$
+\mathrm{norm}_c(h) = \frac{\sum_i \sum_{j \in c} A_{ij} \|f_h(x_j)\|}{\sum_i \sum_j A_{ij}
+\|f_h(x_j)\|}$$
 
 i and j run over all tokens without padding; c is the first token, separators or punctuation, as in
 `surface`. `value_norm` is the mean of ||f_h(x_j)|| over keys, in the model's own unit. The output
@@ -33,7 +34,7 @@ class Norms(Sums):
     keys: Int[Tensor, ""]
     """Number of keys."""
     weighted: Float[Tensor, "head kind"]
-    """Sum over queries and keys of A ||f(x_j)||: on all keys, the first, separators, punctuation."""
+    """Sum over queries and keys of A ||f(x_j)||: all keys, first, separators, punctuation."""
 
     @classmethod
     def of(cls, attention: Attention) -> "Norms":

@@ -4,13 +4,13 @@ For each sentence, with n queries and m keys (special tokens too, no padding):
 
 - v: the two largest column means of the map together, as excess over uniform attention,
   $v = (c_1 + c_2 - u) / (1 - u)$ with $u = \min(2, m) / m$ (0 when m <= 2);
-- d: the largest mean of a diagonal at offset -2 ... 2 over the queries that have such a key, as excess
-  over 1/m;
-- b: the mean weight on the query's own segment, as excess over the mean share of keys that are in it
-  (only where there are two segments: a separator ends its segment).
+- d: the largest mean of a diagonal at offset -2 ... 2 over the queries that have such a key, as
+  excess over 1/m;
+- b: the mean weight on the query's own segment, as excess over the mean share of keys that are in
+  it (only where there are two segments: a separator ends its segment).
 
-A map is *vertical+diagonal* if v and d are both at least 0.2 and at least 0.4 together, else *vertical* if
-v >= 0.4, else *diagonal* if d >= 0.4, else *block* if b >= 0.4, else *heterogeneous*.
+A map is *vertical+diagonal* if v and d are both at least 0.2 and at least 0.4 together, else
+*vertical* if v >= 0.4, else *diagonal* if d >= 0.4, else *block* if b >= 0.4, else *heterogeneous*.
 
 Reference: Revealing the Dark Secrets of BERT (Kovaleva et al., 2019), section 4.1, https://arxiv.org/abs/1908.08593
 Departure: the paper trained a classifier on 400 hand-labelled maps, neither of which was released.

@@ -12,7 +12,6 @@ Reference: Analyzing Multi-Head Self-Attention (Voita et al., 2019), section 5.3
 from dataclasses import dataclass
 from typing import final
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -41,8 +40,11 @@ class Rare(Sums):
         is_query_BQ = attention.queries.is_content_BN & (rarest_B1[:, 0] >= 0)
         at_rarest = attention.peak_key_BHQ == rarest_B1
         at_either = at_rarest | (attention.peak_key_BHQ == second_B1)
-        counts = (over_queries(hits.double(), is_query_BQ) for hits in (at_rarest, at_either))
-        return cls(*counts, is_query_BQ.sum())
+        return cls(
+            over_queries(at_rarest, is_query_BQ),
+            over_queries(at_either, is_query_BQ),
+            is_query_BQ.sum(),
+        )
 
     def value(self) -> dict[str, Float[Tensor, " head"]]:
         """`rare_share`, `rare2_share` and the number of queries they are shares of."""

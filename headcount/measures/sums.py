@@ -1,4 +1,4 @@
-"""Sums: what every measure is. Parts add up to the whole, in any order, in any number of processes."""
+"""Sums: what every measure is. Parts add up to the whole, in any order and any process."""
 
 from abc import ABC, abstractmethod
 from dataclasses import fields
@@ -46,7 +46,7 @@ class Sums(ABC):
 
 
 def _add(a: Tensor, b: Tensor) -> Tensor:
-    """a + b. Histograms of offsets (last axis, 0 in the middle) may be of different width."""
+    """Sum of a and b. Histograms of offsets (last axis, 0 in the middle) may differ in width."""
     if a.shape[-1:] == b.shape[-1:]:
         return a + b
     wide, narrow = (a, b) if a.shape[-1] > b.shape[-1] else (b, a)

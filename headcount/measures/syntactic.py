@@ -5,7 +5,8 @@ are left out. For a dependent d with head h under a relation, a head of attentio
 
 - `dependent->head`: when the largest weight of d's row is on h;
 - `head->dependent`: when the largest weight of h's row is on d (Voita);
-- `head<-dependent`: when of all words h puts the largest weight on d: the arg-max of d's column (Clark).
+- `head<-dependent`: when of all words h puts the largest weight on d: the arg-max of d's column
+  (Clark).
 
 A word that sees no other word (under a causal mask) predicts nothing, which is a miss. The baseline
 always predicts the relation's commonest offset in words. UD's root relation is left out.

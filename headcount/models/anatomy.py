@@ -45,14 +45,17 @@ class AttentionLayer:
         """W_O cut by head: row d of `[head]` is what dimension d of the head adds to the output."""
         assert self.output is not None
         projection = model.get_submodule(self.output)
-        weight = projection.weight if isinstance(projection, Conv1D) else projection.weight.T
+        weight = projection.weight
+        assert isinstance(weight, Tensor)
+        if not isinstance(projection, Conv1D):  # which has its inputs in rows
+            weight = weight.T
         return weight.detach().unflatten(0, (self.num_heads, self.head_dim))
 
 
 @final
 @dataclass(frozen=True)
 class Anatomy:
-    """The attention layers of a model, in the order of their calls, and how their weights are made."""
+    """The attention layers of a model in the order of their calls, and how weights are made."""
 
     layers: tuple[AttentionLayer, ...]
     eager: bool = False
@@ -88,9 +91,9 @@ def discover(model: PreTrainedModel) -> Anatomy:
         model(**tiny_inputs(model))
     if not recorder.calls:
         raise ModelError(
-            f"{type(model).__name__} has no attention site that headcount can see: a model was expected "
-            "whose attention goes through transformers' AttentionInterface, and this one never called it. "
-            "Heads of such an architecture can't be measured or gated; `headcount doctor` says more"
+            f"{type(model).__name__} has no attention site that headcount can see: a model was "
+            "expected whose attention goes through transformers' AttentionInterface, and this one "
+            "never called it. Heads of such an architecture can't be measured or gated"
         )
     layers: list[AttentionLayer] = []
     for call in recorder.calls:

@@ -26,7 +26,7 @@ class Finding:
 
 
 def diagnose(name: str | Path, device: str = "cpu", dtype: str = "float32") -> list[Finding]:
-    """Look at a model: loading, attention, gates, projections, tokenizer. Stops where nothing follows."""
+    """Look at a model: loading, attention, projections, tokenizer; stop where nothing follows."""
     findings: list[Finding] = []
     try:
         loaded = load(name, device, dtype)
@@ -34,7 +34,8 @@ def diagnose(name: str | Path, device: str = "cpu", dtype: str = "float32") -> l
         return [Finding("loading", False, str(error))]
     config, model = loaded.model.config, loaded.model
     size = sum(parameter.numel() for parameter in model.parameters())
-    what = f"{type(model).__name__} ({config.model_type}), {size / 1e6:,.1f} M parameters, {model.dtype}"
+    kind = f"{type(model).__name__} ({config.model_type})"
+    what = f"{kind}, {size / 1e6:,.1f} M parameters, {model.dtype}"
     findings.append(Finding("loading", True, what))
     checks = (_attention, _projections, _tokenizer, _words)
     for check in checks:
@@ -61,7 +62,8 @@ def _attention(loaded: Loaded) -> Iterator[Finding]:
         if layer.num_heads != layer.num_key_value_heads
     }
     for num_heads, num_key_value_heads in sorted(grouped):
-        text = f"{num_heads} query heads share {num_key_value_heads} key/value heads; a head is a query head"
+        shared = f"{num_heads} query heads share {num_key_value_heads} key/value heads"
+        text = f"{shared}; a head is a query head"
         yield Finding("grouped queries", True, text)
     worst = max(anatomy.differences.values())
     how = "its own eager function" if anatomy.eager else "headcount's own arithmetic"
@@ -69,8 +71,8 @@ def _attention(loaded: Loaded) -> Iterator[Finding]:
     yield Finding(
         "self-check",
         True,
-        f"tapped output equals the stock model's ({stock}) to {worst:.1e} on a padded batch, weights made "
-        f"by {how}; gates of 0 change the output at every site",
+        f"tapped output equals the stock model's ({stock}) to {worst:.1e} on a padded batch, "
+        f"weights made by {how}; gates of 0 change the output at every site",
     )
 
 
@@ -79,8 +81,8 @@ def _projections(loaded: Loaded) -> Iterator[Finding]:
     blind = [layer.module for layer in layers if layer.output is None]
     if blind:
         text = (
-            f"attention does not go straight into a linear map in {', '.join(blind)}: value_norm and norm_* "
-            "will be NaN there, everything else is measured"
+            f"attention does not go straight into a linear map in {', '.join(blind)}: value_norm "
+            "and norm_* will be NaN there, everything else is measured"
         )
         yield Finding("output projections", False, text)
     else:
@@ -97,8 +99,8 @@ def _tokenizer(loaded: Loaded) -> Iterator[Finding]:
     yield Finding("tokenizer", True, text)
     if encoder.start_id is not None:
         text = (
-            "encoder-decoder: give parallel text (.tsv, or --source and --target); given sources only, the "
-            "model's own greedy translation is the target"
+            "encoder-decoder: give parallel text (.tsv, or --source and --target); given sources "
+            "only, the model's own greedy translation is the target"
         )
         yield Finding("corpus", True, text)
 
@@ -108,7 +110,7 @@ def _words(loaded: Loaded) -> Iterator[Finding]:
     lost = _num_lost(encoder)
     text = f"pieces of all {len(WORDS)} trial words were aligned"
     if lost:
-        text = f"{lost} of {len(WORDS)} trial words have no piece in the vocabulary; the rest were aligned"
+        text = f"{lost} of {len(WORDS)} trial words have no piece in the vocabulary, the rest do"
     yield Finding("treebank words", True, text)
 
 

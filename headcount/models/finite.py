@@ -32,9 +32,9 @@ def refuse_not_finite(model: PreTrainedModel, anatomy: Anatomy, inputs: dict[str
         causes.append(f"{name} is the first parameter")
     cause = " and ".join(causes) or "no head and no parameter has any"
     raise ModelError(
-        f"finite numbers were expected, but {type(model).__name__} answers a short random batch with "
-        f"NaN or infinity: {cause}. Mend the checkpoint, or, where the parameters are finite, load the "
-        "model in float32"
+        f"finite numbers were expected, but {type(model).__name__} answers a short random batch "
+        f"with NaN or infinity: {cause}. Mend the checkpoint, or, where the parameters are finite, "
+        "load the model in float32"
     )
 
 

@@ -53,7 +53,7 @@ class Loaded:
         if self.tokenizer is None:
             raise ModelError(
                 f"a model with a tokenizer was expected, since a corpus is text; {self.name} "
-                f"({config.model_type}) has none. In Python, `tapped(model, listener)` hears any model"
+                f"({config.model_type}) has none. In Python, `tapped` hears any model"
             )
         start = None
         if config.is_encoder_decoder:

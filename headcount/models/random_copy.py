@@ -1,4 +1,4 @@
-"""Random copy: the same architecture with new weights, the null model that roles are held against."""
+"""Random copy: the same architecture with new weights, the null model for roles."""
 
 import copy
 
@@ -7,8 +7,8 @@ from transformers import PreTrainedModel
 
 
 def random_copy(model: PreTrainedModel, seed: int = 0) -> PreTrainedModel:
-    """A model of the same class and configuration, initialised anew; global random state is kept."""
+    """The same class and configuration, initialised anew; global random state is kept."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         fresh = type(model)(copy.deepcopy(model.config))
-    return fresh.to(device=model.device, dtype=model.dtype).eval()
+    return fresh.to(model.device, model.dtype).eval()  # type: ignore[arg-type]

@@ -30,8 +30,8 @@ def examine(model: PreTrainedModel) -> Anatomy:
         The anatomy, with the arithmetic that reproduces the stock model and the differences met.
 
     Raises:
-        ModelError: if attention does not go through the interface, the tap would change the model, or
-            its outputs are not finite numbers; names the head.
+        ModelError: if attention does not go through the interface, the tap would change the model,
+            or its outputs are not finite numbers; names the head.
     """
     with evaluating(model), torch.inference_mode():
         anatomy = discover(model)
@@ -136,9 +136,11 @@ def _with_arithmetic(
             return replace(candidate, differences=differences)
         met.append(max(differences.values()))
     raise ModelError(
-        f"the tapped {type(model).__name__} should equal the stock model to {tolerance:g} on a padded "
-        f"batch, but differs by {met[0]:.2g} (and by {met[1]:.2g} with the model's own eager attention): "
-        "its attention does something that the attention function is not told of, so it is refused"
+        f"the tapped {type(model).__name__} should equal the stock model to {tolerance:g} on a "
+        f"padded batch, but differs by {met[0]:.2g} (and by {met[1]:.2g} with the model's own "
+        f"eager "
+        "attention): its attention does something that the attention function is not told of, so "
+        "it is refused"
     )
 
 
@@ -155,6 +157,7 @@ def _check_gates(
             gated_outputs = _outputs(model(**inputs))
         if _difference(gated_outputs, stock) == 0:
             raise ModelError(
-                f"gates of 0 on every head of {site} should change {type(model).__name__}'s output, "
-                "and did not: what its attention function returns is not used, so it is refused"
+                f"gates of 0 on every head of {site} should change {type(model).__name__}'s "
+                "output, and did not: what its attention function returns is not used, so it is "
+                "refused"
             )

@@ -1,4 +1,4 @@
-"""The smallest padded batch that a model's forward takes: what discovery and the self-check run on."""
+"""The smallest padded batch that a model takes: what discovery and the self-check run on."""
 
 import torch
 from torch import Tensor
@@ -7,7 +7,7 @@ from transformers import PreTrainedModel
 from headcount.errors import ModelError
 
 LENGTHS = (7, 4)
-"""Tokens of the two rows (the second is padded); decoder rows are shorter, so sites can be told apart."""
+"""Tokens of the two rows (the second is padded); decoder rows are shorter: sites differ."""
 DECODER_LENGTHS = (5, 3)
 
 
@@ -22,7 +22,7 @@ def tiny_inputs(model: PreTrainedModel) -> dict[str, Tensor]:
     if name not in makers:
         raise ModelError(
             f"a model whose main input is one of {', '.join(makers)} was expected; "
-            f"{type(model).__name__} takes {name!r}, which headcount can't make up for its self-check"
+            f"{type(model).__name__} takes {name!r}, which headcount can't make up"
         )
     generator = torch.Generator().manual_seed(0)
     inputs = makers[name](model, generator)

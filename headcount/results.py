@@ -46,9 +46,10 @@ def claim(folder: Path, resume: bool = False, overwrite: bool = False) -> None:
 
 
 def write_results(
-    analysis: Analysis, folder: Path, arguments: dict[str, Any] | None = None
+    analysis: Analysis, folder: str | Path, arguments: dict[str, Any] | None = None
 ) -> None:
     """Write the tables, the examples and, last, `run.json`."""
+    folder = Path(folder)
     frames = {"relations": analysis.relations, "offsets": analysis.offsets}
     tables = {"heads": analysis.heads}
     if analysis.null is not None:

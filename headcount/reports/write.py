@@ -8,12 +8,12 @@ from headcount.reports.read import read_run
 from headcount.reports.view import report_view
 
 
-def write_report(folder: Path) -> Path:
+def write_report(folder: str | Path) -> Path:
     """Read the results of a run folder and write `report.html` into it, whole or not at all.
 
     Raises:
         InputError: when a result file is missing or damaged.
     """
-    path = folder / "report.html"
-    write_text(path, render(report_view(read_run(folder))))
+    path = Path(folder) / "report.html"
+    write_text(path, render(report_view(read_run(path.parent))))
     return path

@@ -1,0 +1,121 @@
+"""From sentences to numbers: corpus, tokenizer, batches, model, measures, against the textbook."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import BertConfig, BertModel
+
+from headcount.corpora import Batch, Corpus, Encoder, Sentence, Tree, batches, take_census
+from headcount.measures import MEASURES, Confidence, Patterns, Positional, Surface, Syntactic
+from headcount.measuring import run
+from headcount.models.selfcheck import examine
+from tests import tiny, tiny_tokenizers
+from tests.examined import softmax_in_double
+from tests.measures.cases import Case, Example, Side
+from tests.textbook import confidence, patterns, positional, surface, syntactic
+
+
+def _sentences() -> list[Sentence]:
+    """The tokenizer's own sentences under chains and stars; trees need not be good grammar."""
+    made = []
+    for number, text in enumerate(tiny_tokenizers.SENTENCES):
+        words = tuple(text.split())
+        root = number % len(words)
+        chain = [word - 1 if word > root else word + 1 for word in range(len(words))]
+        heads = [root] * len(words) if number % 2 else chain
+        heads[root] = -1
+        relations = ["obj" if word % 3 else "nsubj:pass" for word in range(len(words))]
+        relations[root] = "root"
+        tree = Tree(tuple(heads), tuple(relations), ("X",) * len(words))
+        made.append(Sentence(text, words, tree))
+    return made
+
+
+def _examples(batch: Batch, maps: torch.Tensor) -> list[Example]:
+    found = []
+    for row, sentence in enumerate(batch.sentences):
+        tokens, length = batch.source, int(batch.source.is_token_BN[row].sum())
+        special_BN = ~tokens.is_content_BN
+        columns = (tokens.ids_BN, special_BN, tokens.is_sep_BN, tokens.is_punct_BN, tokens.word_BN)
+        side = Side(*(column[row, :length].tolist() for column in columns))
+        assert sentence.tree is not None
+        tree = [*sentence.tree.heads], [*sentence.tree.relations]
+        A, nothing = maps[row, :, :length, :length].numpy(), np.zeros(0)
+        found.append(Example(A, nothing, nothing, side, side, *tree))
+    return found
+
+
+@pytest.fixture(scope="module")
+def layers() -> tuple[list[Case], tuple[str, ...]]:
+    tokenizer = tiny_tokenizers.wordpiece()
+    sizes: dict[str, Any] = tiny.ENCODER | {"vocab_size": len(tokenizer)}
+    config = BertConfig(**sizes)
+    model = tiny._seeded(BertModel(config, add_pooling_layer=False)).double()
+    encoder = Encoder(tokenizer, model.config.max_position_embeddings)
+    corpus = Corpus.from_sentences(_sentences())
+    census = take_census(corpus, encoder)
+    made = [*batches(corpus, encoder, census, max_tokens=120)]
+    assert len(made) > 2 and any(len(batch.sentences) > 1 for batch in made)
+    totals = run(model, examine(model), made, MEASURES)
+    assert (totals.num_batches, totals.num_sentences) == (len(made), 15)
+    with softmax_in_double():
+        maps = [tiny.attention_maps(model, batch.inputs)["encoder.self"] for batch in made]
+    cases = []
+    for layer in range(2):
+        pairs = zip(made, maps, strict=True)
+        examples = [each for batch, of_batch in pairs for each in _examples(batch, of_batch[layer])]
+        place = ("encoder.self", layer)
+        cases.append(Case(examples, {m: s for (m, at), s in totals.sums.items() if at == place}))
+    return cases, census.relations
+
+
+def test_measures_of_a_corpus_are_the_textbook(layers: tuple[list[Case], tuple[str, ...]]):
+    for case in layers[0]:
+        content = case.textbook(
+            A=lambda e: e.A,
+            query_is_special=lambda e: e.queries.is_special,
+            key_is_special=lambda e: e.keys.is_special,
+        )
+        case.assert_values(Confidence, {"confidence": confidence.over_corpus(content)})
+        best = [positional.best(profile) for profile in positional.over_corpus(content)]
+        offsets, shares = ([pair[i] for pair in best] for i in range(2))
+        case.assert_values(Positional, {"positional_offset": offsets, "positional_share": shares})
+        kinds = surface.over_corpus(
+            case.textbook(
+                A=lambda e: e.A,
+                key_is_sep=lambda e: e.keys.is_sep,
+                key_is_punct=lambda e: e.keys.is_punct,
+            )
+        )
+        case.assert_values(Surface, {f"attn_{kind}": share for kind, share in kinds.items()})
+        shapes = patterns.over_corpus(
+            case.textbook(A=lambda e: e.A, is_sep=lambda e: e.keys.is_sep)
+        )
+        names = {f"pattern_{kind}": [head[kind] for head in shapes] for kind in patterns.PATTERNS}
+        case.assert_values(Patterns, names)
+
+
+def test_relations_of_a_treebank_are_the_textbook(layers: tuple[list[Case], tuple[str, ...]]):
+    cases, relations = layers
+    assert relations == ("nsubj:pass", "obj")
+    for case in cases:
+        sums = case.sums[Syntactic]
+        assert isinstance(sums, Syntactic)
+        table = sums.table(relations).set_index(["relation", "direction", "index"])
+        expected = syntactic.over_corpus(
+            case.textbook(
+                A=lambda e: e.A,
+                word_of=lambda e: e.keys.word_of,
+                heads=lambda e: e.heads,
+                relations=lambda e: e.relations,
+            )
+        )
+        assert len(table) == 5 * len(expected) == 5 * 6
+        for key, row in expected.items():
+            rows = table.loc[key]
+            assert rows["correct"].tolist() == row.correct
+            assert rows["cases"].tolist() == [row.cases] * 5
+            assert rows["baseline_offset"].tolist() == [row.baseline_offset] * 5
+            assert rows["baseline"].tolist() == pytest.approx([row.baseline] * 5)

@@ -207,9 +207,8 @@ class _Analyzing:
         chosen = candidates(self.corpus)
         if not chosen or not processes().is_main_process:
             return {head: [] for head in roles}
-        assert self.loaded.tokenizer is not None
         few = self._batches(Corpus.from_sentences(chosen))
-        return find_examples(self.loaded.model, self.anatomy, self.loaded.tokenizer, few, roles)
+        return find_examples(self.loaded.model, self.anatomy, self.encoder, few, roles)
 
     def _signature(self) -> str:
         options = self.options

@@ -15,10 +15,9 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 from transformers import PreTrainedModel
-from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from headcount.attention import GroupedMap
-from headcount.corpora import Batch, Corpus, Sentence, Tokens
+from headcount.corpora import Batch, Corpus, Encoder, Sentence, Tokens
 from headcount.heads import Head
 from headcount.measuring import Place, forward, sides
 from headcount.models.anatomy import Anatomy, AttentionLayer
@@ -86,12 +85,12 @@ def candidates(corpus: Corpus) -> list[Sentence]:
 def find_examples(
     model: PreTrainedModel,
     anatomy: Anatomy,
-    tokenizer: Tokenizer,
+    encoder: Encoder,
     batches: Iterable[Batch],
     roles: dict[str, list[Role]],
 ) -> dict[str, list[dict[str, Any]]]:
     """Up to three examples for every head, by head name, ready for `examples.json`."""
-    listener = _Drawing(tokenizer)
+    listener = _Drawing(encoder)
     forward(model, anatomy, batches, listener)
     examples = {}
     for name, found in roles.items():
@@ -106,16 +105,16 @@ def find_examples(
 class _Drawing:
     """A listener that keeps the word-level maps of every layer on few sentences."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, encoder: Encoder) -> None:
         self.drawn: dict[Place, list[Drawn]] = {}
-        self._tokenizer = tokenizer
+        self._encoder = encoder
         self._sides: dict[int, list[Side]] = {}
 
     def start(self, batch: Batch) -> None:
         self._batch = batch
         self._groups = {id(side): groups(side) for side in (batch.source, batch.target) if side}
         self._sides = {
-            id(side): _draw_sides(side, self._groups[id(side)], batch, self._tokenizer)
+            id(side): _draw_sides(side, self._groups[id(side)], batch, self._encoder)
             for side in (batch.source, batch.target)
             if side
         }
@@ -145,9 +144,10 @@ def groups(tokens: Tokens) -> Int64[Tensor, "batch token"]:
     return (starts_BN.cumsum(1) - 1).masked_fill(~tokens.is_token_BN, -1)
 
 
-def _draw_sides(tokens: Tokens, group_BN: Tensor, batch: Batch, tokenizer: Tokenizer) -> list[Side]:
+def _draw_sides(tokens: Tokens, group_BN: Tensor, batch: Batch, encoder: Encoder) -> list[Side]:
     drawn = []
     source = tokens is batch.source
+    piece = encoder.source_piece if source else encoder.target_piece
     for row, sentence in enumerate(batch.sentences):
         words = sentence.words if source else None
         group = group_BN[row].tolist()
@@ -155,19 +155,13 @@ def _draw_sides(tokens: Tokens, group_BN: Tensor, batch: Batch, tokenizer: Token
         word = tokens.word_BN[row, firsts].cpu().numpy()
         ids = tokens.ids_BN[row].tolist()
         labels = [
-            words[w] if words and w >= 0 else _label(tokenizer, ids[n])
+            words[w] if words and w >= 0 else piece(ids[n]).strip() or "␣"
             for w, n in zip(word, firsts, strict=True)
         ]
         rarest = int(tokens.rarest_B2[row, 0])
         content = tokens.is_content_BN[row, firsts].cpu().numpy()
         drawn.append(Side(labels, word, content, group[rarest] if rarest >= 0 else -1))
     return drawn
-
-
-def _label(tokenizer: Tokenizer, token: int) -> str:
-    if token in tokenizer.all_special_ids:
-        return str(tokenizer.convert_ids_to_tokens(token))
-    return str(tokenizer.decode([token])).strip() or "␣"
 
 
 def _best(drawn: Sequence[Drawn], index: int, role: Role | None) -> list[Example]:
@@ -259,4 +253,4 @@ def _show_syntactic(
     if not arcs:
         return None
     caption = f"{role.relation} {role.direction}: {right} of {len(arcs)}"
-    return right - 2 * (len(arcs) - right), caption, arcs
+    return float(right - 2 * (len(arcs) - right)), caption, arcs

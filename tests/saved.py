@@ -18,7 +18,12 @@ from transformers import (
 
 from tests import tiny_tokenizers
 
-SIZES = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 31}
+SIZES = {
+    "hidden_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "intermediate_size": 31,
+}
 
 
 def bert(folder: Path) -> Path:
@@ -42,7 +47,8 @@ def llama(folder: Path) -> Path:
     """A decoder of 2 layers x 4 query heads that share 2 key/value heads."""
     tokenizer = tiny_tokenizers.llama()
     sizes = SIZES | {"num_attention_heads": 4, "num_key_value_heads": 2}
-    return save(folder, LlamaForCausalLM, LlamaConfig(vocab_size=len(tokenizer), **sizes), tokenizer)
+    config = LlamaConfig(vocab_size=len(tokenizer), **sizes)
+    return save(folder, LlamaForCausalLM, config, tokenizer)
 
 
 def marian(folder: Path) -> Path:

@@ -5,7 +5,7 @@ from dataclasses import fields
 from typing import ClassVar
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -55,7 +55,7 @@ def _add(a: Tensor, b: Tensor) -> Tensor:
 
 
 def over_queries(
-    numbers_BHQ: Float[Tensor, "batch head query"], is_query_BQ: Tensor
+    numbers_BHQ: Shaped[Tensor, "batch head query"], is_query_BQ: Tensor
 ) -> Float[Tensor, " head"]:
     """Sum over the queries that count, in float64."""
     return (numbers_BHQ * is_query_BQ[:, None]).sum((0, 2), dtype=torch.float64)

@@ -1,12 +1,15 @@
-"""Commands are run as a user runs them: in a process of their own."""
+"""Commands are run through `main`; those that are to be killed in a process of their own."""
 
 import os
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
+from headcount.cli import main
 from tests import saved
 
 ROOT = Path(__file__).parents[2]
@@ -27,8 +30,8 @@ def marian(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def start(*arguments: object, launcher: tuple[str, ...] = ()) -> subprocess.Popen[str]:
-    """Start `headcount ARGUMENTS` without network, with one thread."""
-    environment = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "COLUMNS": "400"}
+    """Start `headcount ARGUMENTS` in a process of its own, without network, with one thread."""
+    environment = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
     environment["PYTHONPATH"] = str(ROOT)
     command = [*(launcher or (sys.executable,)), "-m", "headcount", *map(str, arguments)]
     return subprocess.Popen(
@@ -37,7 +40,12 @@ def start(*arguments: object, launcher: tuple[str, ...] = ()) -> subprocess.Pope
 
 
 def headcount(*arguments: object) -> tuple[int, str, str]:
-    """Run a command to its end: exit status, output, errors."""
-    process = start(*arguments)
-    output, errors = process.communicate(timeout=300)
-    return process.returncode, output, errors
+    """Run a command to its end in this process: exit status, output, errors."""
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        redirect_stdout(StringIO()) as output,
+        redirect_stderr(StringIO()) as errors,
+    ):
+        patch.setenv("COLUMNS", "400")
+        status = main([str(argument) for argument in arguments])
+    return status, output.getvalue(), errors.getvalue()

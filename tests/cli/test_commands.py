@@ -6,9 +6,10 @@ import pytest
 
 from tests.cli.conftest import PARALLEL, SAMPLE, headcount
 
-COLUMNS = """head site layer index confidence entropy positional_offset positional_share attn_self attn_prev
-attn_next attn_first attn_sep attn_punct rare_share rare2_share rare_cases value_norm norm_first norm_sep norm_punct
-pattern_vertical pattern_diagonal pattern_vertical_diagonal pattern_block pattern_heterogeneous roles""".split()
+COLUMNS = """head site layer index confidence entropy positional_offset positional_share attn_self
+attn_prev attn_next attn_first attn_sep attn_punct rare_share rare2_share rare_cases value_norm
+norm_first norm_sep norm_punct pattern_vertical pattern_diagonal pattern_vertical_diagonal
+pattern_block pattern_heterogeneous roles""".split()
 
 
 def test_analyze_leaves_the_promised_files(bert: Path, tmp_path: Path) -> None:
@@ -17,7 +18,8 @@ def test_analyze_leaves_the_promised_files(bert: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     heads = pd.read_parquet(out / "heads.parquet")
     assert list(heads.columns) == COLUMNS
-    assert list(heads["head"]) == [f"enc.{layer}.{index}" for layer in range(2) for index in range(3)]
+    names = [f"enc.{layer}.{index}" for layer in range(2) for index in range(3)]
+    assert list(heads["head"]) == names
     relations = pd.read_parquet(out / "relations.parquet")
     assert list(relations.columns) == (
         "head relation direction accuracy correct cases baseline baseline_offset".split()
@@ -80,9 +82,7 @@ def test_out_that_exists_is_refused_and_untouched(bert: Path, tmp_path: Path) ->
         ("table.xlsx", ".conllu"),
     ],
 )
-def test_bad_corpora_end_in_a_sentence(
-    bert: Path, tmp_path: Path, corpus: str, text: str
-) -> None:
+def test_bad_corpora_end_in_a_sentence(bert: Path, tmp_path: Path, corpus: str, text: str) -> None:
     (tmp_path / "broken.conllu").write_text("1\tA\ta\tDET\t_\t_\t0\troot\t_\t_\n2\tb\tNOUN\n\n")
     (tmp_path / "latin.txt").write_bytes("Straße\n".encode("latin-1"))
     (tmp_path / "empty.txt").write_text("\n\n")

@@ -62,8 +62,10 @@ def test_resume_with_another_corpus_is_refused(bert: Path, tmp_path: Path) -> No
 def test_two_processes_give_the_sums_of_one(bert: Path, tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     assert headcount("analyze", bert, SAMPLE, "--out", one, *SMALL, "--null")[0] == 0
-    torchrun = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
-    process = start("analyze", bert, SAMPLE, "--out", two, *SMALL, "--null", launcher=torchrun)
+    torchrun = f"{sys.executable} -m torch.distributed.run --standalone --nproc-per-node 2".split()
+    process = start(
+        "analyze", bert, SAMPLE, "--out", two, *SMALL, "--null", launcher=tuple(torchrun)
+    )
     _, errors = process.communicate(timeout=300)
     assert process.returncode == 0, errors
     shares = [load_file(two / "state" / f"measuring-{rank}.safetensors") for rank in range(2)]

@@ -6,7 +6,7 @@
 >>> analysis.roles["enc.2.8"]  # doctest: +SKIP
 """
 
-from headcount.analysis import Analysis, Options, analyze
+from headcount.analysis import Analysis, Options, analyze, measure
 from headcount.corpora import Corpus, Sentence, Tree
 from headcount.errors import CorpusError, InputError, ModelError
 from headcount.heads import Head, Heads, HeadTable
@@ -36,6 +36,7 @@ __all__ = [
     "find_roles",
     "gated",
     "load",
+    "measure",
     "tapped",
     "write_figures",
     "write_report",

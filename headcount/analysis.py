@@ -1,20 +1,22 @@
 """Analysis: the main job. A model and a corpus in, every head's numbers, roles and examples out."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, final
 
 import pandas as pd
+from transformers import PreTrainedModel
+from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from headcount.corpora import Batch, Corpus, Frequencies, batches, take_census
 from headcount.examples import candidates, find_examples
 from headcount.heads import HeadTable
-from headcount.measures import MEASURES
+from headcount.measures import MEASURES, Sums
 from headcount.measuring import Totals, of_all_processes, run
-from headcount.models.load import Loaded
+from headcount.models.load import Loaded, as_loaded
 from headcount.models.random_copy import random_copy
 from headcount.processes import processes
 from headcount.record import counts_of, timings_of, versions, warnings_of
@@ -75,30 +77,54 @@ class Analysis:
     """What goes into run.json: signature, counts, warnings, timings."""
 
 
+def measure(
+    model: Loaded | PreTrainedModel,
+    corpus: Corpus,
+    measures: Sequence[type[Sums]] = MEASURES,
+    tokenizer: Tokenizer | None = None,
+) -> HeadTable:
+    """Take some measures, your own among them, in one pass: numbers only, no roles.
+
+    Args:
+        model: what `load` gives, or a plain model together with its tokenizer.
+        corpus: what to measure on; encoder-decoders need parallel text.
+        measures: which measures.
+        tokenizer: of a plain model.
+    """
+    loaded = as_loaded(model, tokenizer)
+    encoder = loaded.encoder()
+    work = batches(corpus, encoder, take_census(corpus, encoder))
+    totals = of_all_processes(run(loaded.model, loaded.anatomy, work, measures))
+    return head_table(loaded.heads, totals, measures)
+
+
 def analyze(
-    loaded: Loaded,
+    model: Loaded | PreTrainedModel,
     corpus: Corpus,
     options: Options | None = None,
-    out: Path | None = None,
+    out: str | Path | None = None,
     progress: Progress = lambda stage, done, total: None,
+    tokenizer: Tokenizer | None = None,
 ) -> Analysis:
     """Measure every head of a model over a corpus, in one pass, and say what each is for.
 
     Under torchrun every process measures its share of the batches; all return the same numbers.
 
     Args:
-        loaded: a model with its tokenizer, as `load` gives it.
-        corpus: what to measure on; encoder-decoders want parallel text.
+        model: what `load` gives, or a plain model together with its tokenizer.
+        corpus: what to measure on; given sources only, an encoder-decoder translates them itself.
         options: how to run.
         out: the folder of the run: the sums so far are kept in `out/state`, and a run that finds
             some there goes on. Write the results with `write_results`.
         progress: is told how far the pass is.
+        tokenizer: of a plain model.
 
     Raises:
         CorpusError: if the corpus can't be read, or not with this tokenizer.
         ModelError: if the model's attention can't be heard, or is not finite.
     """
-    return _Analyzing(loaded, corpus, options or Options(), out, progress).analysis()
+    loaded, folder = as_loaded(model, tokenizer), None if out is None else Path(out)
+    return _Analyzing(loaded, corpus, options or Options(), folder, progress).analysis()
 
 
 @final
@@ -125,22 +151,14 @@ class _Analyzing:
         wanted = self.encoder.start_id is not None
         if not wanted or next(iter(corpus)).target is not None:
             return corpus
-        own = processes()
-        if self.out is None:
-            self.temporary = TemporaryDirectory()  # goes when the analysis does
-        folder = Path(self.temporary.name) if self.out is None else self.out
-        if self.out is not None and not own.is_main_process:
-            own.wait_for_everyone()
+        self.temporary = TemporaryDirectory()  # goes when the analysis does
+        path = (self.out or Path(self.temporary.name)) / "targets.txt"
 
         def progress(done: int) -> None:
             self.progress("translating", done, 0)
 
-        with_targets = translated(
-            self.loaded.model, self.encoder, corpus, folder / "targets.txt", progress
-        )
-        if self.out is not None and own.is_main_process:
-            own.wait_for_everyone()
-        return with_targets
+        with processes().main_process_first():  # the others find its file
+            return translated(self.loaded.model, self.encoder, corpus, path, progress)
 
     def analysis(self) -> Analysis:
         """Every step in order."""

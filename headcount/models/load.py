@@ -91,6 +91,13 @@ def load(name: str | Path, device: str = "cpu", dtype: str = "float32") -> Loade
     return Loaded(model.to(torch.device(device)).eval(), _tokenizer(name), str(name))
 
 
+def as_loaded(model: Loaded | PreTrainedModel, tokenizer: Tokenizer | None) -> Loaded:
+    """What `load` gave, or a plain model with its tokenizer as `load` would give them."""
+    if isinstance(model, PreTrainedModel):
+        return Loaded(model, tokenizer, model.config.name_or_path or type(model).__name__)
+    return model
+
+
 def max_length(config: PreTrainedConfig, tokenizer: Tokenizer | None) -> int | None:
     """The smaller of what the tokenizer and the model's position table allow."""
     limits = []

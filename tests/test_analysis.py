@@ -1,0 +1,67 @@
+"""The main job from Python."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+
+import headcount
+from headcount.measures import Confidence, Entropy
+from headcount.models.load import Loaded
+from tests import saved
+from tests.laws import leaving_no_trace
+
+SAMPLE = Path(headcount.__file__).parent / "data" / "sample.conllu"
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Loaded:
+    return headcount.load(saved.bert(tmp_path_factory.mktemp("bert")))
+
+
+def test_a_plain_model_gives_the_numbers_of_a_loaded_one(loaded: Loaded) -> None:
+    corpus = headcount.Corpus(SAMPLE, limit=9)
+    whole = headcount.analyze(loaded, corpus).heads.frame
+    some = headcount.measure(loaded.model, corpus, (Entropy, Confidence), loaded.tokenizer).frame
+    assert list(some) == ["head", "site", "layer", "index", "entropy", "confidence"]
+    pd.testing.assert_series_equal(some["confidence"], whole["confidence"])
+    with pytest.raises(headcount.ModelError, match="a model with a tokenizer was expected"):
+        headcount.measure(loaded.model, corpus)
+
+
+def test_analysis_leaves_no_trace(loaded: Loaded) -> None:
+    batch = {"input_ids": torch.tensor([[5, 6, 7]])}
+    with leaving_no_trace(loaded.model, batch):
+        headcount.analyze(loaded, headcount.Corpus(SAMPLE, limit=9), headcount.Options(null=True))
+
+
+def test_batches_of_any_size_give_the_same_numbers(loaded: Loaded) -> None:
+    corpus = headcount.Corpus(SAMPLE, limit=40)
+    tables = []
+    for options in (headcount.Options(), headcount.Options(max_tokens=100, window=7)):
+        analysis = headcount.analyze(loaded, corpus, options)
+        assert analysis.relations is not None
+        tables.append((analysis.heads.frame, analysis.relations, analysis.offsets))
+        assert {len(shown) for shown in analysis.examples.values()} == {3}
+    for one, other in zip(*tables, strict=True):
+        pd.testing.assert_frame_equal(one, other, rtol=1e-6, atol=1e-6)
+
+
+def test_frequencies_from_a_file_change_what_is_rare(loaded: Loaded, tmp_path: Path) -> None:
+    corpus = headcount.Corpus(SAMPLE, limit=40)
+    words = {word for sentence in corpus for word in sentence.words or ()}
+    path = tmp_path / "counts.txt"
+    path.write_text("".join(f"{word} {len(word) * 1000}\n" for word in sorted(words)))
+    counted = headcount.analyze(loaded, corpus).heads.frame
+    given = headcount.analyze(loaded, corpus, headcount.Options(frequencies=path)).heads.frame
+    assert (counted["rare_cases"] != given["rare_cases"]).any() or (
+        counted["rare_share"] != given["rare_share"]
+    ).any()
+
+
+def test_thresholds_decide_roles(loaded: Loaded) -> None:
+    corpus = headcount.Corpus(SAMPLE, limit=40)
+    low = headcount.Options(thresholds=headcount.Thresholds(positional_share=0.0))
+    roles = headcount.analyze(loaded, corpus, low).roles
+    assert all(found[0].role == "positional" for found in roles.values())

@@ -1,5 +1,6 @@
 """Analysis: the main job. A model and a corpus in, every head's numbers, roles and examples out."""
 
+import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -231,7 +232,9 @@ class _Analyzing:
     def _signature(self) -> str:
         options = self.options
         frequencies = self.frequencies
-        rare = None if frequencies is None else f"{int(frequencies.counts_V.sum())}"
+        rare = None
+        if frequencies is not None:
+            rare = hashlib.sha256(frequencies.counts_V.tobytes()).hexdigest()[:12]
         return signature(
             self.loaded.model,
             self.census.sha256,
@@ -246,7 +249,9 @@ class _Analyzing:
         """What two runs must share for one to go on with the other's sums."""
         options, us = self.options, processes()
         batches = f"{options.max_tokens}/{options.window}"
-        return f"{self.signature}|batches:{batches}|processes:{us.num_processes}"
+        measures = "+".join(measure.__name__ for measure in MEASURES)
+        run = f"measures:{measures}|batches:{batches}|processes:{us.num_processes}"
+        return f"{self.signature}|{run}"
 
     def _record(self, roles: Roles) -> dict[str, Any]:
         warnings = warnings_of(self.census, self.encoder.max_length, self.anatomy)

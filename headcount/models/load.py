@@ -50,10 +50,10 @@ class Loaded:
             ModelError: if the model takes no text, or an encoder-decoder has no start token.
         """
         config = self.model.config
-        if self.tokenizer is None:
+        if self.tokenizer is None or self.model.main_input_name != "input_ids":
             raise ModelError(
                 f"a model with a tokenizer was expected, since a corpus is text; {self.name} "
-                f"({config.model_type}) has none. In Python, `tapped` hears any model"
+                f"({config.model_type}) takes none. In Python, `tapped` hears any model"
             )
         start = None
         if config.is_encoder_decoder:

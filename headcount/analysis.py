@@ -125,7 +125,9 @@ def analyze(
         ModelError: if the model's attention can't be heard, or is not finite.
     """
     loaded, folder = as_loaded(model, tokenizer), None if out is None else Path(out)
-    return _Analyzing(loaded, corpus, options or Options(), folder, progress).analysis()
+    with TemporaryDirectory() as temporary:  # for what a run without a folder must keep
+        place = folder or Path(temporary)
+        return _Analyzing(loaded, corpus, options or Options(), place, progress).analysis()
 
 
 @final
@@ -133,7 +135,7 @@ class _Analyzing:
     """The steps of one analysis, and what they share."""
 
     def __init__(
-        self, loaded: Loaded, corpus: Corpus, options: Options, out: Path | None, progress: Progress
+        self, loaded: Loaded, corpus: Corpus, options: Options, out: Path, progress: Progress
     ) -> None:
         self.loaded, self.options = loaded, options
         self.out, self.progress = out, progress
@@ -152,8 +154,7 @@ class _Analyzing:
         wanted = self.encoder.start_id is not None
         if not wanted or next(iter(corpus)).target is not None:
             return corpus
-        self.temporary = TemporaryDirectory()  # goes when the analysis does
-        path = (self.out or Path(self.temporary.name)) / "targets.txt"
+        path = self.out / "targets.txt"
 
         def progress(done: int) -> None:
             self.progress("translating", done, 0)
@@ -194,10 +195,8 @@ class _Analyzing:
         )
 
     def _measure(self, loaded: Loaded, stage: str) -> Totals:
-        path = None
-        if self.out is not None:
-            path = self.out / "state" / f"{stage}-{processes().process_index}.safetensors"
-        latest = Totals() if path is None else load_state(path, self._run_key, MEASURES)
+        path = self.out / "state" / f"{stage}-{processes().process_index}.safetensors"
+        latest = load_state(path, self._run_key, MEASURES)
         saved = time.monotonic()
         # Other processes are as far as this one, near enough for a progress bar
         in_all = round(self.census.num_sentences / processes().num_processes)
@@ -206,7 +205,7 @@ class _Analyzing:
             nonlocal latest, saved
             latest = totals
             self.progress(stage, totals.num_sentences, in_all)
-            if path is not None and time.monotonic() - saved >= self.options.save_every:
+            if time.monotonic() - saved >= self.options.save_every:
                 save_state(path, totals, self._run_key)
                 saved = time.monotonic()
 
@@ -214,8 +213,7 @@ class _Analyzing:
             work = self._batches(self.corpus)
             totals = run(loaded.model, self.anatomy, work, MEASURES, latest, after_batch)
         finally:  # after Ctrl-C too
-            if path is not None:
-                save_state(path, latest, self._run_key)
+            save_state(path, latest, self._run_key)
         return of_all_processes(totals)
 
     def _null(self) -> tuple[HeadTable, pd.DataFrame | None]:

@@ -8,7 +8,7 @@ export HF_HUB_OFFLINE ?= 1
 demo: .venv/installed  ## analyse a small trained model on the treebank sample
 	$(BIN)/headcount demo --out demo
 
-test: lint types pytest  ## everything that must hold
+test: lint pytest  ## everything that must hold
 
 lint: .venv/installed
 	$(BIN)/ruff format --check .

@@ -44,7 +44,7 @@ def warnings_of(census: Census, max_length: int | None, anatomy: Anatomy) -> lis
         told.append(
             f"{census.num_words_cut:,} words were cut off by truncation and "
             f"{census.num_words_lost:,} have no piece in the model's vocabulary; their "
-            f"dependency arcs are not counted"
+            "dependency arcs are not counted"
         )
     blind = [layer.module for layer in anatomy.layers if layer.output is None]
     if blind:

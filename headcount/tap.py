@@ -103,10 +103,8 @@ class Tap:
         eager = implementation_of(self.model) == "eager"
         self._zero_unseeing = not eager if self._outer is None else self._outer._zero_unseeing
         self._stack.enter_context(dispatching(self.model, self._attend))
-        for whole in {
-            self.model,
-            self.model.base_model,
-        }:  # a forward of either begins to count anew
+        # A forward of the model, or of its body alone, begins to count calls anew.
+        for whole in {self.model, self.model.base_model}:
             handle = whole.register_forward_pre_hook(lambda *_: self._calls.clear())
             self._stack.callback(handle.remove)
         return self

@@ -46,7 +46,6 @@ KNOWN: Mapping[str, RoleName] = {
                  "attend to punctuation", "it puts its weight on punctuation"),
         RoleName("block", "Bl", "#009E73", _LIGHT, "attends in blocks", "attend in blocks",
                  "its weight stays inside segments"),
-                 "it spreads its weight over the whole sentence"),
     )
 }  # fmt: skip
 """Every role this version of the report knows, in the order of the report."""

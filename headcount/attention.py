@@ -96,12 +96,12 @@ class Reducer:
         empty = value_BHKD.new_empty
         self.peak_BHQ, self.entropy_BHQ, self.first_BHQ = (empty(per_query) for _ in range(3))
         self.peak_key_BHQ = empty(per_query, dtype=torch.long)
-        self.diagonals_BHQO = value_BHKD.new_zeros(*per_query, len(OFFSETS))
+        self.diagonals_OBHQ = value_BHKD.new_zeros(len(OFFSETS), *per_query)
         self.column_BHK = value_BHKD.new_zeros(batch, num_heads, num_keys)
         self.knows_norms = roots_HDD is not None
         self.value_norm_BHK = _value_norms(value_BHKD, roots_HDD)
         self.is_query_BQ = queries.is_token_BN.to(value_BHKD.dtype)
-        self.hidden_key = (keys.is_token_BN & ~keys.is_content_BN).nonzero(as_tuple=True)
+        self._hidden: tuple[slice, tuple[Tensor, ...]] | None = None
         self.segment_BN = _segments(keys) if queries is keys else None
         self.columns_BHKC = self._columns()
         self.masses_BHQC = empty(*per_query, self.columns_BHKC.shape[-1])
@@ -144,13 +144,19 @@ class Reducer:
             into = slice(
                 start + first, min(start + num_queries, start + first + diagonal.shape[-1])
             )
-            self.diagonals_BHQO[block.rows, block.heads, into, o] = diagonal
+            self.diagonals_OBHQ[o, block.rows, block.heads, into] = diagonal
 
     def _content_only(self, block: Block) -> Tensor:
-        rows, keys = self.hidden_key
-        here = (rows >= block.rows.start) & (rows < block.rows.stop)
-        block.weights_BHQK[rows[here] - block.rows.start, :, :, keys[here]] = -1
+        rows, keys = self._hidden_keys(block.rows)
+        block.weights_BHQK[rows, :, :, keys] = -1
         return block.weights_BHQK
+
+    def _hidden_keys(self, rows: slice) -> tuple[Tensor, ...]:
+        """Special tokens among the keys of some rows, counted from the first; found once."""
+        if self._hidden is None or self._hidden[0] != rows:
+            hidden_BK = self.keys.is_token_BN[rows] & ~self.keys.is_content_BN[rows]
+            self._hidden = rows, hidden_BK.nonzero(as_tuple=True)
+        return self._hidden[1]
 
     def attention(self) -> Attention:
         """What was gathered, when all blocks have come.
@@ -163,7 +169,7 @@ class Reducer:
         words = (None, None) if self.words is None else self.words.peaks()
         return Attention(
             self.layer, self.queries, self.keys, self.arcs, self.peak_BHQ.clamp_min(0),
-            self.peak_key_BHQ, self.entropy_BHQ, self.diagonals_BHQO, self.first_BHQ,
+            self.peak_key_BHQ, self.entropy_BHQ, self.diagonals_OBHQ.movedim(0, -1), self.first_BHQ,
             self.masses_BHQC[..., :num_masses], self._own_segment(), self.segment_BN,
             self.column_BHK, self.value_norm_BHK, *words,
         )  # fmt: skip
@@ -245,7 +251,7 @@ def _value_norms(value_BHKD: Tensor, roots_HDD: Tensor | None) -> Float[Tensor, 
     """||v W_O^h|| of every key, as ||v R^h||: no vector of the model's width is made."""
     if roots_HDD is None:
         return value_BHKD.new_full(value_BHKD.shape[:3], torch.nan)
-    return torch.linalg.vector_norm(value_BHKD @ roots_HDD.to(value_BHKD), dim=-1)
+    return (value_BHKD @ roots_HDD.to(value_BHKD)).square_().sum(-1).sqrt_()
 
 
 def _segments(tokens: Tokens) -> Int64[Tensor, "batch token"] | None:

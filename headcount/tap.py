@@ -25,8 +25,8 @@ from headcount.errors import ModelError
 from headcount.models.anatomy import Anatomy, AttentionLayer
 from headcount.seam import dispatching, implementation_of
 
-BLOCK = 2**19
-"""Weights in one block, 2 MiB in float32: a block and its softmax stay in the processor's cache."""
+BLOCK = 2**21
+"""Weights in one block, 8 MiB in float32: small blocks cost calls, large ones memory."""
 
 Gates = Mapping[tuple[str, int], Float[Tensor, "*batch head"]]
 """(site, layer) to one gate per head, or per sample and head; layers not named are left alone."""
@@ -159,7 +159,7 @@ class Tap:
             raise ModelError("attention is heard without dropout: call model.eval() before the tap")
         listener, value = self.listener, call.repeated(call.value).to(call.dtype)
         columns = None if listener is None else listener.begin(layer, value, call.query.shape[2])
-        widened = value if columns is None else torch.cat([value, columns.to(value)], -1)
+        widened = value if columns is None else _side_by_side(value, columns)
         weights_of = call.eager_weights if self.anatomy.eager else call.weights
         batch, num_heads, num_queries, head_dim = *call.query.shape[:3], value.shape[3]
         output = call.value.new_empty(batch, num_queries, num_heads, head_dim)
@@ -168,7 +168,8 @@ class Tap:
             product = weights @ widened[rows, heads]
             output[rows, queries, heads] = product[..., :head_dim].transpose(1, 2)
             if listener is not None:
-                masses = product[..., head_dim:]
+                num_columns = 0 if columns is None else columns.shape[-1]
+                masses = product[..., head_dim : head_dim + num_columns]
                 listener.block(Block(layer, rows, heads, queries, weights, masses))
         if listener is not None:
             listener.end(layer)
@@ -254,6 +255,13 @@ def _additive(mask: Tensor, dtype: torch.dtype) -> Tensor:
     if mask.dtype != torch.bool:
         return mask.to(dtype)
     return torch.zeros_like(mask, dtype=dtype).masked_fill_(~mask, torch.finfo(dtype).min)
+
+
+def _side_by_side(value: Tensor, columns: Tensor) -> Tensor:
+    """Values, columns, and, where keys are many, zeros: products of odd widths are slow."""
+    num_keys, width = value.shape[2], value.shape[-1] + columns.shape[-1]
+    margin = -width % 16 if num_keys >= 128 else 0
+    return torch.cat([value, columns.to(value), value.new_zeros(*value.shape[:-1], margin)], -1)
 
 
 def _cut(bias: Tensor, rows: slice, heads: slice, queries: slice) -> Tensor:

@@ -1,4 +1,5 @@
 # `make demo` and `make test` are all that a fresh machine needs.
+# pyright runs on Node, and downloads it once where there is none.
 PYTHON ?= python3
 BIN := .venv/bin
 export HF_HUB_OFFLINE ?= 1
@@ -8,13 +9,13 @@ export HF_HUB_OFFLINE ?= 1
 demo: .venv/installed  ## analyse a small trained model on the treebank sample
 	$(BIN)/headcount demo --out demo
 
-test: lint pytest  ## everything that must hold
+test: lint types pytest  ## everything that must hold: ruff, pyright, pytest
 
 lint: .venv/installed
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 
-types: .venv/installed
+types: .venv/installed  ## the package, the tests and the benchmarks
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
 pytest: .venv/installed

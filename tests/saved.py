@@ -1,6 +1,7 @@
 """Tiny random models saved with a tiny tokenizer, as a user's folder is."""
 
 from pathlib import Path
+from typing import Any
 
 import torch
 from transformers import (
@@ -12,13 +13,14 @@ from transformers import (
     LlamaForCausalLM,
     MarianConfig,
     MarianMTModel,
+    PreTrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
 
 from tests import tiny_tokenizers
 
-SIZES = {
+SIZES: dict[str, Any] = {
     "hidden_size": 24,
     "num_hidden_layers": 2,
     "num_attention_heads": 3,
@@ -38,7 +40,7 @@ def gpt2(folder: Path) -> Path:
     tokenizer = tiny_tokenizers.byte_level("gpt2")
     config = GPT2Config(
         vocab_size=len(tokenizer), n_embd=24, n_layer=2, n_head=3, n_positions=128,
-        bos_token_id=tokenizer.bos_token_id, eos_token_id=tokenizer.eos_token_id,
+        bos_token_id=number(tokenizer.bos_token_id), eos_token_id=number(tokenizer.eos_token_id),
     )  # fmt: skip
     return save(folder, GPT2LMHeadModel, config, tokenizer)
 
@@ -46,7 +48,7 @@ def gpt2(folder: Path) -> Path:
 def llama(folder: Path) -> Path:
     """A decoder of 2 layers x 4 query heads that share 2 key/value heads."""
     tokenizer = tiny_tokenizers.llama()
-    sizes = SIZES | {"num_attention_heads": 4, "num_key_value_heads": 2}
+    sizes: dict[str, Any] = SIZES | {"num_attention_heads": 4, "num_key_value_heads": 2}
     config = LlamaConfig(vocab_size=len(tokenizer), **sizes)
     return save(folder, LlamaForCausalLM, config, tokenizer)
 
@@ -66,22 +68,31 @@ def marian(folder: Path) -> Path:
         encoder_ffn_dim=31,
         decoder_ffn_dim=31,
         max_position_embeddings=64,
-        pad_token_id=tokenizer.pad_token_id,
-        eos_token_id=tokenizer.eos_token_id,
-        decoder_start_token_id=tokenizer.pad_token_id,
-        forced_eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=number(tokenizer.pad_token_id),
+        eos_token_id=number(tokenizer.eos_token_id),
+        decoder_start_token_id=number(tokenizer.pad_token_id),
+        forced_eos_token_id=number(tokenizer.eos_token_id),
         bos_token_id=None,
     )
     return save(folder, MarianMTModel, config, tokenizer)
 
 
+def number(token_id: object) -> int:
+    """A special token's id, which transformers types as anything at all."""
+    assert isinstance(token_id, int)
+    return token_id
+
+
 def save(
-    folder: Path, make: type[PreTrainedModel], config: object, tokenizer: PreTrainedTokenizerBase
+    folder: Path,
+    make: type[PreTrainedModel],
+    config: PreTrainedConfig,
+    tokenizer: PreTrainedTokenizerBase,
 ) -> Path:
     """Build from the config with seeded weights that make attention uneven, and save both."""
     with torch.random.fork_rng():
         torch.manual_seed(5)
-        model = make(config)  # type: ignore[arg-type]
+        model = make(config)
         with torch.no_grad():
             for parameter in model.parameters():
                 if parameter.dim() == 2:

@@ -1,5 +1,4 @@
 # `make demo` and `make test` are all that a fresh machine needs.
-# pyright runs on Node, and downloads it once where there is none.
 PYTHON ?= python3
 BIN := .venv/bin
 export HF_HUB_OFFLINE ?= 1

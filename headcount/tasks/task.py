@@ -1,0 +1,110 @@
+"""Task: what quality means. Data, a loss for every example, and a score over all of them."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int, Shaped
+from torch import Tensor
+from transformers import PreTrainedModel
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class TaskBatch:
+    """Some examples, ready for a model."""
+
+    inputs: dict[str, Shaped[Tensor, "row *_"]]
+    """What the model's forward takes."""
+    labels: dict[str, Shaped[Tensor, "example *_"]]
+    """What the loss compares with."""
+    example_R: Int[Tensor, " row"]
+    """The example of the batch that each row belongs to: a pair of sentences is two rows."""
+    index_E: Int[Tensor, " example"]
+    """The number of each example in the task's data."""
+
+    @property
+    def num_examples(self) -> int:
+        """Number of examples in the batch."""
+        return len(self.index_E)
+
+    def to(self, device: torch.device | str) -> "TaskBatch":
+        """The same on another device."""
+        return TaskBatch(
+            {name: tensor.to(device) for name, tensor in self.inputs.items()},
+            {name: tensor.to(device) for name, tensor in self.labels.items()},
+            self.example_R.to(device),
+            self.index_E.to(device),
+        )
+
+    def repeated(self, times: int) -> "TaskBatch":
+        """The whole batch `times` times, one after the other, as if there were more examples."""
+        shift = torch.arange(times, device=self.example_R.device) * self.num_examples
+        return TaskBatch(
+            {name: _tiled(tensor, times) for name, tensor in self.inputs.items()},
+            {name: _tiled(tensor, times) for name, tensor in self.labels.items()},
+            (shift[:, None] + self.example_R).flatten(),
+            self.index_E.repeat(times),
+        )
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Losses:
+    """What a model did on the examples of one batch."""
+
+    loss_E: Float[Tensor, " example"]
+    """Summed loss of each example, in nats where it is a cross-entropy; gradients flow."""
+    count_E: Int[Tensor, " example"]
+    """What the loss is summed over: predicted tokens, or 1."""
+    outcome_E: Float[Tensor, " example"]
+    """What the score is made of: a predicted class, a cosine; NaN where the score is the loss."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """What a model did on every example of a task, in the order of the data."""
+
+    loss_N: Float[np.ndarray, " example"]
+    count_N: Int[np.ndarray, " example"]
+    outcome_N: Shaped[np.ndarray, " example"]
+    """Numbers, or texts (objects) where the model writes."""
+
+    @property
+    def loss(self) -> float:
+        """Mean loss over everything that was predicted."""
+        return float(self.loss_N.sum() / self.count_N.sum())
+
+
+class Task(ABC):
+    """Data with a loss and a score. A task is made for one model's tokenizer."""
+
+    name: ClassVar[str]
+    """As `--task` takes it."""
+    metric: str
+    """Name of the score."""
+    higher_is_better: bool
+    """Whether a better model has a higher score (perplexity is the other way round)."""
+    num_examples: int
+
+    @abstractmethod
+    def batches(self, max_tokens: int = 4096) -> Iterator[TaskBatch]:
+        """Every example once, sorted by length, the same batches every time."""
+
+    @abstractmethod
+    def losses(self, model: PreTrainedModel, batch: TaskBatch) -> Losses:
+        """Run the model on a batch. Rows do not influence each other."""
+
+    @abstractmethod
+    def score(
+        self, evaluation: Evaluation, index_S: Int[np.ndarray, " sample"] | None = None
+    ) -> float:
+        """The score over all examples, or over those drawn (an example may come twice)."""
+
+
+def _tiled(tensor: Tensor, times: int) -> Tensor:
+    return tensor.repeat(times, *[1] * (tensor.ndim - 1))

@@ -18,8 +18,8 @@ from transformers import PreTrainedModel
 
 from headcount.attention import GroupedMap
 from headcount.corpora import Batch, Corpus, Encoder, Sentence, Tokens
-from headcount.heads import Head
-from headcount.measuring import Place, forward, sides
+from headcount.heads import Head, Place
+from headcount.measuring import forward, sides
 from headcount.models.anatomy import Anatomy, AttentionLayer
 from headcount.roles import Role
 from headcount.tap import Block

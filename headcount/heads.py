@@ -15,6 +15,9 @@ from headcount.files import write_atomically
 SITES = {"encoder.self": "enc", "decoder.self": "dec", "decoder.cross": "cross"}
 """Every site with the short form that head names use, in the order of all tables."""
 
+Place = tuple[str, int]
+"""Site and layer."""
+
 _NAME = re.compile(r"(enc|dec|cross)\.(\d+)\.(\d+)")
 
 

@@ -17,14 +17,12 @@ from transformers import PreTrainedModel
 
 from headcount.attention import Reducer
 from headcount.corpora import Batch, Tokens
+from headcount.heads import Place
 from headcount.measures import Sums
 from headcount.models.anatomy import Anatomy, AttentionLayer
 from headcount.models.selfcheck import evaluating
 from headcount.processes import processes
 from headcount.tap import Block, Listener, Tap
-
-Place = tuple[str, int]
-"""(site, layer)"""
 
 
 @final

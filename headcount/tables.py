@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import pandas as pd
 import torch
 
-from headcount.heads import SITES, Head, Heads, HeadTable
+from headcount.heads import SITES, Head, Heads, HeadTable, Place
 from headcount.measures import Positional, Sums, Syntactic
-from headcount.measuring import Place, Totals
+from headcount.measuring import Totals
 
 INTEGERS = ("positional_offset", "rare_cases")
 

@@ -1,6 +1,9 @@
 r"""The tap: sees every attention call of a model, block by block, and can gate each head's output.
 
-$$o_h = g_h \, A_h V_h, \qquad A_h = \mathrm{softmax}(s\,Q_h K_h^\top + \text{mask})$$
+$$o_h = g_h \, A_h V_h + (1 - g_h) \, r_h, \qquad
+A_h = \mathrm{softmax}(s\,Q_h K_h^\top + \text{mask})$$
+
+r_h, what stands in for the head as far as its gate is closed, is zero unless asked for otherwise.
 
 Inside the `with` block the model computes what it always computes; a listener is handed each
 layer's attention in blocks of rows, heads and queries, and nothing larger than a block is ever
@@ -28,8 +31,15 @@ from headcount.seam import dispatching, implementation_of
 BLOCK = 2**21
 """Weights in one block, 8 MiB in float32: small blocks cost calls, large ones memory."""
 
-Gates = Mapping[tuple[str, int], Float[Tensor, "*batch head"]]
-"""(site, layer) to one gate per head, or per sample and head; layers not named are left alone."""
+Gates = Mapping[tuple[str, int], Float[Tensor, "*rows head"]]
+"""(site, layer) to gates: one per head; per row and head; or per row, query and head.
+
+Layers not named are left alone.
+"""
+
+Replacement = Callable[[AttentionLayer, Tensor, Tensor | None], Tensor]
+"""What stands in for heads: layer, values [batch, head, key, dim] and mask to a tensor that
+broadcasts to their output [batch, query, head, dim]."""
 
 
 @final
@@ -77,6 +87,7 @@ class Tap:
         anatomy: what `examine(model)` found.
         listener: is handed all attention weights; None leaves fused attention in use.
         gates: factors for the heads' outputs.
+        replacement: makes what stands in for a head whose gate is closed; None for zero.
         block: number of weights in a block.
     """
 
@@ -86,10 +97,11 @@ class Tap:
         anatomy: Anatomy,
         listener: Listener | None = None,
         gates: Gates | None = None,
+        replacement: Replacement | None = None,
         block: int = BLOCK,
     ) -> None:
         self.model, self.anatomy, self.listener = model, anatomy, listener
-        self.gates, self.block = gates or {}, block
+        self.gates, self.replacement, self.block = gates or {}, replacement, block
         self._layers = {
             model.get_submodule(path): layers for path, layers in anatomy.by_module().items()
         }
@@ -140,18 +152,24 @@ class Tap:
             output, _ = sdpa_attention_forward(module, query, key, value, mask, **kwargs)
         else:
             output = self._listen(layer, _Call(module, query, key, value, mask, kwargs))
-        gate = self._gate(layer)
-        if gate is not None:
-            output = output * gate.to(output)[..., None, :, None]
-        return output, None
+        return self._gated(layer, output, value, mask), None
 
-    def _gate(self, layer: AttentionLayer) -> Tensor | None:
-        """The layer's gate, times that of a tap outside this one."""
-        own = self.gates.get((layer.site, layer.layer))
-        outer = None if self._outer is None else self._outer._gate(layer)
-        if own is None or outer is None:
-            return outer if own is None else own
-        return own * outer
+    def _gated(
+        self, layer: AttentionLayer, output: Tensor, value: Tensor, mask: Tensor | None
+    ) -> Tensor:
+        """The heads' outputs behind this tap's gates, and then those of a tap outside it."""
+        gate = self.gates.get((layer.site, layer.layer))
+        if gate is not None:
+            gate = gate.to(output)
+            gate = gate[..., None] if gate.ndim == 3 else gate[..., None, :, None]
+            gated = output * gate
+            if self.replacement is not None:
+                value = repeat_kv(value, layer.num_heads // value.shape[1])
+                gated = gated + (1 - gate) * self.replacement(layer, value, mask)
+            output = gated
+        if self._outer is not None:
+            return self._outer._gated(layer, output, value, mask)
+        return output
 
     def _listen(self, layer: AttentionLayer, call: "_Call") -> Tensor:
         """Attention in blocks, each handed to the listener and forgotten."""

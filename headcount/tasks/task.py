@@ -7,7 +7,7 @@ from typing import ClassVar, final
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 from transformers import PreTrainedModel
 
@@ -17,10 +17,10 @@ from transformers import PreTrainedModel
 class TaskBatch:
     """Some examples, ready for a model."""
 
-    inputs: dict[str, Shaped[Tensor, "row *_"]]
-    """What the model's forward takes."""
-    labels: dict[str, Shaped[Tensor, "example *_"]]
-    """What the loss compares with."""
+    inputs: dict[str, Tensor]
+    """What the model's forward takes; the first axis is the row."""
+    labels: dict[str, Tensor]
+    """What the loss compares with; the first axis is the example."""
     example_R: Int[Tensor, " row"]
     """The example of the batch that each row belongs to: a pair of sentences is two rows."""
     index_E: Int[Tensor, " example"]
@@ -30,6 +30,11 @@ class TaskBatch:
     def num_examples(self) -> int:
         """Number of examples in the batch."""
         return len(self.index_E)
+
+    def is_query(self, site: str) -> Bool[Tensor, "row query"]:
+        """Which tokens attend at a site, padding apart."""
+        decodes = site != "encoder.self" and "decoder_attention_mask" in self.inputs
+        return self.inputs["decoder_attention_mask" if decodes else "attention_mask"].bool()
 
     def to(self, device: torch.device | str) -> "TaskBatch":
         """The same on another device."""

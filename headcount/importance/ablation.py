@@ -1,0 +1,123 @@
+r"""Ablation: how much worse the model gets without a head, measured.
+
+$$\Delta_h = L(\text{without } h) - L, \qquad \text{or} \quad \Delta_h = S - S(\text{without } h)$$
+
+L is the task's mean loss, S its score (turned round where lower is better), so that a head that
+helps has a positive delta. Every head alone; whole layers; all heads of a layer but one. What
+stands in for the head is zero, its mean output, or its output under uniform attention.
+
+References: Are Sixteen Heads Really Better than One? (Michel et al., 2019), section 3, https://arxiv.org/abs/1905.10650;
+Revealing the Dark Secrets of BERT (Kovaleva et al., 2019), section 4.4, https://arxiv.org/abs/1908.08593
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Literal
+
+import torch
+from transformers import PreTrainedModel
+
+from headcount.heads import Head, Heads
+from headcount.importance.replacements import mean, uniform
+from headcount.importance.scores import Scores
+from headcount.importance.sweep import Ablation, sweep
+from headcount.models.anatomy import Anatomy
+from headcount.models.selfcheck import examine
+from headcount.tap import Replacement
+from headcount.tasks.task import Task
+
+Instead = Literal["zero", "mean", "uniform"]
+"""What stands in for an ablated head."""
+
+
+def single_heads(heads: Heads) -> list[Ablation]:
+    """Every head alone, in the order of the grid.
+
+    >>> [ablation.name for ablation in single_heads(Heads({"encoder.self": (1, 2)}))]
+    ['enc.0.0', 'enc.1.0', 'enc.1.1']
+    """
+    return [Ablation(str(head), (head,)) for head in heads]
+
+
+def whole_layers(heads: Heads) -> list[Ablation]:
+    """All heads of every layer.
+
+    >>> [ablation.name for ablation in whole_layers(Heads({"decoder.cross": (1, 2)}))]
+    ['cross.0', 'cross.1']
+    """
+    return [Ablation(name, tuple(each)) for name, each in _by_layer(heads).items()]
+
+
+def all_but_one(heads: Heads) -> list[Ablation]:
+    """All heads of a layer but one, for every head of the layers that have several.
+
+    >>> [ablation.name for ablation in all_but_one(Heads({"encoder.self": (1, 2)}))]
+    ['enc.1 but enc.1.0', 'enc.1 but enc.1.1']
+    """
+    return [
+        Ablation(f"{name} but {left}", tuple(head for head in each if head != left))
+        for name, each in _by_layer(heads).items()
+        if len(each) > 1
+        for left in each
+    ]
+
+
+def replacement(
+    instead: Instead, model: PreTrainedModel, task: Task, anatomy: Anatomy, max_tokens: int = 4096
+) -> Replacement | None:
+    """What stands in for ablated heads, by its name; `mean` runs over the task's data once."""
+    if instead == "mean":
+        return mean(model, task, anatomy, max_tokens)
+    return uniform if instead == "uniform" else None
+
+
+def ablation(
+    model: PreTrainedModel,
+    task: Task,
+    instead: Instead = "zero",
+    anatomy: Anatomy | None = None,
+    max_tokens: int = 4096,
+    state: Path | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Scores:
+    """The rise of the task's loss without each head: higher = more important.
+
+    Args:
+        model: what to ablate.
+        task: gives the loss.
+        instead: what stands in for the head.
+        anatomy: what `examine(model)` found; examined now if None.
+        max_tokens: padded tokens in a batch.
+        state: a file for what has been done so far; a sweep that finds one there goes on.
+        progress: is told how many examples are done, of how many.
+
+    Returns:
+        One delta per head, by site and layer, in the unit of the loss.
+    """
+    anatomy = anatomy or examine(model)
+    heads = anatomy.heads
+    stand_in = replacement(instead, model, task, anatomy, max_tokens)
+    swept = sweep(
+        model, task, single_heads(heads), stand_in, anatomy, max_tokens, state,
+        f"{task.name}|{instead}", progress,
+    )  # fmt: skip
+    losses = [swept.evaluation(number).loss for number in range(len(heads))]
+    deltas = {head: loss - swept.base.loss for head, loss in zip(heads, losses, strict=True)}
+    return _by_place(heads, deltas)
+
+
+def _by_layer(heads: Heads) -> dict[str, list[Head]]:
+    layers: dict[str, list[Head]] = {}
+    for head in heads:
+        layers.setdefault(str(head).rpartition(".")[0], []).append(head)
+    return layers
+
+
+def _by_place(heads: Heads, numbers: Mapping[Head, float]) -> Scores:
+    return {
+        (site, layer): torch.tensor(
+            [numbers[Head(site, layer, index)] for index in range(count)], dtype=torch.float64
+        )
+        for site, counts in heads.counts.items()
+        for layer, count in enumerate(counts)
+    }

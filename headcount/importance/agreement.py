@@ -1,0 +1,155 @@
+"""Agreement: do the scores rank the heads alike, and which of them predicts measured ablation.
+
+Spearman's rank correlation between every two scores, with intervals as in `correlation`. Heads
+without a number (NaN) are left out, pair by pair, and those left are counted. The interval takes
+heads for independent draws; heads of one layer are not quite that.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float, Int
+
+from headcount.errors import InputError
+from headcount.importance.correlation import Correlation, correlation
+
+SCORES = ("ablation_delta", "gradient", "relevance", "norm_score", "sink_score")
+"""What a head is worth, by the names of the table's columns; higher = more important."""
+
+MEASURES = ("confidence", "entropy", "positional_share")
+"""What a head does, for comparison."""
+
+
+@final
+@dataclass(frozen=True)
+class Agreement:
+    """Rank correlations between all scores."""
+
+    names: tuple[str, ...]
+    rho: Float[np.ndarray, "score score"]
+    """NaN where a score is the same for all heads, or fewer than 4 heads have both."""
+    low: Float[np.ndarray, "score score"]
+    high: Float[np.ndarray, "score score"]
+    num_heads: Int[np.ndarray, "score score"]
+
+    def of(self, one: str, other: str) -> Correlation:
+        """How far two scores agree."""
+        place = (self.names.index(one), self.names.index(other))
+        return Correlation(
+            *(float(each[place]) for each in (self.rho, self.low, self.high)),
+            num_heads=int(self.num_heads[place]),
+        )
+
+    def ranked(self, of: str = "ablation_delta") -> list[tuple[str, Correlation]]:
+        """The other scores, the best predictor first, whatever its sign; those known only."""
+        if of not in self.names:
+            return []
+        known = [(name, self.of(name, of)) for name in self.names if name != of]
+        known = [(name, found) for name, found in known if not np.isnan(found.rho)]
+        return sorted(known, key=lambda pair: -abs(pair[1].rho))
+
+    def best_predictor(self, of: str = "ablation_delta") -> str | None:
+        """The score with the largest rank correlation, either sign; None where none is known."""
+        return next((name for name, _ in self.ranked(of)), None)
+
+    def sentence(self, of: str = "ablation_delta") -> str:
+        """What the correlations say, in plain words."""
+        ranked = self.ranked(of)
+        if not ranked:
+            return _closest_pair(self)
+        (best, found), *others = ranked
+        said = [f"{_plain(name)} {_how_well(other)} ({other})" for name, other in others]
+        rest = f"; {'; '.join(said)}" if said else ""
+        if _by_chance(found):
+            return (
+                f"On this model no score predicts {_plain(of)} better than chance: the closest, "
+                f"{_plain(best)}, has rho {found} over {found.num_heads} heads{rest}."
+            )
+        way = ", the other way round" if found.rho < 0 else ""
+        return (
+            f"On this model {_plain(best)} predicts {_plain(of)} best{way} (rho {found} over "
+            f"{found.num_heads} heads){rest}."
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """As `importance.json` holds it: matrices by name, null for NaN."""
+        matrices = {name: _nulls(getattr(self, name)) for name in ("rho", "low", "high")}
+        return {
+            "names": list(self.names),
+            **matrices,
+            "num_heads": self.num_heads.tolist(),
+            "best_predictor": self.best_predictor(),
+            "sentence": self.sentence(),
+        }
+
+
+def agreement(frame: pd.DataFrame, names: Sequence[str] | None = None) -> Agreement:
+    """Rank correlations between the columns of a head table.
+
+    Args:
+        frame: one row per head.
+        names: columns; None for those of `SCORES` and `MEASURES` that are there.
+
+    Raises:
+        InputError: for a column that the table does not have.
+    """
+    names = [n for n in (*SCORES, *MEASURES) if n in frame] if names is None else list(names)
+    missing = [name for name in names if name not in frame]
+    if missing:
+        raise InputError(
+            f"columns of the head table were expected, it has no {', '.join(missing)}: run the "
+            "method that writes it first"
+        )
+    columns = [frame[name].to_numpy(dtype=float, na_value=np.nan) for name in names]
+    cells = [[correlation(one, other) for other in columns] for one in columns]
+
+    def matrix(field: str, dtype: type) -> np.ndarray:
+        shape = (len(names), len(names))
+        numbers = [getattr(cell, field) for row in cells for cell in row]
+        return np.array(numbers, dtype=dtype).reshape(shape)
+
+    return Agreement(
+        tuple(names),
+        *(matrix(field, float) for field in ("rho", "low", "high")),
+        num_heads=matrix("num_heads", int),
+    )
+
+
+def _closest_pair(found: Agreement) -> str:
+    """What can be said without measured ablation."""
+    pairs = [
+        (found.of(one, other), one, other)
+        for place, one in enumerate(found.names)
+        for other in found.names[:place]
+    ]
+    pairs = [pair for pair in pairs if not np.isnan(pair[0].rho)]
+    if not pairs:
+        return "Fewer than two scores were measured: there is nothing to compare."
+    best, one, other = max(pairs, key=lambda pair: abs(pair[0].rho))
+    return (
+        f"Ablation was not measured, so no score can be tested; {_plain(other)} and {_plain(one)} "
+        f"agree most (rho {best} over {best.num_heads} heads)."
+    )
+
+
+def _how_well(found: Correlation) -> str:
+    if _by_chance(found):
+        return "not better than chance"
+    size = abs(found.rho)
+    word = "well" if size >= 0.6 else "somewhat" if size >= 0.3 else "hardly"
+    return word if found.rho > 0 else f"{word}, the other way round"
+
+
+def _by_chance(found: Correlation) -> bool:
+    return found.low <= 0 <= found.high
+
+
+def _plain(name: str) -> str:
+    return {"ablation_delta": "measured ablation"}.get(name, name.replace("_", " "))
+
+
+def _nulls(matrix: np.ndarray) -> list[list[float | None]]:
+    return [[None if np.isnan(x) else round(float(x), 4) for x in row] for row in matrix]

@@ -1,0 +1,150 @@
+"""From measures: scores that are means over queries of what attention alone says, no labels needed.
+
+One forward over the task's batches. What is to be averaged is asked for as columns beside the
+values: the product that makes the heads' outputs makes them too, and no map is kept.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol, final
+
+import torch
+from jaxtyping import Float, Float64, Int64
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from headcount.errors import InputError, ModelError
+from headcount.heads import Head, Place
+from headcount.measuring import _root
+from headcount.models.anatomy import Anatomy, AttentionLayer
+from headcount.models.selfcheck import evaluating, examine
+from headcount.tap import Block, Tap
+from headcount.tasks.task import Task, TaskBatch
+
+
+@final
+@dataclass(frozen=True)
+class Seen:
+    """What a quantity may look at when a layer's attention begins."""
+
+    value_BHKD: Float[Tensor, "row head key dim"]
+    """The values, key/value heads repeated."""
+    first_B: Int64[Tensor, " row"]
+    """The first key of each row that is not padding."""
+    root_HDD: Float[Tensor, "head dim dim"] | None
+    """R of every head with ||x W_O|| = ||x R||; None where no output projection was found."""
+
+
+class Quantity(Protocol):
+    """A number per query of every head, linear in the weights up to a last step."""
+
+    def columns(self, seen: Seen) -> Float[Tensor, "row head key column"]:
+        """What is multiplied with the weights."""
+        ...
+
+    def per_query(
+        self, masses_BHQC: Float[Tensor, "row head query column"]
+    ) -> Float[Tensor, "row head query"]:
+        """The number, from the products."""
+        ...
+
+
+@final
+@dataclass(frozen=True)
+class QuerySums:
+    """Frozen sums over the queries of independent examples, for all heads of one layer."""
+
+    total: Float64[Tensor, " head"]
+    """Sum of the quantity over the queries that are not padding."""
+    queries: int
+    """Number of these queries."""
+
+    def __add__(self, other: "QuerySums") -> "QuerySums":
+        return QuerySums(self.total + other.total, self.queries + other.queries)
+
+    def value(self) -> Float64[Tensor, " head"]:
+        """The mean over queries."""
+        return self.total / self.queries
+
+
+def query_means(
+    model: PreTrainedModel,
+    task: Task,
+    quantity: Quantity,
+    anatomy: Anatomy | None = None,
+    max_tokens: int = 4096,
+) -> dict[Place, Float64[Tensor, " head"]]:
+    """The mean of a quantity over all queries of a task's examples, padding apart, by layer.
+
+    Args:
+        model: any model the tap can hear.
+        task: gives the examples.
+        quantity: what is averaged.
+        anatomy: what `examine(model)` found; examined now if None.
+        max_tokens: padded tokens in a batch.
+
+    Raises:
+        InputError: if the task has no example.
+        ModelError: if a mean is not a finite number; names the head.
+    """
+    anatomy = anatomy or examine(model)
+    sums: dict[Place, QuerySums] = {}
+    listener = _Averaging(model, anatomy, quantity)
+    with evaluating(model), torch.inference_mode(), Tap(model, anatomy, listener):
+        for batch in task.batches(max_tokens):
+            listener.start(batch.to(model.device))
+            task.losses(model, listener.batch)
+            for place, part in listener.sums.items():
+                sums[place] = sums[place] + part if place in sums else part
+    if not sums:
+        raise InputError(f"the task {task.name} should have at least one example, but has none")
+    means = {place: each.value() for place, each in sums.items()}
+    _check_finite(means)
+    return means
+
+
+@final
+class _Averaging:
+    """The tap's listener: sums a quantity over the queries of one batch."""
+
+    def __init__(self, model: PreTrainedModel, anatomy: Anatomy, quantity: Quantity) -> None:
+        self.quantity = quantity
+        self._roots = {layer: _root(model, layer) for layer in anatomy.layers}
+        self._per_query_BHQ = torch.empty(0)
+
+    def start(self, batch: TaskBatch) -> None:
+        """The next forward is of this batch."""
+        self.batch = batch
+        self.sums: dict[Place, QuerySums] = {}
+
+    def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> Tensor:
+        """A layer begins: the quantity's columns."""
+        # Keys are the tokens that attend at the site, but those of the encoder in cross-attention.
+        keys = "encoder.self" if layer.site == "decoder.cross" else layer.site
+        first_B = self.batch.is_query(keys).int().argmax(-1)
+        rows, heads = value_BHKD.shape[:2]
+        self._per_query_BHQ = value_BHKD.new_empty(rows, heads, num_queries)
+        return self.quantity.columns(Seen(value_BHKD, first_B, self._roots[layer]))
+
+    def block(self, block: Block) -> None:
+        """Reduce a block to a number per query."""
+        place = (block.rows, block.heads, block.queries)
+        self._per_query_BHQ[place] = self.quantity.per_query(block.masses_BHQC)
+
+    def end(self, layer: AttentionLayer) -> None:
+        """A layer is done: sum over its queries."""
+        is_query_BQ = self.batch.is_query(layer.site)
+        counted_BHQ = self._per_query_BHQ * is_query_BQ[:, None]
+        total_H = counted_BHQ.sum((0, 2), dtype=torch.float64).cpu()
+        self.sums[layer.site, layer.layer] = QuerySums(total_H, int(is_query_BQ.sum()))
+
+
+def _check_finite(means: dict[Place, Tensor]) -> None:
+    """NaN for a whole layer says that it could not be measured; anything else is an error."""
+    for place, mean_H in means.items():
+        broken_H = ~mean_H.isfinite()
+        if broken_H.any() and not mean_H.isnan().all():
+            head = Head(*place, int(broken_H.nonzero()[0]))
+            raise ModelError(
+                f"what heads do should be finite numbers, but head {head} gave NaN or infinity: "
+                "look at the model's parameters, or load it in float32"
+            )

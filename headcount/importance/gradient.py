@@ -1,0 +1,101 @@
+r"""Gradient: how much the loss would change if a head's gate were turned.
+
+$$I_h = \frac{1}{N} \sum_x \left| \frac{\partial L(x)}{\partial g_h} \right|
+= \frac{1}{N} \sum_x \Big| \sum_q \Big\langle o_{h,q}, \frac{\partial L(x)}{\partial o_{h,q}}
+\Big\rangle \Big|$$
+
+L(x) is the summed loss of one example, g_h the head's gate at 1, o_h its output, and N what the
+task's loss is averaged over (examples, or predicted tokens). One backward pass per batch gives all
+heads and all examples, since every example has gates of its own. Higher = more important.
+
+Reference: Are Sixteen Heads Really Better than One? (Michel et al., 2019), section 4.1, https://arxiv.org/abs/1905.10650
+Departure: none at level `sample`. The authors' code takes the absolute value per position
+(`token`), later ports per batch (`batch`, which depends on the batches).
+"""
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from headcount.heads import Place
+from headcount.importance.scores import Scores, frozen
+from headcount.models.anatomy import Anatomy
+from headcount.models.selfcheck import evaluating, examine
+from headcount.tap import Tap
+from headcount.tasks.task import Task, TaskBatch
+
+Level = Literal["token", "sample", "batch"]
+
+
+def gradient(
+    model: PreTrainedModel,
+    task: Task,
+    level: Level = "sample",
+    normalise: bool = True,
+    anatomy: Anatomy | None = None,
+    max_tokens: int = 4096,
+) -> Scores:
+    """Gradient importance of every head.
+
+    Args:
+        model: what to score.
+        task: gives the loss.
+        level: what the absolute value is taken of, before summing.
+        normalise: divide by the L2 norm over the heads of the layer, so that layers compare.
+        anatomy: what `examine(model)` found; examined now if None.
+        max_tokens: padded tokens in a batch.
+
+    Returns:
+        One score per head, by site and layer, in the task's unit of loss unless normalised.
+    """
+    anatomy = anatomy or examine(model)
+    sums: dict[Place, Tensor] = {}
+    count = 0
+    with evaluating(model), frozen(model):
+        for batch in task.batches(max_tokens):
+            part, num = _of_batch(model, task, anatomy, batch.to(model.device), level)
+            sums = {place: sums.get(place, 0) + part[place] for place in part}
+            count += num
+    return {
+        place: _normalised(total / count) if normalise else total / count
+        for place, total in sums.items()
+    }
+
+
+def _of_batch(
+    model: PreTrainedModel, task: Task, anatomy: Anatomy, batch: TaskBatch, level: Level
+) -> tuple[dict[Place, Tensor], int]:
+    gates = _gates(anatomy, batch, level, model)
+    spread = {
+        place: gate if level == "token" else gate[batch.example_R] for place, gate in gates.items()
+    }
+    with torch.enable_grad(), Tap(model, anatomy, gates=spread):
+        losses = task.losses(model, batch)
+        gradients = torch.autograd.grad(losses.loss_E.sum(), list(gates.values()))
+    sums = {}
+    for place, gradient in zip(gates, gradients, strict=True):
+        gradient = gradient.double()
+        size = gradient.sum(0).abs() if level == "batch" else gradient.abs().flatten(0, -2).sum(0)
+        sums[place] = size.cpu()
+    return sums, int(losses.count_E.sum())
+
+
+def _gates(
+    anatomy: Anatomy, batch: TaskBatch, level: Level, model: PreTrainedModel
+) -> dict[Place, Tensor]:
+    """Gates of 1 for every example and head; at level `token` for every query too."""
+    gates = {}
+    for layer in anatomy.layers:
+        shape = [batch.num_examples]
+        if level == "token":
+            shape = list(batch.is_query(layer.site).shape)
+        gate = torch.ones(*shape, layer.num_heads, device=model.device, dtype=model.dtype)
+        gates[layer.site, layer.layer] = gate.requires_grad_()
+    return gates
+
+
+def _normalised(scores_H: Tensor) -> Tensor:
+    """Divided by their L2 norm; zeros stay zeros."""
+    return scores_H / scores_H.norm().clamp_min(torch.finfo(scores_H.dtype).tiny)

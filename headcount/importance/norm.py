@@ -1,0 +1,57 @@
+r"""Norm: how large a vector a head adds to the residual stream, against the heads of its layer.
+
+$$n_h = \frac{1}{|Q|} \sum_{q \in Q} \Big\| \sum_k A_h(q, k)\, v_h(k)\, W_O^h \Big\|_2, \qquad
+\mathrm{norm}(h) = \frac{n_h}{\frac{1}{H} \sum_{h'} n_{h'}}$$
+
+Q are all tokens that attend, padding apart, special tokens included; H the heads of the layer. Unit:
+1 is the mean of the layer, so the mean over each layer is 1. NaN where no output projection was
+found. Values come with their bias, the output bias is left out: it belongs to no head.
+
+Reference: Identifying and Evaluating Inactive Heads in Pretrained LLMs (Sandoval-Segura et al., 2025), section 3, layer-normalised average head output norm, https://arxiv.org/abs/2504.03889
+Departure: the vector's length is taken after the head's part of W_O, as it enters the residual
+    stream. The mean is over all queries of a task, not of means per sequence.
+"""  # noqa: E501
+
+from typing import final
+
+import torch
+from jaxtyping import Float, Float64
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from headcount.heads import Place
+from headcount.importance.from_measures import Seen, query_means
+from headcount.models.anatomy import Anatomy
+from headcount.tasks.task import Task
+
+
+@final
+class OutputNorm:
+    """||A v W_O|| of every query, as ||A (v R)||: no vector of the model's width is made."""
+
+    def columns(self, seen: Seen) -> Float[Tensor, "row head key column"]:
+        """The products v R, as many columns as a head has dimensions."""
+        if seen.root_HDD is None:
+            return torch.full_like(seen.value_BHKD[..., :1], torch.nan)
+        return seen.value_BHKD @ seen.root_HDD.to(seen.value_BHKD)
+
+    def per_query(
+        self, masses_BHQC: Float[Tensor, "row head query column"]
+    ) -> Float[Tensor, "row head query"]:
+        """The length of A v R."""
+        return torch.linalg.vector_norm(masses_BHQC, dim=-1)
+
+
+def norm(
+    model: PreTrainedModel, task: Task, anatomy: Anatomy | None = None, max_tokens: int = 4096
+) -> dict[Place, Float64[Tensor, " head"]]:
+    """Layer-normalised mean norm of every head's output, from one forward over a task.
+
+    Args:
+        model: what to score.
+        task: gives the examples; its labels are not used.
+        anatomy: what `examine(model)` found; examined now if None.
+        max_tokens: padded tokens in a batch.
+    """
+    means = query_means(model, task, OutputNorm(), anatomy, max_tokens)
+    return {place: mean_H / mean_H.mean() for place, mean_H in means.items()}

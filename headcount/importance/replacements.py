@@ -1,0 +1,76 @@
+"""Replacements: what stands in for an ablated head besides zero: its mean output, or a blind one.
+
+- mean: the head's output averaged over all queries of a corpus, which is what folding it into the
+  output bias leaves.
+- uniform: the head with uniform attention over the keys it may see.
+
+Reference: Revealing the Dark Secrets of BERT (Kovaleva et al., 2019), section 4.4, https://arxiv.org/abs/1908.08593
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from headcount.heads import Place
+from headcount.models.anatomy import Anatomy, AttentionLayer
+from headcount.models.selfcheck import evaluating, examine
+from headcount.tap import Block, Replacement, Tap
+from headcount.tasks.task import Task, TaskBatch
+
+
+def uniform(
+    layer: AttentionLayer, value_BHKD: Tensor, mask: Tensor | None
+) -> Float[Tensor, "batch query head dim"]:
+    """Every head's output if it attended to all keys it may see alike."""
+    if mask is None:
+        return value_BHKD.mean(2)[:, None]
+    visible = mask if mask.dtype == torch.bool else mask > torch.finfo(mask.dtype).min / 2
+    share = visible.to(value_BHKD)
+    share = share / share.sum(-1, keepdim=True).clamp_min(1)
+    return (share @ value_BHKD).transpose(1, 2)
+
+
+def mean(
+    model: PreTrainedModel, task: Task, anatomy: Anatomy | None = None, max_tokens: int = 4096
+) -> Replacement:
+    """Each head's mean output over the queries of a task's data, padding left out."""
+    anatomy = anatomy or examine(model)
+    listener = _MeanOutput()
+    with evaluating(model), torch.inference_mode(), Tap(model, anatomy, listener):
+        for batch in task.batches(max_tokens):
+            listener.batch = batch.to(model.device)
+            task.losses(model, listener.batch)
+    means = {place: total / listener.queries[place] for place, total in listener.sums.items()}
+    return lambda layer, value, mask: means[layer.site, layer.layer].to(value)
+
+
+class _MeanOutput:
+    """Sums every head's output over queries that are no padding."""
+
+    def __init__(self) -> None:
+        self.sums: dict[Place, Tensor] = {}
+        self.queries: dict[Place, int] = {}
+        self.batch: TaskBatch | None = None
+        self._value: Tensor | None = None
+
+    def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> None:
+        """Keep the values until the layer's end."""
+        assert self.batch is not None
+        self._value = value_BHKD
+        place, is_query = (layer.site, layer.layer), self.batch.is_query(layer.site)
+        zeros = value_BHKD.new_zeros(layer.num_heads, layer.head_dim, dtype=torch.float64)
+        self.sums.setdefault(place, zeros)
+        self.queries[place] = self.queries.get(place, 0) + int(is_query.sum())
+
+    def block(self, block: Block) -> None:
+        """Add the block's outputs."""
+        assert self.batch is not None and self._value is not None
+        output_BHQD = block.weights_BHQK @ self._value[block.rows, block.heads]
+        is_query = self.batch.is_query(block.layer.site)[block.rows, None, block.queries, None]
+        total = (output_BHQD * is_query).sum((0, 2), dtype=torch.float64)
+        self.sums[block.layer.site, block.layer.layer][block.heads] += total
+
+    def end(self, layer: AttentionLayer) -> None:
+        """Forget the values."""
+        self._value = None

@@ -1,0 +1,74 @@
+"""Significance of scores: paired bootstrap of a task's own score, and sacreBLEU's test.
+
+Scores such as accuracy, F1 or Spearman's rank correlation are taken anew on every resample by the
+task itself; all heads share the resamples. For BLEU and chrF the p-value is that of sacreBLEU's
+paired bootstrap: p = (1 + #{ |d*| - mean |d*| > |d| }) / (S + 1).
+
+Reference: Statistical Significance Tests for Machine Translation Evaluation (Koehn, 2004),
+    section 4, https://aclanthology.org/W04-3250
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float
+from sacrebleu.metrics.base import Metric
+from sacrebleu.significance import PairedTest, Result
+
+from headcount.importance.significance import Deltas, Tail, of_distribution, resamples
+from headcount.tasks.task import Evaluation, Task
+
+
+def score_deltas(
+    task: Task,
+    without: Sequence[Evaluation],
+    base: Evaluation,
+    num_samples: int = 1000,
+    seed: int = 0,
+    tail: Tail = "normal",
+) -> Deltas:
+    """How much worse the score gets without each head; positive = the head helps.
+
+    Args:
+        task: says what the score is, and which direction is better.
+        without: what the model did without each head.
+        base: what the whole model did.
+        num_samples: resamples; each costs a score per head.
+        seed: of the draws.
+        tail: how p-values are read off; with `counted`, 1000 resamples are too few for Holm's
+            correction over more than 25 heads.
+    """
+    sign = -1.0 if task.higher_is_better else 1.0
+
+    def worse(index_N: np.ndarray | None) -> np.ndarray:
+        whole = task.score(base, index_N)
+        return sign * np.array([task.score(each, index_N) - whole for each in without])
+
+    drawn = resamples(len(base.loss_N), num_samples, seed)
+    delta_SH = np.stack([worse(index_N) for index_SN in drawn for index_N in index_SN])
+    return of_distribution(worse(None), delta_SH, tail)
+
+
+def sacrebleu_p(
+    without: Sequence[Sequence[str]],
+    base: Sequence[str],
+    references: Sequence[Sequence[str]],
+    metric: Metric,
+    num_samples: int = 1000,
+) -> Float[np.ndarray, " head"]:
+    """SacreBLEU's p-value of each head's translations against those of the whole model.
+
+    Args:
+        without: translations without each head.
+        base: translations by the whole model.
+        references: as sacreBLEU takes them: a list of all first references, of all second ones ...
+        metric: `sacrebleu.BLEU()`, `sacrebleu.CHRF()` ...
+        num_samples: resamples; the seed is sacreBLEU's own (SACREBLEU_SEED, 12345).
+    """
+    systems = [("base", base), *((str(head), texts) for head, texts in enumerate(without))]
+    test = PairedTest(systems, {"score": metric}, references, test_type="bs", n_samples=num_samples)
+    _, results = test()
+    (found,) = (each for name, each in results.items() if name != "System")
+    p_H = [result.p_value for result in found[1:] if isinstance(result, Result)]
+    assert len(p_H) == len(without)
+    return np.array(p_H, dtype=float)

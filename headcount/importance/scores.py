@@ -1,0 +1,31 @@
+"""Scores: one number per head, by site and layer; higher = more important, always."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import numpy as np
+from jaxtyping import Float, Float64
+from torch import Tensor, nn
+
+from headcount.heads import Heads, Place
+
+Scores = Mapping[Place, Float64[Tensor, " head"]]
+"""One score per head of each layer."""
+
+
+def column(scores: Scores, heads: Heads) -> Float[np.ndarray, " head"]:
+    """The scores in the order of iterating over `heads`: a column of the head table."""
+    return np.array([float(scores[head.site, head.layer][head.index]) for head in heads])
+
+
+@contextmanager
+def frozen(model: nn.Module) -> Iterator[None]:
+    """Parameters want no gradient for the time of a block; each gets its own flag back."""
+    wanting = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    for parameter in wanting:
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter in wanting:
+            parameter.requires_grad_(True)

@@ -1,0 +1,218 @@
+r"""Significance: how far a difference is more than the luck of which examples were drawn.
+
+Paired bootstrap: N examples are drawn with replacement, the same ones for both systems, and the
+difference d* is taken anew, S times. The 95 % interval goes from the 2.5th to the 97.5th percentile
+of d*. The two-sided p-value is that interval turned round, with one resample more on the side of
+doubt:
+
+$$p = \min\Big(1,\; 2\,\frac{1 + \min(\#\{d^* \le 0\},\, \#\{d^* \ge 0\})}{S + 1}\Big)$$
+
+(`counted`). It can't be below 2 / (S + 1), and a correction for many heads may well ask for less:
+where resamples are dear there is `normal`, the tail of a normal distribution with the standard
+deviation of d*: p = 2 Phi(-|d| / sd).
+
+Reference: An Introduction to the Bootstrap (Efron and Tibshirani, 1993), sections 13.3 and 15.4;
+    paired scores: Koehn (2004), https://aclanthology.org/W04-3250; one more: Phipson and Smyth
+    (2010), https://arxiv.org/abs/1603.05766; many heads: Holm (1979),
+    https://www.jstor.org/stable/4615733
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from typing import Literal, final
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.stats import norm as standard_normal
+
+from headcount.errors import InputError
+
+Tail = Literal["counted", "normal"]
+"""How a p-value is read off a bootstrap distribution."""
+
+SMALLEST = 0.01
+"""The smallest p that a head can have after Holm's correction, if enough resamples are drawn."""
+
+_CHUNK = 2**21
+"""Draws in memory at a time."""
+
+_KEPT = 2**25
+"""Resampled differences in memory at a time, 256 MiB."""
+
+
+@final
+@dataclass(frozen=True)
+class Delta:
+    """A difference between two systems on the same examples."""
+
+    delta: float
+    low: float
+    high: float
+    """The 95 % interval."""
+    p: float
+    """Two-sided, of no difference."""
+
+
+@final
+@dataclass(frozen=True)
+class Deltas:
+    """Differences of many heads from the whole model, in their order."""
+
+    delta: Float[np.ndarray, " head"]
+    low: Float[np.ndarray, " head"]
+    high: Float[np.ndarray, " head"]
+    p: Float[np.ndarray, " head"]
+    """Two-sided, each head on its own: see `holm`."""
+
+    def __getitem__(self, head: int) -> Delta:
+        return Delta(*(float(each[head]) for each in (self.delta, self.low, self.high, self.p)))
+
+
+def paired_bootstrap(
+    statistic: Callable[[Int[np.ndarray, "sample example"]], Float[np.ndarray, " sample"]],
+    num_examples: int,
+    num_samples: int = 1000,
+    seed: int = 0,
+    tail: Tail = "counted",
+) -> Delta:
+    """A difference with its interval and p-value.
+
+    Args:
+        statistic: the difference on each of several samples of examples, given by their numbers.
+        num_examples: how many examples there are.
+        num_samples: how many samples are drawn.
+        seed: of the draws; the same seed draws the same examples for every statistic.
+        tail: how the p-value is read off.
+    """
+    _check(num_examples)
+    delta = statistic(np.arange(num_examples)[None])
+    drawn = [statistic(index_SN) for index_SN in resamples(num_examples, num_samples, seed)]
+    return of_distribution(delta, np.concatenate(drawn)[:, None], tail)[0]
+
+
+def loss_deltas(
+    loss_HN: Float[np.ndarray, "head example"],
+    base_N: Float[np.ndarray, " example"],
+    count_N: Int[np.ndarray, " example"],
+    num_samples: int | None = None,
+    seed: int = 0,
+) -> Deltas:
+    r"""How much the mean loss rises without each head, with intervals and p-values.
+
+    d_h = sum_n (loss_hn - base_n) / sum_n count_n, a ratio of sums, resampled as one. All heads
+    share the draws, so a product of two matrices is all there is to it.
+
+    Args:
+        loss_HN: summed loss of every example without each head.
+        base_N: the same of the whole model.
+        count_N: what each example's loss is summed over.
+        num_samples: resamples; None for 200 a head, at least 1000, so that the smallest p is
+            `SMALLEST` even after Holm's correction.
+        seed: of the draws.
+
+    Raises:
+        InputError: if there is no example, or a loss is not a finite number.
+    """
+    _check(len(base_N) * int(count_N.sum()))
+    num_samples = num_samples or enough_samples(len(loss_HN))
+    more_HN = loss_HN.astype(float) - base_N
+    _check_finite(more_HN)
+    at_once = max(1, _KEPT // num_samples)
+    groups = [
+        of_distribution(
+            part_HN.sum(1) / count_N.sum(), _ratios(part_HN, count_N, num_samples, seed)
+        )
+        for part_HN in np.split(more_HN, range(at_once, len(more_HN), at_once))
+    ]
+    names = (field.name for field in fields(Deltas))
+    return Deltas(*(np.concatenate([getattr(group, name) for group in groups]) for name in names))
+
+
+def enough_samples(num_heads: int) -> int:
+    """Resamples after which Holm's correction over so many heads can still leave p = `SMALLEST`.
+
+    >>> enough_samples(144)
+    28800
+    """
+    return max(1000, int(np.ceil(2 * num_heads / SMALLEST)))
+
+
+def resamples(
+    num_examples: int, num_samples: int, seed: int = 0
+) -> Iterator[Int[np.ndarray, "sample example"]]:
+    """Numbers of examples drawn with replacement, some samples at a time; a seed fixes them."""
+    random = np.random.default_rng(seed)
+    at_once = max(1, _CHUNK // num_examples)
+    for done in range(0, num_samples, at_once):
+        yield random.integers(num_examples, size=(min(at_once, num_samples - done), num_examples))
+
+
+def holm(p_H: Float[np.ndarray, " head"]) -> Float[np.ndarray, " head"]:
+    """P-values corrected for looking at many heads (Holm 1979).
+
+    The i-th smallest of m is multiplied by m - i + 1, is at least as large as those before it, and
+    at most 1. NaN stays NaN and is not counted.
+
+    >>> holm(np.array([0.01, 0.04, 0.03])).tolist()
+    [0.03, 0.06, 0.06]
+    """
+    adjusted_H = np.full(len(p_H), np.nan)
+    (known,) = np.nonzero(~np.isnan(p_H))
+    order = known[np.argsort(p_H[known], kind="stable")]
+    factors = np.arange(len(order), 0, -1)
+    adjusted_H[order] = np.minimum(1, np.maximum.accumulate(p_H[order] * factors))
+    return adjusted_H
+
+
+def _ratios(
+    more_HN: np.ndarray, count_N: np.ndarray, num_samples: int, seed: int
+) -> Float[np.ndarray, "sample head"]:
+    """Sum of `more` over sum of counts, on every resample."""
+    ratio_SH = np.empty((num_samples, len(more_HN)))
+    done = 0
+    for index_SN in resamples(len(count_N), num_samples, seed):
+        times_SN = _times(index_SN)
+        part = slice(done, done := done + len(times_SN))
+        # Where only examples without anything predicted were drawn, nothing differs
+        ratio_SH[part] = times_SN @ more_HN.T / np.maximum(times_SN @ count_N, 1)[:, None]
+    return ratio_SH
+
+
+def _times(index_SN: Int[np.ndarray, "sample example"]) -> Float[np.ndarray, "sample example"]:
+    """How often each example was drawn."""
+    samples, examples = index_SN.shape
+    flat = index_SN + examples * np.arange(samples)[:, None]
+    counts = np.bincount(flat.ravel(), minlength=samples * examples)
+    return counts.reshape(samples, examples).astype(float)
+
+
+def of_distribution(delta_H: np.ndarray, delta_SH: np.ndarray, tail: Tail = "counted") -> Deltas:
+    """What a bootstrap distribution says."""
+    low_H, high_H = np.percentile(delta_SH, [2.5, 97.5], axis=0)
+    if tail == "counted":
+        doubtful_H = np.minimum((delta_SH <= 0).sum(0), (delta_SH >= 0).sum(0))
+        p_H = np.minimum(1, 2 * (1 + doubtful_H) / (1 + len(delta_SH)))
+    else:
+        spread_H = delta_SH.std(0, ddof=1)
+        # A head that changes nothing has no spread and no effect
+        far_H = np.divide(abs(delta_H), spread_H, out=np.zeros(len(delta_H)), where=spread_H > 0)
+        p_H = 2 * standard_normal.sf(far_H)
+    return Deltas(np.asarray(delta_H, float), low_H, high_H, np.asarray(p_H, float))
+
+
+def _check(number: int) -> None:
+    if number < 1:
+        raise InputError(
+            "at least one example with something to predict was expected, to compare two systems "
+            "on; came none"
+        )
+
+
+def _check_finite(more_HN: np.ndarray) -> None:
+    broken = np.argwhere(~np.isfinite(more_HN))
+    if len(broken):
+        head, example = broken[0]
+        raise InputError(
+            f"losses should be finite numbers, but without head {head} of {len(more_HN)} that of "
+            f"example {example} is not, or it is not with all heads"
+        )

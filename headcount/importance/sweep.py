@@ -1,0 +1,198 @@
+"""Sweep: a task's losses under many ablations, with little more than half of the forwards' work.
+
+Batch by batch: one clean forward keeps what every block gave; then all ablations that first change
+the same block share forwards, each with gates for its own copies of the rows, that begin there.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import final
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from headcount.errors import ModelError
+from headcount.heads import Head, Place
+from headcount.importance.reuse import Blocks
+from headcount.importance.sweep_state import SweepTable, load_sweep, save_sweep
+from headcount.models.anatomy import Anatomy
+from headcount.models.selfcheck import evaluating, examine
+from headcount.tap import Replacement, Tap
+from headcount.tasks.task import Evaluation, Losses, Task, TaskBatch
+
+TOGETHER = 8192
+"""Padded tokens, copies included, of the ablations that share a forward."""
+
+
+@final
+@dataclass(frozen=True)
+class Ablation:
+    """Heads that are taken away together."""
+
+    name: str
+    heads: tuple[Head, ...]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Swept:
+    """What the whole model, and the model under each ablation, did on every example."""
+
+    ablations: tuple[Ablation, ...]
+    base: Evaluation
+    loss_AN: Float[np.ndarray, "ablation example"]
+    outcome_AN: Float[np.ndarray, "ablation example"]
+
+    def evaluation(self, index: int) -> Evaluation:
+        """Under one ablation."""
+        return Evaluation(self.loss_AN[index], self.base.count_N, self.outcome_AN[index])
+
+
+def sweep(
+    model: PreTrainedModel,
+    task: Task,
+    ablations: Sequence[Ablation],
+    replacement: Replacement | None = None,
+    anatomy: Anatomy | None = None,
+    max_tokens: int = 4096,
+    state: Path | None = None,
+    key: str = "",
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Swept:
+    """Losses and outcomes of every example under every ablation.
+
+    Args:
+        model: what to ablate.
+        task: gives batches and losses.
+        ablations: what to take away, each by itself.
+        replacement: what stands in for an ablated head; None for zero.
+        anatomy: what `examine(model)` found; examined now if None.
+        max_tokens: padded tokens in a batch.
+        state: a file for what has been done so far; a sweep that finds one there goes on.
+        key: what the state must have been made with: another is refused.
+        progress: is told how many examples are done, of how many.
+
+    Raises:
+        ModelError: if a loss is not a finite number; names ablation and example.
+        InputError: if the state is of another sweep, or damaged.
+    """
+    running = _Sweeping(model, task, tuple(ablations), replacement, anatomy or examine(model))
+    table, done = load_sweep(state, key, len(ablations) + 1, task.num_examples)
+    with evaluating(model), torch.inference_mode(), _without_cache(model):
+        for number, batch in enumerate(task.batches(max_tokens)):
+            if number < done:
+                continue
+            running.batch(batch.to(model.device), table)
+            if state is not None:
+                save_sweep(state, key, table, number + 1)
+            progress(int(table.seen_N.sum()), task.num_examples)
+    base = Evaluation(table.loss_AN[0], table.count_N, table.outcome_AN[0])
+    return Swept(running.ablations, base, table.loss_AN[1:], table.outcome_AN[1:])
+
+
+@final
+class _Sweeping:
+    """One sweep, batch by batch."""
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        task: Task,
+        ablations: tuple[Ablation, ...],
+        replacement: Replacement | None,
+        anatomy: Anatomy,
+    ) -> None:
+        self.model, self.task, self.anatomy = model, task, anatomy
+        self.ablations, self.replacement = ablations, replacement
+        self.blocks = Blocks(model, anatomy)
+        self._counts = anatomy.heads.counts
+
+    def batch(self, batch: TaskBatch, table: SweepTable) -> None:
+        """Fill in the batch's examples, in all rows of the table."""
+        index = batch.index_E.cpu().numpy()
+        with Tap(self.model, self.anatomy), self.blocks.keeping():
+            clean = self.task.losses(self.model, batch)
+        self._fill(table, [0], index, clean, ["no ablation"])
+        table.count_N[index] = clean.count_E.cpu().numpy()
+        for start, numbers in self._shares(batch):
+            losses = self._ablated(batch, start, numbers)
+            names = [self.ablations[number].name for number in numbers]
+            self._fill(table, [number + 1 for number in numbers], index, losses, names)
+        table.seen_N[index] = True
+
+    def _shares(self, batch: TaskBatch) -> Iterator[tuple[int, list[int]]]:
+        """Ablations that run together, with the block that they begin at."""
+        tokens = max(tensor.numel() for tensor in batch.inputs.values())
+        size = max(1, TOGETHER // max(1, tokens))
+        starts = [
+            min(self.blocks.start((head.site, head.layer)) for head in ablation.heads)
+            for ablation in self.ablations
+        ]
+        order = sorted(range(len(starts)), key=starts.__getitem__)
+        for start, group in groupby(order, starts.__getitem__):
+            numbers = list(group)
+            for first in range(0, len(numbers), size):
+                yield start, numbers[first : first + size]
+
+    def _ablated(self, batch: TaskBatch, start: int, numbers: list[int]) -> Losses:
+        times = len(numbers)
+        gates = self._gates([self.ablations[number] for number in numbers], len(batch.example_R))
+        with (
+            Tap(self.model, self.anatomy, gates=gates, replacement=self.replacement),
+            self.blocks.resuming(start, times),
+        ):
+            return self.task.losses(self.model, batch.repeated(times))
+
+    def _gates(self, ablations: list[Ablation], num_rows: int) -> dict[Place, Tensor]:
+        """Gates of 0 for each ablation's heads in its own copy of the rows."""
+        gates: dict[Place, Tensor] = {}
+        for copy, ablation in enumerate(ablations):
+            for head in ablation.heads:
+                place = (head.site, head.layer)
+                if place not in gates:
+                    shape = (len(ablations) * num_rows, self._counts[head.site][head.layer])
+                    gates[place] = torch.ones(shape, device=self.model.device)
+                gates[place][copy * num_rows : (copy + 1) * num_rows, head.index] = 0
+        return gates
+
+    def _fill(
+        self,
+        table: SweepTable,
+        rows: list[int],
+        index: np.ndarray,
+        losses: Losses,
+        names: list[str],
+    ) -> None:
+        shape = (len(rows), len(index))
+        loss_AE = losses.loss_E.double().cpu().numpy().reshape(shape)
+        if not np.isfinite(loss_AE).all():
+            row, example = np.argwhere(~np.isfinite(loss_AE))[0]
+            raise ModelError(
+                f"the loss of every example should be a finite number, but example "
+                f"{index[example]} gave {loss_AE[row, example]} under ablation {names[row]}: look "
+                "at that example, or load the model in float32"
+            )
+        table.loss_AN[np.ix_(rows, index)] = loss_AE
+        table.outcome_AN[np.ix_(rows, index)] = (
+            losses.outcome_E.double().cpu().numpy().reshape(shape)
+        )
+
+
+@contextmanager
+def _without_cache(model: PreTrainedModel) -> Iterator[None]:
+    """No key/value cache for the time of a block: blocks that are passed over would not fill it."""
+    configs = {id(config): config for config in (model.config, model.config.get_text_config())}
+    caching = [config for config in configs.values() if getattr(config, "use_cache", False)]
+    for config in caching:
+        config.use_cache = False
+    try:
+        yield
+    finally:
+        for config in caching:
+            config.use_cache = True

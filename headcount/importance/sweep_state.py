@@ -1,0 +1,68 @@
+"""The state of a sweep: what has been done so far, in one file, so that a killed one goes on."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from headcount.errors import InputError
+from headcount.files import write_atomically
+
+_ARRAYS = ("loss_AN", "outcome_AN", "count_N", "seen_N")
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class SweepTable:
+    """One row per ablation, the whole model first; filled batch by batch."""
+
+    loss_AN: Float[np.ndarray, "ablation example"]
+    outcome_AN: Float[np.ndarray, "ablation example"]
+    count_N: Int[np.ndarray, " example"]
+    seen_N: Bool[np.ndarray, " example"]
+
+    @classmethod
+    def empty(cls, num_rows: int, num_examples: int) -> "SweepTable":
+        """Nothing done."""
+        blank = np.full((num_rows, num_examples), np.nan)
+        counts = np.zeros(num_examples, dtype=np.int64)
+        return cls(blank, blank.copy(), counts, np.zeros(num_examples, dtype=bool))
+
+
+def save_sweep(path: Path, key: str, table: SweepTable, num_batches: int) -> None:
+    """Write what has been done, whole or not at all; nothing is pickled."""
+    arrays = {name: getattr(table, name) for name in _ARRAYS}
+    metadata = {"key": key, "batches": str(num_batches)}
+    write_atomically(path, lambda file: save_file(arrays, file, metadata=metadata))
+
+
+def load_sweep(
+    path: Path | None, key: str, num_rows: int, num_examples: int
+) -> tuple[SweepTable, int]:
+    """What an interrupted sweep has done, and how many batches that is.
+
+    Raises:
+        InputError: if the file is damaged, or of a sweep with another model, task or options.
+    """
+    if path is None or not path.exists():
+        return SweepTable.empty(num_rows, num_examples), 0
+    try:
+        with safe_open(path, framework="np") as file:
+            metadata = file.metadata() or {}
+            arrays = {name: file.get_tensor(name).copy() for name in _ARRAYS}
+    except (SafetensorError, OSError) as error:
+        raise InputError(
+            f"{path} should hold an interrupted sweep but can't be read ({error}); start again "
+            "with --overwrite"
+        ) from error
+    if metadata.get("key") != key or arrays["loss_AN"].shape != (num_rows, num_examples):
+        raise InputError(
+            f"--resume goes on with the same model, task and options; {path} is of the sweep\n  "
+            f"{metadata.get('key')}\nand this one would be\n  {key}\n"
+            "Give the same arguments, or start again with --overwrite"
+        )
+    return SweepTable(**arrays), int(metadata["batches"])

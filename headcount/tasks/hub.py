@@ -1,0 +1,76 @@
+"""Data sets of the Hugging Face hub: `hf://dataset/config?split=validation`.
+
+`hf://owner/name?split=test` and `hf://owner/name/config?split=test` are understood too. Needs the
+extra `headcount[datasets]`.
+"""
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from headcount.errors import CorpusError, InputError
+
+HUB = "hf://"
+
+
+def hub_rows(url: str) -> Iterator[tuple[str, Mapping[Any, object]]]:
+    """Yield where each row stands, and its cells; `a.b` is field b of object a.
+
+    Raises:
+        InputError: if `datasets` is not installed, or the address is not complete.
+        CorpusError: if the data set can't be loaded.
+    """
+    names, split = _parts(url)
+    try:
+        datasets: Any = import_module("datasets")
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"{url} needs the package datasets: pip install headcount[datasets], or save the data "
+            "as .tsv, .csv or .jsonl"
+        ) from error
+    for number, row in enumerate(_loaded(datasets, url, names, split), start=1):
+        yield f"{url} row {number}", flattened(row)
+
+
+def flattened(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of objects inside an object, under `outer.inner`."""
+    flat: dict[str, Any] = {}
+    for name, value in row.items():
+        if isinstance(value, Mapping):
+            flat |= {f"{name}.{inner}": each for inner, each in flattened(value).items()}
+        else:
+            flat[name] = value
+    return flat
+
+
+def _parts(url: str) -> tuple[list[str], str]:
+    """Names between the slashes, and the split."""
+    address = urlsplit(url)
+    names = [part for part in (address.netloc + address.path).split("/") if part]
+    splits = parse_qs(address.query).get("split", [])
+    if not 1 <= len(names) <= 3 or len(splits) != 1:
+        raise InputError(
+            f"expected hf://dataset/config?split=validation (or hf://owner/name/config?split=...), "
+            f"came {url!r}"
+        )
+    return names, splits[0]
+
+
+def _loaded(datasets: Any, url: str, names: list[str], split: str) -> Any:
+    """The data set. Of two names the second may be a config, or the first an owner."""
+    readings = {
+        1: [(names[0],)],
+        2: [("/".join(names),), tuple(names)],
+        3: [("/".join(names[:2]), names[-1])],
+    }[len(names)]
+    met: Exception | None = None
+    for reading in readings:
+        try:
+            return datasets.load_dataset(*reading, split=split)
+        except (OSError, ValueError) as error:  # not found is a kind of OSError
+            met = error
+    raise CorpusError(
+        f"{url} can't be loaded: {str(met).strip().splitlines()[0]}; check the name, the config, "
+        "the split and the network"
+    ) from met

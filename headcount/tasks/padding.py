@@ -1,0 +1,54 @@
+"""Batches of examples: sorted by length, filled up to a budget of padded tokens."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from jaxtyping import Int, Int64
+from torch import Tensor
+
+from headcount.errors import InputError
+from headcount.models.load import Loaded
+
+
+def groups(
+    length_N: Int[np.ndarray, " example"], max_tokens: int
+) -> Iterator[Int[np.ndarray, " some"]]:
+    """Numbers of the examples of each batch: shortest first, equals in order.
+
+    Args:
+        length_N: padded tokens that an example needs when it is the longest.
+        max_tokens: of a batch; a longer example goes alone.
+    """
+    if max_tokens < 1:
+        raise InputError(f"expected at least 1 token a batch, found {max_tokens}")
+    group: list[int] = []
+    for index in np.argsort(length_N, kind="stable"):
+        if group and (len(group) + 1) * length_N[index] > max_tokens:
+            yield np.array(group)
+            group = []
+        group.append(int(index))
+    if group:
+        yield np.array(group)
+
+
+def padded(rows: Sequence[Sequence[int]], fill: int) -> Int64[Tensor, "row token"]:
+    """Rows of numbers, filled on the right."""
+    padded_RN = torch.full((len(rows), max(map(len, rows))), fill, dtype=torch.int64)
+    for index, row in enumerate(rows):
+        padded_RN[index, : len(row)] = torch.as_tensor(row)
+    return padded_RN
+
+
+def text_inputs(
+    rows: Sequence[Sequence[int]], pad_id: int
+) -> dict[str, Int64[Tensor, "row token"]]:
+    """Token ids with their mask. The mask goes by length: padding's id can be a token's too."""
+    ones = [[1] * len(row) for row in rows]
+    return {"input_ids": padded(rows, pad_id), "attention_mask": padded(ones, 0)}
+
+
+def pad_id(loaded: Loaded) -> int:
+    """What the model takes for padding (some look at the id itself), else what fills as well."""
+    own = loaded.model.config.get_text_config().pad_token_id
+    return own if isinstance(own, int) and own >= 0 else loaded.encoder().pad_id

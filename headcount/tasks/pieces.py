@@ -1,0 +1,52 @@
+"""Text that is longer than the model takes, cut into pieces so that no token is lost."""
+
+from collections.abc import Iterator, Sequence
+
+from headcount.corpora.encoded import Encoded
+from headcount.corpora.encoder import Encoder
+from headcount.corpora.sentence import Sentence
+from headcount.errors import InputError
+from headcount.models.load import Loaded
+from headcount.tasks.table import Table
+
+
+def whole_texts(loaded: Loaded, table: Table) -> list[Encoded]:
+    """Encode the column `text`, however long its texts are."""
+    encoder = Encoder(loaded.encoder().tokenizer)
+    return encoder.sources(sentences(table, "text"))
+
+
+def sentences(table: Table, role: str) -> list[Sentence]:
+    """A column as sentences that know where they stand."""
+    return [
+        Sentence(text, origin=origin)
+        for text, origin in zip(table[role], table.origins, strict=True)
+    ]
+
+
+def chained(ids: Sequence[int], max_length: int | None) -> Iterator[list[int]]:
+    """Pieces that begin with the last token of the piece before: each token is predicted once."""
+    step = (max_length or max(2, len(ids))) - 1
+    if step < 1:
+        raise InputError(f"a piece of text needs at least 2 tokens; came max_length={max_length}")
+    for start in range(0, len(ids) - 1, step):
+        yield list(ids[start : start + step + 1])
+
+
+def framed(encoded: Encoded, max_length: int | None) -> Iterator[tuple[list[int], list[bool]]]:
+    """Pieces, each between the special tokens of the whole, and what of them is special."""
+    content = [index for index, special in enumerate(encoded.is_special) if not special]
+    if not content:
+        return
+    begin, end = content[0], content[-1] + 1
+    before, inside, after = encoded.ids[:begin], encoded.ids[begin:end], encoded.ids[end:]
+    step = len(inside) if max_length is None else max_length - len(before) - len(after)
+    if step < 1:
+        raise InputError(
+            f"a piece of text needs more than {len(before) + len(after)} tokens, since so many are "
+            f"special; came max_length={max_length}"
+        )
+    for start in range(0, len(inside), step):
+        special = encoded.is_special[begin:end][start : start + step]
+        flags = [True] * len(before) + special + [True] * len(after)
+        yield [*before, *inside[start : start + step], *after], flags

@@ -1,0 +1,195 @@
+"""Reading a task's data from `.tsv`, `.csv`, `.jsonl`, `.txt`, other text files, and `hf://`.
+
+`.tsv` and `.csv` have a header where columns are named, and none where they are numbered from 0;
+TSV knows no quotes. `.jsonl` has one object a line, and `a.b` is field b of object a. Of a `.txt` a
+line is the column `text`. In a `.txt` or a file with any other ending, numbered columns are
+separated by one blank or tab, and the last one takes the rest of the line (`0 a sad film .`).
+Blank lines are passed over; any other line that can't be used is an error with its number.
+"""
+
+import csv
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from headcount.corpora.lines import numbered_lines
+from headcount.errors import CorpusError, InputError
+from headcount.tasks.hub import HUB, flattened, hub_rows
+from headcount.tasks.table import (
+    Columns,
+    Data,
+    Roles,
+    Table,
+    cell_text,
+    choose,
+    in_memory,
+    is_numbered,
+)
+
+Row = tuple[str, Mapping[Any, object]]
+"""Where a row stands, and its cells by name or number."""
+
+
+def read_data(data: Data, columns: Columns | None, roles: Roles) -> Table:
+    """The table of files, of one file, or of columns held in memory."""
+    if isinstance(data, Mapping):
+        return in_memory(data, columns, roles)
+    return read_table([data] if isinstance(data, str | Path) else data, columns, roles)
+
+
+def read_table(files: Sequence[str | Path], columns: Columns | None, roles: Roles) -> Table:
+    """All rows of some files, in order.
+
+    Args:
+        files: paths, or `hf://dataset/config?split=validation`.
+        columns: what the task calls a column, to its name or number; those not given are looked
+            for under the names that `roles` lists.
+        roles: the columns that the task reads.
+
+    Raises:
+        CorpusError: a file can't be read, has no such column or not a single row, or a line can't
+            be used (`file:line`).
+        InputError: `columns` are not of this task, or some are named and some numbered.
+    """
+    table = Table({}, [])
+    for file in files:
+        chosen: dict[str, str | int] | None = None
+        for origin, cells in _rows(file, columns):
+            if chosen is None:
+                chosen = choose([str(name) for name in cells], columns, roles, str(file))
+            for role, name in chosen.items():
+                text = cell_text(_cell(cells, name, origin), name, origin)
+                table.columns.setdefault(role, []).append(text)
+            table.origins.append(origin)
+    if not len(table):
+        raise CorpusError(
+            f"expected at least one example, found none in {', '.join(map(str, files)) or 'no file'}"
+        )
+    if uneven := [role for role, cells in table.columns.items() if len(cells) < len(table)]:
+        raise CorpusError(
+            f"the column for {uneven[0]!r} is in some of the files only: {', '.join(map(str, files))}"
+        )
+    return table
+
+
+def _rows(file: str | Path, columns: Columns | None) -> Iterator[Row]:
+    if str(file).startswith(HUB):
+        return hub_rows(str(file))
+    path = Path(file)
+    numbers = [int(number) for number in (columns or {}).values()] if is_numbered(columns) else []
+    width = max(numbers) + 1 if numbers else None
+    if path.suffix in (".tsv", ".csv"):
+        lines = _split_at_tabs(path) if path.suffix == ".tsv" else _split_as_csv(path)
+        return _of_width(lines, width, path)
+    if path.suffix == ".jsonl":
+        if width is not None:
+            raise InputError(f"{path}: fields of a .jsonl have names; came column {numbers[0]}")
+        return _objects(path)
+    if width is None and path.suffix != ".txt":
+        raise CorpusError(
+            f"{path}: the ending {path.suffix!r} says nothing about columns (.tsv .csv .jsonl .txt "
+            "do); number them from 0, separated by one blank: label=0 text=1, or text=0 where a "
+            "line is a text"
+        )
+    return _lines(path, width)
+
+
+def _split_at_tabs(path: Path) -> Iterator[tuple[int, list[str]]]:
+    for number, line in numbered_lines(path):
+        yield number, line.split("\t") if line.strip() else []
+
+
+def _split_as_csv(path: Path) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader((f"{line}\n" for _, line in numbered_lines(path)), strict=True)
+    first = 1
+    try:
+        for cells in reader:
+            yield first, cells
+            first = reader.line_num + 1
+    except csv.Error as error:
+        raise CorpusError(
+            f"{path}:{first}: expected comma-separated columns, but {error}; mend the quotes"
+        ) from error
+
+
+def _of_width(
+    lines: Iterator[tuple[int, list[str]]], least: int | None, path: Path
+) -> Iterator[Row]:
+    """Rows that all have as many cells as the first one, which is the header if cells have names."""
+    header: list[str] | None = None
+    width = first = 0
+    for number, cells in lines:
+        if not any(cell.strip() for cell in cells):
+            continue
+        if not width:
+            width, first = len(cells), number
+            if least is None:
+                header = _header(cells, f"{path}:{number}")
+                continue
+            if width < least:
+                raise CorpusError(
+                    f"{path}:{number}: column {least - 1} was asked for, counted from 0; the line "
+                    f"has {width} columns"
+                )
+        if len(cells) != width:
+            raise CorpusError(
+                f"{path}:{number}: expected {width} columns as in line {first}, found "
+                f"{len(cells)}; mend the line"
+            )
+        yield f"{path}:{number}", dict(zip(header or range(width), cells, strict=True))
+    if header is not None and number == first:
+        raise CorpusError(f"{path}: expected rows below the header, found none")
+
+
+def _header(cells: list[str], origin: str) -> list[str]:
+    names = [cell.strip() for cell in cells]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise CorpusError(
+            f"{origin}: expected a header, whose names differ; found {twice[0]!r} twice. Where the "
+            "file has no header, number the columns from 0"
+        )
+    return names
+
+
+def _lines(path: Path, width: int | None) -> Iterator[Row]:
+    for number, line in numbered_lines(path):
+        if not line.strip():
+            continue
+        origin = f"{path}:{number}"
+        cells = [line.strip()] if width in (None, 1) else line.strip().split(None, width - 1)
+        if width is not None and len(cells) < width:
+            raise CorpusError(
+                f"{origin}: expected {width} columns separated by a blank, found {len(cells)}; "
+                "complete the line"
+            )
+        yield origin, {"text": cells[0]} if width is None else dict(enumerate(cells))
+
+
+def _objects(path: Path) -> Iterator[Row]:
+    for number, line in numbered_lines(path):
+        if not line.strip():
+            continue
+        origin = f"{path}:{number}"
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise CorpusError(
+                f"{origin}: expected one JSON object on the line, but it breaks off at column "
+                f"{error.colno} ({error.msg}); mend the line"
+            ) from error
+        if not isinstance(row, dict):
+            raise CorpusError(
+                f"{origin}: expected a JSON object, found a {type(row).__name__}; write "
+                '{"text": ...}'
+            )
+        yield origin, flattened(row)
+
+
+def _cell(cells: Mapping[Any, object], name: str | int, origin: str) -> object:
+    if name not in cells:
+        found = ", ".join(map(repr, cells)) or "none"
+        raise CorpusError(f"{origin}: expected a field {name!r}, found the fields: {found}")
+    return cells[name]
+
+

@@ -1,0 +1,174 @@
+"""A task's data: named columns of text, every example with the place it came from."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+from headcount.errors import CorpusError, InputError
+
+Columns = Mapping[str, str | int]
+"""What the task calls a column, to its name in the file, or to its number from 0."""
+Data = str | Path | Sequence[str | Path] | Mapping[str, Sequence[Any]]
+"""A file, several, `hf://...`, or columns held in memory."""
+
+
+@final
+@dataclass(frozen=True)
+class Column:
+    """A column that a task reads."""
+
+    names: tuple[str, ...]
+    """Names that are tried, in this order, where the user gives none."""
+    needed: bool = True
+
+
+Roles = Mapping[str, Column]
+"""The columns of a task by what the task calls them."""
+
+
+@final
+@dataclass(frozen=True)
+class Table:
+    """Columns of text, by what the task calls them."""
+
+    columns: dict[str, list[str]]
+    origins: list[str]
+    """File and line of every example, for errors."""
+
+    def __len__(self) -> int:
+        return len(self.origins)
+
+    def __contains__(self, role: str) -> bool:
+        return role in self.columns
+
+    def __getitem__(self, role: str) -> list[str]:
+        return self.columns[role]
+
+    def numbers(self, role: str) -> list[float]:
+        """A column of numbers.
+
+        Raises:
+            CorpusError: for the first cell that is not a finite number.
+        """
+        return [
+            _number(text, role, origin)
+            for text, origin in zip(self[role], self.origins, strict=True)
+        ]
+
+
+def choose(
+    found: Sequence[str], columns: Columns | None, roles: Roles, where: str
+) -> dict[str, str | int]:
+    """The name, or number, of the column for each role.
+
+    Args:
+        found: names of the columns that exist; not looked at where columns are numbered.
+        columns: what the user gave.
+        roles: what the task needs.
+        where: the file, for errors.
+
+    Raises:
+        InputError: for a column that the task does not know.
+        CorpusError: for a needed column that does not exist; says which do.
+    """
+    columns = columns or {}
+    if unknown := [name for name in columns if name not in roles]:
+        raise InputError(
+            f"this task reads the columns {', '.join(roles)}; came {unknown[0]!r}: give columns as "
+            f"{next(iter(roles))}=NAME"
+        )
+    chosen: dict[str, str | int] = {}
+    for role, column in roles.items():
+        if role in columns:
+            chosen[role] = columns[role]
+        elif is_numbered(columns):
+            if column.needed:
+                raise InputError(f"column {role!r} has no number; number all columns or none")
+        elif column.needed or not columns:
+            name = next((name for name in column.names if name in found), None)
+            if name is not None or column.needed:
+                chosen[role] = _existing(name, column.names, found, role, where)
+    for role, name in chosen.items():
+        if isinstance(name, str) and not is_numbered(columns):
+            _existing(name if name in found else None, (name,), found, role, where)
+    return {role: int(name) if is_numbered(columns) else name for role, name in chosen.items()}
+
+
+def is_numbered(columns: Columns | None) -> bool:
+    """Whether columns are given by number, `2` or `"2"`.
+
+    Raises:
+        InputError: if some are and some are not.
+    """
+    given = list((columns or {}).values())
+    numbers = [isinstance(name, int) or name.isdecimal() for name in given]
+    if any(numbers) and not all(numbers):
+        raise InputError(
+            f"columns are named (the file has a header) or numbered from 0 (it has none), not "
+            f"both; came {', '.join(map(str, given))}"
+        )
+    return any(numbers)
+
+
+def in_memory(data: Mapping[str, Sequence[Any]], columns: Columns | None, roles: Roles) -> Table:
+    """A table of columns held in memory."""
+    chosen = choose(list(data), columns, roles, "the data")
+    picked = {role: list(data[str(name)]) for role, name in chosen.items()}
+    lengths = {role: len(cells) for role, cells in picked.items()}
+    if len(set(lengths.values())) > 1:
+        raise CorpusError(f"columns of one length were expected; came {lengths}")
+    origins = [f"row {number}" for number in range(1, next(iter(lengths.values())) + 1)]
+    if not origins:
+        raise CorpusError("expected at least one example, found none in the data")
+    cells = {
+        role: [cell_text(cell, role, where) for cell, where in zip(column, origins, strict=True)]
+        for role, column in picked.items()
+    }
+    return Table(cells, origins)
+
+
+def cell_text(cell: object, name: str | int, origin: str) -> str:
+    """A cell as text without blanks around it; true and false become 1 and 0.
+
+    Raises:
+        CorpusError: for an empty cell, or one that is neither text nor number.
+    """
+    if isinstance(cell, bool):
+        cell = int(cell)
+    if hasattr(cell, "item"):  # numbers of NumPy
+        cell = cell.item()  # type: ignore[union-attr]
+    if not isinstance(cell, str | int | float):
+        raise CorpusError(
+            f"{origin}: expected text or a number in column {name!r}, found "
+            f"{type(cell).__name__}; choose another column"
+        )
+    text = str(cell).strip()
+    if not text or any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise CorpusError(
+            f"{origin}: expected some text in column {name!r}, found {text!r}; "
+            "complete or remove the line"
+        )
+    return text
+
+
+def _existing(
+    name: str | None, tried: Sequence[str], found: Sequence[str], role: str, where: str
+) -> str:
+    if name is None:
+        raise CorpusError(
+            f"{where}: expected a column {' or '.join(map(repr, tried))} for {role!r}; the columns "
+            f"are {', '.join(map(repr, found)) or 'none'}. Name the column ({role}=NAME), or, "
+            f"where the file has no header, number all columns from 0 ({role}=0)"
+        )
+    return name
+
+
+def _number(text: str, role: str, origin: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = float("nan")
+    if number - number != 0:  # NaN and infinity
+        raise CorpusError(f"{origin}: expected a finite number for {role!r}, found {text!r}")
+    return number

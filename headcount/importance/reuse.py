@@ -5,8 +5,7 @@ module lists that hold attention) are run once as they are, their outputs kept f
 for an ablation all blocks before the first changed one give back what was kept.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, final
 
@@ -15,9 +14,6 @@ from transformers import PreTrainedModel
 
 from headcount.heads import Place
 from headcount.models.anatomy import Anatomy
-
-_Call = tuple[nn.Module, int]
-"""A block, and which of its calls in one forward is meant (ALBERT calls one many times)."""
 
 
 @final
@@ -31,14 +27,17 @@ class Blocks:
 
     def __init__(self, model: PreTrainedModel, anatomy: Anatomy) -> None:
         self._starts: dict[Place, int] = {}
-        self._order: dict[_Call, int] = {}
+        self._order: dict[nn.Module, int] = {}
         for layer in anatomy.layers:
             block = _block_of(model, layer.module)
-            # Attention outside any block: nothing before it can be passed over.
-            start = 0 if block is None else self._order.setdefault((block, layer.call), len(self))
-            self._starts[layer.site, layer.layer] = start
-        self._modules = list(dict.fromkeys(block for block, _ in self._order))
-        self._kept: dict[_Call, Any] = {}
+            # Of attention outside any block, or shared by layers (the tap tells those by counting
+            # calls), nothing before it can be passed over.
+            if block is None or len(anatomy.by_module()[layer.module]) > 1:
+                self._starts[layer.site, layer.layer] = 0
+            else:
+                start = self._order.setdefault(block, len(self._order))
+                self._starts[layer.site, layer.layer] = start
+        self._kept: dict[nn.Module, Any] = {}
 
     def __len__(self) -> int:
         return len(self._order)
@@ -51,13 +50,11 @@ class Blocks:
     def keeping(self) -> Iterator[None]:
         """Inside, the blocks' outputs of one forward are kept; earlier ones are forgotten."""
         self._kept = {}
-        calls: Counter[nn.Module] = Counter()
 
         def keep(block: nn.Module, inputs: object, output: Any) -> None:
-            self._kept[block, calls[block]] = output
-            calls[block] += 1
+            self._kept[block] = output
 
-        handles = [block.register_forward_hook(keep) for block in self._modules]
+        handles = [block.register_forward_hook(keep) for block in self._order]
         try:
             yield
         finally:
@@ -65,34 +62,26 @@ class Blocks:
                 handle.remove()
 
     @contextmanager
-    def resuming(self, start: int, times: int) -> Iterator[None]:
-        """Inside, one forward of the kept batch, `times` over, passes over the first blocks."""
-        calls: Counter[nn.Module] = Counter()
+    def resuming(self, start: int, num_rows: int, times: int) -> Iterator[None]:
+        """Inside, a forward of the kept batch's rows, `times` over, passes over the first blocks.
+
+        Args:
+            start: so many blocks give back what was kept.
+            num_rows: rows of the kept batch.
+            times: how often the rows come, one after the other.
+        """
         with ExitStack() as stack:
-            for block in self._modules:
-                stack.enter_context(_forward(block, self._replay(block, start, times, calls)))
+            for block, number in self._order.items():
+                if number < start:
+                    kept = _tiled(self._kept[block], num_rows, times)
+                    stack.enter_context(_giving(block, kept))
             yield
-
-    def _replay(
-        self, block: nn.Module, start: int, times: int, calls: Counter[nn.Module]
-    ) -> Callable[..., Any]:
-        """The block's forward, or what it gave before, if the call comes before the start."""
-        stock = block.forward
-
-        def replay(*args: Any, **kwargs: Any) -> Any:
-            call = (block, calls[block])
-            calls[block] += 1
-            if self._order.get(call, start) < start:
-                return _tiled(self._kept[call], times)
-            return stock(*args, **kwargs)
-
-        return replay
 
 
 @contextmanager
-def _forward(module: nn.Module, function: Callable[..., Any]) -> Iterator[None]:
-    """Another forward for one module, for the time of a block."""
-    module.forward = function
+def _giving(module: nn.Module, output: Any) -> Iterator[None]:
+    """For the time of a block, a module's forward only gives an output."""
+    module.forward = lambda *args, **kwargs: output
     try:
         yield
     finally:
@@ -108,10 +97,11 @@ def _block_of(model: nn.Module, path: str) -> nn.Module | None:
     return None
 
 
-def _tiled(output: Any, times: int) -> Any:
-    """Every tensor of a block's output, with its rows `times` over."""
+def _tiled(output: Any, num_rows: int, times: int) -> Any:
+    """Every tensor of a block's output that has the batch's rows, with the rows `times` over."""
     if isinstance(output, Tensor):
-        return output.repeat(times, *[1] * (output.ndim - 1))
+        has_rows = output.shape[0] == num_rows
+        return output.repeat(times, *[1] * (output.ndim - 1)) if has_rows else output
     if isinstance(output, tuple | list):
-        return type(output)(_tiled(part, times) for part in output)
+        return type(output)(_tiled(part, num_rows, times) for part in output)
     return output

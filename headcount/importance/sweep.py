@@ -141,11 +141,11 @@ class _Sweeping:
                 yield start, numbers[first : first + size]
 
     def _ablated(self, batch: TaskBatch, start: int, numbers: list[int]) -> Losses:
-        times = len(numbers)
-        gates = self._gates([self.ablations[number] for number in numbers], len(batch.example_R))
+        times, num_rows = len(numbers), len(batch.example_R)
+        gates = self._gates([self.ablations[number] for number in numbers], num_rows)
         with (
             Tap(self.model, self.anatomy, gates=gates, replacement=self.replacement),
-            self.blocks.resuming(start, times),
+            self.blocks.resuming(start, num_rows, times),
         ):
             return self.task.losses(self.model, batch.repeated(times))
 

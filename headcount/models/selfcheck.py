@@ -97,7 +97,8 @@ def _gates(
         if head not in anatomy.heads:
             raise ModelError(f"{name} is not a head of this model, which has {anatomy.heads}")
         count = anatomy.heads.counts[head.site][head.layer]
-        tensor = tensors.setdefault((head.site, head.layer), torch.ones(count, device=model.device))
+        ones = torch.ones(count, device=model.device, dtype=model.dtype)
+        tensor = tensors.setdefault((head.site, head.layer), ones)
         tensor[head.index] = gate
     return tensors
 

@@ -1,0 +1,137 @@
+"""A sweep equals one plain gated forward for every ablation; reuse changes nothing."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from headcount.errors import InputError, ModelError
+from headcount.importance.ablation import ablation, all_but_one, single_heads, whole_layers
+from headcount.importance.reuse import Blocks
+from headcount.importance.sweep import Ablation, Swept, sweep
+from headcount.models.selfcheck import gated, tapped
+from tests import tiny
+from tests.examined import examined, examined_double
+from tests.importance.tiny_task import TinyTask
+from tests.laws import leaving_no_trace
+
+
+@pytest.mark.parametrize("name", tiny.MODELS)
+def test_equals_gated_forwards(name: str) -> None:
+    model, anatomy = examined_double(name)
+    heads = anatomy.heads
+    ablations = [*single_heads(heads)[::3], *whole_layers(heads), *all_but_one(heads)[::7]]
+    task = TinyTask(model)
+    with leaving_no_trace(model, task.inputs[0]):
+        swept = sweep(model, task, ablations, anatomy=anatomy)
+    assert swept.base.count_N.min() > 0
+    for row, each in enumerate(ablations):
+        gates = dict.fromkeys(map(str, each.heads), 0.0)
+        with tapped(model, gates=gates, anatomy=anatomy), torch.no_grad():
+            for batch in task.batches():
+                expected = task.losses(model, batch)
+                index = batch.index_E.numpy()
+                np.testing.assert_allclose(swept.loss_AN[row, index], expected.loss_E, rtol=1e-9)
+                np.testing.assert_allclose(
+                    swept.outcome_AN[row, index], expected.outcome_E, rtol=1e-9
+                )
+
+
+def test_base_is_the_stock_model() -> None:
+    model, anatomy = examined_double("bert")
+    task = TinyTask(model)
+    base = sweep(model, task, [], anatomy=anatomy).base
+    with torch.no_grad():
+        for batch in task.batches():
+            expected = task.losses(model, batch)
+            np.testing.assert_allclose(base.loss_N[batch.index_E], expected.loss_E, rtol=1e-9)
+            assert (base.count_N[batch.index_E] == expected.count_E.numpy()).all()
+
+
+@pytest.mark.parametrize("name", ["bert", "marian", "t5"])
+def test_blocks_are_passed_over(name: str) -> None:
+    """With `resuming(start)` exactly the blocks from `start` on run their attention."""
+    model, anatomy = examined(name)
+    blocks, inputs = Blocks(model, anatomy), tiny.inputs(model)
+    with torch.no_grad(), blocks.keeping():
+        model(**inputs, use_cache=False) if name != "bert" else model(**inputs)
+    for start in range(len(blocks)):
+        calls: list[str] = []
+        handles = [
+            model.get_submodule(layer.module).register_forward_hook(
+                lambda *_, path=layer.module, calls=calls: calls.append(path)
+            )
+            for layer in anatomy.layers
+            if layer.call == 0
+        ]
+        with torch.no_grad(), blocks.resuming(start, 3, 1):
+            model(**inputs)
+        for handle in handles:
+            handle.remove()
+        late = [one for one in anatomy.layers if blocks.start((one.site, one.layer)) >= start]
+        assert len(calls) == len(late)
+
+
+def test_resumes(tmp_path: Path) -> None:
+    model, anatomy = examined("bert")
+    ablations = single_heads(anatomy.heads)
+    whole = sweep(model, TinyTask(model), ablations, anatomy=anatomy)
+
+    def stop(done: int, total: int) -> None:
+        assert (done, total) == (3, 5)
+        raise KeyboardInterrupt
+
+    def run(task: TinyTask, key: str = "a", progress=lambda done, total: None) -> Swept:
+        return sweep(
+            model, task, ablations, anatomy=anatomy, state=tmp_path / "s", key=key,
+            progress=progress,
+        )  # fmt: skip
+
+    with pytest.raises(KeyboardInterrupt):
+        run(TinyTask(model), progress=stop)
+    task = TinyTask(model)
+    again = run(task)
+    assert set(task.runs) <= {2 * times for times in range(1, 11)}  # the batch of two only
+    np.testing.assert_array_equal(again.loss_AN, whole.loss_AN)
+    np.testing.assert_array_equal(again.base.loss_N, whole.base.loss_N)
+    with pytest.raises(InputError, match="--resume goes on with the same model, task and options"):
+        run(TinyTask(model), key="b")
+    (tmp_path / "s").write_bytes(b"torn")
+    with pytest.raises(InputError, match="start again with --overwrite"):
+        run(TinyTask(model))
+
+
+def test_not_finite() -> None:
+    model, anatomy = examined("bert")
+
+    class Broken(TinyTask):
+        def batches(self, max_tokens: int = 4096):
+            for batch in super().batches():
+                batch.labels["weight"][:1] = torch.inf
+                yield batch
+
+    with pytest.raises(ModelError, match="example 4 gave inf under ablation no ablation"):
+        sweep(model, Broken(model), single_heads(anatomy.heads), anatomy=anatomy)
+
+
+def test_deltas() -> None:
+    """The rise of the mean loss over tokens, per head."""
+    model, anatomy = examined_double("marian")
+    swept = sweep(model, TinyTask(model), single_heads(anatomy.heads), anatomy=anatomy)
+    found = ablation(model, TinyTask(model), anatomy=anatomy)
+    for number, head in enumerate(anatomy.heads):
+        loss = swept.loss_AN[number].sum() / swept.base.count_N.sum()
+        base = swept.base.loss_N.sum() / swept.base.count_N.sum()
+        assert found[head.site, head.layer][head.index].item() == pytest.approx(loss - base)
+
+
+def test_ablations_of_two_layers_begin_at_the_first() -> None:
+    model, anatomy = examined_double("bert")
+    heads = list(anatomy.heads)
+    both = Ablation("both", (heads[-1], heads[0]))
+    swept = sweep(model, TinyTask(model), [both], anatomy=anatomy)
+    with gated(model, {str(heads[0]): 0.0, str(heads[-1]): 0.0}), torch.no_grad():
+        for batch in TinyTask(model).batches():
+            expected = TinyTask(model).losses(model, batch).loss_E
+            np.testing.assert_allclose(swept.loss_AN[0, batch.index_E], expected, rtol=1e-9)

@@ -203,7 +203,7 @@ def test_attention_sinks_are_left_to_the_models_own_function():
             torch.testing.assert_close(_logits(model, batch), stock, atol=1e-5, rtol=0)
     assert (torch.cat(seen).sum(-1) < 0.99).any()
     maps = tiny.attention_maps(model, batch)["encoder.self"]
-    torch.testing.assert_close(torch.cat(seen), torch.cat(maps), atol=1e-6, rtol=0)
+    torch.testing.assert_close(torch.cat(seen), torch.cat(maps), atol=5e-6, rtol=0)
 
 
 # ------------------------------------------------------------------ it hears everything
@@ -221,13 +221,18 @@ def test_weights_are_those_of_the_stock_model(name: str, side: str):
 
 
 @pytest.mark.parametrize("name", tiny.MODELS)
-def test_weights_in_float32(name: str):
+@pytest.mark.parametrize("sharpened", [False, True])
+def test_weights_in_float32(name: str, sharpened: bool):
+    """Sharpened models have scores so large that float32 itself rounds by more than 1e-6."""
     model, anatomy = examined(name)
+    if not sharpened:
+        torch.manual_seed(5)
+        model = type(model)(model.config).eval()
     batch = tiny.inputs(model)
     maps = _Maps(batch, tiny.attention_maps(model, batch))
     with Tap(model, anatomy, _listener(maps)):
         _logits(model, batch)
-    maps.assert_equal_stock(atol=5e-6)
+    maps.assert_equal_stock(atol=5e-6 if sharpened else 1e-6)
 
 
 @pytest.mark.parametrize("name", tiny.MODELS)
@@ -413,7 +418,7 @@ def test_gates_and_their_gradients_are_those_of_the_slow_way(name: str, batch_si
             found = logits_and_gradients()
         for ours, theirs in zip(found, expected, strict=True):
             torch.testing.assert_close(
-                ours, theirs, rtol=1e-5, atol=1e-6 * float(theirs.detach().abs().max())
+                ours, theirs, rtol=1e-5, atol=5e-6 * float(theirs.detach().abs().max())
             )
 
 

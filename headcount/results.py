@@ -12,6 +12,7 @@ from headcount.heads import HeadTable
 FILES = (
     "heads.parquet", "relations.parquet", "offsets.parquet", "null_heads.parquet",
     "null_relations.parquet", "examples.json", "run.json", "report.html", "targets.txt",
+    "importance.json",
 )  # fmt: skip
 """Everything that a run may leave, besides `state/` and `figures/`."""
 
@@ -48,10 +49,13 @@ def claim(folder: Path, resume: bool = False, overwrite: bool = False) -> None:
 def write_results(
     analysis: Analysis, folder: str | Path, arguments: dict[str, Any] | None = None
 ) -> None:
-    """Write the tables, the examples and, last, `run.json`."""
-    folder = Path(folder)
+    """Write the tables, the examples and, last, `run.json`.
+
+    A resumed run keeps what `headcount importance` added to the folder; any other removes it.
+    """
+    folder, resumed = Path(folder), bool((arguments or {}).get("resume"))
     frames = {"relations": analysis.relations, "offsets": analysis.offsets}
-    tables = {"heads": analysis.heads}
+    tables = {"heads": _with_scores(analysis.heads, folder) if resumed else analysis.heads}
     if analysis.null is not None:
         tables["null_heads"], frames["null_relations"] = analysis.null
     written = {
@@ -60,7 +64,20 @@ def write_results(
     written |= {f"{name}.parquet": table for name, table in tables.items()}
     for name, table in written.items():
         table.write(folder / name)
-    for stale in set(FILES) - set(written) - {"targets.txt"}:  # of an earlier run
+    kept = {"targets.txt", "importance.json"} if resumed else {"targets.txt"}
+    for stale in set(FILES) - set(written) - kept:  # of an earlier run
         (folder / stale).unlink(missing_ok=True)
     write_json(folder / "examples.json", analysis.examples)
     write_json(folder / "run.json", analysis.record | {"arguments": arguments or {}})
+
+
+def _with_scores(table: HeadTable, folder: Path) -> HeadTable:
+    """The table with the columns that an earlier one of the same heads has beside its own."""
+    path = folder / "heads.parquet"
+    if not path.exists():
+        return table
+    earlier, frame = HeadTable.read(path).frame, table.frame
+    if list(earlier["head"]) != list(frame["head"]):
+        return table
+    added = [name for name in earlier if name not in frame]
+    return HeadTable(frame.assign(**{str(name): earlier[name].to_numpy() for name in added}))

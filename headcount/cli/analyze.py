@@ -2,12 +2,13 @@
 
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import tyro
 from rich.console import Console
 
 from headcount.analysis import Analysis, Options, analyze
+from headcount.cli.plain import plain
 from headcount.cli.progress import shown
 from headcount.cli.summary import print_summary
 from headcount.corpora import Corpus
@@ -87,17 +88,8 @@ class Analyze:
         )
 
     def _write(self, analysis: Analysis) -> None:
-        write_results(analysis, self.out, _plain(asdict(self)))
+        write_results(analysis, self.out, plain(asdict(self)))
         report = write_report(self.out)
         console = Console(highlight=False)
         print_summary(analysis, console)
         console.print(f"Report: {report}", soft_wrap=True)
-
-
-def _plain(value: Any) -> Any:
-    """Arguments as JSON knows them."""
-    if isinstance(value, dict):
-        return {name: _plain(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    return str(value) if isinstance(value, Path) else value

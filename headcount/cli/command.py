@@ -10,12 +10,14 @@ from transformers.utils import logging
 from headcount.cli.analyze import Analyze
 from headcount.cli.demo import Demo
 from headcount.cli.doctor import Doctor
+from headcount.cli.importance import Importance
 from headcount.cli.report import Report
 from headcount.errors import InputError
 from headcount.processes import processes
 
 Command = (
     Annotated[Analyze, tyro.conf.subcommand("analyze")]
+    | Annotated[Importance, tyro.conf.subcommand("importance")]
     | Annotated[Report, tyro.conf.subcommand("report")]
     | Annotated[Doctor, tyro.conf.subcommand("doctor")]
     | Annotated[Demo, tyro.conf.subcommand("demo")]

@@ -14,7 +14,7 @@ import pandas as pd
 from jaxtyping import Float, Int
 
 from headcount.errors import InputError
-from headcount.importance.correlation import Correlation, correlation
+from headcount.importance.correlation import Correlation, correlation, signed
 
 SCORES = ("ablation_delta", "gradient", "relevance", "norm_score", "sink_score")
 """What a head is worth, by the names of the table's columns; higher = more important."""
@@ -61,8 +61,7 @@ class Agreement:
         if not ranked:
             return _closest_pair(self)
         (best, found), *others = ranked
-        said = [f"{_plain(name)} {_how_well(other)} ({other})" for name, other in others]
-        rest = f"; {'; '.join(said)}" if said else ""
+        rest = "".join(f"; {part}" for part in _rest(others))
         if _by_chance(found):
             return (
                 f"On this model no score predicts {_plain(of)} better than chance: the closest, "
@@ -135,9 +134,18 @@ def _closest_pair(found: Agreement) -> str:
     )
 
 
+def _rest(others: list[tuple[str, Correlation]]) -> list[str]:
+    """The scores behind the best: those with an effect one by one, the others together."""
+    sure = [(name, found) for name, found in others if not _by_chance(found)]
+    said = [f"{_plain(name)} {_how_well(found)} ({found})" for name, found in sure]
+    rest = [f"{_plain(name)} ({signed(x.rho)})" for name, x in others if _by_chance(x)]
+    if rest:
+        names = " and ".join([", ".join(rest[:-1]), rest[-1]] if len(rest) > 1 else rest)
+        said.append(f"{names} no better than chance")
+    return said
+
+
 def _how_well(found: Correlation) -> str:
-    if _by_chance(found):
-        return "not better than chance"
     size = abs(found.rho)
     word = "well" if size >= 0.6 else "somewhat" if size >= 0.3 else "hardly"
     return word if found.rho > 0 else f"{word}, the other way round"
@@ -148,7 +156,8 @@ def _by_chance(found: Correlation) -> bool:
 
 
 def _plain(name: str) -> str:
-    return {"ablation_delta": "measured ablation"}.get(name, name.replace("_", " "))
+    names = {"ablation_delta": "measured ablation", "norm_score": "output norm"}
+    return names.get(name, name.replace("_", " "))
 
 
 def _nulls(matrix: np.ndarray) -> list[list[float | None]]:

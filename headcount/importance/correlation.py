@@ -36,7 +36,7 @@ class Correlation:
     """Heads that have both numbers; the others are left out."""
 
     def __str__(self) -> str:
-        return f"{_signed(self.rho)}, {_signed(self.low)} to {_signed(self.high)}"
+        return f"{signed(self.rho)}, {signed(self.low)} to {signed(self.high)}"
 
 
 def correlation(
@@ -96,5 +96,6 @@ def effects(
     return Effects(correlation(one, other, ranks=False), correlation(one, other))
 
 
-def _signed(rho: float) -> str:
+def signed(rho: float) -> str:
+    """Two decimals and a true minus."""
     return f"{rho:.2f}".replace("-", "−")

@@ -5,10 +5,10 @@ values: the product that makes the heads' outputs makes them too, and no map is 
 """
 
 from dataclasses import dataclass
-from typing import Protocol, final
+from typing import Protocol, final, runtime_checkable
 
 import torch
-from jaxtyping import Float, Float64, Int64
+from jaxtyping import Bool, Float, Float64, Int64
 from torch import Tensor
 from transformers import PreTrainedModel
 
@@ -34,6 +34,7 @@ class Seen:
     """R of every head with ||x W_O|| = ||x R||; None where no output projection was found."""
 
 
+@runtime_checkable
 class Quantity(Protocol):
     """A number per query of every head, linear in the weights up to a last step."""
 
@@ -119,9 +120,9 @@ class _Averaging:
     def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> Tensor:
         """A layer begins: the quantity's columns."""
         # Keys are the tokens that attend at the site, but those of the encoder in cross-attention.
-        keys = "encoder.self" if layer.site == "decoder.cross" else layer.site
-        first_B = self.batch.is_query(keys).int().argmax(-1)
-        rows, heads = value_BHKD.shape[:2]
+        site = "encoder.self" if layer.site == "decoder.cross" else layer.site
+        rows, heads, num_keys, _ = value_BHKD.shape
+        first_B = _is_token(self.batch, site, rows, num_keys).int().argmax(-1)
         self._per_query_BHQ = value_BHKD.new_empty(rows, heads, num_queries)
         return self.quantity.columns(Seen(value_BHKD, first_B, self._roots[layer]))
 
@@ -132,10 +133,19 @@ class _Averaging:
 
     def end(self, layer: AttentionLayer) -> None:
         """A layer is done: sum over its queries."""
-        is_query_BQ = self.batch.is_query(layer.site)
+        rows, _, num_queries = self._per_query_BHQ.shape
+        is_query_BQ = _is_token(self.batch, layer.site, rows, num_queries)
         counted_BHQ = self._per_query_BHQ * is_query_BQ[:, None]
         total_H = counted_BHQ.sum((0, 2), dtype=torch.float64).cpu()
         self.sums[layer.site, layer.layer] = QuerySums(total_H, int(is_query_BQ.sum()))
+
+
+def _is_token(batch: TaskBatch, site: str, rows: int, num: int) -> Bool[Tensor, "row token"]:
+    """Which tokens are no padding; all of them where the model takes no mask (images, sound)."""
+    decodes = site != "encoder.self" and "decoder_attention_mask" in batch.inputs
+    if decodes or "attention_mask" in batch.inputs:
+        return batch.is_query(site)
+    return torch.ones(rows, num, dtype=torch.bool, device=batch.index_E.device)
 
 
 def _check_finite(means: dict[Place, Tensor]) -> None:

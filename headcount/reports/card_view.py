@@ -7,10 +7,11 @@ from typing import final
 
 from headcount.reports import numbers
 from headcount.reports.example_view import ExampleView, example_view
-from headcount.reports.measure_names import SITE_TITLES, measures
+from headcount.reports.measure_names import MEASURES, SITE_TITLES, measures
 from headcount.reports.relation_view import Limits, RelationScore, best_of_head
 from headcount.reports.run import Evidence, Run
 from headcount.reports.sentences import arrows, head_line
+from headcount.reports.worth_view import effect_of, interval, ranked, scores_of
 
 MAX_OFFSET = 10
 """Offsets further away are lumped on either side."""
@@ -41,6 +42,18 @@ class Number:
 
 @final
 @dataclass(frozen=True)
+class Score:
+    """One line of what a head is worth."""
+
+    label: str
+    about: str
+    text: str
+    rank: str
+    """Its place among all heads, the most important first."""
+
+
+@final
+@dataclass(frozen=True)
 class Card:
     """All that is shown of one head."""
 
@@ -48,6 +61,7 @@ class Card:
     title: str
     roles: tuple[Evidence, ...]
     line: str
+    worth: tuple[Score, ...]
     offsets: tuple[float, ...]
     """Shares: further left, -10 ... 10, further right."""
     relations: tuple[RelationScore, ...]
@@ -62,12 +76,14 @@ def cards(run: Run) -> tuple[Card, ...]:
     """One card per head, in the order of the table of heads."""
     relations = best_of_head(run.relations or (), run.null_relations, Limits.of(run.info))
     null = {row.head: row.values for row in run.null_heads or ()}
+    worth = _worth(run)
     return tuple(
         Card(
             head=row.head,
             title=f"{SITE_TITLES.get(row.site, row.site)}, layer {row.layer}, head {row.index}",
             roles=tuple(replace(e, evidence=arrows(e.evidence)) for e in run.roles[row.head]),
             line=head_line(row.values),
+            worth=worth[row.head],
             offsets=offset_bins(run.offsets.get(row.head, {})),
             relations=relations.get(row.head, ()),
             sinks=_sinks(row.values),
@@ -78,6 +94,21 @@ def cards(run: Run) -> tuple[Card, ...]:
         )
         for row in run.heads
     )
+
+
+def _worth(run: Run) -> dict[str, tuple[Score, ...]]:
+    """The scores of every head, each with the head's place."""
+    scores: dict[str, list[Score]] = {row.head: [] for row in run.heads}
+    for score in scores_of(run):
+        name, rows = MEASURES[score], ranked(run, score)
+        for place, row in enumerate(rows):
+            effect = effect_of(row, score)
+            within = f" ({interval(effect)})" if math.isfinite(effect.low) else ""
+            luck = f", p {numbers.probability(effect.p)}" if math.isfinite(effect.p) else ""
+            text = f"{name.show(effect.delta)}{within}{luck}"
+            rank = f"{numbers.ordinal(place + 1)} of {numbers.count(len(rows))}"
+            scores[row.head].append(Score(name.label, name.about, text, rank))
+    return {head: tuple(found) for head, found in scores.items()}
 
 
 def offset_bins(offsets: Mapping[int, float]) -> tuple[float, ...]:

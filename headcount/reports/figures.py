@@ -14,6 +14,7 @@ from headcount.reports.figure_plots import (
     weight_and_norm,
 )
 from headcount.reports.figure_style import FORMATS, save, styled
+from headcount.reports.figure_worth import agreement, importance
 from headcount.reports.read import read_run
 from headcount.reports.run import Run
 
@@ -24,6 +25,8 @@ FIGURES: dict[str, Callable[[Run], Figure | None]] = {
     "relations": relations,
     "layer_curves": layer_curves,
     "weight_and_norm": weight_and_norm,
+    "importance": importance,
+    "agreement": agreement,
 }
 """Every figure by the name of its file."""
 

@@ -15,12 +15,13 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from headcount.reports import worth_plot
 from headcount.reports.card_view import Card
 from headcount.reports.curve_view import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH
-from headcount.reports.method_notes import NOTES
+from headcount.reports.method_notes import NOTES, WORTH_NOTES
 from headcount.reports.view import NO_TREES, Report
 
-STYLES = ("base.css", "grid.css", "card.css", "sections.css")
+STYLES = ("base.css", "grid.css", "card.css", "sections.css", "worth.css")
 SCRIPTS = ("elements.js", "grid.js", "sentence.js", "card.js", "table.js", "main.js")
 
 
@@ -42,10 +43,11 @@ def render(report: Report) -> str:
         script=Markup(script),
         script_hash=_hash(script),
         data=Markup(script_json(page_data(report))),
-        notes=NOTES,
+        notes=(*NOTES, *(WORTH_NOTES if report.worth else ())),
         no_trees=NO_TREES,
         plot={"width": WIDTH, "height": HEIGHT, "left": LEFT, "right": WIDTH - RIGHT,
               "top": TOP, "bottom": HEIGHT - BOTTOM},
+        chart={"width": worth_plot.WIDTH, "height": worth_plot.HEIGHT, "left": worth_plot.LEFT},
     )  # fmt: skip
 
 

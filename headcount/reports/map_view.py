@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, final
 
 from headcount.reports import numbers
-from headcount.reports.measure_names import DIRECTIONS, measures
+from headcount.reports.measure_names import DIRECTIONS, SIGNED, measures
 from headcount.reports.relation_view import Key, Limits, map_key, measured
 from headcount.reports.run import RelationResult, Run
 from headcount.roles import NOT_SYNTAX
@@ -38,7 +38,7 @@ def maps(run: Run) -> tuple[Map, ...]:
         head_map(
             name.key, name.label, name.group, name.about, name.show,
             [row.values[name.key] for row in run.heads],
-            diverging=name.key == "positional_offset",
+            diverging=name.key in SIGNED,
         )
         for name in measures(run.measures)
     ]  # fmt: skip

@@ -35,6 +35,13 @@ class MeasureName:
     """The number as text."""
 
 
+WORTH = "What it is worth"
+"""The group of the scores; higher = more important."""
+
+SIGNED = frozenset({"positional_offset", "ablation_delta", "ablation_low", "ablation_high"})
+"""Numbers on both sides of zero."""
+
+
 def _table(group: str, show: Callable[[float], str], *rows: tuple[str, str, str]):
     return [MeasureName(key, label, group, about, show) for key, label, about in rows]
 
@@ -42,6 +49,19 @@ def _table(group: str, show: Callable[[float], str], *rows: tuple[str, str, str]
 MEASURES: Mapping[str, MeasureName] = {
     measure.key: measure
     for measure in [
+        *_table(WORTH, numbers.effect,
+                ("ablation_delta", "ablation effect", "how much worse the model gets without it"),
+                ("ablation_low", "ablation effect, low", "lower end of the 95 % interval"),
+                ("ablation_high", "ablation effect, high", "upper end of the 95 % interval")),
+        *_table(WORTH, numbers.probability,
+                ("ablation_p", "ablation p",
+                 "probability of such an effect by luck of the examples, corrected over heads")),
+        *_table(WORTH, numbers.effect,
+                ("gradient", "gradient", "how much the loss would change if it were turned down"),
+                ("relevance", "relevance",
+                 "its share of what its layer's heads contribute to the output"),
+                ("norm_score", "output norm", "mean norm of its output; 1 is its layer's mean"),
+                ("sink_score", "sink score", "minus the mean weight on the first token")),
         *_table("Sharpness", numbers.weight,
                 ("confidence", "confidence", "mean over queries of the largest weight"),
                 ("entropy", "entropy (nats)", "mean entropy of a query's weights, natural log")),

@@ -43,3 +43,25 @@ NOTES = (
          "mean of sentence means.", "headcount"),
 )  # fmt: skip
 """Definitions and references of everything in the report."""
+
+_MICHEL = "Michel et al., NeurIPS 2019, arXiv:1905.10650"
+
+WORTH_NOTES = (
+    Note("Ablation effect", "How much worse the task's loss (or score) gets when one head is taken "
+         "away and all others stay; positive means that the head helps. Interval and p-value are "
+         "from a paired bootstrap over examples, p-values corrected over heads by Holm's method.",
+         f"{_MICHEL}, section 3"),
+    Note("Gradient", "Mean over examples of the absolute derivative of the loss by the head's "
+         "gate, divided by the norm over its layer unless the run says otherwise.",
+         f"{_MICHEL}, section 4.1"),
+    Note("Relevance", "Share of the top prediction that layer-wise relevance propagation gives to "
+         "the head, among the heads of its layer.", f"{_VOITA}, section 4"),
+    Note("Output norm", "Mean length of what the head adds to the residual stream, divided by the "
+         "mean of its layer.", "Sandoval-Segura et al., 2025, arXiv:2504.03889"),
+    Note("Sink score", "Minus the mean weight on the first token: heads that rest there do little.",
+         "Sok et al., 2026, arXiv:2601.06787"),
+    Note("Agreement", "Spearman's rank correlation over heads; intervals by Fisher's z with the "
+         "variance of Bonett and Wright. Heads without a number are left out, pair by pair.",
+         "Bonett and Wright, Psychometrika 2000"),
+)  # fmt: skip
+"""The same for the scores of a task."""

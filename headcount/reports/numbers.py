@@ -42,6 +42,54 @@ def weight(value: Real) -> str:
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
+def effect(value: Real) -> str:
+    """A difference or score: three decimals, four where it is small.
+
+    >>> effect(0.0421), effect(-0.00314), effect(0.00002), effect(1.234)
+    ('0.042', '−0.0031', '0', '1.23')
+    """
+    if math.isnan(value):
+        return UNKNOWN
+    size = abs(value)
+    if size < 0.00005:
+        return "0"
+    bounds = ((100, 0), (10, 1), (1, 2), (0.01, 3), (0, 4))
+    digits = next(digits for bound, digits in bounds if size >= bound)
+    return f"{value:,.{digits}f}".replace("-", "−")
+
+
+def probability(p: Real) -> str:
+    """A p-value with three decimals.
+
+    >>> probability(0.0304), probability(0.0002), probability(1.0)
+    ('0.030', '<0.001', '1')
+    """
+    if math.isnan(p):
+        return UNKNOWN
+    if p < 0.001:
+        return "<0.001"
+    return "1" if p > 0.9995 else f"{p:.3f}"
+
+
+def correlation(rho: Real) -> str:
+    """A correlation with two decimals and a true minus.
+
+    >>> correlation(-0.123)
+    '−0.12'
+    """
+    return UNKNOWN if math.isnan(rho) else f"{rho:.2f}".replace("-0.00", "0.00").replace("-", "−")
+
+
+def ordinal(number: int) -> str:
+    """A place in a row.
+
+    >>> [ordinal(n) for n in (1, 2, 3, 4, 11, 22, 113)]
+    ['1st', '2nd', '3rd', '4th', '11th', '22nd', '113th']
+    """
+    teens = 10 <= number % 100 <= 20
+    return f"{number}{'th' if teens else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')}"
+
+
 def signed(offset: Real) -> str:
     """An offset with its sign; a true minus, so that -1 and +1 have the same width.
 

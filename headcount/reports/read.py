@@ -11,9 +11,8 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from headcount.errors import InputError
+from headcount.reports.importance import Importance
 from headcount.reports.run import Evidence, Example, HeadRow, RelationResult, Run
-
-T = TypeVar("T")
 
 T = TypeVar("T")
 
@@ -48,6 +47,7 @@ def read_run(folder: Path) -> Run:
         null_relations=_if_there(_read_relations, folder / "null_relations.parquet"),
         examples=_read_examples(folder / "examples.json"),
         roles=_roles(info, heads, folder),
+        importance=_if_there(_read_importance, folder / "importance.json"),
     )
 
 
@@ -136,13 +136,13 @@ def _read_info(path: Path) -> dict[str, Any]:
     return info
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def _read_json(path: Path, again: str = "run `headcount analyze` again") -> dict[str, Any]:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}; is this a run folder?") from error
     except ValueError as error:
-        raise InputError(f"{path} is damaged: {error}; run `headcount analyze` again") from error
+        raise InputError(f"{path} is damaged: {error}; {again}") from error
     if not isinstance(value, dict):
         raise InputError(f"{path}: expected a JSON object, found a {type(value).__name__}")
     return value
@@ -173,6 +173,15 @@ def _read_examples(path: Path) -> dict[str, tuple[Example, ...]]:
         raise
     except (KeyError, TypeError, ValueError) as error:  # binascii's error is a ValueError
         raise InputError(f"{path} is damaged: {error!r}; run `headcount analyze` again") from error
+
+
+def _read_importance(path: Path) -> Importance:
+    again = "run `headcount importance` again"
+    found = _read_json(path, again)
+    try:
+        return Importance.of(found)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"{path} is damaged: {error!r}; {again}") from error
 
 
 def _example(example: Mapping[str, Any]) -> Example:

@@ -6,6 +6,8 @@ from typing import Any, final
 
 import numpy as np
 
+from headcount.reports.importance import Importance
+
 
 @final
 @dataclass(frozen=True)
@@ -83,6 +85,8 @@ class Run:
     examples: Mapping[str, tuple[Example, ...]]
     roles: Mapping[str, tuple[Evidence, ...]]
     """Roles of every head in the order of `heads`, the main role first; empty when none."""
+    importance: Importance | None = None
+    """What the heads are worth for a task; None until `headcount importance` was run."""
 
     @property
     def measures(self) -> tuple[str, ...]:

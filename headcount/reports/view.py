@@ -8,12 +8,14 @@ from typing import Any, final
 from headcount.reports import numbers
 from headcount.reports.card_view import Card, cards
 from headcount.reports.curve_view import Panel, panels, sites
+from headcount.reports.importance import Importance
 from headcount.reports.map_view import Map, maps
 from headcount.reports.measure_names import SITE_TITLES
 from headcount.reports.relation_view import Limits, RelationTable, relation_table
 from headcount.reports.role_names import RoleName, role_names
 from headcount.reports.run import Run
 from headcount.reports.sentences import arrows, by_chance, headline, measured, several, short_name
+from headcount.reports.worth_view import Worth, worth_view
 
 NO_TREES = (
     "The corpus has no trees, so nothing can be said about syntax. Give a treebank (.conllu) to "
@@ -81,6 +83,8 @@ class Report:
     roles: Mapping[str, RoleName]
     grids: tuple[Grid, ...]
     leads: tuple[Lead, ...]
+    worth: Worth | None
+    """What each head is worth for a task; None until it was measured."""
     maps: tuple[Map, ...]
     heads: tuple[str, ...]
     cards: tuple[Card, ...]
@@ -112,6 +116,7 @@ def report_view(run: Run) -> Report:
         roles=names,
         grids=_grids(run),
         leads=_leads(run, names),
+        worth=worth_view(run),
         maps=maps(run),
         heads=tuple(row.head for row in run.heads),
         cards=cards(run),
@@ -121,7 +126,7 @@ def report_view(run: Run) -> Report:
         has_null=run.null_heads is not None,
         null_headline=headline(null, names) if null else "",
         warnings=tuple(map(str, run.info.get("warnings", ()))),
-        facts=_facts(run.info),
+        facts=_facts(run.info) + _task_facts(run.importance),
         signature=str(run.info["signature"]),
     )
 
@@ -192,6 +197,21 @@ def _facts(info: Mapping[str, Any]) -> tuple[tuple[str, tuple[tuple[str, str], .
             lines = tuple((_readable(str(key)), _fact(value)) for key, value in entries.items())
             sections.append((title, lines))
     return tuple(sections)
+
+
+def _task_facts(
+    importance: Importance | None,
+) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
+    if importance is None:
+        return ()
+    facts = {
+        "task": importance.task,
+        "metric": importance.metric,
+        "examples": importance.num_examples,
+        "methods": list(importance.methods),
+        **importance.facts,
+    }
+    return (("Importance", tuple((_readable(name), _fact(fact)) for name, fact in facts.items())),)
 
 
 def _readable(key: str) -> str:

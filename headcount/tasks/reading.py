@@ -52,6 +52,8 @@ def read_table(files: Sequence[str | Path], columns: Columns | None, roles: Role
             be used (`file:line`).
         InputError: `columns` are not of this task, or some are named and some numbered.
     """
+    if not files:
+        raise CorpusError("expected data, found no file; give at least one")
     table = Table({}, [])
     for file in files:
         chosen: dict[str, str | int] | None = None
@@ -62,13 +64,11 @@ def read_table(files: Sequence[str | Path], columns: Columns | None, roles: Role
                 text = cell_text(_cell(cells, name, origin), name, origin)
                 table.columns.setdefault(role, []).append(text)
             table.origins.append(origin)
-    if not len(table):
-        raise CorpusError(
-            f"expected at least one example, found none in {', '.join(map(str, files)) or 'no file'}"
-        )
+        if chosen is None:
+            raise CorpusError(f"{file}: expected at least one example, found none")
     if uneven := [role for role, cells in table.columns.items() if len(cells) < len(table)]:
         raise CorpusError(
-            f"the column for {uneven[0]!r} is in some of the files only: {', '.join(map(str, files))}"
+            f"the column for {uneven[0]!r} is in some files only: {', '.join(map(str, files))}"
         )
     return table
 
@@ -116,7 +116,7 @@ def _split_as_csv(path: Path) -> Iterator[tuple[int, list[str]]]:
 def _of_width(
     lines: Iterator[tuple[int, list[str]]], least: int | None, path: Path
 ) -> Iterator[Row]:
-    """Rows that all have as many cells as the first one, which is the header if cells have names."""
+    """Rows with as many cells as the first one, which is the header if cells have names."""
     header: list[str] | None = None
     width = first = 0
     for number, cells in lines:
@@ -138,8 +138,6 @@ def _of_width(
                 f"{len(cells)}; mend the line"
             )
         yield f"{path}:{number}", dict(zip(header or range(width), cells, strict=True))
-    if header is not None and number == first:
-        raise CorpusError(f"{path}: expected rows below the header, found none")
 
 
 def _header(cells: list[str], origin: str) -> list[str]:
@@ -191,5 +189,3 @@ def _cell(cells: Mapping[Any, object], name: str | int, origin: str) -> object:
         found = ", ".join(map(repr, cells)) or "none"
         raise CorpusError(f"{origin}: expected a field {name!r}, found the fields: {found}")
     return cells[name]
-
-

@@ -1,5 +1,7 @@
 """A task's data: named columns of text, every example with the place it came from."""
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +21,7 @@ class Column:
     """A column that a task reads."""
 
     names: tuple[str, ...]
-    """Names that are tried, in this order, where the user gives none."""
+    """Names that are tried, after the task's own, where the user gives none."""
     needed: bool = True
 
 
@@ -44,6 +46,22 @@ class Table:
 
     def __getitem__(self, role: str) -> list[str]:
         return self.columns[role]
+
+    @property
+    def sha256(self) -> str:
+        """Hash of the cells."""
+        return hashlib.sha256(json.dumps(self.columns).encode()).hexdigest()
+
+    def first(self, limit: int | None) -> "Table":
+        """The first examples only; all of them for None.
+
+        Raises:
+            InputError: for a limit that leaves nothing.
+        """
+        if limit is not None and limit < 1:
+            raise InputError(f"a limit of at least 1 example was expected; came {limit}")
+        columns = {role: cells[:limit] for role, cells in self.columns.items()}
+        return Table(columns, self.origins[:limit])
 
     def numbers(self, role: str) -> list[float]:
         """A column of numbers.
@@ -86,9 +104,10 @@ def choose(
             if column.needed:
                 raise InputError(f"column {role!r} has no number; number all columns or none")
         elif column.needed or not columns:
-            name = next((name for name in column.names if name in found), None)
+            names = tuple(dict.fromkeys((role, *column.names)))
+            name = next((name for name in names if name in found), None)
             if name is not None or column.needed:
-                chosen[role] = _existing(name, column.names, found, role, where)
+                chosen[role] = _existing(name, names, found, role, where)
     for role, name in chosen.items():
         if isinstance(name, str) and not is_numbered(columns):
             _existing(name if name in found else None, (name,), found, role, where)

@@ -95,6 +95,8 @@ class Task(ABC):
     higher_is_better: bool
     """Whether a better model has a higher score (perplexity is the other way round)."""
     num_examples: int
+    sha256: str
+    """Hash of the data, for signatures."""
 
     @abstractmethod
     def batches(self, max_tokens: int = 4096) -> Iterator[TaskBatch]:

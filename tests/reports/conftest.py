@@ -21,14 +21,17 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def translator(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three sites, 6 x 8 heads."""
-    return write_run(tmp_path_factory.mktemp("translator"), Wish(sites=ALL_SITES, heads=8))
+    """Three sites, 6 x 8 heads, with what they are worth."""
+    wish = Wish(sites=ALL_SITES, heads=8, importance=True)
+    return write_run(tmp_path_factory.mktemp("translator"), wish)
 
 
 @pytest.fixture(scope="session")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Markup in every string, NaN in many numbers, no trees."""
-    wish = Wish(layers=2, heads=5, hostile=True, not_a_number=True, relations=False)
+    wish = Wish(
+        layers=2, heads=5, hostile=True, not_a_number=True, relations=False, importance=True
+    )
     return write_run(tmp_path_factory.mktemp("hostile"), wish)
 
 

@@ -30,6 +30,7 @@ class Wish:
     roles: bool = True
     relations: bool = True
     null: bool = False
+    importance: bool = False
     hostile: bool = False
     not_a_number: bool = False
     num_words: int = 25
@@ -49,6 +50,10 @@ def write_run(folder: Path, wish: Wish = Wish()) -> Path:
     ]
     roles = {name: _roles(random, wish) for name, *_ in names}
     heads = _heads(random, names, roles, wish)
+    if wish.importance:
+        heads = _with_scores(np.random.default_rng(wish.seed), heads, wish)
+        found = _importance(heads, wish)
+        (folder / "importance.json").write_text(json.dumps(found), encoding="utf-8")
     heads.to_parquet(folder / "heads.parquet")
     _offsets(random, heads).to_parquet(folder / "offsets.parquet")
     if wish.relations:
@@ -98,6 +103,64 @@ def _heads(random, names, roles, wish: Wish) -> pd.DataFrame:
         table[["value_norm", "norm_first", "norm_sep", "norm_punct", "rare_share"]] = np.nan
         table.loc[:3, ["confidence", "positional_share", "positional_offset"]] = np.nan
     return table
+
+
+def _with_scores(random, heads: pd.DataFrame, wish: Wish) -> pd.DataFrame:
+    """The columns that `headcount importance` adds: a few heads help, most make no difference."""
+    num = len(heads)
+    delta = random.gamma(0.35, 0.03, num) - 0.002
+    columns = {
+        "gradient": delta + random.gamma(2, 0.01, num),
+        "relevance": random.dirichlet(np.full(num, 2.0)),
+        "ablation_delta": delta,
+        "ablation_low": delta - 0.004,
+        "ablation_high": delta + 0.005,
+        "ablation_p": np.where(delta > 0.004, 0.003, 0.8),
+        "norm_score": random.gamma(8, 1 / 8, num),
+        "sink_score": -heads["attn_first"],
+    }
+    table = heads.assign(**columns)
+    if wish.not_a_number:
+        table.loc[:2, "norm_score"] = np.nan
+        table.loc[1, ["ablation_delta", "ablation_low", "ablation_high", "ablation_p"]] = np.nan
+    return table
+
+
+def _importance(heads: pd.DataFrame, wish: Wish) -> dict[str, Any]:
+    layers, single = [], []
+    rows = heads.to_dict("records")
+    for site, layer in dict.fromkeys((row["site"], row["layer"]) for row in rows):
+        own = [row for row in rows if (row["site"], row["layer"]) == (site, layer)]
+        place = {"site": site, "layer": layer}
+        delta = float(np.nansum([max(0.0, row["ablation_delta"]) for row in own]))
+        layers.append({**place, "delta": delta, "low": delta / 2, "high": 2 * delta, "p": 0.001})
+        best = max(own, key=lambda row: row["gradient"])["head"]
+        single.append({**place, "head": best, "delta": delta / 3, "low": None, "high": None})
+    names = ["ablation_delta", "gradient", "relevance", "confidence"]
+    ranks = [heads[name].rank().fillna(0).to_numpy() for name in names]
+    rho = np.corrcoef(ranks).round(4)
+    return {
+        "task": HOSTILE[0] if wish.hostile else "similarity",
+        "metric": HOSTILE[1] if wish.hostile else "spearman",
+        "higher_is_better": True,
+        "num_examples": 1500,
+        "loss": 0.0312,
+        "score": 0.8203,
+        "methods": ["gradient", "relevance", "ablation", "norm", "sink"],
+        "ablation": {"replacement": "zero", "quantity": "loss", "forwards_share": 0.53},
+        "layers": layers,
+        "single_heads": single,
+        "agreement": {
+            "names": names,
+            "rho": rho.tolist(),
+            "low": np.maximum(rho - 0.2, -1).tolist(),
+            "high": np.minimum(rho + 0.2, 1).tolist(),
+            "best_predictor": "gradient",
+            "sentence": HOSTILE[1] if wish.hostile else "On this model gradient predicts best.",
+        },
+        "seconds": {"ablation": 41.2},
+        "signature": "headcount:0.1|task:similarity",
+    }
 
 
 def _offsets(random, heads: pd.DataFrame) -> pd.DataFrame:

@@ -161,3 +161,34 @@ def test_a_narrow_screen_needs_no_sideways_scrolling(plain: Path, open_page: Ope
     page.set_viewport_size({"width": 420, "height": 900})
     page.emulate_media(color_scheme=scheme)
     assert page.evaluate("document.documentElement.scrollWidth") <= 420
+
+
+def test_what_a_head_is_worth_colours_the_grid_and_is_on_its_card(
+    translator: Path, open_page: Open
+):
+    page = open_page(translator)
+    first = page.locator("#worth .effects a.head").first
+    head = first.inner_text()
+    page.select_option("#colour-by", "ablation_delta")
+    values = page.evaluate("JSON.parse(document.getElementById('data').textContent)")
+    shown = next(each for each in values["maps"] if each["key"] == "ablation_delta")
+    assert values["heads"][shown["values"].index(max(shown["values"]))] == head
+    first.click()
+    assert page.inner_text("#card h2") == head
+    assert "1st of 144" in page.inner_text("#card .worth-list tr:first-child")
+    page.locator("#worth svg.heads a").last.click()
+    assert page.inner_text("#card .worth-list tr:first-child td:last-child") == "144th of 144"
+
+
+def test_p_values_sort_as_numbers(translator: Path, open_page: Open):
+    page = open_page(translator)
+    page.click("section details summary:has-text('Table of all')")
+    texts = column(page, "ablation p")
+    assert texts == sorted(texts, key=lambda text: -float(text.strip("<")))
+
+
+@pytest.mark.parametrize("width", [420, 800, 1119])
+def test_what_heads_are_worth_fits_every_width(translator: Path, open_page: Open, width: int):
+    page = open_page(translator)
+    page.set_viewport_size({"width": width, "height": 900})
+    assert page.evaluate("document.documentElement.scrollWidth") <= width

@@ -12,7 +12,7 @@ from headcount.reports.figure_style import styled
 from headcount.reports.figures import FIGURES
 from tests.reports.run_folder import Wish, write_run
 
-SMALL = Wish(layers=2, heads=3)
+SMALL = Wish(layers=2, heads=3, importance=True)
 SIGNS = {".svg": b"<?xml", ".png": b"\x89PNG", ".pdf": b"%PDF"}
 
 
@@ -29,7 +29,7 @@ def test_every_figure_in_every_format(tmp_path: Path):
 
 
 def test_same_run_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    for name in set(FIGURES) - {"role_map", "weight_and_norm"}:
+    for name in set(FIGURES) - {"role_map", "weight_and_norm", "importance", "agreement"}:
         monkeypatch.delitem(FIGURES, name)
     folder = write_run(tmp_path, SMALL)
     first = {path: path.read_bytes() for path in write_figures(folder)}
@@ -49,7 +49,10 @@ def test_draws_any_run(name: str, figure: str, request: pytest.FixtureRequest):
     run = read_run(request.getfixturevalue(name))
     with styled():
         drawn = FIGURES[figure](run)
-        missing = {"hostile": {"relations", "weight_and_norm"}}.get(name, set())
+        missing = {
+            "hostile": {"relations", "weight_and_norm"},
+            "roleless": {"importance", "agreement"},
+        }.get(name, set())
         assert (drawn is None) == (figure in missing)
         if drawn is not None:
             drawn.canvas.draw()

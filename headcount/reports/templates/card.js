@@ -25,6 +25,7 @@ function cardParts(shown) {
     h("p", { class: "card-title" }, `${shown.title}, counted from 0`),
     cardRoles(shown),
     h("p", { class: "card-line" }, shown.line),
+    shown.worth.length ? worthPart(shown.worth) : null,
     shown.examples.length ? examplesPart(shown.examples, shown.roles.length > 0) : null,
     h("div", { class: "card-pair" }, offsetsPart(shown.offsets), sinksPart(shown.sinks)),
     shown.relations.length ? relationsPart(shown.relations) : null,
@@ -55,6 +56,11 @@ function cardRoles(shown) {
   if (!shown.roles.length) return h("p", { class: "card-roles" }, "No role found: no measure passes its threshold.");
   const items = shown.roles.map((found) => h("li", {}, swatch(found.role), h("span", {}, h("b", {}, found.role), `: ${found.evidence}`)));
   return h("ul", { class: "card-roles" }, ...items);
+}
+
+function worthPart(scores) {
+  const rows = scores.map((score) => h("tr", {}, h("th", { scope: "row", title: score.about }, score.label), h("td", {}, score.text), h("td", {}, score.rank)));
+  return part("What it is worth", h("table", { class: "worth-list" }, h("tbody", {}, ...rows)));
 }
 
 const signed = (offset) => (offset > 0 ? `+${offset}` : String(offset).replace("-", "−"));

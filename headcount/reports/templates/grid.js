@@ -37,11 +37,14 @@ function showRoles(cell) {
   cell.replaceChildren(...saved.nodes);
 }
 
+// A cell is small: no per cent sign, and .0031 for 0.0031.
+const short = (text) => text.replace(/\s?%$/, "").replace(/^([<−]?)0(?=\.\d{3})/, "$1");
+
 function showValue(cell, map) {
   const index = place.get(cell.dataset.head);
   const value = map.values[index];
   cell.ariaLabel = `${cell.dataset.head}: ${map.label} ${value === null ? "not measured" : map.texts[index]}`;
-  cell.replaceChildren(value === null ? NO_VALUE : map.texts[index].replace(/\s?%$/, ""));
+  cell.replaceChildren(value === null ? NO_VALUE : short(map.texts[index]));
   cell.className = `cell value ${value === null ? "missing" : map.scale}`;
   if (value !== null) setColour(cell, map, value);
 }

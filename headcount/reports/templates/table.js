@@ -25,5 +25,5 @@ function compare(a, b, order) {
 }
 
 function asNumber(text) {
-  return parseFloat(text.replace("−", "-").replace(/[,+]/g, ""));
+  return parseFloat(text.replace("−", "-").replace(/[,+<]/g, ""));
 }

@@ -1,0 +1,115 @@
+"""`headcount importance`: what every head is worth on a task."""
+
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import tyro
+from rich.console import Console
+
+from headcount.cli.plain import plain
+from headcount.cli.progress import shown
+from headcount.cli.worth_summary import print_worth
+from headcount.errors import InputError
+from headcount.importance.ablation import Instead
+from headcount.importance.assessment import METHODS, Assessment, Methods, assess
+from headcount.importance.gradient import Level
+from headcount.importance.relevance import Rules
+from headcount.importance.write import claim_importance, write_assessment
+from headcount.models.load import Loaded, load
+from headcount.reports import write_report
+from headcount.tasks import build
+
+
+@dataclass(frozen=True)
+class Importance:
+    """Score every head on a task: by gradient, relevance, measured ablation, norm and sink."""
+
+    model: tyro.conf.Positional[str]
+    """A Hugging Face name or a folder."""
+    task: Literal["translation", "classification", "causal-lm", "masked-lm", "similarity"] = field(
+        kw_only=True
+    )
+    """What the model is to be good at."""
+    data: tuple[str, ...] = field(kw_only=True)
+    """Files: .tsv, .csv, .jsonl, .txt; or hf://NAME."""
+    out: Path = field(kw_only=True)
+    """Folder of the results; that of an analysis gets columns and a section in its report."""
+    methods: tuple[Literal["gradient", "relevance", "ablation", "norm", "sink"], ...] = METHODS
+    """Which scores."""
+    columns: tuple[str, ...] = ()
+    """Columns as ROLE=NAME, or ROLE=NUMBER (from 0) where the file has no header."""
+    metric: str | None = None
+    """The task's score where it has several, e.g. accuracy, f1, matthews; bleu, chrf."""
+    limit: int | None = None
+    """At most so many examples."""
+    level: Level = "sample"
+    """Gradient: what the absolute value is taken of."""
+    normalise: bool = True
+    """Gradient: divide by the norm over the heads of the layer."""
+    rules: Rules = "voita2019"
+    """Relevance: which rules."""
+    instead: Instead = "zero"
+    """Ablation: what stands in for the head."""
+    quantity: Literal["loss", "score"] = "loss"
+    """Ablation: what the delta is taken of."""
+    layers: bool = True
+    """Ablation: whole layers, and all heads of a layer but one, too."""
+    samples: int | None = None
+    """Ablation: resamples of the bootstrap; by default as many as the number of heads asks for."""
+    seed: int = 0
+    """Of the bootstrap, and of the masks of masked language modelling."""
+    resume: bool = False
+    """Go on with an interrupted run in --out; no example is run twice."""
+    overwrite: bool = False
+    """Replace an earlier assessment in --out."""
+    max_tokens: int = 4096
+    """Padded tokens in a batch."""
+    device: str = "cpu"
+    """Where to run, e.g. cuda."""
+    dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
+    """Number format of the model."""
+
+    def run(self) -> int:
+        """Run the methods and write everything into `out`."""
+        claim_importance(self.out, self.resume, self.overwrite)
+        loaded = load(self.model, self.device, self.dtype)
+        task = build(self.task, loaded, self.data, self._columns(), **self._task_options())
+        with shown() as progress:
+            assessment = assess(loaded, task, self._methods(), self.out, progress)
+        self._write(assessment, loaded)
+        return 0
+
+    def _columns(self) -> dict[str, str | int] | None:
+        pairs = [column.partition("=") for column in self.columns]
+        for role, equals, name in pairs:
+            if not (role and equals and name):
+                raise InputError(f"columns are given as ROLE=NAME, came {role + equals + name!r}")
+        return {role: name for role, _, name in pairs} or None
+
+    def _task_options(self) -> dict[str, Any]:
+        options: dict[str, Any] = {} if self.metric is None else {"metric": self.metric}
+        if self.task == "masked-lm":
+            options["seed"] = self.seed
+        if self.limit is not None:
+            options["limit"] = self.limit
+        return options
+
+    def _methods(self) -> Methods:
+        return Methods(
+            self.methods, self.level, self.normalise, self.rules, self.instead, self.quantity,
+            self.layers, self.samples, self.seed, self.max_tokens,
+        )  # fmt: skip
+
+    def _write(self, assessment: Assessment, loaded: Loaded) -> None:
+        console = Console(highlight=False)
+        table, found = write_assessment(assessment, loaded.heads, self.out, plain(asdict(self)))
+        print_worth(table, found, assessment.record, console)
+        if (self.out / "run.json").exists():
+            console.print(f"Report: {write_report(self.out)}", soft_wrap=True)
+        else:
+            console.print(
+                f"Table: {self.out / 'heads.parquet'}; for a report run `headcount analyze` into "
+                "a folder first, then this into the same folder",
+                soft_wrap=True,
+            )

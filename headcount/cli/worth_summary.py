@@ -1,0 +1,60 @@
+"""What a person who has just scored the heads wants to read first."""
+
+from typing import Any
+
+import pandas as pd
+from rich.console import Console
+from rich.table import Table
+
+from headcount.heads import HeadTable
+from headcount.importance.agreement import Agreement
+
+SHOWN = 5
+"""Heads that are named on either side."""
+
+ALPHA = 0.05
+"""Corrected p-value below which an effect is taken for real."""
+
+
+def print_worth(
+    table: HeadTable, agreement: Agreement, record: dict[str, Any], console: Console
+) -> None:
+    """The heads that matter, those that do not, and which score predicts that."""
+    score = record["score"]
+    scored = "" if score is None else f", {record['metric']} {score:.4g}"
+    console.print(
+        f"{record['task']}: {record['num_examples']:,} examples, loss {record['loss']:.4g}{scored}"
+    )
+    scores = [name for name in agreement.names if name in table.frame and _is_score(name)]
+    by = "ablation_delta" if "ablation_delta" in scores else scores[0]
+    frame = table.frame.sort_values(by, ascending=False, kind="stable")
+    console.print(_ranking(frame, scores, by))
+    if by == "ablation_delta":
+        console.print(_verdict(frame))
+    console.print(agreement.sentence(), soft_wrap=True, markup=False)
+    console.print(record["signature"], style="dim", markup=False, soft_wrap=True)
+
+
+def _is_score(name: str) -> bool:
+    return name in ("gradient", "relevance", "ablation_delta", "norm_score", "sink_score")
+
+
+def _ranking(frame: pd.DataFrame, scores: list[str], by: str) -> Table:
+    table = Table("head", *scores, box=None, pad_edge=False, title=f"by {by}", title_justify="left")
+    shown = [frame.head(SHOWN), frame.tail(SHOWN)] if len(frame) > 2 * SHOWN else [frame]
+    for number, part in enumerate(shown):
+        if number:
+            table.add_row(*["..."] * (1 + len(scores)))
+        for _, row in part.iterrows():
+            table.add_row(str(row["head"]), *(f"{row[name]:.4g}" for name in scores))
+    return table
+
+
+def _verdict(frame: pd.DataFrame) -> str:
+    real = frame["ablation_p"] < ALPHA
+    matter, better = (real & (frame["ablation_delta"] > 0)), (real & (frame["ablation_delta"] < 0))
+    return (
+        f"{matter.sum()} of {len(frame)} heads make the model measurably worse when they go (p < "
+        f"{ALPHA}, Holm); without {better.sum()} it is measurably better; for {(~real).sum()} no "
+        "effect can be told from chance."
+    )

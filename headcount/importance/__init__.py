@@ -1,0 +1,37 @@
+"""What a head is worth: by gradient, relevance, measured ablation, norm and sink."""
+
+from headcount.importance.ablation import ablation, all_but_one, single_heads, whole_layers
+from headcount.importance.agreement import Agreement, agreement
+from headcount.importance.assessment import METHODS, Assessment, Methods, assess
+from headcount.importance.correlation import effects
+from headcount.importance.gradient import gradient
+from headcount.importance.norm import norm
+from headcount.importance.relevance import relevance
+from headcount.importance.significance import holm, loss_deltas
+from headcount.importance.sink import sink
+from headcount.importance.sweep import Ablation, Swept, sweep
+from headcount.importance.write import write_assessment
+
+__all__ = [
+    "METHODS",
+    "Ablation",
+    "Agreement",
+    "Assessment",
+    "Methods",
+    "Swept",
+    "ablation",
+    "agreement",
+    "all_but_one",
+    "assess",
+    "effects",
+    "gradient",
+    "holm",
+    "loss_deltas",
+    "norm",
+    "relevance",
+    "single_heads",
+    "sink",
+    "sweep",
+    "whole_layers",
+    "write_assessment",
+]

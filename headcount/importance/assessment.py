@@ -1,0 +1,246 @@
+"""Assessment: what every head is worth on a task, by every method asked for."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Literal, final
+
+import numpy as np
+
+from headcount.errors import InputError
+from headcount.heads import Heads
+from headcount.importance.ablation import (
+    Instead,
+    all_but_one,
+    replacement,
+    single_heads,
+    whole_layers,
+)
+from headcount.importance.gradient import Level, gradient
+from headcount.importance.norm import norm
+from headcount.importance.relevance import Rules, relevance
+from headcount.importance.score_significance import sacrebleu_p, score_deltas
+from headcount.importance.scores import Scores, column
+from headcount.importance.significance import Deltas, holm, loss_deltas
+from headcount.importance.sink import sink
+from headcount.importance.sweep import Swept, sweep
+from headcount.models.load import Loaded
+from headcount.models.selfcheck import tapped
+from headcount.signature import signature
+from headcount.tasks import Task, Translation, evaluate
+
+METHODS = ("gradient", "relevance", "ablation", "norm", "sink")
+"""Every method, cheap ones first."""
+
+Progress = Callable[[str, int, int], None]
+"""Told a stage, what is done, and of how much."""
+
+
+@final
+@dataclass(frozen=True)
+class Methods:
+    """Which methods to run, and how."""
+
+    names: tuple[str, ...] = METHODS
+    level: Level = "sample"
+    """Of gradient importance: what the absolute value is taken of."""
+    normalise: bool = True
+    """Whether gradient importance is divided by its norm over the layer."""
+    rules: Rules = "voita2019"
+    """Of relevance."""
+    instead: Instead = "zero"
+    """What stands in for an ablated head."""
+    quantity: Literal["loss", "score"] = "loss"
+    """What an ablation's delta is taken of."""
+    layers: bool = True
+    """Ablate whole layers, and all heads of a layer but one, too."""
+    num_samples: int | None = None
+    """Resamples of the bootstrap; None for as many as the number of heads asks for."""
+    seed: int = 0
+    """Of the bootstrap."""
+    max_tokens: int = 4096
+    """Padded tokens in a batch."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Assessment:
+    """What was found."""
+
+    columns: Mapping[str, np.ndarray]
+    """Columns of the head table, in the order of the heads."""
+    record: dict[str, Any]
+    """What `importance.json` holds, the agreement apart."""
+
+
+def assess(
+    loaded: Loaded,
+    task: Task,
+    methods: Methods | None = None,
+    out: Path | None = None,
+    progress: Progress = lambda stage, done, total: None,
+) -> Assessment:
+    """Score every head on a task by every method asked for.
+
+    Args:
+        loaded: what to score.
+        task: what quality means.
+        methods: which methods, and how.
+        out: folder of the run; an ablation sweep keeps its state in `out/state` and goes on there.
+        progress: is told how far each stage is.
+
+    Raises:
+        InputError: for a method that there is not.
+        ModelError: if a loss is not a finite number.
+    """
+    methods = methods or Methods()
+    unknown = [name for name in methods.names if name not in METHODS]
+    if unknown:
+        raise InputError(f"methods are {', '.join(METHODS)}; came {', '.join(unknown)}")
+    return _Assessing(loaded, task, methods, out, progress).run()
+
+
+@final
+class _Assessing:
+    """The steps of one assessment, and what they share."""
+
+    def __init__(
+        self, loaded: Loaded, task: Task, methods: Methods, out: Path | None, progress: Progress
+    ) -> None:
+        self.loaded, self.task, self.methods = loaded, task, methods
+        self.out, self.progress = out, progress
+        self.columns: dict[str, np.ndarray] = {}
+        self.seconds: dict[str, float] = {}
+
+    @property
+    def heads(self) -> Heads:
+        return self.loaded.heads
+
+    def run(self) -> Assessment:
+        """Every method in order."""
+        record = self._base()
+        for name in METHODS:
+            if name in self.methods.names:
+                start = perf_counter()
+                self.progress(name, 0, 1)
+                record |= self._method(name) or {}
+                self.progress(name, 1, 1)
+                self.seconds[name] = round(perf_counter() - start, 2)
+        return Assessment(self.columns, record | {"seconds": self.seconds})
+
+    def _base(self) -> dict[str, Any]:
+        task, methods = self.task, self.methods
+        base = evaluate(self.loaded.model, task, methods.max_tokens, texts=True)
+        return {
+            "task": task.name,
+            "metric": task.metric,
+            "higher_is_better": task.higher_is_better,
+            "num_examples": task.num_examples,
+            "loss": base.loss,
+            "score": task.score(base),
+            "methods": [name for name in METHODS if name in methods.names],
+            "signature": self.signature,
+        }
+
+    @property
+    def signature(self) -> str:
+        methods = self.methods
+        return signature(
+            self.loaded.model, self.task.sha256, task=self.task.name, n=self.task.num_examples,
+            level=methods.level, rules=methods.rules, instead=methods.instead,
+            quantity=methods.quantity, seed=methods.seed,
+        )  # fmt: skip
+
+    def _method(self, name: str) -> dict[str, Any] | None:
+        if name == "ablation":
+            return self._ablation()
+        column_of = {"norm": "norm_score", "sink": "sink_score"}.get(name, name)
+        self.columns[column_of] = column(self._scores(name), self.heads)
+        return None
+
+    def _scores(self, name: str) -> Scores:
+        model, task, methods = self.loaded.model, self.task, self.methods
+        anatomy, max_tokens = self.loaded.anatomy, methods.max_tokens
+        if name == "gradient":
+            return gradient(model, task, methods.level, methods.normalise, anatomy, max_tokens)
+        if name == "relevance":
+            found = relevance(model, task, methods.rules, anatomy=anatomy, max_tokens=max_tokens)
+            return found.scores
+        return {"norm": norm, "sink": sink}[name](model, task, anatomy, max_tokens)
+
+    def _ablation(self) -> dict[str, Any]:
+        swept = self._sweep()
+        num_heads = len(self.heads)
+        deltas = self._deltas(swept, range(num_heads))
+        self.columns |= {
+            "ablation_delta": deltas.delta,
+            "ablation_low": deltas.low,
+            "ablation_high": deltas.high,
+            "ablation_p": holm(deltas.p),
+        }
+        rest = range(num_heads, len(swept.ablations))
+        return {
+            "ablation": {"replacement": self.methods.instead, "quantity": self.methods.quantity},
+            **(self._of_layers(swept, rest) if rest else {}),
+        }
+
+    def _sweep(self) -> Swept:
+        loaded, methods = self.loaded, self.methods
+        ablations = single_heads(self.heads)
+        if methods.layers:
+            ablations += whole_layers(self.heads) + all_but_one(self.heads)
+        stand_in = replacement(
+            methods.instead, loaded.model, self.task, loaded.anatomy, methods.max_tokens
+        )
+        state = None if self.out is None else self.out / "state" / "sweep.safetensors"
+        return sweep(
+            loaded.model, self.task, ablations, stand_in, loaded.anatomy, methods.max_tokens,
+            state, f"{self.signature}|layers:{methods.layers}",
+            lambda done, total: self.progress("ablation", done, total),
+        )  # fmt: skip
+
+    def _deltas(self, swept: Swept, rows: range) -> Deltas:
+        methods, base = self.methods, swept.base
+        if methods.quantity == "loss":
+            loss_AN = swept.loss_AN[rows.start : rows.stop]
+            return loss_deltas(
+                loss_AN, base.loss_N, base.count_N, methods.num_samples, methods.seed
+            )
+        without = [swept.evaluation(row) for row in rows]
+        if not isinstance(self.task, Translation):
+            return score_deltas(self.task, without, base, methods.num_samples or 1000, methods.seed)
+        return self._of_translations(self.task, swept, rows)
+
+    def _of_translations(self, task: Translation, swept: Swept, rows: range) -> Deltas:
+        """Deltas of BLEU or chrF: a beam search for every ablation; p-values are sacreBLEU's."""
+        model, methods = self.loaded.model, self.methods
+        base = task.with_translations(swept.base, model)
+        without = []
+        for row in rows:
+            gates = {str(head): 0.0 for head in swept.ablations[row].heads}
+            with tapped(model, gates=gates, anatomy=self.loaded.anatomy):
+                without.append(task.with_translations(swept.evaluation(row), model))
+            self.progress("translating", len(without), len(rows))
+        num_samples = methods.num_samples or 1000
+        deltas = score_deltas(task, without, base, num_samples, methods.seed)
+        texts = [list(each.outcome_N) for each in without]
+        references = [list(task.references)]
+        p_H = sacrebleu_p(texts, list(base.outcome_N), references, task.scorer, num_samples)
+        return replace(deltas, p=p_H)
+
+    def _of_layers(self, swept: Swept, rows: range) -> dict[str, Any]:
+        """Whole layers, and of each layer the head that does best alone."""
+        deltas = self._deltas(swept, rows)
+        layers: list[dict[str, Any]] = []
+        alone: dict[str, dict[str, Any]] = {}
+        for number, p in enumerate(holm(deltas.p)):
+            ablation, found = swept.ablations[rows[number]], deltas[number]
+            place, _, left = ablation.name.partition(" but ")
+            one = {"site": ablation.heads[0].site, "layer": ablation.heads[0].layer}
+            one |= {"delta": found.delta, "low": found.low, "high": found.high, "p": float(p)}
+            if not left:
+                layers.append(one)
+            elif place not in alone or found.delta < alone[place]["delta"]:
+                alone[place] = one | {"head": left}
+        return {"layers": layers, "single_heads": list(alone.values())}

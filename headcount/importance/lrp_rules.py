@@ -1,0 +1,153 @@
+r"""Rules of layer-wise relevance propagation, one function each, written for input times gradient.
+
+Relevance of a tensor is $R_u = u \, G_u$, where $G$ is the gradient under the rules. So a linear map
+needs no rule: $G_u = W^\top G_v$ gives $R_u = \sum_v \frac{u w_{uv}}{v} R_v$, the z-rule. Every other
+operation is written as a linear one whose factors are constants, with the value it always had:
+
+| operation | is written as | so that |
+|---|---|---|
+| $f(u)$ with $f(0) = 0$ | $u \cdot [f(u) / u]$ | relevance passes through |
+| $u \cdot \sigma(w)$, a gate | $u \cdot [\sigma(w)]$ | the gated takes all |
+| $(u - \bar u) / \mathrm{std}(u)$ | $(u - \bar u) \cdot [1 / \mathrm{std}(u)]$ | a norm is a scale |
+| $u \cdot w$, shares of all kinds | $s_u \, u [w] + s_w \, [u] w$, $s_u + s_w = 1$ | both take a share |
+
+Brackets are constants for the backward pass.
+
+Reference: Visualizing and Understanding Neural Machine Translation (Ding et al., 2017), section 3, https://aclanthology.org/P17-1106
+Reference: AttnLRP (Achtibat et al., 2024), section 3, https://arxiv.org/abs/2402.05602
+Reference: Explaining Recurrent Neural Network Predictions in Sentiment Analysis (Arras et al., 2017), section 2.2 (gates), https://arxiv.org/abs/1706.07206
+Departure: Arras' rule for gates is used under all rule sets: a sigmoid is not 0 at 0, and relevance
+    cannot pass through it.
+"""  # noqa: E501
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+Function = Callable[..., Any]
+Rule = Callable[..., Any]
+"""A rule is called with the operation and with the operation's arguments."""
+
+STEADINESS = 1e-4
+"""Of `by_size`: a share is at most 1/2 + 1/(4 sqrt(STEADINESS)) = 25.5."""
+
+
+def wants_relevance(value: object) -> bool:
+    """Whether relevance may flow to it: parameters and inputs are constants."""
+    return isinstance(value, Tensor) and value.requires_grad
+
+
+def without_relevance(value: Any) -> Any:
+    """The same as a constant."""
+    return value.detach() if isinstance(value, Tensor) else value
+
+
+def constant(function: Function, *args: Any, **kwargs: Any) -> Any:
+    """[f(u)]: a norm's root or standard deviation, attention weights under `voita2019`."""
+    named = {name: without_relevance(value) for name, value in kwargs.items()}
+    return function(*[without_relevance(value) for value in args], **named)
+
+
+def through(function: Function, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """The product u [f(u) / u], for a non-linearity that is 0 at 0."""
+    return passed(input, function(input.detach().clone(), *args, **kwargs))  # may be in place
+
+
+def passed(x: Tensor, y: Tensor) -> Tensor:
+    """The y that a non-linearity made of x, with relevance passed through unchanged."""
+    u = x.detach()
+    return x * torch.where(u == 0, 0, y.detach() / u)
+
+
+def power(function: Function, x: Any, exponent: Any, *args: Any, **kwargs: Any) -> Any:
+    """A negative power is the scale of a norm; others are judged by lrp_graph.py."""
+    is_scale = isinstance(exponent, int | float) and exponent < 0
+    rule = constant if is_scale else plain
+    return rule(function, x, exponent, *args, **kwargs)
+
+
+def plain(function: Function, *args: Any, **kwargs: Any) -> Any:
+    """The operation itself: its true derivative."""
+    return function(*args, **kwargs)
+
+
+def layer_norm(
+    function: Function,
+    input: Tensor,
+    normalized_shape: Any,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+    *cudnn: Any,
+) -> Tensor:
+    """(u - mean) [1 / std] weight + bias."""
+    shape = list(normalized_shape)
+    scale = torch.native_layer_norm(input.detach(), shape, None, None, eps)[2].to(input.dtype)
+    centred = input - input.mean(tuple(range(-len(shape), 0)), keepdim=True)
+    y = centred * (scale if weight is None else scale * weight)
+    return y if bias is None else y + bias
+
+
+def rms_norm(
+    function: Function,
+    input: Tensor,
+    normalized_shape: Any,
+    weight: Tensor | None = None,
+    eps: float | None = None,
+) -> Tensor:
+    """The product u [1 / root mean square] weight."""
+    u = input.detach().to(torch.promote_types(input.dtype, torch.float32))
+    axes = tuple(range(-len(normalized_shape), 0))
+    eps = torch.finfo(input.dtype).eps if eps is None else eps
+    scale = (u.square().mean(axes, keepdim=True) + eps).rsqrt().to(input.dtype)
+    return input * (scale if weight is None else scale * weight)
+
+
+def gated_linear_unit(function: Function, input: Tensor, dim: int = -1) -> Tensor:
+    """The product u [sigmoid(w)] of the halves u and w."""
+    u, w = input.chunk(2, dim)
+    return u * w.detach().sigmoid()
+
+
+def quotient(function: Function, input: Any, other: Any, *args: Any, **kwargs: Any) -> Any:
+    """The quotient u / [w]: what is divided by is the size of a norm, if both are activations."""
+    divisor = without_relevance(other) if wants_relevance(input) else other
+    return function(input, divisor, *args, **kwargs)
+
+
+def by_half(function: Function, input: Any, other: Any) -> Any:
+    """Of a product of two activations each takes half: s = 1/2 (`attnlrp`)."""
+    if not (wants_relevance(input) and wants_relevance(other)):
+        return function(input, other)
+    return (function(input, other.detach()) + function(input.detach(), other)) / 2
+
+
+def by_size(function: Function, input: Any, other: Any) -> Any:
+    r"""Of a product of two activations each takes s_u = u / (u + w) (`voita2019`), made steady.
+
+    With $t = (u + w) / (u - w)$, $s_u = 1/2 + 1/(2t)$; $t / (t^2 + \epsilon)$ stands for $1/t$,
+    which is the same but where u and w cancel: there both take half. Shares add up to 1 anywhere.
+    """
+    if not (wants_relevance(input) and wants_relevance(other)):
+        return function(input, other)
+    a, b = input.detach(), other.detach()
+    sum_, difference = a + b, a - b
+    size = sum_.square() + STEADINESS * difference.square()
+    lean = torch.where(size == 0, 0, sum_ * difference / size) / 2
+    return input * (b * (0.5 + lean)) + other * (a * (0.5 - lean))
+
+
+def activations(model: PreTrainedModel) -> list[nn.Module]:
+    """Modules that are one non-linearity, 0 at 0, in however many operations they are written."""
+    zero = torch.zeros(1, 1, dtype=model.dtype, device=model.device)
+    found = []
+    for module in model.modules():
+        if type(module).__module__ == "transformers.activations":
+            with torch.no_grad():
+                at_zero = module(zero)
+            if not at_zero.any():
+                found.append(module)
+    return found

@@ -1,0 +1,108 @@
+"""Where relevance starts: the top-1 logit of every target step, by task.
+
+Classification has one step, the example; language models and translation have one for every
+token that is predicted; similarity starts at the cosine, half of which is each sentence's.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from headcount.errors import InputError
+from headcount.tasks import (
+    CausalLanguageModelling,
+    Classification,
+    MaskedLanguageModelling,
+    Similarity,
+    Task,
+    TaskBatch,
+    Translation,
+)
+from headcount.tasks.likelihood import IGNORED
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Starts:
+    """The numbers that relevance is shared out from."""
+
+    value_ES: Float[Tensor, "example step"]
+    """Relevance flows back from here."""
+    is_step_ES: Bool[Tensor, "example step"]
+    """Which of them count: examples have unequally many steps."""
+
+
+Start = Callable[[PreTrainedModel, TaskBatch], Starts]
+"""Runs a model on a batch and says where relevance starts."""
+
+
+def start_of(task: Task) -> Start:
+    """Where relevance starts for a task.
+
+    Raises:
+        InputError: if the task is of no known kind.
+    """
+    if type(task) not in STARTS:
+        known = ", ".join(kind.__name__ for kind in STARTS)
+        raise InputError(
+            f"a task out of {known} was expected, for which it is known where relevance starts; "
+            f"came {type(task).__name__}: give relevance(..., start=...) a function that runs the "
+            "model on a batch"
+        )
+    return STARTS[type(task)](task)
+
+
+def top_logits(
+    logits_ESV: Float[Tensor, "example step class"], is_step_ES: Bool[Tensor, "example step"]
+) -> Starts:
+    """The largest logit of every step."""
+    return Starts(logits_ESV.max(-1).values, is_step_ES)
+
+
+def _labelled(model: PreTrainedModel, batch: TaskBatch) -> Starts:
+    """Tokens with a label: masked ones, or those of a translation."""
+    cache = {"use_cache": False} if model.config.is_encoder_decoder else {}
+    logits_ENV = model(**batch.inputs, **cache).logits
+    return top_logits(logits_ENV, batch.labels["labels"] != IGNORED)
+
+
+def _next(model: PreTrainedModel, batch: TaskBatch) -> Starts:
+    """Every token but the first of each row, foreseen where the one before it stands."""
+    logits_ENV = model(**batch.inputs, use_cache=False).logits
+    is_token_EN = batch.inputs["attention_mask"].bool()
+    return top_logits(logits_ENV[:, :-1], is_token_EN[:, 1:])
+
+
+def _class(model: PreTrainedModel, batch: TaskBatch) -> Starts:
+    logits_EC = model(**batch.inputs).logits
+    return top_logits(logits_EC[:, None], torch.ones_like(logits_EC[:, :1], dtype=torch.bool))
+
+
+def _cosine(task: Similarity) -> Start:
+    """The cosine of each pair; lengths are constants, each sentence takes half."""
+
+    def start(model: PreTrainedModel, batch: TaskBatch) -> Starts:
+        hidden_RNW = model.base_model(**batch.inputs).last_hidden_state
+        pooled_RW = task._pooled(hidden_RNW, batch.inputs["attention_mask"])
+        length_R = pooled_RW.detach().norm(dim=-1, keepdim=True)
+        unit_EPW = (pooled_RW / length_R)[batch.example_R.argsort(stable=True)].unflatten(
+            0, (-1, 2)
+        )
+        halves_E = (unit_EPW * unit_EPW.detach().flip(1)).sum((1, 2)) / 2
+        return Starts(halves_E[:, None], torch.ones_like(halves_E[:, None], dtype=torch.bool))
+
+    return start
+
+
+STARTS: Mapping[type[Task], Callable[..., Start]] = {
+    Classification: lambda task: _class,
+    CausalLanguageModelling: lambda task: _next,
+    MaskedLanguageModelling: lambda task: _labelled,
+    Translation: lambda task: _labelled,
+    Similarity: _cosine,
+}

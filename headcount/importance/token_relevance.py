@@ -1,0 +1,115 @@
+r"""Relevance of tokens: the part of a logit that comes from each token of the input.
+
+$$R_n = \sum_d x_{n,d} \, \frac{\partial\, \mathrm{logit}}{\partial x_{n,d}}\Big|_{\text{rules}}$$
+
+x is the hidden state that enters the first layer, the sum of all of a token's embeddings (word,
+position, type): what comes before it works on each token alone. Unit: that of the logit, which
+relevance of all tokens, of encoder and decoder together, adds up to but for what biases took. LRP
+is covered by patents of its inventors (see lrp.py).
+
+Reference: Visualizing and Understanding Neural Machine Translation (Ding et al., 2017), section 3, https://aclanthology.org/P17-1106
+Departure: a token's relevance is that of its hidden state, so its position's is part of it.
+"""  # noqa: E501
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from jaxtyping import Float
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from headcount.errors import ModelError
+from headcount.importance.lrp import Lrp, Rules
+from headcount.importance.relevance import WHOLE
+from headcount.models.anatomy import Anatomy
+from headcount.models.selfcheck import examine
+from headcount.tap import FunctionListener, Tap
+
+
+def relevance_of_tokens(
+    model: PreTrainedModel,
+    inputs: Mapping[str, Tensor],
+    start: Callable[[Any], Tensor],
+    rules: Rules = "voita2019",
+    anatomy: Anatomy | None = None,
+) -> dict[str, Float[Tensor, "row token"]]:
+    """Relevance of the tokens of each row.
+
+    Args:
+        model: any transformers model.
+        inputs: what its forward takes.
+        start: takes the model's output and gives one number for each row, or their sum, e.g.
+            `lambda output: output.logits[:, -1].amax(-1)`.
+        rules: `voita2019` or `attnlrp`.
+        anatomy: what `examine(model)` found; examined now if None.
+
+    Returns:
+        By side: `encoder`, `decoder`, or both.
+
+    Raises:
+        ModelError: if the model uses an operation that has no rule; names it.
+    """
+    anatomy = anatomy or examine(model)
+    listener = FunctionListener(lambda block: None)
+    with (
+        Tap(model, anatomy, listener, block=WHOLE),
+        Lrp(model, rules) as lrp,
+        _entering(model, anatomy) as entered,
+    ):
+        starts = start(model(**inputs))
+    lrp.check(starts)
+    parts = lrp.relevance(starts.sum(), list(entered.values()))
+    return {side: part.sum(-1) for side, part in zip(entered, parts, strict=True)}
+
+
+@contextmanager
+def _entering(model: PreTrainedModel, anatomy: Anatomy) -> Iterator[dict[str, Tensor]]:
+    """Hidden states that enter the first layer of each side, as leaves; filled by the forward."""
+    entered: dict[str, Tensor] = {}
+
+    def cut(side: str, hidden: Tensor) -> Tensor:
+        if side in entered:  # a module that is called for every layer
+            return hidden
+        entered[side] = hidden.detach().requires_grad_()
+        return entered[side]
+
+    handles = []
+    for side, module in _first_layers(model, anatomy).items():
+
+        def before(
+            module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], side: str = side
+        ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+            if args:
+                return (cut(side, args[0]), *args[1:]), kwargs
+            return args, kwargs | {"hidden_states": cut(side, kwargs["hidden_states"])}
+
+        handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
+    try:
+        yield entered
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _first_layers(model: PreTrainedModel, anatomy: Anatomy) -> dict[str, nn.Module]:
+    """The first layer of each side: what holds its first attention in the outermost list."""
+    first: dict[str, nn.Module] = {}
+    for layer in anatomy.layers:
+        side = layer.site.partition(".")[0]
+        if side not in first:
+            first[side] = _in_list(model, layer.module)
+    return first
+
+
+def _in_list(model: PreTrainedModel, path: str) -> nn.Module:
+    module: nn.Module = model
+    for name in path.split("."):
+        inside_list = isinstance(module, nn.ModuleList | nn.Sequential)
+        module = module.get_submodule(name)
+        if inside_list:
+            return module
+    raise ModelError(
+        f"attention layers in a list of layers were expected; {path} of {type(model).__name__} is "
+        "in none, so where its tokens enter can't be told"
+    )

@@ -1,0 +1,95 @@
+"""Figures of what heads are worth: all heads in the order of their effect, and agreement."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+
+from headcount.reports import numbers
+from headcount.reports.figure_style import INK, MUTED, SITE_COLOURS, by_site, new_figure
+from headcount.reports.importance import Effect, Importance
+from headcount.reports.matrix_view import label
+from headcount.reports.measure_names import MEASURES, SITE_TITLES
+from headcount.reports.run import Run
+from headcount.reports.worth_view import SURE, effect_of, ranked, scores_of
+
+_NAMED = 5
+"""Heads that get their name in the figure."""
+
+_DIVERGING = LinearSegmentedColormap.from_list("agreement", ["#b34700", "#f1efe9", "#0c5a86"])
+"""The diverging scale of the report."""
+
+
+def importance(run: Run) -> Figure | None:
+    """All heads, the most important on the left, with intervals; None until it was measured."""
+    scores = [score for score in scores_of(run) if ranked(run, score)]
+    if run.importance is None or not scores:
+        return None
+    rows = ranked(run, scores[0])
+    effects = [effect_of(row, scores[0]) for row in rows]
+    figure = new_figure(6.6, 2.6)
+    axes = figure.subplots()
+    axes.axhline(0, color=MUTED, linewidth=0.6, zorder=0)
+    for site, _ in by_site(run):
+        _dots(axes, [(x, each) for x, each in enumerate(effects) if each.site == site], site)
+    for x, effect in _apart(effects):
+        axes.annotate(effect.head, (x, effect.delta), (5, 0), textcoords="offset points",
+                      size=6, color=MUTED, va="center")  # fmt: skip
+    axes.set_xlim(-1, len(rows))
+    axes.set_xlabel(f"{len(rows)} heads, the most important first")
+    axes.set_ylabel(_title(run.importance, scores[0]))
+    if len(run.sites) > 1:
+        axes.legend(loc="upper right")
+    return figure
+
+
+def agreement(run: Run) -> Figure | None:
+    """Rank correlations between scores; None with fewer than two."""
+    matrix = None if run.importance is None else run.importance.agreement
+    if matrix is None or len(matrix.names) < 2:
+        return None
+    size = len(matrix.names)
+    below = np.tril(np.ones((size, size), dtype=bool), -1)[1:, :-1]
+    rho = np.ma.masked_where(~below | ~np.isfinite(matrix.rho[1:, :-1]), matrix.rho[1:, :-1])
+    figure = new_figure(0.62 * size + 1.6, 0.4 * size + 1.1)
+    axes = figure.subplots()
+    axes.imshow(rho, cmap=_DIVERGING, vmin=-1, vmax=1, aspect="auto")
+    for row, column in zip(*np.nonzero(below), strict=True):
+        value = float(matrix.rho[row + 1, column])
+        axes.text(column, row, numbers.correlation(value), ha="center", va="center", size=7,
+                  color="white" if abs(value) > 0.6 else INK)  # fmt: skip
+    labels = [label(name) for name in matrix.names]
+    axes.set_xticks(range(size - 1), labels[:-1], rotation=30, ha="right", rotation_mode="anchor")
+    axes.set_yticks(range(size - 1), labels[1:])
+    axes.tick_params(length=0)
+    axes.spines[["left", "bottom"]].set_visible(False)
+    axes.set_title("Spearman's rank correlation over heads")
+    return figure
+
+
+def _apart(effects: list[Effect]) -> list[tuple[int, Effect]]:
+    """The first heads, as long as their names do not run into each other."""
+    room = 0.06 * (effects[0].delta - effects[-1].delta)
+    gaps = [above.delta - below.delta for above, below in pairwise(effects[: _NAMED + 1])]
+    named = next((place for place, gap in enumerate(gaps) if gap < room), len(gaps))
+    return list(enumerate(effects[:named]))
+
+
+def _dots(axes: Axes, places: list[tuple[int, Effect]], site: str) -> None:
+    """The heads of one site; hollow where the effect may be chance."""
+    colour = SITE_COLOURS.get(site, INK)
+    x = [place for place, _ in places]
+    y = [effect.delta for _, effect in places]
+    faces = ["white" if effect.p >= SURE else colour for _, effect in places]
+    for place, effect in places:
+        if math.isfinite(effect.low):
+            axes.vlines(place, effect.low, effect.high, color=colour, linewidth=0.8, alpha=0.45)
+    axes.scatter(x, y, s=11, c=faces, edgecolors=colour, linewidths=0.7, zorder=3)
+    axes.scatter([], [], s=11, color=colour, label=SITE_TITLES.get(site, site))
+
+
+def _title(found: Importance, score: str) -> str:
+    return found.effect if score == "ablation_delta" else MEASURES[score].label

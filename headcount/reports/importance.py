@@ -1,0 +1,133 @@
+"""What heads are worth for a task, as plain values: the contents of `importance.json`."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from headcount.heads import SITES, Head
+
+REPLACEMENTS = {
+    "zero": "output set to zero",
+    "mean": "output replaced by its mean",
+    "uniform": "attention made uniform",
+}
+"""How a head is taken away, in words."""
+
+
+@final
+@dataclass(frozen=True)
+class Effect:
+    """How much worse the model gets when some heads are gone; positive = they help."""
+
+    site: str
+    layer: int
+    head: str
+    """The only head left in the layer; empty where the whole layer is gone."""
+    delta: float
+    low: float
+    high: float
+    p: float
+    """NaN where it was not tested."""
+
+    @classmethod
+    def of(cls, entry: Mapping[str, Any]) -> "Effect":
+        """One entry of `layers` or of `single_heads`."""
+        site, layer, head = str(entry["site"]), int(entry["layer"]), entry.get("head", "")
+        if site not in SITES:
+            raise ValueError(f"{site!r} is not one of {', '.join(SITES)}")
+        name = str(Head(site, layer, head)) if isinstance(head, int) else str(head)
+        return cls(
+            site, layer, name, *(_number(entry, key) for key in ("delta", "low", "high", "p"))
+        )
+
+
+@final
+@dataclass(frozen=True)
+class Matrix:
+    """Rank correlations between scores."""
+
+    names: tuple[str, ...]
+    rho: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    sentence: str
+
+    @classmethod
+    def of(cls, entry: Mapping[str, Any]) -> "Matrix":
+        """The entry `agreement`."""
+        names = tuple(map(str, entry["names"]))
+        shape = (len(names), len(names))
+        matrices = (_matrix(entry[name], shape) for name in ("rho", "low", "high"))
+        return cls(names, *matrices, sentence=str(entry.get("sentence", "")))
+
+
+@final
+@dataclass(frozen=True)
+class Importance:
+    """What was measured, and what is not in the table of heads."""
+
+    task: str
+    metric: str
+    higher_is_better: bool
+    num_examples: int
+    loss: float
+    """Of the whole model, as `score` is."""
+    score: float
+    methods: tuple[str, ...]
+    replacement: str
+    """How heads are taken away, in words; empty without ablation."""
+    quantity: str
+    """What ablation measures: `loss` or the metric."""
+    layers: tuple[Effect, ...]
+    single_heads: tuple[Effect, ...]
+    agreement: Matrix | None
+    facts: Mapping[str, Any]
+    """Seconds, signature: to be printed as they are."""
+
+    @classmethod
+    def of(cls, found: Mapping[str, Any]) -> "Importance":
+        """The contents of `importance.json`; KeyError, TypeError or ValueError where damaged."""
+        ablation = found.get("ablation") or {}
+        replacement = str(ablation.get("replacement", ""))
+        layers, single_heads = (found.get(name) or () for name in ("layers", "single_heads"))
+        return cls(
+            task=str(found["task"]),
+            metric=str(found.get("metric", "")),
+            higher_is_better=bool(found.get("higher_is_better", True)),
+            num_examples=int(found["num_examples"]),
+            loss=_number(found, "loss"),
+            score=_number(found, "score"),
+            methods=tuple(map(str, found.get("methods") or ())),
+            replacement=REPLACEMENTS.get(replacement, replacement),
+            quantity=str(ablation.get("quantity", "loss")),
+            layers=tuple(map(Effect.of, layers)),
+            single_heads=tuple(map(Effect.of, single_heads)),
+            agreement=Matrix.of(found["agreement"]) if found.get("agreement") else None,
+            facts={name: found[name] for name in ("seconds", "signature") if found.get(name)},
+        )
+
+    @property
+    def rises(self) -> bool:
+        """Whether what ablation measures gets larger where the model gets worse."""
+        return self.quantity == "loss" or not self.higher_is_better
+
+    @property
+    def effect(self) -> str:
+        """What ablation measures, e.g. "rise of the loss"."""
+        name = "the loss" if self.quantity == "loss" else self.quantity
+        return f"{'rise' if self.rises else 'fall'} of {name}"
+
+
+def _number(entry: Mapping[str, Any], name: str) -> float:
+    value = entry.get(name)
+    return math.nan if value is None else float(value)
+
+
+def _matrix(rows: Sequence[Sequence[float | None]], shape: tuple[int, int]) -> np.ndarray:
+    matrix = np.array([[math.nan if x is None else float(x) for x in row] for row in rows])
+    if matrix.shape != shape:
+        raise ValueError(f"a matrix of {shape[0]} x {shape[1]} was expected, came {matrix.shape}")
+    return matrix

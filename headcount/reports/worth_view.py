@@ -1,0 +1,203 @@
+"""What each head is worth, ready to print: who matters, who does not, layers, and agreement."""
+
+import math
+from dataclasses import dataclass
+from typing import final
+
+from headcount.heads import SITES
+from headcount.reports import numbers
+from headcount.reports.importance import Effect, Importance
+from headcount.reports.matrix_view import MatrixView, matrix_view
+from headcount.reports.measure_names import MEASURES, WORTH
+from headcount.reports.run import HeadRow, Run
+from headcount.reports.worth_plot import Axis, Mark, Ranking, ranking
+
+SURE = 0.05
+"""Heads with a smaller p matter."""
+
+SHOWN = 8
+"""Heads at either end that are listed."""
+
+
+@final
+@dataclass(frozen=True)
+class WorthRow:
+    """One line of a table of effects: a name, its mark on the common axis, its numbers."""
+
+    name: str
+    site: str
+    text: str
+    interval: str
+    p: str
+    mark: Mark
+    only: str = ""
+    """The head that is left, where a second effect is shown: all heads gone but this one."""
+    only_text: str = ""
+    only_mark: Mark | None = None
+
+
+@final
+@dataclass(frozen=True)
+class Worth:
+    """The section."""
+
+    lede: str
+    measured: str
+    title: str
+    """What the chart shows."""
+    has_intervals: bool
+    ranking: Ranking
+    most: tuple[WorthRow, ...]
+    least: tuple[WorthRow, ...]
+    axis: Axis
+    layers: tuple[WorthRow, ...]
+    layer_axis: Axis
+    matrix: MatrixView | None
+
+
+def scores_of(run: Run) -> list[str]:
+    """The score columns that the table of heads has, the measured effect first."""
+    own = ("ablation_low", "ablation_high", "ablation_p")
+    found = [key for key, name in MEASURES.items() if name.group == WORTH and key not in own]
+    return [key for key in found if key in run.measures]
+
+
+def ranked(run: Run, score: str) -> list[HeadRow]:
+    """The heads that have a score, the most important first."""
+    known = [row for row in run.heads if math.isfinite(row.values[score])]
+    return sorted(known, key=lambda row: -row.values[score])
+
+
+def worth_view(run: Run) -> Worth | None:
+    """The section; None where nothing was measured."""
+    importance, scores = run.importance, scores_of(run)
+    scores = [score for score in scores if ranked(run, score)]
+    if importance is None or not scores:
+        return None
+    score = scores[0]
+    rows = ranked(run, score)
+    effects = [effect_of(row, score) for row in rows]
+    axis = Axis.of([end for effect in effects for end in (effect.delta, effect.low, effect.high)])
+    lines = [_row(row.head, effect, axis) for row, effect in zip(rows, effects, strict=True)]
+    few = min(SHOWN, len(lines) // 2)
+    ends = [
+        each
+        for e in importance.layers + importance.single_heads
+        for each in (e.delta, e.low, e.high)
+    ]
+    layer_axis = Axis.of(ends)
+    is_ablation = score == "ablation_delta"
+    return Worth(
+        lede=lede(importance, rows, effects) if is_ablation else _by_score(score, rows),
+        measured=measured(importance),
+        title=importance.effect if is_ablation else MEASURES[score].label,
+        has_intervals=any(math.isfinite(effect.low) for effect in effects),
+        ranking=ranking([row.head for row in rows], effects, _show(effects)),
+        most=tuple(lines[: few or 1]),
+        least=tuple(lines[len(lines) - few :]) if few else (),
+        axis=axis,
+        layers=_layers(importance, layer_axis),
+        layer_axis=layer_axis,
+        matrix=matrix_view(importance.agreement),
+    )
+
+
+def effect_of(row: HeadRow, score: str) -> Effect:
+    """A head's score with the interval and p-value that only measured effects have."""
+    interval = ("ablation_low", "ablation_high", "ablation_p") if score == "ablation_delta" else ()
+    rest = [row.values.get(key, math.nan) for key in interval] or [math.nan] * 3
+    return Effect(row.site, row.layer, row.head, row.values[score], *rest)
+
+
+def lede(importance: Importance, rows: list[HeadRow], effects: list[Effect]) -> str:
+    """What measured ablation says of all heads, in words."""
+    verb = "rises" if importance.rises else "falls"
+    what = "the loss" if importance.quantity == "loss" else importance.quantity
+    best = effects[0]
+    if best.delta <= 0:
+        return f"Taken alone, no head helps: without any of them {what} gets no worse."
+    within = f" (95\u202f% interval {interval(best)})" if math.isfinite(best.low) else ""
+    first = (
+        f"Without {rows[0].head} {what} {verb} by {numbers.effect(best.delta)}{within}, more than "
+        "without any other head."
+    )
+    tested = [effect for effect in effects if math.isfinite(effect.p)]
+    if not tested:
+        return first
+    sure = [effect for effect in tested if effect.p < SURE]
+    helping = sum(effect.delta > 0 for effect in sure)
+    harmful, open_ = len(sure) - helping, len(tested) - len(sure)
+    parts = [
+        f"Taken alone, {numbers.count(helping) if helping else 'none'} of "
+        f"{numbers.count(len(tested))} heads {'matters' if helping < 2 else 'matter'} "
+        f"(p < {SURE}, corrected for so many heads)"
+    ]
+    if harmful:
+        parts.append(f"without {numbers.count(harmful)} the model gets better")
+    if open_:
+        parts.append(f"for {numbers.count(open_)} no effect can be told from chance")
+    return f"{first} {numbers.listed(parts)}."
+
+
+def measured(importance: Importance) -> str:
+    """On what it was measured."""
+    examples = numbers.of(importance.num_examples, "example", "examples")
+    parts = [f"Measured on {examples} of the task {importance.task}"]
+    known = [("loss", importance.loss)]
+    if importance.metric != "loss":
+        known.append((importance.metric, importance.score))
+    whole = [f"{name} {numbers.effect(value)}" for name, value in known if math.isfinite(value)]
+    if whole:
+        parts.append(f"; the whole model has {numbers.listed(whole)}")
+    if importance.replacement:
+        parts.append(f". Without a head means: {importance.replacement}")
+    return "".join(parts) + "."
+
+
+def interval(effect: Effect) -> str:
+    """The two ends, e.g. "0.031 to 0.052"."""
+    if not math.isfinite(effect.low):
+        return ""
+    return f"{numbers.effect(effect.low)} to {numbers.effect(effect.high)}"
+
+
+def _by_score(score: str, rows: list[HeadRow]) -> str:
+    best = rows[0]
+    return (
+        f"Ablation was not measured. By {MEASURES[score].label}, {best.head} is worth most "
+        f"({numbers.effect(best.values[score])})."
+    )
+
+
+def _show(effects: list[Effect]) -> list[str]:
+    """What a reader sees who rests on a dot."""
+    texts = []
+    for effect in effects:
+        within = f", 95\u202f% {interval(effect)}" if math.isfinite(effect.low) else ""
+        luck = f", p {numbers.probability(effect.p)}" if math.isfinite(effect.p) else ""
+        texts.append(f"{effect.head}: {numbers.effect(effect.delta)}{within}{luck}")
+    return texts
+
+
+def _row(name: str, effect: Effect, axis: Axis) -> WorthRow:
+    return WorthRow(
+        name, effect.site, numbers.effect(effect.delta), interval(effect),
+        numbers.probability(effect.p), axis.mark(effect, SURE),
+    )  # fmt: skip
+
+
+def _layers(importance: Importance, axis: Axis) -> tuple[WorthRow, ...]:
+    """A line per layer: all its heads gone, and all but the best one."""
+    left = {(each.site, each.layer): each for each in importance.single_heads}
+    whole = {(each.site, each.layer): each for each in importance.layers}
+    order = list(SITES)
+    rows = []
+    for site, layer in sorted(whole.keys() | left.keys(), key=lambda p: (order.index(p[0]), p[1])):
+        gone, only = whole.get((site, layer)), left.get((site, layer))
+        nothing = Effect(site, layer, "", math.nan, math.nan, math.nan, math.nan)
+        row = _row(f"{SITES[site]}.{layer}", gone or nothing, axis)
+        if only is not None:
+            row = WorthRow(row.name, row.site, row.text, row.interval, row.p, row.mark, only.head,
+                           numbers.effect(only.delta), axis.mark(only, SURE))  # fmt: skip
+        rows.append(row)
+    return tuple(rows)

@@ -1,0 +1,93 @@
+"""Causal language modelling: how well each token is foreseen from those before it.
+
+Loss: NLL of an example's tokens but the first, in nats. Score: perplexity (lower is better).
+Reference: `headcount.tasks.likelihood`.
+Departure: an example is a line of a `.txt` (a row elsewhere), not a stretch of one long stream.
+"""
+
+from collections.abc import Iterator
+from typing import ClassVar, final
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from transformers import PreTrainedModel
+
+from headcount.errors import CorpusError
+from headcount.models.load import Loaded
+from headcount.tasks.fit import refuse_misfit
+from headcount.tasks.likelihood import IGNORED, likelihoods, perplexity
+from headcount.tasks.padding import groups, pad_id, text_inputs
+from headcount.tasks.pieces import chained, whole_texts
+from headcount.tasks.reading import read_data
+from headcount.tasks.table import Column, Columns, Data
+from headcount.tasks.task import Evaluation, Losses, Task, TaskBatch
+
+ROLES = {"text": Column(("text", "sentence", "content"))}
+
+
+@final
+class CausalLanguageModelling(Task):
+    """Next-token prediction on running text.
+
+    A text longer than `max_length` is cut, and each piece is an example; it begins with the last
+    token of the piece before, so every token but the first of a text is predicted exactly once. A
+    text of one token has nothing to predict: it is counted in `num_unpredictable` and left out,
+    which changes neither loss nor perplexity.
+
+    Args:
+        loaded: a decoder with its tokenizer.
+        data: files, or `{"text": [...]}`.
+        columns: `{"text": NAME}`.
+        max_length: tokens of a piece; what the model can take if None.
+        limit: at most so many examples.
+    """
+
+    name: ClassVar[str] = "causal-lm"
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        data: Data,
+        columns: Columns | None = None,
+        max_length: int | None = None,
+        limit: int | None = None,
+    ) -> None:
+        refuse_misfit(loaded.model, self.name)
+        self.metric, self.higher_is_better = "perplexity", False
+        table = read_data(data, columns, ROLES).first(limit)
+        self.sha256 = table.sha256
+        texts = whole_texts(loaded, table)
+        pieces = [list(chained(text.ids, max_length or loaded.max_length)) for text in texts]
+        self._ids = [piece for of_text in pieces for piece in of_text]
+        self._pad_id = pad_id(loaded)
+        self.num_texts = len(texts)
+        self.num_cut = sum(len(of_text) > 1 for of_text in pieces)
+        """Texts that were longer than the model takes."""
+        self.num_unpredictable = sum(not of_text for of_text in pieces)
+        """Texts of one token."""
+        self.num_examples = len(self._ids)
+        if not self._ids:
+            raise CorpusError(
+                f"expected text to predict, found {len(texts)} texts of one token; give longer ones"
+            )
+
+    def batches(self, max_tokens: int = 4096) -> Iterator[TaskBatch]:
+        """Every piece once, sorted by length; labels are the inputs themselves."""
+        length_N = np.array([len(ids) for ids in self._ids])
+        for index_E in groups(length_N, max_tokens):
+            inputs = text_inputs([self._ids[index] for index in index_E], self._pad_id)
+            yield TaskBatch(inputs, {}, torch.arange(len(index_E)), torch.from_numpy(index_E))
+
+    def losses(self, model: PreTrainedModel, batch: TaskBatch) -> Losses:
+        """NLL of every token but the first of each row; padding is neither seen nor predicted."""
+        logits_RNV = model(**batch.inputs, use_cache=False).logits
+        is_token_RN = batch.inputs["attention_mask"].bool()
+        labels_RN = batch.inputs["input_ids"].masked_fill(~is_token_RN, IGNORED)
+        return likelihoods(logits_RNV[:, :-1], labels_RN[:, 1:])
+
+    def score(
+        self, evaluation: Evaluation, index_S: Int[np.ndarray, " sample"] | None = None
+    ) -> float:
+        """Perplexity."""
+        return perplexity(evaluation, index_S)

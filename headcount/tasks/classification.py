@@ -1,0 +1,141 @@
+"""Classification: which class a text, or a pair of texts, belongs to.
+
+Loss: cross-entropy of the right class, in nats, one per example. Outcome: the predicted class.
+Score: accuracy; F1 of class 1 where there are two classes, else the mean F1 over classes (macro);
+or Matthews' correlation.
+Reference: GLUE (Wang et al., 2019), section 3, https://arxiv.org/abs/1804.07461
+"""
+
+from collections.abc import Iterator
+from typing import Any, ClassVar, Literal, final
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from sklearn import metrics
+from torch.nn.functional import cross_entropy
+from transformers import PreTrainedModel
+
+from headcount.errors import CorpusError, ModelError
+from headcount.models.load import Loaded
+from headcount.tasks.class_labels import class_numbers
+from headcount.tasks.fit import refuse_misfit
+from headcount.tasks.padding import groups, pad_id, padded, text_inputs
+from headcount.tasks.pairs import encoded_pairs
+from headcount.tasks.reading import read_data
+from headcount.tasks.table import Column, Columns, Data
+from headcount.tasks.task import Evaluation, Losses, Task, TaskBatch
+
+FIRST = ("text", "sentence", "sentence1", "premise", "question1", "question", "text1")
+SECOND = ("sentence2", "hypothesis", "question2", "text2", "text_pair")
+ROLES = {
+    "text": Column(FIRST),
+    "second": Column(SECOND, needed=False),
+    "label": Column(("label", "labels", "class")),
+}
+Metric = Literal["accuracy", "f1", "matthews"]
+
+
+@final
+class Classification(Task):
+    """Classes of texts, or of pairs of texts.
+
+    Texts longer than the model takes are truncated by its tokenizer, and counted in
+    `num_truncated`.
+
+    Args:
+        loaded: a `...ForSequenceClassification` with its tokenizer.
+        data: files, or `{"text": [...], "label": [...]}`.
+        columns: `{"text": NAME, "label": NAME}`, with `"second"` for pairs. Labels are names of
+            the config's `label2id` or numbers of classes.
+        metric: `accuracy`, `f1` or `matthews`.
+        limit: at most so many examples.
+    """
+
+    name: ClassVar[str] = "classification"
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        data: Data,
+        columns: Columns | None = None,
+        metric: Metric = "accuracy",
+        limit: int | None = None,
+    ) -> None:
+        refuse_misfit(loaded.model, self.name)
+        _refuse_other_problems(loaded)
+        self.metric, self.higher_is_better = metric, True
+        table = read_data(data, columns, ROLES).first(limit)
+        self.sha256 = table.sha256
+        self.gold_N = class_numbers(table, loaded.model.config)
+        """Number of the right class of every example."""
+        self._num_classes = len(loaded.model.config.label2id or {})
+        if metric != "accuracy" and len(set(self.gold_N.tolist())) < 2:
+            raise CorpusError(
+                f"{metric} needs examples of two classes at least; all {len(table)} examples are "
+                f"of class {self.gold_N[0]}: add others, or take the metric accuracy"
+            )
+        self._rows, self.num_truncated = encoded_pairs(loaded, table, "text", "second")
+        self._pad_id = pad_id(loaded)
+        self.num_examples = len(table)
+
+    def batches(self, max_tokens: int = 4096) -> Iterator[TaskBatch]:
+        """Every example once, sorted by length."""
+        length_N = np.array([len(row.ids) for row in self._rows])
+        for index_E in groups(length_N, max_tokens):
+            rows = [self._rows[index] for index in index_E]
+            inputs = text_inputs([row.ids for row in rows], self._pad_id)
+            if all(row.types is not None for row in rows):
+                inputs["token_type_ids"] = padded([row.types or [] for row in rows], 0)
+            labels = {"class": torch.from_numpy(self.gold_N[index_E])}
+            yield TaskBatch(inputs, labels, torch.arange(len(rows)), torch.from_numpy(index_E))
+
+    def losses(self, model: PreTrainedModel, batch: TaskBatch) -> Losses:
+        """Cross-entropy of the right class."""
+        logits_EC = model(**batch.inputs).logits
+        logits_EC = logits_EC.to(torch.promote_types(logits_EC.dtype, torch.float32))
+        loss_E = cross_entropy(logits_EC, batch.labels["class"], reduction="none")
+        predicted_E = logits_EC.detach().argmax(1).to(loss_E)
+        return Losses(loss_E, torch.ones_like(batch.labels["class"]), predicted_E)
+
+    def score(
+        self, evaluation: Evaluation, index_S: Int[np.ndarray, " sample"] | None = None
+    ) -> float:
+        """The metric of the predicted classes, between 0 and 1 (Matthews: -1 and 1).
+
+        Where those drawn are of one class and so predicted, Matthews' correlation is 0.
+        """
+        chosen = slice(None) if index_S is None else index_S
+        gold_S, predicted_S = self.gold_N[chosen], evaluation.outcome_N[chosen].astype(int)
+        if self.metric == "accuracy":
+            return float(metrics.accuracy_score(gold_S, predicted_S))
+        if self.metric == "matthews":
+            return _matthews(gold_S, predicted_S)
+        average = "binary" if self._num_classes == 2 else "macro"
+        none: Any = 0.0  # where a class is neither right nor predicted
+        return float(metrics.f1_score(gold_S, predicted_S, average=average, zero_division=none))
+
+
+def _matthews(gold_S: Int[np.ndarray, " sample"], predicted_S: Int[np.ndarray, " sample"]) -> float:
+    if len(np.union1d(gold_S, predicted_S)) < 2:  # scikit-learn says 0 too, with a warning
+        return 0.0
+    return float(metrics.matthews_corrcoef(gold_S, predicted_S))
+
+
+def _refuse_other_problems(loaded: Loaded) -> None:
+    config = loaded.model.config
+    if (config.num_labels or 0) < 2 or config.problem_type in (
+        "regression",
+        "multi_label_classification",
+    ):
+        raise ModelError(
+            f"a model that chooses one of several classes was expected; {loaded.name} has "
+            f"{config.num_labels} labels and problem_type {config.problem_type!r}"
+        )
+    text_config = config.get_text_config()
+    # These look for the last token that is not padding, by its id.
+    if text_config.pad_token_id is None:
+        raise ModelError(
+            f"{loaded.name} has no pad_token_id in its config, so it can't tell padding from text; "
+            "set model.config.pad_token_id to the tokenizer's"
+        )

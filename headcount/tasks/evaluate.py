@@ -1,0 +1,52 @@
+"""Evaluating: a model's losses and outcomes on every example of a task."""
+
+import numpy as np
+import torch
+from transformers import PreTrainedModel
+
+from headcount.errors import ModelError
+from headcount.models.selfcheck import evaluating
+from headcount.tasks.task import Evaluation, Losses, Task
+from headcount.tasks.translation import Translation
+
+
+def evaluate(
+    model: PreTrainedModel, task: Task, max_tokens: int = 4096, texts: bool = False
+) -> Evaluation:
+    """What the model does on every example, in the order of the data.
+
+    Args:
+        model: the one the task was made for, gated or not.
+        task: data and loss.
+        max_tokens: padded tokens of a batch.
+        texts: make translations too, which the score of a translation task needs.
+
+    Raises:
+        ModelError: if a loss is not a finite number; names the example.
+    """
+    loss_N, count_N = np.full(task.num_examples, np.nan), np.zeros(task.num_examples, np.int64)
+    outcome_N = np.full(task.num_examples, np.nan)
+    with evaluating(model), torch.inference_mode():
+        for batch in task.batches(max_tokens):
+            losses = task.losses(model, batch.to(model.device))
+            index_E = batch.index_E.cpu().numpy()
+            _refuse_not_finite(losses, index_E, task)
+            loss_N[index_E] = losses.loss_E.double().cpu().numpy()
+            count_N[index_E] = losses.count_E.cpu().numpy()
+            outcome_N[index_E] = losses.outcome_E.double().cpu().numpy()
+    assert (count_N > 0).all(), "a task's batches leave no example out"
+    evaluation = Evaluation(loss_N, count_N, outcome_N)
+    if texts and isinstance(task, Translation):
+        return task.with_translations(evaluation, model)
+    return evaluation
+
+
+def _refuse_not_finite(losses: Losses, index_E: np.ndarray, task: Task) -> None:
+    broken_E = ~losses.loss_E.isfinite().cpu().numpy()
+    if broken_E.any():
+        first = index_E[broken_E].min()
+        raise ModelError(
+            f"finite losses were expected; the {task.name} loss of example {first} (from 0) "
+            f"is NaN or infinite, as are {broken_E.sum()} of the {len(broken_E)} losses of its "
+            "batch. Load the model in float32, or mend the checkpoint"
+        )

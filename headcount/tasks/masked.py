@@ -1,0 +1,148 @@
+"""Masked language modelling: how well masked tokens are told from both sides.
+
+Loss: NLL of an example's masked tokens, in nats. Score: perplexity of masked tokens (lower is
+better), which is not the perplexity of the text.
+Reference: BERT (Devlin et al., 2019), section 3.1, https://arxiv.org/abs/1810.04805
+Departure: masks are drawn once, from the seed and the example's number, with exactly the share of
+each example's content tokens (rounded, at least one); a mask is always [MASK], unless
+`replacement="bert"` asks for the paper's 80 % [MASK], 10 % random, 10 % unchanged.
+"""
+
+from collections.abc import Iterator
+from typing import ClassVar, Literal, final
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from transformers import PreTrainedModel
+from transformers import PreTrainedTokenizerBase as Tokenizer
+
+from headcount.errors import CorpusError, InputError, ModelError
+from headcount.models.load import Loaded
+from headcount.tasks.fit import refuse_misfit
+from headcount.tasks.likelihood import IGNORED, likelihoods, perplexity
+from headcount.tasks.padding import groups, pad_id, padded, text_inputs
+from headcount.tasks.pieces import framed, whole_texts
+from headcount.tasks.reading import read_data
+from headcount.tasks.table import Column, Columns, Data
+from headcount.tasks.task import Evaluation, Losses, Task, TaskBatch
+
+ROLES = {"text": Column(("text", "sentence", "content"))}
+Replacement = Literal["mask", "bert"]
+SHARE_MASK, SHARE_RANDOM = 0.8, 0.1
+"""Of the masked tokens, under `bert`; the rest stays as it is."""
+
+
+@final
+class MaskedLanguageModelling(Task):
+    """Prediction of masked tokens, the same ones every time.
+
+    A text longer than `max_length` is cut, and each piece, between special tokens of its own, is
+    an example.
+
+    Args:
+        loaded: an encoder with its tokenizer.
+        data: files, or `{"text": [...]}`.
+        columns: `{"text": NAME}`.
+        seed: of the masks.
+        share: of an example's content tokens that are masked.
+        replacement: what stands in for a masked token.
+        max_length: tokens of a piece; what the model can take if None.
+        limit: at most so many examples.
+    """
+
+    name: ClassVar[str] = "masked-lm"
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        data: Data,
+        columns: Columns | None = None,
+        seed: int = 0,
+        share: int | float = 0.15,
+        replacement: Replacement = "mask",
+        max_length: int | None = None,
+        limit: int | None = None,
+    ) -> None:
+        refuse_misfit(loaded.model, self.name)
+        if not 0 < share <= 1:
+            raise InputError(f"a share of masked tokens above 0 and up to 1 was expected; {share}")
+        self.metric, self.higher_is_better = "perplexity", False
+        table = read_data(data, columns, ROLES).first(limit)
+        self.sha256 = table.sha256
+        mask = _Mask(loaded, seed, share, replacement)
+        self._ids: list[list[int]] = []
+        self._labels: list[list[int]] = []
+        self.num_texts, self.num_cut = len(table), 0
+        for text, origin in zip(whole_texts(loaded, table), table.origins, strict=True):
+            pieces = list(framed(text, max_length or loaded.max_length))
+            if not pieces:
+                raise CorpusError(f"{origin}: no token to mask is in this text; remove the line")
+            self.num_cut += len(pieces) > 1
+            for ids, is_special in pieces:
+                masked, labels = mask.of(len(self._ids), ids, is_special)
+                self._ids.append(masked)
+                self._labels.append(labels)
+        self._pad_id = pad_id(loaded)
+        self.num_examples = len(self._ids)
+
+    def batches(self, max_tokens: int = 4096) -> Iterator[TaskBatch]:
+        """Every piece once, sorted by length."""
+        length_N = np.array([len(ids) for ids in self._ids])
+        for index_E in groups(length_N, max_tokens):
+            inputs = text_inputs([self._ids[index] for index in index_E], self._pad_id)
+            labels_EN = padded([self._labels[index] for index in index_E], IGNORED)
+            rows = torch.arange(len(index_E))
+            yield TaskBatch(inputs, {"labels": labels_EN}, rows, torch.from_numpy(index_E))
+
+    def losses(self, model: PreTrainedModel, batch: TaskBatch) -> Losses:
+        """NLL of the masked tokens of each row."""
+        return likelihoods(model(**batch.inputs).logits, batch.labels["labels"])
+
+    def score(
+        self, evaluation: Evaluation, index_S: Int[np.ndarray, " sample"] | None = None
+    ) -> float:
+        """Perplexity of the masked tokens."""
+        return perplexity(evaluation, index_S)
+
+
+@final
+class _Mask:
+    """Draws masks; those of an example depend on its number and the seed alone."""
+
+    def __init__(
+        self, loaded: Loaded, seed: int, share: int | float, replacement: Replacement
+    ) -> None:
+        tokenizer: Tokenizer = loaded.encoder().tokenizer
+        mask_id = tokenizer.mask_token_id
+        if not isinstance(mask_id, int):
+            raise ModelError(
+                f"masked-lm needs a tokenizer with a mask token; {type(tokenizer).__name__} of "
+                f"{loaded.name} has none: set mask_token in tokenizer_config.json"
+            )
+        self._mask_id, self._seed, self._share = mask_id, seed, share
+        self._replacement = replacement
+        size = min(len(tokenizer), loaded.model.config.get_text_config().vocab_size)
+        self._usual = np.setdiff1d(np.arange(size), tokenizer.all_special_ids)
+
+    def of(self, index: int, ids: list[int], is_special: list[bool]) -> tuple[list[int], list[int]]:
+        """Masked ids, and labels where they are masked."""
+        rng = np.random.default_rng((self._seed, index))
+        content = np.flatnonzero(~np.array(is_special))
+        count = max(1, round(self._share * len(content)))
+        chosen = rng.choice(content, count, replace=False)
+        masked, labels = np.array(ids), np.full(len(ids), IGNORED)
+        labels[chosen] = masked[chosen]
+        masked[chosen] = self._stand_ins(masked[chosen], rng)
+        return masked.tolist(), labels.tolist()
+
+    def _stand_ins(
+        self, ids_M: Int[np.ndarray, " masked"], rng: np.random.Generator
+    ) -> Int[np.ndarray, " masked"]:
+        masks = np.full_like(ids_M, self._mask_id)
+        if self._replacement == "mask":
+            return masks
+        lot = rng.random(len(ids_M))
+        random = rng.choice(self._usual, len(ids_M))
+        others = np.where(lot < SHARE_MASK + SHARE_RANDOM, random, ids_M)
+        return np.where(lot < SHARE_MASK, masks, others)

@@ -1,0 +1,51 @@
+"""Encoding of single texts and of pairs, with the token types that tell the two apart."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+from headcount.errors import CorpusError
+from headcount.models.load import Loaded
+from headcount.tasks.table import Table
+
+
+@final
+@dataclass(frozen=True)
+class Row:
+    """Token ids of one text, or of two with what separates them."""
+
+    ids: list[int]
+    types: list[int] | None
+    """0 for the first text, 1 for the second, where the model has token types."""
+
+
+def encoded_pairs(loaded: Loaded, table: Table, first: str, second: str) -> tuple[list[Row], int]:
+    """Rows of the column `first`, paired with `second` if there is one.
+
+    Returns:
+        One row per example, and how many of them the tokenizer had to truncate.
+    """
+    tokenizer: Any = loaded.encoder().tokenizer
+    texts = [table[first]] + ([table[second]] if second in table else [])
+    rows = list(_rows(tokenizer, texts, {}))
+    for row, origin in zip(rows, table.origins, strict=True):
+        if not row.ids:
+            raise CorpusError(f"{origin}: the tokenizer makes no token at all; remove the line")
+    limit = loaded.max_length
+    long = [] if limit is None else [i for i, row in enumerate(rows) if len(row.ids) > limit]
+    if long:
+        some = [[column[index] for index in long] for column in texts]
+        options = {"truncation": True, "max_length": limit}
+        for index, row in zip(long, _rows(tokenizer, some, options), strict=True):
+            rows[index] = row
+        # One more call, without truncation, leaves the backend as we found it.
+        tokenizer("a")
+    return rows, len(long)
+
+
+def _rows(tokenizer: Any, texts: Sequence[Sequence[str]], options: dict[str, Any]) -> Iterator[Row]:
+    """Rows of columns of texts; not verbose, since too long is our business."""
+    encoding = tokenizer(*(list(column) for column in texts), verbose=False, **options)
+    types = encoding.get("token_type_ids")
+    for index, ids in enumerate(encoding["input_ids"]):
+        yield Row(list(ids), None if types is None else list(types[index]))

@@ -1,0 +1,143 @@
+r"""Similarity: how alike two sentences are, by the cosine of their embeddings.
+
+$$\mathrm{loss} = \Big(\cos(u, v) - \frac{\mathrm{gold} - a}{b - a}\Big)^2$$
+
+u and v are means of the last hidden states over all tokens, special ones included, padding not (or
+the first token's state); gold lies on the scale from a to b. Outcome: the cosine. Score: Spearman's
+rank correlation of cosine and gold, between -1 and 1.
+Reference: Sentence-BERT (Reimers and Gurevych, 2019), sections 3 and 4.1,
+https://arxiv.org/abs/1908.10084
+Departure: the loss compares with gold on the scale from 0 to 1; texts are truncated where the
+model ends, not where a sentence-transformers folder says.
+"""
+
+import warnings
+from collections.abc import Iterator
+from typing import ClassVar, Literal, final
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from scipy import stats
+from torch import Tensor
+from torch.nn.functional import cosine_similarity
+from transformers import PreTrainedModel
+
+from headcount.errors import CorpusError, InputError
+from headcount.models.load import Loaded
+from headcount.tasks.fit import refuse_misfit
+from headcount.tasks.padding import groups, pad_id, text_inputs
+from headcount.tasks.pieces import sentences
+from headcount.tasks.reading import read_data
+from headcount.tasks.table import Column, Columns, Data, Table
+from headcount.tasks.task import Evaluation, Losses, Task, TaskBatch
+
+ROLES = {
+    "sentence1": Column(("sentence1", "first", "text1", "sentence_1")),
+    "sentence2": Column(("sentence2", "second", "text2", "sentence_2")),
+    "score": Column(("score", "similarity_score", "similarity", "label")),
+}
+Pooling = Literal["mean", "cls"]
+
+
+@final
+class Similarity(Task):
+    """Cosines of pairs of sentences against gold similarities.
+
+    A pair is two rows of a batch: all first sentences, then all second ones. Sentences longer than
+    the model takes are truncated, and counted in `num_truncated`.
+
+    Args:
+        loaded: a text encoder with its tokenizer.
+        data: files, or `{"sentence1": [...], "sentence2": [...], "score": [...]}`.
+        columns: `{"sentence1": NAME, "sentence2": NAME, "score": NAME}`.
+        scale: lowest and highest gold number that the data can have.
+        pooling: `mean` over tokens, or `cls`, the first token.
+        limit: at most so many examples.
+    """
+
+    name: ClassVar[str] = "similarity"
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        data: Data,
+        columns: Columns | None = None,
+        scale: tuple[int | float, int | float] = (0, 5),
+        pooling: Pooling = "mean",
+        limit: int | None = None,
+    ) -> None:
+        refuse_misfit(loaded.model, self.name)
+        self.metric, self.higher_is_better = "spearman", True
+        table = read_data(data, columns, ROLES).first(limit)
+        self.sha256 = table.sha256
+        self.gold_N = _gold(table, scale)
+        """Gold similarity of every pair, as the data has it."""
+        self._target_N = (self.gold_N - scale[0]) / (scale[1] - scale[0])
+        self._pooling = pooling
+        encoder = loaded.encoder()
+        sides = [encoder.sources(sentences(table, side)) for side in ("sentence1", "sentence2")]
+        self.num_truncated = sum(one.truncated for side in sides for one in side)
+        self._ids = [[one.ids for one in side] for side in sides]
+        self._pad_id = pad_id(loaded)
+        self.num_examples = len(table)
+
+    def batches(self, max_tokens: int = 4096) -> Iterator[TaskBatch]:
+        """Every pair once, sorted by the length of the longer sentence."""
+        length_N = np.array([max(map(len, pair)) for pair in zip(*self._ids, strict=True)])
+        for index_E in groups(2 * length_N, max_tokens):
+            rows = [side[index] for side in self._ids for index in index_E]
+            labels = {"target": torch.from_numpy(self._target_N[index_E])}
+            example_R = torch.arange(len(index_E)).repeat(2)
+            inputs = text_inputs(rows, self._pad_id)
+            yield TaskBatch(inputs, labels, example_R, torch.from_numpy(index_E))
+
+    def losses(self, model: PreTrainedModel, batch: TaskBatch) -> Losses:
+        """Squared distance of the cosine from the gold number on the scale from 0 to 1."""
+        hidden_RNW = model.base_model(**batch.inputs).last_hidden_state
+        pooled_RW = self._pooled(hidden_RNW, batch.inputs["attention_mask"])
+        # Stable: of an example's two rows the first sentence stays first, also when repeated.
+        order_R = batch.example_R.argsort(stable=True)
+        first_EW, second_EW = pooled_RW[order_R].unflatten(0, (-1, 2)).unbind(1)
+        cosine_E = cosine_similarity(first_EW, second_EW)
+        loss_E = (cosine_E - batch.labels["target"].to(cosine_E)) ** 2
+        return Losses(loss_E, torch.ones_like(batch.index_E), cosine_E.detach())
+
+    def score(
+        self, evaluation: Evaluation, index_S: Int[np.ndarray, " sample"] | None = None
+    ) -> float:
+        """Spearman's correlation; NaN where the cosines, or the gold of those drawn, are equal."""
+        chosen = slice(None) if index_S is None else index_S
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", stats.ConstantInputWarning)
+            result = stats.spearmanr(evaluation.outcome_N[chosen], self.gold_N[chosen])
+        return float(result.statistic)  # type: ignore[attr-defined]
+
+    def _pooled(
+        self, hidden_RNW: Float[Tensor, "row token width"], mask_RN: Int[Tensor, "row token"]
+    ) -> Float[Tensor, "row width"]:
+        hidden_RNW = hidden_RNW.to(torch.promote_types(hidden_RNW.dtype, torch.float32))
+        if self._pooling == "cls":
+            return hidden_RNW[:, 0]
+        mask_RN = mask_RN.to(hidden_RNW)
+        return torch.einsum("rnw,rn->rw", hidden_RNW, mask_RN) / mask_RN.sum(1, keepdim=True)
+
+
+def _gold(table: Table, scale: tuple[int | float, int | float]) -> Float[np.ndarray, " example"]:
+    """Gold numbers, which must lie on the scale and differ."""
+    low, high = scale
+    if not low < high:
+        raise InputError(f"a scale from a lower to a higher number was expected; came {scale}")
+    numbers = table.numbers("score")
+    for number, origin in zip(numbers, table.origins, strict=True):
+        if not low <= number <= high:
+            raise CorpusError(
+                f"{origin}: expected a score between {low:g} and {high:g}, found {number:g}; mend "
+                "the line, or say which scale the data has (scale)"
+            )
+    if len(set(numbers)) < 2:
+        raise CorpusError(
+            f"Spearman's correlation needs scores that differ; all {len(numbers)} examples have "
+            f"{numbers[0]:g}"
+        )
+    return np.array(numbers)

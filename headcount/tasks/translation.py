@@ -1,0 +1,192 @@
+"""Translation: how well a model foresees a reference, and how good its own translation is.
+
+Loss: NLL of the target's tokens, the end included, in nats, with the target as decoder input
+(teacher forcing), no label smoothing. Score: sacreBLEU's BLEU or chrF of beam-search translations,
+between 0 and 100.
+Reference: A Call for Clarity in Reporting BLEU Scores (Post, 2018),
+https://arxiv.org/abs/1804.08771; chrF (Popović, 2015), https://aclanthology.org/W15-3049
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, ClassVar, Literal, final
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from transformers import PreTrainedModel
+
+from headcount.corpora.encoded import Encoded
+from headcount.corpora.sentence import Sentence
+from headcount.corpora.words import encode_text
+from headcount.errors import CorpusError, InputError
+from headcount.models.load import Loaded
+from headcount.models.selfcheck import evaluating
+from headcount.tasks.decoder_inputs import shifted_right
+from headcount.tasks.fit import refuse_misfit
+from headcount.tasks.likelihood import IGNORED, likelihoods
+from headcount.tasks.padding import groups, pad_id, padded, text_inputs
+from headcount.tasks.parallel import read_parallel
+from headcount.tasks.table import Column, Columns, Data, Table
+from headcount.tasks.task import Evaluation, Losses, Task, TaskBatch
+
+ROLES = {
+    "source": Column(("source", "src")),
+    "target": Column(("target", "tgt", "reference")),
+}
+Metric = Literal["bleu", "chrf"]
+
+
+@final
+class Translation(Task):
+    """Translation by an encoder-decoder.
+
+    Sources and targets longer than the model takes are truncated for the loss, and counted in
+    `num_truncated`; the score compares with whole references.
+
+    Args:
+        loaded: an encoder-decoder with its tokenizer, whose languages are set where it has some.
+        data: files, or `{"source": [...], "target": [...]}`; two text files without columns are
+            sources and targets, a line each.
+        columns: `{"source": NAME, "target": NAME}`.
+        metric: `bleu` or `chrf`.
+        num_beams: of the beam search.
+        prefix: goes before every source (T5: `translate English to German: `).
+        tokenize: sacreBLEU's tokenizer of BLEU: `13a`, `zh`, `ja-mecab`, `intl`, ...
+        generation: more arguments of `generate`, e.g. `{"forced_bos_token_id": 5}`.
+        limit: at most so many examples.
+    """
+
+    name: ClassVar[str] = "translation"
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        data: Data,
+        columns: Columns | None = None,
+        metric: Metric = "bleu",
+        num_beams: int = 4,
+        prefix: str = "",
+        tokenize: str = "13a",
+        generation: Mapping[str, Any] | None = None,
+        limit: int | None = None,
+    ) -> None:
+        refuse_misfit(loaded.model, self.name)
+        self.metric, self.higher_is_better = metric, True
+        table = read_parallel(data, columns, ROLES).first(limit)
+        self.sha256 = table.sha256
+        self.references = table["target"]
+        """Texts that hypotheses are compared with."""
+        self.scorer: BLEU | CHRF = BLEU(tokenize=tokenize) if metric == "bleu" else CHRF()
+        """sacreBLEU's metric, for its own tests of significance."""
+        self.scorer.num_refs = 1  # so that it has a signature before there is a score
+        self._loaded, self._num_beams = loaded, num_beams
+        self._generation = dict(generation or {})
+        self._sources, self._targets = _sides(loaded, table, prefix)
+        both = [*self._sources, *self._targets]
+        self.num_truncated = sum(one.truncated for one in both)
+        self._pad_id = pad_id(loaded)
+        self.num_examples = len(table)
+
+    @property
+    def signature(self) -> str:
+        """SacreBLEU's signature of the score."""
+        return f"{self.scorer.get_signature()}|beams:{self._num_beams}"
+
+    def batches(self, max_tokens: int = 4096) -> Iterator[TaskBatch]:
+        """Every pair once, sorted by the length of its longer side."""
+        pairs = zip(self._sources, self._targets, strict=True)
+        length_N = np.array([max(len(one.ids) for one in pair) for pair in pairs])
+        for index_E in groups(length_N, max_tokens):
+            labels_EN = padded([self._targets[index].ids for index in index_E], IGNORED)
+            inputs = self._source_inputs(index_E) | {
+                "decoder_input_ids": shifted_right(self._loaded, labels_EN),
+                "decoder_attention_mask": (labels_EN != IGNORED).long(),
+            }
+            rows = torch.arange(len(index_E))
+            yield TaskBatch(inputs, {"labels": labels_EN}, rows, torch.from_numpy(index_E))
+
+    def losses(self, model: PreTrainedModel, batch: TaskBatch) -> Losses:
+        """NLL of the target's tokens."""
+        logits_ENV = model(**batch.inputs, use_cache=False).logits
+        return likelihoods(logits_ENV, batch.labels["labels"])
+
+    def translate(self, model: PreTrainedModel, max_tokens: int = 4096) -> list[str]:
+        """The model's translations by beam search, in the order of the data.
+
+        A translation has at most twice as many tokens as its source, rounded up to sixteens, and
+        16 more; what it is does not depend on the other sources.
+        """
+        texts = [""] * self.num_examples
+        with evaluating(model), torch.inference_mode():
+            for index_E, longest in self._searches(max_tokens):
+                generated = self._generated(model, index_E, longest)
+                for index, text in zip(index_E, generated, strict=True):
+                    texts[index] = text
+        return texts
+
+    def with_translations(self, evaluation: Evaluation, model: PreTrainedModel) -> Evaluation:
+        """An evaluation whose outcomes are the model's translations."""
+        return replace(evaluation, outcome_N=np.array(self.translate(model), dtype=object))
+
+    def score(
+        self, evaluation: Evaluation, index_S: Int[np.ndarray, " sample"] | None = None
+    ) -> float:
+        """BLEU or chrF of the translations.
+
+        Raises:
+            InputError: if the outcomes are not translations.
+        """
+        if evaluation.outcome_N.dtype != object:
+            raise InputError(
+                f"{self.metric} compares translations, and this evaluation has none; make some: "
+                "evaluate(model, task, texts=True) or task.with_translations(evaluation, model)"
+            )
+        index_S = np.arange(self.num_examples) if index_S is None else index_S
+        hypotheses = [str(evaluation.outcome_N[index]) for index in index_S]
+        references = [self.references[index] for index in index_S]
+        return float(self.scorer.corpus_score(hypotheses, [references]).score)
+
+    def _source_inputs(self, index_E: Int[np.ndarray, " example"]) -> dict[str, torch.Tensor]:
+        return text_inputs([self._sources[index].ids for index in index_E], self._pad_id)
+
+    def _searches(self, max_tokens: int) -> Iterator[tuple[Int[np.ndarray, " example"], int]]:
+        """Batches of sources whose translations have one limit, and that limit."""
+        length_N = np.array([len(one.ids) for one in self._sources])
+        longest_N = 2 * 16 * -(-length_N // 16) + 16
+        for longest in np.unique(longest_N):
+            index_G = np.flatnonzero(longest_N == longest)
+            for place_E in groups(length_N[index_G] * self._num_beams, max_tokens):
+                yield index_G[place_E], int(longest)
+
+    def _generated(
+        self, model: PreTrainedModel, index_E: Int[np.ndarray, " example"], longest: int
+    ) -> list[str]:
+        inputs = self._source_inputs(index_E)
+        options = {
+            "num_beams": self._num_beams,
+            "do_sample": False,
+            "max_new_tokens": min(longest, self._loaded.max_length or longest),
+        } | self._generation
+        inputs = {name: tensor.to(model.device) for name, tensor in inputs.items()}
+        out_EN = model.generate(**inputs, **options)  # type: ignore[operator]
+        tokenizer = self._loaded.encoder().tokenizer
+        texts = tokenizer.batch_decode(out_EN, skip_special_tokens=True)
+        return [" ".join(text.split()) for text in texts]
+
+
+def _sides(loaded: Loaded, table: Table, prefix: str) -> tuple[list[Encoded], list[Encoded]]:
+    """Sources as the encoder reads them, targets as they are predicted."""
+    encoder = loaded.encoder()
+    rows = list(zip(table["source"], table.origins, strict=True))
+    sources = encoder.sources([Sentence(prefix + text, origin=origin) for text, origin in rows])
+    limit = encoder.max_length
+    targets = encode_text(encoder.tokenizer, table["target"], "text_target", limit)
+    for target, origin in zip(targets, table.origins, strict=True):
+        if not target.ids:
+            raise CorpusError(
+                f"{origin}: the tokenizer makes no token of the target; mend the line"
+            )
+    return sources, targets

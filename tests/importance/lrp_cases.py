@@ -1,0 +1,70 @@
+"""What the tests of relevance share: models without biases, and float64 all the way."""
+
+import copy
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+from transformers import PreTrainedModel
+
+from headcount.importance.relevance_starts import Starts
+from headcount.models.anatomy import Anatomy
+from headcount.tasks.task import TaskBatch
+from tests import tiny
+from tests.examined import examined_double
+
+
+class InDouble(TorchFunctionMode):
+    """Norms that go to float32 go to float64 instead."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if getattr(func, "__name__", "") == "float":
+            return args[0].double()
+        args = tuple(torch.float64 if each is torch.float32 else each for each in args)
+        return func(*args, **(kwargs or {}))
+
+
+@cache
+def without_biases(name: str) -> tuple[PreTrainedModel, Anatomy]:
+    """A tiny model in float64 whose biases are all zero."""
+    stock, anatomy = examined_double(name)
+    model = copy.deepcopy(stock)
+    with torch.no_grad():
+        for parameter_name, parameter in model.named_parameters():
+            if parameter_name.endswith("bias"):
+                parameter.zero_()
+    return model, anatomy
+
+
+def double_inputs(model: PreTrainedModel, side: str = "right") -> dict[str, Tensor]:
+    inputs = tiny.inputs(model, side=side)
+    return {n: each.double() if each.is_floating_point() else each for n, each in inputs.items()}
+
+
+def top_of_first(seen: list[Tensor]) -> Callable[[Any], Tensor]:
+    """The largest logit of the last position of row 1 and others' first; keeps them in `seen`."""
+
+    def start(output: Any) -> Tensor:
+        logits = output.logits if output.logits.ndim == 2 else output.logits[:, 0]
+        seen.append(logits.max(-1).values)
+        return seen[0]
+
+    return start
+
+
+def first_two(model: PreTrainedModel, batch: TaskBatch) -> Starts:
+    """Top-1 logits of the first two tokens of every row but one of the second row."""
+    value_ES = model(**batch.inputs).logits[:, :2].max(-1).values
+    is_step_ES = torch.ones_like(value_ES, dtype=torch.bool)
+    is_step_ES[1, 0] = False
+    return Starts(value_ES, is_step_ES)
+
+
+def set_activation(model: PreTrainedModel, activation: nn.Module) -> None:
+    for module in model.modules():
+        for name in ("intermediate_act_fn", "act", "act_fn"):
+            if isinstance(getattr(module, name, None), nn.Module):
+                setattr(module, name, activation)

@@ -1,0 +1,165 @@
+"""Agreement equals Spearman's definition, and its sentence says what the numbers say."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import spearmanr
+
+from headcount.errors import InputError
+from headcount.importance.agreement import Agreement, agreement
+from headcount.importance.correlation import correlation, effects
+from tests.textbook import statistics
+
+
+def frame(num: int = 61, seed: int = 3) -> pd.DataFrame:
+    """Relevance follows ablation, entropy goes the other way, confidence and sinks do nothing."""
+    random = np.random.default_rng(seed)
+    effect, noise = random.normal(size=num), random.normal(size=(5, num))
+    return pd.DataFrame(
+        {
+            "head": [f"enc.{number // 10}.{number % 10}" for number in range(num)],
+            "ablation_delta": effect,
+            "ablation_p": random.uniform(size=num),
+            "gradient": effect.round() + noise[0],
+            "relevance": np.exp(effect + 0.3 * noise[1]),
+            "sink_score": noise[2],
+            "confidence": noise[3],
+            "entropy": -effect + 1.5 * noise[4],
+        }
+    )
+
+
+def test_is_the_textbook():
+    table = frame()
+    found = agreement(table)
+    assert found.names == (
+        "ablation_delta", "gradient", "relevance", "sink_score", "confidence", "entropy",
+    )  # fmt: skip
+    for one in found.names:
+        for other in found.names:
+            cell = found.of(one, other)
+            if one == other:
+                assert (cell.rho, cell.low, cell.high) == (1, 1, 1)
+                continue
+            expected = statistics.spearman(table[one].tolist(), table[other].tolist())
+            assert (cell.rho, cell.low, cell.high) == pytest.approx(expected)
+            scipys = spearmanr(table[one], table[other])[0]
+            assert cell.rho == pytest.approx(scipys)  # pyright: ignore[reportArgumentType]
+            assert cell.num_heads == 61
+
+
+def test_equal_numbers_share_a_rank():
+    x, y = [1.0, 2.0, 2.0, 3.0, 3.0, 3.0], [4.0, 4.0, 5.0, 9.0, 7.0, 8.0]
+    found = correlation(np.array(x), np.array(y))
+    assert (found.rho, found.low, found.high) == pytest.approx(statistics.spearman(x, y))
+
+
+def test_heads_without_a_number_are_left_out_pair_by_pair_and_counted():
+    table = frame()
+    table.loc[[3, 5], "relevance"] = np.nan
+    table.loc[[5, 7, 9], "gradient"] = np.nan
+    found = agreement(table)
+    assert found.of("relevance", "ablation_delta").num_heads == 59
+    assert found.of("relevance", "gradient").num_heads == 57
+    assert found.of("entropy", "confidence").num_heads == 61
+    known = table.dropna(subset=["relevance", "gradient"])
+    expected = statistics.spearman(known["relevance"].tolist(), known["gradient"].tolist())
+    assert found.of("relevance", "gradient").rho == pytest.approx(expected[0])
+
+
+def test_whole_numbers_with_gaps_are_taken():
+    table = frame().assign(rank=pd.array([None, *range(60)], dtype="Int64"))
+    assert agreement(table, ["rank", "entropy"]).of("rank", "entropy").num_heads == 60
+
+
+def test_nothing_is_said_of_a_constant_or_of_few_heads():
+    table = frame().assign(gradient=0.3)
+    assert math.isnan(agreement(table).of("gradient", "relevance").rho)
+    assert "gradient" not in agreement(table).sentence()
+    few = agreement(frame(3))
+    assert np.isnan(few.rho).all() and few.best_predictor() is None
+    assert few.sentence() == "Fewer than two scores were measured: there is nothing to compare."
+
+
+def test_intervals_hold_the_truth_as_often_as_promised():
+    random, true = np.random.default_rng(0), 6 / np.pi * np.arcsin(0.6 / 2)
+    inside = 0
+    for _ in range(400):
+        x, y = random.multivariate_normal([0, 0], [[1, 0.6], [0.6, 1]], 72).T
+        found = correlation(x, y)
+        inside += found.low <= true <= found.high
+    assert 0.92 < inside / 400 < 0.98
+
+
+def test_best_predictor_is_the_largest_of_either_sign():
+    assert agreement(frame()).best_predictor() == "relevance"
+    turned = frame().assign(relevance=lambda table: -table["relevance"])
+    found = agreement(turned)
+    assert found.best_predictor() == "relevance"
+    assert found.sentence().startswith(
+        "On this model relevance predicts measured ablation best, the other way round (rho −0.9"
+    )
+
+
+def test_sentence():
+    found = agreement(frame())
+    best, entropy = (found.of(name, "ablation_delta") for name in ("relevance", "entropy"))
+    sentence = found.sentence()
+    assert sentence.startswith(
+        f"On this model relevance predicts measured ablation best (rho {best.rho:.2f}, "
+        f"{best.low:.2f} to {best.high:.2f} over 61 heads); gradient "
+    )
+    assert f"entropy somewhat, the other way round (−{abs(entropy.rho):.2f}, −" in sentence
+    assert sentence.endswith("no better than chance.")
+    assert "sink score (" in sentence and "confidence (" in sentence
+
+
+def test_sentence_without_a_predictor_or_without_ablation():
+    table = frame().drop(columns=["gradient", "relevance", "entropy"])
+    assert "no score predicts measured ablation better than chance" in agreement(table).sentence()
+    without = agreement(frame().drop(columns="ablation_delta")).sentence()
+    assert without.startswith("Ablation was not measured, so no score can be tested; gradient and")
+
+
+def test_json_has_null_for_what_is_not_known():
+    found = agreement(frame().assign(gradient=0.3)).as_json()
+    row = found["names"].index("gradient")
+    assert found["rho"][row] == found["low"][row] == [None] * 6
+    assert found["best_predictor"] == "relevance" and found["num_heads"][0][0] == 61
+
+
+def test_a_column_that_is_not_there():
+    with pytest.raises(InputError, match="it has no fisher: run the method"):
+        agreement(frame(), ["relevance", "fisher"])
+
+
+def test_effects_on_two_data_sets():
+    a, b = frame(), frame()
+    b["ablation_delta"] = b["relevance"]
+    b.loc[4, "ablation_delta"] = np.nan
+    found = effects(a, b.sample(frac=1, random_state=1))
+    kept = [n for n in range(61) if n != 4]
+    x, y = (table["ablation_delta"][kept].tolist() for table in (a, b))
+    assert found.spearman.rho == pytest.approx(statistics.spearman(x, y)[0])
+    assert found.pearson.rho == pytest.approx(statistics.pearson(x, y))
+    assert found.pearson.num_heads == 60
+    wide = 1.959963984540054 / math.sqrt(57)
+    middle = math.atanh(found.pearson.rho)
+    assert (found.pearson.low, found.pearson.high) == pytest.approx(
+        (math.tanh(middle - wide), math.tanh(middle + wide))
+    )
+
+
+def test_effects_of_two_models_are_refused():
+    with pytest.raises(InputError, match=r"enc\.6\.0 is in one only \(1 such heads\)"):
+        effects(frame(61), frame(60))
+    with pytest.raises(InputError, match="with the column fisher"):
+        effects(frame(), frame(), "fisher")
+
+
+def test_agreement_is_symmetric():
+    found: Agreement = agreement(frame())
+    for matrix in (found.rho, found.low, found.high, found.num_heads):
+        assert np.array_equal(matrix, matrix.T)

@@ -1,0 +1,218 @@
+"""What each head is worth, in the report: the section says what the files say."""
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from headcount.errors import InputError
+from headcount.reports import read_run, render, report_view
+from headcount.reports.importance import Effect, Importance, Matrix
+from headcount.reports.matrix_view import matrix_view
+from headcount.reports.run import HeadRow, Run
+from headcount.reports.worth_plot import HEIGHT, TOP, WIDTH, Axis, ranking
+from headcount.reports.worth_view import SHOWN, Worth, lede, measured, worth_view
+from tests.reports.run_folder import HOSTILE, Wish, write_run
+
+
+@pytest.fixture(scope="module")
+def run(translator: Path) -> Run:
+    return read_run(translator)
+
+
+@pytest.fixture(scope="module")
+def worth(run: Run) -> Worth:
+    found = worth_view(run)
+    assert found is not None
+    return found
+
+
+def importance(**fields: object) -> Importance:
+    return Importance.of({"task": "similarity", "num_examples": 7} | fields)
+
+
+def effect(delta: float, p: float = 0.001, low: float = math.nan, high: float = math.nan) -> Effect:
+    return Effect("encoder.self", 0, "enc.0.0", delta, low, high, p)
+
+
+def row(head: str = "enc.0.0") -> HeadRow:
+    return HeadRow(head, "encoder.self", 0, 0, (), {})
+
+
+def test_lists_have_the_largest_and_the_smallest_effects(run: Run, worth: Worth):
+    by_delta = sorted(run.heads, key=lambda row: row.values["ablation_delta"])
+    names = [row.head for row in by_delta]
+    assert [line.name for line in worth.most] == names[: -SHOWN - 1 : -1]
+    assert [line.name for line in worth.least] == names[SHOWN - 1 :: -1]
+    assert [dot.head for dot in worth.ranking.dots] == names[::-1]
+
+
+def test_a_line_is_its_head_in_the_table(run: Run, worth: Worth):
+    values = {row.head: row.values for row in run.heads}[worth.most[0].name]
+    assert worth.most[0].text == f"{values['ablation_delta']:.3f}"
+    low, high = values["ablation_low"], values["ablation_high"]
+    assert worth.most[0].interval == f"{low:.3f} to {high:.3f}"
+    assert worth.most[0].p == "0.003" and worth.most[0].mark.sure
+    assert worth.least[0].p == "0.800" and not worth.least[0].mark.sure
+
+
+def test_heads_without_an_effect_are_left_out(hostile: Path):
+    run = read_run(hostile)
+    found = worth_view(run)
+    assert found is not None and len(found.ranking.dots) == len(run.heads) - 1
+
+
+def test_nothing_is_shown_before_it_was_measured(plain: Path, run: Run):
+    assert worth_view(read_run(plain)) is None
+    assert worth_view(replace(read_run(plain), importance=run.importance)) is None
+    assert worth_view(replace(run, importance=None)) is None
+    assert "What each head is worth" not in render(report_view(read_run(plain)))
+
+
+def test_scores_without_ablation_are_ranked_too(run: Run):
+    heads = tuple(
+        replace(row, values={k: v for k, v in row.values.items() if "ablation" not in k})
+        for row in run.heads
+    )
+    found = worth_view(replace(run, heads=heads))
+    assert found is not None and not found.has_intervals
+    best = max(heads, key=lambda row: row.values["gradient"])
+    assert found.most[0].name == best.head
+    assert found.lede.startswith(f"Ablation was not measured. By gradient, {best.head} is worth")
+
+
+def test_lede_counts_heads_that_help_that_harm_and_the_rest():
+    effects = [
+        effect(0.2, 0.001, 0.1, 0.3),
+        effect(0.1, 0.049),
+        effect(0.1, 0.2),
+        effect(-0.1, 0.01),
+    ]
+    assert lede(importance(), [row()] * 4, effects) == (
+        "Without enc.0.0 the loss rises by 0.200 (95\u202f% interval 0.100 to 0.300), more than "
+        "without any other head. Taken alone, 2 of 4 heads matter (p < 0.05, corrected for so "
+        "many heads), without 1 the model gets better and for 1 no effect can be told from chance."
+    )
+
+
+def test_lede_says_what_falls_and_when_no_head_helps():
+    found = importance(metric="F1", ablation={"quantity": "F1", "replacement": "mean"})
+    assert lede(found, [row()], [effect(0.2, math.nan)]) == (
+        "Without enc.0.0 F1 falls by 0.200, more than without any other head."
+    )
+    assert found.effect == "fall of F1"
+    assert lede(found, [row()], [effect(-0.2)]).startswith("Taken alone, no head helps")
+    perplexity = importance(higher_is_better=False, ablation={"quantity": "perplexity"})
+    assert perplexity.effect == "rise of perplexity"
+
+
+def test_measured_says_what_is_known():
+    full = importance(loss=0.5, metric="F1", score=0.75, ablation={"replacement": "mean"})
+    assert measured(full) == (
+        "Measured on 7 examples of the task similarity; the whole model has loss 0.500 and F1 "
+        "0.750. Without a head means: output replaced by its mean."
+    )
+    assert measured(importance()) == "Measured on 7 examples of the task similarity."
+
+
+def test_a_line_per_layer_with_its_best_head(run: Run, worth: Worth):
+    assert run.importance is not None
+    assert [line.name for line in worth.layers] == [
+        f"{site}.{layer}" for site in ("enc", "dec", "cross") for layer in range(6)
+    ]
+    for line, whole, only in zip(
+        worth.layers, run.importance.layers, run.importance.single_heads, strict=True
+    ):
+        assert line.only == only.head and line.only_mark is not None
+        assert line.mark.x is not None and line.only_mark.x is not None
+        assert (line.mark.x > line.only_mark.x) == (whole.delta > only.delta)
+        assert line.only_mark.low is None
+
+
+def test_best_heads_may_be_numbers_and_layers_may_lack_one_of_the_two(run: Run):
+    only = [{"site": "decoder.self", "layer": 1, "head": 3, "delta": 0.1}]
+    found = worth_view(replace(run, importance=importance(single_heads=only)))
+    assert found is not None
+    (line,) = found.layers
+    assert (line.name, line.only, line.text, line.mark.x) == ("dec.1", "dec.1.3", "–", None)
+
+
+def test_marks_lie_on_a_common_axis_with_zero():
+    axis = Axis.of([1.0, 3.0, math.nan])
+    assert (axis.low, axis.high) == (0.0, 3.0)
+    ends = axis.mark(effect(3.0), 0.05), axis.mark(effect(0.0), 0.05)
+    assert ends[1].x == axis.zero and ends[0].x == pytest.approx(200 - axis.zero)
+    assert Axis.of([]) == Axis(0.0, 1.0)
+
+
+def test_the_chart_falls_from_left_to_right_and_has_zero_among_its_ticks():
+    effects = [effect(value) for value in (0.9, 0.1, -0.2)]
+    chart = ranking(["a", "b", "c"], effects, ["", "", ""])
+    assert [dot.x for dot in chart.dots] == sorted(dot.x for dot in chart.dots)
+    assert chart.dots[0].y == TOP and chart.dots[0].x < WIDTH
+    assert chart.dots[1].y < chart.zero < chart.dots[2].y < HEIGHT
+    assert [text for _, text in chart.ticks] == ["0", "0.25", "0.5", "0.75"]
+
+
+def test_matrix_has_every_pair_once():
+    rho = [[1.0, 0.7, None], [0.7, 1.0, -0.1], [None, -0.1, 1.0]]
+    low, high = ([[x and x + by for x in line] for line in rho] for by in (-0.2, 0.2))
+    names = ["ablation_delta", "gradient", "my_score"]
+    entry = {"names": names, "rho": rho, "low": low, "high": high, "sentence": "So."}
+    view = matrix_view(Matrix.of(entry))
+    assert view is not None and view.sentence == "So."
+    assert view.columns == ("ablation effect", "gradient")
+    (first, (close,)), (second, (unknown, chance)) = view.rows
+    assert (first, second) == ("gradient", "my score")
+    assert (close.text, close.interval, close.by_chance) == ("0.70", "0.50 to 0.90", False)
+    assert (unknown.text, unknown.interval, unknown.by_chance) == ("–", "", True)
+    assert (chance.text, chance.negative, chance.by_chance) == ("−0.10", True, True)
+
+
+def test_cards_have_scores_with_their_place(run: Run):
+    report = report_view(run)
+    best = max(run.heads, key=lambda row: row.values["relevance"]).head
+    (card,) = [card for card in report.cards if card.head == best]
+    places = {score.label: score.rank for score in card.worth}
+    assert places["relevance"] == "1st of 144"
+    assert list(places) == ["ablation effect", "gradient", "relevance", "output norm", "sink score"]
+    assert ", p 0." in card.worth[0].text and " to " in card.worth[0].text
+
+
+def test_the_grid_can_be_coloured_by_every_score(run: Run):
+    maps = {shown.key: shown for shown in report_view(run).maps}
+    assert {m.label for m in maps.values() if m.group == "What it is worth"} == {
+        "ablation effect", "ablation effect, low", "ablation effect, high", "ablation p",
+        "gradient", "relevance", "output norm", "sink score",
+    }  # fmt: skip
+    assert maps["ablation_delta"].scale == "diverging" and maps["gradient"].scale == "sequential"
+
+
+def test_the_page_has_the_section_with_everything_escaped(hostile: Path):
+    text = render(report_view(read_run(hostile)))
+    assert "What each head is worth" in text and "Sok et al." in text
+    assert all(part not in text for part in HOSTILE[:2])
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("task", None), ("num_examples", "many"), ("layers", [{"site": "enc", "layer": 0}]),
+        ("agreement", {"names": ["a"], "rho": [[1.0, 2.0]], "low": [[1.0]], "high": [[1.0]]}),
+    ],
+)  # fmt: skip
+def test_a_damaged_file_is_refused(tmp_path: Path, field: str, value: object):
+    path = write_run(tmp_path, Wish(layers=1, heads=2, importance=True)) / "importance.json"
+    found = json.loads(path.read_text()) | {field: value}
+    path.write_text(json.dumps({k: v for k, v in found.items() if v is not None}))
+    with pytest.raises(InputError, match=r"importance\.json is damaged.*headcount importance"):
+        read_run(tmp_path)
+
+
+def test_no_json_is_refused(tmp_path: Path):
+    path = write_run(tmp_path, Wish(layers=1, heads=2)) / "importance.json"
+    path.write_text("{")
+    with pytest.raises(InputError, match="run `headcount importance` again"):
+        read_run(tmp_path)

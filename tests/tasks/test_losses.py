@@ -1,0 +1,153 @@
+"""Each loss against the textbook: one example at a time, without padding, log-softmax by hand."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from headcount.models.load import Loaded
+from headcount.tasks import Classification, Similarity, Task, evaluate
+from tests.tasks import loaded as small
+from tests.textbook import tasks as textbook
+
+
+def run(loaded: Loaded, **inputs: Any) -> Any:
+    """A forward of one row, in float64 if the numbers are to be compared closely."""
+    with torch.no_grad():
+        return loaded.model(**{name: torch.tensor([row]) for name, row in inputs.items()})
+
+
+def array(tensor: Tensor) -> np.ndarray:
+    return tensor[0].double().numpy()
+
+
+def named(start: str) -> list[str]:
+    return [name for name in small.TASKS if name.startswith(start)]
+
+
+def compare(loaded: Loaded, task: Task, slow: list[tuple[float, int]]) -> None:
+    evaluation = evaluate(loaded.model, task)
+    np.testing.assert_allclose(evaluation.loss_N, [loss for loss, _ in slow], rtol=3e-5, atol=1e-5)
+    assert evaluation.count_N.tolist() == [count for _, count in slow]
+    total = textbook.perplexity([loss for loss, _ in slow], [count for _, count in slow])
+    assert np.log(total) == pytest.approx(evaluation.loss, rel=1e-4)
+    if task.metric == "perplexity":
+        assert task.score(evaluation) == pytest.approx(total, rel=1e-3)
+        assert not task.higher_is_better and np.isnan(evaluation.outcome_N).all()
+
+
+def tokenized(loaded: Loaded, *texts: str, **options: Any) -> dict[str, Any]:
+    tokenizer: Any = loaded.tokenizer
+    encoding = tokenizer(*texts, **options)
+    return {name: list(encoding[name]) for name in encoding if name != "attention_mask"}
+
+
+@pytest.mark.parametrize("name", ["causal-gpt2"])
+def test_next_tokens(name: str) -> None:
+    loaded, task = small.TASKS[name]()
+    slow = []
+    for text in small.TEXTS:
+        ids = tokenized(loaded, text)["input_ids"]
+        slow.append(textbook.next_tokens(array(run(loaded, input_ids=ids).logits), ids))
+    compare(loaded, task, slow)
+
+
+def test_next_tokens_of_long_texts_are_all_predicted() -> None:
+    loaded, task = small.TASKS["causal-llama"]()
+    slow, total = [], 0
+    for text in small.TEXTS:
+        ids = tokenized(loaded, text)["input_ids"]
+        total += len(ids) - 1
+        for start in range(0, len(ids) - 1, 10):  # pieces of 11 share a token
+            piece = ids[start : start + 11]
+            logits = array(run(loaded, input_ids=piece).logits)
+            slow.append(textbook.next_tokens(logits, piece))
+    compare(loaded, task, slow)
+    assert sum(count for _, count in slow) == total
+
+
+@pytest.mark.parametrize("name", named("masked"))
+def test_masked_tokens(name: str) -> None:
+    loaded, task = small.TASKS[name]()
+    slow = []
+    for batch in sorted(task.batches(1), key=lambda batch: int(batch.index_E)):
+        ids, labels = batch.inputs["input_ids"][0].tolist(), batch.labels["labels"][0].tolist()
+        slow.append(textbook.masked_tokens(array(run(loaded, input_ids=ids).logits), labels))
+    compare(loaded, task, slow)
+
+
+@pytest.mark.parametrize("name", named("classes"))
+def test_classes(name: str) -> None:
+    loaded, task = small.TASKS[name]()
+    slow, predicted, num_long = [], [], 0
+    for index, (text, label) in enumerate(zip(*small.CLASSES.values(), strict=True)):
+        texts = (text, small.PAIRS["sentence2"][index]) if "pairs" in name else (text,)
+        row = tokenized(loaded, *texts, truncation=True, max_length=64)
+        num_long += len(tokenized(loaded, *texts, verbose=False)["input_ids"]) > 64
+        logits = array(run(loaded, **row).logits)
+        slow.append((textbook.surprise(logits, label), 1))
+        predicted.append(max(range(3), key=lambda number: logits[number]))
+    compare(loaded, task, slow)
+    assert evaluate(loaded.model, task).outcome_N.tolist() == predicted
+    assert len(set(predicted)) > 1 or "pairs" in name
+    assert isinstance(task, Classification)
+    assert task.num_truncated == num_long
+
+
+def test_types_tell_the_two_texts_of_a_pair_apart() -> None:
+    _, task = small.TASKS["classes-of-pairs"]()
+    batch = next(task.batches(1))
+    assert batch.inputs["token_type_ids"].unique().tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("name", named("translation"))
+def test_target_tokens(name: str) -> None:
+    loaded, task = small.TASKS[name]()
+    start = loaded.model.config.decoder_start_token_id
+    slow = []
+    for source, target in zip(*small.TRANSLATIONS.values(), strict=True):
+        ids = tokenized(loaded, source)["input_ids"]
+        labels = tokenized(loaded, text_target=target)["input_ids"]
+        read = [start, *labels[:-1]]
+        logits = array(run(loaded, input_ids=ids, decoder_input_ids=read).logits)
+        slow.append(textbook.target_tokens(logits, labels))
+        # The model's own loss, which shifts the labels itself
+        own = run(loaded, input_ids=ids, labels=labels).loss.item()
+        assert slow[-1][0] / len(labels) == pytest.approx(own, rel=1e-4)
+    compare(loaded, task, slow)
+
+
+def test_cosines() -> None:
+    loaded, task = small.TASKS["similarity-bert"]()
+    assert isinstance(task, Similarity)
+    cosines = []
+    for first, second in zip(small.PAIRS["sentence1"], small.PAIRS["sentence2"], strict=True):
+        states = [
+            array(run(loaded, **tokenized(loaded, text)).last_hidden_state)
+            for text in (first, second)
+        ]
+        cosines.append(textbook.cosine_of_means(*states))
+    evaluation = evaluate(loaded.model, task)
+    np.testing.assert_allclose(evaluation.outcome_N, cosines, rtol=1e-5, atol=1e-6)
+    gold = [number / 5 for number in small.PAIRS["score"]]
+    slow = [(cosine - number) ** 2 for cosine, number in zip(cosines, gold, strict=True)]
+    np.testing.assert_allclose(evaluation.loss_N, slow, rtol=1e-4, atol=1e-6)
+    assert evaluation.count_N.tolist() == [1] * len(slow)
+
+
+def test_cosines_of_first_tokens_and_another_scale() -> None:
+    loaded = small.loaded("BertModel")
+    data = small.PAIRS | {"score": [number - 2 for number in small.PAIRS["score"]]}
+    task = Similarity(loaded, data, scale=(-2, 3), pooling="cls")
+    evaluation = evaluate(loaded.model, task)
+    for index, (first, second) in enumerate(zip(*list(small.PAIRS.values())[:2], strict=True)):
+        states = [
+            array(run(loaded, **tokenized(loaded, text)).last_hidden_state)[:1]
+            for text in (first, second)
+        ]
+        cosine = textbook.cosine_of_means(*states)
+        assert evaluation.outcome_N[index] == pytest.approx(cosine, rel=1e-4, abs=1e-5)
+        target = small.PAIRS["score"][index] / 5
+        assert evaluation.loss_N[index] == pytest.approx((cosine - target) ** 2, rel=1e-4, abs=1e-5)

@@ -1,0 +1,235 @@
+"""Files of every kind, and what is wrong with a line of them."""
+
+import re
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from headcount.errors import CorpusError, InputError
+from headcount.tasks import Column, Table, read_data, read_table
+from headcount.tasks.parallel import read_parallel
+
+ROLES = {
+    "text": Column(("sentence",)),
+    "other": Column(("sentence2",), needed=False),
+    "label": Column(("class",)),
+}
+TEXT = {"text": Column(("sentence",))}
+SIDES = {"source": Column(()), "target": Column(())}
+NUMBERS = {"label": 0, "text": 1}
+
+
+def write(path: Path, content: str) -> Path:
+    path.write_bytes(content.encode())
+    return path
+
+
+def rows(table: Table) -> list[tuple[str, ...]]:
+    return list(zip(*table.columns.values(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.tsv", 'label\tid\tsentence\r\n1\t7\tA "dog.\n\n0\t8\tÜber\n'),
+        ("a.csv", 'label,id,sentence\n1,7,"A ""dog."\n\n0,8,Über\n'),
+        ("a.jsonl", '{"label": 1, "sentence": "A \\"dog."}\n\n{"label": false, "text": "", '
+                    '"sentence": " \\u00dcber "}'),
+    ],
+)  # fmt: skip
+def test_columns_by_name(tmp_path: Path, name: str, content: str) -> None:
+    path = write(tmp_path / name, "\ufeff" + content)
+    table = read_table([path], {"text": "sentence"}, ROLES)
+    assert table.columns == {"text": ['A "dog.', "Über"], "label": ["1", "0"]}
+    assert table.origins == [f"{path}:{line}" for line in ((1, 3) if "json" in name else (2, 4))]
+    if "json" not in name:  # where "text" exists, though empty, it would be taken first
+        assert read_table([path], None, ROLES) == table
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.tsv", "1\tA dog.\t\n0\tNo  dog\t\n"),
+        ("a.csv", "1,A dog.,\n0,No  dog,\n"),
+        ("a.txt", "1 A dog.\n0 No  dog\n"),
+        ("stsa.binary.dev", "1 A dog.\n0 No  dog\n"),
+        ("TREC", "1\tA dog.\n0\tNo  dog\n"),
+    ],
+)
+@pytest.mark.parametrize("columns", [NUMBERS, {"label": "0", "text": "1"}])
+def test_columns_by_number(tmp_path: Path, name: str, content: str, columns: Any) -> None:
+    path = write(tmp_path / name, content)
+    table = read_table([path], columns, ROLES)
+    assert table.columns == {"text": ["A dog.", "No  dog"], "label": ["1", "0"]}
+    assert table.origins == [f"{path}:1", f"{path}:2"]
+
+
+def test_a_line_of_text_is_an_example_in_any_file_that_is_called_text(tmp_path: Path) -> None:
+    content = "One line.\n\n  \nAnother line \n"
+    txt, raw = write(tmp_path / "a.txt", content), write(tmp_path / "wiki.raw", content)
+    assert read_data(txt, None, TEXT)["text"] == ["One line.", "Another line"]
+    assert read_data(str(raw), {"text": 0}, TEXT)["text"] == ["One line.", "Another line"]
+    both = read_data([txt, raw], {"text": 0}, TEXT)
+    assert len(both) == 4 and both.origins[1::2] == [f"{txt}:4", f"{raw}:4"]
+
+
+def test_a_cell_of_a_csv_may_have_lines(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", 'text,label\n"A\ndog",1\nB,0\n')
+    table = read_data(path, None, ROLES)
+    assert rows(table) == [("A\ndog", "1"), ("B", "0")]
+    assert table.origins == [f"{path}:2", f"{path}:4"]
+
+
+def test_objects_in_objects_have_names_with_dots(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", '{"translation": {"en": "dog", "de": "Hund"}}')
+    table = read_table([path], {"source": "translation.en", "target": "translation.de"}, SIDES)
+    assert rows(table) == [("dog", "Hund")]
+
+
+def test_columns_in_memory() -> None:
+    table = read_data({"sentence": ["a", " b "], "class": [1, True]}, None, ROLES)
+    assert table == Table({"text": ["a", "b"], "label": ["1", "1"]}, ["row 1", "row 2"])
+    named = read_data({"x": ["a"], "other": ["b"], "y": [3.5]}, {"text": "x", "label": "y"}, ROLES)
+    assert named.columns == {"text": ["a"], "label": ["3.5"]}
+    assert read_data({"text": ["a"], "other": ["b"], "label": [0]}, None, ROLES)["other"] == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.tsv", "text\tlabel\nA\t1\nB\n",
+         ":3: expected 2 columns as in line 1, found 1; mend the line"),
+        ("a.tsv", "text\tlabel\nA\t\n", ":2: expected some text in column 'label', found ''"),
+        ("a.tsv", "text\ttext\nA\t1\n", ":1: expected a header, whose names differ; found 'text'"),
+        ("a.tsv", "A dog.\t1\nA cat.\t0\n",
+         ": expected a column 'text' or 'sentence' for 'text'; the columns are 'A dog.', '1'. "
+         "Name the column (text=NAME), or, where the file has no header, number all columns from "
+         "0 (text=0)"),
+        ("a.tsv", "", ": expected at least one example, found none"),
+        ("a.tsv", "text\tlabel\n\n", ": expected at least one example, found none"),
+        ("a.csv", 'text,label\nA,1\n"B,0\n', ":3: expected comma-separated columns, but unexpected "
+         "end of data; mend the quotes"),
+        ("a.jsonl", '{"text": "a", "label": 1}\n{"text": "a"',
+         ":2: expected one JSON object on the line, but it breaks off at column 13"),
+        ("a.jsonl", '{"text": "a", "label": 1}\n{"text": "a"}',
+         ":2: expected a field 'label', found the fields: 'text'"),
+        ("a.jsonl", "[1]", ":1: expected a JSON object, found a list"),
+        ("a.jsonl", '{"text": "a", "label": null}',
+         ":1: expected text or a number in column 'label', found NoneType"),
+        ("a.jsonl", '{"text": "\\ud800", "label": 1}', ":1: expected some text in column 'text'"),
+        ("a.txt", "A dog.\n", ": expected a column 'label' or 'class' for 'label'; the columns are "
+         "'text'."),
+        ("a.binary.dev", "1 A dog.\n", ": the ending '.dev' says nothing about columns (.tsv .csv "
+         ".jsonl .txt do); number them from 0, separated by one blank: label=0 text=1"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_names_file_and_line(
+    tmp_path: Path, name: str, content: str, message: str
+) -> None:
+    path = write(tmp_path / name, content)
+    with pytest.raises(CorpusError, match=re.escape(f"{path}{message}")):
+        read_data(path, None, ROLES)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.dev", "1 A dog.\n0\n", ":2: expected 2 columns separated by a blank, found 1"),
+        ("a.tsv", "1\n0\n", ":1: column 1 was asked for, counted from 0; the line has 1 columns"),
+        ("a.jsonl", "{}", ": fields of a .jsonl have names; came column 0"),
+    ],
+)
+def test_what_is_wrong_with_numbers(tmp_path: Path, name: str, content: str, message: str) -> None:
+    path = write(tmp_path / name, content)
+    with pytest.raises(InputError, match=re.escape(f"{path}{message}")):
+        read_data(path, NUMBERS, ROLES)
+
+
+def test_what_is_wrong_with_the_file_or_the_columns(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    with pytest.raises(CorpusError, match="cannot be read: No such file or directory; give a file"):
+        read_data(path, None, ROLES)
+    path.write_bytes(b"text\tlabel\nA\t1\n\xf0B\t0\n")
+    with pytest.raises(CorpusError, match="a.tsv:3: expected UTF-8, found byte 0xf0"):
+        read_data(path, None, ROLES)
+    write(path, "text\tlabel\nA\t1\n")
+    for columns, message in [
+        ({"txt": "text"}, "reads the columns text, other, label; came 'txt'"),
+        ({"text": 0, "label": "label"}, "numbered from 0 .* not both; came 0, label"),
+        ({"text": 0}, "column 'label' has no number"),
+        ({"text": "tex"}, "expected a column 'tex' for 'text'; the columns are 'text', 'label'"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            read_data(path, columns, ROLES)
+    with pytest.raises(CorpusError, match="found no file"):
+        read_data([], None, ROLES)
+    more = write(tmp_path / "b.tsv", "text\tother\tlabel\nA\tB\t1\n")
+    with pytest.raises(CorpusError, match="the column for 'other' is in some files only"):
+        read_data([path, more], None, ROLES)
+
+
+def test_what_is_wrong_in_memory() -> None:
+    with pytest.raises(CorpusError, match="columns of one length were expected; came .*2.*1"):
+        read_data({"text": ["a", "b"], "label": [1]}, None, ROLES)
+    with pytest.raises(CorpusError, match="expected at least one example, found none in the data"):
+        read_data({"text": [], "label": []}, None, ROLES)
+    with pytest.raises(CorpusError, match="row 2: expected some text in column 'text'"):
+        read_data({"text": ["a", " "], "label": [1, 1]}, None, ROLES)
+    with pytest.raises(CorpusError, match="row 2: expected a finite number for 'label', found 'x'"):
+        read_data({"text": ["a", "b"], "label": [1, "x"]}, None, ROLES).numbers("label")
+    with pytest.raises(CorpusError, match="row 1: expected a finite number .* found 'nan'"):
+        read_data({"text": ["a"], "label": [float("nan")]}, None, ROLES).numbers("label")
+
+
+def test_parallel_text_is_a_table_or_two_files(tmp_path: Path) -> None:
+    source = write(tmp_path / "val.en", "A dog.\n\nA cat.\n")
+    target = write(tmp_path / "val.de", "Ein Hund.\n\nEine Katze.\n")
+    pairs = [("A dog.", "Ein Hund."), ("A cat.", "Eine Katze.")]
+    assert rows(read_parallel([source, target], None, SIDES)) == pairs
+    table = write(tmp_path / "val.tsv", "A dog.\tEin Hund.\nA cat.\tEine Katze.\n")
+    columns = {"source": 0, "target": 1}
+    assert rows(read_parallel([table], columns, SIDES)) == pairs
+    assert rows(read_parallel([table, table], columns, SIDES)) == 2 * pairs
+    with pytest.raises(CorpusError, match="as many lines in .* found 1 and 3"):
+        read_parallel([source, write(tmp_path / "short.de", "Ein Hund.\n")], None, SIDES)
+
+
+class FakeDatasets(SimpleNamespace):
+    """What we use of `datasets`: a function that knows one data set by one or two names."""
+
+    known: tuple[tuple[str, ...], str]
+
+    def load_dataset(self, *names: str, split: str) -> list[dict[str, Any]]:
+        if (names, split) != self.known:
+            raise FileNotFoundError(f"Dataset {names} doesn't exist\nsecond line")
+        return [{"sentence": "a dog", "class": 1}, {"sentence": "a cat", "class": 0}]
+
+
+@pytest.mark.parametrize(
+    ("url", "names"),
+    [
+        ("hf://glue/sst2?split=test", ("glue", "sst2")),
+        ("hf://owner/name?split=test", ("owner/name",)),
+        ("hf://owner/name/config?split=test", ("owner/name", "config")),
+        ("hf://imdb?split=test", ("imdb",)),
+    ],
+)
+def test_data_sets_of_the_hub(monkeypatch: Any, url: str, names: tuple[str, ...]) -> None:
+    monkeypatch.setitem(sys.modules, "datasets", FakeDatasets(known=(names, "test")))
+    table = read_data(url, None, ROLES)
+    assert rows(table) == [("a dog", "1"), ("a cat", "0")]
+    assert table.origins == [f"{url} row 1", f"{url} row 2"]
+
+
+def test_what_is_wrong_with_the_hub(monkeypatch: Any) -> None:
+    monkeypatch.setitem(sys.modules, "datasets", None)  # as if it were not installed
+    with pytest.raises(InputError, match=r"needs the package datasets: pip install headcount\[dat"):
+        read_data("hf://glue/sst2?split=test", None, ROLES)
+    with pytest.raises(InputError, match="expected hf://dataset/config.split=validation"):
+        read_data("hf://glue/sst2", None, ROLES)
+    monkeypatch.setitem(sys.modules, "datasets", FakeDatasets(known=((), "")))
+    with pytest.raises(CorpusError, match="hf://a/b.split=x can't be loaded: Dataset .* exist; ch"):
+        read_data("hf://a/b?split=x", None, ROLES)

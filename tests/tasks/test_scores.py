@@ -1,0 +1,170 @@
+"""Scores against sacreBLEU, scikit-learn and scipy called directly, on data made by hand."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+import sacrebleu
+from scipy.stats import rankdata
+from sklearn import metrics
+
+from headcount.errors import CorpusError, InputError
+from headcount.tasks import Classification, Evaluation, Similarity, Translation, evaluate
+from tests.tasks import loaded as small
+
+GOLD = [0, 2, 1, 1, 0, 2, 2]
+PREDICTED = [0, 2, 1, 0, 0, 1, 2]
+DRAWN = np.array([0, 0, 1, 3, 5, 6])
+
+
+def with_outcomes(outcomes: Any) -> Evaluation:
+    ones = np.ones(len(outcomes))
+    return Evaluation(ones, ones.astype(int), np.array(outcomes))
+
+
+def classification(labels: list, num_labels: int = 3, **options: Any) -> Classification:
+    loaded = small.loaded("BertForSequenceClassification", num_labels=num_labels)
+    texts = (small.TEXTS * 2)[: len(labels)]
+    return Classification(loaded, {"text": texts, "label": labels}, **options)
+
+
+def test_accuracy() -> None:
+    task, evaluation = classification(GOLD), with_outcomes([float(one) for one in PREDICTED])
+    assert task.score(evaluation) == pytest.approx(5 / 7)
+    assert task.score(evaluation, DRAWN) == pytest.approx(4 / 6)
+
+
+def test_f1_of_three_classes_is_their_mean() -> None:
+    task = classification(GOLD, metric="f1")
+    evaluation = with_outcomes(PREDICTED)
+    by_hand = [2 * 2 / (2 + 3), 2 * 1 / (2 + 2), 2 * 2 / (3 + 2)]  # 2 hits / (gold + predicted)
+    assert task.score(evaluation) == pytest.approx(np.mean(by_hand))
+    assert task.score(evaluation) == pytest.approx(
+        metrics.f1_score(GOLD, PREDICTED, average="macro")
+    )
+
+
+def test_f1_of_two_classes_is_that_of_class_1() -> None:
+    gold, predicted = [0, 1, 1, 0, 1], [0, 1, 0, 1, 1]
+    task = classification(gold, num_labels=2, metric="f1")
+    assert task.score(with_outcomes(predicted)) == pytest.approx(2 * 2 / (3 + 3))
+    assert task.score(with_outcomes(predicted), np.array([0, 0])) == 0.0
+
+
+def test_matthews() -> None:
+    gold, predicted = [0, 1, 1, 0, 1], [0, 1, 0, 1, 1]
+    task = classification(gold, num_labels=2, metric="matthews")
+    hits, misses, false, right = 2, 1, 1, 1
+    by_hand = (hits * right - false * misses) / (3 * 3 * 2 * 2) ** 0.5
+    assert task.score(with_outcomes(predicted)) == pytest.approx(by_hand)
+    assert task.score(with_outcomes(predicted), np.array([1, 1])) == 0.0
+
+
+@pytest.mark.parametrize("metric", ["f1", "matthews"])
+def test_data_of_one_class_is_refused(metric: str) -> None:
+    with pytest.raises(CorpusError, match=f"{metric} needs .* all 3 examples are of class 2: add"):
+        classification([2, 2, 2], metric=metric)
+    assert classification([2, 2, 2]).num_examples == 3
+
+
+def spearman(a: list[float], b: list[float]) -> float:
+    """Pearson's correlation of ranks."""
+    ranks = [rankdata(numbers) for numbers in (a, b)]
+    return float(np.corrcoef(*ranks)[0, 1])
+
+
+def test_spearman() -> None:
+    task = Similarity(small.loaded("BertModel"), small.PAIRS)
+    cosines = [-0.2, 0.9, 0.4, 0.5, 0.8, 0.4, 0.7]
+    evaluation, gold = with_outcomes(cosines), small.PAIRS["score"]
+    assert task.score(evaluation) == pytest.approx(spearman(cosines, gold))
+    drawn = spearman([cosines[index] for index in DRAWN], [gold[index] for index in DRAWN])
+    assert task.score(evaluation, DRAWN) == pytest.approx(drawn)
+    assert np.isnan(task.score(evaluation, np.array([2, 2])))
+    assert np.isnan(task.score(with_outcomes([0.5] * 7)))
+
+
+def test_gold_that_spearman_or_the_scale_can_not_use_is_refused() -> None:
+    loaded = small.loaded("BertModel")
+    with pytest.raises(CorpusError, match="scores that differ; all 7 examples have 3"):
+        Similarity(loaded, small.PAIRS | {"score": [3] * 7})
+    message = "row 5: expected a score between 0 and 4, found 4.25; mend .* scale"
+    with pytest.raises(CorpusError, match=message):
+        Similarity(loaded, small.PAIRS | {"score": [0, 1, 2, 3, 4.25, 4, 5]}, scale=(0, 4))
+    with pytest.raises(InputError, match=r"from a lower to a higher number .* \(5, 0\)"):
+        Similarity(loaded, small.PAIRS, scale=(5, 0))
+
+
+def translation(**options: Any) -> Translation:
+    return Translation(small.loaded("MarianMTModel"), small.TRANSLATIONS, **options)
+
+
+def hypotheses() -> list[str]:
+    """Whole, in part, and not at all what the reference says."""
+    targets = small.TRANSLATIONS["target"]
+    halves = [" ".join(text.split()[:5]) for text in targets[3:5]]
+    return [*targets[:3], *halves, "Die Katze", targets[6]]
+
+
+@pytest.mark.parametrize("metric", ["bleu", "chrf"])
+def test_scores_of_translations_are_those_of_sacrebleu(metric: Any) -> None:
+    task, references = translation(metric=metric), small.TRANSLATIONS["target"]
+    texts = hypotheses()
+    evaluation = Evaluation(np.ones(7), np.ones(7, int), np.array(texts, dtype=object))
+    direct = {"bleu": sacrebleu.corpus_bleu, "chrf": sacrebleu.corpus_chrf}[metric]
+    score = direct(texts, [references]).score
+    assert 10 < score < 95 and task.score(evaluation) == pytest.approx(score)
+    drawn = [[one[index] for index in DRAWN] for one in (texts, references)]
+    assert task.score(evaluation, DRAWN) == pytest.approx(direct(drawn[0], [drawn[1]]).score)
+    expected = {"bleu": "tok:13a", "chrf": "nc:6"}[metric]
+    assert expected in task.signature and "beams:4" in task.signature
+    assert sacrebleu.__version__ in task.signature
+
+
+def test_tokenizer_of_bleu_is_an_option() -> None:
+    assert "tok:char" in translation(tokenize="char").signature
+
+
+def test_translations_are_in_the_order_of_the_data_and_scored() -> None:
+    loaded, task = small.loaded("MarianMTModel"), translation()
+    texts = task.translate(loaded.model)
+    one_by_one = [
+        Translation(loaded, {"source": [source], "target": ["x"]}).translate(loaded.model)[0]
+        for source in small.TEXTS
+    ]
+    assert texts == task.translate(loaded.model, max_tokens=10**6)
+    assert len(set(texts)) > 3
+    assert texts == one_by_one
+    evaluation = evaluate(loaded.model, task, texts=True)
+    assert evaluation.outcome_N.tolist() == texts
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert 0 <= task.score(evaluation) < 100
+    bare = evaluate(loaded.model, task)
+    np.testing.assert_array_equal(bare.loss_N, evaluation.loss_N)
+    assert task.with_translations(bare, loaded.model).outcome_N.tolist() == texts
+    with pytest.raises(
+        InputError, match=r"this evaluation has none; make some: evaluate\(model, t"
+    ):
+        task.score(bare)
+
+
+def test_beams_and_other_arguments_reach_the_search() -> None:
+    loaded = small.loaded("MarianMTModel")
+    greedy = translation(num_beams=1).translate(loaded.model)
+    assert greedy != translation().translate(loaded.model)
+    short = translation(generation={"max_new_tokens": 2}).translate(loaded.model)
+    assert max(map(len, short)) < max(map(len, greedy))
+
+
+def test_a_prefix_goes_before_every_source() -> None:
+    loaded = small.loaded("T5ForConditionalGeneration")
+    plain, prefixed = (
+        next(Translation(loaded, small.TRANSLATIONS, prefix=prefix).batches(10**6))
+        for prefix in ("", "translate: ")
+    )
+    ids = loaded.tokenizer("translate: " + small.TEXTS[5])["input_ids"]  # type: ignore[misc]
+    row = prefixed.index_E.tolist().index(5)
+    assert prefixed.inputs["input_ids"][row, : len(ids)].tolist() == ids
+    assert plain.labels["labels"].numel() == prefixed.labels["labels"].numel()

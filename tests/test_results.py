@@ -1,0 +1,61 @@
+"""What a run writes, and what it leaves of an earlier one."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from headcount.analysis import Analysis
+from headcount.heads import Heads, HeadTable
+from headcount.results import FILES, claim, write_results
+
+HEADS = Heads({"encoder.self": (2, 3)})
+
+
+def analysis(heads: Heads = HEADS) -> Analysis:
+    table = HeadTable.of(heads, {"confidence": np.arange(len(heads)) / 10})
+    offsets = pd.DataFrame({"head": ["enc.0.0"], "offset": [0], "share": [1.0]})
+    return Analysis(table, None, offsets, {}, {}, None, {"version": 1})
+
+
+def with_importance(folder: Path) -> Path:
+    """A run with what `headcount importance` adds to it."""
+    write_results(analysis(), folder)
+    frame = HeadTable.read(folder / "heads.parquet").frame.assign(gradient=[5.0, 4, 3, 2, 1])
+    HeadTable(frame).write(folder / "heads.parquet")
+    (folder / "importance.json").write_text("{}")
+    return folder
+
+
+def test_importance_is_one_of_our_files(tmp_path: Path):
+    assert "importance.json" in FILES
+    claim(with_importance(tmp_path), overwrite=True)
+
+
+def test_a_new_run_removes_the_importance_of_an_earlier_one(tmp_path: Path):
+    folder = with_importance(tmp_path)
+    write_results(analysis(), folder, {"overwrite": True, "resume": False})
+    assert not (folder / "importance.json").exists()
+    assert "gradient" not in HeadTable.read(folder / "heads.parquet").frame
+
+
+def test_a_resumed_run_keeps_it(tmp_path: Path):
+    folder = with_importance(tmp_path)
+    write_results(analysis(), folder, {"resume": True})
+    assert (folder / "importance.json").exists()
+    frame = HeadTable.read(folder / "heads.parquet").frame
+    assert frame["gradient"].tolist() == [5, 4, 3, 2, 1]
+    assert frame["confidence"].tolist() == pytest.approx([0, 0.1, 0.2, 0.3, 0.4])
+    assert list(frame).count("confidence") == 1
+
+
+def test_scores_of_other_heads_are_not_kept(tmp_path: Path):
+    folder = with_importance(tmp_path)
+    write_results(analysis(Heads({"encoder.self": (5,)})), folder, {"resume": True})
+    assert "gradient" not in HeadTable.read(folder / "heads.parquet").frame
+
+
+def test_a_resumed_first_run_has_nothing_to_keep(tmp_path: Path):
+    write_results(analysis(), tmp_path, {"resume": True})
+    assert list(HeadTable.read(tmp_path / "heads.parquet").frame)[-1] == "confidence"

@@ -1,0 +1,64 @@
+"""Losses and scores of tasks, by definition, one example at a time.
+
+References: Jelinek et al. 1977 (perplexity); Reimers and Gurevych 2019, section 3, for the mean of
+token states and its cosine, https://arxiv.org/abs/1908.10084
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+
+def surprise(logits: np.ndarray, right: int) -> float:
+    """Minus the logarithm of the probability of the right one."""
+    largest = max(float(logit) for logit in logits)
+    total = 0.0
+    for logit in logits:
+        total += math.exp(float(logit) - largest)
+    return math.log(total) - (float(logits[right]) - largest)
+
+
+def next_tokens(logits: np.ndarray, ids: Sequence[int]) -> tuple[float, int]:
+    """Surprise at every token after the first, foreseen from the position before it."""
+    total = 0.0
+    for position in range(1, len(ids)):
+        total += surprise(logits[position - 1], ids[position])
+    return total, len(ids) - 1
+
+
+def masked_tokens(logits: np.ndarray, labels: Sequence[int]) -> tuple[float, int]:
+    """Surprise at the tokens that were masked; the others have the label -100."""
+    total, count = 0.0, 0
+    for position, label in enumerate(labels):
+        if label != -100:
+            total += surprise(logits[position], label)
+            count += 1
+    return total, count
+
+
+def target_tokens(logits: np.ndarray, target: Sequence[int]) -> tuple[float, int]:
+    """Surprise at every target token, foreseen from the position at which it is written."""
+    total = 0.0
+    for position, token in enumerate(target):
+        total += surprise(logits[position], token)
+    return total, len(target)
+
+
+def cosine_of_means(first: np.ndarray, second: np.ndarray) -> float:
+    """Cosine of the means of two sentences' token states."""
+    means = []
+    for states in (first, second):
+        mean = [0.0] * states.shape[1]
+        for state in states:
+            for place, number in enumerate(state):
+                mean[place] += float(number) / len(states)
+        means.append(mean)
+    product = sum(a * b for a, b in zip(*means, strict=True))
+    lengths = [math.sqrt(sum(number * number for number in mean)) for mean in means]
+    return product / (lengths[0] * lengths[1])
+
+
+def perplexity(losses: Sequence[float], counts: Sequence[int]) -> float:
+    """The exponential of the mean surprise at a token."""
+    return math.exp(sum(losses) / sum(counts))

@@ -9,11 +9,11 @@ from torch import Tensor, nn
 
 from headcount.heads import Heads, Place
 
-Scores = Mapping[Place, Float64[Tensor, " head"]]
+Scores = Mapping[Place, Float64[Tensor, " _"]]
 """One score per head of each layer."""
 
 
-def column(scores: Scores, heads: Heads) -> Float[np.ndarray, " head"]:
+def column(scores: Scores, heads: Heads) -> Float[np.ndarray, " row"]:
     """The scores in the order of iterating over `heads`: a column of the head table."""
     return np.array([float(scores[head.site, head.layer][head.index]) for head in heads])
 

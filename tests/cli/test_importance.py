@@ -1,0 +1,130 @@
+"""`headcount importance`: every task on saved tiny models, files, refusals, killed sweeps."""
+
+import json
+import random
+import signal
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from headcount import load
+from headcount.importance.write import COLUMNS
+from headcount.models.selfcheck import gated
+from headcount.tasks import build, evaluate
+from tests import saved
+from tests.cli.conftest import PARALLEL, SAMPLE, headcount, start
+from tests.cli.test_long_work import wait_for
+
+TEXTS = [line.split("\t")[0] for line in PARALLEL.read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sentence pairs with made-up similarities; no header."""
+    chance = random.Random(3)
+    rows = [f"{a}\t{b}\t{chance.random() * 5:.2f}" for a, b in zip(TEXTS, TEXTS[1:], strict=False)]
+    path = tmp_path_factory.mktemp("pairs") / "pairs.tsv"
+    path.write_text("\n".join(rows[:40]) + "\n", encoding="utf-8")
+    return path
+
+
+def similarity(model: Path, pairs: Path, out: Path, *more: object) -> tuple[int, str, str]:
+    columns = ("--columns", "sentence1=0", "sentence2=1", "score=2")
+    task = ("--task", "similarity", "--data", pairs)
+    return headcount("importance", model, *task, *columns, "--out", out, *more)
+
+
+def test_into_an_analysis(bert: Path, pairs: Path, tmp_path: Path) -> None:
+    """The analysis keeps its columns; deltas are those of plain gated runs; the report tells."""
+    out = tmp_path / "out"
+    assert headcount("analyze", bert, SAMPLE, "--limit", 9, "--out", out)[0] == 0
+    before = pd.read_parquet(out / "heads.parquet")
+    status, output, errors = similarity(bert, pairs, out)
+    assert status == 0, errors
+    assert "heads make the model measurably worse" in output and "On this model" in output
+    table = pd.read_parquet(out / "heads.parquet")
+    pd.testing.assert_frame_equal(table[before.columns], before)
+    assert list(table.columns[len(before.columns) :]) == list(COLUMNS)
+    loaded = load(bert)
+    task = build("similarity", loaded, pairs, {"sentence1": 0, "sentence2": 1, "score": 2})
+    base = evaluate(loaded.model, task).loss
+    for _, row in table.iterrows():
+        with gated(loaded.model, {str(row["head"]): 0.0}):
+            delta = evaluate(loaded.model, task).loss - base
+        assert row["ablation_delta"] == pytest.approx(delta, abs=1e-6)
+        assert row["ablation_low"] <= row["ablation_delta"] <= row["ablation_high"]
+    record = json.loads((out / "importance.json").read_text())
+    assert record["loss"] == pytest.approx(base, rel=1e-5) and record["num_examples"] == 40
+    assert len(record["layers"]) == 2 and "task:similarity" in record["signature"]
+    assert "What each head is worth" in (out / "report.html").read_text(encoding="utf-8")
+    status, _, errors = similarity(bert, pairs, out)
+    assert status == 2 and "holds an earlier assessment" in errors
+    assert similarity(bert, pairs, out, "--overwrite", "--methods", "norm", "sink")[0] == 0
+    again = pd.read_parquet(out / "heads.parquet")
+    assert list(again.columns[len(before.columns) :]) == ["norm_score", "sink_score"]
+
+
+@pytest.mark.parametrize("task", ["causal-lm", "translation"])
+def test_other_tasks(task: str, marian: Path, tmp_path: Path) -> None:
+    model, data = marian, tmp_path / "data.tsv"
+    lines = PARALLEL.read_text(encoding="utf-8").splitlines()[:12]
+    data.write_text("source\ttarget\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    if task == "causal-lm":
+        model, data = saved.gpt2(tmp_path / "gpt2"), tmp_path / "data.txt"
+        data.write_text("\n".join(TEXTS[:12]) + "\n", encoding="utf-8")
+    more = ("--no-layers", "--samples", 50, "--out", tmp_path / "out")
+    status, output, errors = headcount("importance", model, "--task", task, "--data", data, *more)
+    assert status == 0, errors
+    table = pd.read_parquet(tmp_path / "out" / "heads.parquet")
+    assert np.isfinite(table[list(COLUMNS)].to_numpy(dtype=float)).all()
+    assert "for a report run" in output and not (tmp_path / "out" / "report.html").exists()
+
+
+def test_bleu_without_each_head(marian: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data.tsv"
+    lines = PARALLEL.read_text(encoding="utf-8").splitlines()[:3]
+    data.write_text("source\ttarget\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    status, _, errors = headcount(
+        "importance", marian, "--task", "translation", "--data", data, "--methods", "ablation",
+        "--quantity", "score", "--no-layers", "--samples", 20, "--out", tmp_path / "out",
+    )  # fmt: skip
+    assert status == 0, errors
+    record = json.loads((tmp_path / "out" / "importance.json").read_text())
+    assert record["metric"] == "bleu" and record["ablation"]["quantity"] == "score"
+
+
+def test_refusals(bert: Path, pairs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    parallel = ("--data", PARALLEL, "--out", out)
+    status, _, errors = headcount("importance", bert, "--task", "translation", *parallel)
+    assert status == 2 and "translation needs an encoder-decoder" in errors
+    assert "tasks that fit" in errors
+    status, _, errors = similarity(bert, pairs, tmp_path / "b", "--columns", "score")
+    assert status == 2 and "ROLE=NAME" in errors
+    other = saved.gpt2(tmp_path / "gpt2")
+    assert headcount("analyze", other, SAMPLE, "--limit", 4, "--out", tmp_path / "c")[0] == 0
+    status, _, errors = similarity(bert, pairs, tmp_path / "c", "--methods", "sink")
+    assert status == 2 and "should have the heads of this model" in errors
+
+
+@pytest.mark.slow
+def test_a_killed_sweep_goes_on(bert: Path, pairs: Path, tmp_path: Path) -> None:
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    more = ("--methods", "ablation", "--max-tokens", 32)
+    assert similarity(bert, pairs, whole, *more)[0] == 0
+    columns = ("--columns", "sentence1=0", "sentence2=1", "score=2")
+    process = start(
+        "importance", bert, "--task", "similarity", "--data", pairs, *columns, "--out", broken,
+        *more,
+    )  # fmt: skip
+    wait_for(broken / "state" / "sweep.safetensors")
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=60)
+    assert not (broken / "heads.parquet").exists()
+    status, _, errors = similarity(bert, pairs, broken, *more)
+    assert status == 2 and "--resume" in errors
+    assert similarity(bert, pairs, broken, *more, "--resume")[0] == 0
+    tables = [pd.read_parquet(out / "heads.parquet") for out in (whole, broken)]
+    pd.testing.assert_frame_equal(*tables)

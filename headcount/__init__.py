@@ -6,6 +6,7 @@
 >>> analysis.roles["enc.2.8"]  # doctest: +SKIP
 """
 
+from headcount import importance, tasks
 from headcount.analysis import Analysis, Options, analyze, measure
 from headcount.corpora import Corpus, Sentence, Tree
 from headcount.errors import CorpusError, InputError, ModelError
@@ -35,9 +36,11 @@ __all__ = [
     "examine",
     "find_roles",
     "gated",
+    "importance",
     "load",
     "measure",
     "tapped",
+    "tasks",
     "write_figures",
     "write_report",
     "write_results",

@@ -38,7 +38,9 @@ class MeasureName:
 WORTH = "What it is worth"
 """The group of the scores; higher = more important."""
 
-SIGNED = frozenset({"positional_offset", "ablation_delta", "ablation_low", "ablation_high"})
+SIGNED = frozenset(
+    {"positional_offset", "ablation_delta", "ablation_low", "ablation_high", "relevance"}
+)
 """Numbers on both sides of zero."""
 
 

@@ -68,8 +68,11 @@ def _loaded(datasets: Any, url: str, names: list[str], split: str) -> Any:
     for reading in readings:
         try:
             return datasets.load_dataset(*reading, split=split)
-        except (OSError, ValueError) as error:  # not found is a kind of OSError
+        except OSError as error:  # not found; the names may be meant the other way
             met = error
+        except ValueError as error:  # found, but it has no such split or config
+            met = error
+            break
     raise CorpusError(
         f"{url} can't be loaded: {str(met).strip().splitlines()[0]}; check the name, the config, "
         "the split and the network"

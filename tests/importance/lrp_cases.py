@@ -45,7 +45,7 @@ def double_inputs(model: PreTrainedModel, side: str = "right") -> dict[str, Tens
 
 
 def top_of_first(seen: list[Tensor]) -> Callable[[Any], Tensor]:
-    """The largest logit of the last position of row 1 and others' first; keeps them in `seen`."""
+    """The largest logit of every row, at its first position if it has many; kept in `seen`."""
 
     def start(output: Any) -> Tensor:
         logits = output.logits if output.logits.ndim == 2 else output.logits[:, 0]

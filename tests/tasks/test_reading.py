@@ -203,6 +203,8 @@ class FakeDatasets(SimpleNamespace):
     known: tuple[tuple[str, ...], str]
 
     def load_dataset(self, *names: str, split: str) -> list[dict[str, Any]]:
+        if names == self.known[0] and split != self.known[1]:
+            raise ValueError(f"Unknown split {split!r}")
         if (names, split) != self.known:
             raise FileNotFoundError(f"Dataset {names} doesn't exist\nsecond line")
         return [{"sentence": "a dog", "class": 1}, {"sentence": "a cat", "class": 0}]
@@ -230,6 +232,10 @@ def test_what_is_wrong_with_the_hub(monkeypatch: Any) -> None:
         read_data("hf://glue/sst2?split=test", None, ROLES)
     with pytest.raises(InputError, match="expected hf://dataset/config.split=validation"):
         read_data("hf://glue/sst2", None, ROLES)
+    known = (("owner/name",), "test")
+    monkeypatch.setitem(sys.modules, "datasets", FakeDatasets(known=known))
+    with pytest.raises(CorpusError, match="can't be loaded: Unknown split 'dev'; check"):
+        read_data("hf://owner/name?split=dev", None, ROLES)
     monkeypatch.setitem(sys.modules, "datasets", FakeDatasets(known=((), "")))
     with pytest.raises(CorpusError, match="hf://a/b.split=x can't be loaded: Dataset .* exist; ch"):
         read_data("hf://a/b?split=x", None, ROLES)

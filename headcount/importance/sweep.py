@@ -178,10 +178,9 @@ class _Sweeping:
                 f"{index[example]} gave {loss_AE[row, example]} under ablation {names[row]}: look "
                 "at that example, or load the model in float32"
             )
-        table.loss_AN[np.ix_(rows, index)] = loss_AE
-        table.outcome_AN[np.ix_(rows, index)] = (
-            losses.outcome_E.double().cpu().numpy().reshape(shape)
-        )
+        place = (np.array(rows)[:, None], index)
+        table.loss_AN[place] = loss_AE
+        table.outcome_AN[place] = losses.outcome_E.double().cpu().numpy().reshape(shape)
 
 
 @contextmanager

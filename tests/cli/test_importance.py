@@ -45,16 +45,18 @@ def test_into_an_analysis(bert: Path, pairs: Path, tmp_path: Path) -> None:
     assert status == 0, errors
     assert "heads make the model measurably worse" in output and "On this model" in output
     table = pd.read_parquet(out / "heads.parquet")
-    pd.testing.assert_frame_equal(table[before.columns], before)
+    pd.testing.assert_frame_equal(table.loc[:, list(before.columns)], before)
     assert list(table.columns[len(before.columns) :]) == list(COLUMNS)
     loaded = load(bert)
     task = build("similarity", loaded, pairs, {"sentence1": 0, "sentence2": 1, "score": 2})
     base = evaluate(loaded.model, task).loss
-    for _, row in table.iterrows():
-        with gated(loaded.model, {str(row["head"]): 0.0}):
+    names = ["ablation_low", "ablation_delta", "ablation_high"]
+    numbers = table[names].to_numpy(dtype=float)
+    for head, (low, found, high) in zip(table["head"], numbers, strict=True):
+        with gated(loaded.model, {str(head): 0.0}):
             delta = evaluate(loaded.model, task).loss - base
-        assert row["ablation_delta"] == pytest.approx(delta, abs=1e-6)
-        assert row["ablation_low"] <= row["ablation_delta"] <= row["ablation_high"]
+        assert found == pytest.approx(delta, abs=1e-6)
+        assert low <= found <= high
     record = json.loads((out / "importance.json").read_text())
     assert record["loss"] == pytest.approx(base, rel=1e-5) and record["num_examples"] == 40
     assert len(record["layers"]) == 2 and "task:similarity" in record["signature"]
@@ -126,5 +128,5 @@ def test_a_killed_sweep_goes_on(bert: Path, pairs: Path, tmp_path: Path) -> None
     status, _, errors = similarity(bert, pairs, broken, *more)
     assert status == 2 and "--resume" in errors
     assert similarity(bert, pairs, broken, *more, "--resume")[0] == 0
-    tables = [pd.read_parquet(out / "heads.parquet") for out in (whole, broken)]
-    pd.testing.assert_frame_equal(*tables)
+    left, right = (pd.read_parquet(out / "heads.parquet") for out in (whole, broken))
+    pd.testing.assert_frame_equal(left, right)

@@ -28,6 +28,7 @@ class Blocks:
     def __init__(self, model: PreTrainedModel, anatomy: Anatomy) -> None:
         self._starts: dict[Place, int] = {}
         self._order: dict[nn.Module, int] = {}
+        self._side_of: dict[nn.Module, str] = {}
         for layer in anatomy.layers:
             block = _block_of(model, layer.module)
             # Of attention outside any block, or shared by layers (the tap tells those by counting
@@ -37,6 +38,7 @@ class Blocks:
             else:
                 start = self._order.setdefault(block, len(self._order))
                 self._starts[layer.site, layer.layer] = start
+                self._side_of[block] = layer.site.partition(".")[0]
         self._kept: dict[nn.Module, Any] = {}
 
     def __len__(self) -> int:
@@ -70,11 +72,14 @@ class Blocks:
             num_rows: rows of the kept batch.
             times: how often the rows come, one after the other.
         """
+        passed = list(self._order)[:start]
         with ExitStack() as stack:
-            for block, number in self._order.items():
-                if number < start:
-                    kept = _tiled(self._kept[block], num_rows, times)
-                    stack.enter_context(_giving(block, kept))
+            for block, following in zip(passed, [*passed[1:], None], strict=False):
+                kept = self._kept[block]
+                # A block that is passed over does not look at what the one before it gave.
+                if following is None or self._side_of[following] != self._side_of[block]:
+                    kept = _tiled(kept, num_rows, times)
+                stack.enter_context(_giving(block, kept))
             yield
 
 

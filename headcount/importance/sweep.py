@@ -26,7 +26,7 @@ from headcount.models.selfcheck import evaluating, examine
 from headcount.tap import Replacement, Tap
 from headcount.tasks.task import Evaluation, Losses, Task, TaskBatch
 
-TOGETHER = 8192
+TOGETHER = 4096
 """Padded tokens, copies included, of the ablations that share a forward."""
 
 

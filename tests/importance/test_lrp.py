@@ -213,7 +213,7 @@ def test_products_share_by_half_or_by_size(plain: Any) -> None:
 def test_products_in_place_and_broadcast_share_too(plain: Any) -> None:
     def in_place(a: Tensor, b: Tensor) -> Tensor:
         product = a + 0
-        product *= b
+        product.mul_(b)  # what it gives back is not used
         return product
 
     u, w = [3.0, -2.0], [1.0, 4.0]
@@ -222,6 +222,16 @@ def test_products_in_place_and_broadcast_share_too(plain: Any) -> None:
         assert shared(plain, rules, in_place, u, w) == straight
         wide = shared(plain, rules, lambda a, b: a[:, None] * b[None], u, w)
         assert sum(wide[0]) + sum(wide[1]) == pytest.approx(sum(u) * sum(w), rel=1e-9)
+
+
+def test_matrix_products_of_activations_share_by_half_under_attnlrp(plain: Any) -> None:
+    u, w = [3.0, -2.0, 1.0], [1.0, 4.0, -1.0]
+    for matrices in (
+        lambda a, b: a[None] @ b[:, None],
+        lambda a, b: torch.matmul(a, b),
+        lambda a, b: torch.bmm(a[None, None], b[None, :, None]),
+    ):
+        assert shared(plain, "attnlrp", matrices, u, w) == [[1.5, -4, -0.5]] * 2
 
 
 def test_norms_and_quotients_are_scales(plain: Any) -> None:

@@ -13,7 +13,7 @@ from headcount.errors import InputError, ModelError
 from headcount.importance import lrp
 from headcount.importance.lrp import Lrp
 from headcount.importance.lrp_rules import passed
-from headcount.importance.token_relevance import relevance_of_tokens
+from headcount.importance.token_relevance import _entering, relevance_of_tokens
 from tests import tiny
 from tests.examined import examined
 from tests.importance.lrp_cases import (
@@ -52,6 +52,17 @@ def assert_kept(name: str, rules: str, side: str = "right", activation: Any = No
 @pytest.mark.parametrize("name", tiny.MODELS)
 def test_relevance_adds_up_to_the_logit(name: str) -> None:
     assert_kept(name, "voita2019")
+
+
+@pytest.mark.parametrize("name", ["bert", "albert", "llama", "m2m_100", "vit"])
+def test_tokens_are_taken_where_they_enter_the_first_layer(name: str) -> None:
+    model, anatomy = examined(name)
+    with torch.no_grad(), _entering(model, anatomy) as entered:
+        output = model(**tiny.inputs(model), output_hidden_states=True)
+    encoder = "encoder_hidden_states" if "decoder" in entered and len(entered) == 2 else ""
+    for side, hidden in entered.items():
+        states = {"encoder": encoder, "decoder": encoder and "decoder_hidden_states"}[side]
+        assert hidden.requires_grad and torch.equal(hidden, output[states or "hidden_states"][0])
 
 
 @pytest.mark.parametrize("name", ["bert", "llama", "m2m_100"])

@@ -64,7 +64,7 @@ class Measuring:
         self, model: PreTrainedModel, anatomy: Anatomy, measures: Sequence[type[Sums]]
     ) -> None:
         self.measures = measures
-        self._roots = {layer: _root(model, layer) for layer in anatomy.layers}
+        self._roots = {layer: layer.output_root(model) for layer in anatomy.layers}
         self._sums: dict[tuple[type[Sums], Place], Sums] = {}
         self._batch: Batch | None = None
         self._reducer: Reducer | None = None
@@ -172,13 +172,3 @@ def of_all_processes(totals: Totals) -> Totals:
     """The sums over all processes, the same in each of them."""
     parts = gather_object([totals.on_cpu()])
     return sum(parts[1:], start=parts[0])
-
-
-def _root(model: PreTrainedModel, layer: AttentionLayer) -> Tensor | None:
-    """R of every head with R R^T = W_O W_O^T, head size squared: it gives W_O's norms."""
-    if layer.output is None:
-        return None
-    weight_HDM = layer.output_weight(model).double()
-    squared_HD, vectors_HDD = torch.linalg.eigh(weight_HDM @ weight_HDM.transpose(1, 2))
-    root_HDD = vectors_HDD * squared_HD.clamp_min(0).sqrt()[:, None]
-    return root_HDD.to(torch.promote_types(model.dtype, torch.float32))

@@ -25,6 +25,16 @@ def signature(model: PreTrainedModel, corpus_sha256: str, **options: object) -> 
     return "|".join(f"{name}:{value}" for name, value in parts.items())
 
 
+def measured_revision(signature: str) -> str | None:
+    """The revision of the model that a signature names.
+
+    >>> measured_revision("headcount:0.1.0|model:bert|revision:86741b4e3f53|corpus:5f2c")
+    '86741b4e3f53'
+    """
+    parts = dict(part.split(":", 1) for part in signature.split("|") if ":" in part)
+    return parts.get("revision")
+
+
 def revision(model: PreTrainedModel) -> str:
     """The hub's commit of the model where it has one, else a hash over its parameters."""
     commit = getattr(model.config, "_commit_hash", None)

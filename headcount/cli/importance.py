@@ -15,9 +15,14 @@ from headcount.importance.ablation import Instead
 from headcount.importance.assessment import METHODS, Assessment, Methods, assess
 from headcount.importance.gradient import Level
 from headcount.importance.relevance import Rules
-from headcount.importance.write import claim_importance, write_assessment
+from headcount.importance.write import (
+    claim_importance,
+    refuse_other_model,
+    write_assessment,
+)
 from headcount.models.load import Loaded, load
 from headcount.reports import write_report
+from headcount.signature import revision
 from headcount.tasks import build
 
 
@@ -74,6 +79,7 @@ class Importance:
         """Run the methods and write everything into `out`."""
         claim_importance(self.out, self.resume, self.overwrite)
         loaded = load(self.model, self.device, self.dtype)
+        refuse_other_model(self.out, loaded.heads, revision(loaded.model))
         task = build(self.task, loaded, self.data, self._columns(), **self._task_options())
         with shown() as progress:
             assessment = assess(loaded, task, self._methods(), self.out, progress)

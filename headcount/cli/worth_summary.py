@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from headcount.heads import HeadTable
-from headcount.importance.agreement import Agreement
+from headcount.importance.agreement import SCORES, Agreement
 
 SHOWN = 5
 """Heads that are named on either side."""
@@ -25,7 +25,7 @@ def print_worth(
     console.print(
         f"{record['task']}: {record['num_examples']:,} examples, loss {record['loss']:.4g}{scored}"
     )
-    scores = [name for name in agreement.names if name in table.frame and _is_score(name)]
+    scores = [name for name in agreement.names if name in SCORES]
     by = "ablation_delta" if "ablation_delta" in scores else scores[0]
     frame = table.frame.sort_values(by, ascending=False, kind="stable")
     console.print(_ranking(frame, scores, by))
@@ -33,10 +33,6 @@ def print_worth(
         console.print(_verdict(frame))
     console.print(agreement.sentence(), soft_wrap=True, markup=False)
     console.print(record["signature"], style="dim", markup=False, soft_wrap=True)
-
-
-def _is_score(name: str) -> bool:
-    return name in ("gradient", "relevance", "ablation_delta", "norm_score", "sink_score")
 
 
 def _ranking(frame: pd.DataFrame, scores: list[str], by: str) -> Table:

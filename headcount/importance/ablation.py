@@ -11,7 +11,6 @@ Revealing the Dark Secrets of BERT (Kovaleva et al., 2019), section 4.4, https:/
 """
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Literal
 
 import torch
@@ -77,7 +76,6 @@ def ablation(
     instead: Instead = "zero",
     anatomy: Anatomy | None = None,
     max_tokens: int = 4096,
-    state: Path | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Scores:
     """The rise of the task's loss without each head: higher = more important.
@@ -88,7 +86,6 @@ def ablation(
         instead: what stands in for the head.
         anatomy: what `examine(model)` found; examined now if None.
         max_tokens: padded tokens in a batch.
-        state: a file for what has been done so far; a sweep that finds one there goes on.
         progress: is told how many examples are done, of how many.
 
     Returns:
@@ -98,9 +95,8 @@ def ablation(
     heads = anatomy.heads
     stand_in = replacement(instead, model, task, anatomy, max_tokens)
     swept = sweep(
-        model, task, single_heads(heads), stand_in, anatomy, max_tokens, state,
-        f"{task.name}|{instead}", progress,
-    )  # fmt: skip
+        model, task, single_heads(heads), stand_in, anatomy, max_tokens, progress=progress
+    )
     losses = [swept.evaluation(number).loss for number in range(len(heads))]
     deltas = {head: loss - swept.base.loss for head, loss in zip(heads, losses, strict=True)}
     return _by_place(heads, deltas)

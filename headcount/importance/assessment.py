@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal, final
@@ -28,7 +29,7 @@ from headcount.importance.sweep import Swept, sweep
 from headcount.models.load import Loaded
 from headcount.models.selfcheck import tapped
 from headcount.signature import signature
-from headcount.tasks import Task, Translation, evaluate
+from headcount.tasks import Evaluation, Task, Translation, evaluate
 
 METHODS = ("gradient", "relevance", "ablation", "norm", "sink")
 """Every method, cheap ones first."""
@@ -119,7 +120,7 @@ class _Assessing:
 
     def run(self) -> Assessment:
         """Every method in order."""
-        record = self._base()
+        record = self._about()
         for name in METHODS:
             if name in self.methods.names:
                 start = perf_counter()
@@ -129,16 +130,20 @@ class _Assessing:
                 self.seconds[name] = round(perf_counter() - start, 2)
         return Assessment(self.columns, record | {"seconds": self.seconds})
 
-    def _base(self) -> dict[str, Any]:
+    @cached_property
+    def base(self) -> Evaluation:
+        """What the whole model does, its translations included."""
+        return evaluate(self.loaded.model, self.task, self.methods.max_tokens, texts=True)
+
+    def _about(self) -> dict[str, Any]:
         task, methods = self.task, self.methods
-        base = evaluate(self.loaded.model, task, methods.max_tokens, texts=True)
         return {
             "task": task.name,
             "metric": task.metric,
             "higher_is_better": task.higher_is_better,
             "num_examples": task.num_examples,
-            "loss": base.loss,
-            "score": task.score(base),
+            "loss": self.base.loss,
+            "score": task.score(self.base),
             "methods": [name for name in METHODS if name in methods.names],
             "signature": self.signature,
         }
@@ -148,8 +153,9 @@ class _Assessing:
         methods = self.methods
         return signature(
             self.loaded.model, self.task.sha256, task=self.task.name, n=self.task.num_examples,
-            level=methods.level, rules=methods.rules, instead=methods.instead,
-            quantity=methods.quantity, seed=methods.seed,
+            metric=self.task.metric, level=methods.level, normalise=methods.normalise,
+            rules=methods.rules, instead=methods.instead, quantity=methods.quantity,
+            samples=methods.num_samples, seed=methods.seed,
         )  # fmt: skip
 
     def _method(self, name: str) -> dict[str, Any] | None:
@@ -215,7 +221,7 @@ class _Assessing:
     def _of_translations(self, task: Translation, swept: Swept, rows: range) -> Deltas:
         """Deltas of BLEU or chrF: a beam search for every ablation; p-values are sacreBLEU's."""
         model, methods = self.loaded.model, self.methods
-        base = task.with_translations(swept.base, model)
+        base = replace(swept.base, outcome_N=self.base.outcome_N)
         without = []
         for row in rows:
             gates = {str(head): 0.0 for head in swept.ablations[row].heads}

@@ -14,7 +14,6 @@ from transformers import PreTrainedModel
 
 from headcount.errors import InputError, ModelError
 from headcount.heads import Head, Place
-from headcount.measuring import _root
 from headcount.models.anatomy import Anatomy, AttentionLayer
 from headcount.models.selfcheck import evaluating, examine
 from headcount.tap import Block, Tap
@@ -109,7 +108,7 @@ class _Averaging:
 
     def __init__(self, model: PreTrainedModel, anatomy: Anatomy, quantity: Quantity) -> None:
         self.quantity = quantity
-        self._roots = {layer: _root(model, layer) for layer in anatomy.layers}
+        self._roots = {layer: layer.output_root(model) for layer in anatomy.layers}
         self._per_query_BHQ = torch.empty(0)
 
     def start(self, batch: TaskBatch) -> None:

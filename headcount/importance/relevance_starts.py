@@ -88,7 +88,7 @@ def _cosine(task: Similarity) -> Start:
 
     def start(model: PreTrainedModel, batch: TaskBatch) -> Starts:
         hidden_RNW = model.base_model(**batch.inputs).last_hidden_state
-        pooled_RW = task._pooled(hidden_RNW, batch.inputs["attention_mask"])
+        pooled_RW = task.pooled(hidden_RNW, batch.inputs["attention_mask"])
         length_R = pooled_RW.detach().norm(dim=-1, keepdim=True)
         unit_EPW = (pooled_RW / length_R)[batch.example_R.argsort(stable=True)].unflatten(
             0, (-1, 2)

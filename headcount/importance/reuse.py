@@ -29,11 +29,12 @@ class Blocks:
         self._starts: dict[Place, int] = {}
         self._order: dict[nn.Module, int] = {}
         self._side_of: dict[nn.Module, str] = {}
+        by_module = anatomy.by_module()
         for layer in anatomy.layers:
             block = _block_of(model, layer.module)
             # Of attention outside any block, or shared by layers (the tap tells those by counting
             # calls), nothing before it can be passed over.
-            if block is None or len(anatomy.by_module()[layer.module]) > 1:
+            if block is None or len(by_module[layer.module]) > 1:
                 self._starts[layer.site, layer.layer] = 0
             else:
                 start = self._order.setdefault(block, len(self._order))

@@ -83,14 +83,15 @@ def sweep(
         InputError: if the state is of another sweep, or damaged.
     """
     running = _Sweeping(model, task, tuple(ablations), replacement, anatomy or examine(model))
-    table, done = load_sweep(state, key, len(ablations) + 1, task.num_examples)
+    table = load_sweep(state, key, len(ablations) + 1, task.num_examples)
     with evaluating(model), torch.inference_mode(), _without_cache(model):
-        for number, batch in enumerate(task.batches(max_tokens)):
-            if number < done:
+        for batch in task.batches(max_tokens):
+            # By example, not by number of batch: a sweep may go on with batches of another size.
+            if table.seen_N[batch.index_E.numpy()].all():
                 continue
             running.batch(batch.to(model.device), table)
             if state is not None:
-                save_sweep(state, key, table, number + 1)
+                save_sweep(state, key, table)
             progress(int(table.seen_N.sum()), task.num_examples)
     base = Evaluation(table.loss_AN[0], table.count_N, table.outcome_AN[0])
     return Swept(running.ablations, base, table.loss_AN[1:], table.outcome_AN[1:])

@@ -33,23 +33,20 @@ class SweepTable:
         return cls(blank, blank.copy(), counts, np.zeros(num_examples, dtype=bool))
 
 
-def save_sweep(path: Path, key: str, table: SweepTable, num_batches: int) -> None:
+def save_sweep(path: Path, key: str, table: SweepTable) -> None:
     """Write what has been done, whole or not at all; nothing is pickled."""
     arrays = {name: getattr(table, name) for name in _ARRAYS}
-    metadata = {"key": key, "batches": str(num_batches)}
-    write_atomically(path, lambda file: save_file(arrays, file, metadata=metadata))
+    write_atomically(path, lambda file: save_file(arrays, file, metadata={"key": key}))
 
 
-def load_sweep(
-    path: Path | None, key: str, num_rows: int, num_examples: int
-) -> tuple[SweepTable, int]:
-    """What an interrupted sweep has done, and how many batches that is.
+def load_sweep(path: Path | None, key: str, num_rows: int, num_examples: int) -> SweepTable:
+    """What an interrupted sweep has done.
 
     Raises:
         InputError: if the file is damaged, or of a sweep with another model, task or options.
     """
     if path is None or not path.exists():
-        return SweepTable.empty(num_rows, num_examples), 0
+        return SweepTable.empty(num_rows, num_examples)
     try:
         with safe_open(path, framework="np") as file:
             metadata = file.metadata() or {}
@@ -65,4 +62,4 @@ def load_sweep(
             f"{metadata.get('key')}\nand this one would be\n  {key}\n"
             "Give the same arguments, or start again with --overwrite"
         )
-    return SweepTable(**arrays), int(metadata["batches"])
+    return SweepTable(**arrays)

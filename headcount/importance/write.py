@@ -1,5 +1,6 @@
 """Write an assessment into the folder of a run: columns of the head table, `importance.json`."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ from headcount.files import write_json
 from headcount.heads import Heads, HeadTable
 from headcount.importance.agreement import Agreement, agreement
 from headcount.importance.assessment import Assessment
+from headcount.signature import measured_revision
 
 COLUMNS = (
     "gradient", "relevance", "ablation_delta", "ablation_low", "ablation_high", "ablation_p",
@@ -36,6 +38,30 @@ def claim_importance(folder: Path, resume: bool = False, overwrite: bool = False
     (folder / "state").mkdir(parents=True, exist_ok=True)
 
 
+def refuse_other_model(folder: Path, heads: Heads, revision: str | None) -> None:
+    """See that the analysis in a folder, if there is one, is of this very model.
+
+    Raises:
+        InputError: if it is of a model with other heads, or with other parameters.
+    """
+    table, record = folder / "heads.parquet", folder / "run.json"
+    advice = "name the folder of this model's analysis, or a new one"
+    if table.exists():
+        names = list(HeadTable.read(table).frame["head"])
+        if names != list(map(str, heads)):
+            raise InputError(
+                f"{table} should have the heads of this model ({heads}), but has {len(names)} "
+                f"heads of another: {advice}"
+            )
+    if record.exists():
+        analysed = measured_revision(json.loads(record.read_text(encoding="utf-8"))["signature"])
+        if analysed != revision:
+            raise InputError(
+                f"{record} should be of the analysis of this model (revision {revision}), but is "
+                f"of one with other parameters or in another dtype (revision {analysed}): {advice}"
+            )
+
+
 def write_assessment(
     assessment: Assessment, heads: Heads, folder: Path, arguments: dict[str, Any] | None = None
 ) -> tuple[HeadTable, Agreement]:
@@ -44,6 +70,7 @@ def write_assessment(
     Raises:
         InputError: if the folder holds the analysis of another model.
     """
+    refuse_other_model(folder, heads, measured_revision(assessment.record["signature"]))
     table = _with_columns(assessment, heads, folder / "heads.parquet")
     found = agreement(table.frame)
     table.write(folder / "heads.parquet")
@@ -56,10 +83,5 @@ def _with_columns(assessment: Assessment, heads: Heads, path: Path) -> HeadTable
     if not path.exists():
         return HeadTable.of(heads, assessment.columns)
     frame = HeadTable.read(path).frame
-    if list(frame["head"]) != list(map(str, heads)):
-        raise InputError(
-            f"{path} should have the heads of this model ({heads}), but has {len(frame)} heads of "
-            "another: name the folder of this model's analysis, or a new one"
-        )
     frame = frame.drop(columns=[name for name in COLUMNS if name in frame])
     return HeadTable(frame.assign(**dict(assessment.columns)))

@@ -51,6 +51,18 @@ class AttentionLayer:
             weight = weight.T
         return weight.detach().unflatten(0, (self.num_heads, self.head_dim))
 
+    def output_root(self, model: PreTrainedModel) -> Float[Tensor, "head dim dim"] | None:
+        """R of every head with R R^T = W_O W_O^T: ||x W_O|| = ||x R||, in the head's own size.
+
+        None where no output projection was found.
+        """
+        if self.output is None:
+            return None
+        weight_HDM = self.output_weight(model).double()
+        squared_HD, vectors_HDD = torch.linalg.eigh(weight_HDM @ weight_HDM.transpose(1, 2))
+        root_HDD = vectors_HDD * squared_HD.clamp_min(0).sqrt()[:, None]
+        return root_HDD.to(torch.promote_types(model.dtype, torch.float32))
+
 
 @final
 @dataclass(frozen=True)

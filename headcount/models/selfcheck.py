@@ -48,7 +48,7 @@ def examine(model: PreTrainedModel) -> Anatomy:
 def tapped(
     model: PreTrainedModel,
     listener: Listener | Callable[[Block], None] | None = None,
-    gates: Mapping[str, float] | None = None,
+    gates: Mapping[str, int | float] | None = None,
     anatomy: Anatomy | None = None,
 ) -> Iterator[Tap]:
     """A tap on any model, with the self-check first.
@@ -66,7 +66,7 @@ def tapped(
 
 
 @contextmanager
-def gated(model: PreTrainedModel, gates: Mapping[str, float]) -> Iterator[None]:
+def gated(model: PreTrainedModel, gates: Mapping[str, int | float]) -> Iterator[None]:
     """Multiply heads' outputs by factors, e.g. `{"enc.3.7": 0}`: the head mask that v5 lost.
 
     Raises:
@@ -89,7 +89,7 @@ def evaluating(model: PreTrainedModel) -> Iterator[None]:
 
 
 def _gates(
-    model: PreTrainedModel, anatomy: Anatomy, gates: Mapping[str, float]
+    model: PreTrainedModel, anatomy: Anatomy, gates: Mapping[str, int | float]
 ) -> dict[tuple[str, int], Tensor]:
     tensors: dict[tuple[str, int], Tensor] = {}
     for name, gate in gates.items():

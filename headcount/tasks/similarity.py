@@ -95,7 +95,7 @@ class Similarity(Task):
     def losses(self, model: PreTrainedModel, batch: TaskBatch) -> Losses:
         """Squared distance of the cosine from the gold number on the scale from 0 to 1."""
         hidden_RNW = model.base_model(**batch.inputs).last_hidden_state
-        pooled_RW = self._pooled(hidden_RNW, batch.inputs["attention_mask"])
+        pooled_RW = self.pooled(hidden_RNW, batch.inputs["attention_mask"])
         # Stable: of an example's two rows the first sentence stays first, also when repeated.
         order_R = batch.example_R.argsort(stable=True)
         first_EW, second_EW = pooled_RW[order_R].unflatten(0, (-1, 2)).unbind(1)
@@ -113,9 +113,10 @@ class Similarity(Task):
             result = stats.spearmanr(evaluation.outcome_N[chosen], self.gold_N[chosen])
         return float(result.statistic)  # type: ignore[attr-defined]
 
-    def _pooled(
+    def pooled(
         self, hidden_RNW: Float[Tensor, "row token width"], mask_RN: Int[Tensor, "row token"]
     ) -> Float[Tensor, "row width"]:
+        """Embeddings of the rows: means of their states, or the first ones."""
         hidden_RNW = hidden_RNW.to(torch.promote_types(hidden_RNW.dtype, torch.float32))
         if self._pooling == "cls":
             return hidden_RNW[:, 0]

@@ -2,12 +2,14 @@
 
 import json
 import random
+import shutil
 import signal
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from transformers import AutoModelForMaskedLM
 
 from headcount import load
 from headcount.importance.write import COLUMNS
@@ -109,6 +111,15 @@ def test_refusals(bert: Path, pairs: Path, tmp_path: Path) -> None:
     assert headcount("analyze", other, SAMPLE, "--limit", 4, "--out", tmp_path / "c")[0] == 0
     status, _, errors = similarity(bert, pairs, tmp_path / "c", "--methods", "sink")
     assert status == 2 and "should have the heads of this model" in errors
+    same_grid = tmp_path / "bert"
+    shutil.copytree(bert, same_grid)
+    model = AutoModelForMaskedLM.from_pretrained(bert)
+    model.get_input_embeddings().weight.data.mul_(1.1)
+    model.save_pretrained(same_grid)
+    assert headcount("analyze", same_grid, SAMPLE, "--limit", 4, "--out", tmp_path / "d")[0] == 0
+    status, _, errors = similarity(bert, pairs, tmp_path / "d", "--methods", "sink")
+    assert status == 2 and "other parameters" in errors
+    assert "sink_score" not in pd.read_parquet(tmp_path / "d" / "heads.parquet")
 
 
 @pytest.mark.slow

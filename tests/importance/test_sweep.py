@@ -97,9 +97,33 @@ def test_resumes(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.base.loss_N, whole.base.loss_N)
     with pytest.raises(InputError, match="--resume goes on with the same model, task and options"):
         run(TinyTask(model), key="b")
+    task = TinyTask(model)
+    run(task)
+    assert task.runs == []  # nothing is left to do
     (tmp_path / "s").write_bytes(b"torn")
     with pytest.raises(InputError, match="start again with --overwrite"):
         run(TinyTask(model))
+
+
+def test_resumes_with_other_batches(tmp_path: Path) -> None:
+    model, anatomy = examined("bert")
+    ablations = single_heads(anatomy.heads)
+
+    class Reversed(TinyTask):
+        """The second batch first: what has been done is known by example, not by batch."""
+
+        def batches(self, max_tokens: int = 4096):
+            yield from reversed(list(super().batches()))
+
+    def stop(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    state = tmp_path / "s"
+    with pytest.raises(KeyboardInterrupt):
+        sweep(model, TinyTask(model), ablations, anatomy=anatomy, state=state, progress=stop)
+    again = sweep(model, Reversed(model), ablations, anatomy=anatomy, state=state)
+    whole = sweep(model, TinyTask(model), ablations, anatomy=anatomy)
+    np.testing.assert_array_equal(again.loss_AN, whole.loss_AN)
 
 
 def test_not_finite() -> None:

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, final
 
-from torch import Tensor, nn
+from torch import nn
 from transformers import PreTrainedModel
 
 from headcount.heads import Place
+from headcount.importance.rows import giving, repeated
 from headcount.models.anatomy import Anatomy
 
 
@@ -79,19 +80,9 @@ class Blocks:
                 kept = self._kept[block]
                 # A block that is passed over does not look at what the one before it gave.
                 if following is None or self._side_of[following] != self._side_of[block]:
-                    kept = _tiled(kept, num_rows, times)
-                stack.enter_context(_giving(block, kept))
+                    kept = repeated(kept, num_rows, times)
+                stack.enter_context(giving(block, kept))
             yield
-
-
-@contextmanager
-def _giving(module: nn.Module, output: Any) -> Iterator[None]:
-    """For the time of a block, a module's forward only gives an output."""
-    module.forward = lambda *args, **kwargs: output
-    try:
-        yield
-    finally:
-        del module.forward
 
 
 def _block_of(model: nn.Module, path: str) -> nn.Module | None:
@@ -101,13 +92,3 @@ def _block_of(model: nn.Module, path: str) -> nn.Module | None:
         if isinstance(model.get_submodule(".".join(names[:end])), nn.ModuleList):
             return model.get_submodule(".".join(names[: end + 1]))
     return None
-
-
-def _tiled(output: Any, num_rows: int, times: int) -> Any:
-    """Every tensor of a block's output that has the batch's rows, with the rows `times` over."""
-    if isinstance(output, Tensor):
-        has_rows = output.shape[0] == num_rows
-        return output.repeat(times, *[1] * (output.ndim - 1)) if has_rows else output
-    if isinstance(output, tuple | list):
-        return type(output)(_tiled(part, num_rows, times) for part in output)
-    return output

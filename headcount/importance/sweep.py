@@ -1,11 +1,12 @@
 """Sweep: a task's losses under many ablations, with little more than half of the forwards' work.
 
 Batch by batch: one clean forward keeps what every block gave; then all ablations that first change
-the same block share forwards, each with gates for its own copies of the rows, that begin there.
+the same layer share forwards, each with gates for its own copies of the rows, that begin there:
+at the heads' outputs where zero stands in for a head, else at the layer's block.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -19,9 +20,10 @@ from transformers import PreTrainedModel
 
 from headcount.errors import ModelError
 from headcount.heads import Head, Place
+from headcount.importance.attention_reuse import Attentions
 from headcount.importance.reuse import Blocks
 from headcount.importance.sweep_state import SweepTable, load_sweep, save_sweep
-from headcount.models.anatomy import Anatomy
+from headcount.models.anatomy import Anatomy, AttentionLayer
 from headcount.models.selfcheck import evaluating, examine
 from headcount.tap import Replacement, Tap
 from headcount.tasks.task import Evaluation, Losses, Task, TaskBatch
@@ -111,44 +113,61 @@ class _Sweeping:
     ) -> None:
         self.model, self.task, self.anatomy = model, task, anatomy
         self.ablations, self.replacement = ablations, replacement
-        self.blocks = Blocks(model, anatomy)
+        self.blocks, self.attentions = Blocks(model, anatomy), Attentions(model, anatomy)
         self._counts = anatomy.heads.counts
+        self._number = {
+            (layer.site, layer.layer): number for number, layer in enumerate(anatomy.layers)
+        }
 
     def batch(self, batch: TaskBatch, table: SweepTable) -> None:
         """Fill in the batch's examples, in all rows of the table."""
         index = batch.index_E.cpu().numpy()
-        with Tap(self.model, self.anatomy), self.blocks.keeping():
+        with Tap(self.model, self.anatomy), self.blocks.keeping(), self.attentions.keeping():
             clean = self.task.losses(self.model, batch)
         self._fill(table, [0], index, clean, ["no ablation"])
         table.count_N[index] = clean.count_E.cpu().numpy()
-        for start, numbers in self._shares(batch):
-            losses = self._ablated(batch, start, numbers)
+        for first, numbers in self._shares(batch):
+            losses = self._ablated(batch, first, numbers)
             names = [self.ablations[number].name for number in numbers]
             self._fill(table, [number + 1 for number in numbers], index, losses, names)
         table.seen_N[index] = True
 
     def _shares(self, batch: TaskBatch) -> Iterator[tuple[int, list[int]]]:
-        """Ablations that run together, with the block that they begin at."""
+        """Ablations that run together, with the number of the first layer that they change."""
         tokens = max(tensor.numel() for tensor in batch.inputs.values())
         size = max(1, TOGETHER // max(1, tokens))
-        starts = [
-            min(self.blocks.start((head.site, head.layer)) for head in ablation.heads)
+        firsts = [
+            min(self._number[head.site, head.layer] for head in ablation.heads)
             for ablation in self.ablations
         ]
-        order = sorted(range(len(starts)), key=starts.__getitem__)
-        for start, group in groupby(order, starts.__getitem__):
+        order = sorted(range(len(firsts)), key=firsts.__getitem__)
+        for first, group in groupby(order, firsts.__getitem__):
             numbers = list(group)
-            for first in range(0, len(numbers), size):
-                yield start, numbers[first : first + size]
+            for done in range(0, len(numbers), size):
+                yield first, numbers[done : done + size]
 
-    def _ablated(self, batch: TaskBatch, start: int, numbers: list[int]) -> Losses:
+    def _ablated(self, batch: TaskBatch, first: int, numbers: list[int]) -> Losses:
         times, num_rows = len(numbers), len(batch.example_R)
         gates = self._gates([self.ablations[number] for number in numbers], num_rows)
+        layer = self.anatomy.layers[first]
+        place = (layer.site, layer.layer)
         with (
             Tap(self.model, self.anatomy, gates=gates, replacement=self.replacement),
-            self.blocks.resuming(start, num_rows, times),
+            self.blocks.resuming(self.blocks.start(place), num_rows, times),
+            ExitStack() as stack,
         ):
+            for clean in self._before(first):
+                stack.enter_context(self.attentions.giving_clean(clean, num_rows, times))
+            if self.replacement is None:
+                given = self.attentions.giving_gated(layer, gates[place], num_rows)
+                stack.enter_context(given)
             return self.task.losses(self.model, batch.repeated(times))
+
+    def _before(self, first: int) -> list[AttentionLayer]:
+        """Layers of the same block that are called before one."""
+        layers = self.anatomy.layers
+        starts = [self.blocks.start((layer.site, layer.layer)) for layer in layers]
+        return [layers[number] for number in range(first) if starts[number] == starts[first]]
 
     def _gates(self, ablations: list[Ablation], num_rows: int) -> dict[Place, Tensor]:
         """Gates of 0 for each ablation's heads in its own copy of the rows."""

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from headcount import tap
 from headcount.errors import InputError, ModelError
+from headcount.heads import Head
 from headcount.importance.ablation import ablation, all_but_one, single_heads, whole_layers
 from headcount.importance.reuse import Blocks
 from headcount.importance.sweep import Ablation, Swept, sweep
@@ -71,6 +73,28 @@ def test_blocks_are_passed_over(name: str) -> None:
             handle.remove()
         late = [one for one in anatomy.layers if blocks.start((one.site, one.layer)) >= start]
         assert len(calls) == len(late)
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2", "llama", "marian", "t5", "albert"])
+def test_attention_runs_behind_the_first_change_only(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, anatomy = examined(name)
+    calls: list[str] = []
+    plain = tap.sdpa_attention_forward
+
+    def counted(module, *args, **kwargs):
+        calls.append(module)
+        return plain(module, *args, **kwargs)
+
+    monkeypatch.setattr(tap, "sdpa_attention_forward", counted)
+    num_layers, num_batches = len(anatomy.layers), 2
+    for number, layer in enumerate(anatomy.layers):
+        calls.clear()
+        head = Head(layer.site, layer.layer, 0)
+        sweep(model, TinyTask(model), [Ablation("one", (head,))], anatomy=anatomy)
+        again = num_layers if name == "albert" else num_layers - number - 1  # shared: all of them
+        assert len(calls) == num_batches * (num_layers + again)
 
 
 def test_resumes(tmp_path: Path) -> None:

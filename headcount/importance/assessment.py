@@ -1,7 +1,7 @@
 """Assessment: what every head is worth on a task, by every method asked for."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from time import perf_counter
@@ -23,7 +23,7 @@ from headcount.importance.norm import norm
 from headcount.importance.relevance import Rules, relevance
 from headcount.importance.score_significance import sacrebleu_p, score_deltas
 from headcount.importance.scores import Scores, column
-from headcount.importance.significance import Deltas, holm, loss_deltas
+from headcount.importance.significance import Deltas, enough_samples, holm, loss_deltas
 from headcount.importance.sink import sink
 from headcount.importance.sweep import Swept, sweep
 from headcount.models.load import Loaded
@@ -187,7 +187,11 @@ class _Assessing:
         }
         rest = range(num_heads, len(swept.ablations))
         return {
-            "ablation": {"replacement": self.methods.instead, "quantity": self.methods.quantity},
+            "ablation": {
+                "replacement": self.methods.instead,
+                "quantity": self.methods.quantity,
+                "p_each": deltas.p.tolist(),
+            },
             **(self._of_layers(swept, rest) if rest else {}),
         }
 
@@ -228,7 +232,8 @@ class _Assessing:
             with tapped(model, gates=gates, anatomy=self.loaded.anatomy):
                 without.append(task.with_translations(swept.evaluation(row), model))
             self.progress("translating", len(without), len(rows))
-        num_samples = methods.num_samples or 1000
+        # SacreBLEU counts, so that its p can't be below 1 / (samples + 1): enough for Holm
+        num_samples = methods.num_samples or enough_samples(len(without))
         deltas = score_deltas(task, without, base, num_samples, methods.seed)
         texts = [list(each.outcome_N) for each in without]
         references = [list(task.references)]
@@ -239,14 +244,17 @@ class _Assessing:
         """Whole layers, and of each layer the head that does best alone."""
         deltas = self._deltas(swept, rows)
         layers: list[dict[str, Any]] = []
-        alone: dict[str, dict[str, Any]] = {}
+        alone: list[dict[str, Any]] = []
+        best: dict[str, dict[str, Any]] = {}
         for number, p in enumerate(holm(deltas.p)):
-            ablation, found = swept.ablations[rows[number]], deltas[number]
+            ablation = swept.ablations[rows[number]]
             place, _, left = ablation.name.partition(" but ")
             one = {"site": ablation.heads[0].site, "layer": ablation.heads[0].layer}
-            one |= {"delta": found.delta, "low": found.low, "high": found.high, "p": float(p)}
+            one |= asdict(deltas[number]) | {"p": float(p), "p_each": deltas[number].p}
             if not left:
                 layers.append(one)
-            elif place not in alone or found.delta < alone[place]["delta"]:
-                alone[place] = one | {"head": left}
-        return {"layers": layers, "single_heads": list(alone.values())}
+                continue
+            alone.append(one | {"head": left})
+            if place not in best or one["delta"] < best[place]["delta"]:
+                best[place] = alone[-1]
+        return {"layers": layers, "single_heads": list(best.values()), "all_but_one": alone}

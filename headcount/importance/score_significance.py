@@ -39,10 +39,11 @@ def score_deltas(
             correction over more than 25 heads.
     """
     sign = -1.0 if task.higher_is_better else 1.0
+    score_of_base, scores = task.resampled(base), [task.resampled(each) for each in without]
 
     def worse(index_N: np.ndarray | None) -> np.ndarray:
-        whole = task.score(base, index_N)
-        return sign * np.array([task.score(each, index_N) - whole for each in without])
+        whole = score_of_base(index_N)
+        return sign * np.array([score(index_N) - whole for score in scores])
 
     drawn = resamples(len(base.loss_N), num_samples, seed)
     delta_SH = np.stack([worse(index_N) for index_SN in drawn for index_N in index_SN])

@@ -1,7 +1,7 @@
 """Task: what quality means. Data, a loss for every example, and a score over all of them."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, final
 
@@ -111,6 +111,12 @@ class Task(ABC):
         self, evaluation: Evaluation, index_S: Int[np.ndarray, " sample"] | None = None
     ) -> float:
         """The score over all examples, or over those drawn (an example may come twice)."""
+
+    def resampled(
+        self, evaluation: Evaluation
+    ) -> Callable[[Int[np.ndarray, " sample"] | None], float]:
+        """The score as a function of the examples drawn, for many draws from one evaluation."""
+        return lambda index_S: self.score(evaluation, index_S)
 
 
 def _tiled(tensor: Tensor, times: int) -> Tensor:

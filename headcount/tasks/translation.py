@@ -7,7 +7,7 @@ Reference: A Call for Clarity in Reporting BLEU Scores (Post, 2018),
 https://arxiv.org/abs/1804.08771; chrF (Popović, 2015), https://aclanthology.org/W15-3049
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, final
 
@@ -139,15 +139,26 @@ class Translation(Task):
         Raises:
             InputError: if the outcomes are not translations.
         """
+        return self.resampled(evaluation)(index_S)
+
+    def resampled(
+        self, evaluation: Evaluation
+    ) -> Callable[[Int[np.ndarray, " sample"] | None], float]:
+        """The score as a function of the sentences drawn; n-grams are counted once."""
         if evaluation.outcome_N.dtype != object:
             raise InputError(
                 f"{self.metric} compares translations, and this evaluation has none; make some: "
                 "evaluate(model, task, texts=True) or task.with_translations(evaluation, model)"
             )
-        index_S = np.arange(self.num_examples) if index_S is None else index_S
-        hypotheses = [str(evaluation.outcome_N[index]) for index in index_S]
-        references = [self.references[index] for index in index_S]
-        return float(self.scorer.corpus_score(hypotheses, [references]).score)
+        # What sacreBLEU's own tests of significance do; it has no public name for it
+        hypotheses, references = list(evaluation.outcome_N), [list(self.references)]
+        counts_NK = np.array(self.scorer._extract_corpus_statistics(hypotheses, references))
+
+        def score(index_S: Int[np.ndarray, " sample"] | None) -> float:
+            drawn_SK = counts_NK if index_S is None else counts_NK[index_S]
+            return float(self.scorer._compute_score_from_stats(drawn_SK.sum(0).tolist()).score)
+
+        return score
 
     def _source_inputs(self, index_E: Int[np.ndarray, " example"]) -> dict[str, torch.Tensor]:
         return text_inputs([self._sources[index].ids for index in index_E], self._pad_id)

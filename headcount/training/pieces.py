@@ -1,0 +1,84 @@
+"""Pieces: one joint vocabulary for both sides, learned from the training text.
+
+Byte-pair encoding over words and punctuation marks kept apart, with the space before a word as its
+first character, so that decoding gives the text back. `</s>` ends every text on both sides.
+Reference: Neural Machine Translation of Rare Words with Subword Units (Sennrich et al., 2016),
+https://aclanthology.org/P16-1162
+"""
+
+from collections.abc import Iterable
+
+from tokenizers import (
+    Regex,
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
+from transformers import PreTrainedTokenizerFast
+
+from headcount.errors import CorpusError
+
+SPECIAL = {
+    "bos_token": "<s>",
+    "pad_token": "<pad>",
+    "eos_token": "</s>",
+    "unk_token": "<unk>",
+    "mask_token": "<mask>",
+}
+SPACE = "\N{LOWER ONE EIGHTH BLOCK}"
+ALPHABET = 1000
+"""Rarer characters than so many become <unk>."""
+WORD = rf"{SPACE}?(?:[\p{{L}}\p{{M}}]+|\p{{N}}+|[^{SPACE}\p{{L}}\p{{M}}\p{{N}}])|{SPACE}"
+"""Letters, digits, or a single other character, each with the space before it."""
+
+
+def learn_pieces(texts: Iterable[str], size: int, max_length: int) -> PreTrainedTokenizerFast:
+    """Learn a tokenizer.
+
+    Args:
+        texts: both sides of the training text.
+        size: of the vocabulary, special tokens included.
+        max_length: tokens of a text at most, `</s>` included.
+
+    Raises:
+        CorpusError: if the text is too small for so many pieces.
+    """
+    backend = Tokenizer(models.BPE(unk_token=SPECIAL["unk_token"]))
+    backend.normalizer = normalizers.Sequence(
+        [normalizers.NFC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
+    )
+    backend.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="always", split=False),
+            pre_tokenizers.Split(Regex(WORD), "isolated"),
+        ]
+    )
+    backend.decoder = decoders.Metaspace(replacement=SPACE, prepend_scheme="always")
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        special_tokens=list(SPECIAL.values()),
+        limit_alphabet=ALPHABET,
+        show_progress=False,
+    )
+    backend.train_from_iterator(texts, trainer)
+    if backend.get_vocab_size() != size:
+        raise CorpusError(
+            f"expected text enough for a vocabulary of {size:,} pieces; this one gives "
+            f"{backend.get_vocab_size():,}: set the recipe's pieces to that or less, or add text"
+        )
+    end = SPECIAL["eos_token"]
+    backend.post_processor = processors.TemplateProcessing(
+        single=f"$A {end}",
+        pair=f"$A {end} $B {end}",
+        special_tokens=[(end, backend.token_to_id(end))],
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        model_max_length=max_length,
+        clean_up_tokenization_spaces=False,
+        **SPECIAL,
+    )

@@ -12,11 +12,11 @@ from headcount.heads import HeadTable
 FILES = (
     "heads.parquet", "relations.parquet", "offsets.parquet", "null_heads.parquet",
     "null_relations.parquet", "examples.json", "run.json", "report.html", "targets.txt",
-    "importance.json",
+    "importance.json", "michel2019.md", "voita2019.md",
 )  # fmt: skip
 """Everything that a run may leave, besides `state/` and `figures/`."""
 
-FOLDERS = ("state", "figures")
+FOLDERS = ("state", "figures", "other")
 
 
 def claim(folder: Path, resume: bool = False, overwrite: bool = False) -> None:

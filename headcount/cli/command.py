@@ -12,6 +12,7 @@ from headcount.cli.demo import Demo
 from headcount.cli.doctor import Doctor
 from headcount.cli.importance import Importance
 from headcount.cli.report import Report
+from headcount.cli.reproduce import Reproduce
 from headcount.errors import InputError
 from headcount.processes import processes
 
@@ -19,6 +20,7 @@ Command = (
     Annotated[Analyze, tyro.conf.subcommand("analyze")]
     | Annotated[Importance, tyro.conf.subcommand("importance")]
     | Annotated[Report, tyro.conf.subcommand("report")]
+    | Annotated[Reproduce, tyro.conf.subcommand("reproduce")]
     | Annotated[Doctor, tyro.conf.subcommand("doctor")]
     | Annotated[Demo, tyro.conf.subcommand("demo")]
 )

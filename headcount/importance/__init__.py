@@ -4,13 +4,13 @@ from headcount.importance.ablation import ablation, all_but_one, single_heads, w
 from headcount.importance.agreement import Agreement, agreement
 from headcount.importance.assessment import METHODS, Assessment, Methods, assess
 from headcount.importance.correlation import effects
+from headcount.importance.folder import write_assessment
 from headcount.importance.gradient import gradient
 from headcount.importance.norm import norm
 from headcount.importance.relevance import relevance
 from headcount.importance.significance import holm, loss_deltas
 from headcount.importance.sink import sink
 from headcount.importance.sweep import Ablation, Swept, sweep
-from headcount.importance.write import write_assessment
 
 __all__ = [
     "METHODS",

@@ -41,13 +41,13 @@ def score_deltas(
     sign = -1.0 if task.higher_is_better else 1.0
     score_of_base, scores = task.resampled(base), [task.resampled(each) for each in without]
 
-    def worse(index_N: np.ndarray | None) -> np.ndarray:
-        whole = score_of_base(index_N)
-        return sign * np.array([score(index_N) - whole for score in scores])
+    def worse(index_SN: np.ndarray) -> np.ndarray:
+        whole_S = score_of_base(index_SN)
+        return sign * np.stack([score(index_SN) - whole_S for score in scores], axis=1)
 
-    drawn = resamples(len(base.loss_N), num_samples, seed)
-    delta_SH = np.stack([worse(index_N) for index_SN in drawn for index_N in index_SN])
-    return of_distribution(worse(None), delta_SH, tail)
+    num = len(base.loss_N)
+    delta_SH = np.concatenate([worse(each) for each in resamples(num, num_samples, seed)])
+    return of_distribution(worse(np.arange(num)[None])[0], delta_SH, tail)
 
 
 def sacrebleu_p(

@@ -1,9 +1,12 @@
 """Figures of the grid of heads: roles and confidence, layers x heads, a panel per site."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
 from matplotlib.patches import Patch, Rectangle
 
 from headcount.reports.figure_style import LINE, by_site, new_figure, plain_grid
@@ -20,8 +23,7 @@ def role_map(run: Run) -> Figure:
     names = role_names(name for row in run.heads for name in row.roles)
     figure, all_axes = _site_axes(run, extra=0.5)
     for axes, (_, rows) in zip(all_axes, by_site(run), strict=True):
-        for row in rows:
-            _split_cell(axes, row, [names[name] for name in row.roles])
+        draw_roles(axes, rows, tuple(names))
     patches = [
         Patch(facecolor=role.colour, label=f"{role.abbreviation}  {role.name}")
         for role in names.values()
@@ -34,22 +36,36 @@ def role_map(run: Run) -> Figure:
 def confidence_map(run: Run) -> Figure:
     """Layers x heads, shaded by confidence; hatched where it could not be measured."""
     figure, all_axes = _site_axes(run, extra=0.0)
-    image = None
-    for axes, (_, rows) in zip(all_axes, by_site(run), strict=True):
-        shape = _shape(rows)
-        grid = np.full(shape, np.nan)
-        for row in rows:
-            grid[row.layer, row.index] = row.values["confidence"]
-        axes.add_patch(
-            Rectangle((-0.5, -0.5), shape[1], shape[0], hatch="////", facecolor="none",
-                      edgecolor=LINE, linewidth=0, zorder=-1)
-        )  # fmt: skip
-        image = axes.imshow(np.ma.masked_invalid(grid), cmap=_SCALE, vmin=0, vmax=1,
-                            aspect="auto")  # fmt: skip
-    assert image is not None
-    bar = figure.colorbar(image, ax=all_axes, shrink=0.8, pad=0.02)
+    images = [
+        draw_numbers(axes, rows, "confidence", 0.0, 1.0)
+        for axes, (_, rows) in zip(all_axes, by_site(run), strict=True)
+    ]
+    bar = figure.colorbar(images[-1], ax=all_axes, shrink=0.8, pad=0.02)
     bar.set_label("confidence (mean largest weight)")
     return figure
+
+
+def draw_roles(axes: Axes, rows: list[HeadRow], names: Sequence[str]) -> None:
+    """The heads of one site by their roles; roles that are not among `names` are left out."""
+    roles = role_names(names)
+    for row in rows:
+        _split_cell(axes, row, [roles[name] for name in row.roles if name in roles])
+
+
+def draw_numbers(
+    axes: Axes, rows: list[HeadRow], column: str, low: float, high: float
+) -> AxesImage:
+    """The heads of one site, shaded by one of their numbers; hatched where it is unknown."""
+    shape = _shape(rows)
+    grid = np.full(shape, np.nan)
+    for row in rows:
+        grid[row.layer, row.index] = row.values[column]
+    axes.add_patch(
+        Rectangle((-0.5, -0.5), shape[1], shape[0], hatch="////", facecolor="none",
+                  edgecolor=LINE, linewidth=0, zorder=-1)
+    )  # fmt: skip
+    masked = np.ma.masked_invalid(grid)
+    return axes.imshow(masked, cmap=_SCALE, vmin=low, vmax=high, aspect="auto")
 
 
 def _shape(rows: list[HeadRow]) -> tuple[int, int]:

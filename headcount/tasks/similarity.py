@@ -11,14 +11,13 @@ Departure: the loss compares with gold on the scale from 0 to 1; texts are trunc
 model ends, not where a sentence-transformers folder says.
 """
 
-import warnings
 from collections.abc import Iterator
 from typing import ClassVar, Literal, final
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from scipy import stats
+from scipy.stats import rankdata
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 from transformers import PreTrainedModel
@@ -30,7 +29,7 @@ from headcount.tasks.padding import groups, pad_id, text_inputs
 from headcount.tasks.pieces import sentences
 from headcount.tasks.reading import read_data
 from headcount.tasks.table import Column, Columns, Data, Table
-from headcount.tasks.task import Evaluation, Losses, Task, TaskBatch
+from headcount.tasks.task import Evaluation, Losses, Resampled, Task, TaskBatch
 
 ROLES = {
     "sentence1": Column(("sentence1", "first", "text1", "sentence_1")),
@@ -107,11 +106,21 @@ class Similarity(Task):
         self, evaluation: Evaluation, index_S: Int[np.ndarray, " sample"] | None = None
     ) -> float:
         """Spearman's correlation; NaN where the cosines, or the gold of those drawn, are equal."""
-        chosen = slice(None) if index_S is None else index_S
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", stats.ConstantInputWarning)
-            result = stats.spearmanr(evaluation.outcome_N[chosen], self.gold_N[chosen])
-        return float(result.statistic)  # type: ignore[attr-defined]
+        index_S = np.arange(self.num_examples) if index_S is None else index_S
+        return float(self.resampled(evaluation)(index_S[None])[0])
+
+    def resampled(self, evaluation: Evaluation) -> Resampled:
+        """The score as a function of the pairs drawn: Pearson's correlation of their ranks."""
+
+        def scores(index_DS: Int[np.ndarray, "draw sample"]) -> Float[np.ndarray, " draw"]:
+            sides = (evaluation.outcome_N, self.gold_N)
+            x_DS, y_DS = (rankdata(side[index_DS], axis=1) for side in sides)
+            x_DS, y_DS = (each - each.mean(1, keepdims=True) for each in (x_DS, y_DS))
+            spread_D = np.sqrt((x_DS**2).sum(1) * (y_DS**2).sum(1))
+            unknown_D = np.full(len(index_DS), np.nan)
+            return np.divide((x_DS * y_DS).sum(1), spread_D, out=unknown_D, where=spread_D > 0)
+
+        return scores
 
     def pooled(
         self, hidden_RNW: Float[Tensor, "row token width"], mask_RN: Int[Tensor, "row token"]

@@ -85,6 +85,10 @@ class Evaluation:
         return float(self.loss_N.sum() / self.count_N.sum())
 
 
+Resampled = Callable[[Int[np.ndarray, "draw sample"]], Float[np.ndarray, " draw"]]
+"""Scores of one evaluation on several draws of examples."""
+
+
 class Task(ABC):
     """Data with a loss and a score. A task is made for one model's tokenizer."""
 
@@ -112,11 +116,9 @@ class Task(ABC):
     ) -> float:
         """The score over all examples, or over those drawn (an example may come twice)."""
 
-    def resampled(
-        self, evaluation: Evaluation
-    ) -> Callable[[Int[np.ndarray, " sample"] | None], float]:
+    def resampled(self, evaluation: Evaluation) -> Resampled:
         """The score as a function of the examples drawn, for many draws from one evaluation."""
-        return lambda index_S: self.score(evaluation, index_S)
+        return lambda index_DS: np.array([self.score(evaluation, index_S) for index_S in index_DS])
 
 
 def _tiled(tensor: Tensor, times: int) -> Tensor:

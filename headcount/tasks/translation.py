@@ -7,13 +7,13 @@ Reference: A Call for Clarity in Reporting BLEU Scores (Post, 2018),
 https://arxiv.org/abs/1804.08771; chrF (Popović, 2015), https://aclanthology.org/W15-3049
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from transformers import PreTrainedModel
@@ -30,7 +30,7 @@ from headcount.tasks.likelihood import IGNORED, likelihoods
 from headcount.tasks.padding import groups, pad_id, padded, text_inputs
 from headcount.tasks.parallel import read_parallel
 from headcount.tasks.table import Column, Columns, Data, Table
-from headcount.tasks.task import Evaluation, Losses, Task, TaskBatch
+from headcount.tasks.task import Evaluation, Losses, Resampled, Task, TaskBatch
 
 ROLES = {
     "source": Column(("source", "src")),
@@ -139,11 +139,10 @@ class Translation(Task):
         Raises:
             InputError: if the outcomes are not translations.
         """
-        return self.resampled(evaluation)(index_S)
+        index_S = np.arange(self.num_examples) if index_S is None else index_S
+        return float(self.resampled(evaluation)(index_S[None])[0])
 
-    def resampled(
-        self, evaluation: Evaluation
-    ) -> Callable[[Int[np.ndarray, " sample"] | None], float]:
+    def resampled(self, evaluation: Evaluation) -> Resampled:
         """The score as a function of the sentences drawn; n-grams are counted once."""
         if evaluation.outcome_N.dtype != object:
             raise InputError(
@@ -154,11 +153,11 @@ class Translation(Task):
         hypotheses, references = list(evaluation.outcome_N), [list(self.references)]
         counts_NK = np.array(self.scorer._extract_corpus_statistics(hypotheses, references))
 
-        def score(index_S: Int[np.ndarray, " sample"] | None) -> float:
-            drawn_SK = counts_NK if index_S is None else counts_NK[index_S]
-            return float(self.scorer._compute_score_from_stats(drawn_SK.sum(0).tolist()).score)
+        def scores(index_DS: Int[np.ndarray, "draw sample"]) -> Float[np.ndarray, " draw"]:
+            sums = (counts_NK[index_S].sum(0).tolist() for index_S in index_DS)
+            return np.array([self.scorer._compute_score_from_stats(each).score for each in sums])
 
-        return score
+        return scores
 
     def _source_inputs(self, index_E: Int[np.ndarray, " example"]) -> dict[str, torch.Tensor]:
         return text_inputs([self._sources[index].ids for index in index_E], self._pad_id)

@@ -168,3 +168,20 @@ def test_a_prefix_goes_before_every_source() -> None:
     row = prefixed.index_E.tolist().index(5)
     assert prefixed.inputs["input_ids"][row, : len(ids)].tolist() == ids
     assert plain.labels["labels"].numel() == prefixed.labels["labels"].numel()
+
+
+def test_many_draws_are_scored_one_by_one() -> None:
+    """Draw by draw the same as `score`, which is compared with the definitions above."""
+    texts = Evaluation(np.ones(7), np.ones(7, int), np.array(hypotheses(), dtype=object))
+    cosines = with_outcomes([-0.2, 0.9, 0.4, 0.5, 0.8, 0.4, 0.7])
+    similarity = Similarity(small.loaded("BertModel"), small.PAIRS)
+    classes = classification([0, 1, 2, 2, 1, 0, 1], metric="f1")
+    index_DS = np.random.default_rng(0).integers(7, size=(5, 7))
+    for task, evaluation in (
+        (translation(), texts),
+        (similarity, cosines),
+        (classes, with_outcomes([0, 2, 2, 1, 1, 0, 0])),
+    ):
+        expected = [task.score(evaluation, index_S) for index_S in index_DS]
+        np.testing.assert_allclose(task.resampled(evaluation)(index_DS), expected)
+        assert len(set(expected)) > 2

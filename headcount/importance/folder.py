@@ -1,8 +1,10 @@
-"""Write an assessment into the folder of a run: columns of the head table, `importance.json`."""
+"""An assessment in the folder of a run: columns of the head table, and `importance.json`."""
 
 import json
 from pathlib import Path
 from typing import Any
+
+import pandas as pd
 
 from headcount.errors import InputError
 from headcount.files import write_json
@@ -77,6 +79,27 @@ def write_assessment(
     record = assessment.record | {"agreement": found.as_json(), "arguments": arguments or {}}
     write_json(folder / "importance.json", record)
     return table, found
+
+
+def read_assessment(folder: Path, method: str) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """The head table and the record of an assessment.
+
+    Raises:
+        InputError: if there is none in the folder, or it was made without a method.
+    """
+    path = folder / "importance.json"
+    if not path.exists():
+        raise InputError(
+            f"{folder} should hold an assessment, but has no {path.name}: run `headcount "
+            f"importance ... --methods {method} --out {folder}` first"
+        )
+    record = json.loads(path.read_text(encoding="utf-8"))
+    if method not in record["methods"]:
+        raise InputError(
+            f"{path} should be of an assessment by {method}, but is of one by "
+            f"{', '.join(record['methods'])}: run `headcount importance` with --methods {method}"
+        )
+    return HeadTable.read(folder / "heads.parquet").frame, record
 
 
 def _with_columns(assessment: Assessment, heads: Heads, path: Path) -> HeadTable:

@@ -1,0 +1,129 @@
+"""`headcount reproduce PAPER`: a paper's tables and figures, our numbers beside them."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+from rich.console import Console
+
+from headcount.cli.analyze import Analyze
+from headcount.cli.importance import Importance
+from headcount.corpora import Corpus
+from headcount.reproduce import write_michel2019, write_voita2019
+
+TaskName = Literal["translation", "classification", "causal-lm", "masked-lm", "similarity"]
+
+
+@dataclass(frozen=True)
+class Michel2019:
+    """Are Sixteen Heads Really Better than One? Tables 1 to 3, figures 1 and 2."""
+
+    model: tyro.conf.Positional[str]
+    """A Hugging Face name or a folder."""
+    task: TaskName = field(kw_only=True)
+    """What the model is to be good at."""
+    data: tuple[str, ...] = field(kw_only=True)
+    """Files: .tsv, .csv, .jsonl, .txt; or hf://NAME."""
+    out: Path = field(kw_only=True)
+    """Folder of the results."""
+    other_data: tuple[str, ...] = ()
+    """A second data set of the same task: for figure 2, and to choose heads on other data."""
+    columns: tuple[str, ...] = ()
+    """Columns as ROLE=NAME, or ROLE=NUMBER (from 0) where the file has no header."""
+    metric: str | None = None
+    """The task's score where it has several, e.g. accuracy, f1, matthews; bleu, chrf."""
+    quantity: Literal["loss", "score"] = "score"
+    """What changes are taken of; the paper's is the score, a beam search a head in translation."""
+    samples: int | None = None
+    """Resamples of the bootstrap; the paper takes 1000."""
+    limit: int | None = None
+    """At most so many examples of each data set."""
+    resume: bool = False
+    """Go on with an interrupted run in --out."""
+    overwrite: bool = False
+    """Replace an earlier run in --out."""
+    max_tokens: int = 4096
+    """Padded tokens in a batch."""
+    device: str = "cpu"
+    """Where to run, e.g. cuda."""
+
+    def run(self) -> int:
+        """Ablate on both data sets, write the document."""
+        other = self.out / "other" if self.other_data else None
+        self._assess(self.data, self.out)
+        if other is not None:
+            self._assess(self.other_data, other)
+        path = write_michel2019(self.out, other)
+        Console(highlight=False).print(f"Paper beside ours: {path}", soft_wrap=True)
+        return 0
+
+    def _assess(self, data: tuple[str, ...], out: Path) -> None:
+        Importance(
+            self.model, task=self.task, data=data, out=out, methods=("ablation",),
+            columns=self.columns, metric=self.metric, quantity=self.quantity, limit=self.limit,
+            samples=self.samples, resume=self.resume, overwrite=self.overwrite,
+            max_tokens=self.max_tokens, device=self.device,
+        ).run()  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Voita2019:
+    """Analyzing Multi-Head Self-Attention: table 1, figures 1, 2, 3 and 5."""
+
+    model: tyro.conf.Positional[str]
+    """A Hugging Face name or a folder."""
+    treebank: tuple[Path, ...] = field(kw_only=True)
+    """CoNLL-U files of the source language."""
+    task: TaskName = field(kw_only=True)
+    """What relevance is taken of."""
+    data: tuple[str, ...] = field(kw_only=True)
+    """The task's files: .tsv, .csv, .jsonl, .txt; or hf://NAME."""
+    out: Path = field(kw_only=True)
+    """Folder of the results."""
+    columns: tuple[str, ...] = ()
+    """Columns as ROLE=NAME, or ROLE=NUMBER (from 0) where the file has no header."""
+    frequencies: Path | None = None
+    """Lines `word count` that say what is rare; counted on the treebank itself if not given."""
+    limit: int | None = None
+    """At most so many sentences, and so many examples."""
+    resume: bool = False
+    """Go on with an interrupted run in --out."""
+    overwrite: bool = False
+    """Replace an earlier run in --out."""
+    max_tokens: int = 4096
+    """Padded tokens in a batch."""
+    device: str = "cpu"
+    """Where to run, e.g. cuda."""
+
+    def run(self) -> int:
+        """Analyse the treebank, measure relevance, write the document."""
+        Analyze(
+            self.model, self.treebank, out=self.out, limit=self.limit,
+            frequencies=self.frequencies, resume=self.resume, overwrite=self.overwrite,
+            max_tokens=self.max_tokens, device=self.device,
+        ).run()  # fmt: skip
+        Importance(
+            self.model, task=self.task, data=self.data, out=self.out, methods=("relevance",),
+            columns=self.columns, limit=self.limit, overwrite=True, max_tokens=self.max_tokens,
+            device=self.device,
+        ).run()  # fmt: skip
+        path = write_voita2019(self.out, Corpus(self.treebank, limit=self.limit))
+        Console(highlight=False).print(f"Paper beside ours: {path}", soft_wrap=True)
+        return 0
+
+
+@dataclass(frozen=True)
+class Reproduce:
+    """Print a paper's tables and figures, our numbers beside the published ones."""
+
+    paper: tyro.conf.OmitArgPrefixes[
+        tyro.conf.OmitSubcommandPrefixes[
+            Annotated[Michel2019, tyro.conf.subcommand("michel2019")]
+            | Annotated[Voita2019, tyro.conf.subcommand("voita2019")]
+        ]
+    ]
+
+    def run(self) -> int:
+        """Run the paper's own command."""
+        return self.paper.run()

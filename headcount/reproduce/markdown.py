@@ -1,0 +1,43 @@
+"""Markdown: tables and numbers of the documents that set ours beside published ones."""
+
+from collections.abc import Sequence
+
+from tabulate import tabulate
+
+
+def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table, numbers to the right.
+
+    >>> print(table(["layer", "here"], [["0", "−0.12"]]))
+    |   layer |   here |
+    |--------:|-------:|
+    |       0 |  −0.12 |
+    """
+    align = ["right" if _numeric(cell) else "left" for cell in rows[0]] if rows else None
+    return tabulate(rows, headers, tablefmt="pipe", disable_numparse=True, colalign=align)
+
+
+def change(value: float, sure: bool = False) -> str:
+    """A change of a score with its sign, in bold where it is more than chance.
+
+    >>> change(-1.312), change(0.204, sure=True), change(float("nan"))
+    ('−1.31', '**+0.20**', '–')
+    """
+    if value != value:
+        return "–"
+    text = f"{value:+.2f}".replace("+0.00", "0.00").replace("-0.00", "0.00").replace("-", "−")
+    return f"**{text}**" if sure else text
+
+
+def share(value: float) -> str:
+    """A share from 0 to 1 in per cent, as the papers print it.
+
+    >>> share(0.452)
+    '45'
+    """
+    return "–" if value != value else f"{100 * value:.0f}"
+
+
+def _numeric(cell: str) -> bool:
+    digits = cell.strip("*").lstrip("+−<").replace(".", "").replace(",", "").replace("–", "0")
+    return digits.isdigit()

@@ -1,0 +1,189 @@
+"""Are Sixteen Heads Really Better than One? Tables 1 to 3 and figures 1 and 2, with our numbers.
+
+One head at a time (section 3.2), one head left per layer (3.3), the same heads on other data (3.4).
+A change is the score without the heads minus the score of the whole model; bold is p < 0.01, each
+on its own, as in the paper. The significance of section 3 is that of the run: sacreBLEU's paired
+bootstrap for BLEU and chrF, a paired bootstrap for all else (the paper has a t-test for accuracy).
+
+Reference: Are Sixteen Heads Really Better than One? (Michel et al., 2019),
+https://arxiv.org/abs/1905.10650
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+import pandas as pd
+
+from headcount.heads import HeadTable
+from headcount.importance.correlation import effects
+from headcount.importance.folder import read_assessment
+from headcount.reports.measure_names import SITE_TITLES
+from headcount.reproduce.markdown import change, table
+
+ALPHA = 0.01
+"""The paper's level of significance."""
+
+SIGNIFICANT_WMT = (96, 8, 4)
+"""Heads of the WMT model's encoder; those with a significant change; of these, better without."""
+
+ONE_LEFT_WMT: Mapping[str, tuple[float, ...]] = {
+    "encoder.self": (-1.31, -0.16, 0.12, -0.15, 0.02, -0.36),
+    "decoder.cross": (0.24, 0.06, 0.05, -0.24, -1.55, -13.56),
+    "decoder.self": (-0.03, 0.12, 0.18, 0.17, -0.04, 0.24),
+}
+"""Table 2: best change of BLEU by layer when one head is left."""
+
+ONE_LEFT_BERT = (-0.01, 0.10, -0.14, -0.53, -0.29, -0.52, 0.05, -0.72, -0.96, 0.07, -0.19, -0.12)
+"""Table 3: best change of MNLI accuracy in points."""
+
+PEARSON = {"WMT, newstest2013 and MTNT": 0.56, "BERT, MNLI matched and mismatched": 0.68}
+"""Figure 2: correlation of a head's effect on two data sets."""
+
+
+@final
+@dataclass(frozen=True)
+class Ablated:
+    """Measured ablations of one model on one data set, as changes of the score."""
+
+    frame: pd.DataFrame
+    record: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, folder: Any) -> "Ablated":
+        """What `headcount importance` left in a folder."""
+        return cls(*read_assessment(folder, "ablation"))
+
+    @property
+    def quantity(self) -> str:
+        """What changes: the loss or the metric."""
+        name = self.record["ablation"]["quantity"]
+        return "loss" if name == "loss" else str(self.record["metric"])
+
+    @property
+    def scale(self) -> float:
+        """From how much worse (between 0 and 1 for all but BLEU, chrF and losses) to a change."""
+        falls = self.quantity != "loss" and self.record["higher_is_better"]
+        in_points = self.quantity in ("accuracy", "f1", "matthews", "spearman")
+        return (-1.0 if falls else 1.0) * (100.0 if in_points else 1.0)
+
+    @property
+    def unit(self) -> str:
+        """The quantity with its unit."""
+        return f"{self.quantity} in points" if abs(self.scale) == 100 else self.quantity
+
+    @property
+    def change_H(self) -> np.ndarray:
+        """Change of the score without each head."""
+        return self.scale * self.frame["ablation_delta"].to_numpy(dtype=float)
+
+    @property
+    def base(self) -> float:
+        """The score of the whole model."""
+        value = self.record["loss" if self.quantity == "loss" else "score"]
+        return abs(self.scale) * float(value)
+
+    @property
+    def p_H(self) -> np.ndarray:
+        """P-value of each head on its own."""
+        return np.array(self.record["ablation"]["p_each"], dtype=float)
+
+
+def michel2019(ablated: Ablated, other: Ablated | None = None) -> str:
+    """The document.
+
+    Args:
+        ablated: ablations on one data set.
+        other: the same on another one of the same task, for figure 2; the head that is left in a
+            layer is then chosen on the first and measured on this one, as at the end of 3.3.
+    """
+    record = ablated.record
+    parts = [
+        "# Are Sixteen Heads Really Better than One? (Michel et al., 2019), with our numbers",
+        f"Task {record['task']}, {record['num_examples']:,} examples, {ablated.unit} "
+        f"{ablated.base:.2f}. Published numbers are of other models on other data: the large "
+        "Transformer of WMT 2014 EN-FR (6 layers x 16 heads at three sites, BLEU 36.05 on "
+        "newstest2013), and BERT-base on MNLI. Changes are the score without the heads minus the "
+        f"score of the whole model; bold: p < {ALPHA}, each on its own.",
+        f"`{record['signature']}`",
+        _one_at_a_time(ablated),
+        _one_left(ablated, other),
+        _two_data_sets(ablated, other),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _one_at_a_time(ablated: Ablated) -> str:
+    change_H, sure_H = ablated.change_H, ablated.p_H < ALPHA
+    good = -np.sign(ablated.scale)
+    better = int((sure_H & (np.sign(change_H) == good)).sum())
+    holm = int((ablated.frame["ablation_p"].to_numpy(dtype=float) < ALPHA).sum())
+    heads, significant, paper_better = SIGNIFICANT_WMT
+    rows = [
+        ["paper, WMT encoder", str(heads), str(significant), str(paper_better), "–"],
+        ["here", str(len(change_H)), str(int(sure_H.sum())), str(better), str(holm)],
+    ]
+    header = ["", "heads", f"change with p < {ALPHA}", "of these better without it", "after Holm"]
+    grids = [_grid(ablated, site) for site in SITE_TITLES if site in set(ablated.frame["site"])]
+    return "\n\n".join(
+        ["## One head at a time (section 3.2, figure 1, table 1)", table(header, rows), *grids]
+    )
+
+
+def _grid(ablated: Ablated, site: str) -> str:
+    """Table 1: layers x heads of one site."""
+    frame = ablated.frame.assign(change=ablated.change_H, each=ablated.p_H)
+    columns = HeadTable(frame)
+    cells = zip(columns.grid(site, "change"), columns.grid(site, "each"), strict=True)
+    rows = [
+        [str(layer), *(change(one, p < ALPHA) for one, p in zip(changes, ps, strict=True))]
+        for layer, (changes, ps) in enumerate(cells)
+    ]
+    header = ["layer", *map(str, range(len(rows[0]) - 1))]
+    return f"Change of {ablated.unit}, {SITE_TITLES[site]}:\n\n{table(header, rows)}"
+
+
+def _one_left(ablated: Ablated, other: Ablated | None) -> str:
+    left = ablated.record.get("all_but_one")
+    title = "## One head left in a layer (section 3.3, tables 2 and 3)"
+    if not left:
+        return f"{title}\n\nNot measured: the run left whole layers out (--no-layers)."
+    measured = other or ablated
+    found = {one["head"]: one for one in measured.record["all_but_one"]}
+    rows = []
+    for best in ablated.record["single_heads"]:
+        site, layer = best["site"], best["layer"]
+        one = found[best["head"]]
+        here = change(measured.scale * one["delta"], one["p_each"] < ALPHA)
+        rows.append([SITE_TITLES[site], str(layer), best["head"], here, *_published(site, layer)])
+    header = ["site", "layer", "head left", "here", "paper, WMT", "paper, BERT"]
+    chosen = "on other data than it is measured on" if other else "on the data it is measured on"
+    return (
+        f"{title}\n\nBest change of {ablated.unit} when all other heads of the layer are gone; the "
+        f"head was chosen {chosen}.\n\n{table(header, rows)}"
+    )
+
+
+def _published(site: str, layer: int) -> tuple[str, str]:
+    wmt = ONE_LEFT_WMT[site]
+    bert = ONE_LEFT_BERT if site == "encoder.self" else ()
+    return tuple(change(each[layer]) if layer < len(each) else "" for each in (wmt, bert))  # type: ignore[return-value]
+
+
+def _two_data_sets(ablated: Ablated, other: Ablated | None) -> str:
+    rows = [[f"paper, {name}", f"{r:.2f}", "", ""] for name, r in PEARSON.items()]
+    note = "No second data set was given (--other-data)."
+    if other is not None:
+        found = effects(ablated.frame, other.frame)
+        rows.append(
+            ["here", f"{found.pearson.rho:.2f}", f"{found.pearson.low:.2f} to "
+             f"{found.pearson.high:.2f}", f"{found.spearman.rho:.2f}"]
+        )  # fmt: skip
+        note = (
+            f"The other data: {other.record['num_examples']:,} examples, {other.unit} "
+            f"{other.base:.2f}. Heads are taken for independent draws in the interval."
+        )
+    header = ["", "Pearson's r", "95 % interval", "Spearman's rho"]
+    title = "## Are important heads the same on other data? (section 3.4, figure 2)"
+    return f"{title}\n\n{table(header, rows)}\n\n{note}"

@@ -1,0 +1,183 @@
+"""Analyzing Multi-Head Self-Attention: its tables and figures on functions, with our numbers.
+
+Which heads matter and what they do (sections 4 and 5, figures 1 and 2), the syntactic table (1),
+where dependents stand (figure 3), rare tokens (figure 5). Pruning is another matter.
+
+Reference: Analyzing Multi-Head Self-Attention: Specialized Heads Do the Heavy Lifting, the Rest Can
+Be Pruned (Voita et al., 2019), https://arxiv.org/abs/1905.09418
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from statistics import fmean
+
+import numpy as np
+
+from headcount.importance.correlation import correlation
+from headcount.reports.figure_style import by_site
+from headcount.reports.measure_names import SITE_TITLES
+from headcount.reports.run import HeadRow, RelationResult, Run
+from headcount.reproduce.markdown import share, table
+
+FUNCTIONS = ("positional", "syntactic", "rare")
+"""The paper's functions of heads; our other roles count as none here."""
+
+SYNTACTIC = {
+    ("nsubj", "head->dependent"): ("v→s", (45, 35), (77, 45)),
+    ("nsubj", "dependent->head"): ("s→v", (52, 35), (70, 45)),
+    ("obj", "head->dependent"): ("v→o", (78, 41), (61, 46)),
+    ("obj", "dependent->head"): ("o→v", (73, 41), (84, 46)),
+    ("amod", "head->dependent"): ("n→a", (74, 72), (81, 80)),
+    ("amod", "dependent->head"): ("a→n", (82, 72), (81, 80)),
+    ("advmod", "head->dependent"): ("v→a", (48, 46), (38, 33)),
+    ("advmod", "dependent->head"): ("a→v", (52, 46), (42, 33)),
+}
+"""Table 1: best head and baseline in per cent, WMT and OpenSubtitles. UD's obj was dobj."""
+
+RELATIONS = ("nsubj", "obj", "amod", "advmod")
+"""The relations of table 1 and figure 3."""
+
+
+def voita2019(run: Run, offsets: dict[str, dict[int, int]]) -> str:
+    """The document.
+
+    Args:
+        run: an analysis of a treebank, with relevance.
+        offsets: of every relation, how many dependents lie at each position from their head.
+    """
+    counts, found = run.info["counts"], run.importance
+    relevance = (
+        f" Relevance on the task {found.task}, {found.num_examples:,} examples." if found else ""
+    )
+    parts = [
+        "# Analyzing Multi-Head Self-Attention (Voita et al., 2019), with our numbers",
+        f"{counts['sentences']:,} sentences of {', '.join(run.info['corpora'])}.{relevance} "
+        "Published numbers are of other models on other data: Transformer-base (6 layers x 8 heads "
+        "at three sites), EN-RU, on WMT and on OpenSubtitles.",
+        f"`{run.info['signature']}`",
+        _functions(run),
+        _syntactic(run),
+        _positions(offsets),
+        _rare(run),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def functions_of(row: HeadRow) -> list[str]:
+    """The paper's functions that a head has."""
+    return [name for name in FUNCTIONS if name in row.roles]
+
+
+def _functions(run: Run) -> str:
+    rows = [line for site, heads in by_site(run) for line in _site_lines(site, heads)]
+    header = ["site", "function", "heads", "confidence", "relevance", "share of relevance, %"]
+    notes = [_most_relevant(run), *_with_confidence(run)]
+    title = "## Which heads matter, and what they do (sections 4 and 5, figures 1 and 2)"
+    return f"{title}\n\n{table(header, rows)}\n\n" + "\n".join(f"- {note}" for note in notes)
+
+
+def _site_lines(site: str, heads: list[HeadRow]) -> Iterator[list[str]]:
+    """Means over the heads with each function, and over those with none."""
+    groups = {name: [row for row in heads if name in functions_of(row)] for name in FUNCTIONS}
+    groups["none of these"] = [row for row in heads if not functions_of(row)]
+    total = sum(abs(_relevance(row)) for row in heads)
+    for name, rows in groups.items():
+        means = [_mean(row.values["confidence"] for row in rows), _mean(map(_relevance, rows))]
+        part = sum(abs(_relevance(row)) for row in rows) / total if total else math.nan
+        shown = ["–" if math.isnan(each) else f"{each:.2f}".replace("-", "−") for each in means]
+        yield [SITE_TITLES.get(site, site), name, str(len(rows)), *shown, share(part)]
+
+
+def _most_relevant(run: Run) -> str:
+    """The most relevant head of every layer, and how many of them have a function."""
+    best = [
+        max((row for row in heads if row.layer == layer), key=_relevance)
+        for _, heads in by_site(run)
+        for layer in sorted({row.layer for row in heads})
+    ]
+    with_function = [row for row in best if functions_of(row)]
+    heads = [row for row in run.heads if functions_of(row)]
+    expected = len(best) * len(heads) / len(run.heads)
+    return (
+        f"Of the {len(best)} heads that are the most relevant of their layer, {len(with_function)} "
+        f"have one of the functions (by chance {expected:.1f}): "
+        f"{', '.join(row.head for row in with_function) or 'none'}."
+    )
+
+
+def _with_confidence(run: Run) -> Iterator[str]:
+    """The paper finds that relevant heads are confident ones."""
+    for site, heads in by_site(run):
+        columns = [
+            np.array([_relevance(row) for row in heads]),
+            np.array([row.values["confidence"] for row in heads]),
+        ]
+        found = correlation(*columns)
+        yield (
+            f"{SITE_TITLES.get(site, site)}: relevance and confidence have Spearman's rho {found} "
+            f"over {found.num_heads} heads."
+        )
+
+
+def _syntactic(run: Run) -> str:
+    title = "## Syntactic heads (table 1): accuracy of the best head / of the best fixed offset, %"
+    if run.relations is None:
+        return f"{title}\n\nNot measured: the corpus has no trees."
+    rows = []
+    for (relation, direction), (arrow, wmt, subtitles) in SYNTACTIC.items():
+        best = _best(run.relations, relation, direction)
+        here, cases, head = "–", "0", "–"
+        if best is not None:
+            here = f"{share(best.accuracy)} / {share(best.baseline)}"
+            cases, head = f"{best.cases:,}", best.head
+        published = [f"{accuracy} / {baseline}" for accuracy, baseline in (wmt, subtitles)]
+        rows.append([relation, arrow, *published, here, head, cases])
+    header = ["relation", "direction", "WMT", "OpenSubtitles", "here", "head", "cases"]
+    return f"{title}\n\n{table(header, rows)}"
+
+
+def _best(
+    relations: Sequence[RelationResult], relation: str, direction: str
+) -> RelationResult | None:
+    rows = [one for one in relations if (one.relation, one.direction) == (relation, direction)]
+    return max(rows, key=lambda one: one.accuracy, default=None)
+
+
+def _positions(offsets: dict[str, dict[int, int]]) -> str:
+    rows = []
+    for relation in RELATIONS:
+        counts = offsets.get(relation, {})
+        total = sum(counts.values())
+        places = [share(counts.get(place, 0) / total) if total else "–" for place in (-2, -1, 1, 2)]
+        rows.append([relation, f"{total:,}", *places])
+    header = ["relation", "cases", "−2", "−1", "+1", "+2"]
+    title = "## Where dependents stand, seen from their head (figure 3): share of cases, %"
+    return f"{title}\n\n{table(header, rows)}"
+
+
+def _rare(run: Run) -> str:
+    known = [row for row in run.heads if not math.isnan(row.values["rare_share"])]
+    title = "## Rare tokens (figure 5): where the largest weight goes, % of queries"
+    rows = [
+        ["paper, OpenSubtitles", "first layer", "66", "83"],
+        ["paper, WMT", "first layer", "–", "> 50"],
+    ]
+    for site, heads in by_site(run):
+        rows += [
+            [f"here, {SITE_TITLES.get(site, site)}", row.head, share(row.values["rare_share"]),
+             share(row.values["rare2_share"])]
+            for row in sorted(
+                (row for row in heads if row in known), key=lambda row: -row.values["rare2_share"]
+            )[:1]
+        ]  # fmt: skip
+    header = ["", "head", "to the rarest token", "to one of the two rarest"]
+    return f"{title}\n\n{table(header, rows)}"
+
+
+def _relevance(row: HeadRow) -> float:
+    return row.values.get("relevance", math.nan)
+
+
+def _mean(values: Iterable[float]) -> float:
+    known = [value for value in values if not math.isnan(value)]
+    return fmean(known) if known else math.nan

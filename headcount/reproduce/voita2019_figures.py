@@ -1,0 +1,49 @@
+"""Figures 1 to 3 of Voita et al. (2019): relevance, confidence, functions, places of dependents."""
+
+from matplotlib.figure import Figure
+
+from headcount.reports.figure_maps import draw_numbers, draw_roles
+from headcount.reports.figure_style import ACCENT, by_site, new_figure, plain_grid
+from headcount.reports.measure_names import SITE_TITLES
+from headcount.reports.run import Run
+from headcount.reproduce.voita2019 import FUNCTIONS, RELATIONS
+
+REACH = 7
+"""Positions that the histograms show on either side."""
+
+
+def function_maps(run: Run) -> Figure:
+    """Relevance, confidence and functions of all heads, a row of maps per site."""
+    sites = by_site(run)
+    layers = max(row.layer for row in run.heads) + 1
+    columns = max(row.index for row in run.heads) + 1
+    figure = new_figure(3 * (0.3 * columns + 0.6) + 0.6, len(sites) * (0.3 * layers + 0.7) + 0.5)
+    grid = figure.subplots(len(sites), 3, squeeze=False)
+    largest = max(row.values["relevance"] for row in run.heads)
+    for (site, rows), line in zip(sites, grid, strict=True):
+        for axes in line:
+            plain_grid(axes, max(row.layer for row in rows) + 1, columns)
+        draw_numbers(line[0], rows, "relevance", 0.0, largest)
+        draw_numbers(line[1], rows, "confidence", 0.0, 1.0)
+        draw_roles(line[2], rows, FUNCTIONS)
+        for axes, title in zip(line, ("relevance", "confidence", "function"), strict=True):
+            axes.set_title(title)
+        line[0].set_ylabel(f"{SITE_TITLES.get(site, site)}\nlayer")
+    return figure
+
+
+def positions(offsets: dict[str, dict[int, int]]) -> Figure:
+    """Where dependents stand, seen from their head, in words; a panel per relation."""
+    figure = new_figure(6.6, 1.8)
+    places = [place for place in range(-REACH, REACH + 1) if place]
+    for axes, relation in zip(
+        figure.subplots(1, len(RELATIONS), sharey=True), RELATIONS, strict=True
+    ):
+        counts = offsets.get(relation, {})
+        total = sum(counts.values()) or 1
+        axes.bar(places, [counts.get(place, 0) / total for place in places], color=ACCENT)
+        axes.set_title(relation)
+        axes.set_xticks([-5, -1, 1, 5])
+    figure.supxlabel("position of the dependent − position of its head, words", fontsize=8)
+    figure.supylabel("share of cases", fontsize=8)
+    return figure

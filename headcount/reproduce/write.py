@@ -1,0 +1,71 @@
+"""Write a reproduction into the folder of its run: one Markdown file and its figures."""
+
+from collections import Counter
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from headcount.corpora import Corpus
+from headcount.errors import InputError
+from headcount.files import write_text
+from headcount.reports.figure_style import FORMATS, save, styled
+from headcount.reports.read import read_run
+from headcount.reproduce.michel2019 import Ablated, michel2019
+from headcount.reproduce.michel2019_figures import histogram, two_data_sets
+from headcount.reproduce.voita2019 import voita2019
+from headcount.reproduce.voita2019_figures import function_maps, positions
+
+
+def write_michel2019(folder: Path, other_folder: Path | None = None) -> Path:
+    """Write `michel2019.md` and figures from an assessment by ablation, and maybe a second one.
+
+    Raises:
+        InputError: if a folder holds no such assessment, or the two are of different heads.
+    """
+    ablated = Ablated.read(folder)
+    other = None if other_folder is None else Ablated.read(other_folder)
+    with styled():
+        figures = {"michel2019_figure1": histogram(ablated)}
+        if other is not None:
+            figures["michel2019_figure2"] = two_data_sets(ablated, other)
+        return _write(folder / "michel2019.md", michel2019(ablated, other), figures)
+
+
+def write_voita2019(folder: Path, corpus: Corpus) -> Path:
+    """Write `voita2019.md` and figures from an analysis of a treebank with relevance.
+
+    Raises:
+        InputError: if the folder holds no analysis, or relevance was not measured.
+    """
+    run = read_run(folder)
+    if "relevance" not in run.measures:
+        raise InputError(
+            f"{folder} should hold an analysis with relevance, but has none: run `headcount "
+            f"importance ... --methods relevance --out {folder}` first"
+        )
+    offsets = dependent_positions(corpus)
+    with styled():
+        figures = {"voita2019_figure1": function_maps(run), "voita2019_figure3": positions(offsets)}
+        return _write(folder / "voita2019.md", voita2019(run, offsets), figures)
+
+
+def dependent_positions(corpus: Corpus) -> dict[str, dict[int, int]]:
+    """Of every relation, how many dependents lie at each position from their head, in words."""
+    counts: dict[str, Counter[int]] = {}
+    for sentence in corpus:
+        tree = sentence.tree
+        if tree is None:
+            continue
+        for word, (head, relation) in enumerate(zip(tree.heads, tree.relations, strict=True)):
+            if head >= 0:
+                counts.setdefault(relation, Counter())[word - head] += 1
+    return {relation: dict(each) for relation, each in counts.items()}
+
+
+def _write(path: Path, text: str, figures: dict[str, Figure]) -> Path:
+    for name, figure in figures.items():
+        for kind in FORMATS:
+            save(figure, path.parent / "figures" / f"{name}.{kind}")
+        text += f"\n![{name}](figures/{name}.svg)\n"
+    write_text(path, text)
+    return path

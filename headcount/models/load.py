@@ -13,9 +13,12 @@ from headcount.corpora import Encoder
 from headcount.errors import ModelError
 from headcount.heads import Heads
 from headcount.models.anatomy import Anatomy
+from headcount.models.encoder_lm import EncoderConfig, EncoderForCausalLM, EncoderForMaskedLM
 from headcount.models.selfcheck import examine
 from headcount.processes import processes
 
+OWN_CLASSES = {own.__name__: own for own in (EncoderForMaskedLM, EncoderForCausalLM)}
+"""Of models that `headcount train` makes and transformers has no class for."""
 _NO_LIMIT = 1_000_000
 """Tokenizers without a length limit name a huge one."""
 
@@ -78,6 +81,7 @@ def load(name: str | Path, device: str = "cpu", dtype: str = "float32") -> Loade
     Raises:
         ModelError: if there is no such model, or its files can't be read.
     """
+    AutoConfig.register(EncoderConfig.model_type, EncoderConfig, exist_ok=True)
     try:
         config = AutoConfig.from_pretrained(name)
         model = _model_class(config).from_pretrained(name, dtype=dtype)
@@ -113,7 +117,7 @@ def max_length(config: PreTrainedConfig, tokenizer: Tokenizer | None) -> int | N
 
 def _model_class(config: PreTrainedConfig) -> type:
     names = config.architectures or []
-    classes = [getattr(transformers, name, None) for name in names]
+    classes = [OWN_CLASSES.get(name) or getattr(transformers, name, None) for name in names]
     return next((found for found in classes if found is not None), AutoModel)
 
 

@@ -5,39 +5,69 @@ Departure from transformers' defaults: weights start with a standard deviation o
 gives scaled embeddings a variance of 1 and is Glorot's for square maps; no layer is dropped whole.
 """
 
-import torch
-from transformers import M2M100Config, M2M100ForConditionalGeneration, PreTrainedTokenizerFast
+from typing import Any
 
+import torch
+from transformers import (
+    M2M100Config,
+    M2M100ForConditionalGeneration,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+
+from headcount.models.encoder_lm import EncoderConfig, EncoderForCausalLM, EncoderForMaskedLM
 from headcount.training.recipe import Recipe
 
 
-def configuration(recipe: Recipe, tokenizer: PreTrainedTokenizerFast) -> M2M100Config:
-    """The configuration of a recipe's model over a vocabulary."""
-    return M2M100Config(
-        vocab_size=len(tokenizer),
-        max_position_embeddings=recipe.max_length,
-        d_model=recipe.width,
-        encoder_layers=recipe.layers,
-        decoder_layers=recipe.layers,
-        encoder_attention_heads=recipe.heads,
-        decoder_attention_heads=recipe.heads,
-        encoder_ffn_dim=recipe.feed_forward,
-        decoder_ffn_dim=recipe.feed_forward,
-        encoder_layerdrop=0.0,
-        decoder_layerdrop=0.0,
-        dropout=recipe.dropout,
-        attention_dropout=recipe.attention_dropout,
-        init_std=recipe.width**-0.5,
-        bos_token_id=tokenizer.bos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-        eos_token_id=tokenizer.eos_token_id,
-        decoder_start_token_id=tokenizer.eos_token_id,
-    )
-
-
 def translation_model(
-    recipe: Recipe, tokenizer: PreTrainedTokenizerFast, seed: int
+    recipe: Recipe, tokenizer: PreTrainedTokenizerBase, seed: int
 ) -> M2M100ForConditionalGeneration:
-    """A fresh model; the same seed gives the same weights."""
+    """A fresh encoder-decoder; the same seed gives the same weights."""
     torch.manual_seed(seed)
-    return M2M100ForConditionalGeneration(configuration(recipe, tokenizer))
+    return M2M100ForConditionalGeneration(M2M100Config(**_configuration(recipe, tokenizer)))
+
+
+def masked_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, seed: int) -> PreTrainedModel:
+    """A fresh masked language model: the translation model's encoder with the same weights."""
+    model = EncoderForMaskedLM(EncoderConfig(**_configuration(recipe, tokenizer)))
+    model.register_for_auto_class("AutoModelForMaskedLM")
+    return _with_encoder(model, translation_model(recipe, tokenizer, seed))
+
+
+def causal_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, seed: int) -> PreTrainedModel:
+    """A fresh causal language model: the translation model's encoder with the same weights."""
+    model = EncoderForCausalLM(EncoderConfig(**_configuration(recipe, tokenizer)))
+    model.register_for_auto_class("AutoModelForCausalLM")
+    return _with_encoder(model, translation_model(recipe, tokenizer, seed))
+
+
+def _with_encoder(
+    model: EncoderForMaskedLM | EncoderForCausalLM, other: M2M100ForConditionalGeneration
+) -> PreTrainedModel:
+    EncoderConfig.register_for_auto_class()
+    model.model.load_state_dict(other.model.encoder.state_dict())
+    return model
+
+
+def _configuration(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
+    """Fields of the configuration over a vocabulary."""
+    return {
+        "vocab_size": len(tokenizer),
+        "max_position_embeddings": recipe.max_length,
+        "d_model": recipe.width,
+        "encoder_layers": recipe.layers,
+        "decoder_layers": recipe.layers,
+        "encoder_attention_heads": recipe.heads,
+        "decoder_attention_heads": recipe.heads,
+        "encoder_ffn_dim": recipe.feed_forward,
+        "decoder_ffn_dim": recipe.feed_forward,
+        "encoder_layerdrop": 0.0,
+        "decoder_layerdrop": 0.0,
+        "dropout": recipe.dropout,
+        "attention_dropout": recipe.attention_dropout,
+        "init_std": recipe.width**-0.5,
+        "bos_token_id": tokenizer.bos_token_id,
+        "pad_token_id": tokenizer.pad_token_id,
+        "eos_token_id": tokenizer.eos_token_id,
+        "decoder_start_token_id": tokenizer.eos_token_id,
+    }

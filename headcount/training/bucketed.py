@@ -9,68 +9,79 @@ a resumed training goes on with the batch that it stopped before.
 from typing import final
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch.utils.data import Dataset
 
+from headcount.errors import InputError
 
-def cuts(length_N2: Int[np.ndarray, "example 2"], max_tokens: int) -> list[slice]:
-    """Where the sorted row of examples is cut.
-
-    Args:
-        length_N2: tokens of the two sides of every example, sorted as they are batched.
-        max_tokens: a batch's number of examples times its longest side is at most this; a longer
-            example goes alone.
-    """
-    longer_N = length_N2.max(1).tolist()
-    found, first, longest = [], 0, 0
-    for index, length in enumerate(longer_N):
-        longest = max(longest, length)
-        if index > first and (index - first + 1) * longest > max_tokens:
-            found.append(slice(first, index))
-            first, longest = index, length
-    return [*found, slice(first, len(longer_N))]
+Numbered = tuple[int, Int[np.ndarray, " some"]]
+"""A batch's number in the training, and the numbers of its examples."""
 
 
 @final
 class Batches(Dataset):
-    """All batches of all epochs; item i is the examples' numbers in batch i of the training.
+    """All batches of all epochs.
 
     Args:
-        length_N2: tokens of the two sides of every example; the same twice where there is one.
-        max_tokens: padded tokens of the longer side in a batch.
+        length_NS: tokens of the sides of every example.
+        max_tokens: a batch's number of examples times its longest side is at most this; a longer
+            example goes alone.
         epochs: how often every example comes.
         seed: of the order.
-        multiple: the number of batches of an epoch is cut down to a multiple of this, so that
-            several processes get equally many; which batches are left out changes by epoch.
+        multiple: the number of batches of an epoch is cut down to a multiple of this, so that all
+            steps, of all processes, get equally many; which are left out changes by epoch.
+
+    Raises:
+        InputError: if there are fewer batches than `multiple`.
     """
 
     def __init__(
         self,
-        length_N2: Int[np.ndarray, "example 2"],
+        length_NS: Int[np.ndarray, "example side"],
         max_tokens: int,
         epochs: int,
         seed: int,
         multiple: int = 1,
     ) -> None:
-        self._length_N2, self._epochs, self._seed = length_N2, epochs, seed
-        self._cuts = cuts(length_N2[self._sorted(np.zeros(len(length_N2)))], max_tokens)
-        self.per_epoch = max(len(self._cuts) // multiple * multiple, min(multiple, 1))
-        self._epoch, self._batches = -1, []
+        self._length_NS, self._epochs, self._seed = length_NS, epochs, seed
+        index_N = self._sorted(np.zeros(len(length_NS)))
+        self._cuts = cuts(length_NS[index_N].max(1), max_tokens)
+        self.per_epoch = len(self._cuts) // multiple * multiple
+        if not self.per_epoch:
+            raise InputError(
+                f"expected at least {multiple} batches, one for each process and accumulated "
+                f"gradient; the data makes {len(self._cuts)}: set batch_tokens lower than "
+                f"{max_tokens}"
+            )
+        self._epoch = -1
+        self._batches: list[Int[np.ndarray, " some"]] = []
 
     def __len__(self) -> int:
         return self.per_epoch * self._epochs
 
-    def __getitem__(self, index: int) -> Int[np.ndarray, " some"]:
+    def __getitem__(self, index: int) -> Numbered:
         epoch, place = divmod(index, self.per_epoch)
         if epoch != self._epoch:
             self._epoch, self._batches = epoch, self._planned(epoch)
-        return self._batches[place]
+        return index, self._batches[place]
 
     def _planned(self, epoch: int) -> list[Int[np.ndarray, " some"]]:
         generator = np.random.default_rng((self._seed, epoch))
-        index_N = self._sorted(generator.random(len(self._length_N2)))
+        index_N = self._sorted(generator.random(len(self._length_NS)))
         order = generator.permutation(len(self._cuts))
         return [index_N[self._cuts[number]] for number in order]
 
-    def _sorted(self, tie_N: np.ndarray) -> Int[np.ndarray, " example"]:
-        return np.lexsort((tie_N, self._length_N2[:, 0], self._length_N2[:, 1]))
+    def _sorted(self, tie_N: Float[np.ndarray, " example"]) -> Int[np.ndarray, " example"]:
+        """By the length of the last side, then of the first; equals by `tie_N`."""
+        return np.lexsort((tie_N, *self._length_NS.T))
+
+
+def cuts(length_N: Int[np.ndarray, " example"], max_tokens: int) -> list[slice]:
+    """Where a row of examples is cut into batches of at most `max_tokens` padded tokens."""
+    found, first, longest = [], 0, 0
+    for index, length in enumerate(length_N.tolist()):
+        longest = max(longest, length)
+        if index > first and (index - first + 1) * longest > max_tokens:
+            found.append(slice(first, index))
+            first, longest = index, length
+    return [*found, slice(first, len(length_N))]

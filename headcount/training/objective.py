@@ -1,9 +1,9 @@
-"""The training loss: cross-entropy with label smoothing, in one fused call.
+r"""The training loss: cross-entropy with label smoothing, in one fused call.
 
-$$L = -\\frac{1}{T} \\sum_{t} \\Big( (1 - \\varepsilon) \\log p(y_t)
-  + \\frac{\\varepsilon}{V} \\sum_{v} \\log p(v) \\Big)$$
+$$L = -\frac{1}{T} \sum_{t} \Big( (1 - \varepsilon) \log p(y_t)
+  + \frac{\varepsilon}{V} \sum_{v} \log p(v) \Big)$$
 
-T is the number of target tokens of the whole step, over accumulated batches and processes.
+T is the number of predicted tokens of the whole step, over accumulated batches and processes.
 Reference: Rethinking the Inception Architecture for Computer Vision (Szegedy et al., 2016),
 section 7, https://arxiv.org/abs/1512.00567
 """
@@ -16,20 +16,23 @@ from transformers.utils.generic import ModelOutput
 
 from headcount.tasks.likelihood import IGNORED
 
+TrainingLoss = Callable[..., Tensor]
 
-def smoothed(smoothing: float) -> Callable[..., Tensor]:
+
+def smoothed(smoothing: float) -> TrainingLoss:
     """A `compute_loss_func` of transformers' Trainer; labels stand where they are predicted."""
 
     def loss(
         outputs: ModelOutput, labels: Tensor, num_items_in_batch: Tensor | int | None = None
     ) -> Tensor:
         summed = cross_entropy(
-            outputs["logits"].flatten(0, 1),
+            outputs["logits"].flatten(0, 1).float(),
             labels.flatten(),
             ignore_index=IGNORED,
             reduction="sum",
             label_smoothing=smoothing,
         )
-        return summed / (num_items_in_batch or (labels != IGNORED).sum())
+        count = (labels != IGNORED).sum() if num_items_in_batch is None else num_items_in_batch
+        return summed / count
 
     return loss

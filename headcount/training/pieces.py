@@ -67,8 +67,9 @@ def learn_pieces(texts: Iterable[str], size: int, max_length: int) -> PreTrained
     backend.train_from_iterator(texts, trainer)
     if backend.get_vocab_size() != size:
         raise CorpusError(
-            f"expected text enough for a vocabulary of {size:,} pieces; this one gives "
-            f"{backend.get_vocab_size():,}: set the recipe's pieces to that or less, or add text"
+            f"a vocabulary of {size:,} pieces does not suit this text, which supports "
+            f"{backend.get_vocab_size():,}: set the recipe's pieces to that (pieces="
+            f"{backend.get_vocab_size()}), or train on more text"
         )
     end = SPECIAL["eos_token"]
     backend.post_processor = processors.TemplateProcessing(

@@ -1,56 +1,63 @@
-"""Split: held-out pairs that share no side with the training pairs.
+"""Split: held-out rows that share no side with the rows that are trained on.
 
 Collections of sentences have many translations of one sentence, so lines drawn at random leak.
 """
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 from headcount.errors import InputError
+from headcount.training.rows import Row, Rows
 
-Pair = tuple[str, str]
 
-
-def hold_out(
-    pairs: Sequence[Pair], sizes: Sequence[int], seed: int = 0
-) -> tuple[list[Pair], list[list[Pair]]]:
+def hold_out(rows: Rows, sizes: Sequence[int], seed: int = 0) -> tuple[Rows, list[Rows]]:
     """Draw held-out sets.
 
-    No two drawn pairs share a side, and what is left shares no side with any of them; sides are
-    the same if they are after lower-casing and squeezing whitespace.
+    No two drawn rows share a side, and what is left shares no side with any of them; sides are the
+    same if they are after lower-casing.
 
     Args:
-        pairs: all pairs.
+        rows: all rows.
         sizes: of the held-out sets.
         seed: of the draw.
 
     Returns:
-        The pairs left for training, in their order; and the sets.
+        The rows left for training, in their order; and the sets.
 
     Raises:
-        InputError: if there are not so many pairs with sides of their own, or none would be left.
+        InputError: if there are not so many rows with sides of their own, or none would be left.
     """
-    keys = [tuple(" ".join(side.lower().split()) for side in pair) for pair in pairs]
-    order = random.Random(seed).sample(range(len(pairs)), len(pairs))
-    taken: tuple[set[str], set[str]] = (set(), set())
+    keys = [tuple(side.lower() for side in row) for row in rows.rows]
+    drawn = _drawn(keys, sum(sizes), seed)
+    taken = [{keys[index][side] for index in drawn} for side in range(len(rows.sides))]
+    left = [row for row, key in zip(rows.rows, keys, strict=True) if not _shares(key, taken)]
+    if len(drawn) < sum(sizes) or not left:
+        raise InputError(
+            f"{sum(sizes)} rows to hold out were asked for; of {len(keys)} rows {len(drawn)} have "
+            f"sides of their own, which leaves {len(left)} for training: hold out fewer"
+        )
+    sets, first = [], 0
+    for size in sizes:
+        chosen = drawn[first : first + size]
+        sets.append(replace(rows, rows=[rows.rows[index] for index in chosen], num_empty=0))
+        first += size
+    return replace(rows, rows=left), sets
+
+
+def _drawn(keys: list[Row], count: int, seed: int) -> list[int]:
+    """Numbers of rows in random order that share no side, as many as there are up to `count`."""
+    taken: list[set[str]] = [set() for _ in keys[0]]
     drawn: list[int] = []
-    for index in order:
-        if len(drawn) == sum(sizes):
+    for index in random.Random(seed).sample(range(len(keys)), len(keys)):
+        if len(drawn) == count:
             break
-        if not any(key in seen for key, seen in zip(keys[index], taken, strict=True)):
+        if not _shares(keys[index], taken):
             drawn.append(index)
             for key, seen in zip(keys[index], taken, strict=True):
                 seen.add(key)
-    left = [
-        pair
-        for pair, key in zip(pairs, keys, strict=True)
-        if key[0] not in taken[0] and key[1] not in taken[1]
-    ]
-    if len(drawn) < sum(sizes) or not left:
-        raise InputError(
-            f"{sum(sizes)} pairs to hold out were asked for; of {len(pairs)} pairs {len(drawn)} "
-            f"have sides of their own, which leaves {len(left)} for training: hold out fewer"
-        )
-    ends = [sum(sizes[: number + 1]) for number in range(len(sizes))]
-    sets = [drawn[end - size : end] for end, size in zip(ends, sizes, strict=True)]
-    return left, [[pairs[index] for index in chosen] for chosen in sets]
+    return drawn
+
+
+def _shares(key: Row, taken: Sequence[set[str]]) -> bool:
+    return any(side in seen for side, seen in zip(key, taken, strict=True))

@@ -1,39 +1,72 @@
-"""transformers' Trainer over batches by length."""
+"""transformers' Trainer over batches by length, with a task as its development set."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, final
 
 import numpy as np
-from jaxtyping import Int
-from torch import Tensor
+from torch import nn
 from torch.utils.data import DataLoader
-from transformers import PreTrainedModel, PreTrainedTokenizerFast, Seq2SeqTrainer, TrainerCallback
-from transformers import Seq2SeqTrainingArguments as Arguments
+from transformers import (
+    EarlyStoppingCallback,
+    PreTrainedModel,
+    PrinterCallback,
+    Seq2SeqTrainer,
+    Seq2SeqTrainingArguments,
+)
 
+from headcount.tasks import Task, Translation, evaluate
 from headcount.training.bucketed import Batches
+from headcount.training.checkpoints import saving
+from headcount.training.examples import Examples
 from headcount.training.objective import smoothed
 from headcount.training.recipe import Recipe
 
 
-class Examples(Protocol):
-    """What an objective makes of the data."""
+@final
+@dataclass(frozen=True)
+class Score:
+    """What says which of two checkpoints is better."""
 
-    @property
-    def length_N2(self) -> Int[np.ndarray, "example 2"]:
-        """Tokens of both sides."""
-        ...
-
-    def collate(self, index_E: Int[np.ndarray, " example"]) -> dict[str, Tensor]:
-        """The model's inputs with labels."""
-        ...
+    name: str
+    higher_is_better: bool
 
 
+@final
 class BucketedTrainer(Seq2SeqTrainer):
-    """Trains on `Batches`; one pass of the Trainer's is the whole training."""
+    """Trains on `Batches`: one pass of the Trainer's is the whole training.
 
-    def __init__(self, examples: Examples, batches: Batches, **options: Any) -> None:
-        super().__init__(train_dataset=batches, **options)
-        self.examples = examples
+    Args:
+        model: what is trained.
+        recipe: how.
+        examples: make the model's inputs.
+        batches: which examples come when.
+        arguments: of transformers' Trainer, see `training_arguments`.
+        dev: the development set, if there is one.
+        patience: evaluations without a better score after which training stops; None for never.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        recipe: Recipe,
+        examples: Examples,
+        batches: Batches,
+        arguments: Seq2SeqTrainingArguments,
+        dev: Task | None = None,
+        patience: int | None = None,
+    ) -> None:
+        task: Any = dev
+        super().__init__(
+            model=model,
+            args=arguments,
+            train_dataset=batches,
+            eval_dataset=task,
+            compute_loss_func=smoothed(recipe.label_smoothing),
+            callbacks=[] if patience is None else [EarlyStoppingCallback(patience)],
+        )
+        self.remove_callback(PrinterCallback)
+        self.dev, self._examples = dev, examples
         # Else every forward is handed `num_items_in_batch`, down to the attention function.
         self.model_accepts_loss_kwargs = False
 
@@ -43,18 +76,54 @@ class BucketedTrainer(Seq2SeqTrainer):
         loader = DataLoader(
             self.train_dataset,
             batch_size=1,
-            collate_fn=lambda chosen: self.examples.collate(chosen[0]),
+            collate_fn=lambda numbered: self._examples.collate(*numbered[0]),
+            pin_memory=self.args.dataloader_pin_memory,
         )
         return self.accelerator.prepare(loader)
 
+    def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
+        """Loss and score on the development set."""
+        assert self.dev is not None
+        model = self.accelerator.unwrap_model(self.model)
+        metrics = {f"eval_{name}": value for name, value in dev_numbers(model, self.dev).items()}
+        self.log(metrics)
+        self.control = self.callback_handler.on_evaluate(
+            self.args, self.state, self.control, metrics
+        )
+        return metrics
+
+    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
+        folder = Path(self.args.output_dir) / f"checkpoint-{self.state.global_step}"
+        with saving(folder):
+            super()._save_checkpoint(model, trial)
+
+
+def dev_numbers(model: PreTrainedModel, dev: Task) -> dict[str, float]:
+    """`loss` in nats a token, and the task's score by its name."""
+    evaluation = evaluate(model, dev, texts=isinstance(dev, Translation))
+    loss = float(np.sum(evaluation.loss_N) / np.sum(evaluation.count_N))
+    return {"loss": loss, dev.metric: dev.score(evaluation)}
+
 
 def training_arguments(
-    recipe: Recipe, out: Path, steps: int, seed: int, save_every: int, device: str, **more: Any
-) -> Arguments:
-    """The Trainer's arguments of a recipe."""
-    return Arguments(
-        output_dir=str(out),
-        max_steps=steps,
+    recipe: Recipe, folder: Path, seed: int, save_every: int, device: str, score: Score | None
+) -> Seq2SeqTrainingArguments:
+    """The Trainer's arguments of a recipe.
+
+    Args:
+        recipe: how the model is trained.
+        folder: of the checkpoints.
+        seed: of dropout.
+        save_every: steps between two checkpoints.
+        device: `cpu` or `cuda`.
+        score: by which checkpoints are compared on a development set; None if there is none.
+
+    Returns:
+        Arguments whose `max_steps` is yet to be set, once the batches are known.
+    """
+    return Seq2SeqTrainingArguments(
+        output_dir=str(folder),
+        max_steps=1,
         gradient_accumulation_steps=recipe.accumulate,
         learning_rate=recipe.peak,
         lr_scheduler_type=recipe.schedule,
@@ -66,11 +135,15 @@ def training_arguments(
         use_cpu=device == "cpu",
         seed=seed,
         save_steps=save_every,
-        save_total_limit=max(recipe.average, 1),
+        save_total_limit=recipe.average,
         logging_steps=min(100, save_every),
         logging_nan_inf_filter=False,
+        eval_strategy="no" if score is None else "steps",
+        eval_steps=save_every,
+        metric_for_best_model=None if score is None else f"eval_{score.name}",
+        greater_is_better=None if score is None else score.higher_is_better,
+        restore_callback_states_from_checkpoint=True,
         report_to="none",
         disable_tqdm=True,
         dataloader_pin_memory=device != "cpu",
-        **more,
     )

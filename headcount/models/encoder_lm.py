@@ -1,0 +1,86 @@
+"""Language models whose body is the encoder of a translation model (M2M100's class).
+
+transformers has no such class: its language models with this layer either do not send their
+attention through the interface (XGLM) or have other positions (MBart). This file needs nothing but
+torch and transformers; it is copied into the folder of a saved model, which therefore loads without
+headcount: `AutoModelForMaskedLM.from_pretrained(folder, trust_remote_code=True)`.
+"""
+
+from typing import Any
+
+import torch
+from huggingface_hub.dataclasses import strict
+from torch import Tensor, nn
+from transformers import M2M100Config
+from transformers.masking_utils import create_causal_mask
+from transformers.modeling_outputs import CausalLMOutput, MaskedLMOutput
+from transformers.models.m2m_100.modeling_m2m_100 import M2M100Encoder, M2M100PreTrainedModel
+
+
+@strict
+class EncoderConfig(M2M100Config):
+    """M2M100's configuration for a model that is an encoder only."""
+
+    model_type = "m2m_100_encoder"
+    is_encoder_decoder: bool = False
+
+
+class _EncoderWithHead(M2M100PreTrainedModel):
+    """The encoder, and its embeddings a second time as the output."""
+
+    config: EncoderConfig
+    config_class = EncoderConfig
+    _tied_weights_keys = {"lm_head.weight": "model.embed_tokens.weight"}
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__(config)
+        self.model = M2M100Encoder(config)
+        self.lm_head = nn.Linear(config.d_model, config.vocab_size, bias=False)
+        self.post_init()
+
+
+class EncoderForMaskedLM(_EncoderWithHead):
+    """Tells masked tokens from both sides."""
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor | None = None, **options: Any
+    ) -> MaskedLMOutput:
+        """Logits of the token at every position."""
+        states = self.model(input_ids, attention_mask, **options)
+        return MaskedLMOutput(
+            logits=self.lm_head(states.last_hidden_state),
+            hidden_states=states.hidden_states,
+            attentions=states.attentions,
+        )
+
+
+class EncoderForCausalLM(_EncoderWithHead):
+    """Tells the next token from those before it: the encoder under a causal mask."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__(config)
+        for layer in self.model.layers:
+            layer.self_attn.is_causal = True  # where no mask is made, attention asks the module
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        use_cache: bool | None = None,
+        **options: Any,
+    ) -> CausalLMOutput:
+        """Logits of the token after every position; there is no cache to use."""
+        # Of the embeddings only their shape, number format and device are looked at.
+        shaped = torch.empty(*input_ids.shape, 1, dtype=self.dtype, device=input_ids.device)
+        causal = create_causal_mask(
+            config=self.config,
+            inputs_embeds=shaped,
+            attention_mask=attention_mask,
+            past_key_values=None,
+        )
+        states = self.model(input_ids, causal, **options)  # which takes a mask made ready as it is
+        return CausalLMOutput(
+            logits=self.lm_head(states.last_hidden_state),
+            hidden_states=states.hidden_states,
+            attentions=states.attentions,
+        )

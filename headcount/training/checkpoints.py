@@ -1,0 +1,77 @@
+"""Checkpoints: which are whole, and the mean of several.
+
+A checkpoint is whole when the file `whole` is in its folder, which is written last; what a killed
+process or a full disk left half-written is passed over, and removed before training goes on.
+Reference of averaging: Attention Is All You Need (Vaswani et al., 2017), section 6.1,
+https://arxiv.org/abs/1706.03762
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import rmtree
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+from transformers.utils import SAFE_WEIGHTS_NAME
+
+from headcount.errors import InputError
+
+MARK = "whole"
+
+
+def whole_checkpoints(folder: Path) -> list[Path]:
+    """Whole checkpoints, the earliest first."""
+    return [path for path in _numbered(folder) if (path / MARK).exists()]
+
+
+def remove_broken(folder: Path) -> None:
+    """Remove checkpoints that are not whole."""
+    for path in _numbered(folder):
+        if not (path / MARK).exists():
+            rmtree(path)
+
+
+@contextmanager
+def saving(folder: Path) -> Iterator[None]:
+    """Mark the folder as whole at the end of the block.
+
+    Raises:
+        InputError: if the disk is full, or can't be written otherwise; nothing of it is left.
+    """
+    try:
+        yield
+        (folder / MARK).write_bytes(b"1\n")
+    except (OSError, RuntimeError, SafetensorError) as error:
+        if not _is_about_files(error):
+            raise
+        rmtree(folder, ignore_errors=True)
+        raise InputError(
+            f"{folder} could not be saved ({str(error).splitlines()[0]}); the checkpoints before "
+            "it are whole: make room on the disk, then go on with --resume"
+        ) from error
+
+
+def averaged(checkpoints: Sequence[Path]) -> dict[str, Tensor]:
+    """The mean of the weights of some checkpoints, summed in float64."""
+    sums: dict[str, Tensor] = {}
+    kinds: dict[str, torch.dtype] = {}
+    for path in checkpoints:
+        with safe_open(path / SAFE_WEIGHTS_NAME, framework="pt") as file:
+            for name in file.keys():  # noqa: SIM118 (it is no dict)
+                weight = file.get_tensor(name)
+                kinds[name] = weight.dtype
+                sums[name] = sums.get(name, 0) + weight.double()
+    return {name: (total / len(checkpoints)).to(kinds[name]) for name, total in sums.items()}
+
+
+def _numbered(folder: Path) -> list[Path]:
+    paths = [path for path in folder.glob("checkpoint-*") if path.name.split("-")[1].isdecimal()]
+    return sorted(paths, key=lambda path: int(path.name.split("-")[1]))
+
+
+def _is_about_files(error: Exception) -> bool:
+    """Whether writing failed: torch and safetensors have errors of their own for it."""
+    words = ("writing", "PytorchStreamWriter", "unexpected pos", "No space")
+    return not isinstance(error, RuntimeError) or any(word in str(error) for word in words)

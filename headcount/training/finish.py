@@ -1,0 +1,63 @@
+"""Finish: what of a training becomes the model.
+
+The last checkpoints are averaged. Where there is a development set, the checkpoint with the best
+score on it (transformers' Trainer keeps it) is the model if it is better there than the average.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import final
+
+from transformers import PreTrainedModel
+
+from headcount.tasks import Task
+from headcount.training.checkpoints import averaged, whole_checkpoints
+from headcount.training.trainer import dev_numbers
+
+
+@final
+@dataclass(frozen=True)
+class Candidate:
+    """One set of weights."""
+
+    name: str
+    checkpoints: tuple[Path, ...]
+    dev: dict[str, float] = field(default_factory=dict)
+    """`loss` in nats a token, and the score; empty without a development set."""
+
+
+def candidates(folder: Path, best: str | None, average: int) -> list[Candidate]:
+    """The average of the last checkpoints, and the best one."""
+    last = whole_checkpoints(folder)[-average:]
+    steps = [path.name.removeprefix("checkpoint-") for path in last]
+    name = f"average of steps {', '.join(steps)}" if len(last) > 1 else f"step {steps[0]}"
+    found = [Candidate(name, tuple(last))]
+    if best is not None and [Path(best)] != last:
+        step = Path(best).name.removeprefix("checkpoint-")
+        found.append(Candidate(f"step {step}, the best one", (Path(best),)))
+    return found
+
+
+def set_weights(model: PreTrainedModel, checkpoints: tuple[Path, ...]) -> None:
+    """Give a model the mean of the weights of some checkpoints."""
+    weights = averaged(checkpoints)
+    missing, unexpected = model.load_state_dict(weights, strict=False)
+    tied = set(model.all_tied_weights_keys)
+    assert not unexpected and set(missing) <= tied, (missing, unexpected)
+    model.tie_weights()
+
+
+def choose(model: PreTrainedModel, found: list[Candidate], dev: Task | None) -> list[Candidate]:
+    """The candidates with their numbers, the best first; the model has that one's weights."""
+    if dev is None:
+        ranked = found
+    else:
+        judged = []
+        for candidate in found:
+            set_weights(model, candidate.checkpoints)
+            judged.append(Candidate(candidate.name, candidate.checkpoints, dev_numbers(model, dev)))
+        sign = -1 if dev.higher_is_better else 1
+        metric = dev.metric
+        ranked = sorted(judged, key=lambda candidate: sign * candidate.dev[metric])
+    set_weights(model, ranked[0].checkpoints)
+    return ranked

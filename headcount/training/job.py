@@ -1,0 +1,119 @@
+"""Job: one training as it was asked for, and what must not change when it is resumed."""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from shutil import rmtree
+from typing import Any, final
+
+from headcount.errors import InputError
+from headcount.files import write_json
+from headcount.tasks import Columns, Data
+from headcount.training.objectives import Name
+from headcount.training.recipe import Recipe
+from headcount.training.rows import Rows
+
+RECORD = "training.json"
+
+
+@final
+@dataclass(frozen=True)
+class Job:
+    """What is trained on what.
+
+    Raises:
+        InputError: for values that don't go together.
+    """
+
+    objective: Name
+    recipe: Recipe
+    data: Data
+    """Files, `hf://...`, or columns held in memory."""
+    dev: Data | None = None
+    """The same for the development set."""
+    columns: Columns | None = None
+    """Names or numbers of the columns, where files are tables."""
+    hold_out: tuple[int, ...] = ()
+    """Sizes of a development and, if there are two, a test set to draw from `data`."""
+    pieces: str | None = None
+    """A model whose tokenizer is taken; the pieces are learned from the data if None."""
+    seed: int = 1
+    """Of weights, batches, dropout, masks and the draw of held-out sets."""
+    save_every: int = 1000
+    """Steps between two checkpoints, with an evaluation on the development set at each."""
+    patience: int | None = None
+    """Evaluations without a better score after which the training stops; None for never."""
+    device: str = "cpu"
+    """Where to run: `cpu` or `cuda`."""
+
+    def __post_init__(self) -> None:
+        if self.save_every < 1:
+            raise InputError(f"save_every is at least 1 step; came {self.save_every}")
+        if self.dev is not None and self.hold_out:
+            raise InputError(
+                "a development set is given or held out, not both; drop one of --dev and --hold-out"
+            )
+        if len(self.hold_out) > 2 or any(size < 1 for size in self.hold_out):
+            raise InputError(
+                "sizes of one or two held-out sets (development, test), each at least 1, were "
+                f"expected; came {self.hold_out}"
+            )
+        if self.patience is not None and self.dev is None and not self.hold_out:
+            raise InputError(
+                "stopping early needs a development set; give one with --dev or --hold-out"
+            )
+
+    def identity(self, rows: Rows, dev: Rows | None, processes: int) -> dict[str, Any]:
+        """Everything that a resumed training must share with the one that was interrupted."""
+        recipe = {f"recipe.{name}": value for name, value in asdict(self.recipe).items()}
+        return {
+            "objective": self.objective,
+            **recipe,
+            "data": rows.sha256,
+            "dev": None if dev is None else dev.sha256,
+            "pieces": self.pieces,
+            "seed": self.seed,
+            "save_every": self.save_every,
+            "patience": self.patience,
+            "processes": processes,
+        }
+
+
+def claim(out: Path, identity: dict[str, Any], resume: bool, overwrite: bool) -> None:
+    """See that a training may write into a folder, and note there what it is.
+
+    Raises:
+        InputError: the folder holds something else; an earlier training that is neither to be
+            resumed nor overwritten; or one to be resumed that was another: says what differs.
+    """
+    if out.exists() and not out.is_dir():
+        raise InputError(f"a folder for the model was expected, {out} is a file: name another")
+    record = out / RECORD
+    if out.exists() and any(out.iterdir()) and not record.exists():
+        raise InputError(f"{out} holds files of something else: name a folder that is new or empty")
+    if record.exists() and resume:
+        _refuse_differing(out, json.loads(record.read_text(encoding="utf-8")), identity)
+    elif record.exists() and not overwrite:
+        raise InputError(
+            f"{out} holds an earlier training: give --resume to go on with it, --overwrite to "
+            "replace it, or name another folder"
+        )
+    elif record.exists():
+        rmtree(out)
+    write_json(record, identity)
+
+
+def _refuse_differing(out: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
+    absent = object()
+    for name in {**before, **now}:
+        earlier, asked = before.get(name, absent), now.get(name, absent)
+        if earlier != asked:
+            raise InputError(
+                f"{out} was begun with {name} {_shown(earlier)}, and this command has "
+                f"{_shown(asked)}; resume with the same {name}, or train into another folder"
+            )
+
+
+def _shown(value: object) -> str:
+    """Hashes are shortened."""
+    return f"{value[:12]}..." if isinstance(value, str) and len(value) == 64 else str(value)

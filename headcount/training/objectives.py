@@ -1,0 +1,66 @@
+"""Objectives: what a model can be trained to do. One entry is data, model, batches and score."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal, final
+
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from headcount.models.load import Loaded
+from headcount.tasks import Columns, Data, Task, build
+from headcount.training.architecture import causal_model, masked_model, translation_model
+from headcount.training.examples import (
+    CausalExamples,
+    Encoded,
+    Examples,
+    MaskedExamples,
+    TranslationExamples,
+)
+from headcount.training.recipe import Recipe
+from headcount.training.rows import Rows, read_pairs, read_texts
+from headcount.training.trainer import Score
+
+Name = Literal["translation", "masked-lm", "causal-lm"]
+
+
+BLEU, PERPLEXITY = Score("bleu", True), Score("perplexity", False)
+
+
+@final
+@dataclass(frozen=True)
+class Objective:
+    """One way to train the architecture; `name` is that of its task."""
+
+    name: str
+    read: Callable[[Data, Columns | None], Rows]
+    """Files to rows."""
+    model: Callable[[Recipe, PreTrainedTokenizerBase, int], PreTrainedModel]
+    """A fresh model from a recipe, a vocabulary and a seed."""
+    examples: Callable[[Encoded, int], Examples]
+    """Batches out of encoded rows, from a seed."""
+    score: Score
+    """Of the task on the development set."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """Of that task."""
+
+    def dev(self, loaded: Loaded, rows: Rows) -> Task:
+        """The task on the development set, which says how good the model is."""
+        return build(self.name, loaded, rows.columns, **self.options)
+
+
+OBJECTIVES = {
+    objective.name: objective
+    for objective in (
+        # Greedy search: the development set is translated at every checkpoint.
+        Objective(
+            "translation",
+            read_pairs,
+            translation_model,
+            TranslationExamples,
+            BLEU,
+            {"num_beams": 1},
+        ),
+        Objective("masked-lm", read_texts, masked_model, MaskedExamples, PERPLEXITY),
+        Objective("causal-lm", read_texts, causal_model, CausalExamples, PERPLEXITY),
+    )
+}

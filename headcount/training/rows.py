@@ -1,0 +1,99 @@
+"""Reading what is trained on: rows of one text, or of a source and a target.
+
+A row with an empty side teaches nothing: it is left out, and counted.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import final
+
+from headcount.corpora.lines import numbered_lines
+from headcount.errors import CorpusError
+from headcount.tasks.parallel import TABLES
+from headcount.tasks.reading import read_data
+from headcount.tasks.table import Column, Columns, Data, Roles
+
+Row = tuple[str, ...]
+"""The sides of an example."""
+PAIR = {"source": Column(("source", "src")), "target": Column(("target", "tgt", "reference"))}
+TEXT = {"text": Column(("text", "sentence", "content", "source", "src"))}
+
+
+@final
+@dataclass(frozen=True)
+class Rows:
+    """Examples as text."""
+
+    sides: tuple[str, ...]
+    """What the sides are called."""
+    rows: list[Row]
+    num_empty: int = 0
+    """Rows left out because a side is empty."""
+
+    @property
+    def sha256(self) -> str:
+        """Hash of the rows."""
+        return hashlib.sha256(json.dumps(self.rows).encode()).hexdigest()
+
+    @property
+    def columns(self) -> dict[str, list[str]]:
+        """The rows as columns, which tasks read."""
+        return dict(zip(self.sides, map(list, zip(*self.rows, strict=True)), strict=True))
+
+
+def read_pairs(data: Data, columns: Columns | None = None) -> Rows:
+    """Sources and targets: a table, or two text files with an example a line.
+
+    Raises:
+        CorpusError: for files that can't be read, are not UTF-8, have no such columns or not
+            equally many lines; or if no pair is left.
+    """
+    if columns or isinstance(data, Mapping | str | Path) or len(data) != 2 or _has_table(data):
+        return _rows(data, columns, PAIR)
+    sides = [[line for _, line in numbered_lines(Path(file))] for file in data]
+    if len(sides[0]) != len(sides[1]):
+        raise CorpusError(
+            f"expected as many lines in {data[1]} as in {data[0]}, found {len(sides[1])} and "
+            f"{len(sides[0])}; line i of one file must translate line i of the other"
+        )
+    return _without_empty(list(zip_longest(*sides)), tuple(PAIR), str(data[0]))
+
+
+def read_texts(data: Data, columns: Columns | None = None) -> Rows:
+    """Texts: lines of `.txt` files or a column of a table; of parallel text, the sources.
+
+    Raises:
+        CorpusError: as `read_data`; or if no text is left.
+    """
+    return _rows(data, columns, TEXT)
+
+
+def write_rows(rows: Rows, path: Path) -> None:
+    """A `.tsv` with a header."""
+    lines = ["\t".join(row) for row in [rows.sides, *rows.rows]]
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def _has_table(files: Data) -> bool:
+    return any(str(file).startswith("hf://") or Path(file).suffix in TABLES for file in files)
+
+
+def _rows(data: Data, columns: Columns | None, roles: Roles) -> Rows:
+    table = read_data(data, columns, roles)
+    rows = list(zip(*(table[role] for role in roles), strict=True))
+    return _without_empty(rows, tuple(roles), table.origins[0] if table.origins else "the data")
+
+
+def _without_empty(rows: list[Row], sides: tuple[str, ...], where: str) -> Rows:
+    stripped = [tuple(" ".join(side.split()) for side in row) for row in rows]
+    full = [row for row in stripped if all(row)]
+    if not full:
+        raise CorpusError(
+            f"{where}: expected at least one example with {' and '.join(sides)}, found none among "
+            f"{len(rows)} lines"
+        )
+    return Rows(sides, full, len(rows) - len(full))

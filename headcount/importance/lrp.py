@@ -4,77 +4,40 @@ $$R_u = u \, \frac{\partial v}{\partial u}\Big|_{\text{rules}}, \qquad \sum_u R_
 
 Inside the context every operation that has a rule (lrp_rules.py) is replaced by a linear one of the
 same value, as the model runs; one ordinary backward pass then gives relevance. Relevance is kept:
-what came in adds up to the logit, but for what biases took. LRP is covered by patents of its
-inventors; who uses it commercially should ask them. All code here is our own.
+what came in adds up to the logit, but for what biases took. Under `alpha_beta` relevance itself
+flows back in the gradient's place, starts at 1 and adds up to 1 (lrp_shares.py). LRP is covered by
+patents of its inventors; who uses it commercially should ask them. All code here is our own.
 
 Reference: On Pixel-Wise Explanations for Non-Linear Classifier Decisions (Bach et al., 2015), https://doi.org/10.1371/journal.pone.0130140
 Reference: Analyzing Multi-Head Self-Attention (Voita et al., 2019), section 4 and appendix A, https://arxiv.org/abs/1905.09418
 Departure: `voita2019` takes attention weights for constants, so that relevance flows through values
     only. Under `attnlrp` the softmax has its true derivative (the paper's Taylor rule), which keeps
-    no sum: it gives up, as the paper says, what a bias would take.
+    no sum: it gives up, as the paper says, what a bias would take. `alpha_beta` follows the code
+    of a later paper of the first one's authors, see lrp_alpha_beta.py.
 """  # noqa: E501
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import Any, Literal, final
+from functools import partial
+from typing import Any, final
 
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from transformers import PreTrainedModel
 
-from headcount.errors import InputError, ModelError
+from headcount.errors import ModelError
 from headcount.importance import lrp_rules as rule
-from headcount.importance.lrp_graph import is_gate, is_sigmoid, refuse_not_linear
+from headcount.importance.lrp_graph import (
+    is_gate,
+    is_sigmoid,
+    linear_steps,
+    moving_steps,
+    refuse_without_rule,
+)
+from headcount.importance.lrp_rule_sets import SPELLINGS, rule_set
 from headcount.importance.scores import frozen
 from headcount.models.selfcheck import evaluating
-
-Rules = Literal["voita2019", "attnlrp"]
-
-COMMON: Mapping[str, rule.Rule] = {
-    "layer_norm": rule.layer_norm,
-    "rms_norm": rule.rms_norm,
-    "rsqrt": rule.constant,
-    "sqrt": rule.constant,
-    "std": rule.constant,
-    "norm": rule.constant,
-    "vector_norm": rule.constant,
-    "linalg_vector_norm": rule.constant,
-    "pow": rule.power,
-    "div": rule.quotient,
-    "true_divide": rule.quotient,
-    "relu": rule.through,
-    "relu6": rule.through,
-    "leaky_relu": rule.through,
-    "elu": rule.through,
-    "selu": rule.through,
-    "gelu": rule.through,
-    "silu": rule.through,
-    "mish": rule.through,
-    "hardswish": rule.through,
-    "tanh": rule.through,
-    "softsign": rule.through,
-    "glu": rule.gated_linear_unit,
-}
-"""Operation to rule, for all rule sets; what is not named runs as it is and must be linear."""
-
-VOITA2019 = {**COMMON, "softmax": rule.constant, "mul": rule.by_size}
-ATTNLRP = {
-    **COMMON,
-    "softmax": rule.plain,
-    "mul": rule.by_half,
-    "matmul": rule.by_half,
-    "bmm": rule.by_half,
-}
-RULES: Mapping[str, Mapping[str, rule.Rule]] = {"voita2019": VOITA2019, "attnlrp": ATTNLRP}
-
-ALLOWED = {"voita2019": frozenset[str](), "attnlrp": frozenset({"Softmax"})}
-"""Steps that are not linear and yet have their true derivative."""
-
-SPELLINGS = {"__imul__": "mul_", "__rmul__": "mul", "__mul__": "mul", "multiply": "mul",
-             "__truediv__": "div", "__itruediv__": "div_", "divide": "div", "__matmul__": "matmul",
-             "__pow__": "pow", "__ipow__": "pow_", "square": "square"}  # fmt: skip
-"""Other names of operations."""
 
 
 @final
@@ -91,10 +54,8 @@ class Lrp(TorchFunctionMode):
 
     def __init__(self, model: PreTrainedModel, rules: str, gates: Sequence[Tensor] = ()) -> None:
         super().__init__()
-        if rules not in RULES:
-            raise InputError(f"a rule set out of {', '.join(RULES)} was expected; came {rules!r}")
         self.model, self.name, self.gates = model, rules, gates
-        self._rules = RULES[rules]
+        self._rules = rule_set(rules)
         self._given: dict[nn.Module, list[Tensor]] = {}
         self._stack = ExitStack()
 
@@ -102,9 +63,10 @@ class Lrp(TorchFunctionMode):
         with ExitStack() as stack:
             for context in (evaluating(self.model), frozen(self.model), torch.enable_grad()):
                 stack.enter_context(context)
-            for module in rule.activations(self.model):
+            for module, tied in self._rules.modules(self.model).items():
                 stack.callback(module.register_forward_pre_hook(self._before).remove)
-                stack.callback(module.register_forward_hook(self._after).remove)
+                after = partial(self._after, tied)
+                stack.callback(module.register_forward_hook(after).remove)
             super().__enter__()
             self._stack = stack.pop_all()
         return self
@@ -124,7 +86,7 @@ class Lrp(TorchFunctionMode):
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "")
         name = SPELLINGS.get(name, name)
-        found = self._rules.get(name.removesuffix("_"))
+        found = self._rules.operations.get(name.removesuffix("_"))
         if found is None or not any(map(rule.wants_relevance, (*args, *kwargs.values()))):
             return func(*args, **kwargs)
         if name.endswith("_"):
@@ -148,7 +110,7 @@ class Lrp(TorchFunctionMode):
         """Gates of 1 are no activations, and a sigmoid leaves all to what it is the gate of."""
         if rule.wants_relevance(input) and rule.wants_relevance(other):
             if is_gate(input, self.gates) or is_gate(other, self.gates):
-                found = rule.plain
+                found = self._rules.gate
             elif is_sigmoid(other):
                 other = other.detach()
             elif is_sigmoid(input):
@@ -159,8 +121,11 @@ class Lrp(TorchFunctionMode):
         self._given.setdefault(module, []).append(args[0])
         return (args[0].detach(), *args[1:])
 
-    def _after(self, module: nn.Module, args: tuple[Any, ...], output: Tensor) -> Tensor:
-        return rule.passed(self._given[module].pop(), output)
+    def _after(
+        self, tied: rule.Rule, module: nn.Module, args: tuple[Any, ...], output: Tensor
+    ) -> Tensor:
+        given = self._given[module].pop()
+        return tied(given, output) if rule.wants_relevance(given) else output
 
     def check(self, starts: Tensor) -> None:
         """Refuse numbers that are not finite, and operations on the way that have no rule.
@@ -173,7 +138,8 @@ class Lrp(TorchFunctionMode):
                 "finite logits were expected to start relevance at, but the model's are not all "
                 "finite: look at it with `headcount doctor`"
             )
-        refuse_not_linear(starts, self.gates, self.name, ALLOWED[self.name])
+        linear = linear_steps(self.gates, self._rules.allowed)
+        refuse_without_rule(starts, moving_steps() if self._rules.direct else linear, self.name)
 
     def relevance(
         self, start: Tensor, leaves: Sequence[Tensor], again: bool = False
@@ -186,4 +152,6 @@ class Lrp(TorchFunctionMode):
             again: whether another start of the same forward pass will follow.
         """
         found = torch.autograd.grad(start, leaves, retain_graph=again, materialize_grads=True)
+        if self._rules.direct:
+            return list(found)
         return [leaf.detach() * each for leaf, each in zip(leaves, found, strict=True)]

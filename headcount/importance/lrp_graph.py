@@ -2,27 +2,33 @@
 
 Every step between the starts and the places where relevance is asked for is looked at, in
 autograd's own record, after the forward pass. A step that is not known to be linear is refused by
-name, so that no relevance is ever a silent gradient.
+name, so that no relevance is ever a silent gradient. Under `alpha_beta`, whose rules carry
+relevance itself, a step must be one of them or move numbers only.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from torch import Tensor
 from torch.autograd.graph import Node
 
 from headcount.errors import ModelError
 
-LINEAR = frozenset(
-    "Add Addbmm Alias AsStrided Cat Clone ConstantPadNd CopySlices Copy Cumsum Diagonal Embedding "
-    "Expand Flip Gather Index IndexAdd IndexCopy IndexPut IndexSelect MaskedFill MaskedScatter Max "
-    "Mean Neg Permute Repeat ReshapeAlias Roll Rsub Scatter ScatterAdd Select SelectScatter Slice "
-    "SliceScatter Sort Split SplitWithSizes Squeeze Stack Sub Sum Swapaxes T ToCopy Topk Transpose "
-    "Tril Triu Unbind Unfold UnsafeSplit UnsafeView Unsqueeze View ViewAsComplex ViewAsReal Where "
-    "ScatterReduce Amax AvgPool2D UpsampleBilinear2D UpsampleBicubic2D UpsampleNearest2D "
-    "AdaptiveAvgPool2D AccumulateGrad".split()
+MOVING = frozenset(
+    "Alias AsStrided Cat Clone ConstantPadNd CopySlices Copy Diagonal Flip Gather Index IndexCopy "
+    "IndexPut IndexSelect MaskedFill MaskedScatter Max Permute ReshapeAlias Roll Scatter Select "
+    "SelectScatter Slice SliceScatter Sort Split SplitWithSizes Squeeze Stack Swapaxes T ToCopy "
+    "Topk Transpose Tril Triu Unbind UnsafeSplit UnsafeView Unsqueeze View Where Amax "
+    "AccumulateGrad".split()
 )
-"""Steps that move, choose, add or average, by the names that autograd gives them."""
+"""Steps that move or choose numbers, by the names that autograd gives them."""
+
+LINEAR = MOVING | frozenset(
+    "Add Addbmm Cumsum Embedding Expand IndexAdd Mean Neg Repeat Rsub ScatterAdd Sub Sum Unfold "
+    "ViewAsComplex ViewAsReal ScatterReduce AvgPool2D UpsampleBilinear2D UpsampleBicubic2D "
+    "UpsampleNearest2D AdaptiveAvgPool2D".split()
+)
+"""Those, and steps that add or average."""
 
 FACTORS = {
     "Mul": (0, 1),
@@ -46,16 +52,32 @@ RESHAPED = frozenset("Unsqueeze Index View Expand Alias Slice ToCopy".split())
 """What may happen to a gate before it meets a head's output."""
 
 
-def refuse_not_linear(
-    starts: Tensor, gates: Sequence[Tensor], rules: str, allowed: frozenset[str]
-) -> None:
+HasRule = Callable[[Node, str], bool]
+"""Whether relevance may take a step of this name."""
+
+
+def linear_steps(gates: Sequence[Tensor], allowed: frozenset[str]) -> HasRule:
+    """Steps that are linear, for rules that write every operation as a linear one.
+
+    Args:
+        gates: leaves that are 1, so that a product with one is no product of two activations.
+        allowed: steps that the rule set takes with their true derivative.
+    """
+    return lambda node, name: name in allowed or _is_linear(node, name, gates)
+
+
+def moving_steps() -> HasRule:
+    """Steps that move numbers, for rules that are steps of their own."""
+    return lambda node, name: name == "Shared" or name in MOVING
+
+
+def refuse_without_rule(starts: Tensor, has_rule: HasRule, rules: str) -> None:
     """Look at every step that relevance would take.
 
     Args:
         starts: where relevance begins.
-        gates: leaves that are 1, so that a product with one is no product of two activations.
+        has_rule: says which steps may be taken.
         rules: name of the rule set, for the message.
-        allowed: steps that the rule set takes with their true derivative.
 
     Raises:
         ModelError: names the operation that has no rule.
@@ -67,7 +89,7 @@ def refuse_not_linear(
             continue
         seen.add(node)
         name = _operation(node)
-        if name not in allowed and not _is_linear(node, name, gates):
+        if not has_rule(node, name):
             raise ModelError(
                 f"an operation with a rule for relevance was expected, but the model uses "
                 f"{_said(name)} on the way from its inputs to the logit, for which {rules} has "

@@ -5,14 +5,17 @@ $$R_h = \sum_{q, d} o_{h,q,d} \, G_{h,q,d} = g_h \frac{\partial\, \mathrm{logit}
 
 o is the head's output, G its gradient under the rules of layer-wise relevance propagation, g_h its
 gate at 1, h' runs over the heads of the layer, t over the T target steps. Between -1 and 1; positive:
-the head speaks for what the model says, negative: against it. One forward and one backward pass
-give all heads of a batch. LRP is covered by patents of its inventors (see lrp.py).
+the head speaks for what the model says, negative: against it. Under `alpha_beta` a share, between 0
+and 1: what a head pushes with and what it pushes against count alike (lrp_shares.py). One forward
+and one backward pass give all heads of a batch. LRP is covered by patents of its inventors (see
+lrp.py).
 
 Reference: Analyzing Multi-Head Self-Attention (Voita et al., 2019), section 4, https://arxiv.org/abs/1905.09418
 Departure: a layer is divided by the sum of absolute values, since the plain sum can be about 0. The
-    steps of an example start together (their logits are summed, gradients are linear) and are
-    normalised together, with the weight of so many steps; `per_step=True` is the paper's average,
-    with a backward pass for every step. Where relevance starts is said in relevance_starts.py.
+    steps of an example start together (their logits are summed; gradients are linear, shares almost)
+    and are normalised together, with the weight of so many steps; `per_step=True` is the paper's
+    average, with a backward pass for every step. Where relevance starts is said in
+    relevance_starts.py.
 """  # noqa: E501
 
 from collections.abc import Iterator, Mapping
@@ -25,11 +28,12 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.heads import Place
-from headcount.importance.lrp import Lrp, Rules
+from headcount.importance.lrp import Lrp
+from headcount.importance.lrp_rule_sets import Rules, listener
 from headcount.importance.relevance_starts import Start, Starts, start_of
 from headcount.models.anatomy import Anatomy
 from headcount.models.selfcheck import examine
-from headcount.tap import FunctionListener, Tap
+from headcount.tap import Tap
 from headcount.tasks.task import Task, TaskBatch
 
 WHOLE = 2**62
@@ -63,7 +67,7 @@ def relevance(
     Args:
         model: what to score.
         task: gives the examples; its labels only say what is predicted.
-        rules: `voita2019` or `attnlrp`.
+        rules: `voita2019`, `attnlrp` or `alpha_beta`.
         anatomy: what `examine(model)` found; examined now if None.
         max_tokens: padded tokens in a batch.
         start: where relevance starts; by the kind of task if None.
@@ -103,9 +107,11 @@ def _of_batch(
         for layer in anatomy.layers
     }
     spread = {place: gate_EH[batch.example_R] for place, gate_EH in gates.items()}
-    listener = FunctionListener(lambda block: None)  # fused attention can't be looked into
     leaves = list(gates.values())
-    with Tap(model, anatomy, listener, gates=spread, block=WHOLE), Lrp(model, rules, leaves) as lrp:
+    with (
+        Tap(model, anatomy, listener(rules), gates=spread, block=WHOLE),
+        Lrp(model, rules, leaves) as lrp,
+    ):
         starts = start(model, batch)
     lrp.check(starts.value_ES)
     steps = _columns(starts) if per_step else [starts]

@@ -4,8 +4,9 @@ $$R_n = \sum_d x_{n,d} \, \frac{\partial\, \mathrm{logit}}{\partial x_{n,d}}\Big
 
 x is the hidden state that enters the first layer, the sum of all of a token's embeddings (word,
 position, type): what comes before it works on each token alone. Unit: that of the logit, which
-relevance of all tokens, of encoder and decoder together, adds up to but for what biases took. LRP
-is covered by patents of its inventors (see lrp.py).
+relevance of all tokens, of encoder and decoder together, adds up to but for what biases took. Under
+`alpha_beta` it is a share of the logit, and adds up to 1. LRP is covered by patents of its inventors
+(see lrp.py).
 
 Reference: Visualizing and Understanding Neural Machine Translation (Ding et al., 2017), section 3, https://aclanthology.org/P17-1106
 Departure: a token's relevance is that of its hidden state, so its position's is part of it.
@@ -20,11 +21,12 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from headcount.errors import ModelError
-from headcount.importance.lrp import Lrp, Rules
+from headcount.importance.lrp import Lrp
+from headcount.importance.lrp_rule_sets import Rules, listener
 from headcount.importance.relevance import WHOLE
 from headcount.models.anatomy import Anatomy
 from headcount.models.selfcheck import examine
-from headcount.tap import FunctionListener, Tap
+from headcount.tap import Tap
 
 
 def relevance_of_tokens(
@@ -41,7 +43,7 @@ def relevance_of_tokens(
         inputs: what its forward takes.
         start: takes the model's output and gives one number for each row, or their sum, e.g.
             `lambda output: output.logits[:, -1].amax(-1)`.
-        rules: `voita2019` or `attnlrp`.
+        rules: `voita2019`, `attnlrp` or `alpha_beta`.
         anatomy: what `examine(model)` found; examined now if None.
 
     Returns:
@@ -51,9 +53,8 @@ def relevance_of_tokens(
         ModelError: if the model uses an operation that has no rule; names it.
     """
     anatomy = anatomy or examine(model)
-    listener = FunctionListener(lambda block: None)
     with (
-        Tap(model, anatomy, listener, block=WHOLE),
+        Tap(model, anatomy, listener(rules), block=WHOLE),
         Lrp(model, rules) as lrp,
         _entering(model, anatomy) as entered,
     ):

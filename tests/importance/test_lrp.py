@@ -1,7 +1,7 @@
 """Rules of relevance: nothing is lost, nothing is missed, nothing is left behind."""
 
 import copy
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -10,7 +10,7 @@ from torch.nn import functional
 from transformers.activations import ACT2FN
 
 from headcount.errors import InputError, ModelError
-from headcount.importance import lrp
+from headcount.importance import lrp_rule_sets
 from headcount.importance.lrp import Lrp
 from headcount.importance.lrp_rules import passed
 from headcount.importance.token_relevance import _entering, relevance_of_tokens
@@ -25,7 +25,7 @@ from tests.importance.lrp_cases import (
 )
 from tests.laws import leaving_no_trace
 
-RULES = pytest.mark.parametrize("rules", lrp.RULES)
+RULES = pytest.mark.parametrize("rules", lrp_rule_sets.RULES)
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,7 @@ def test_attnlrp_loses_relevance_in_the_softmax_only(
     def through(function: Any, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         return passed(x, function(x.detach(), *args, **kwargs))
 
-    monkeypatch.setitem(lrp.ATTNLRP, "softmax", through)
+    monkeypatch.setitem(lrp_rule_sets.ATTNLRP, "softmax", through)
     assert_kept(name, "attnlrp")
 
 
@@ -194,12 +194,18 @@ def test_outputs_are_those_of_the_model(name: str, rules: str) -> None:
 
 
 def test_an_unknown_rule_set_and_broken_logits_are_refused(plain: Any) -> None:
-    with pytest.raises(InputError, match="voita2019, attnlrp was expected; came 'zero'"):
+    with pytest.raises(
+        InputError, match="voita2019, attnlrp, alpha_beta was expected; came 'zero'"
+    ):
         Lrp(plain, "zero")
     with Lrp(plain, "voita2019") as context:
         start = torch.ones(2, requires_grad=True) * torch.tensor([1, torch.nan])
     with pytest.raises(ModelError, match="finite logits were expected"):
         context.check(start)
+
+
+def test_the_command_line_offers_every_rule_set() -> None:
+    assert get_args(lrp_rule_sets.Rules) == tuple(lrp_rule_sets.RULES)
 
 
 def shared(plain: Any, rules: str, function: Any, *factors: list[float]) -> list[list[float]]:
@@ -228,7 +234,7 @@ def test_products_in_place_and_broadcast_share_too(plain: Any) -> None:
         return product
 
     u, w = [3.0, -2.0], [1.0, 4.0]
-    for rules in lrp.RULES:
+    for rules in ("voita2019", "attnlrp"):
         straight = shared(plain, rules, torch.mul, u, w)
         assert shared(plain, rules, in_place, u, w) == straight
         wide = shared(plain, rules, lambda a, b: a[:, None] * b[None], u, w)

@@ -13,13 +13,15 @@ from headcount.cli.worth_summary import print_worth
 from headcount.errors import InputError
 from headcount.importance.ablation import Instead
 from headcount.importance.assessment import METHODS, Assessment, Methods, assess
-from headcount.importance.gradient import Level
-from headcount.importance.relevance import Rules
-from headcount.importance.write import (
+from headcount.importance.folder import (
     claim_importance,
+    read_assessment,
+    refuse_other_assessment,
     refuse_other_model,
     write_assessment,
 )
+from headcount.importance.gradient import Level
+from headcount.importance.relevance import Rules
 from headcount.models.load import Loaded, load
 from headcount.reports import write_report
 from headcount.signature import revision
@@ -60,6 +62,8 @@ class Importance:
     """Ablation: what the delta is taken of."""
     layers: bool = True
     """Ablation: whole layers, and all heads of a layer but one, too."""
+    against: Path | None = None
+    """Ablation: folder of an assessment on other data, to see whether effects agree."""
     samples: int | None = None
     """Ablation: resamples of the bootstrap; by default as many as the number of heads asks for."""
     seed: int = 0
@@ -79,12 +83,22 @@ class Importance:
         """Run the methods and write everything into `out`."""
         claim_importance(self.out, self.resume, self.overwrite)
         loaded = load(self.model, self.device, self.dtype)
-        refuse_other_model(self.out, loaded.heads, revision(loaded.model))
+        self._refuse_other_models(loaded)
         task = build(self.task, loaded, self.data, self._columns(), **self._task_options())
         with shown() as progress:
             assessment = assess(loaded, task, self._methods(), self.out, progress)
         self._write(assessment, loaded)
         return 0
+
+    def _refuse_other_models(self, loaded: Loaded) -> None:
+        """Before anything runs."""
+        found = revision(loaded.model)
+        refuse_other_model(self.out, loaded.heads, found)
+        if self.against is None:
+            return
+        if "ablation" not in self.methods:
+            raise InputError("--against compares measured ablations: name it among the --methods")
+        refuse_other_assessment(self.against, found)
 
     def _columns(self) -> dict[str, str | int] | None:
         pairs = [column.partition("=") for column in self.columns]
@@ -109,8 +123,13 @@ class Importance:
 
     def _write(self, assessment: Assessment, loaded: Loaded) -> None:
         console = Console(highlight=False)
-        table, found = write_assessment(assessment, loaded.heads, self.out, plain(asdict(self)))
+        table, found = write_assessment(
+            assessment, loaded.heads, self.out, plain(asdict(self)), self.against
+        )
         print_worth(table, found, assessment.record, console)
+        if self.against is not None:
+            _, record = read_assessment(self.out, "ablation")
+            console.print(record["across"]["sentence"], soft_wrap=True)
         if (self.out / "run.json").exists():
             console.print(f"Report: {write_report(self.out)}", soft_wrap=True)
         else:

@@ -51,18 +51,18 @@ class Michel2019:
     def run(self) -> int:
         """Ablate on both data sets, write the document."""
         other = self.out / "other" if self.other_data else None
-        self._assess(self.data, self.out)
         if other is not None:
             self._assess(self.other_data, other)
+        self._assess(self.data, self.out, against=other)
         path = write_michel2019(self.out, other)
         Console(highlight=False).print(f"Paper beside ours: {path}", soft_wrap=True)
         return 0
 
-    def _assess(self, data: tuple[str, ...], out: Path) -> None:
+    def _assess(self, data: tuple[str, ...], out: Path, against: Path | None = None) -> None:
         Importance(
             self.model, task=self.task, data=data, out=out, methods=("ablation",),
-            columns=self.columns, metric=self.metric, quantity=self.quantity, limit=self.limit,
-            samples=self.samples, resume=self.resume, overwrite=self.overwrite,
+            against=against, columns=self.columns, metric=self.metric, quantity=self.quantity,
+            limit=self.limit, samples=self.samples, resume=self.resume, overwrite=self.overwrite,
             max_tokens=self.max_tokens, device=self.device,
         ).run()  # fmt: skip
 

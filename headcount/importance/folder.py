@@ -9,6 +9,7 @@ import pandas as pd
 from headcount.errors import InputError
 from headcount.files import write_json
 from headcount.heads import Heads, HeadTable
+from headcount.importance.across import across
 from headcount.importance.agreement import Agreement, agreement
 from headcount.importance.assessment import Assessment
 from headcount.signature import measured_revision
@@ -65,20 +66,49 @@ def refuse_other_model(folder: Path, heads: Heads, revision: str | None) -> None
 
 
 def write_assessment(
-    assessment: Assessment, heads: Heads, folder: Path, arguments: dict[str, Any] | None = None
+    assessment: Assessment,
+    heads: Heads,
+    folder: Path,
+    arguments: dict[str, Any] | None = None,
+    against: Path | None = None,
 ) -> tuple[HeadTable, Agreement]:
     """Add the columns to `heads.parquet` (of an analysis, or a new one) and write the record.
 
+    Args:
+        assessment: what was found.
+        heads: the model's.
+        folder: of the run.
+        arguments: those of the command, for the record.
+        against: folder of another assessment, by ablation on other data; effects are compared.
+
     Raises:
-        InputError: if the folder holds the analysis of another model.
+        InputError: if one of the folders is of another model.
     """
     refuse_other_model(folder, heads, measured_revision(assessment.record["signature"]))
     table = _with_columns(assessment, heads, folder / "heads.parquet")
     found = agreement(table.frame)
     table.write(folder / "heads.parquet")
     record = assessment.record | {"agreement": found.as_json(), "arguments": arguments or {}}
+    if against is not None:
+        compared = across(table.frame, *read_assessment(against, "ablation"))
+        record["across"] = compared.as_json()
     write_json(folder / "importance.json", record)
     return table, found
+
+
+def refuse_other_assessment(folder: Path, revision: str) -> None:
+    """See that a folder holds an assessment by ablation of this very model.
+
+    Raises:
+        InputError: if it holds none, or that of another model.
+    """
+    _, record = read_assessment(folder, "ablation")
+    assessed = measured_revision(record["signature"])
+    if assessed != revision:
+        raise InputError(
+            f"{folder} should hold an assessment of this model (revision {revision}), but holds "
+            f"that of another (revision {assessed}): effects are compared across data, not models"
+        )
 
 
 def read_assessment(folder: Path, method: str) -> tuple[pd.DataFrame, dict[str, Any]]:

@@ -84,6 +84,8 @@ class Importance:
     layers: tuple[Effect, ...]
     single_heads: tuple[Effect, ...]
     agreement: Matrix | None
+    across: str
+    """How far effects agree with those on other data, in words; empty where not compared."""
     facts: Mapping[str, Any]
     """Seconds, signature: to be printed as they are."""
 
@@ -106,6 +108,7 @@ class Importance:
             layers=tuple(map(Effect.of, layers)),
             single_heads=tuple(map(Effect.of, single_heads)),
             agreement=Matrix.of(found["agreement"]) if found.get("agreement") else None,
+            across=str((found.get("across") or {}).get("sentence", "")),
             facts={name: found[name] for name in ("seconds", "signature") if found.get(name)},
         )
 

@@ -53,6 +53,8 @@ class Worth:
     layers: tuple[WorthRow, ...]
     layer_axis: Axis
     matrix: MatrixView | None
+    across: str
+    """Whether effects agree with those on other data; empty where not compared."""
 
 
 def scores_of(run: Run) -> list[str]:
@@ -99,6 +101,7 @@ def worth_view(run: Run) -> Worth | None:
         layers=_layers(importance, layer_axis),
         layer_axis=layer_axis,
         matrix=matrix_view(importance.agreement),
+        across=importance.across,
     )
 
 

@@ -137,7 +137,7 @@ def _grid(ablated: Ablated, site: str) -> str:
     columns = HeadTable(frame)
     cells = zip(columns.grid(site, "change"), columns.grid(site, "each"), strict=True)
     rows = [
-        [str(layer), *(change(one, p < ALPHA) for one, p in zip(changes, ps, strict=True))]
+        [str(layer), *(change(one, bool(p < ALPHA)) for one, p in zip(changes, ps, strict=True))]
         for layer, (changes, ps) in enumerate(cells)
     ]
     header = ["layer", *map(str, range(len(rows[0]) - 1))]

@@ -8,6 +8,8 @@ from headcount.reports.measure_names import SITE_TITLES
 from headcount.reports.run import Run
 from headcount.reproduce.voita2019 import FUNCTIONS, RELATIONS
 
+FUNCTION = "function (Po positional, Sy syntactic, Ra rare)"
+
 REACH = 7
 """Positions that the histograms show on either side."""
 
@@ -26,7 +28,7 @@ def function_maps(run: Run) -> Figure:
         draw_numbers(line[0], rows, "relevance", 0.0, largest)
         draw_numbers(line[1], rows, "confidence", 0.0, 1.0)
         draw_roles(line[2], rows, FUNCTIONS)
-        for axes, title in zip(line, ("relevance", "confidence", "function"), strict=True):
+        for axes, title in zip(line, ("relevance", "confidence", FUNCTION), strict=True):
             axes.set_title(title)
         line[0].set_ylabel(f"{SITE_TITLES.get(site, site)}\nlayer")
     return figure

@@ -12,7 +12,7 @@ import pytest
 from transformers import AutoModelForMaskedLM
 
 from headcount import load
-from headcount.importance.write import COLUMNS
+from headcount.importance.folder import COLUMNS
 from headcount.models.selfcheck import gated
 from headcount.tasks import build, evaluate
 from tests import saved

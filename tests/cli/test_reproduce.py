@@ -1,0 +1,56 @@
+"""`headcount reproduce`: a tiny model from files to the document and its figures."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import PARALLEL, SAMPLE, headcount
+
+TEXTS = [line.split("\t")[0] for line in PARALLEL.read_text(encoding="utf-8").splitlines()]
+
+
+def pairs(path: Path, seed: int) -> Path:
+    chance = random.Random(seed)
+    rows = [f"{a}\t{b}\t{chance.random() * 5:.2f}" for a, b in zip(TEXTS, TEXTS[1:], strict=False)]
+    path.write_text("\n".join(chance.sample(rows, 20)) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Two sets of sentence pairs with made-up similarities; no header."""
+    folder = tmp_path_factory.mktemp("pairs")
+    return pairs(folder / "one.tsv", 1), pairs(folder / "other.tsv", 2)
+
+
+COLUMNS = ("--task", "similarity", "--columns", "sentence1=0", "sentence2=1", "score=2")
+
+
+def test_michel2019(bert: Path, data: tuple[Path, Path], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    command = ("reproduce", "michel2019", bert, *COLUMNS, "--data", data[0], "--samples", 50)
+    status, output, errors = headcount(*command, "--other-data", data[1], "--out", out)
+    assert status == 0, errors
+    assert "effects of single heads" in output and f"{out}/michel2019.md" in output
+    text = (out / "michel2019.md").read_text(encoding="utf-8")
+    assert "6 |" in text and "chosen on other data" in text and "| here " in text
+    figures = {path.name for path in (out / "figures").iterdir()}
+    assert {"michel2019_figure1.svg", "michel2019_figure2.pdf"} <= figures
+    status, _, errors = headcount(*command, "--out", out)
+    assert status == 2 and "--overwrite" in errors
+    assert headcount(*command, "--out", out, "--overwrite")[0] == 0
+    assert "No second data set was given" in (out / "michel2019.md").read_text(encoding="utf-8")
+
+
+def test_voita2019(bert: Path, data: tuple[Path, Path], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    command = ("reproduce", "voita2019", bert, *COLUMNS, "--data", data[0], "--treebank", SAMPLE)
+    status, _, errors = headcount(*command, "--limit", 12, "--out", out)
+    assert status == 0, errors
+    text = (out / "voita2019.md").read_text(encoding="utf-8")
+    assert "12 sentences" in text and "12 examples" in text and "nsubj" in text
+    figures = {path.name for path in (out / "figures").iterdir()}
+    assert {"voita2019_figure1.png", "voita2019_figure3.svg"} <= figures
+    assert (out / "report.html").exists()
+    assert headcount(*command, "--limit", 12, "--out", out, "--overwrite")[0] == 0

@@ -1,0 +1,98 @@
+"""The document holds what was measured, as changes of the score, beside what was published."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from headcount.errors import InputError
+from headcount.heads import Heads, HeadTable
+from headcount.reproduce.michel2019 import ONE_LEFT_WMT, Ablated, michel2019
+from headcount.reproduce.write import write_michel2019
+
+HEADS = Heads({"encoder.self": (2, 3)})
+DELTAS = [0.02, -0.01, 0.004, 0.0, 0.131]
+EACH = [0.001, 0.009, 0.02, 1.0, 0.0001]
+
+
+def alone(layer: int, head: str, delta: float, p: float) -> dict[str, Any]:
+    place = {"site": "encoder.self", "layer": layer, "head": head}
+    return place | {"delta": delta, "low": delta, "high": delta, "p": 1.0, "p_each": p}
+
+
+def ablated(deltas: list[float] = DELTAS, **fields: Any) -> Ablated:
+    left = [
+        alone(0, "enc.0.0", 0.03, 0.5), alone(0, "enc.0.1", 0.02, 0.005),
+        alone(1, "enc.1.0", 0.5, 0.5), alone(1, "enc.1.1", 0.4, 0.5), alone(1, "enc.1.2", 0.1, 0.5),
+    ]  # fmt: skip
+    record = {
+        "task": "classification", "metric": "accuracy", "higher_is_better": True, "score": 0.84,
+        "loss": 0.4, "num_examples": 872, "signature": "headcount:x|revision:y",
+        "methods": ["ablation"], "ablation": {"quantity": "score", "p_each": EACH},
+        "all_but_one": left, "single_heads": [left[1], left[4]],
+    }  # fmt: skip
+    table = HeadTable.of(HEADS, {"ablation_delta": deltas, "ablation_p": [0.005, 1, 1, 1, 0.001]})
+    return Ablated(table.frame, record | fields)
+
+
+def lines(text: str, start: str) -> list[list[str]]:
+    """Cells of the table rows that start with a cell."""
+    rows = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in row] for row in rows if row[0].strip() == start]
+
+
+def test_a_fall_of_accuracy_is_a_negative_change_in_points() -> None:
+    text = michel2019(ablated())
+    assert "accuracy in points 84.00" in text and "872 examples" in text
+    assert lines(text, "here")[0] == ["here", "5", "3", "1", "2"]
+    assert lines(text, "0")[0] == ["0", "**−2.00**", "**+1.00**", "–"]
+    assert lines(text, "1")[0] == ["1", "−0.40", "0.00", "**−13.10**"]
+
+
+def test_a_rise_of_the_loss_is_a_positive_change() -> None:
+    record = {"ablation": {"quantity": "loss", "p_each": EACH}}
+    text = michel2019(ablated(**record))
+    assert "loss 0.40" in text
+    assert lines(text, "here")[0][2:4] == ["3", "1"]  # without one head the loss falls
+    assert lines(text, "0")[0][1:3] == ["**+0.02**", "**−0.01**"]
+
+
+def test_perplexity_rises_where_a_head_helps() -> None:
+    found = ablated(metric="perplexity", higher_is_better=False, score=9.5)
+    assert found.unit == "perplexity" and found.base == 9.5
+    np.testing.assert_allclose(found.change_H, DELTAS)
+
+
+def test_the_head_that_is_left_is_chosen_on_one_data_set_and_measured_on_the_other() -> None:
+    other = ablated(all_but_one=[alone(0, "enc.0.1", 0.07, 0.001), alone(1, "enc.1.2", 0.2, 0.5)])
+    rows = lines(michel2019(ablated(), other), "Encoder self-attention")
+    assert rows[0] == ["Encoder self-attention", "0", "enc.0.1", "**−7.00**", "−1.31", "−0.01"]
+    assert rows[1][3:] == ["−20.00", "−0.16", "+0.10"]
+    assert lines(michel2019(ablated()), "Encoder self-attention")[0][3] == "**−2.00**"
+
+
+def test_without_whole_layers_the_section_says_so() -> None:
+    text = michel2019(ablated(all_but_one=None))
+    assert "Not measured: the run left whole layers out" in text
+
+
+def test_two_data_sets() -> None:
+    other = ablated([3 * delta for delta in DELTAS])
+    assert lines(michel2019(ablated(), other), "here")[1][1:] == ["1.00", "1.00 to 1.00", "1.00"]
+    assert "No second data set was given" in michel2019(ablated())
+
+
+def test_published_numbers_are_those_of_the_paper() -> None:
+    """Printed in METHODS' source: six layers at three sites, the worst at the last one."""
+    assert {len(each) for each in ONE_LEFT_WMT.values()} == {6}
+    assert min(min(each) for each in ONE_LEFT_WMT.values()) == ONE_LEFT_WMT["decoder.cross"][5]
+
+
+def test_a_folder_without_ablation_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="has no importance.json: run `headcount importance"):
+        write_michel2019(tmp_path)
+    (tmp_path / "importance.json").write_text(json.dumps({"methods": ["norm"]}), encoding="utf-8")
+    with pytest.raises(InputError, match="by ablation, but is of one by norm"):
+        write_michel2019(tmp_path)

@@ -1,0 +1,65 @@
+"""Where dependents stand, counted by hand; the syntactic table takes the best head."""
+
+from pathlib import Path
+
+import pytest
+
+from headcount.corpora import Corpus
+from headcount.corpora.sentence import Sentence, Tree
+from headcount.errors import InputError
+from headcount.reports.read import read_run
+from headcount.reproduce.voita2019 import SYNTACTIC, voita2019
+from headcount.reproduce.write import dependent_positions, write_voita2019
+from tests.reports.run_folder import Wish, write_run
+
+OLD = Tree((2, 2, 3, -1), ("det", "amod", "nsubj", "root"), ("DET", "ADJ", "NOUN", "VERB"))
+SHE = Tree((1, -1, 1), ("nsubj", "root", "obj"), ("PRON", "VERB", "PRON"))
+
+
+def test_positions_are_counted_from_the_head() -> None:
+    corpus = Corpus.from_sentences(
+        [
+            Sentence("The old dog barks", ("The", "old", "dog", "barks"), OLD),
+            Sentence("She saw him", ("She", "saw", "him"), SHE),
+            "no tree",
+        ]
+    )
+    assert dependent_positions(corpus) == {
+        "det": {-2: 1}, "amod": {-1: 1}, "nsubj": {-1: 2}, "obj": {1: 1},
+    }  # fmt: skip
+
+
+def test_the_document(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, Wish(layers=3, heads=4, importance=True))
+    run = read_run(folder)
+    text = voita2019(run, {"nsubj": {-1: 3, -4: 1}})
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
+    nsubj = next(row for row in rows if row[:2] == ["nsubj", "v→s"])
+    scores = [
+        one for one in run.relations or ()
+        if (one.relation, one.direction) == ("nsubj", "head->dependent")
+    ]  # fmt: skip
+    best = max(scores, key=lambda one: one.accuracy)
+    here = f"{100 * best.accuracy:.0f} / {100 * best.baseline:.0f}"
+    assert nsubj[2:6] == ["45 / 35", "77 / 45", here, best.head]
+    assert ["nsubj", "4", "0", "75", "0", "0"] in rows
+    assert next(row for row in rows if row[:1] == ["paper, OpenSubtitles"])[2:] == ["66", "83"]
+    heads = [int(row[2]) for row in rows if len(row) == 6 and row[1] == "none of these"]
+    functional = [row for row in run.heads if {"positional", "syntactic", "rare"} & set(row.roles)]
+    assert sum(heads) == len(run.heads) - len(functional)
+
+
+def test_without_trees_the_table_says_so(tmp_path: Path) -> None:
+    wish = Wish(layers=2, heads=3, relations=False, importance=True)
+    assert "the corpus has no trees" in voita2019(read_run(write_run(tmp_path, wish)), {})
+
+
+def test_without_relevance_it_is_refused(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, Wish(layers=2, heads=3))
+    with pytest.raises(InputError, match="an analysis with relevance, but has none"):
+        write_voita2019(folder, Corpus.from_sentences(["a"]))
+
+
+def test_all_directions_of_the_table_are_measured_ones() -> None:
+    assert {direction for _, direction in SYNTACTIC} == {"head->dependent", "dependent->head"}
+    assert len(SYNTACTIC) == 8

@@ -10,15 +10,19 @@ from transformers.utils import logging
 from headcount.cli.analyze import Analyze
 from headcount.cli.demo import Demo
 from headcount.cli.doctor import Doctor
+from headcount.cli.evaluate import Evaluate
 from headcount.cli.importance import Importance
 from headcount.cli.report import Report
 from headcount.cli.reproduce import Reproduce
+from headcount.cli.train import Train
 from headcount.errors import InputError
 from headcount.processes import processes
 
 Command = (
     Annotated[Analyze, tyro.conf.subcommand("analyze")]
     | Annotated[Importance, tyro.conf.subcommand("importance")]
+    | Annotated[Train, tyro.conf.subcommand("train")]
+    | Annotated[Evaluate, tyro.conf.subcommand("evaluate")]
     | Annotated[Report, tyro.conf.subcommand("report")]
     | Annotated[Reproduce, tyro.conf.subcommand("reproduce")]
     | Annotated[Doctor, tyro.conf.subcommand("doctor")]

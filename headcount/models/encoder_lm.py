@@ -60,7 +60,8 @@ class EncoderForCausalLM(_EncoderWithHead):
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__(config)
         for layer in self.model.layers:
-            layer.self_attn.is_causal = True  # where no mask is made, attention asks the module
+            attention: Any = layer.self_attn
+            attention.is_causal = True  # where no mask is made, this says what it would be
 
     def forward(
         self,

@@ -61,7 +61,8 @@ def read_table(files: Sequence[str | Path], columns: Columns | None, roles: Role
             if chosen is None:
                 chosen = choose([str(name) for name in cells], columns, roles, str(file))
             for role, name in chosen.items():
-                text = cell_text(_cell(cells, name, origin), name, origin)
+                empty = roles[role].may_be_empty
+                text = cell_text(_cell(cells, name, origin), name, origin, empty)
                 table.columns.setdefault(role, []).append(text)
             table.origins.append(origin)
         if chosen is None:

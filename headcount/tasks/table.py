@@ -23,6 +23,8 @@ class Column:
     names: tuple[str, ...]
     """Names that are tried, after the task's own, where the user gives none."""
     needed: bool = True
+    may_be_empty: bool = False
+    """Whether a cell without text is taken as it is; else it is an error."""
 
 
 Roles = Mapping[str, Column]
@@ -141,17 +143,20 @@ def in_memory(data: Mapping[str, Sequence[Any]], columns: Columns | None, roles:
     if not origins:
         raise CorpusError("expected at least one example, found none in the data")
     cells = {
-        role: [cell_text(cell, role, where) for cell, where in zip(column, origins, strict=True)]
+        role: [
+            cell_text(cell, role, where, roles[role].may_be_empty)
+            for cell, where in zip(column, origins, strict=True)
+        ]
         for role, column in picked.items()
     }
     return Table(cells, origins)
 
 
-def cell_text(cell: object, name: str | int, origin: str) -> str:
+def cell_text(cell: object, name: str | int, origin: str, may_be_empty: bool = False) -> str:
     """A cell as text without blanks around it; true and false become 1 and 0.
 
     Raises:
-        CorpusError: for an empty cell, or one that is neither text nor number.
+        CorpusError: for an empty cell, unless it may be, or one that is neither text nor number.
     """
     if isinstance(cell, bool):
         cell = int(cell)
@@ -163,7 +168,7 @@ def cell_text(cell: object, name: str | int, origin: str) -> str:
             f"{type(cell).__name__}; choose another column"
         )
     text = str(cell).strip()
-    if not text or any("\ud800" <= letter <= "\udfff" for letter in text):
+    if not (text or may_be_empty) or any("\ud800" <= letter <= "\udfff" for letter in text):
         raise CorpusError(
             f"{origin}: expected some text in column {name!r}, found {text!r}; "
             "complete or remove the line"

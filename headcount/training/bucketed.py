@@ -1,9 +1,10 @@
 """Batches by length: examples of like length together, up to a budget of padded tokens.
 
 Every epoch sorts all examples by length, equals in a new order, cuts the sorted row into batches
-and shuffles the batches. Where the cuts fall depends on the lengths alone, so all epochs have the
-same number of batches, and batch i of the whole training is found without running those before it:
-a resumed training goes on with the batch that it stopped before.
+and shuffles the batches: of thousands of sentences the batches are new in every epoch, of a few
+hundred mostly their order is. Where the cuts fall depends on the lengths alone, so all epochs have
+the same number of batches, and batch i of the whole training is found without running those before
+it: a resumed training goes on with the batch that it stopped before.
 """
 
 from typing import final

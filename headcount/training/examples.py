@@ -3,8 +3,9 @@
 Labels stand where they are predicted; -100 is not predicted.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol, final
+from typing import final
 
 import numpy as np
 import torch
@@ -12,25 +13,54 @@ from jaxtyping import Int
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from headcount.errors import CorpusError
+from headcount.errors import CorpusError, ModelError
 from headcount.tasks.likelihood import IGNORED
 from headcount.tasks.masked import SHARE_MASK, SHARE_RANDOM
 from headcount.tasks.padding import padded, text_inputs
-from headcount.training.recipe import Recipe
 from headcount.training.rows import Rows
 
 SHARE_PREDICTED = 0.15
 """Of the tokens, in masked language modelling."""
 
 
-class Examples(Protocol):
+class Examples(ABC):
     """What an objective makes of the training text."""
 
-    encoded: "Encoded"
-
+    @abstractmethod
     def collate(self, number: int, index_E: Int[np.ndarray, " example"]) -> dict[str, Tensor]:
         """The model's inputs with labels: batch `number` of the training, of these examples."""
-        ...
+
+
+@final
+@dataclass(frozen=True)
+class Symbols:
+    """Tokens that batches need, by their ids."""
+
+    pad: int
+    end: int
+    """`</s>`, which ends every text and begins what a decoder reads."""
+    mask: int | None
+    usual: Int[np.ndarray, " token"]
+    """All tokens that are not special."""
+
+    @classmethod
+    def of(cls, tokenizer: PreTrainedTokenizerBase, masks: bool = False) -> "Symbols":
+        """The symbols of a tokenizer.
+
+        Raises:
+            ModelError: if it has no padding or end, or no mask where one is needed.
+        """
+        ids = {"pad": tokenizer.pad_token_id, "eos": tokenizer.eos_token_id}
+        ids |= {"mask": tokenizer.mask_token_id} if masks else {}
+        found = {name: number for name, number in ids.items() if isinstance(number, int)}
+        if missing := [name for name in ids if name not in found]:
+            raise ModelError(
+                f"a tokenizer with {', '.join(f'{name}_token' for name in ids)} was expected; that "
+                f"of {tokenizer.name_or_path} has no {missing[0]}_token: take the tokenizer of a "
+                "model that was trained here"
+            )
+        usual = np.setdiff1d(np.arange(len(tokenizer)), tokenizer.all_special_ids)
+        return cls(found["pad"], found["eos"], found.get("mask"), usual)
 
 
 @final
@@ -40,7 +70,7 @@ class Encoded:
 
     sides: list[list[list[int]]]
     """By side, then example."""
-    tokenizer: PreTrainedTokenizerBase
+    symbols: Symbols
     num_long: int
     """Examples left out because a side is longer than the recipe takes."""
 
@@ -51,35 +81,35 @@ class Encoded:
 
     def inputs(self, index_E: Int[np.ndarray, " example"]) -> dict[str, Tensor]:
         """The first side as a model reads it."""
-        return text_inputs([self.sides[0][index] for index in index_E], self.pad_id)
-
-    @property
-    def pad_id(self) -> int:
-        """What fills a row."""
-        return int(self.tokenizer.pad_token_id)
+        return text_inputs([self.sides[0][index] for index in index_E], self.symbols.pad)
 
 
-def encode(rows: Rows, tokenizer: PreTrainedTokenizerBase, recipe: Recipe) -> Encoded:
-    """Encode rows; those with a side longer than the recipe takes are left out.
+def encode(
+    rows: Rows, tokenizer: PreTrainedTokenizerBase, max_length: int, masks: bool = False
+) -> Encoded:
+    """Encode rows; those with a side of more than `max_length` tokens are left out.
 
     Raises:
+        ModelError: if the tokenizer lacks a symbol; `masks` says whether one is needed to mask.
         CorpusError: if none is left.
     """
     sides = [tokenizer(texts, verbose=False)["input_ids"] for texts in rows.columns.values()]
-    kept = [row for row in zip(*sides, strict=True) if max(map(len, row)) <= recipe.max_length]
+    kept = [row for row in zip(*sides, strict=True) if max(map(len, row)) <= max_length]
     if not kept:
         raise CorpusError(
-            f"expected examples of at most {recipe.max_length} tokens; all {len(rows.rows)} are "
+            f"expected examples of at most {max_length} tokens; all {len(rows.rows)} are "
             "longer: set the recipe's max_length higher, or split the lines"
         )
     return Encoded(
-        [list(side) for side in zip(*kept, strict=True)], tokenizer, len(rows.rows) - len(kept)
+        [list(side) for side in zip(*kept, strict=True)],
+        Symbols.of(tokenizer, masks),
+        len(rows.rows) - len(kept),
     )
 
 
 @final
 @dataclass(frozen=True)
-class TranslationExamples:
+class TranslationExamples(Examples):
     """The target is predicted; the decoder reads it one place to the right, behind `</s>`."""
 
     encoded: Encoded
@@ -87,11 +117,12 @@ class TranslationExamples:
 
     def collate(self, number: int, index_E: Int[np.ndarray, " example"]) -> dict[str, Tensor]:
         """Sources, decoder inputs and labels."""
+        pad = self.encoded.symbols.pad
         labels_EN = padded([self.encoded.sides[1][index] for index in index_E], IGNORED)
         shifted_EN = labels_EN.roll(1, 1)
-        shifted_EN[:, 0] = int(self.encoded.tokenizer.eos_token_id)
+        shifted_EN[:, 0] = self.encoded.symbols.end
         return self.encoded.inputs(index_E) | {
-            "decoder_input_ids": shifted_EN.masked_fill(shifted_EN == IGNORED, self.encoded.pad_id),
+            "decoder_input_ids": shifted_EN.masked_fill(shifted_EN == IGNORED, pad),
             "decoder_attention_mask": (labels_EN != IGNORED).to(torch.int64),
             "labels": labels_EN,
         }
@@ -99,7 +130,7 @@ class TranslationExamples:
 
 @final
 @dataclass(frozen=True)
-class CausalExamples:
+class CausalExamples(Examples):
     """At every token the next one is predicted."""
 
     encoded: Encoded
@@ -116,7 +147,7 @@ class CausalExamples:
 
 @final
 @dataclass(frozen=True)
-class MaskedExamples:
+class MaskedExamples(Examples):
     """15 % of the tokens are predicted: 80 % of them behind <mask>, 10 % behind a random piece.
 
     Every batch draws anew, from the seed and its number.
@@ -128,20 +159,16 @@ class MaskedExamples:
 
     def collate(self, number: int, index_E: Int[np.ndarray, " example"]) -> dict[str, Tensor]:
         """Texts with masked tokens, and what they were; at least one a batch."""
-        inputs = self.encoded.inputs(index_E)
-        ids_EN = inputs["input_ids"].numpy()
-        tokenizer = self.encoded.tokenizer
-        content_EN = inputs["attention_mask"].numpy() * ~np.isin(ids_EN, tokenizer.all_special_ids)
-        rng = np.random.default_rng((self.seed, number))
-        lot_EN = np.where(content_EN, rng.random(ids_EN.shape), 1.0)
-        predicted_EN = lot_EN <= max(SHARE_PREDICTED, float(lot_EN.min()))
-        predicted_EN &= content_EN.astype(bool)
+        inputs, symbols = self.encoded.inputs(index_E), self.encoded.symbols
+        assert symbols.mask is not None
+        ids_EN, rng = inputs["input_ids"].numpy(), np.random.default_rng((self.seed, number))
+        lot_EN = np.where(np.isin(ids_EN, symbols.usual), rng.random(ids_EN.shape), np.inf)
+        is_chosen_EN = np.isfinite(lot_EN) & (lot_EN <= max(SHARE_PREDICTED, lot_EN.min()))
         kind_EN = rng.random(ids_EN.shape)
-        usual = np.setdiff1d(np.arange(len(tokenizer)), tokenizer.all_special_ids)
-        random_EN = rng.choice(usual, ids_EN.shape)
-        stand_EN = np.where(kind_EN < SHARE_MASK + SHARE_RANDOM, random_EN, ids_EN)
-        stand_EN = np.where(kind_EN < SHARE_MASK, int(tokenizer.mask_token_id), stand_EN)
+        random_EN = rng.choice(symbols.usual, ids_EN.shape)
+        stand_in_EN = np.where(kind_EN < SHARE_MASK + SHARE_RANDOM, random_EN, ids_EN)
+        stand_in_EN = np.where(kind_EN < SHARE_MASK, symbols.mask, stand_in_EN)
         return inputs | {
-            "input_ids": torch.from_numpy(np.where(predicted_EN, stand_EN, ids_EN)),
-            "labels": torch.from_numpy(np.where(predicted_EN, ids_EN, IGNORED)),
+            "input_ids": torch.from_numpy(np.where(is_chosen_EN, stand_in_EN, ids_EN)),
+            "labels": torch.from_numpy(np.where(is_chosen_EN, ids_EN, IGNORED)),
         }

@@ -10,6 +10,7 @@ section 7, https://arxiv.org/abs/1512.00567
 
 from collections.abc import Callable
 
+import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers.utils.generic import ModelOutput
@@ -33,6 +34,6 @@ def smoothed(smoothing: float) -> TrainingLoss:
             label_smoothing=smoothing,
         )
         count = (labels != IGNORED).sum() if num_items_in_batch is None else num_items_in_batch
-        return summed / count
+        return summed / torch.as_tensor(count).clamp(min=1)  # a batch may have nothing to predict
 
     return loss

@@ -74,11 +74,6 @@ class Recipe:
         for name in NEEDED:
             if getattr(self, name) <= 0:
                 raise InputError(f"a {name} above 0 was expected; came {getattr(self, name)}")
-        for name, choices in CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise InputError(
-                    f"{name} is one of {', '.join(choices)}; came {getattr(self, name)!r}"
-                )
         for name in ("dropout", "attention_dropout", "label_smoothing", "beta2"):
             if not 0 <= getattr(self, name) < 1:
                 raise InputError(
@@ -125,9 +120,14 @@ def changed(recipe: Recipe, settings: Sequence[str]) -> Recipe:
                 f"FIELD=VALUE was expected, with a field out of {', '.join(kinds)}; came "
                 f"{setting!r}"
             )
-        try:
-            values[name] = kinds[name](text)
-        except ValueError as error:
-            kind = kinds[name].__name__
-            raise InputError(f"{name} is a number ({kind}); came {text!r}") from error
+        values[name] = _value(name, kinds[name], text)
     return replace(recipe, **values)
+
+
+def _value(name: str, kind: Any, text: str) -> Any:
+    if name in CHOICES and text not in CHOICES[name]:
+        raise InputError(f"{name} is one of {', '.join(CHOICES[name])}; came {text!r}")
+    try:
+        return kind(text)
+    except ValueError as error:
+        raise InputError(f"{name} is a number ({kind.__name__}); came {text!r}") from error

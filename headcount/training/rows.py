@@ -5,22 +5,27 @@ A row with an empty side teaches nothing: it is left out, and counted.
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from pathlib import Path
 from typing import final
 
 from headcount.corpora.lines import numbered_lines
 from headcount.errors import CorpusError
+from headcount.tasks.hub import HUB
 from headcount.tasks.parallel import TABLES
 from headcount.tasks.reading import read_data
 from headcount.tasks.table import Column, Columns, Data, Roles
 
 Row = tuple[str, ...]
 """The sides of an example."""
-PAIR = {"source": Column(("source", "src")), "target": Column(("target", "tgt", "reference"))}
-TEXT = {"text": Column(("text", "sentence", "content", "source", "src"))}
+PAIR = {
+    "source": Column(("source", "src"), may_be_empty=True),
+    "target": Column(("target", "tgt", "reference"), may_be_empty=True),
+}
+TEXT = {
+    "text": Column(("text", "sentence", "content", "source", "src"), may_be_empty=True),
+}
 
 
 @final
@@ -52,7 +57,7 @@ def read_pairs(data: Data, columns: Columns | None = None) -> Rows:
         CorpusError: for files that can't be read, are not UTF-8, have no such columns or not
             equally many lines; or if no pair is left.
     """
-    if columns or isinstance(data, Mapping | str | Path) or len(data) != 2 or _has_table(data):
+    if columns or isinstance(data, Mapping | str | Path) or not _are_two_texts(data):
         return _rows(data, columns, PAIR)
     sides = [[line for _, line in numbered_lines(Path(file))] for file in data]
     if len(sides[0]) != len(sides[1]):
@@ -60,7 +65,7 @@ def read_pairs(data: Data, columns: Columns | None = None) -> Rows:
             f"expected as many lines in {data[1]} as in {data[0]}, found {len(sides[1])} and "
             f"{len(sides[0])}; line i of one file must translate line i of the other"
         )
-    return _without_empty(list(zip_longest(*sides)), tuple(PAIR), str(data[0]))
+    return _without_empty(list(zip(*sides, strict=True)), tuple(PAIR), str(data[0]))
 
 
 def read_texts(data: Data, columns: Columns | None = None) -> Rows:
@@ -78,8 +83,10 @@ def write_rows(rows: Rows, path: Path) -> None:
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
-def _has_table(files: Data) -> bool:
-    return any(str(file).startswith("hf://") or Path(file).suffix in TABLES for file in files)
+def _are_two_texts(files: Sequence[str | Path]) -> bool:
+    """Two files that are neither tables nor data sets of the hub."""
+    tables = [str(file).startswith(HUB) or Path(file).suffix in TABLES for file in files]
+    return len(tables) == 2 and not any(tables)
 
 
 def _rows(data: Data, columns: Columns | None, roles: Roles) -> Rows:

@@ -7,7 +7,7 @@ from typing import Any, final
 
 import torch
 from safetensors import SafetensorError
-from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from transformers import Seq2SeqTrainingArguments as Arguments
 
 from headcount.errors import InputError, ModelError
@@ -131,19 +131,12 @@ def _tokenizer(job: Job, rows: Rows, out: Path) -> PreTrainedTokenizerBase:
         texts = (side for row in rows.rows for side in row)
         learn_pieces(texts, job.recipe.pieces, job.recipe.max_length).save_pretrained(out)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(job.pieces or out)
+        return AutoTokenizer.from_pretrained(job.pieces or out)
     except (OSError, ValueError, KeyError) as error:
         raise ModelError(
             f"a model with a tokenizer was expected; {job.pieces!r} has none that can be loaded: "
             f"{str(error).strip().splitlines()[0]}"
         ) from error
-    needed = ("pad_token", "eos_token", *(["mask_token"] * (job.objective == "masked-lm")))
-    if missing := [name for name in needed if getattr(tokenizer, name) is None]:
-        raise ModelError(
-            f"a tokenizer with {' and '.join(needed)} was expected; that of {job.pieces} has no "
-            f"{missing[0]}: take that of a model trained here"
-        )
-    return tokenizer
 
 
 def _trainer(
@@ -151,7 +144,7 @@ def _trainer(
 ) -> tuple[BucketedTrainer, dict[str, int]]:
     """The Trainer, and how much it trains on."""
     objective, recipe = OBJECTIVES[job.objective], job.recipe
-    encoded = encode(text.train, tokenizer, recipe)
+    encoded = encode(text.train, tokenizer, recipe.max_length, job.objective == "masked-lm")
     per_step = arguments.world_size * recipe.accumulate
     lengths_NS = encoded.length_NS
     batches = Batches(lengths_NS, recipe.batch_tokens, recipe.epochs, job.seed, per_step)
@@ -177,8 +170,9 @@ def _finished(
 ) -> Trained:
     """The best of the weights that the training left, in a model of their own."""
     objective = OBJECTIVES[job.objective]
-    model: PreTrainedModel = objective.model(job.recipe, tokenizer, job.seed)
-    loaded = Loaded(model.to(trainer.args.device).eval(), tokenizer, str(out))
+    model = objective.model(job.recipe, tokenizer, job.seed).eval()
+    model.to(torch.device(trainer.args.device))  # type: ignore[arg-type]
+    loaded = Loaded(model, tokenizer, str(out))
     dev: Task | None = None if text.dev is None else objective.dev(loaded, text.dev)
     best = trainer.state.best_model_checkpoint
     ranked = choose(model, candidates(out / CHECKPOINTS, best, job.recipe.average), dev)

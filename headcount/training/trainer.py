@@ -93,7 +93,7 @@ class BucketedTrainer(Seq2SeqTrainer):
         return metrics
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
-        folder = Path(self.args.output_dir) / f"checkpoint-{self.state.global_step}"
+        folder = Path(self.args.output_dir or ".") / f"checkpoint-{self.state.global_step}"
         with saving(folder):
             super()._save_checkpoint(model, trial)
 

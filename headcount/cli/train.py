@@ -1,0 +1,123 @@
+"""`headcount train`: a model from scratch."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import tyro
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from headcount.cli.columns import named_columns
+from headcount.processes import processes
+from headcount.training import RECIPES, Job, Moment, Trained, train
+from headcount.training.recipe import changed
+from headcount.training.telling import Tell
+
+
+@dataclass(frozen=True)
+class Train:
+    """Train a translation model, or a masked or causal language model, from scratch."""
+
+    objective: tyro.conf.Positional[Literal["translation", "masked-lm", "causal-lm"]]
+    """What the model is to learn."""
+    data: tuple[str, ...] = field(kw_only=True)
+    """Files: .tsv, .csv, .jsonl with a column a side; or two text files, line i to line i. Language
+    models: .txt, or the text or source column of a table."""
+    out: Path = field(kw_only=True)
+    """Folder of the model, its checkpoints and its record."""
+    dev: tuple[str, ...] = ()
+    """Files of the development set, which chooses among checkpoints."""
+    hold_out: tuple[int, ...] = ()
+    """Draw a development set, or development and test set, of these sizes from --data; they share
+    no sentence with the rest and are written into --out."""
+    columns: tuple[str, ...] = ()
+    """Columns as ROLE=NAME, or ROLE=NUMBER (from 0) where the file has no header."""
+    recipe: Literal["tiny", "small", "base"] = "small"
+    """Size of the model and way of training."""
+    set: tuple[str, ...] = ()
+    """Fields of the recipe to change, as FIELD=VALUE, e.g. epochs=3 batch_tokens=8000."""
+    pieces: str | None = None
+    """A model whose vocabulary to take; by default one is learned from --data."""
+    save_every: int = 1000
+    """Steps between two checkpoints."""
+    patience: int | None = None
+    """Stop after so many checkpoints without a better score on --dev."""
+    seed: int = 1
+    """Of weights, order, dropout, masks and held-out sets."""
+    resume: bool = False
+    """Go on with an interrupted training in --out."""
+    overwrite: bool = False
+    """Replace an earlier training in --out."""
+    device: Literal["cpu", "cuda"] = "cpu"
+    """Where to train; several processes with torchrun."""
+
+    def run(self) -> int:
+        """Train, and write everything into `out`."""
+        with _shown() as tell:
+            trained = train(self._job(), self.out, self.resume, self.overwrite, tell)
+        if processes().is_main_process:
+            _print_result(trained, self.out)
+        return 0
+
+    def _job(self) -> Job:
+        return Job(
+            objective=self.objective,
+            recipe=changed(RECIPES[self.recipe], self.set),
+            data=self.data,
+            dev=self.dev or None,
+            columns=named_columns(self.columns),
+            hold_out=self.hold_out,
+            pieces=self.pieces,
+            seed=self.seed,
+            save_every=self.save_every,
+            patience=self.patience,
+            device=self.device,
+        )
+
+
+@contextmanager
+def _shown() -> Iterator[Tell]:
+    """A bar on a terminal; else a line a moment, which a log can hold."""
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    if not sys.stderr.isatty():
+        yield lambda moment: console.print(
+            f"step {moment.step:,}/{moment.steps:,}  {_described(moment)}", markup=False
+        )
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeElapsedColumn(), console=console) as bars:
+        bar = bars.add_task("training", total=None)
+        yield lambda moment: bars.update(
+            bar, completed=moment.step, total=moment.steps, description=_described(moment)
+        )
+
+
+def _described(moment: Moment) -> str:
+    """`epoch 1.20  loss 3.412  2,100 tokens/s  41 min left`, or what a development set says."""
+    shown = [f"epoch {moment.epoch:.2f}"]
+    names = {"eval_loss": "dev loss", "eval_bleu": "dev BLEU", "eval_perplexity": "dev perplexity"}
+    for name, label in ({"loss": "loss"} | names).items():
+        if name in moment.numbers:
+            shown.append(f"{label} {moment.numbers[name]:.4g}")
+    shown.append(f"{moment.tokens_per_second:,.0f} tokens/s")
+    shown.append(f"{moment.seconds_left / 60:,.0f} min left")
+    return "  ".join(shown)
+
+
+def _print_result(trained: Trained, out: Path) -> None:
+    console, result = Console(highlight=False, soft_wrap=True), trained.result
+    for name, what in (("num_empty", "have an empty side"), ("num_long", "are too long")):
+        if result[name]:
+            console.print(f"Left out: {result[name]:,} examples that {what}", style="yellow")
+    console.print(
+        f"Trained on {result['examples']:,} examples, {result['steps']:,} steps, "
+        f"{result['parameters']:,} parameters"
+    )
+    for name, dev in result["candidates"].items():
+        numbers = "".join(f"  {metric} {value:.4g}" for metric, value in dev.items())
+        console.print(f"{'Model: ' if name == result['model'] else '  not: '}{name}{numbers}")
+    console.print(f"Folder: {out}")

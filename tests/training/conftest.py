@@ -1,0 +1,22 @@
+"""A few sentence pairs and a vocabulary of them."""
+
+from pathlib import Path
+
+import pytest
+from transformers import PreTrainedTokenizerFast
+
+from headcount.training import Rows, learn_pieces, read_pairs
+
+PARALLEL = Path(__file__).parents[2] / "headcount" / "data" / "sample.tsv"
+
+
+@pytest.fixture(scope="session")
+def pairs() -> Rows:
+    """The pairs of the project's sample."""
+    return read_pairs(PARALLEL, {"source": 0, "target": 1})
+
+
+@pytest.fixture(scope="session")
+def tokenizer(pairs: Rows) -> PreTrainedTokenizerFast:
+    """Pieces of both sides."""
+    return learn_pieces([side for row in pairs.rows for side in row], 250, 64)

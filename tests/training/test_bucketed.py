@@ -1,0 +1,66 @@
+"""Batches: every example once an epoch, within the budget, the same when begun in the middle."""
+
+import numpy as np
+import pytest
+
+from headcount.errors import InputError
+from headcount.training.bucketed import Batches, cuts
+
+LENGTHS = np.random.default_rng(3).integers(1, 40, (523, 2))
+
+
+def test_every_example_once_an_epoch() -> None:
+    batches = Batches(LENGTHS, 200, 3, seed=5)
+    assert len(batches) == 3 * batches.per_epoch
+    for epoch in range(3):
+        first = epoch * batches.per_epoch
+        drawn = [batches[first + place][1] for place in range(batches.per_epoch)]
+        assert sorted(np.concatenate(drawn).tolist()) == list(range(523))
+        for index_E in drawn:
+            assert len(index_E) * LENGTHS[index_E].max() <= 200
+
+
+def test_order_is_new_and_batches_are_numbered() -> None:
+    batches = Batches(LENGTHS, 200, 3, seed=5)
+    number, first = batches[0]
+    assert number == 0 and batches[7][0] == 7
+    lengths = [LENGTHS[batches[i][1]].max() for i in range(batches.per_epoch)]
+    assert lengths != sorted(lengths), "and not in the order of their lengths"
+
+
+def test_batches_are_made_anew() -> None:
+    """Where lengths repeat, as in real text, hardly a batch comes twice."""
+    lengths = np.random.default_rng(3).integers(5, 15, (5000, 2))
+    batches = Batches(lengths, 300, 2, seed=5)
+    first, second = (
+        {tuple(sorted(batches[e * batches.per_epoch + i][1])) for i in range(batches.per_epoch)}
+        for e in range(2)
+    )
+    assert len(first & second) < len(first) / 20
+
+
+def test_begun_in_the_middle() -> None:
+    whole, part = Batches(LENGTHS, 200, 3, seed=5), Batches(LENGTHS, 200, 3, seed=5)
+    walked = [whole[index][1].tolist() for index in range(len(whole))]
+    assert [part[index][1].tolist() for index in (len(whole) - 1, 4)] == [walked[-1], walked[4]]
+
+
+def test_little_padding() -> None:
+    """Sorted rows waste less than a tenth of the longer side's places; random ones about half."""
+    lengths = np.random.default_rng(1).integers(3, 40, (5000, 1)).repeat(2, 1)
+    batches = Batches(lengths, 400, 1, seed=5)
+    places = sum(len(i) * lengths[i].max() for _, i in (batches[n] for n in range(len(batches))))
+    assert lengths[:, 0].sum() / places > 0.9
+
+
+def test_multiple() -> None:
+    whole = Batches(LENGTHS, 200, 1, seed=5)
+    even = Batches(LENGTHS, 200, 2, seed=5, multiple=4)
+    assert even.per_epoch == whole.per_epoch // 4 * 4
+    with pytest.raises(InputError, match="at least 1000 batches, .*; the data makes "):
+        Batches(LENGTHS, 200, 1, seed=5, multiple=1000)
+
+
+def test_cuts_by_hand() -> None:
+    found = [(cut.start, cut.stop) for cut in cuts(np.array([2, 3, 3, 4, 90, 5]), 12)]
+    assert found == [(0, 3), (3, 4), (4, 5), (5, 6)]

@@ -1,0 +1,99 @@
+"""Batches of the three objectives, by hand and by their laws."""
+
+import numpy as np
+import pytest
+import torch
+from transformers import PreTrainedTokenizerFast
+
+from headcount.errors import CorpusError, ModelError
+from headcount.models.load import Loaded
+from headcount.tasks import Translation
+from headcount.training import RECIPES, Rows, translation_model
+from headcount.training.examples import (
+    CausalExamples,
+    MaskedExamples,
+    TranslationExamples,
+    encode,
+)
+
+
+def test_translation_as_the_task_sees_it(tokenizer: PreTrainedTokenizerFast, pairs: Rows) -> None:
+    """A batch is what the translation task makes of the same pairs."""
+    few = Rows(pairs.sides, pairs.rows[:5])
+    examples = TranslationExamples(encode(few, tokenizer, 64), 0)
+    model = translation_model(RECIPES["tiny"], tokenizer, 0)
+    (batch,) = Translation(Loaded(model, tokenizer, "tiny"), few.columns).batches(10**6)
+    made = examples.collate(0, batch.index_E.numpy())
+    assert torch.equal(made.pop("labels"), batch.labels["labels"])
+    assert made.keys() == batch.inputs.keys()
+    for name, tensor in made.items():
+        assert torch.equal(tensor, batch.inputs[name]), name
+
+
+def test_causal_by_hand(tokenizer: PreTrainedTokenizerFast) -> None:
+    rows = Rows(("text",), [("the dog",), ("a",)])
+    ids = [tokenizer(text)["input_ids"] for (text,) in rows.rows]
+    batch = CausalExamples(encode(rows, tokenizer, 64), 0).collate(0, np.array([0, 1]))
+    gap = len(ids[0]) - len(ids[1])
+    assert batch["labels"].tolist() == [
+        [*ids[0][1:], -100],
+        [*ids[1][1:], -100] + [-100] * gap,
+    ]
+    assert batch["input_ids"].tolist() == [ids[0], ids[1] + [tokenizer.pad_token_id] * gap]
+
+
+def test_masked_shares(tokenizer: PreTrainedTokenizerFast, pairs: Rows) -> None:
+    """15 % are predicted; of these 80 % are masks, 10 % random, 10 % as they were."""
+    encoded = encode(Rows(("text",), [row[:1] for row in pairs.rows]), tokenizer, 64, masks=True)
+    examples = MaskedExamples(encoded, 3)
+    index_E = np.arange(len(encoded.sides[0]))
+    special, predicted, masks, same, content = tokenizer.all_special_ids, 0, 0, 0, 0
+    for number in range(30):
+        batch = examples.collate(number, index_E)
+        was_EN = encoded.inputs(index_E)["input_ids"]
+        is_label_EN = batch["labels"] != -100
+        assert torch.equal(batch["labels"][is_label_EN], was_EN[is_label_EN])
+        assert torch.equal(batch["input_ids"][~is_label_EN], was_EN[~is_label_EN])
+        content += int((~torch.isin(was_EN, torch.tensor(special))).sum())
+        predicted += int(is_label_EN.sum())
+        given = batch["input_ids"][is_label_EN]
+        masks += int((given == tokenizer.mask_token_id).sum())
+        same += int((given == was_EN[is_label_EN]).sum())
+        assert not torch.isin(was_EN[is_label_EN], torch.tensor(special)).any()
+    assert predicted / content == pytest.approx(0.15, abs=0.005)
+    assert masks / predicted == pytest.approx(0.8, abs=0.02)
+    assert same / predicted == pytest.approx(0.1, abs=0.02)
+
+
+def test_masks_go_by_number_and_seed(tokenizer: PreTrainedTokenizerFast, pairs: Rows) -> None:
+    encoded = encode(Rows(("text",), [row[:1] for row in pairs.rows]), tokenizer, 64, masks=True)
+    some = np.arange(9)
+
+    def masked(seed: int, number: int) -> list[list[int]]:
+        return MaskedExamples(encoded, seed).collate(number, some)["input_ids"].tolist()
+
+    assert masked(1, 5) == masked(1, 5)
+    assert masked(1, 5) != masked(1, 6) and masked(1, 5) != masked(2, 5)
+    short = encode(Rows(("text",), [("a",)]), tokenizer, 64, masks=True)
+    for number in range(9):
+        labels = MaskedExamples(short, 0).collate(number, np.array([0]))["labels"]
+        assert (labels != -100).sum() == 1, "one at least"
+
+
+def test_too_long(tokenizer: PreTrainedTokenizerFast) -> None:
+    rows = Rows(
+        ("source", "target"), [("the dog", "der Hund"), ("the " * 40, "die"), ("a", "x " * 40)]
+    )
+    encoded = encode(rows, tokenizer, 20)
+    assert encoded.num_long == 2 and encoded.length_NS.shape == (1, 2)
+    with pytest.raises(CorpusError, match="at most 2 tokens; all 3 are longer"):
+        encode(rows, tokenizer, 2)
+
+
+def test_symbols(tokenizer: PreTrainedTokenizerFast, pairs: Rows) -> None:
+    bare = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer.backend_tokenizer, pad_token="<pad>", eos_token="</s>"
+    )
+    assert encode(pairs, bare, 64).symbols.mask is None
+    with pytest.raises(ModelError, match="has no mask_token: take the tokenizer of a model"):
+        encode(pairs, bare, 64, masks=True)

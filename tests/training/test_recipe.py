@@ -1,0 +1,37 @@
+"""Recipes: what can be changed, and what is refused."""
+
+import pytest
+
+from headcount.errors import InputError
+from headcount.training.recipe import RECIPES, changed
+
+
+def test_changed() -> None:
+    recipe = changed(RECIPES["tiny"], ["epochs=9", "peak=1e-4", "schedule=inverse_sqrt"])
+    assert (recipe.epochs, recipe.peak, recipe.schedule) == (9, 1e-4, "inverse_sqrt")
+    assert recipe.width == RECIPES["tiny"].width
+    assert changed(recipe, []) == recipe
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ("epoch=9", "FIELD=VALUE was expected, with a field out of width, .*; came 'epoch=9'"),
+        ("epochs", "came 'epochs'"),
+        ("epochs=2.5", r"epochs is a number \(int\); came '2.5'"),
+        ("epochs=0", "epochs above 0 was expected; came 0"),
+        ("schedule=cosine", "schedule is one of linear, inverse_sqrt; came 'cosine'"),
+        ("dropout=1", "dropout from 0 up to below 1 was expected; came 1.0"),
+        ("heads=5", "a width that 5 heads can share in even parts was expected; came 32"),
+    ],
+)
+def test_refusals(setting: str, told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        changed(RECIPES["tiny"], [setting])
+
+
+def test_base_is_the_paper_s() -> None:
+    base = RECIPES["base"]
+    assert (base.width, base.feed_forward, base.layers, base.heads) == (512, 2048, 6, 8)
+    assert (base.dropout, base.label_smoothing, base.batch_tokens) == (0.1, 0.1, 16000)
+    assert (base.schedule, base.warmup, base.beta2) == ("inverse_sqrt", 16000, 0.98)

@@ -1,0 +1,55 @@
+"""Reading what is trained on: empty sides are counted, broken files refused."""
+
+from pathlib import Path
+
+import pytest
+
+from headcount.errors import CorpusError
+from headcount.training import read_pairs, read_texts
+from headcount.training.rows import write_rows
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    (tmp_path / "a.en").write_text("one\n\n three  3\nfour\n", encoding="utf-8")
+    (tmp_path / "a.de").write_text("eins\nzwei\ndrei\n \n", encoding="utf-8")
+    return tmp_path / "a.en", tmp_path / "a.de"
+
+
+def test_two_files(files: tuple[Path, Path]) -> None:
+    rows = read_pairs(files)
+    assert rows.rows == [("one", "eins"), ("three 3", "drei")] and rows.num_empty == 2
+    assert rows.columns == {"source": ["one", "three 3"], "target": ["eins", "drei"]}
+
+
+def test_tables(tmp_path: Path) -> None:
+    table = tmp_path / "a.tsv"
+    table.write_text("source\ttarget\nx\ty\n\tz\n", encoding="utf-8")
+    rows = read_pairs(table)
+    assert rows.rows == [("x", "y")] and rows.num_empty == 1
+    assert read_pairs([table, table], {"source": 1, "target": 0}).rows[1] == ("y", "x")
+    assert read_texts(table).rows == [("x",)], "of parallel text, the sources"
+    write_rows(rows, tmp_path / "b.tsv")
+    assert read_pairs(tmp_path / "b.tsv") == read_pairs({"source": ["x"], "target": ["y"]})
+    assert rows.sha256 != read_pairs({"source": ["x"], "target": ["z"]}).sha256
+
+
+def test_texts(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\n\ntwo\n", encoding="utf-8")
+    assert read_texts([tmp_path / "a.txt"]).rows == [("one",), ("two",)]
+
+
+def test_refusals(files: tuple[Path, Path], tmp_path: Path) -> None:
+    english, german = files
+    german.write_text("eins\nzwei\n", encoding="utf-8")
+    with pytest.raises(CorpusError, match=r"as many lines in .*a\.de as in .*a\.en, found 2 and 4"):
+        read_pairs(files)
+    german.write_bytes(b"eins\nzw\xffi\ndrei\nvier\n")
+    with pytest.raises(CorpusError, match=r"a\.de:2: expected UTF-8, found byte 0xff"):
+        read_pairs(files)
+    with pytest.raises(CorpusError, match=r"source and target, found none among 2 lines"):
+        read_pairs({"source": ["a", ""], "target": [" ", "b"]})
+    with pytest.raises(CorpusError, match="expected a column 'source'"):
+        read_pairs({"text": ["a"]})
+    with pytest.raises(CorpusError, match="cannot be read"):
+        read_pairs((english, tmp_path / "none.de"))

@@ -120,6 +120,16 @@ def test_refusals(bert: Path, pairs: Path, tmp_path: Path) -> None:
     status, _, errors = similarity(bert, pairs, tmp_path / "d", "--methods", "sink")
     assert status == 2 and "other parameters" in errors
     assert "sink_score" not in pd.read_parquet(tmp_path / "d" / "heads.parquet")
+    against = ("--against", tmp_path / "e", "--methods", "ablation", "--no-layers")
+    status, _, errors = similarity(bert, pairs, tmp_path / "f", *against)
+    assert status == 2 and "has no importance.json" in errors
+    few = ("--methods", "ablation", "--no-layers", "--samples", 20)
+    assert similarity(same_grid, pairs, tmp_path / "e", *few)[0] == 0
+    status, _, errors = similarity(bert, pairs, tmp_path / "f", *against)
+    assert status == 2 and "across data, not models" in errors
+    status, _, errors = similarity(bert, pairs, tmp_path / "f", *against[:3], "sink")
+    assert status == 2 and "name it among the --methods" in errors
+    assert not (tmp_path / "f" / "heads.parquet").exists()
 
 
 @pytest.mark.slow

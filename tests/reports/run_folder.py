@@ -158,6 +158,7 @@ def _importance(heads: pd.DataFrame, wish: Wish) -> dict[str, Any]:
             "best_predictor": "gradient",
             "sentence": HOSTILE[1] if wish.hostile else "On this model gradient predicts best.",
         },
+        "across": {"sentence": HOSTILE[2] if wish.hostile else "Effects agree with other data."},
         "seconds": {"ablation": 41.2},
         "signature": "headcount:0.1|task:similarity",
     }

@@ -1,0 +1,113 @@
+"""An assessment is what the single functions give, in one table, with what they were given."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from headcount.errors import InputError
+from headcount.heads import Head
+from headcount.importance import Methods, ablation, assess, gradient, holm, norm, relevance, sink
+from headcount.importance.ablation import all_but_one, single_heads
+from headcount.importance.significance import loss_deltas
+from headcount.models.selfcheck import gated
+from headcount.tasks import Classification, Similarity, Task, Translation, evaluate
+from tests.tasks import loaded as small
+
+FEW = Methods(num_samples=40)
+
+
+def similarity() -> tuple[Any, Task]:
+    loaded = small.loaded("BertModel")
+    return loaded, Similarity(loaded, small.PAIRS)
+
+
+def test_columns_are_those_of_the_single_functions() -> None:
+    loaded, task = similarity()
+    found = assess(loaded, task, FEW).columns
+    model, anatomy = loaded.model, loaded.anatomy
+    expected = {
+        "gradient": gradient(model, task, anatomy=anatomy),
+        "relevance": relevance(model, task, anatomy=anatomy).scores,
+        "ablation_delta": ablation(model, task, anatomy=anatomy),
+        "norm_score": norm(model, task, anatomy),
+        "sink_score": sink(model, task, anatomy),
+    }
+    for name, scores in expected.items():
+        column = [float(scores[head.site, head.layer][head.index]) for head in loaded.heads]
+        np.testing.assert_allclose(found[name], column, rtol=1e-6, atol=1e-9)
+
+
+def test_options_reach_the_methods() -> None:
+    loaded, task = similarity()
+    plain = assess(loaded, task, replace(FEW, names=("gradient", "relevance", "ablation")))
+    for change, column in [
+        ({"level": "batch"}, "gradient"), ({"normalise": False}, "gradient"),
+        ({"rules": "attnlrp"}, "relevance"), ({"instead": "mean"}, "ablation_delta"),
+        ({"quantity": "score"}, "ablation_delta"), ({"seed": 1}, "ablation_low"),
+        ({"num_samples": 41}, "ablation_high"),
+    ]:  # fmt: skip
+        options: Any = {"names": plain.record["methods"], **change}
+        other = assess(loaded, task, replace(FEW, **options | {"names": tuple(options["names"])}))
+        assert not np.allclose(plain.columns[column], other.columns[column], rtol=1e-6), change
+        assert plain.record["signature"] != other.record["signature"], change
+
+
+def test_p_values_before_and_after_holm() -> None:
+    loaded, task = similarity()
+    found = assess(loaded, task, replace(FEW, names=("ablation",)))
+    base = evaluate(loaded.model, task)
+    losses = []
+    for each in single_heads(loaded.heads):
+        with gated(loaded.model, {each.name: 0}):
+            losses.append(evaluate(loaded.model, task).loss_N)
+    deltas = loss_deltas(np.array(losses), base.loss_N, base.count_N, 40)
+    np.testing.assert_allclose(found.record["ablation"]["p_each"], deltas.p)
+    np.testing.assert_allclose(found.columns["ablation_p"], holm(deltas.p))
+
+
+def test_of_each_layer_the_head_that_does_best_alone() -> None:
+    loaded, task = similarity()
+    record = assess(loaded, task, replace(FEW, names=("ablation",))).record
+    base = evaluate(loaded.model, task).loss
+    expected = {}
+    for each in all_but_one(loaded.heads):
+        with gated(loaded.model, {str(head): 0 for head in each.heads}):
+            expected[each.name.split(" but ")[1]] = evaluate(loaded.model, task).loss - base
+    found = {one["head"]: one["delta"] for one in record["all_but_one"]}
+    assert found == pytest.approx(expected, abs=1e-6)
+    for one in record["single_heads"]:
+        layer = [head for head in expected if Head.parse(head).layer == one["layer"]]
+        assert one["head"] == min(layer, key=expected.__getitem__)
+    assert len(record["single_heads"]) == len(record["layers"]) == 2
+    short = assess(loaded, task, replace(FEW, names=("ablation",), layers=False)).record
+    assert "layers" not in short and "all_but_one" not in short
+
+
+def test_the_whole_model_translates_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = small.loaded("MarianMTModel")
+    task = Translation(loaded, small.TRANSLATIONS, limit=2, num_beams=1)
+    calls: list[int] = []
+    translate = Translation.translate
+
+    def counted(self: Translation, *args: Any, **kwargs: Any) -> list[str]:
+        calls.append(1)
+        return translate(self, *args, **kwargs)
+
+    monkeypatch.setattr(Translation, "translate", counted)
+    methods = Methods(("ablation",), quantity="score", layers=False, num_samples=10)
+    found = assess(loaded, task, methods)
+    assert len(calls) == 1 + len(loaded.heads)
+    with gated(loaded.model, {"cross.1.0": 0}):
+        without = task.score(evaluate(loaded.model, task, texts=True))
+    row = list(map(str, loaded.heads)).index("cross.1.0")
+    assert found.columns["ablation_delta"][row] == pytest.approx(found.record["score"] - without)
+
+
+def test_bad_input() -> None:
+    loaded, task = similarity()
+    with pytest.raises(InputError, match="methods are gradient, .*; came fisher"):
+        assess(loaded, task, Methods(("fisher",)))
+    with pytest.raises(InputError, match="at least one example"):
+        Classification(small.loaded("BertForSequenceClassification"), {"text": [], "label": []})

@@ -9,7 +9,6 @@ headcount: `AutoModelForMaskedLM.from_pretrained(folder, trust_remote_code=True)
 from typing import Any
 
 import torch
-from huggingface_hub.dataclasses import strict
 from torch import Tensor, nn
 from transformers import M2M100Config
 from transformers.masking_utils import create_causal_mask
@@ -17,12 +16,14 @@ from transformers.modeling_outputs import CausalLMOutput, MaskedLMOutput
 from transformers.models.m2m_100.modeling_m2m_100 import M2M100Encoder, M2M100PreTrainedModel
 
 
-@strict
 class EncoderConfig(M2M100Config):
     """M2M100's configuration for a model that is an encoder only."""
 
     model_type = "m2m_100_encoder"
-    is_encoder_decoder: bool = False
+
+    def __init__(self, **options: Any) -> None:
+        fields: Any = {"is_encoder_decoder": False} | options
+        super().__init__(**fields)
 
 
 class _EncoderWithHead(M2M100PreTrainedModel):

@@ -1,0 +1,53 @@
+"""`headcount evaluate`: the numbers of sacreBLEU and of the task, printed and written."""
+
+import json
+from pathlib import Path
+
+import pytest
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+
+from headcount import load
+from headcount.tasks import build, evaluate
+from tests.cli.conftest import PARALLEL, headcount
+
+DATA = ("--data", PARALLEL, "--columns", "source=0", "target=1", "--limit", 6)
+PAIRS = [line.split("\t") for line in PARALLEL.read_text(encoding="utf-8").splitlines()[:6]]
+
+
+def test_translation(marian: Path, tmp_path: Path) -> None:
+    """BLEU, chrF and loss are those of sacreBLEU and of the task on the written translations."""
+    out = tmp_path / "out"
+    beams = ("--num-beams", 2, "--out", out)
+    status, output, errors = headcount("evaluate", marian, "--task", "translation", *DATA, *beams)
+    assert status == 0, errors
+    found = json.loads((out / "evaluation.json").read_text())
+    texts = (out / "translations.txt").read_text(encoding="utf-8").splitlines()
+    references = [[target for _, target in PAIRS]]
+    assert len(texts) == found["examples"] == 6
+    assert found["bleu"] == pytest.approx(BLEU().corpus_score(texts, references).score)
+    assert found["chrf"] == pytest.approx(CHRF().corpus_score(texts, references).score)
+    assert "nrefs:1" in found["bleu signature"] and "beams:2" in found["bleu signature"]
+    assert "nc:6" in found["chrf signature"] and "version:" in found["chrf signature"]
+    loaded = load(marian)
+    columns = {"source": [source for source, _ in PAIRS], "target": references[0]}
+    evaluation = evaluate(loaded.model, build("translation", loaded, columns))
+    expected = evaluation.loss_N.sum() / evaluation.count_N.sum()
+    assert found["loss"] == pytest.approx(expected, rel=1e-5)
+    assert "task:translation" in found["signature"] and found["arguments"]["num_beams"] == 2
+    for name in ("bleu", "chrf", "loss", "signature"):
+        assert f"\n{name} " in output, name
+
+
+def test_masked(bert: Path) -> None:
+    """Other tasks have a loss and a score."""
+    data = ("--data", PARALLEL, "--columns", "text=0", "--limit", 9)
+    status, output, errors = headcount("evaluate", bert, "--task", "masked-lm", *data)
+    assert status == 0 and "perplexity" in output and "bleu" not in output, errors
+
+
+def test_refusals(marian: Path) -> None:
+    status, _, errors = headcount("evaluate", marian, "--task", "causal-lm", *DATA)
+    assert status == 2 and "causal-lm needs a decoder" in errors
+    status, _, errors = headcount("evaluate", marian, "--task", "translation", "--data", "none.tsv")
+    assert status == 2 and "none.tsv cannot be read" in errors

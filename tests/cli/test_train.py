@@ -1,0 +1,124 @@
+"""`headcount train`: killed and resumed, on two processes, refused; and what is printed."""
+
+import json
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from tests.cli.conftest import PARALLEL, headcount, start
+from tests.cli.test_long_work import wait_for
+
+COLUMNS = ("--columns", "source=0", "target=1")
+DATA = ("--data", PARALLEL, *COLUMNS)
+TINY = ("--recipe", "tiny", "--set", "pieces=150", "batch_tokens=600", "epochs=2")
+
+
+def _weights(out: Path) -> dict[str, torch.Tensor]:
+    return load_file(out / "model.safetensors")
+
+
+def _losses(out: Path) -> list[float]:
+    history = json.loads((out / "result.json").read_text())["history"]
+    return [row["loss"] for row in history if "loss" in row]
+
+
+def test_translation(tmp_path: Path) -> None:
+    """From files to a model that the other commands take."""
+    out = tmp_path / "out"
+    arguments = ("train", "translation", *DATA, *TINY, "--hold-out", 9, 8, "--save-every", 10)
+    status, output, errors = headcount(*arguments, "--out", out)
+    assert status == 0, errors
+    assert "loss" in errors and "tokens/s" in errors and "min left" in errors
+    assert "dev BLEU" in errors and "Model: " in output and str(out) in output
+    table = ("--data", out / "test.tsv", "--limit", 4)
+    status, output, errors = headcount("evaluate", out, "--task", "translation", *table)
+    assert status == 0 and "bleu signature" in output, errors
+    status, _, errors = headcount("train", "translation", *DATA, *TINY, "--out", out)
+    assert status == 2 and "holds an earlier training" in errors
+
+
+def test_left_out(tmp_path: Path) -> None:
+    """Rows that can't be used are counted in a line."""
+    lines = PARALLEL.read_text(encoding="utf-8").splitlines()
+    table = tmp_path / "some.tsv"
+    table.write_text(
+        "\n".join([*lines, "a\t ", f"{' '.join('abcdefgh' * 12)}\tc"]) + "\n", encoding="utf-8"
+    )
+    data = ("--data", table, *COLUMNS)
+    text = ("--data", table, "--columns", "text=0", *TINY, "max_length=90")
+    status, output, errors = headcount("train", "causal-lm", *text, "--out", tmp_path / "lm")
+    assert status == 0 and "Left out: 1 examples that are too long" in output, errors
+    status, output, errors = headcount(
+        "train", "translation", *data, *TINY, "--out", tmp_path / "mt"
+    )
+    assert status == 0 and "Left out: 1 examples that have an empty side" in output, errors
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--set", "epoch=2"), "FIELD=VALUE was expected"),
+        (("--set", "pieces=90000"), "a vocabulary of 90,000 pieces does not suit this text"),
+        (("--hold-out", 400), "400 rows to hold out were asked for; of 168 rows"),
+        (("--patience", 1), "stopping early needs a development set"),
+        (("--set", "max_length=2"), "set the recipe's max_length higher"),
+        (("--set", "batch_tokens=100000", "accumulate=8"), "expected at least 8 batches"),
+    ],
+)
+def test_refusals(arguments: tuple[object, ...], told: str, tmp_path: Path) -> None:
+    out = ("--recipe", "tiny", "--out", tmp_path / "out")
+    status, _, errors = headcount("train", "translation", *DATA, *out, *arguments)
+    assert status == 2 and told in errors
+
+
+def test_files_of_different_length(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("one\ntwo\n")
+    (tmp_path / "b").write_text("eins\n")
+    files = ("--data", tmp_path / "a", tmp_path / "b")
+    status, _, errors = headcount("train", "translation", *files, "--out", tmp_path / "out")
+    assert status == 2 and "found 1 and 2; line i of one file must translate line i" in errors
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_killed_and_resumed(tmp_path: Path, how: signal.Signals) -> None:
+    """A process killed in the middle, and resumed by another, ends with an unbroken one's model."""
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    arguments = ("train", "translation", *DATA, *TINY, "--save-every", 5)
+    assert headcount(*arguments, "--out", whole)[0] == 0
+    process = start(*arguments, "--out", broken)
+    wait_for(broken / "checkpoints" / "checkpoint-10" / "whole")
+    process.send_signal(how)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode != 0 and not (broken / "result.json").exists()
+    if how == signal.SIGINT:
+        assert process.returncode == 130 and "--resume" in errors
+    status, _, errors = headcount(*arguments, "--out", broken, "--resume", "--seed", 2)
+    assert status == 2 and "was begun with seed 1, and this command has 2" in errors
+    status, _, errors = headcount(*arguments, "--out", broken, "--resume")
+    assert status == 0, errors
+    assert _losses(broken) == _losses(whole)
+    for name, weight in _weights(whole).items():
+        assert torch.equal(weight, _weights(broken)[name]), name
+
+
+@pytest.mark.slow
+def test_two_processes(tmp_path: Path) -> None:
+    """Two processes take the steps that one takes with two accumulated batches."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    steps = ("--set", "pieces=150", "batch_tokens=300", "epochs=1", "dropout=0")
+    arguments = ("train", "translation", *DATA, "--recipe", "tiny", "--save-every", 4)
+    status, _, errors = headcount(*arguments, *steps, "accumulate=2", "--out", one)
+    assert status == 0, errors
+    torchrun = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
+    process = start(*arguments, *steps, "--out", two, launcher=torchrun)
+    output, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+    assert output.count("Trained on") == 1, "the first process alone speaks"
+    assert _losses(two) == pytest.approx(_losses(one), rel=1e-4)
+    for name, weight in _weights(one).items():
+        torch.testing.assert_close(_weights(two)[name], weight, rtol=1e-3, atol=1e-4)

@@ -1,0 +1,100 @@
+"""The three models: one encoder, what each sees, and folders that load with and without us."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+from headcount import load
+from headcount.models.selfcheck import examine
+from headcount.tasks import fitting
+from headcount.training import RECIPES, causal_model, masked_model, translation_model
+
+TINY = RECIPES["tiny"]
+IDS = torch.tensor([[9, 20, 31, 42, 53, 2], [60, 71, 82, 2, 1, 1]])
+IS_TOKEN = (IDS != 1).long()
+
+
+def test_one_encoder(tokenizer: PreTrainedTokenizerFast) -> None:
+    """The same seed gives all three the same encoder, another seed another one."""
+    whole = translation_model(TINY, tokenizer, 3)
+    encoder = whole.model.encoder.eval()
+    masked, causal = masked_model(TINY, tokenizer, 3), causal_model(TINY, tokenizer, 3)
+    for model in (masked, causal):
+        state = model.base_model.state_dict()
+        assert state.keys() == encoder.state_dict().keys()
+        assert all(torch.equal(state[name], each) for name, each in encoder.state_dict().items())
+    expected = encoder(IDS, IS_TOKEN).last_hidden_state @ whole.model.shared.weight.T
+    found = masked.eval()(IDS, attention_mask=IS_TOKEN).logits
+    torch.testing.assert_close(found[IS_TOKEN.bool()], expected[IS_TOKEN.bool()])
+    other = masked_model(TINY, tokenizer, 4).base_model.state_dict()["embed_tokens.weight"]
+    assert not torch.equal(other, encoder.embed_tokens.weight)
+
+
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+@pytest.mark.parametrize("masked", [False, True])
+def test_what_is_seen(tokenizer: PreTrainedTokenizerFast, attention: str, masked: bool) -> None:
+    """A later token changes what comes before it only in the masked model; padding nothing."""
+    model = (masked_model if masked else causal_model)(TINY, tokenizer, 3).eval()
+    model.set_attn_implementation(attention)
+    for mask in (IS_TOKEN, torch.ones_like(IS_TOKEN)):
+        before = model(IDS, attention_mask=mask).logits
+        changed = IDS.clone()
+        changed[0, 4] = 99
+        after = model(changed, attention_mask=mask).logits
+        apart = (after - before)[0].abs().amax(1) > 1e-6
+        assert apart.tolist() == ([True] * 6 if masked else [False] * 4 + [True] * 2)
+        assert torch.equal(before[1], after[1])
+    alone = model(IDS[1:, :4]).logits
+    torch.testing.assert_close(model(IDS, attention_mask=IS_TOKEN).logits[1:, :4], alone)
+
+
+def test_heard_by_the_tap(tokenizer: PreTrainedTokenizerFast) -> None:
+    causal, masked = causal_model(TINY, tokenizer, 3), masked_model(TINY, tokenizer, 3)
+    assert dict(examine(causal).heads.counts) == {"decoder.self": (4, 4)}
+    assert dict(examine(masked).heads.counts) == {"encoder.self": (4, 4)}
+    translating = examine(translation_model(TINY, tokenizer, 3)).heads.counts
+    assert set(translating) == {"encoder.self", "decoder.self", "decoder.cross"}
+    assert (fitting(causal), fitting(masked)) == (["causal-lm"], ["masked-lm"])
+    states = masked.eval()(IDS, output_hidden_states=True).hidden_states
+    assert states is not None and len(states) == TINY.layers + 1
+
+
+@pytest.mark.parametrize("make", [masked_model, causal_model])
+def test_folder_loads(make: type, tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
+    model: PreTrainedModel = make(TINY, tokenizer, 3).eval()
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    loaded = load(tmp_path)
+    assert type(loaded.model) is type(model)
+    logits = model(IDS, attention_mask=IS_TOKEN).logits
+    assert torch.equal(loaded.model(IDS, attention_mask=IS_TOKEN).logits, logits)
+
+
+@pytest.mark.slow
+def test_folder_loads_without_headcount(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
+    """Plain transformers, in a process that can't import us."""
+    model = causal_model(TINY, tokenizer, 3).eval()
+    model.save_pretrained(tmp_path / "model")
+    program = f"""
+import sys
+sys.modules["headcount"] = None
+import torch
+from transformers import AutoModelForCausalLM
+model = AutoModelForCausalLM.from_pretrained({str(tmp_path / "model")!r}, trust_remote_code=True)
+print(model(torch.tensor({IDS.tolist()})).logits.double().sum().item())
+"""
+    environment = {"HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "1", "PATH": ""}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    expected = model(IDS).logits.double().sum().item()
+    assert float(done.stdout) == pytest.approx(expected, abs=1e-4)

@@ -1,0 +1,61 @@
+"""Checkpoints: only whole ones count; the mean of weights; a disk that is full."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from headcount.errors import InputError
+from headcount.training.checkpoints import averaged, remove_broken, saving, whole_checkpoints
+
+
+def _checkpoint(folder: Path, step: int, value: float, whole: bool = True) -> Path:
+    path = folder / f"checkpoint-{step}"
+    path.mkdir()
+    weights = {"a": torch.full((2, 3), value), "b": torch.tensor([value], dtype=torch.float16)}
+    save_file(weights, path / "model.safetensors")
+    if whole:
+        (path / "whole").touch()
+    return path
+
+
+def test_whole_ones_in_order(tmp_path: Path) -> None:
+    late, early = _checkpoint(tmp_path, 1000, 1), _checkpoint(tmp_path, 900, 1)
+    broken = _checkpoint(tmp_path, 1100, 1, whole=False)
+    (tmp_path / "checkpoint-old").mkdir()
+    assert whole_checkpoints(tmp_path) == [early, late]
+    remove_broken(tmp_path)
+    assert not broken.exists() and early.exists() and (tmp_path / "checkpoint-old").exists()
+    assert whole_checkpoints(tmp_path / "none") == []
+
+
+def test_average(tmp_path: Path) -> None:
+    paths = [_checkpoint(tmp_path, step, value) for step, value in ((1, 1.0), (2, 2.0), (3, 4.5))]
+    mean = averaged(paths)
+    assert mean["a"].tolist() == [[2.5] * 3] * 2 and mean["b"].dtype == torch.float16
+    assert averaged(paths[:1])["a"].tolist() == [[1.0] * 3] * 2
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(28, "No space left on device"),
+        RuntimeError("[enforce fail at inline_container.cc:664] . unexpected pos 64 vs 0"),
+    ],
+)
+def test_full_disk(tmp_path: Path, error: Exception) -> None:
+    before = _checkpoint(tmp_path, 1, 1)
+    with pytest.raises(
+        InputError, match="checkpoint-2 could not be saved .* make room on the disk"
+    ):
+        with saving(tmp_path / "checkpoint-2"):
+            _checkpoint(tmp_path, 2, 1, whole=False)
+            raise error
+    assert whole_checkpoints(tmp_path) == [before] and not (tmp_path / "checkpoint-2").exists()
+
+
+def test_other_errors_pass(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="shapes"), saving(tmp_path):
+        raise RuntimeError("shapes do not fit")
+    assert not (tmp_path / "whole").exists()

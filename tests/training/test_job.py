@@ -1,0 +1,64 @@
+"""Jobs: what does not go together, and folders that may not be written."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from headcount.errors import InputError
+from headcount.training import RECIPES, Job, Rows
+from headcount.training.job import claim
+
+JOB = Job("translation", RECIPES["tiny"], "a.tsv")
+ROWS = Rows(("text",), [("a",)])
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"save_every": 0}, "save_every is at least 1 step; came 0"),
+        ({"dev": "b.tsv", "hold_out": (3,)}, "given or held out, not both"),
+        ({"hold_out": (1, 2, 3)}, r"one or two held-out sets .* came \(1, 2, 3\)"),
+        ({"hold_out": (0,)}, "each at least 1"),
+        ({"patience": 2}, "stopping early needs a development set"),
+    ],
+)
+def test_refusals(change: dict, told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        replace(JOB, **change)
+
+
+def test_claim(tmp_path: Path) -> None:
+    out, identity = tmp_path / "out", JOB.identity(ROWS, None, 1)
+    claim(out, identity, resume=False, overwrite=False)
+    with pytest.raises(InputError, match="holds an earlier training: give --resume"):
+        claim(out, identity, resume=False, overwrite=False)
+    claim(out, identity, resume=True, overwrite=False)
+    (out / "checkpoints").mkdir()
+    claim(out, identity, resume=False, overwrite=True)
+    assert not (out / "checkpoints").exists()
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="file is a file: name another"):
+        claim(tmp_path / "file", identity, False, False)
+    with pytest.raises(InputError, match="holds files of something else"):
+        claim(tmp_path, identity, resume=True, overwrite=True)
+    assert (tmp_path / "file").exists()
+
+
+def test_resume_of_another_training(tmp_path: Path) -> None:
+    """The refusal names the first field that differs."""
+    claim(tmp_path, JOB.identity(ROWS, None, 1), False, False)
+    longer = replace(JOB, recipe=replace(JOB.recipe, epochs=9))
+    cases = {
+        r"with recipe\.epochs 4, and this command has 9": longer.identity(ROWS, None, 1),
+        "with seed 1, and this command has 2": replace(JOB, seed=2).identity(ROWS, None, 1),
+        "with processes 1, and this command has 2": JOB.identity(ROWS, None, 2),
+        r"with data [0-9a-f]{12}\.\.\., and": JOB.identity(Rows(("text",), [("b",)]), None, 1),
+        r"with dev None, and this command has [0-9a-f]{12}\.\.\.;": JOB.identity(ROWS, ROWS, 1),
+        "with objective translation, and": replace(JOB, objective="causal-lm").identity(
+            ROWS, None, 1
+        ),
+    }
+    for told, identity in cases.items():
+        with pytest.raises(InputError, match=told):
+            claim(tmp_path, identity, resume=True, overwrite=False)

@@ -1,0 +1,146 @@
+"""Training: it learns, goes on as if it had never stopped, stops early, survives a full disk."""
+
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from headcount import load
+from headcount.errors import InputError, ModelError
+from headcount.tasks import Translation, evaluate
+from headcount.training import RECIPES, Job, Moment, Rows, train
+from headcount.training.checkpoints import averaged, whole_checkpoints
+from headcount.training.telling import Tell
+
+TINY = replace(RECIPES["tiny"], epochs=1, pieces=150, batch_tokens=600)
+
+
+class Stop(Exception):
+    """Stands for a training that breaks off."""
+
+
+def _stop_at(step: int) -> Tell:
+    def tell(moment: Moment) -> None:
+        if moment.step >= step and "loss" in moment.numbers:
+            raise Stop
+
+    return tell
+
+
+def _weights(out: Path) -> dict[str, torch.Tensor]:
+    return load_file(out / "model.safetensors")
+
+
+def test_it_learns(tmp_path: Path) -> None:
+    """A language of five words is learned: sentences never seen come out right."""
+    words = {"red": "rot", "dog": "Hund", "sees": "sieht", "a": "ein", "cat": "Katze"}
+    texts = [" ".join(chosen) for chosen in product(words, repeat=4)]
+    data = {
+        "source": texts,
+        "target": [" ".join(words[word] for word in text.split()) for text in texts],
+    }
+    recipe = replace(
+        TINY, layers=1, epochs=16, pieces=40, batch_tokens=250, peak=1e-2, dropout=0.0,
+        label_smoothing=0.0,
+    )  # fmt: skip
+    moments: list[Moment] = []
+    job = Job("translation", recipe, data, hold_out=(20,), save_every=200)
+    trained = train(job, tmp_path / "out", tell=moments.append)
+    loaded = load(tmp_path / "out")
+    dev = Translation(loaded, tmp_path / "out" / "dev.tsv")
+    score = dev.score(evaluate(loaded.model, dev, texts=True))
+    best = trained.result["candidates"][trained.result["model"]]
+    assert score > 90 and best["bleu"] > 90 and best["loss"] < 0.2, (score, best)
+    assert (trained.result["examples"], trained.result["num_long"]) == (605, 0)
+    last = [moment for moment in moments if "loss" in moment.numbers][-1]
+    assert last.epoch == pytest.approx(16 * last.step / last.steps) and last.tokens_per_second > 0
+    assert moments[0].seconds_left > last.seconds_left
+
+
+@pytest.mark.parametrize("objective", ["translation", "masked-lm", "causal-lm"])
+def test_resumed_is_unbroken(objective: str, pairs: Rows, tmp_path: Path) -> None:
+    """Stopped after a checkpoint and gone on with: bit for bit the model of an unbroken run."""
+    columns = pairs.columns if objective == "translation" else {"text": pairs.columns["source"]}
+    job = Job(objective, TINY, columns, save_every=3, seed=5)  # type: ignore[arg-type]
+    whole = train(job, tmp_path / "whole")
+    assert whole.result["steps"] > 8
+    with pytest.raises(Stop):
+        train(job, tmp_path / "broken", tell=_stop_at(6))
+    assert not (tmp_path / "broken" / "model.safetensors").exists()
+    resumed = train(job, tmp_path / "broken", resume=True)
+    for name, weight in _weights(tmp_path / "whole").items():
+        assert torch.equal(weight, _weights(tmp_path / "broken")[name]), name
+    losses = [
+        [row["loss"] for row in each.result["history"] if "loss" in row]
+        for each in (whole, resumed)
+    ]
+    assert losses[0] == losses[1]
+    again = train(job, tmp_path / "broken", resume=True)
+    assert again.result["steps"] == whole.result["steps"], "resuming a finished one changes nothing"
+
+
+def test_average_of_the_last(pairs: Rows, tmp_path: Path) -> None:
+    train(Job("translation", TINY, pairs.columns, save_every=4), tmp_path)
+    checkpoints = whole_checkpoints(tmp_path / "checkpoints")
+    assert len(checkpoints) == TINY.average, "earlier ones are removed"
+    mean = averaged(checkpoints)
+    for name, weight in _weights(tmp_path).items():
+        torch.testing.assert_close(weight, mean[name])
+    (tmp_path / "checkpoints" / "checkpoint-999").mkdir()
+    train(Job("translation", TINY, pairs.columns, save_every=4), tmp_path, resume=True)
+    assert not (tmp_path / "checkpoints" / "checkpoint-999").exists(), "half-written ones too"
+
+
+def test_stops_early(pairs: Rows, tmp_path: Path) -> None:
+    """With a step too small to change a thing, the score never gets better."""
+    recipe = replace(TINY, peak=1e-12, epochs=4)
+    dev = {"source": ["a dog"], "target": ["ein Hund"]}
+    job = Job("translation", recipe, pairs.columns, dev=dev, save_every=2, patience=2)
+    result = train(job, tmp_path).result
+    assert result["steps"] == 6, "one evaluation and two more"
+    assert set(result["candidates"]) == {"average of steps 2, 6", "step 2, the best one"}
+
+
+def test_full_disk(pairs: Rows, tmp_path: Path) -> None:
+    """The optimiser's state is written into a device that is always full."""
+    out, full = tmp_path / "out", tmp_path / "out" / "checkpoints" / "checkpoint-6"
+    job = Job("translation", TINY, pairs.columns, save_every=3)
+
+    def fill(moment: Moment) -> None:
+        full.mkdir(parents=True, exist_ok=True)
+        if not (full / "optimizer.pt").is_symlink():
+            (full / "optimizer.pt").symlink_to("/dev/full")
+
+    with pytest.raises(InputError, match="checkpoint-6 could not be saved .* go on with --resume"):
+        train(job, out, tell=fill)
+    assert [path.name for path in whole_checkpoints(out / "checkpoints")] == ["checkpoint-3"]
+    assert not full.exists()
+    train(job, out, resume=True)
+    assert (out / "model.safetensors").exists()
+
+
+def test_held_out_files_and_pieces(pairs: Rows, tmp_path: Path) -> None:
+    """A language model on the translation's vocabulary starts with its encoder."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    trained = train(Job("translation", TINY, pairs.columns, hold_out=(6, 9), save_every=99), first)
+    assert trained.result["examples"] < len(pairs.rows) - 14
+    lines = {name: (first / f"{name}.tsv").read_text().splitlines() for name in ("dev", "test")}
+    assert [len(lines["dev"]), len(lines["test"])] == [7, 10]
+    assert lines["dev"][0] == "source\ttarget"
+    text = {"text": pairs.columns["source"]}
+    train(Job("masked-lm", TINY, text, pieces=str(first), save_every=99), second)
+    assert load(second).encoder().single_words(["dog"]) == load(first).encoder().single_words(
+        ["dog"]
+    )
+    with pytest.raises(
+        ModelError, match="a model with a tokenizer was expected; '.*none' has none"
+    ):
+        train(Job("masked-lm", TINY, text, pieces=str(tmp_path / "none")), tmp_path / "third")
+
+
+def test_device(pairs: Rows, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="the device cpu, or cuda .* was expected; came 'tpu'"):
+        train(Job("translation", TINY, pairs.columns, device="tpu"), tmp_path)

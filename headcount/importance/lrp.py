@@ -124,8 +124,7 @@ class Lrp(TorchFunctionMode):
     def _after(
         self, tied: rule.Rule, module: nn.Module, args: tuple[Any, ...], output: Tensor
     ) -> Tensor:
-        given = self._given[module].pop()
-        return tied(given, output) if rule.wants_relevance(given) else output
+        return tied(self._given[module].pop(), output)
 
     def check(self, starts: Tensor) -> None:
         """Refuse numbers that are not finite, and operations on the way that have no rule.

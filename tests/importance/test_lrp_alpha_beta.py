@@ -148,11 +148,8 @@ def drawn(*shape: int, seed: int = 3) -> Tensor:
 
 
 @pytest.mark.parametrize("block", [1, 200, 10**6])
-def test_linear_maps_and_norms_share_alike_in_all_blocks(
-    block: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_linear_maps_share_alike_in_all_blocks(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lrp_linear, "BLOCK", block)
-    monkeypatch.setattr(lrp_norms, "BLOCK", block)
     x, w, b, R = drawn(2, 3, 7), drawn(5, 7, seed=1), drawn(5, seed=2), drawn(2, 3, 5, seed=4)
     R[..., 1], R[0, 2] = 0, 0  # an output and a vector that no relevance comes to
     written: list[tuple[Callable[..., Tensor], Any]] = [
@@ -167,22 +164,36 @@ def test_linear_maps_and_norms_share_alike_in_all_blocks(
         z, back = textbook.linear(flat, w.numpy(), bias)
         np.testing.assert_allclose(output.flatten(0, 1), z)
         np.testing.assert_allclose(found.flatten(0, 1), back(R.flatten(0, 1).numpy()), rtol=1e-9)
-    weight, bias, R = drawn(7, seed=5), drawn(7, seed=6), drawn(2, 3, 7, seed=7)
+
+
+@pytest.mark.parametrize("block", [1, 200, 10**6])
+@pytest.mark.parametrize("eps", [1e-5, 0.5])
+def test_norms_share_by_their_whole_jacobian(
+    block: int, eps: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lrp_norms, "BLOCK", block)
+    x, weight, bias, R = drawn(2, 3, 7), drawn(7, seed=5), drawn(7, seed=6), drawn(2, 3, 7, seed=7)
     R[0, 2] = 0
-    for eps in (1e-5, 0.5):
-        _, (found,) = back_through(
-            lambda u, eps=eps: lrp_norms.layer_norm(
-                functional.layer_norm, u, (7,), weight, bias, eps
-            ),
-            R, x,
-        )  # fmt: skip
-        _, back = textbook.layer_norm(x.flatten(0, 1).numpy(), weight.numpy(), bias.numpy(), eps)
-        np.testing.assert_allclose(found.flatten(0, 1), back(R.flatten(0, 1).numpy()), rtol=1e-9)
-        _, (found,) = back_through(
-            lambda u, eps=eps: lrp_norms.rms_norm(functional.rms_norm, u, (7,), weight, eps),
-            R, x,
-        )  # fmt: skip
-        _, back = textbook.rms_norm(x.flatten(0, 1).numpy(), weight.numpy(), eps)
+    flat, w, b = x.flatten(0, 1).numpy(), weight.numpy(), bias.numpy()
+    layer_norm = partial(
+        functional.layer_norm, normalized_shape=(7,), weight=weight, bias=bias, eps=eps
+    )
+    for rule, (y, back) in (
+        (
+            lambda u: lrp_norms.layer_norm(functional.layer_norm, u, (7,), weight, bias, eps),
+            textbook.layer_norm(flat, w, b, eps),
+        ),
+        (
+            lambda u: lrp_norms.norm(layer_norm, u, layer_norm(u)),  # as if written in a module
+            textbook.layer_norm(flat, w, b, eps),
+        ),
+        (
+            lambda u: lrp_norms.rms_norm(functional.rms_norm, u, (7,), weight, eps),
+            textbook.rms_norm(flat, w, eps),
+        ),
+    ):
+        output, (found,) = back_through(rule, R, x)
+        np.testing.assert_allclose(output.flatten(0, 1), y)
         np.testing.assert_allclose(found.flatten(0, 1), back(R.flatten(0, 1).numpy()), rtol=1e-9)
 
 
@@ -198,6 +209,28 @@ def test_norms_written_out_in_a_module_are_found() -> None:
         assert expected and lrp_norms.norms(model) == expected
     for name in ("bert", "vit", "whisper", "gpt2"):
         assert lrp_norms.norms(examined(name)[0]) == []
+
+
+class Scaled(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(drawn(7).float())
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.weight
+
+
+class Gated(Scaled):
+    def forward(self, x: Tensor, gate: Tensor | None = None) -> Tensor:
+        normed = functional.rms_norm(x, (7,), self.weight)
+        return normed if gate is None else normed * gate
+
+
+def test_scales_and_norms_with_a_gate_are_no_norms() -> None:
+    for module in (Scaled(), Gated()):
+        model = copy.deepcopy(examined("bert")[0])
+        model.extra = module  # type: ignore[assignment]
+        assert lrp_norms.norms(model) == []
 
 
 def masks(kind: str) -> Tensor | None:
@@ -250,6 +283,7 @@ def flowing(function: Callable[..., Tensor], *inputs: list[float]) -> tuple[list
     leaves = [torch.tensor([each], dtype=torch.float64, requires_grad=True) for each in inputs]
     with Lrp(examined("bert")[0], "alpha_beta") as lrp:
         starts = function(*leaves)
+    torch.testing.assert_close(starts, function(*leaves))
     lrp.check(starts)
     return tuple(part[0].tolist() for part in lrp.relevance(starts.sum(), leaves))
 
@@ -367,6 +401,21 @@ def test_an_operation_without_a_rule_is_refused_by_name(
     set_activation(model, Act())
     with pytest.raises(ModelError, match=rf"uses ({name}) on.* which alpha_beta has no rule"):
         relevance_of_tokens(model, tiny.inputs(model), top_of_first([]), "alpha_beta", anatomy)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda u, w: u @ w.mT,
+        lambda u, w: torch.einsum("ni,mi->nm", u, w),
+        lambda u, w: functional.linear(u, w),
+        lambda u, w: torch.addmm(w[0, :1], u, CONSTANT.mT),
+        lambda u, w: torch.addmm(CONSTANT[0, :1], u, w.mT),
+    ],
+)
+def test_products_of_two_activations_are_refused(function: Callable[..., Tensor]) -> None:
+    with pytest.raises(ModelError, match="of two activations|addmm"):
+        flowing(function, [3.0, -1.0, 2.0], [1.0, 2.0, 3.0])
 
 
 def test_capped_scores_are_refused() -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import transformers
 from torch import Tensor, nn
 from transformers import AttentionInterface, PreTrainedModel
 
@@ -205,3 +206,20 @@ def test_takes_a_function_for_a_listener():
         model(**tiny.inputs(model))
     assert [block.layer.layer for block in heard] == [0, 1]
     assert heard[0].weights_BHQK.shape == (3, 5, 7, 7)
+
+
+@pytest.mark.parametrize("kind", ["bart", "t5"])
+def test_a_classifier_with_a_decoder_is_examined_through_its_body(kind: str) -> None:
+    """It asks for ends of sentences, and makes the decoder's inputs of the source."""
+    config = tiny.MODELS[kind]().config
+    config.update({"eos_token_id": 2, "num_labels": 3})
+    name = {"bart": "BartForSequenceClassification", "t5": "T5ForSequenceClassification"}[kind]
+    model = getattr(transformers, name)(config).eval()
+    anatomy = examine(model)
+    assert set(anatomy.heads.counts) == {"encoder.self", "decoder.self", "decoder.cross"}
+    ids = torch.tensor([[5, 6, 7, 2], [8, 9, 2, config.pad_token_id]])
+    inputs = {"input_ids": ids, "attention_mask": (ids != config.pad_token_id).long()}
+    stock = model(**inputs).logits
+    with gated(model, {"cross.0.0": 0}):
+        assert not torch.equal(model(**inputs).logits, stock)
+    assert torch.equal(model(**inputs).logits, stock)

@@ -19,7 +19,7 @@ from transformers.pytorch_utils import Conv1D
 
 from headcount.errors import ModelError
 from headcount.heads import Heads
-from headcount.models.tiny_inputs import tiny_inputs
+from headcount.models.tiny_inputs import run_tiny, tiny_inputs
 from headcount.seam import dispatching
 
 
@@ -100,7 +100,7 @@ def discover(model: PreTrainedModel) -> Anatomy:
     recorder = _Recorder(model)
     encoder_decoder = model.config.is_encoder_decoder
     with torch.inference_mode(), dispatching(model, recorder.attend), recorder.projections():
-        model(**tiny_inputs(model))
+        run_tiny(model, tiny_inputs(model))
     if not recorder.calls:
         raise ModelError(
             f"{type(model).__name__} has no attention site that headcount can see: a model was "

@@ -9,6 +9,7 @@ from transformers import PreTrainedModel
 from headcount.errors import ModelError
 from headcount.heads import Head
 from headcount.models.anatomy import Anatomy, AttentionLayer
+from headcount.models.tiny_inputs import run_tiny
 from headcount.tap import Block, Tap
 
 
@@ -20,7 +21,7 @@ def refuse_not_finite(model: PreTrainedModel, anatomy: Anatomy, inputs: dict[str
     """
     listener = _FirstBroken()
     with Tap(model, anatomy, listener):
-        model(**inputs)
+        run_tiny(model, inputs)
     causes = []
     if listener.head is not None:
         causes.append(

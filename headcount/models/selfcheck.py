@@ -16,7 +16,7 @@ from headcount.errors import ModelError
 from headcount.heads import Head
 from headcount.models.anatomy import Anatomy, discover
 from headcount.models.finite import refuse_not_finite
-from headcount.models.tiny_inputs import tiny_inputs
+from headcount.models.tiny_inputs import run_tiny, tiny_inputs
 from headcount.tap import Block, FunctionListener, Listener, Tap
 
 TOLERANCE = {torch.float64: 1e-5, torch.float32: 1e-5, torch.bfloat16: 5e-2, torch.float16: 5e-3}
@@ -36,7 +36,7 @@ def examine(model: PreTrainedModel) -> Anatomy:
     with evaluating(model), torch.inference_mode():
         anatomy = discover(model)
         inputs = tiny_inputs(model)
-        stock = _outputs(model(**inputs))
+        stock = _outputs(run_tiny(model, inputs))
         if not all(tensor.isfinite().all() for tensor in stock):
             refuse_not_finite(model, anatomy, inputs)
         anatomy = _with_arithmetic(model, anatomy, inputs, stock)
@@ -132,7 +132,7 @@ def _with_arithmetic(
         differences = {}
         for name, listener in (("fused", None), ("weights", FunctionListener(lambda block: None))):
             with Tap(model, candidate, listener):
-                differences[name] = _difference(_outputs(model(**inputs)), stock)
+                differences[name] = _difference(_outputs(run_tiny(model, inputs)), stock)
         if max(differences.values()) <= tolerance:
             return replace(candidate, differences=differences)
         met.append(max(differences.values()))
@@ -155,7 +155,7 @@ def _check_gates(
             (site, layer.layer): torch.zeros(layer.num_heads, device=device) for layer in layers
         }
         with Tap(model, anatomy, gates=gates):
-            gated_outputs = _outputs(model(**inputs))
+            gated_outputs = _outputs(run_tiny(model, inputs))
         if _difference(gated_outputs, stock) == 0:
             raise ModelError(
                 f"gates of 0 on every head of {site} should change {type(model).__name__}'s "

@@ -1,9 +1,10 @@
 """`headcount train`: a model from scratch."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Literal
 
@@ -85,27 +86,31 @@ def _shown() -> Iterator[Tell]:
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     if not sys.stderr.isatty():
         yield lambda moment: console.print(
-            f"step {moment.step:,}/{moment.steps:,}  {_described(moment)}", markup=False
+            f"step {moment.step:,}/{moment.steps:,}  {_described(moment, moment.numbers)}",
+            markup=False,
         )
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    numbers: dict[str, float] = {}
+    columns = (TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn())
     with Progress(*columns, TimeElapsedColumn(), console=console) as bars:
         bar = bars.add_task("training", total=None)
-        yield lambda moment: bars.update(
-            bar, completed=moment.step, total=moment.steps, description=_described(moment)
-        )
+
+        def tell(moment: Moment) -> None:
+            numbers.update(moment.numbers)  # loss and development set are told in turn
+            described = _described(moment, numbers)
+            bars.update(bar, completed=moment.step, total=moment.steps, description=described)
+
+        yield tell
 
 
-def _described(moment: Moment) -> str:
-    """`epoch 1.20  loss 3.412  2,100 tokens/s  41 min left`, or what a development set says."""
-    shown = [f"epoch {moment.epoch:.2f}"]
+def _described(moment: Moment, numbers: Mapping[str, float]) -> str:
+    """`epoch 1.20  loss 3.412  dev BLEU 21.3  2,100 tokens/s  0:41:07 left`."""
     names = {"eval_loss": "dev loss", "eval_bleu": "dev BLEU", "eval_perplexity": "dev perplexity"}
-    for name, label in ({"loss": "loss"} | names).items():
-        if name in moment.numbers:
-            shown.append(f"{label} {moment.numbers[name]:.4g}")
-    shown.append(f"{moment.tokens_per_second:,.0f} tokens/s")
-    shown.append(f"{moment.seconds_left / 60:,.0f} min left")
-    return "  ".join(shown)
+    labels = {"loss": "loss"} | names
+    shown = [f"{label} {numbers[name]:.4g}" for name, label in labels.items() if name in numbers]
+    left = timedelta(seconds=round(moment.seconds_left))
+    speed = f"{moment.tokens_per_second:,.0f} tokens/s"
+    return "  ".join([f"epoch {moment.epoch:.2f}", *shown, speed, f"{left} left"])
 
 
 def _print_result(trained: Trained, out: Path) -> None:

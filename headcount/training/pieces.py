@@ -47,17 +47,7 @@ def learn_pieces(texts: Iterable[str], size: int, max_length: int) -> PreTrained
     Raises:
         CorpusError: if the text is too small for so many pieces.
     """
-    backend = Tokenizer(models.BPE(unk_token=SPECIAL["unk_token"]))
-    backend.normalizer = normalizers.Sequence(
-        [normalizers.NFC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
-    )
-    backend.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="always", split=False),
-            pre_tokenizers.Split(Regex(WORD), "isolated"),
-        ]
-    )
-    backend.decoder = decoders.Metaspace(replacement=SPACE, prepend_scheme="always")
+    backend = _backend()
     trainer = trainers.BpeTrainer(
         vocab_size=size,
         special_tokens=list(SPECIAL.values()),
@@ -83,3 +73,19 @@ def learn_pieces(texts: Iterable[str], size: int, max_length: int) -> PreTrained
         clean_up_tokenization_spaces=False,
         **SPECIAL,
     )
+
+
+def _backend() -> Tokenizer:
+    """Everything but the pieces."""
+    backend = Tokenizer(models.BPE(unk_token=SPECIAL["unk_token"]))
+    backend.normalizer = normalizers.Sequence(
+        [normalizers.NFC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
+    )
+    backend.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="always", split=False),
+            pre_tokenizers.Split(Regex(WORD), "isolated"),
+        ]
+    )
+    backend.decoder = decoders.Metaspace(replacement=SPACE, prepend_scheme="always")
+    return backend

@@ -135,7 +135,8 @@ def training_arguments(
         use_cpu=device == "cpu",
         seed=seed,
         save_steps=save_every,
-        save_total_limit=recipe.average,
+        # The Trainer counts the best one among those kept, however old it is.
+        save_total_limit=recipe.average + (score is not None),
         logging_steps=min(100, save_every),
         logging_nan_inf_filter=False,
         eval_strategy="no" if score is None else "steps",

@@ -101,7 +101,7 @@ def test_stops_early(pairs: Rows, tmp_path: Path) -> None:
     job = Job("translation", recipe, pairs.columns, dev=dev, save_every=2, patience=2)
     result = train(job, tmp_path).result
     assert result["steps"] == 6, "one evaluation and two more"
-    assert set(result["candidates"]) == {"average of steps 2, 6", "step 2, the best one"}
+    assert set(result["candidates"]) == {"average of steps 4, 6", "step 2, the best one"}
 
 
 def test_full_disk(pairs: Rows, tmp_path: Path) -> None:

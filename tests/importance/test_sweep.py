@@ -9,10 +9,18 @@ import torch
 from headcount import tap
 from headcount.errors import InputError, ModelError
 from headcount.heads import Head
-from headcount.importance.ablation import ablation, all_but_one, single_heads, whole_layers
+from headcount.importance.ablation import (
+    Instead,
+    ablation,
+    all_but_one,
+    replacement,
+    single_heads,
+    whole_layers,
+)
 from headcount.importance.reuse import Blocks
 from headcount.importance.sweep import Ablation, Swept, sweep
 from headcount.models.selfcheck import gated, tapped
+from headcount.tap import Tap
 from tests import tiny
 from tests.examined import examined, examined_double
 from tests.importance.tiny_task import TinyTask
@@ -38,6 +46,27 @@ def test_equals_gated_forwards(name: str) -> None:
                 np.testing.assert_allclose(
                     swept.outcome_AN[row, index], expected.outcome_E, rtol=1e-9
                 )
+
+
+@pytest.mark.parametrize("instead", ["mean", "uniform"])
+@pytest.mark.parametrize("name", ["bert", "marian"])
+def test_stand_ins_are_those_of_a_gated_forward(name: str, instead: Instead) -> None:
+    model, anatomy = examined_double(name)
+    task, ablations = TinyTask(model), single_heads(anatomy.heads)[::5]
+    stand_in = replacement(instead, model, task, anatomy)
+    swept = sweep(model, task, ablations, stand_in, anatomy)
+    zeroed = sweep(model, task, ablations, anatomy=anatomy)
+    assert not np.allclose(swept.loss_AN, zeroed.loss_AN, rtol=1e-6)
+    for row, each in enumerate(ablations):
+        (head,) = each.heads
+        gate = torch.ones(anatomy.heads.counts[head.site][head.layer], dtype=model.dtype)
+        gate[head.index] = 0
+        gates = {(head.site, head.layer): gate}
+        with Tap(model, anatomy, gates=gates, replacement=stand_in), torch.no_grad():
+            for batch in task.batches():
+                expected = task.losses(model, batch).loss_E
+                found = swept.loss_AN[row, batch.index_E.numpy()]
+                np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
 def test_base_is_the_stock_model() -> None:

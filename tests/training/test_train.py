@@ -82,6 +82,26 @@ def test_resumed_is_unbroken(objective: str, pairs: Rows, tmp_path: Path) -> Non
     assert again.result["steps"] == whole.result["steps"], "resuming a finished one changes nothing"
 
 
+@pytest.mark.parametrize("schedule", ["linear", "inverse_sqrt"])
+def test_schedule_and_precision(schedule: str, pairs: Rows, tmp_path: Path) -> None:
+    """Learning rates are those of the formula; bfloat16 loses little."""
+    recipe = replace(TINY, schedule=schedule, warmup=3, peak=1e-3, epochs=2)
+    histories = []
+    for precision in ("float32", "bfloat16"):
+        job = Job("translation", replace(recipe, precision=precision), pairs.columns, save_every=1)
+        histories.append(train(job, tmp_path / precision).result["history"])
+    rows = [row for row in histories[0] if "loss" in row]
+    assert len(rows) > 12
+    for row in rows:
+        done = row["step"] - 1  # steps before the one that this rate was for
+        left = (len(rows) - done) / (len(rows) - 3)
+        after = left if schedule == "linear" else (3 / max(done, 1)) ** 0.5
+        assert row["learning_rate"] == pytest.approx(1e-3 * (done / 3 if done < 3 else after))
+    low = [row["loss"] for row in histories[1] if "loss" in row]
+    assert low == pytest.approx([row["loss"] for row in rows], rel=0.02)
+    assert low != [row["loss"] for row in rows], "and is not float32"
+
+
 def test_average_of_the_last(pairs: Rows, tmp_path: Path) -> None:
     train(Job("translation", TINY, pairs.columns, save_every=4), tmp_path)
     checkpoints = whole_checkpoints(tmp_path / "checkpoints")

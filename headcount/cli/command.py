@@ -8,6 +8,7 @@ from rich.console import Console
 from transformers.utils import logging
 
 from headcount.cli.analyze import Analyze
+from headcount.cli.compare import Compare
 from headcount.cli.demo import Demo
 from headcount.cli.doctor import Doctor
 from headcount.cli.evaluate import Evaluate
@@ -24,6 +25,7 @@ Command = (
     | Annotated[Train, tyro.conf.subcommand("train")]
     | Annotated[Evaluate, tyro.conf.subcommand("evaluate")]
     | Annotated[Report, tyro.conf.subcommand("report")]
+    | Annotated[Compare, tyro.conf.subcommand("compare")]
     | Annotated[Reproduce, tyro.conf.subcommand("reproduce")]
     | Annotated[Doctor, tyro.conf.subcommand("doctor")]
     | Annotated[Demo, tyro.conf.subcommand("demo")]

@@ -19,8 +19,8 @@ import pandas as pd
 from headcount.heads import HeadTable
 from headcount.importance.correlation import effects
 from headcount.importance.folder import read_assessment
+from headcount.markdown import change, table
 from headcount.reports.measure_names import SITE_TITLES
-from headcount.reproduce.markdown import change, table
 
 ALPHA = 0.01
 """The paper's level of significance."""

@@ -14,10 +14,10 @@ from statistics import fmean
 import numpy as np
 
 from headcount.importance.correlation import correlation
+from headcount.markdown import share, table
 from headcount.reports.figure_style import by_site
 from headcount.reports.measure_names import SITE_TITLES
 from headcount.reports.run import HeadRow, RelationResult, Run
-from headcount.reproduce.markdown import share, table
 
 FUNCTIONS = ("positional", "syntactic", "rare")
 """The paper's functions of heads; our other roles count as none here."""

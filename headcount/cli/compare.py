@@ -1,0 +1,34 @@
+"""`headcount compare OUT_A OUT_B`: two runs side by side."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import tyro
+from rich.console import Console
+
+from headcount.compare import write_comparison
+
+
+@dataclass(frozen=True)
+class Compare:
+    """Compare two runs over the same heads: roles, scores, side-by-side maps."""
+
+    one: tyro.conf.Positional[Path]
+    """Folder of a run."""
+    other: tyro.conf.Positional[Path]
+    """Folder of another, of the same model on other data or of a model of the same architecture."""
+    out: Path = field(kw_only=True)
+    """Folder for the comparison."""
+
+    def run(self) -> int:
+        """Compare, write, and say the main numbers."""
+        found = write_comparison(self.one, self.other, self.out)
+        console = Console(highlight=False)
+        console.print(
+            f"{found.same_roles} heads have the same roles in both, {len(found.changes)} other ones"
+        )
+        for name in ("ablation_delta", "relevance", "gradient", "confidence"):
+            if name in found.by_head:
+                console.print(f"{name}: rank correlation over heads {found.by_head[name]}")
+        console.print(f"Comparison: {self.out / 'comparison.md'}", soft_wrap=True)
+        return 0

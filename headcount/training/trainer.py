@@ -66,15 +66,14 @@ class BucketedTrainer(Seq2SeqTrainer):
             callbacks=[] if patience is None else [EarlyStoppingCallback(patience)],
         )
         self.remove_callback(PrinterCallback)
-        self.dev, self._examples = dev, examples
+        self.dev, self._examples, self._batches = dev, examples, batches
         # Else every forward is handed `num_items_in_batch`, down to the attention function.
         self.model_accepts_loss_kwargs = False
 
     def get_train_dataloader(self) -> DataLoader:
         """Batch after batch; accelerate deals them out to the processes in turn."""
-        assert self.train_dataset is not None
         loader = DataLoader(
-            self.train_dataset,
+            self._batches,
             batch_size=1,
             collate_fn=lambda numbered: self._examples.collate(*numbered[0]),
             pin_memory=self.args.dataloader_pin_memory,
@@ -147,4 +146,5 @@ def training_arguments(
         report_to="none",
         disable_tqdm=True,
         dataloader_pin_memory=device != "cpu",
+        ddp_find_unused_parameters=False,
     )

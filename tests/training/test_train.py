@@ -70,7 +70,9 @@ def test_resumed_is_unbroken(objective: str, pairs: Rows, tmp_path: Path) -> Non
     with pytest.raises(Stop):
         train(job, tmp_path / "broken", tell=_stop_at(6))
     assert not (tmp_path / "broken" / "model.safetensors").exists()
-    resumed = train(job, tmp_path / "broken", resume=True)
+    steps: list[int] = []
+    resumed = train(job, tmp_path / "broken", resume=True, tell=lambda m: steps.append(m.step))
+    assert min(steps) > 3, "and not from the start"
     for name, weight in _weights(tmp_path / "whole").items():
         assert torch.equal(weight, _weights(tmp_path / "broken")[name]), name
     losses = [

@@ -66,8 +66,8 @@ def compare(one: Run, other: Run) -> Comparison:
         {site: _counts(one, other, site) for site in one.sites},
         tuple(changes),
         same,
-        {name: correlation(*(_of_heads(run, name) for run in (one, other))) for name in shared},
-        {name: correlation(*(_of_layers(run, name) for run in (one, other))) for name in shared},
+        {name: correlation(_of_heads(one, name), _of_heads(other, name)) for name in shared},
+        {name: correlation(_of_layers(one, name), _of_layers(other, name)) for name in shared},
     )
 
 

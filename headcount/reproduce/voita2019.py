@@ -108,11 +108,8 @@ def _most_relevant(run: Run) -> str:
 def _with_confidence(run: Run) -> Iterator[str]:
     """The paper finds that relevant heads are confident ones."""
     for site, heads in by_site(run):
-        columns = [
-            np.array([_relevance(row) for row in heads]),
-            np.array([row.values["confidence"] for row in heads]),
-        ]
-        found = correlation(*columns)
+        relevance = np.array([_relevance(row) for row in heads])
+        found = correlation(relevance, np.array([row.values["confidence"] for row in heads]))
         yield (
             f"{SITE_TITLES.get(site, site)}: relevance and confidence have Spearman's rho {found} "
             f"over {found.num_heads} heads."

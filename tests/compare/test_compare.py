@@ -62,14 +62,14 @@ def test_correlations_over_heads_and_over_layers(run: Run) -> None:
     )  # fmt: skip
     found = compare(run, other)
     columns = [np.array([row.values["confidence"] for row in each.heads]) for each in (run, other)]
-    assert found.by_head["confidence"].rho == pytest.approx(spearmanr(*columns)[0])
+    assert found.by_head["confidence"].rho == pytest.approx(spearmanr(columns[0], columns[1])[0])
     places = [(row.site, row.layer) for row in run.heads]
     means = [
         [np.mean([x for x, at in zip(column, places, strict=True) if at == place])
          for place in dict.fromkeys(places)]
         for column in columns
     ]  # fmt: skip
-    assert found.by_layer["confidence"].rho == pytest.approx(spearmanr(*means)[0])
+    assert found.by_layer["confidence"].rho == pytest.approx(spearmanr(means[0], means[1])[0])
     assert found.by_layer["confidence"].num_heads == len(means[0]) == 5
 
 

@@ -9,7 +9,7 @@ import pytest
 from headcount.errors import InputError
 from headcount.heads import Head
 from headcount.importance import Methods, ablation, assess, gradient, holm, norm, relevance, sink
-from headcount.importance.ablation import all_but_one, single_heads
+from headcount.importance.ablation import all_but_one, single_heads, whole_layers
 from headcount.importance.significance import loss_deltas
 from headcount.models.selfcheck import gated
 from headcount.tasks import Classification, Similarity, Task, Translation, evaluate
@@ -87,7 +87,7 @@ def test_of_each_layer_the_head_that_does_best_alone() -> None:
 
 def test_the_whole_model_translates_once(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = small.loaded("MarianMTModel")
-    task = Translation(loaded, small.TRANSLATIONS, limit=2, num_beams=1)
+    task = Translation(loaded, small.TRANSLATIONS, metric="chrf", limit=3, num_beams=1)
     calls: list[int] = []
     translate = Translation.translate
 
@@ -96,13 +96,16 @@ def test_the_whole_model_translates_once(monkeypatch: pytest.MonkeyPatch) -> Non
         return translate(self, *args, **kwargs)
 
     monkeypatch.setattr(Translation, "translate", counted)
-    methods = Methods(("ablation",), quantity="score", layers=False, num_samples=10)
-    found = assess(loaded, task, methods)
-    assert len(calls) == 1 + len(loaded.heads)
-    with gated(loaded.model, {"cross.1.0": 0}):
-        without = task.score(evaluate(loaded.model, task, texts=True))
-    row = list(map(str, loaded.heads)).index("cross.1.0")
-    assert found.columns["ablation_delta"][row] == pytest.approx(found.record["score"] - without)
+    methods = Methods(("ablation",), quantity="score", num_samples=10)
+    found = assess(loaded, task, methods).record
+    layers = whole_layers(loaded.heads)
+    assert len(calls) == 1 + len(loaded.heads) + len(layers) + len(all_but_one(loaded.heads))
+    deltas = [one["delta"] for one in found["layers"]]
+    assert any(deltas)  # a tiny random model says nearly the same of everything
+    for layer, delta in zip(layers, deltas, strict=True):
+        with gated(loaded.model, {str(head): 0 for head in layer.heads}):
+            without = task.score(evaluate(loaded.model, task, texts=True))
+        assert delta == pytest.approx(found["score"] - without)
 
 
 def test_bad_input() -> None:

@@ -52,7 +52,7 @@ def test_a_fall_of_accuracy_is_a_negative_change_in_points() -> None:
 
 
 def test_a_rise_of_the_loss_is_a_positive_change() -> None:
-    record = {"ablation": {"quantity": "loss", "p_each": EACH}}
+    record: dict[str, Any] = {"ablation": {"quantity": "loss", "p_each": EACH}}
     text = michel2019(ablated(**record))
     assert "loss 0.40" in text
     assert lines(text, "here")[0][2:4] == ["3", "1"]  # without one head the loss falls

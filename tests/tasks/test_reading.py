@@ -1,6 +1,10 @@
 """Files of every kind, and what is wrong with a line of them."""
 
+import ast
+import json
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -239,3 +243,31 @@ def test_what_is_wrong_with_the_hub(monkeypatch: Any) -> None:
     monkeypatch.setitem(sys.modules, "datasets", FakeDatasets(known=((), "")))
     with pytest.raises(CorpusError, match="hf://a/b.split=x can't be loaded: Dataset .* exist; ch"):
         read_data("hf://a/b?split=x", None, ROLES)
+
+
+@pytest.mark.slow
+def test_a_data_set_as_the_library_loads_it(tmp_path: Path) -> None:
+    """The real library on a folder that is laid out as a data set of the hub is."""
+    folder = tmp_path / "owner" / "name"
+    folder.mkdir(parents=True)
+    for split in ("train", "validation"):
+        lines = [json.dumps({"sentence": f"{split} {n}", "class": n}) for n in (0, 1)]
+        (folder / f"{split}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    script = (
+        "from headcount.errors import CorpusError\n"
+        "from headcount.tasks.hub import hub_rows\n"
+        "print(list(hub_rows('hf://owner/name?split=validation')))\n"
+        "try: list(hub_rows('hf://owner/name?split=test'))\n"
+        "except CorpusError as error: print(error)\n"
+    )
+    root = str(Path(__file__).parents[2])
+    environment = os.environ | {"HF_HOME": str(tmp_path / "cache"), "PYTHONPATH": root}
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    rows, refusal = done.stdout.strip().splitlines()
+    origin = "hf://owner/name?split=validation row"
+    assert ast.literal_eval(rows) == [
+        (f"{origin} {n + 1}", {"sentence": f"validation {n}", "class": n}) for n in (0, 1)
+    ]
+    assert "hf://owner/name?split=test can't be loaded: " in refusal

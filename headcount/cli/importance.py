@@ -7,6 +7,7 @@ from typing import Any, Literal
 import tyro
 from rich.console import Console
 
+from headcount.cli.columns import named_columns
 from headcount.cli.plain import plain
 from headcount.cli.progress import shown
 from headcount.cli.worth_summary import print_worth
@@ -84,7 +85,8 @@ class Importance:
         claim_importance(self.out, self.resume, self.overwrite)
         loaded = load(self.model, self.device, self.dtype)
         self._refuse_other_models(loaded)
-        task = build(self.task, loaded, self.data, self._columns(), **self._task_options())
+        columns = named_columns(self.columns)
+        task = build(self.task, loaded, self.data, columns, **self._task_options())
         with shown() as progress:
             assessment = assess(loaded, task, self._methods(), self.out, progress)
         self._write(assessment, loaded)
@@ -99,13 +101,6 @@ class Importance:
         if "ablation" not in self.methods:
             raise InputError("--against compares measured ablations: name it among the --methods")
         refuse_other_assessment(self.against, found)
-
-    def _columns(self) -> dict[str, str | int] | None:
-        pairs = [column.partition("=") for column in self.columns]
-        for role, equals, name in pairs:
-            if not (role and equals and name):
-                raise InputError(f"columns are given as ROLE=NAME, came {role + equals + name!r}")
-        return {role: name for role, _, name in pairs} or None
 
     def _task_options(self) -> dict[str, Any]:
         options: dict[str, Any] = {} if self.metric is None else {"metric": self.metric}

@@ -26,15 +26,15 @@ class Candidate:
     """`loss` in nats a token, and the score; empty without a development set."""
 
 
-def candidates(folder: Path, best: str | None, average: int) -> list[Candidate]:
-    """The average of the last checkpoints, and the best one."""
+def candidates(folder: Path, best: int | None, average: int) -> list[Candidate]:
+    """The average of the last checkpoints, and the best one, which is that of step `best`."""
     last = whole_checkpoints(folder)[-average:]
     steps = [path.name.removeprefix("checkpoint-") for path in last]
     name = f"average of steps {', '.join(steps)}" if len(last) > 1 else f"step {steps[0]}"
     found = [Candidate(name, tuple(last))]
-    if best is not None and [Path(best)] != last:
-        step = Path(best).name.removeprefix("checkpoint-")
-        found.append(Candidate(f"step {step}, the best one", (Path(best),)))
+    # The Trainer also knows the best one's path, which is another once the folder was moved.
+    if best is not None and [folder / f"checkpoint-{best}"] != last:
+        found.append(Candidate(f"step {best}, the best one", (folder / f"checkpoint-{best}",)))
     return found
 
 

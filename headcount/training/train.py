@@ -174,7 +174,7 @@ def _finished(
     model.to(torch.device(trainer.args.device))  # type: ignore[arg-type]
     loaded = Loaded(model, tokenizer, str(out))
     dev: Task | None = None if text.dev is None else objective.dev(loaded, text.dev)
-    best = trainer.state.best_model_checkpoint
+    best = trainer.state.best_global_step
     ranked = choose(model, candidates(out / CHECKPOINTS, best, job.recipe.average), dev)
     result = {
         "model": ranked[0].name,

@@ -40,11 +40,10 @@ def test_candidates(tmp_path: Path, tokenizer: PreTrainedTokenizerFast) -> None:
         path = tmp_path / f"checkpoint-{step}"
         translation_model(RECIPES["tiny"], tokenizer, step).save_pretrained(path)
         (path / "whole").touch()
-    names = [each.name for each in candidates(tmp_path, str(tmp_path / "checkpoint-5"), 2)]
+    names = [each.name for each in candidates(tmp_path, 5, 2)]
     assert names == ["average of steps 10, 15", "step 5, the best one"]
     assert [each.name for each in candidates(tmp_path, None, 1)] == ["step 15"]
-    last = str(tmp_path / "checkpoint-15")
-    assert len(candidates(tmp_path, last, 1)) == 1, "the best one is the last"
+    assert len(candidates(tmp_path, 15, 1)) == 1, "the best one is the last"
     model = translation_model(RECIPES["tiny"], tokenizer, 0)
     set_weights(model, candidates(tmp_path, None, 2)[0].checkpoints)
     ends = [translation_model(RECIPES["tiny"], tokenizer, step).state_dict() for step in (10, 15)]

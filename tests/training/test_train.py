@@ -126,6 +126,16 @@ def test_stops_early(pairs: Rows, tmp_path: Path) -> None:
     assert set(result["candidates"]) == {"average of steps 4, 6", "step 2, the best one"}
 
 
+def test_moved_folder(pairs: Rows, tmp_path: Path) -> None:
+    """The best checkpoint is found where the folder is now."""
+    dev = {"source": ["a dog"], "target": ["ein Hund"]}
+    job = Job("translation", replace(TINY, peak=1e-12), pairs.columns, dev=dev, save_every=2)
+    before = train(job, tmp_path / "here").result["candidates"]
+    assert "step 2, the best one" in before
+    (tmp_path / "here").rename(tmp_path / "there")
+    assert train(job, tmp_path / "there", resume=True).result["candidates"] == before
+
+
 def test_full_disk(pairs: Rows, tmp_path: Path) -> None:
     """The optimiser's state is written into a device that is always full."""
     out, full = tmp_path / "out", tmp_path / "out" / "checkpoints" / "checkpoint-6"

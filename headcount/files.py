@@ -1,8 +1,9 @@
 """Files are written whole or not at all: into a temporary neighbour, then renamed."""
 
 import json
+import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,19 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
 def write_text(path: Path, text: str) -> None:
     """Write UTF-8 text, whole or not at all."""
     write_atomically(path, lambda file: file.write_text(text, encoding="utf-8"))
+
+
+def nulls_for_nan(value: Any) -> Any:
+    """The same lists and mappings with None where a number is NaN or infinite.
+
+    >>> nulls_for_nan({"p": [0.5, float("nan")]})
+    {'p': [0.5, None]}
+    """
+    if isinstance(value, Mapping):
+        return {name: nulls_for_nan(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [nulls_for_nan(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def write_json(path: Path, value: Any) -> None:

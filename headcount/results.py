@@ -12,7 +12,7 @@ from headcount.heads import HeadTable
 FILES = (
     "heads.parquet", "relations.parquet", "offsets.parquet", "null_heads.parquet",
     "null_relations.parquet", "examples.json", "run.json", "report.html", "targets.txt",
-    "importance.json", "michel2019.md", "voita2019.md",
+    "importance.json", "michel2019.md", "voita2019.md", "evaluation.json", "translations.txt",
 )  # fmt: skip
 """Everything that a run may leave, besides `state/` and `figures/`."""
 

@@ -15,4 +15,8 @@ def named_columns(columns: Sequence[str]) -> dict[str, str | int] | None:
     for role, equals, name in pairs:
         if not (role and equals and name):
             raise InputError(f"columns are given as ROLE=NAME, came {role + equals + name!r}")
+    roles = [role for role, _, _ in pairs]
+    twice = sorted({role for role in roles if roles.count(role) > 1})
+    if twice:
+        raise InputError(f"every role has one column, came several for {', '.join(twice)}")
     return {role: name for role, _, name in pairs} or None

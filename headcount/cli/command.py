@@ -51,7 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
         errors.print(f"headcount: {error}", style="red", markup=False)
         return 2
     except KeyboardInterrupt:
-        errors.print("headcount: stopped; the same command with --resume goes on", style="yellow")
+        errors.print("headcount: stopped; where a command has --resume, it goes on", style="yellow")
         return 130
 
 

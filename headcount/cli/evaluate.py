@@ -10,7 +10,7 @@ from sacrebleu.metrics.chrf import CHRF
 
 from headcount.cli.columns import named_columns
 from headcount.cli.plain import plain
-from headcount.files import write_json, write_text
+from headcount.files import nulls_for_nan, write_json, write_text
 from headcount.models.load import Loaded, load
 from headcount.signature import signature
 from headcount.tasks import Evaluation, Task, Translation, build, evaluate
@@ -75,8 +75,8 @@ class Evaluate:
 
     def _numbers(self, loaded: Loaded, task: Task, evaluation: Evaluation) -> dict[str, Any]:
         """Loss in nats a token, score and how they were measured."""
-        loss = float(evaluation.loss_N.sum() / evaluation.count_N.sum())
-        numbers = {"examples": task.num_examples, "loss": loss, task.metric: task.score(evaluation)}
+        numbers: dict[str, Any] = {"examples": task.num_examples, "loss": evaluation.loss}
+        numbers[task.metric] = task.score(evaluation)
         options: dict[str, object] = {"task": self.task}
         if isinstance(task, Translation):
             numbers |= _translation_numbers(task, evaluation)
@@ -86,7 +86,8 @@ class Evaluate:
     def _write(
         self, out: Path, numbers: dict[str, Any], task: Task, evaluation: Evaluation
     ) -> None:
-        write_json(out / "evaluation.json", numbers | {"arguments": plain(asdict(self))})
+        record = nulls_for_nan(numbers) | {"arguments": plain(asdict(self))}
+        write_json(out / "evaluation.json", record)
         if isinstance(task, Translation):
             lines = "".join(f"{text}\n" for text in evaluation.outcome_N)
             write_text(out / "translations.txt", lines)

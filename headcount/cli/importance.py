@@ -18,6 +18,7 @@ from headcount.importance.folder import (
     claim_importance,
     read_assessment,
     refuse_other_assessment,
+    refuse_other_measurement,
     refuse_other_model,
     write_assessment,
 )
@@ -66,11 +67,13 @@ class Importance:
     against: Path | None = None
     """Ablation: folder of an assessment on other data, to see whether effects agree."""
     samples: int | None = None
-    """Ablation: resamples of the bootstrap; by default as many as the number of heads asks for."""
+    """Ablation: resamples of the bootstrap; by default as many as the number of heads asks for,
+    and 1000 where the quantity is a score other than BLEU or chrF."""
     seed: int = 0
     """Of the bootstrap, and of the masks of masked language modelling."""
     resume: bool = False
-    """Go on with an interrupted run in --out; no example is run twice."""
+    """Go on with an interrupted run in --out; no example of the sweep is run twice (translations
+    are made again)."""
     overwrite: bool = False
     """Replace an earlier assessment in --out."""
     max_tokens: int = 4096
@@ -100,7 +103,11 @@ class Importance:
             return
         if "ablation" not in self.methods:
             raise InputError("--against compares measured ablations: name it among the --methods")
+        if self.against.resolve() == self.out.resolve():
+            raise InputError("--against names an assessment on other data; --out is this one's")
         refuse_other_assessment(self.against, found)
+        how = {"quantity": self.quantity, "replacement": self.instead}
+        refuse_other_measurement(self.against, {"task": self.task, "ablation": how})
 
     def _task_options(self) -> dict[str, Any]:
         options: dict[str, Any] = {} if self.metric is None else {"metric": self.metric}

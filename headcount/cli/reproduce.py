@@ -10,7 +10,10 @@ from rich.console import Console
 from headcount.cli.analyze import Analyze
 from headcount.cli.importance import Importance
 from headcount.corpora import Corpus
+from headcount.errors import InputError
+from headcount.importance.folder import claim_importance, read_assessment
 from headcount.reproduce import write_michel2019, write_voita2019
+from headcount.tasks.hub import HUB
 
 TaskName = Literal["translation", "classification", "causal-lm", "masked-lm", "similarity"]
 
@@ -28,7 +31,8 @@ class Michel2019:
     out: Path = field(kw_only=True)
     """Folder of the results."""
     other_data: tuple[str, ...] = ()
-    """A second data set of the same task: for figure 2, and to choose heads on other data."""
+    """A second data set of the same task: for figure 2; heads that are left alone in a layer are
+    chosen on --data and measured on it."""
     columns: tuple[str, ...] = ()
     """Columns as ROLE=NAME, or ROLE=NUMBER (from 0) where the file has no header."""
     metric: str | None = None
@@ -51,12 +55,21 @@ class Michel2019:
     def run(self) -> int:
         """Ablate on both data sets, write the document."""
         other = self.out / "other" if self.other_data else None
+        self._refuse_early(other)
         if other is not None:
             self._assess(self.other_data, other)
         self._assess(self.data, self.out, against=other)
         path = write_michel2019(self.out, other)
         Console(highlight=False).print(f"Paper beside ours: {path}", soft_wrap=True)
         return 0
+
+    def _refuse_early(self, other: Path | None) -> None:
+        """Before the first sweep, what would only come up before the second."""
+        for folder in (self.out, *([] if other is None else [other])):
+            claim_importance(folder, self.resume, self.overwrite)
+        for file in (*self.data, *self.other_data):
+            if not file.startswith(HUB) and not Path(file).exists():
+                raise InputError(f"a file with data was expected, {file} does not exist")
 
     def _assess(self, data: tuple[str, ...], out: Path, against: Path | None = None) -> None:
         Importance(
@@ -98,6 +111,7 @@ class Voita2019:
 
     def run(self) -> int:
         """Analyse the treebank, measure relevance, write the document."""
+        self._refuse_other_scores()
         Analyze(
             self.model, self.treebank, out=self.out, limit=self.limit,
             frequencies=self.frequencies, resume=self.resume, overwrite=self.overwrite,
@@ -111,6 +125,17 @@ class Voita2019:
         path = write_voita2019(self.out, Corpus(self.treebank, limit=self.limit))
         Console(highlight=False).print(f"Paper beside ours: {path}", soft_wrap=True)
         return 0
+
+    def _refuse_other_scores(self) -> None:
+        """A sweep of hours is not to be replaced by relevance."""
+        if self.overwrite or not (self.out / "importance.json").exists():
+            return
+        _, record = read_assessment(self.out, "relevance")
+        if record["methods"] != ["relevance"]:
+            raise InputError(
+                f"{self.out} holds an assessment by {', '.join(record['methods'])}, which "
+                "relevance alone would replace: name another folder, or give --overwrite"
+            )
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ def write_comparison(one: Path, other: Path, out: Path) -> Comparison:
     """
     runs = (read_run(one), read_run(other))
     found = compare(*runs)
-    names = (one.name, other.name) if one.name != other.name else (str(one), str(other))
+    names = (one.resolve().name, other.resolve().name)
+    names = names if names[0] != names[1] else (str(one), str(other))
     out.mkdir(parents=True, exist_ok=True)
     with styled():
         figure = side_by_side(*runs, names)

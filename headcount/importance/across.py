@@ -25,6 +25,11 @@ class Across:
     def sentence(self) -> str:
         """What the correlations say, in plain words."""
         r, rho = self.effects.pearson, self.effects.spearman
+        if r.rho != r.rho:
+            return (
+                "Whether effects agree with those on the other data can't be told: on one of them "
+                "all heads have the same effect, or fewer than 4 heads were measured on both."
+            )
         says = "agree with" if r.low > 0 else "contradict" if r.high < 0 else "say nothing about"
         return (
             f"The effects of single heads {says} those on the other data ({self.num_examples:,} "

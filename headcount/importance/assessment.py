@@ -21,7 +21,7 @@ from headcount.importance.ablation import (
 from headcount.importance.gradient import Level, gradient
 from headcount.importance.norm import norm
 from headcount.importance.relevance import Rules, relevance
-from headcount.importance.score_significance import sacrebleu_p, score_deltas
+from headcount.importance.score_significance import score_deltas
 from headcount.importance.scores import Scores, column
 from headcount.importance.significance import Deltas, enough_samples, holm, loss_deltas
 from headcount.importance.sink import sink
@@ -29,6 +29,7 @@ from headcount.importance.sweep import Swept, sweep
 from headcount.models.load import Loaded
 from headcount.models.selfcheck import tapped
 from headcount.signature import signature
+from headcount.tap import Replacement
 from headcount.tasks import Evaluation, Task, Translation, evaluate
 
 METHODS = ("gradient", "relevance", "ablation", "norm", "sink")
@@ -135,6 +136,14 @@ class _Assessing:
         """What the whole model does, its translations included."""
         return evaluate(self.loaded.model, self.task, self.methods.max_tokens, texts=True)
 
+    @cached_property
+    def stand_in(self) -> Replacement | None:
+        """What stands in for an ablated head."""
+        loaded, methods = self.loaded, self.methods
+        return replacement(
+            methods.instead, loaded.model, self.task, loaded.anatomy, methods.max_tokens
+        )
+
     def _about(self) -> dict[str, Any]:
         task, methods = self.task, self.methods
         return {
@@ -200,12 +209,9 @@ class _Assessing:
         ablations = single_heads(self.heads)
         if methods.layers:
             ablations += whole_layers(self.heads) + all_but_one(self.heads)
-        stand_in = replacement(
-            methods.instead, loaded.model, self.task, loaded.anatomy, methods.max_tokens
-        )
         state = None if self.out is None else self.out / "state" / "sweep.safetensors"
         return sweep(
-            loaded.model, self.task, ablations, stand_in, loaded.anatomy, methods.max_tokens,
+            loaded.model, self.task, ablations, self.stand_in, loaded.anatomy, methods.max_tokens,
             state, f"{self.signature}|layers:{methods.layers}",
             lambda done, total: self.progress("ablation", done, total),
         )  # fmt: skip
@@ -229,16 +235,12 @@ class _Assessing:
         without = []
         for row in rows:
             gates = {str(head): 0.0 for head in swept.ablations[row].heads}
-            with tapped(model, gates=gates, anatomy=self.loaded.anatomy):
+            with tapped(model, None, gates, self.loaded.anatomy, self.stand_in):
                 without.append(task.with_translations(swept.evaluation(row), model))
             self.progress("translating", len(without), len(rows))
         # SacreBLEU counts, so that its p can't be below 1 / (samples + 1): enough for Holm
         num_samples = methods.num_samples or enough_samples(len(without))
-        deltas = score_deltas(task, without, base, num_samples, methods.seed)
-        texts = [list(each.outcome_N) for each in without]
-        references = [list(task.references)]
-        p_H = sacrebleu_p(texts, list(base.outcome_N), references, task.scorer, num_samples)
-        return replace(deltas, p=p_H)
+        return score_deltas(task, without, base, num_samples, methods.seed, "sacrebleu")
 
     def _of_layers(self, swept: Swept, rows: range) -> dict[str, Any]:
         """Whole layers, and of each layer the head that does best alone."""

@@ -1,13 +1,14 @@
 """An assessment in the folder of a run: columns of the head table, and `importance.json`."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from headcount.errors import InputError
-from headcount.files import write_json
+from headcount.files import nulls_for_nan, write_json
 from headcount.heads import Heads, HeadTable
 from headcount.importance.across import across
 from headcount.importance.agreement import Agreement, agreement
@@ -92,8 +93,31 @@ def write_assessment(
     if against is not None:
         compared = across(table.frame, *read_assessment(against, "ablation"))
         record["across"] = compared.as_json()
-    write_json(folder / "importance.json", record)
+    write_json(folder / "importance.json", nulls_for_nan(record))
     return table, found
+
+
+def refuse_other_measurement(folder: Path, record: Mapping[str, Any]) -> None:
+    """See that a folder holds ablations that can be compared with others.
+
+    Args:
+        folder: of an assessment.
+        record: the others' task, metric, and ablation: quantity and replacement.
+
+    Raises:
+        InputError: if it holds no ablations, or they were measured in another way.
+    """
+    _, found = read_assessment(folder, "ablation")
+    ways = [
+        (each["task"], each["ablation"]["quantity"], each["ablation"]["replacement"])
+        for each in (record, found)
+    ]
+    if ways[0] != ways[1]:
+        raise InputError(
+            f"{folder} should hold ablations like the others, by task, quantity and what stands in "
+            f"for a head ({', '.join(ways[0])}), but holds others ({', '.join(ways[1])}): effects "
+            "are compared across data only"
+        )
 
 
 def refuse_other_assessment(folder: Path, revision: str) -> None:

@@ -1,8 +1,8 @@
 """Significance of scores: paired bootstrap of a task's own score, and sacreBLEU's test.
 
 Scores such as accuracy, F1 or Spearman's rank correlation are taken anew on every resample by the
-task itself; all heads share the resamples. For BLEU and chrF the p-value is that of sacreBLEU's
-paired bootstrap: p = (1 + #{ |d*| - mean |d*| > |d| }) / (S + 1).
+task itself; all heads share the resamples. For BLEU and chrF `tail="sacrebleu"` is the p-value of
+sacreBLEU's paired bootstrap.
 
 Reference: Statistical Significance Tests for Machine Translation Evaluation (Koehn, 2004),
     section 4, https://aclanthology.org/W04-3250
@@ -11,9 +11,6 @@ Reference: Statistical Significance Tests for Machine Translation Evaluation (Ko
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Float
-from sacrebleu.metrics.base import Metric
-from sacrebleu.significance import PairedTest, Result
 
 from headcount.importance.significance import Deltas, Tail, of_distribution, resamples
 from headcount.tasks.task import Evaluation, Task
@@ -48,28 +45,3 @@ def score_deltas(
     num = len(base.loss_N)
     delta_SH = np.concatenate([worse(each) for each in resamples(num, num_samples, seed)])
     return of_distribution(worse(np.arange(num)[None])[0], delta_SH, tail)
-
-
-def sacrebleu_p(
-    without: Sequence[Sequence[str]],
-    base: Sequence[str],
-    references: Sequence[Sequence[str]],
-    metric: Metric,
-    num_samples: int = 1000,
-) -> Float[np.ndarray, " head"]:
-    """SacreBLEU's p-value of each head's translations against those of the whole model.
-
-    Args:
-        without: translations without each head.
-        base: translations by the whole model.
-        references: as sacreBLEU takes them: a list of all first references, of all second ones ...
-        metric: `sacrebleu.BLEU()`, `sacrebleu.CHRF()` ...
-        num_samples: resamples; the seed is sacreBLEU's own (SACREBLEU_SEED, 12345).
-    """
-    systems = [("base", base), *((str(head), texts) for head, texts in enumerate(without))]
-    test = PairedTest(systems, {"score": metric}, references, test_type="bs", n_samples=num_samples)
-    _, results = test()
-    (found,) = (each for name, each in results.items() if name != "System")
-    p_H = [result.p_value for result in found[1:] if isinstance(result, Result)]
-    assert len(p_H) == len(without)
-    return np.array(p_H, dtype=float)

@@ -9,7 +9,9 @@ $$p = \min\Big(1,\; 2\,\frac{1 + \min(\#\{d^* \le 0\},\, \#\{d^* \ge 0\})}{S + 1
 
 (`counted`). It can't be below 2 / (S + 1), and a correction for many heads may well ask for less:
 where resamples are dear there is `normal`, the tail of a normal distribution with the standard
-deviation of d*: p = 2 Phi(-|d| / sd).
+deviation of d*: p = 2 Phi(-|d| / sd). And `sacrebleu` is what sacreBLEU has for BLEU and chrF:
+p = (1 + #{ |d*| - mean |d*| > |d| }) / (S + 1). Draws whose score does not exist (a rank
+correlation of equal numbers) are left out of the S.
 
 Reference: An Introduction to the Bootstrap (Efron and Tibshirani, 1993), sections 13.3 and 15.4;
     paired scores: Koehn (2004), https://aclanthology.org/W04-3250; one more: Phipson and Smyth
@@ -27,7 +29,7 @@ from scipy.stats import norm as standard_normal
 
 from headcount.errors import InputError
 
-Tail = Literal["counted", "normal"]
+Tail = Literal["counted", "normal", "sacrebleu"]
 """How a p-value is read off a bootstrap distribution."""
 
 SMALLEST = 0.01
@@ -188,8 +190,16 @@ def _times(index_SN: Int[np.ndarray, "sample example"]) -> Float[np.ndarray, "sa
 
 def of_distribution(delta_H: np.ndarray, delta_SH: np.ndarray, tail: Tail = "counted") -> Deltas:
     """What a bootstrap distribution says."""
+    delta_SH = delta_SH[~np.isnan(delta_SH).any(axis=1)]
+    if not len(delta_SH):
+        unknown_H = np.full(len(delta_H), np.nan)
+        return Deltas(np.asarray(delta_H, float), unknown_H, unknown_H, unknown_H)
     low_H, high_H = np.percentile(delta_SH, [2.5, 97.5], axis=0)
-    if tail == "counted":
+    if tail == "sacrebleu":
+        size_SH = abs(delta_SH)
+        larger_H = (size_SH - size_SH.mean(0) > abs(delta_H)).sum(0)
+        p_H = (1 + larger_H) / (1 + len(delta_SH))
+    elif tail == "counted":
         doubtful_H = np.minimum((delta_SH <= 0).sum(0), (delta_SH >= 0).sum(0))
         p_H = np.minimum(1, 2 * (1 + doubtful_H) / (1 + len(delta_SH)))
     else:

@@ -17,7 +17,7 @@ from headcount.heads import Head
 from headcount.models.anatomy import Anatomy, discover
 from headcount.models.finite import refuse_not_finite
 from headcount.models.tiny_inputs import run_tiny, tiny_inputs
-from headcount.tap import Block, FunctionListener, Listener, Tap
+from headcount.tap import Block, FunctionListener, Listener, Replacement, Tap
 
 TOLERANCE = {torch.float64: 1e-5, torch.float32: 1e-5, torch.bfloat16: 5e-2, torch.float16: 5e-3}
 """Largest difference allowed, as a share of the largest output (or of 1 where that is larger)."""
@@ -50,6 +50,7 @@ def tapped(
     listener: Listener | Callable[[Block], None] | None = None,
     gates: Mapping[str, int | float] | None = None,
     anatomy: Anatomy | None = None,
+    replacement: Replacement | None = None,
 ) -> Iterator[Tap]:
     """A tap on any model, with the self-check first.
 
@@ -58,10 +59,11 @@ def tapped(
         listener: a `Listener`, or a function that is called with every `Block` of attention.
         gates: factors by head name, e.g. `{"enc.3.7": 0.0}`; heads not named keep 1.
         anatomy: what `examine(model)` found earlier; examined now if None.
+        replacement: makes what stands in for a head whose gate is closed; None for zero.
     """
     anatomy = anatomy or examine(model)
     heard = FunctionListener(listener) if callable(listener) else listener
-    with Tap(model, anatomy, heard, _gates(model, anatomy, gates or {})) as tap:
+    with Tap(model, anatomy, heard, _gates(model, anatomy, gates or {}), replacement) as tap:
         yield tap
 
 

@@ -82,7 +82,7 @@ class Ablated:
     def base(self) -> float:
         """The score of the whole model."""
         value = self.record["loss" if self.quantity == "loss" else "score"]
-        return abs(self.scale) * float(value)
+        return abs(self.scale) * (float("nan") if value is None else float(value))
 
     @property
     def p_H(self) -> np.ndarray:
@@ -145,17 +145,21 @@ def _grid(ablated: Ablated, site: str) -> str:
 
 
 def _one_left(ablated: Ablated, other: Ablated | None) -> str:
-    left = ablated.record.get("all_but_one")
-    title = "## One head left in a layer (section 3.3, tables 2 and 3)"
-    if not left:
-        return f"{title}\n\nNot measured: the run left whole layers out (--no-layers)."
     measured = other or ablated
+    title = "## One head left in a layer (section 3.3, tables 2 and 3)"
+    if not (ablated.record.get("all_but_one") and measured.record.get("all_but_one")):
+        return (
+            f"{title}\n\nNot measured: no layer has several heads, or a run left whole layers out "
+            "(--no-layers)."
+        )
     found = {one["head"]: one for one in measured.record["all_but_one"]}
     rows = []
     for best in ablated.record["single_heads"]:
         site, layer = best["site"], best["layer"]
         one = found[best["head"]]
-        here = change(measured.scale * one["delta"], one["p_each"] < ALPHA)
+        delta = float("nan") if one["delta"] is None else one["delta"]
+        sure = one["p_each"] is not None and one["p_each"] < ALPHA
+        here = change(measured.scale * delta, sure)
         rows.append([SITE_TITLES[site], str(layer), best["head"], here, *_published(site, layer)])
     header = ["site", "layer", "head left", "here", "paper, WMT", "paper, BERT"]
     chosen = "on other data than it is measured on" if other else "on the data it is measured on"

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from headcount.corpora import Corpus
 from headcount.errors import InputError
 from headcount.files import write_text
+from headcount.importance.folder import refuse_other_measurement
 from headcount.reports.figure_style import FORMATS, save, styled
 from headcount.reports.read import read_run
 from headcount.reproduce.michel2019 import Ablated, michel2019
@@ -23,6 +24,8 @@ def write_michel2019(folder: Path, other_folder: Path | None = None) -> Path:
         InputError: if a folder holds no such assessment, or the two are of different heads.
     """
     ablated = Ablated.read(folder)
+    if other_folder is not None:
+        refuse_other_measurement(other_folder, ablated.record)
     other = None if other_folder is None else Ablated.read(other_folder)
     with styled():
         figures = {"michel2019_figure1": histogram(ablated)}

@@ -130,6 +130,8 @@ def test_refusals(bert: Path, pairs: Path, tmp_path: Path) -> None:
     status, _, errors = similarity(bert, pairs, tmp_path / "f", *against[:3], "sink")
     assert status == 2 and "name it among the --methods" in errors
     assert not (tmp_path / "f" / "heads.parquet").exists()
+    status, _, errors = similarity(bert, pairs, tmp_path / "e", *against, "--overwrite")
+    assert status == 2 and "--against names an assessment on other data" in errors
 
 
 @pytest.mark.slow

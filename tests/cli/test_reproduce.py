@@ -39,6 +39,13 @@ def test_michel2019(bert: Path, data: tuple[Path, Path], tmp_path: Path) -> None
     assert {"michel2019_figure1.svg", "michel2019_figure2.pdf"} <= figures
     status, _, errors = headcount(*command, "--out", out)
     assert status == 2 and "--overwrite" in errors
+    late = ("--other-data", tmp_path / "none.tsv", "--out", tmp_path / "new")
+    status, _, errors = headcount(*command, *late)
+    assert status == 2 and "none.tsv does not exist" in errors
+    assert not (tmp_path / "new" / "heads.parquet").exists()
+    voita = ("reproduce", "voita2019", bert, *COLUMNS, "--data", data[0], "--treebank", SAMPLE)
+    status, _, errors = headcount(*voita, "--out", out, "--resume")
+    assert status == 2 and "by relevance, but is of one by ablation" in errors
     assert headcount(*command, "--out", out, "--overwrite")[0] == 0
     assert "No second data set was given" in (out / "michel2019.md").read_text(encoding="utf-8")
 

@@ -8,6 +8,8 @@ import pytest
 from scipy.stats import spearmanr
 
 from headcount.errors import InputError
+from headcount.files import nulls_for_nan
+from headcount.importance.across import across
 from headcount.importance.agreement import Agreement, agreement
 from headcount.importance.correlation import correlation, effects
 from tests.textbook import statistics
@@ -163,3 +165,14 @@ def test_agreement_is_symmetric():
     found: Agreement = agreement(frame())
     for matrix in (found.rho, found.low, found.high, found.num_heads):
         assert np.array_equal(matrix, matrix.T)
+
+
+def test_effects_that_can_not_be_compared_are_said_so_and_null_in_json():
+    found = across(frame(), frame().assign(ablation_delta=0.0), {"task": "t", "num_examples": 7})
+    assert "can't be told" in found.sentence()
+    assert nulls_for_nan(found.as_json())["pearson"]["rho"] is None
+    same = across(frame(), frame(), {"task": "t", "num_examples": 1234})
+    assert same.sentence().startswith("The effects of single heads agree with those on the other")
+    assert "(1,234 examples of t): Pearson's r 1.00" in same.sentence()
+    turned = frame().assign(ablation_delta=-frame()["ablation_delta"])
+    assert "contradict" in across(frame(), turned, {"task": "t", "num_examples": 7}).sentence()

@@ -9,9 +9,9 @@ import pytest
 from headcount.errors import InputError
 from headcount.heads import Head
 from headcount.importance import Methods, ablation, assess, gradient, holm, norm, relevance, sink
-from headcount.importance.ablation import all_but_one, single_heads, whole_layers
+from headcount.importance.ablation import all_but_one, replacement, single_heads, whole_layers
 from headcount.importance.significance import loss_deltas
-from headcount.models.selfcheck import gated
+from headcount.models.selfcheck import gated, tapped
 from headcount.tasks import Classification, Similarity, Task, Translation, evaluate
 from tests.tasks import loaded as small
 
@@ -104,6 +104,22 @@ def test_the_whole_model_translates_once(monkeypatch: pytest.MonkeyPatch) -> Non
     assert any(deltas)  # a tiny random model says nearly the same of everything
     for layer, delta in zip(layers, deltas, strict=True):
         with gated(loaded.model, {str(head): 0 for head in layer.heads}):
+            without = task.score(evaluate(loaded.model, task, texts=True))
+        assert delta == pytest.approx(found["score"] - without)
+
+
+def test_what_stands_in_for_a_head_does_so_in_translation_too() -> None:
+    loaded = small.loaded("MarianMTModel")
+    task = Translation(loaded, small.TRANSLATIONS, metric="chrf", limit=3, num_beams=1)
+    methods = Methods(("ablation",), quantity="score", num_samples=10, instead="mean")
+    found = assess(loaded, task, methods).record
+    zeroed = assess(loaded, task, replace(methods, instead="zero")).record
+    stand_in = replacement("mean", loaded.model, task, loaded.anatomy)
+    deltas = [one["delta"] for one in found["layers"]]
+    assert deltas != [one["delta"] for one in zeroed["layers"]]
+    for layer, delta in zip(whole_layers(loaded.heads), deltas, strict=True):
+        gates = {str(head): 0 for head in layer.heads}
+        with tapped(loaded.model, None, gates, loaded.anatomy, stand_in):
             without = task.score(evaluate(loaded.model, task, texts=True))
         assert delta == pytest.approx(found["score"] - without)
 

@@ -1,16 +1,18 @@
-"""Scores are resampled as the task takes them; sacreBLEU's p is sacreBLEU's."""
+"""Scores are resampled as the task takes them; the p of BLEU and chrF is sacreBLEU's."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
-from sacrebleu.metrics.bleu import BLEU
-from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.significance import PairedTest
 from scipy.stats import spearmanr
 
-from headcount.importance.score_significance import sacrebleu_p, score_deltas
-from headcount.importance.significance import resamples
+from headcount.importance.score_significance import score_deltas
+from headcount.importance.significance import of_distribution, resamples
+from headcount.tasks import Translation
 from headcount.tasks.task import Evaluation, Losses, Task, TaskBatch
+from tests.tasks import loaded as small
 from tests.textbook import statistics
 
 NUM, SAMPLES = 19, 97
@@ -80,8 +82,22 @@ def test_the_normal_tail_can_be_as_small_as_many_heads_ask_for():
     assert 0 < found[0].p < 2 / (SAMPLES + 1)
 
 
-@pytest.mark.parametrize("metric", [BLEU, CHRF])
-def test_sacrebleus_p_is_its_own_formula(metric: type[BLEU | CHRF]):
+def test_draws_without_a_score_are_left_out():
+    """Spearman's correlation of one example drawn again and again does not exist."""
+    few = Ranking()
+    found = score_deltas(few, [evaluation(2.0, 2)], evaluation(0.3, 1), SAMPLES)
+    drawn = np.array([[0.1, 0.2], [np.nan, np.nan], [0.3, -0.4], [0.2, 0.1]])
+    kept = of_distribution(np.array([0.2, 0.0]), drawn[[0, 2, 3]], "counted")
+    same = of_distribution(np.array([0.2, 0.0]), drawn, "counted")
+    assert (same.low, same.p) == (pytest.approx(kept.low), pytest.approx(kept.p))
+    none = of_distribution(np.array([0.2, 0.0]), drawn[[1]], "normal")
+    assert np.isnan([none.low, none.high, none.p]).all() and none.delta.tolist() == [0.2, 0.0]
+    assert np.isfinite(found.p).all()
+
+
+@pytest.mark.parametrize("metric", ["bleu", "chrf"])
+def test_the_p_of_bleu_and_chrf_is_sacrebleus(metric: Any):
+    """By its formula on our draws; and near what sacreBLEU's own test finds on draws of its own."""
     random = np.random.default_rng(0)
     references = [" ".join(random.choice(list("abcdefg"), 9)) for _ in range(13)]
 
@@ -89,19 +105,22 @@ def test_sacrebleus_p_is_its_own_formula(metric: type[BLEU | CHRF]):
         return " ".join("x" if random.random() < share else word for word in text.split())
 
     base = [spoilt(text, 0.1) for text in references]
-    without = [[spoilt(text, 0.6) for text in references], list(base)]
-    found = sacrebleu_p(without, base, [references], metric(), num_samples=SAMPLES)
+    without = [[spoilt(text, share) for text in references] for share in (0.15, 0.6)]
+    data = {"source": references, "target": references}
+    task = Translation(small.loaded("MarianMTModel"), data, metric=metric)
 
-    draws = np.random.default_rng(12345).choice(13, size=(SAMPLES, 13), replace=True)
-    scorer = metric()
+    def made(texts: list[str]) -> Evaluation:
+        return Evaluation(np.ones(13), np.ones(13, int), np.array(texts, dtype=object))
 
-    def corpus(texts: list[str], sample: list[int]) -> float:
-        chosen = [[each[n] for n in sample] for each in (texts, references)]
-        return scorer.corpus_score(chosen[0], [chosen[1]]).score
-
-    gaps = [abs(corpus(without[0], s) - corpus(base, s)) for s in draws.tolist()]
-    real = abs(corpus(without[0], list(range(13))) - corpus(base, list(range(13))))
-    mean = sum(gaps) / len(gaps)
-    larger = sum(1 for gap in gaps if gap - mean > real)
-    assert found[0] == pytest.approx((1 + larger) / (1 + SAMPLES))
-    assert found[0] < 0.05 and found[1] > 0
+    found = score_deltas(task, [made(each) for each in without], made(base), 2000, 4, "sacrebleu")
+    draws = [sample for part in resamples(13, 2000, 4) for sample in part]
+    for row, each in enumerate(without):
+        gaps = [abs(task.score(made(each), s) - task.score(made(base), s)) for s in draws[:2000]]
+        real = abs(task.score(made(each)) - task.score(made(base)))
+        larger = sum(1 for gap in gaps if gap - sum(gaps) / 2000 > real)
+        assert found[row].p == pytest.approx((1 + larger) / 2001)
+    systems = [("base", base), *((str(n), each) for n, each in enumerate(without))]
+    test = PairedTest(systems, {"m": task.scorer}, [references], test_type="bs", n_samples=2000)
+    (theirs,) = (each for name, each in test()[1].items() if name != "System")
+    for ours, other in zip(found.p, theirs[1:], strict=True):
+        assert ours == pytest.approx(other.p_value, abs=0.04)  # pyright: ignore

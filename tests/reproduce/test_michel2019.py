@@ -74,8 +74,11 @@ def test_the_head_that_is_left_is_chosen_on_one_data_set_and_measured_on_the_oth
 
 
 def test_without_whole_layers_the_section_says_so() -> None:
-    text = michel2019(ablated(all_but_one=None))
-    assert "Not measured: the run left whole layers out" in text
+    for all_but_one in (None, []):
+        text = michel2019(ablated(all_but_one=all_but_one))
+        assert "Not measured: no layer has several heads, or a run left whole layers out" in text
+    text = michel2019(ablated(), ablated(all_but_one=None))
+    assert "Not measured" in text
 
 
 def test_two_data_sets() -> None:
@@ -96,3 +99,20 @@ def test_a_folder_without_ablation_is_refused(tmp_path: Path) -> None:
     (tmp_path / "importance.json").write_text(json.dumps({"methods": ["norm"]}), encoding="utf-8")
     with pytest.raises(InputError, match="by ablation, but is of one by norm"):
         write_michel2019(tmp_path)
+
+
+def test_numbers_that_do_not_exist_are_dashes() -> None:
+    left = [alone(0, "enc.0.0", 0.03, 0.5) | {"delta": None, "p_each": None}]
+    text = michel2019(ablated(score=None, all_but_one=left, single_heads=left))
+    assert "accuracy in points nan" in text
+    assert lines(text, "Encoder self-attention")[0][3] == "–"
+
+
+def test_ablations_measured_in_another_way_are_refused(tmp_path: Path) -> None:
+    way = {"quantity": "score", "replacement": "zero", "p_each": EACH}
+    for name, quantity in (("one", "score"), ("other", "loss")):
+        found = ablated(ablation=way | {"quantity": quantity})
+        HeadTable(found.frame).write(tmp_path / name / "heads.parquet")
+        (tmp_path / name / "importance.json").write_text(json.dumps(found.record))
+    with pytest.raises(InputError, match="zero\\), but holds others \\(classification, loss, zero"):
+        write_michel2019(tmp_path / "one", tmp_path / "other")

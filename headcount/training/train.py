@@ -11,7 +11,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from transformers import Seq2SeqTrainingArguments as Arguments
 
 from headcount.errors import InputError, ModelError
-from headcount.files import write_json
+from headcount.files import nulls_for_nan, write_json
 from headcount.models.load import Loaded
 from headcount.processes import processes
 from headcount.record import versions
@@ -74,6 +74,7 @@ def train(
     Raises:
         CorpusError: the data can't be used.
         InputError: `out` can't be written or resumed, or the device is not there.
+        ModelError: the tokenizer can't be used, or the loss is no longer a finite number.
     """
     started = time.monotonic()
     # The arguments come first: they join the processes on the device that is trained on.
@@ -157,7 +158,7 @@ def _trainer(
     examples = objective.examples(encoded, job.seed)
     trainer = BucketedTrainer(model, recipe, examples, batches, arguments, dev, job.patience)
     tokens = int(lengths_NS[:, -1].sum())
-    trainer.add_callback(Telling(tell, batches.per_epoch / per_step, tokens))
+    trainer.add_callback(Telling(tell, trainer.steps_per_epoch, tokens))
     counts = {
         "examples": len(lengths_NS), "tokens": tokens, "num_empty": text.train.num_empty,
         "num_long": encoded.num_long, "parameters": model.num_parameters(),
@@ -181,7 +182,11 @@ def _finished(
         "candidates": {candidate.name: candidate.dev for candidate in ranked},
         "steps": trainer.state.global_step,
         "versions": versions(),
-        "history": trainer.state.log_history,
+        # The Trainer's own epoch is the whole training.
+        "history": [
+            row | {"epoch": row["step"] / trainer.steps_per_epoch}
+            for row in trainer.state.log_history
+        ],
     }
     return Trained(loaded, result)
 
@@ -192,7 +197,7 @@ def _write(trained: Trained, out: Path) -> None:
     try:
         model.save_pretrained(out)
         tokenizer.save_pretrained(out)
-        write_json(out / RESULT, trained.result)
+        write_json(out / RESULT, nulls_for_nan(trained.result))
     except (OSError, SafetensorError) as error:
         raise InputError(
             f"the model could not be written into {out} ({error}); its checkpoints are whole: make "

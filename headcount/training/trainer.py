@@ -18,6 +18,7 @@ from transformers import (
 from headcount.tasks import Task, Translation, evaluate
 from headcount.training.bucketed import Batches
 from headcount.training.checkpoints import saving
+from headcount.training.diverged import FiniteLoss
 from headcount.training.examples import Examples
 from headcount.training.objective import smoothed
 from headcount.training.recipe import Recipe
@@ -63,12 +64,22 @@ class BucketedTrainer(Seq2SeqTrainer):
             train_dataset=batches,
             eval_dataset=task,
             compute_loss_func=smoothed(recipe.label_smoothing),
-            callbacks=[] if patience is None else [EarlyStoppingCallback(patience)],
+            callbacks=[
+                FiniteLoss(),
+                *([] if patience is None else [EarlyStoppingCallback(patience)]),
+            ],
         )
         self.remove_callback(PrinterCallback)
         self.dev, self._examples, self._batches = dev, examples, batches
         # Else every forward is handed `num_items_in_batch`, down to the attention function.
         self.model_accepts_loss_kwargs = False
+
+    @property
+    def steps_per_epoch(self) -> float:
+        """Steps of one pass over the data."""
+        arguments = self.args
+        per_step = arguments.world_size * arguments.gradient_accumulation_steps
+        return self._batches.per_epoch / per_step
 
     def get_train_dataloader(self) -> DataLoader:
         """Batch after batch; accelerate deals them out to the processes in turn."""

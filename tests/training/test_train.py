@@ -1,7 +1,9 @@
 """Training: it learns, goes on as if it had never stopped, stops early, survives a full disk."""
 
+import json
 from dataclasses import replace
 from itertools import product
+from math import isinf
 from pathlib import Path
 
 import pytest
@@ -134,6 +136,30 @@ def test_moved_folder(pairs: Rows, tmp_path: Path) -> None:
     assert "step 2, the best one" in before
     (tmp_path / "here").rename(tmp_path / "there")
     assert train(job, tmp_path / "there", resume=True).result["candidates"] == before
+
+
+def test_infinite_numbers(pairs: Rows, tmp_path: Path) -> None:
+    """A perplexity beyond all numbers is null in the record; epochs there are passes over data."""
+    recipe = replace(TINY, peak=3e2, warmup=1, epochs=2)
+    text = {"text": pairs.columns["source"]}
+    trained = train(Job("causal-lm", recipe, text, dev={"text": ["a dog"]}, save_every=2), tmp_path)
+    assert any(isinf(each["perplexity"]) for each in trained.result["candidates"].values())
+    read = json.loads((tmp_path / "result.json").read_text())
+    assert None in [each["perplexity"] for each in read["candidates"].values()]
+    last = [row for row in read["history"] if "loss" in row][-1]
+    assert (last["step"], last["epoch"]) == (read["steps"], 2)
+
+
+def test_diverged(pairs: Rows, tmp_path: Path) -> None:
+    """The first loss that is no number ends the training, even between two logging steps."""
+    recipe = replace(TINY, peak=1e30, warmup=1)
+    with pytest.raises(
+        ModelError,
+        match=r"finite training loss was expected; at step \d+, with learning rate .*, it was nan: "
+        "lower the recipe's peak",
+    ):
+        train(Job("translation", recipe, pairs.columns, save_every=150), tmp_path)
+    assert not whole_checkpoints(tmp_path / "checkpoints")
 
 
 def test_full_disk(pairs: Rows, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ Labels stand where they are predicted; -100 is not predicted.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import torch
@@ -93,7 +93,9 @@ def encode(
         ModelError: if the tokenizer lacks a symbol; `masks` says whether one is needed to mask.
         CorpusError: if none is left.
     """
-    sides = [tokenizer(texts, verbose=False)["input_ids"] for texts in rows.columns.values()]
+    # Markup such as <s> in a text is text.
+    options: dict[str, Any] = {"verbose": False, "split_special_tokens": True}
+    sides = [tokenizer(texts, **options)["input_ids"] for texts in rows.columns.values()]
     kept = [row for row in zip(*sides, strict=True) if max(map(len, row)) <= max_length]
     if not kept:
         raise CorpusError(

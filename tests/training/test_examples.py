@@ -80,6 +80,14 @@ def test_masks_go_by_number_and_seed(tokenizer: PreTrainedTokenizerFast, pairs: 
         assert int(labels.ne(-100).sum()) == 1, "one at least"
 
 
+def test_text_is_no_special_token(tokenizer: PreTrainedTokenizerFast) -> None:
+    """What looks like a special token in the text is text; only the end is added."""
+    encoded = encode(Rows(("text",), [("a <s>old</s> dog <mask>",)]), tokenizer, 64, masks=True)
+    ids = encoded.sides[0][0]
+    special = [number for number in ids if number in tokenizer.all_special_ids]
+    assert set(special[:-1]) <= {tokenizer.unk_token_id} and ids[-1] == tokenizer.eos_token_id
+
+
 def test_too_long(tokenizer: PreTrainedTokenizerFast) -> None:
     rows = Rows(
         ("source", "target"), [("the dog", "der Hund"), ("the " * 40, "die"), ("a", "x " * 40)]

@@ -87,8 +87,7 @@ def train(
     with processes().main_process_first():
         tokenizer = _tokenizer(job, text.train, out)
     trainer, counts = _trainer(job, text, tokenizer, arguments, tell)
-    whole = whole_checkpoints(out / CHECKPOINTS)
-    trainer.train(resume_from_checkpoint=str(whole[-1]) if whole else None)
+    trainer.go_on(whole_checkpoints(out / CHECKPOINTS))
     processes().wait_for_everyone()
     trained = _finished(job, text, tokenizer, trainer, out)
     trained.result.update(counts, seconds=round(time.monotonic() - started, 1))

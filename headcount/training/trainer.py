@@ -1,5 +1,6 @@
 """transformers' Trainer over batches by length, with a task as its development set."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -13,7 +14,9 @@ from transformers import (
     PrinterCallback,
     Seq2SeqTrainer,
     Seq2SeqTrainingArguments,
+    TrainerState,
 )
+from transformers.trainer import TRAINER_STATE_NAME
 
 from headcount.tasks import Task, Translation, evaluate
 from headcount.training.bucketed import Batches
@@ -81,6 +84,14 @@ class BucketedTrainer(Seq2SeqTrainer):
         per_step = arguments.world_size * arguments.gradient_accumulation_steps
         return self._batches.per_epoch / per_step
 
+    def go_on(self, whole: Sequence[Path]) -> None:
+        """Train from the last of some checkpoints, or from the start; not if it stopped there."""
+        state = TrainerState.load_from_json(str(whole[-1] / TRAINER_STATE_NAME)) if whole else None
+        if state is not None and _has_stopped(state):
+            self.state = state  # `train` would make one step more before it looks
+        else:
+            self.train(resume_from_checkpoint=str(whole[-1]) if whole else None)
+
     def get_train_dataloader(self) -> DataLoader:
         """Batch after batch; accelerate deals them out to the processes in turn."""
         loader = DataLoader(
@@ -106,6 +117,12 @@ class BucketedTrainer(Seq2SeqTrainer):
         folder = Path(self.args.output_dir or ".") / f"checkpoint-{self.state.global_step}"
         with saving(folder):
             super()._save_checkpoint(model, trial)
+
+
+def _has_stopped(state: TrainerState) -> bool:
+    """Whether patience or the number of steps had ended the training when this was saved."""
+    saved: Any = state.stateful_callbacks
+    return saved["TrainerControl"]["args"]["should_training_stop"]
 
 
 def dev_numbers(model: PreTrainedModel, dev: Task) -> dict[str, float]:

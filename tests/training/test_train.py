@@ -126,6 +126,13 @@ def test_stops_early(pairs: Rows, tmp_path: Path) -> None:
     result = train(job, tmp_path).result
     assert result["steps"] == 6, "one evaluation and two more"
     assert set(result["candidates"]) == {"average of steps 4, 6", "step 2, the best one"}
+    moments: list[Moment] = []
+    again = train(job, tmp_path, resume=True, tell=moments.append).result
+    assert not moments, "stopped is stopped"
+    names = ("steps", "model", "candidates")
+    assert [again[name] for name in names] == [result[name] for name in names]
+    losses = [[row for row in each["history"] if "loss" in row] for each in (result, again)]
+    assert losses[0] == losses[1]
 
 
 def test_moved_folder(pairs: Rows, tmp_path: Path) -> None:

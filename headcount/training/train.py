@@ -130,11 +130,12 @@ def _tokenizer(job: Job, rows: Rows, out: Path) -> PreTrainedTokenizerBase:
     if job.pieces is None and not (out / "tokenizer.json").exists():
         texts = (side for row in rows.rows for side in row)
         learn_pieces(texts, job.recipe.pieces, job.recipe.max_length).save_pretrained(out)
+    folder = job.pieces or str(out)
     try:
-        return AutoTokenizer.from_pretrained(job.pieces or out)
+        return AutoTokenizer.from_pretrained(folder)
     except (OSError, ValueError, KeyError) as error:
         raise ModelError(
-            f"a model with a tokenizer was expected; {job.pieces!r} has none that can be loaded: "
+            f"a model with a tokenizer was expected; {folder!r} has none that can be loaded: "
             f"{str(error).strip().splitlines()[0]}"
         ) from error
 

@@ -206,6 +206,15 @@ def test_held_out_files_and_pieces(pairs: Rows, tmp_path: Path) -> None:
         train(Job("masked-lm", TINY, text, pieces=str(tmp_path / "none")), tmp_path / "third")
 
 
+def test_broken_tokenizer(pairs: Rows, tmp_path: Path) -> None:
+    """The folder is named whose learned tokenizer can't be read."""
+    job = Job("translation", TINY, pairs.columns, save_every=99)
+    train(job, tmp_path)
+    (tmp_path / "tokenizer.json").write_text("{}")
+    with pytest.raises(ModelError, match=f"'{tmp_path}' has none that can be loaded"):
+        train(job, tmp_path, resume=True)
+
+
 def test_device(pairs: Rows, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="the device cpu, or cuda .* was expected; came 'tpu'"):
         train(Job("translation", TINY, pairs.columns, device="tpu"), tmp_path)

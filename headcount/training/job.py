@@ -58,6 +58,10 @@ class Job:
                 "sizes of one or two held-out sets (development, test), each at least 1, were "
                 f"expected; came {self.hold_out}"
             )
+        if self.seed < 0:
+            raise InputError(f"a seed of at least 0 was expected; came {self.seed}")
+        if self.patience is not None and self.patience < 1:
+            raise InputError(f"patience is at least 1 evaluation; came {self.patience}")
         if self.patience is not None and self.dev is None and not self.hold_out:
             raise InputError(
                 "stopping early needs a development set; give one with --dev or --hold-out"

@@ -6,6 +6,7 @@ appendix A, https://arxiv.org/abs/1905.09418, after Attention Is All You Need (V
 Departure: the two sides of a translation share one vocabulary and all their embeddings.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, final, get_args
@@ -74,6 +75,10 @@ class Recipe:
         for name in NEEDED:
             if getattr(self, name) <= 0:
                 raise InputError(f"a {name} above 0 was expected; came {getattr(self, name)}")
+            if not math.isfinite(getattr(self, name)):
+                raise InputError(f"a finite {name} was expected; came {getattr(self, name)}")
+        if self.warmup < 0:
+            raise InputError(f"a warmup of at least 0 steps was expected; came {self.warmup}")
         for name in ("dropout", "attention_dropout", "label_smoothing", "beta2"):
             if not 0 <= getattr(self, name) < 1:
                 raise InputError(

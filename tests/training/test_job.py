@@ -20,6 +20,8 @@ ROWS = Rows(("text",), [("a",)])
         ({"dev": "b.tsv", "hold_out": (3,)}, "given or held out, not both"),
         ({"hold_out": (1, 2, 3)}, r"one or two held-out sets .* came \(1, 2, 3\)"),
         ({"hold_out": (0,)}, "each at least 1"),
+        ({"patience": 0, "dev": "b.tsv"}, "patience is at least 1 evaluation; came 0"),
+        ({"seed": -1}, "a seed of at least 0 was expected; came -1"),
         ({"patience": 2}, "stopping early needs a development set"),
     ],
 )

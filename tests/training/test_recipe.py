@@ -22,6 +22,9 @@ def test_changed() -> None:
         ("epochs=0", "epochs above 0 was expected; came 0"),
         ("schedule=cosine", "schedule is one of linear, inverse_sqrt; came 'cosine'"),
         ("dropout=1", "dropout from 0 up to below 1 was expected; came 1.0"),
+        ("peak=inf", "finite peak was expected; came inf"),
+        ("clip=nan", "finite clip was expected; came nan"),
+        ("warmup=-1", "warmup of at least 0 steps was expected; came -1"),
         ("heads=5", "a width that 5 heads can share in even parts was expected; came 32"),
     ],
 )

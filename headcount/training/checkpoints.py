@@ -34,19 +34,23 @@ def remove_broken(folder: Path) -> None:
 
 
 @contextmanager
-def saving(folder: Path) -> Iterator[None]:
-    """Mark the folder as whole at the end of the block.
+def saving(folder: Path, is_main: bool = True) -> Iterator[None]:
+    """Mark the folder as whole at the end of the block, in which all processes have saved theirs.
+
+    Only the main process marks the folder, and removes it where saving failed.
 
     Raises:
-        InputError: if the disk is full, or can't be written otherwise; nothing of it is left.
+        InputError: if the disk is full, or can't be written otherwise.
     """
     try:
         yield
-        (folder / MARK).write_bytes(b"1\n")
+        if is_main:
+            (folder / MARK).write_bytes(b"1\n")
     except (OSError, RuntimeError, SafetensorError) as error:
         if not _is_about_files(error):
             raise
-        rmtree(folder, ignore_errors=True)
+        if is_main:
+            rmtree(folder, ignore_errors=True)
         raise InputError(
             f"{folder} could not be saved ({str(error).splitlines()[0]}); the checkpoints before "
             "it are whole: make room on the disk, then go on with --resume"

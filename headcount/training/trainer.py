@@ -115,8 +115,9 @@ class BucketedTrainer(Seq2SeqTrainer):
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         folder = Path(self.args.output_dir or ".") / f"checkpoint-{self.state.global_step}"
-        with saving(folder):
+        with saving(folder, self.is_world_process_zero()):
             super()._save_checkpoint(model, trial)
+            self.accelerator.wait_for_everyone()
 
 
 def _has_stopped(state: TrainerState) -> bool:

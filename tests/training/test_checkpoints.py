@@ -7,7 +7,12 @@ import torch
 from safetensors.torch import save_file
 
 from headcount.errors import InputError
-from headcount.training.checkpoints import averaged, remove_broken, saving, whole_checkpoints
+from headcount.training.checkpoints import (
+    averaged,
+    remove_broken,
+    saving,
+    whole_checkpoints,
+)
 
 
 def _checkpoint(folder: Path, step: int, value: float, whole: bool = True) -> Path:
@@ -53,6 +58,15 @@ def test_full_disk(tmp_path: Path, error: Exception) -> None:
             _checkpoint(tmp_path, 2, 1, whole=False)
             raise error
     assert whole_checkpoints(tmp_path) == [before] and not (tmp_path / "checkpoint-2").exists()
+
+
+def test_other_processes(tmp_path: Path) -> None:
+    """Only the first process marks a checkpoint and removes what was left of one."""
+    with saving(_checkpoint(tmp_path, 1, 1, whole=False), is_main=False):
+        pass
+    with pytest.raises(InputError), saving(tmp_path / "checkpoint-1", is_main=False):
+        raise OSError(28, "No space left on device")
+    assert (tmp_path / "checkpoint-1").exists() and not whole_checkpoints(tmp_path)
 
 
 def test_other_errors_pass(tmp_path: Path) -> None:

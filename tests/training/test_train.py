@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from accelerate import Accelerator
 from safetensors.torch import load_file
 
 from headcount import load
@@ -133,6 +134,24 @@ def test_stops_early(pairs: Rows, tmp_path: Path) -> None:
     assert [again[name] for name in names] == [result[name] for name in names]
     losses = [[row for row in each["history"] if "loss" in row] for each in (result, again)]
     assert losses[0] == losses[1]
+
+
+def test_marked_when_all_have_saved(
+    pairs: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Processes wait for each other between the last file and the mark."""
+    waiting: list[set[str]] = []
+    wait = Accelerator.wait_for_everyone
+
+    def waited(accelerator: Accelerator) -> None:
+        for folder in (tmp_path / "checkpoints").glob("checkpoint-*"):
+            waiting.append({path.name for path in folder.iterdir()})
+        wait(accelerator)
+
+    monkeypatch.setattr(Accelerator, "wait_for_everyone", waited)
+    train(Job("translation", TINY, pairs.columns, save_every=99), tmp_path)
+    (folder,) = whole_checkpoints(tmp_path / "checkpoints")
+    assert {path.name for path in folder.iterdir()} - {"whole"} in waiting
 
 
 def test_moved_folder(pairs: Rows, tmp_path: Path) -> None:

@@ -33,6 +33,13 @@ def remove_broken(folder: Path) -> None:
             rmtree(path)
 
 
+def remove_early(folder: Path, keep: int, best: int | None) -> None:
+    """Remove whole checkpoints but for the last `keep` and that of step `best`."""
+    for path in whole_checkpoints(folder)[:-keep]:
+        if path.name != f"checkpoint-{best}":
+            rmtree(path, ignore_errors=True)
+
+
 @contextmanager
 def saving(folder: Path, is_main: bool = True) -> Iterator[None]:
     """Mark the folder as whole at the end of the block, in which all processes have saved theirs.

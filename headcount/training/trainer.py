@@ -20,7 +20,7 @@ from transformers.trainer import TRAINER_STATE_NAME
 
 from headcount.tasks import Task, Translation, evaluate
 from headcount.training.bucketed import Batches
-from headcount.training.checkpoints import saving
+from headcount.training.checkpoints import remove_early, saving
 from headcount.training.diverged import FiniteLoss
 from headcount.training.examples import Examples
 from headcount.training.objective import smoothed
@@ -74,6 +74,7 @@ class BucketedTrainer(Seq2SeqTrainer):
         )
         self.remove_callback(PrinterCallback)
         self.dev, self._examples, self._batches = dev, examples, batches
+        self._keep = recipe.average
         # Else every forward is handed `num_items_in_batch`, down to the attention function.
         self.model_accepts_loss_kwargs = False
 
@@ -118,6 +119,8 @@ class BucketedTrainer(Seq2SeqTrainer):
         with saving(folder, self.is_world_process_zero()):
             super()._save_checkpoint(model, trial)
             self.accelerator.wait_for_everyone()
+        if self.is_world_process_zero():
+            remove_early(folder.parent, self._keep, self.state.best_global_step)
 
 
 def _has_stopped(state: TrainerState) -> bool:
@@ -163,8 +166,8 @@ def training_arguments(
         use_cpu=device == "cpu",
         seed=seed,
         save_steps=save_every,
-        # The Trainer counts the best one among those kept, however old it is.
-        save_total_limit=recipe.average + (score is not None),
+        # The Trainer would remove earlier ones before the new one is whole.
+        save_total_limit=None,
         logging_steps=min(100, save_every),
         logging_nan_inf_filter=False,
         eval_strategy="no" if score is None else "steps",

@@ -10,6 +10,7 @@ from headcount.errors import InputError
 from headcount.training.checkpoints import (
     averaged,
     remove_broken,
+    remove_early,
     saving,
     whole_checkpoints,
 )
@@ -67,6 +68,21 @@ def test_other_processes(tmp_path: Path) -> None:
     with pytest.raises(InputError), saving(tmp_path / "checkpoint-1", is_main=False):
         raise OSError(28, "No space left on device")
     assert (tmp_path / "checkpoint-1").exists() and not whole_checkpoints(tmp_path)
+
+
+def test_early_ones_are_removed(tmp_path: Path) -> None:
+    """By step, whenever they were written; the best one and half-written ones stay."""
+    for step in (100, 90, 80, 70, 60):
+        _checkpoint(tmp_path, step, 1)
+    _checkpoint(tmp_path, 110, 1, whole=False)
+    remove_early(tmp_path, 2, best=70)
+    kept = sorted(int(path.name.split("-")[1]) for path in tmp_path.iterdir())
+    assert kept == [70, 90, 100, 110]
+    remove_early(tmp_path, 2, best=None)
+    assert [path.name for path in whole_checkpoints(tmp_path)] == [
+        "checkpoint-90",
+        "checkpoint-100",
+    ]
 
 
 def test_other_errors_pass(tmp_path: Path) -> None:

@@ -119,7 +119,8 @@ def test_the_p_of_bleu_and_chrf_is_sacrebleus(metric: Any):
         real = abs(task.score(made(each)) - task.score(made(base)))
         larger = sum(1 for gap in gaps if gap - sum(gaps) / 2000 > real)
         assert found[row].p == pytest.approx((1 + larger) / 2001)
-    systems = [("base", base), *((str(n), each) for n, each in enumerate(without))]
+    systems: list[tuple[str, Sequence[str]]] = [("base", base)]
+    systems += [(str(n), each) for n, each in enumerate(without)]
     test = PairedTest(systems, {"m": task.scorer}, [references], test_type="bs", n_samples=2000)
     (theirs,) = (each for name, each in test()[1].items() if name != "System")
     for ours, other in zip(found.p, theirs[1:], strict=True):

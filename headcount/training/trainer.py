@@ -1,6 +1,7 @@
 """transformers' Trainer over batches by length, with a task as its development set."""
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -22,6 +23,7 @@ from headcount.tasks import Task, Translation, evaluate
 from headcount.training.bucketed import Batches
 from headcount.training.checkpoints import remove_early, saving
 from headcount.training.diverged import FiniteLoss
+from headcount.training.dropout import FastDropout
 from headcount.training.examples import Examples
 from headcount.training.objective import smoothed
 from headcount.training.recipe import Recipe
@@ -102,6 +104,12 @@ class BucketedTrainer(Seq2SeqTrainer):
             pin_memory=self.args.dataloader_pin_memory,
         )
         return self.accelerator.prepare(loader)
+
+    def compute_loss_context_manager(self) -> ExitStack:
+        """The Trainer's own, with our dropout."""
+        contexts = super().compute_loss_context_manager()
+        contexts.enter_context(FastDropout())
+        return contexts
 
     def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
         """Loss and score on the development set."""

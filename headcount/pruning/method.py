@@ -1,0 +1,74 @@
+"""Method: a way to choose the heads that stay, under an exact budget.
+
+One file a method. Those that never train give a ranking, from which any budget is cut; those that
+learn their choice are asked for each budget anew.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, final
+
+from headcount.heads import Head
+from headcount.models.load import Loaded
+from headcount.pruning.budget import Units
+from headcount.pruning.plan import Plan
+from headcount.tasks import Task
+
+Progress = Callable[[str, int, int], None]
+"""Told a stage, what is done, and of how much."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """What a method has to choose with."""
+
+    loaded: Loaded
+    train: Task
+    """What is scored and trained on."""
+    units: Units
+    """What can go: heads one by one, or whole groups; and what must stay."""
+    seed: int = 0
+    max_tokens: int = 4096
+    state: Path | None = None
+    """Folder for what has been done so far: an interrupted choice goes on there."""
+    progress: Progress = lambda stage, done, total: None
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """What a method chose."""
+
+    plan: Plan
+    loaded: Loaded
+    """The model to prune by the plan: the one given, or a copy whose weights learned with gates."""
+    record: Mapping[str, Any] = field(default_factory=dict)
+    """How it came to that: scores, losses, coefficients."""
+
+
+class Method(ABC):
+    """A way to choose the heads that stay; higher scores stay."""
+
+    name: ClassVar[str]
+    """As `--method` takes it."""
+
+    @abstractmethod
+    def choose(self, setting: Setting, keep: Mapping[str, int] | int) -> Choice:
+        """Keep exactly so many heads in all, or at each site named.
+
+        Raises:
+            InputError: for a budget that the units can't meet; says the nearest that they can.
+        """
+
+
+class Ranking(ABC):
+    """A method that needs no training: one order serves every budget."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def order(self, setting: Setting) -> Sequence[Head]:
+        """Heads that may go, in the order in which they go."""

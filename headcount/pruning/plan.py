@@ -1,0 +1,165 @@
+"""Plan: which heads stay. Frozen, JSON, one file."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import torch
+from transformers import PreTrainedModel
+
+from headcount.errors import InputError
+from headcount.files import write_json
+from headcount.heads import SITES, Head, Heads
+from headcount.signature import revision
+from headcount.tap import Gates
+
+VERSION = 1
+
+
+@final
+@dataclass(frozen=True)
+class Plan:
+    """Which heads of a model stay.
+
+    >>> plan = Plan.keeping(Heads({"encoder.self": (2, 3)}), [Head("encoder.self", 1, 2)])
+    >>> plan.kept
+    {'encoder.self': {0: (), 1: (2,)}}
+    """
+
+    kept: Mapping[str, Mapping[int, tuple[int, ...]]]
+    """Site, then layer, to the heads that stay; what is not named keeps all its heads."""
+    model: str | None = None
+    """`revision` of the model it was made for; None fits any model with these heads."""
+    head_dim: int | None = None
+    """Size of a head's output, where all layers have one; None fits any."""
+
+    @classmethod
+    def keeping(cls, heads: Heads, kept: Iterable[Head], model: str | None = None) -> "Plan":
+        """The plan that keeps some of all `heads`, with every layer named."""
+        stay = set(kept)
+        return cls(
+            {
+                site: {
+                    layer: tuple(i for i in range(count) if Head(site, layer, i) in stay)
+                    for layer, count in enumerate(heads.counts[site])
+                }
+                for site in SITES
+                if site in heads.counts
+            },
+            model,
+        )
+
+    def of_layer(self, heads: Heads, site: str, layer: int) -> tuple[int, ...]:
+        """Heads of one layer that stay."""
+        everything = tuple(range(heads.counts[site][layer]))
+        return self.kept.get(site, {}).get(layer, everything)
+
+    def staying(self, heads: Heads) -> list[Head]:
+        """The heads of a model that stay, in the order of the grid."""
+        return [head for head in heads if head.index in self.of_layer(heads, head.site, head.layer)]
+
+    def leaving(self, heads: Heads) -> list[Head]:
+        """The heads of a model that go, in the order of the grid."""
+        stay = set(self.staying(heads))
+        return [head for head in heads if head not in stay]
+
+    def gates(self, heads: Heads) -> Gates:
+        """1 for heads that stay and 0 for heads that go, for the layers that lose some."""
+        gates = {}
+        for head in self.leaving(heads):
+            place = (head.site, head.layer)
+            gates.setdefault(place, torch.ones(heads.counts[head.site][head.layer]))[head.index] = 0
+        return gates
+
+    def refuse_misfit(self, model: PreTrainedModel, heads: Heads) -> None:
+        """Let a model that the plan is for pass.
+
+        Raises:
+            InputError: for another model, or one that lacks a head, layer or site of the plan.
+        """
+        found = revision(model)
+        if self.model not in (None, found):
+            raise InputError(
+                f"the plan was made for a model with revision {self.model}; this one has {found}: "
+                "give the model that was measured, or make a plan for this one"
+            )
+        for site, layers in self.kept.items():
+            for layer, kept in layers.items():
+                for head in (Head(site, layer, index) for index in (*kept, 0)):
+                    if head not in heads:
+                        raise InputError(
+                            f"the plan names {head}; the model has {heads}: the plan is for "
+                            "another model"
+                        )
+
+    @property
+    def sha256(self) -> str:
+        """Hash of the kept heads, by which an artifact is known to be this plan's."""
+        return hashlib.sha256(json.dumps(self._json()["kept"]).encode()).hexdigest()
+
+    def write(self, path: Path) -> None:
+        """Write as JSON, whole or not at all."""
+        write_json(path, self._json())
+
+    @classmethod
+    def read(cls, path: Path) -> "Plan":
+        """The plan of a file.
+
+        Raises:
+            InputError: if it can't be read, or is no plan: says what is wrong.
+        """
+        try:
+            return cls.from_json(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+            raise InputError(f"a plan in JSON was expected; {path}: {error}") from error
+
+    @classmethod
+    def from_json(cls, value: Any) -> "Plan":
+        """The plan that parsed JSON says.
+
+        Raises:
+            InputError: for anything else, and for a newer version.
+        """
+        try:
+            if value["version"] != VERSION:
+                raise InputError(
+                    f"a plan of version {VERSION} was expected; came {value['version']!r}: it was "
+                    "written by another headcount"
+                )
+            kept = {
+                site: {int(layer): _indices(indices) for layer, indices in layers.items()}
+                for site, layers in value["kept"].items()
+            }
+            if unknown := set(kept) - set(SITES):
+                raise InputError(
+                    f"sites of a plan are {', '.join(SITES)}; came {', '.join(sorted(unknown))}"
+                )
+            return cls(kept, value.get("model"), value.get("head_dim"))
+        except (TypeError, KeyError, AttributeError, ValueError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(
+                'a plan was expected, {"version": 1, "kept": {"encoder.self": {"0": [0, 3]}}}; '
+                f"came something else ({type(error).__name__}: {error})"
+            ) from error
+
+    def _json(self) -> dict[str, Any]:
+        kept = {
+            site: {str(layer): list(self.kept[site][layer]) for layer in sorted(self.kept[site])}
+            for site in SITES
+            if site in self.kept
+        }
+        about = {"version": VERSION, "model": self.model, "head_dim": self.head_dim}
+        return about | {"kept": kept}
+
+
+def _indices(values: Any) -> tuple[int, ...]:
+    indices = tuple(values)
+    if not all(type(index) is int and index >= 0 for index in indices):
+        raise ValueError(f"heads are whole numbers from 0, not {list(values)}")
+    if len(set(indices)) < len(indices):
+        raise ValueError(f"a head comes twice in {list(values)}")
+    return tuple(sorted(indices))

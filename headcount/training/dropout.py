@@ -2,7 +2,7 @@ r"""Dropout whose masks take sixteen random bits an element, on a CPU.
 
 $$y_i = \frac{x_i m_i}{1 - q}, \qquad P(m_i = 0) = q = \mathrm{round}(2^{16} p) / 2^{16}$$
 
-torch draws a mask there element by element in one thread: a fifth of the step of a small model. Here
+torch draws a mask there element by element in one thread: a fifth of a small model's step. Here
 four elements share one 64-bit draw of the same generator, so a resumed training goes on with the
 same masks.
 

@@ -1,11 +1,19 @@
-"""Budget: what may go, and how much of it."""
+"""Budget: what may go, and how much of it, exactly."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import final
 
+from headcount.errors import InputError
 from headcount.heads import Head, Heads
 from headcount.models.anatomy import Anatomy
+
+Keep = Mapping[str, int] | int
+"""How many heads stay: in all, or at each site named (the others keep all of theirs)."""
+
+Unit = tuple[Head, ...]
+"""Heads that go together."""
 
 
 @final
@@ -15,16 +23,144 @@ class Units:
 
     heads: Heads
     """All heads of the model; those in no unit stay."""
-    units: tuple[tuple[Head, ...], ...]
+    units: tuple[Unit, ...]
     """Heads that go together."""
 
     @classmethod
-    def of(cls, anatomy: Anatomy, sites: Sequence[str] | None = None) -> "Units":
-        """The units of some sites; of all if None."""
-        units: list[tuple[Head, ...]] = []
+    def of(
+        cls, anatomy: Anatomy, sites: Sequence[str] | None = None, groups: bool = True
+    ) -> "Units":
+        """The units of some sites; of all if None; heads one by one unless in `groups`.
+
+        Raises:
+            InputError: for a site that the model does not have.
+        """
+        heads = anatomy.heads
+        if unknown := [site for site in sites or () if site not in heads.counts]:
+            raise InputError(
+                f"a site of the model was expected, {' or '.join(heads.counts)}; came "
+                f"{unknown[0]!r}"
+            )
+        units: list[Unit] = []
         for layer in anatomy.layers:
             if sites is None or layer.site in sites:
-                size = layer.num_heads // layer.num_key_value_heads
-                heads = [Head(layer.site, layer.layer, index) for index in range(layer.num_heads)]
-                units += [tuple(heads[i : i + size]) for i in range(0, len(heads), size)]
-        return cls(anatomy.heads, tuple(units))
+                size = layer.num_heads // layer.num_key_value_heads if groups else 1
+                each = [Head(layer.site, layer.layer, index) for index in range(layer.num_heads)]
+                units += [tuple(each[i : i + size]) for i in range(0, len(each), size)]
+        return cls(heads, tuple(units))
+
+    def at(self, site: str | None) -> list[Unit]:
+        """The units of one site; all of them for None."""
+        return [unit for unit in self.units if site in (None, unit[0].site)]
+
+    def possible(self, site: str | None = None) -> list[int]:
+        """Numbers of heads that can stay, at one site or in all, least first.
+
+        >>> heads = Heads({"encoder.self": (2, 4)})
+        >>> pairs = [tuple(heads)[i : i + 2] for i in (0, 2)]
+        >>> Units(heads, tuple(pairs)).possible()
+        [2, 4, 6]
+        """
+        sizes = [len(unit) for unit in self.at(site)]
+        total = len(self.heads) if site is None else sum(self.heads.counts[site])
+        return [total - going for going in reversed(_bits(_sums(sizes)))]
+
+
+def leaving(order: Sequence[Head], units: Units, keep: Keep) -> list[Head]:
+    """The heads that go under a budget: the first of an order that meet it exactly.
+
+    Args:
+        order: heads that may go, in the order in which they go.
+        units: what goes together. A unit has the place of its first head; one that would leave a
+            rest which those behind it can't make up is passed over.
+        keep: the budget.
+
+    Raises:
+        InputError: for a budget that the units can't meet; says the nearest that they can.
+    """
+    place = {head: number for number, head in enumerate(order)}
+    gone: list[Head] = []
+    for site, number in by_site(units, keep).items():
+        pool = sorted(units.at(site), key=lambda unit: min(place[head] for head in unit))
+        total = len(units.heads) if site is None else sum(units.heads.counts[site])
+        gone += [head for unit in _first(pool, total - number) for head in unit]
+    return gone
+
+
+def by_site(units: Units, keep: Keep) -> Mapping[str | None, int]:
+    """The budget of every site, or of None for all together, each of which can be met.
+
+    Raises:
+        InputError: for a budget that the units can't meet; says the nearest that they can.
+    """
+    budgets: dict[str | None, int] = {None: keep} if isinstance(keep, int) else {**keep}
+    for site, number in budgets.items():
+        if site is not None and not units.at(site):
+            raise InputError(
+                f"heads that may go are at {', '.join(_sites(units)) or 'no site'}; came a budget "
+                f"for {site!r}: name one of these, or let heads of that site go"
+            )
+        possible = units.possible(site)
+        if number not in possible:
+            raise InputError(
+                f"between {possible[0]} and {possible[-1]} heads can stay "
+                f"{'in all' if site is None else f'at {site}'}"
+                f"{_in_groups(units, site)}; came {number}: the nearest is "
+                f"{nearest(possible, number)}"
+            )
+    return budgets
+
+
+def share(units: Units, part: float) -> int:
+    """The number of heads in all that stay when a share of those that may go stays.
+
+    The nearest that the units allow; the larger of two.
+
+    Raises:
+        InputError: for a share that is not between 0 and 1.
+    """
+    if not 0 <= part <= 1:
+        raise InputError(f"a share of the heads between 0 and 1 was expected to stay; came {part}")
+    free = sum(map(len, units.units))
+    return nearest(units.possible(), len(units.heads) - free + part * free)
+
+
+def nearest(possible: Sequence[int], number: float) -> int:
+    """The nearest possible number; the larger of two.
+
+    >>> nearest([2, 4], 3)
+    4
+    """
+    return min(possible, key=lambda each: (abs(each - number), -each))
+
+
+def _first(pool: Sequence[Unit], number: int) -> list[Unit]:
+    """The first units with so many heads; a later one only where the rest would not come out."""
+    rests = [1]  # bit n: n heads can be made up of the units behind
+    for unit in reversed(pool):
+        rests.append(rests[-1] | rests[-1] << len(unit))
+    taken = []
+    for unit, behind in zip(pool, reversed(rests[:-1]), strict=True):
+        if number >= len(unit) and behind >> (number - len(unit)) & 1:
+            taken.append(unit)
+            number -= len(unit)
+    assert number == 0, "by_site lets only budgets pass that can be met"
+    return taken
+
+
+def _sums(sizes: Sequence[int]) -> int:
+    """Bit n is set where some of the sizes add up to n."""
+    return reduce(lambda sums, size: sums | sums << size, sizes, 1)
+
+
+def _bits(number: int) -> list[int]:
+    return [bit for bit in range(number.bit_length()) if number >> bit & 1]
+
+
+def _sites(units: Units) -> list[str]:
+    return list(dict.fromkeys(unit[0].site for unit in units.units))
+
+
+def _in_groups(units: Units, site: str | None) -> str:
+    sizes = sorted({len(unit) for unit in units.at(site)} - {1})
+    return f", in groups of {' or '.join(map(str, sizes))}" if sizes else ""

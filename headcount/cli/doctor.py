@@ -16,7 +16,7 @@ class Doctor:
     """Say what works for a model and what does not, before anything runs."""
 
     model: tyro.conf.Positional[str]
-    """A Hugging Face name or a folder."""
+    """A Hugging Face name, a folder, or headcount:en-de."""
     device: str = "cpu"
     """Where to run, e.g. cuda."""
     dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"

@@ -21,7 +21,7 @@ class Evaluate:
     """Evaluate a model on a task: its loss and score; translations by BLEU and chrF."""
 
     model: tyro.conf.Positional[str]
-    """A Hugging Face name or a folder."""
+    """A Hugging Face name, a folder, or headcount:en-de."""
     task: Literal["translation", "classification", "causal-lm", "masked-lm", "similarity"] = field(
         kw_only=True
     )

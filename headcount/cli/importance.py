@@ -35,7 +35,7 @@ class Importance:
     """Score every head on a task: by gradient, relevance, measured ablation, norm and sink."""
 
     model: tyro.conf.Positional[str]
-    """A Hugging Face name or a folder."""
+    """A Hugging Face name, a folder, or headcount:en-de."""
     task: Literal["translation", "classification", "causal-lm", "masked-lm", "similarity"] = field(
         kw_only=True
     )
@@ -63,7 +63,9 @@ class Importance:
     quantity: Literal["loss", "score"] = "loss"
     """Ablation: what the delta is taken of."""
     layers: bool = True
-    """Ablation: whole layers, and all heads of a layer but one, too."""
+    """Ablation: whole layers and whole sites too."""
+    one_left: bool = True
+    """Ablation: all heads of a layer but one too."""
     against: Path | None = None
     """Ablation: folder of an assessment on other data, to see whether effects agree."""
     samples: int | None = None
@@ -120,7 +122,7 @@ class Importance:
     def _methods(self) -> Methods:
         return Methods(
             self.methods, self.level, self.normalise, self.rules, self.instead, self.quantity,
-            self.layers, self.samples, self.seed, self.max_tokens,
+            self.layers, self.one_left, self.samples, self.seed, self.max_tokens,
         )  # fmt: skip
 
     def _write(self, assessment: Assessment, loaded: Loaded) -> None:

@@ -23,7 +23,7 @@ class Michel2019:
     """Are Sixteen Heads Really Better than One? Tables 1 to 3, figures 1 and 2."""
 
     model: tyro.conf.Positional[str]
-    """A Hugging Face name or a folder."""
+    """A Hugging Face name, a folder, or headcount:en-de."""
     task: TaskName = field(kw_only=True)
     """What the model is to be good at."""
     data: tuple[str, ...] = field(kw_only=True)
@@ -85,7 +85,7 @@ class Voita2019:
     """Analyzing Multi-Head Self-Attention: table 1, figures 1, 2, 3 and 5."""
 
     model: tyro.conf.Positional[str]
-    """A Hugging Face name or a folder."""
+    """A Hugging Face name, a folder, or headcount:en-de."""
     treebank: tuple[Path, ...] = field(kw_only=True)
     """CoNLL-U files of the source language."""
     task: TaskName = field(kw_only=True)

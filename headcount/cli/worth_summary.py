@@ -8,6 +8,8 @@ from rich.table import Table
 
 from headcount.heads import HeadTable
 from headcount.importance.agreement import SCORES, Agreement
+from headcount.reports.importance import Importance
+from headcount.reports.worth_view import site_sentence
 
 SHOWN = 5
 """Heads that are named on either side."""
@@ -31,6 +33,8 @@ def print_worth(
     console.print(_ranking(frame, scores, by))
     if by == "ablation_delta":
         console.print(_verdict(frame))
+    if sites := site_sentence(Importance.of(record)):
+        console.print(sites, soft_wrap=True, markup=False)
     console.print(agreement.sentence(), soft_wrap=True, markup=False)
     console.print(record["signature"], style="dim", markup=False, soft_wrap=True)
 

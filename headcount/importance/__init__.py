@@ -1,6 +1,12 @@
 """What a head is worth: by gradient, relevance, measured ablation, norm and sink."""
 
-from headcount.importance.ablation import ablation, all_but_one, single_heads, whole_layers
+from headcount.importance.ablation import (
+    ablation,
+    all_but_one,
+    single_heads,
+    whole_layers,
+    whole_sites,
+)
 from headcount.importance.agreement import Agreement, agreement
 from headcount.importance.assessment import METHODS, Assessment, Methods, assess
 from headcount.importance.correlation import effects
@@ -33,5 +39,6 @@ __all__ = [
     "sink",
     "sweep",
     "whole_layers",
+    "whole_sites",
     "write_assessment",
 ]

@@ -47,6 +47,17 @@ def whole_layers(heads: Heads) -> list[Ablation]:
     return [Ablation(name, tuple(each)) for name, each in _by_layer(heads).items()]
 
 
+def whole_sites(heads: Heads) -> list[Ablation]:
+    """All heads of every site.
+
+    >>> [ablation.name for ablation in whole_sites(Heads({"decoder.cross": (1, 2)}))]
+    ['decoder.cross']
+    """
+    return [
+        Ablation(site, tuple(head for head in heads if head.site == site)) for site in heads.counts
+    ]
+
+
 def all_but_one(heads: Heads) -> list[Ablation]:
     """All heads of a layer but one, for every head of the layers that have several.
 

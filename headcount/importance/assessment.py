@@ -17,6 +17,7 @@ from headcount.importance.ablation import (
     replacement,
     single_heads,
     whole_layers,
+    whole_sites,
 )
 from headcount.importance.gradient import Level, gradient
 from headcount.importance.norm import norm
@@ -56,7 +57,9 @@ class Methods:
     quantity: Literal["loss", "score"] = "loss"
     """What an ablation's delta is taken of."""
     layers: bool = True
-    """Ablate whole layers, and all heads of a layer but one, too."""
+    """Ablate whole layers and whole sites too."""
+    one_left: bool = True
+    """Ablate all heads of a layer but one too."""
     num_samples: int | None = None
     """Resamples of the bootstrap; None for as many as the number of heads asks for."""
     seed: int = 0
@@ -201,18 +204,20 @@ class _Assessing:
                 "quantity": self.methods.quantity,
                 "p_each": deltas.p.tolist(),
             },
-            **(self._of_layers(swept, rest) if rest else {}),
+            **(self._of_groups(swept, rest) if rest else {}),
         }
 
     def _sweep(self) -> Swept:
         loaded, methods = self.loaded, self.methods
         ablations = single_heads(self.heads)
         if methods.layers:
-            ablations += whole_layers(self.heads) + all_but_one(self.heads)
+            ablations += whole_sites(self.heads) + whole_layers(self.heads)
+        if methods.one_left:
+            ablations += all_but_one(self.heads)
         state = None if self.out is None else self.out / "state" / "sweep.safetensors"
         return sweep(
             loaded.model, self.task, ablations, self.stand_in, loaded.anatomy, methods.max_tokens,
-            state, f"{self.signature}|layers:{methods.layers}",
+            state, f"{self.signature}|layers:{methods.layers}|one_left:{methods.one_left}",
             lambda done, total: self.progress("ablation", done, total),
         )  # fmt: skip
 
@@ -242,21 +247,28 @@ class _Assessing:
         num_samples = methods.num_samples or enough_samples(len(without))
         return score_deltas(task, without, base, num_samples, methods.seed, "sacrebleu")
 
-    def _of_layers(self, swept: Swept, rows: range) -> dict[str, Any]:
-        """Whole layers, and of each layer the head that does best alone."""
+    def _of_groups(self, swept: Swept, rows: range) -> dict[str, Any]:
+        """Whole sites, whole layers, and of each layer every head alone."""
         deltas = self._deltas(swept, rows)
-        layers: list[dict[str, Any]] = []
-        alone: list[dict[str, Any]] = []
-        best: dict[str, dict[str, Any]] = {}
+        found: dict[str, list[dict[str, Any]]] = {}
         for number, p in enumerate(holm(deltas.p)):
             ablation = swept.ablations[rows[number]]
-            place, _, left = ablation.name.partition(" but ")
-            one = {"site": ablation.heads[0].site, "layer": ablation.heads[0].layer}
+            head, (place, _, left) = ablation.heads[0], ablation.name.partition(" but ")
+            one: dict[str, Any] = {"site": head.site}
+            kind = "sites" if place == head.site else "all_but_one" if left else "layers"
+            one |= {} if kind == "sites" else {"layer": head.layer}
             one |= asdict(deltas[number]) | {"p": float(p), "p_each": deltas[number].p}
-            if not left:
-                layers.append(one)
-                continue
-            alone.append(one | {"head": left})
-            if place not in best or one["delta"] < best[place]["delta"]:
-                best[place] = alone[-1]
-        return {"layers": layers, "single_heads": list(best.values()), "all_but_one": alone}
+            found.setdefault(kind, []).append(one | ({"head": left} if left else {}))
+        if "all_but_one" in found:
+            found["single_heads"] = _best(found["all_but_one"])
+        return found
+
+
+def _best(alone: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of each layer the head that does best alone."""
+    best: dict[tuple[str, int], dict[str, Any]] = {}
+    for one in alone:
+        place = (one["site"], one["layer"])
+        if place not in best or one["delta"] < best[place]["delta"]:
+            best[place] = one
+    return list(best.values())

@@ -15,6 +15,7 @@ from headcount.heads import Heads
 from headcount.models.anatomy import Anatomy
 from headcount.models.encoder_lm import EncoderConfig, EncoderForCausalLM, EncoderForMaskedLM
 from headcount.models.selfcheck import examine
+from headcount.models.shipped import place_of
 from headcount.processes import processes
 
 OWN_CLASSES = {own.__name__: own for own in (EncoderForMaskedLM, EncoderForCausalLM)}
@@ -74,17 +75,18 @@ def load(name: str | Path, device: str = "cpu", dtype: str = "float32") -> Loade
     """Load a model as it was saved, with the head its architecture names, ready for measuring.
 
     Args:
-        name: a Hugging Face name or a folder.
+        name: a Hugging Face name, a folder, or `headcount:en-de`, the model that comes with us.
         device: where to put it, e.g. `cuda`.
         dtype: `float32`, `bfloat16`, `float16`, or `auto` for the one it was saved in.
 
     Raises:
         ModelError: if there is no such model, or its files can't be read.
     """
+    place = place_of(name)
     AutoConfig.register(EncoderConfig.model_type, EncoderConfig, exist_ok=True)
     try:
-        config = AutoConfig.from_pretrained(name)
-        model = _model_class(config).from_pretrained(name, dtype=dtype)
+        config = AutoConfig.from_pretrained(place)
+        model = _model_class(config).from_pretrained(place, dtype=dtype)
     except (OSError, ValueError, KeyError) as error:
         raise ModelError(
             f"a Hugging Face model name or a folder with config.json and weights was expected; "
@@ -92,7 +94,7 @@ def load(name: str | Path, device: str = "cpu", dtype: str = "float32") -> Loade
         ) from error
     if device == "cuda":  # one GPU for each process of this machine
         device = f"cuda:{processes().local_process_index}"
-    return Loaded(model.to(torch.device(device)).eval(), _tokenizer(name), str(name))
+    return Loaded(model.to(torch.device(device)).eval(), _tokenizer(place), str(name))
 
 
 def as_loaded(model: Loaded | PreTrainedModel, tokenizer: Tokenizer | None) -> Loaded:

@@ -46,6 +46,26 @@ class Effect:
 
 @final
 @dataclass(frozen=True)
+class SiteEffect:
+    """How much worse the model gets without any head of a site."""
+
+    site: str
+    delta: float
+    low: float
+    high: float
+    p: float
+
+    @classmethod
+    def of(cls, entry: Mapping[str, Any]) -> "SiteEffect":
+        """One entry of `sites`."""
+        site = str(entry["site"])
+        if site not in SITES:
+            raise ValueError(f"{site!r} is not one of {', '.join(SITES)}")
+        return cls(site, *(_number(entry, key) for key in ("delta", "low", "high", "p")))
+
+
+@final
+@dataclass(frozen=True)
 class Matrix:
     """Rank correlations between scores."""
 
@@ -81,6 +101,7 @@ class Importance:
     """How heads are taken away, in words; empty without ablation."""
     quantity: str
     """What ablation measures: `loss` or the metric."""
+    sites: tuple[SiteEffect, ...]
     layers: tuple[Effect, ...]
     single_heads: tuple[Effect, ...]
     agreement: Matrix | None
@@ -105,6 +126,7 @@ class Importance:
             methods=tuple(map(str, found.get("methods") or ())),
             replacement=REPLACEMENTS.get(replacement, replacement),
             quantity=str(ablation.get("quantity", "loss")),
+            sites=tuple(map(SiteEffect.of, found.get("sites") or ())),
             layers=tuple(map(Effect.of, layers)),
             single_heads=tuple(map(Effect.of, single_heads)),
             agreement=Matrix.of(found["agreement"]) if found.get("agreement") else None,

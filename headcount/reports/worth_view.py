@@ -8,7 +8,7 @@ from headcount.heads import SITES
 from headcount.reports import numbers
 from headcount.reports.importance import Effect, Importance
 from headcount.reports.matrix_view import MatrixView, matrix_view
-from headcount.reports.measure_names import MEASURES, WORTH
+from headcount.reports.measure_names import MEASURES, SITE_TITLES, WORTH
 from headcount.reports.run import HeadRow, Run
 from headcount.reports.worth_plot import Axis, Mark, Ranking, ranking
 
@@ -50,6 +50,8 @@ class Worth:
     most: tuple[WorthRow, ...]
     least: tuple[WorthRow, ...]
     axis: Axis
+    sites: str
+    """What each site is worth as a whole, in a sentence; empty where that was not measured."""
     layers: tuple[WorthRow, ...]
     layer_axis: Axis
     matrix: MatrixView | None
@@ -98,6 +100,7 @@ def worth_view(run: Run) -> Worth | None:
         most=tuple(lines[: few or 1]),
         least=tuple(lines[len(lines) - few :]) if few else (),
         axis=axis,
+        sites=site_sentence(importance),
         layers=_layers(importance, layer_axis),
         layer_axis=layer_axis,
         matrix=matrix_view(importance.agreement),
@@ -155,6 +158,20 @@ def measured(importance: Importance) -> str:
     if importance.replacement:
         parts.append(f". Without a head means: {importance.replacement}")
     return "".join(parts) + "."
+
+
+def site_sentence(importance: Importance) -> str:
+    """What the model loses with all heads of a site, for every site, the worst first."""
+    known = [each for each in importance.sites if math.isfinite(each.delta)]
+    if not known:
+        return ""
+    verb = "rises" if importance.rises else "falls"
+    what = "the loss" if importance.quantity == "loss" else importance.quantity
+    parts = [
+        f"by {numbers.effect(each.delta)} without any {SITE_TITLES[each.site].lower()}"
+        for each in sorted(known, key=lambda each: -each.delta)
+    ]
+    return f"{what[0].upper()}{what[1:]} {verb} {numbers.listed(parts)}."
 
 
 def interval(effect: Effect) -> str:

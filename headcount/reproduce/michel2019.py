@@ -149,8 +149,8 @@ def _one_left(ablated: Ablated, other: Ablated | None) -> str:
     title = "## One head left in a layer (section 3.3, tables 2 and 3)"
     if not (ablated.record.get("all_but_one") and measured.record.get("all_but_one")):
         return (
-            f"{title}\n\nNot measured: no layer has several heads, or a run left whole layers out "
-            "(--no-layers)."
+            f"{title}\n\nNot measured: no layer has several heads, or a run left this out "
+            "(--no-one-left)."
         )
     found = {one["head"]: one for one in measured.record["all_but_one"]}
     rows = []

@@ -9,7 +9,13 @@ import pytest
 from headcount.errors import InputError
 from headcount.heads import Head
 from headcount.importance import Methods, ablation, assess, gradient, holm, norm, relevance, sink
-from headcount.importance.ablation import all_but_one, replacement, single_heads, whole_layers
+from headcount.importance.ablation import (
+    all_but_one,
+    replacement,
+    single_heads,
+    whole_layers,
+    whole_sites,
+)
 from headcount.importance.significance import loss_deltas
 from headcount.models.selfcheck import gated, tapped
 from headcount.tasks import Classification, Similarity, Task, Translation, evaluate
@@ -81,8 +87,13 @@ def test_of_each_layer_the_head_that_does_best_alone() -> None:
         layer = [head for head in expected if Head.parse(head).layer == one["layer"]]
         assert one["head"] == min(layer, key=expected.__getitem__)
     assert len(record["single_heads"]) == len(record["layers"]) == 2
-    short = assess(loaded, task, replace(FEW, names=("ablation",), layers=False)).record
-    assert "layers" not in short and "all_but_one" not in short
+    for one in record["sites"]:
+        with gated(loaded.model, {str(head): 0 for head in loaded.heads}):
+            without = evaluate(loaded.model, task).loss
+        assert one["delta"] == pytest.approx(without - base, abs=1e-6)
+    fewest = replace(FEW, names=("ablation",), layers=False, one_left=False)
+    short = assess(loaded, task, fewest).record
+    assert "layers" not in short and "sites" not in short and "all_but_one" not in short
 
 
 def test_the_whole_model_translates_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,7 +110,8 @@ def test_the_whole_model_translates_once(monkeypatch: pytest.MonkeyPatch) -> Non
     methods = Methods(("ablation",), quantity="score", num_samples=10)
     found = assess(loaded, task, methods).record
     layers = whole_layers(loaded.heads)
-    assert len(calls) == 1 + len(loaded.heads) + len(layers) + len(all_but_one(loaded.heads))
+    groups = [*whole_sites(loaded.heads), *layers, *all_but_one(loaded.heads)]
+    assert len(calls) == 1 + len(loaded.heads) + len(groups)
     deltas = [one["delta"] for one in found["layers"]]
     assert any(deltas)  # a tiny random model says nearly the same of everything
     for layer, delta in zip(layers, deltas, strict=True):

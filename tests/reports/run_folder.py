@@ -148,6 +148,10 @@ def _importance(heads: pd.DataFrame, wish: Wish) -> dict[str, Any]:
         "score": 0.8203,
         "methods": ["gradient", "relevance", "ablation", "norm", "sink"],
         "ablation": {"replacement": "zero", "quantity": "loss", "forwards_share": 0.53},
+        "sites": [
+            {"site": site, "delta": 0.5 + number, "low": 0.4, "high": 3.0, "p": 0.001}
+            for number, site in enumerate(dict.fromkeys(row["site"] for row in rows))
+        ],
         "layers": layers,
         "single_heads": single,
         "agreement": {

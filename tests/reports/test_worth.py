@@ -13,7 +13,14 @@ from headcount.reports.importance import Effect, Importance, Matrix
 from headcount.reports.matrix_view import matrix_view
 from headcount.reports.run import HeadRow, Run
 from headcount.reports.worth_plot import HEIGHT, TOP, WIDTH, Axis, ranking
-from headcount.reports.worth_view import SHOWN, Worth, lede, measured, worth_view
+from headcount.reports.worth_view import (
+    SHOWN,
+    Worth,
+    lede,
+    measured,
+    site_sentence,
+    worth_view,
+)
 from tests.reports.run_folder import HOSTILE, Wish, write_run
 
 
@@ -56,6 +63,19 @@ def test_a_line_is_its_head_in_the_table(run: Run, worth: Worth):
     assert worth.most[0].interval == f"{low:.3f} to {high:.3f}"
     assert worth.most[0].p == "0.003" and worth.most[0].mark.sure
     assert worth.least[0].p == "0.800" and not worth.least[0].mark.sure
+
+
+def test_sites_are_told_the_worst_first():
+    sites = [
+        {"site": "encoder.self", "delta": 0.25, "low": 0.2, "high": 0.3, "p": 0.01},
+        {"site": "decoder.cross", "delta": 1.5, "low": 1.2, "high": 1.8, "p": 0.01},
+        {"site": "decoder.self", "delta": None, "low": None, "high": None, "p": None},
+    ]
+    assert site_sentence(importance(sites=sites)) == (
+        "The loss rises by 1.50 without any decoder attention to the encoder and by 0.250 without "
+        "any encoder self-attention."
+    )
+    assert site_sentence(importance()) == ""
 
 
 def test_heads_without_an_effect_are_left_out(hostile: Path):

@@ -76,7 +76,7 @@ def test_the_head_that_is_left_is_chosen_on_one_data_set_and_measured_on_the_oth
 def test_without_whole_layers_the_section_says_so() -> None:
     for all_but_one in (None, []):
         text = michel2019(ablated(all_but_one=all_but_one))
-        assert "Not measured: no layer has several heads, or a run left whole layers out" in text
+        assert "Not measured: no layer has several heads, or a run left this out" in text
     text = michel2019(ablated(), ablated(all_but_one=None))
     assert "Not measured" in text
 

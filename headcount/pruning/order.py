@@ -21,6 +21,11 @@ class Order:
     scores: Mapping[Head, float] = field(default_factory=dict)
     """What each was worth when it went; higher = more important."""
 
+    def then(self, following: "Order", heads: Sequence[Head]) -> "Order":
+        """Followed by some heads of another order, with the scores that they have there."""
+        scores = {head: following.scores[head] for head in heads}
+        return Order((*self.heads, *heads), {**self.scores, **scores})
+
 
 def ascending(units: Sequence[Unit], scores: Scores) -> Order:
     """The order by ascending score; a unit has the mean of its heads'; equals in the grid's order.

@@ -1,0 +1,107 @@
+"""Curve: how good a model is with fewer and fewer heads, for every method under the same budgets.
+
+What a method chose is gated: nothing is cut, and the compact model would be the same. A method that
+ranks is asked for its order once, one that learns its choice for every budget.
+
+Reference: Analyzing Multi-Head Self-Attention (Voita et al., 2019), figures 7 to 10, https://arxiv.org/abs/1905.09418
+"""  # noqa: E501
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import final
+
+import pandas as pd
+
+from headcount.pruning.budget import by_site
+from headcount.pruning.gated import evaluate_gated
+from headcount.pruning.method import Choice, Method, Setting
+from headcount.pruning.plan import Plan
+from headcount.pruning.points import Point, Row, points, read_points, write_points
+from headcount.tasks import Task
+
+ALL = "all heads"
+"""The method of the row of the whole model."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """What every point is measured with."""
+
+    setting: Setting
+    """Model, data that is chosen with, units; its folder for the state holds the points so far."""
+    dev: Task
+    """What every point is measured on."""
+    test: Task | None = None
+    """Data that nothing is chosen on, measured too."""
+    scores: bool = True
+    """Whether scores are taken; else losses only, which of a translation are much cheaper."""
+
+    def row(self, point: Point, choice: Choice, seconds: float) -> Row:
+        """The row of a point: counts, names of the heads that stay, and what was measured."""
+        staying = choice.plan.staying(self.setting.units.heads)
+        row: Row = {"method": point.method, "seed": point.seed, "keep": point.keep}
+        for site in self.setting.units.heads.counts:
+            row[f"kept_{site}"] = sum(head.site == site for head in staying)
+        for prefix, task in (("", self.dev), ("test_", self.test)):
+            if task is not None:
+                numbers = self._numbers(choice, task)
+                row |= {f"{prefix}{name}": number for name, number in numbers.items()}
+        return row | {"seconds": round(seconds, 2), "heads": " ".join(map(str, staying))}
+
+    def _numbers(self, choice: Choice, task: Task) -> dict[str, float]:
+        max_tokens = self.setting.max_tokens
+        found = evaluate_gated(choice.loaded, choice.plan, task, max_tokens, self.scores)
+        return {"loss": found.loss} | ({"score": task.score(found)} if self.scores else {})
+
+
+def curve(
+    trial: Trial,
+    methods: Mapping[str, Method],
+    keeps: Sequence[int],
+    seeds: Sequence[int] = (0, 1, 2, 3, 4),
+    key: str = "",
+) -> pd.DataFrame:
+    """One row per method, seed and budget, after one of the whole model.
+
+    Args:
+        trial: model and data.
+        methods: by the name that they have in the table.
+        keeps: heads that stay, in all.
+        seeds: of `random`; every other method has the first of them.
+        key: what the points so far must have been made with.
+
+    Returns:
+        Columns `method seed keep`, `kept_SITE` for each site, `loss score` on the development set,
+        `test_loss test_score` where there is a test set, `seconds` that choosing took (a ranking is
+        made at its first point), and `heads`, the names of those that stay.
+
+    Raises:
+        InputError: for a budget that can't be met, or points of another curve.
+    """
+    for keep in keeps:
+        by_site(trial.setting.units, keep)
+    setting, wanted = trial.setting, points(methods, keeps, seeds)
+    file = None if setting.state is None else setting.state / "points.json"
+    rows = read_points(file, key)
+    whole = Point(ALL, 0, len(setting.units.heads))
+    for number, point in enumerate([whole, *wanted]):
+        setting.progress("points", number, len(wanted) + 1)
+        if point.name not in rows:
+            start = perf_counter()
+            choice = _chosen(trial, methods, point)
+            rows[point.name] = trial.row(point, choice, perf_counter() - start)
+            write_points(file, key, rows)
+    setting.progress("points", len(wanted) + 1, len(wanted) + 1)
+    return pd.DataFrame([rows[point.name] for point in (whole, *wanted)])
+
+
+def _chosen(trial: Trial, methods: Mapping[str, Method], point: Point) -> Choice:
+    """What a method keeps, with a folder of its own for its state."""
+    setting = trial.setting
+    if point.method == ALL:
+        heads = setting.units.heads
+        return Choice(Plan.keeping(heads, heads), setting.loaded)
+    own = None if setting.state is None else setting.state / f"{point.method}-{point.seed}"
+    return methods[point.method].choose(replace(setting, seed=point.seed, state=own), point.keep)

@@ -1,0 +1,54 @@
+r"""Fisher: heads whose gates carry the least Fisher information go first.
+
+$$F_h = \frac{1}{N} \sum_x \left( \frac{\partial L(x)}{\partial g_h} \right)^2$$
+
+L(x) is the summed loss of one example, g_h the head's gate at 1, N the number of examples. To
+second order around a model that has converged, the loss rises by half the sum of F over the heads
+that go: so the least F go, all layers on one scale. The square of the task's unit of loss.
+
+Reference: A Fast Post-Training Pruning Framework for Transformers (Kwon et al., 2022), section 4.1
+(the diagonal Fisher information of masks), https://arxiv.org/abs/2204.09656
+Departure: heads only, under a number of heads instead of FLOPs; what follows there (rearranging
+within layers by blocks, tuning the gates that stay) is not part of the score.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+import torch
+from torch import Tensor
+
+from headcount.heads import Place
+from headcount.importance.gradient import gate_gradients
+from headcount.importance.scores import Scores, frozen
+from headcount.models.selfcheck import evaluating
+from headcount.pruning.method import Ranking, Setting
+from headcount.pruning.order import Order
+from headcount.pruning.stepwise import stepwise
+
+
+@final
+@dataclass(frozen=True)
+class Fisher(Ranking):
+    """Ascending diagonal Fisher information of the gates."""
+
+    name: ClassVar[str] = "fisher"
+    step: float = 1.0
+    """Share of the heads that go before the information is estimated anew."""
+
+    def order(self, setting: Setting) -> Order:
+        """Heads that may go, those with the least information first."""
+        return stepwise(setting, repr(self), lambda left: information(setting), self.step)
+
+
+def information(setting: Setting) -> Scores:
+    """The diagonal Fisher information of every head's gate."""
+    model, task, anatomy = setting.loaded.model, setting.train, setting.loaded.anatomy
+    sums: dict[Place, Tensor] = {}
+    with evaluating(model), frozen(model):
+        for batch in task.batches(setting.max_tokens):
+            gradients, _ = gate_gradients(model, task, anatomy, batch.to(model.device))
+            for place, gradient_EH in gradients.items():
+                part_H = gradient_EH.square().sum(0).cpu()
+                sums[place] = sums.get(place, torch.zeros_like(part_H)) + part_H
+    return {place: sum_H / task.num_examples for place, sum_H in sums.items()}

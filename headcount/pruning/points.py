@@ -1,0 +1,79 @@
+"""Points of a curve: which there are, and those that are done, in one file that a killed run keeps.
+
+A point is a method, a seed, and a number of heads that stay.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+from headcount.errors import InputError
+from headcount.files import nulls_for_nan, write_json
+
+Row = dict[str, Any]
+"""Columns of a point by name."""
+
+WITH_SEEDS = frozenset({"random"})
+"""Methods that are run with every seed; the others with the first."""
+
+
+@final
+@dataclass(frozen=True)
+class Point:
+    """Where on the curve."""
+
+    method: str
+    seed: int
+    keep: int
+
+    @property
+    def name(self) -> str:
+        """Its key in the file."""
+        return f"{self.method}/{self.seed}/{self.keep}"
+
+
+def points(methods: Iterable[str], keeps: Iterable[int], seeds: Sequence[int]) -> list[Point]:
+    """All points: method by method, seed by seed, most heads first.
+
+    >>> [point.name for point in points(["norm", "random"], [2, 4], [0, 1])]
+    ['norm/0/4', 'norm/0/2', 'random/0/4', 'random/0/2', 'random/1/4', 'random/1/2']
+    """
+    return [
+        Point(method, seed, keep)
+        for method in methods
+        for seed in (seeds if method in WITH_SEEDS else seeds[:1])
+        for keep in sorted(set(keeps), reverse=True)
+    ]
+
+
+def read_points(file: Path | None, key: str) -> dict[str, Row]:
+    """The rows so far by the name of their point; none where there is no file.
+
+    Raises:
+        InputError: if the file is damaged, or of another curve.
+    """
+    if file is None or not file.exists():
+        return {}
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+        made, rows = found["key"], dict(found["rows"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"{file} should hold the points of a curve but can't be read ({error}); start again "
+            "with --overwrite"
+        ) from error
+    if made != key:
+        raise InputError(
+            f"--resume goes on with the same model, data and options; {file} is of the curve\n  "
+            f"{made}\nand this one would be\n  {key}\nGive the same arguments, or start again with "
+            "--overwrite"
+        )
+    return rows
+
+
+def write_points(file: Path | None, key: str, rows: Mapping[str, Row]) -> None:
+    """Write the rows so far, whole or not at all; nowhere for None."""
+    if file is not None:
+        write_json(file, {"key": key, "rows": nulls_for_nan(rows)})

@@ -1,0 +1,25 @@
+"""Random: heads go in a random order, which every other method has to beat.
+
+Several seeds give a mean and a range. No data are used.
+"""
+
+from dataclasses import dataclass
+from random import Random as Chance
+from typing import ClassVar, final
+
+from headcount.pruning.method import Ranking, Setting
+from headcount.pruning.order import Order
+
+
+@final
+@dataclass(frozen=True)
+class Random(Ranking):
+    """An order drawn with the setting's seed; all orders of the units alike."""
+
+    name: ClassVar[str] = "random"
+
+    def order(self, setting: Setting) -> Order:
+        """Heads that may go, in any order."""
+        units = list(setting.units.units)
+        Chance(setting.seed).shuffle(units)
+        return Order(tuple(head for unit in units for head in unit))

@@ -1,0 +1,119 @@
+"""Stepwise: heads go by ascending score, and scores are taken anew as they go.
+
+After every step the heads that have gone are gated to 0 while those left are scored again. With a
+step of 1 there is one scoring for the whole order. An order is nested: under a smaller budget the
+same heads go, and more.
+
+Reference: Are Sixteen Heads Really Better than One? (Michel et al., 2019), section 4, https://arxiv.org/abs/1905.10650
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+
+from headcount.errors import InputError
+from headcount.files import write_json
+from headcount.heads import Head
+from headcount.importance.scores import Scores
+from headcount.pruning.budget import Unit, Units
+from headcount.pruning.method import Setting
+from headcount.pruning.order import Order, ascending
+from headcount.pruning.plan import Plan
+from headcount.signature import signature
+from headcount.tap import Tap
+
+Score = Callable[[Sequence[Unit]], Scores]
+"""Scores of the heads that are left, while the others are gated to 0; called once a step."""
+
+
+def stepwise(setting: Setting, way: str, score: Score, step: float) -> Order:
+    """The order in which heads go.
+
+    Args:
+        setting: model, data and units; where it has a folder for the state, an order that was
+            interrupted goes on, and a finished one is read.
+        way: says how scores are made: a state that was made in another way is refused.
+        score: scores the units that are left.
+        step: share of all units that go before scores are taken anew; at least one goes.
+
+    Raises:
+        InputError: for a step that is not above 0 and at most 1, or a state of another run.
+    """
+    if not 0 < step <= 1:
+        raise InputError(
+            f"a share of the heads above 0 and at most 1 was expected as a step; came {step}"
+        )
+    units, loaded = setting.units.units, setting.loaded
+    size = max(1, round(step * len(units)))
+    file, key = _file(setting), _key(setting, way)
+    order = read_order(file, key)
+    while left := _left(setting.units, order):
+        setting.progress("ranking", len(units) - len(left), len(units))
+        stay = set(loaded.heads) - set(order.heads)
+        gates = Plan.keeping(loaded.heads, stay).gates(loaded.heads)
+        with Tap(loaded.model, loaded.anatomy, gates=gates) if gates else nullcontext():
+            found = ascending(left, score(left))
+        order = order.then(found, _going(found, setting.units, size))
+        write_order(file, key, order)
+    setting.progress("ranking", len(units), len(units))
+    return order
+
+
+def read_order(file: Path | None, key: str) -> Order:
+    """The order so far; nothing where there is no file.
+
+    Raises:
+        InputError: if the file is damaged, or of another model, data, units or method.
+    """
+    if file is None or not file.exists():
+        return Order(())
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+        made = found["key"]
+        scores = {Head.parse(name): float(score) for name, score in found["scores"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"{file} should hold an order of heads but can't be read ({error}); start again with "
+            "--overwrite"
+        ) from error
+    if made != key:
+        raise InputError(
+            f"--resume goes on with the same model, data, heads and method; {file} is of\n  "
+            f"{made}\nand this one would be\n  {key}\nGive the same arguments, or start again with "
+            "--overwrite"
+        )
+    return Order(tuple(scores), scores)
+
+
+def write_order(file: Path | None, key: str, order: Order) -> None:
+    """Write the order so far, whole or not at all; nowhere for None."""
+    if file is not None:
+        scores = {str(head): order.scores[head] for head in order.heads}
+        write_json(file, {"key": key, "scores": scores})
+
+
+def _left(units: Units, order: Order) -> list[Unit]:
+    gone = set(order.heads)
+    return [unit for unit in units.units if unit[0] not in gone]
+
+
+def _going(found: Order, units: Units, size: int) -> tuple[Head, ...]:
+    """The heads of the first units."""
+    unit_of = {head: unit for unit in units.units for head in unit}
+    first = list(dict.fromkeys(unit_of[head] for head in found.heads))[:size]
+    return tuple(head for unit in first for head in unit)
+
+
+def _file(setting: Setting) -> Path | None:
+    return None if setting.state is None else setting.state / "order.json"
+
+
+def _key(setting: Setting, way: str) -> str:
+    names = [list(map(str, unit)) for unit in setting.units.units]
+    units = hashlib.sha256(json.dumps(names).encode()).hexdigest()[:12]
+    task = setting.train
+    return signature(
+        setting.loaded.model, task.sha256, task=task.name, n=task.num_examples, units=units, by=way
+    )

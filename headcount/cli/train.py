@@ -18,6 +18,14 @@ from headcount.training import RECIPES, Job, Moment, Trained, train
 from headcount.training.recipe import changed
 from headcount.training.telling import Tell
 
+LEFT_OUT = {
+    "num_empty": "have an empty side",
+    "num_empty_dev": "of the development set have an empty side",
+    "num_long": "are too long",
+    "num_shared": "share a side with a held-out one",
+}
+"""Why examples are left out, by what counts them."""
+
 
 @dataclass(frozen=True)
 class Train:
@@ -115,7 +123,7 @@ def _described(moment: Moment, numbers: Mapping[str, float]) -> str:
 
 def _print_result(trained: Trained, out: Path) -> None:
     console, result = Console(highlight=False, soft_wrap=True), trained.result
-    for name, what in (("num_empty", "have an empty side"), ("num_long", "are too long")):
+    for name, what in LEFT_OUT.items():
         if result[name]:
             console.print(f"Left out: {result[name]:,} examples that {what}", style="yellow")
     console.print(

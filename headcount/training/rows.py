@@ -38,6 +38,8 @@ class Rows:
     rows: list[Row]
     num_empty: int = 0
     """Rows left out because a side is empty."""
+    num_shared: int = 0
+    """Rows left out because they share a side with a held-out one."""
 
     @property
     def sha256(self) -> str:

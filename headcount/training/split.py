@@ -23,7 +23,8 @@ def hold_out(rows: Rows, sizes: Sequence[int], seed: int = 0) -> tuple[Rows, lis
         seed: of the draw.
 
     Returns:
-        The rows left for training, in their order; and the sets.
+        The rows left for training, in their order, with the number of those that share a side with
+        a held-out one; and the sets.
 
     Raises:
         InputError: if there are not so many rows with sides of their own, or none would be left.
@@ -42,7 +43,8 @@ def hold_out(rows: Rows, sizes: Sequence[int], seed: int = 0) -> tuple[Rows, lis
         chosen = drawn[first : first + size]
         sets.append(replace(rows, rows=[rows.rows[index] for index in chosen], num_empty=0))
         first += size
-    return replace(rows, rows=left), sets
+    num_shared = len(rows.rows) - len(left) - len(drawn)
+    return replace(rows, rows=left, num_shared=num_shared), sets
 
 
 def _drawn(keys: list[Row], count: int, seed: int) -> list[int]:

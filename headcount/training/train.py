@@ -7,10 +7,10 @@ from typing import Any, final
 
 import torch
 from safetensors import SafetensorError
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 from transformers import Seq2SeqTrainingArguments as Arguments
 
-from headcount.errors import InputError, ModelError
+from headcount.errors import InputError
 from headcount.files import nulls_for_nan, write_json
 from headcount.models.load import Loaded
 from headcount.processes import processes
@@ -22,11 +22,11 @@ from headcount.training.examples import encode
 from headcount.training.finish import candidates, choose
 from headcount.training.job import Job, claim
 from headcount.training.objectives import OBJECTIVES
-from headcount.training.pieces import learn_pieces
 from headcount.training.rows import Rows, write_rows
 from headcount.training.split import hold_out
 from headcount.training.telling import Tell, Telling
 from headcount.training.trainer import BucketedTrainer, training_arguments
+from headcount.training.vocabulary import tokenizer_in
 
 CHECKPOINTS = "checkpoints"
 RESULT = "result.json"
@@ -85,7 +85,7 @@ def train(
         remove_broken(out / CHECKPOINTS)
         _write_held_out(job, text, out)
     with processes().main_process_first():
-        tokenizer = _tokenizer(job, text.train, out)
+        tokenizer = tokenizer_in(out, job.pieces, text.train, job.recipe)
     trainer, counts = _trainer(job, text, tokenizer, arguments, tell)
     trainer.go_on(whole_checkpoints(out / CHECKPOINTS))
     processes().wait_for_everyone()
@@ -103,6 +103,11 @@ def _arguments(job: Job, out: Path) -> Arguments:
     ):
         raise InputError(
             f"the device cpu, or cuda where there is a GPU, was expected; came {job.device!r}"
+        )
+    if job.device == "cuda" and torch.cuda.device_count() > 1 and processes().num_processes == 1:
+        raise InputError(
+            f"a process for each of the {torch.cuda.device_count()} GPUs was expected: start it "
+            "with `torchrun --nproc-per-node`, or name one GPU in CUDA_VISIBLE_DEVICES"
         )
     with_dev = job.dev is not None or bool(job.hold_out)
     score = OBJECTIVES[job.objective].score if with_dev else None
@@ -123,21 +128,6 @@ def _write_held_out(job: Job, text: Text, out: Path) -> None:
     for name, rows in (("dev", text.dev), ("test", text.test)):
         if job.hold_out and rows is not None:
             write_rows(rows, out / f"{name}.tsv")
-
-
-def _tokenizer(job: Job, rows: Rows, out: Path) -> PreTrainedTokenizerBase:
-    """That of the model asked for; else the one in `out`, learned from the rows the first time."""
-    if job.pieces is None and not (out / "tokenizer.json").exists():
-        texts = (side for row in rows.rows for side in row)
-        learn_pieces(texts, job.recipe.pieces, job.recipe.max_length).save_pretrained(out)
-    folder = job.pieces or str(out)
-    try:
-        return AutoTokenizer.from_pretrained(folder)
-    except (OSError, ValueError, KeyError) as error:
-        raise ModelError(
-            f"a model with a tokenizer was expected; {folder!r} has none that can be loaded: "
-            f"{str(error).strip().splitlines()[0]}"
-        ) from error
 
 
 def _trainer(
@@ -161,7 +151,9 @@ def _trainer(
     trainer.add_callback(Telling(tell, trainer.steps_per_epoch, tokens))
     counts = {
         "examples": len(lengths_NS), "tokens": tokens, "num_empty": text.train.num_empty,
-        "num_long": encoded.num_long, "parameters": model.num_parameters(),
+        "num_empty_dev": 0 if text.dev is None else text.dev.num_empty,
+        "num_long": encoded.num_long, "num_shared": text.train.num_shared,
+        "parameters": model.num_parameters(),
     }  # fmt: skip
     return trainer, counts
 

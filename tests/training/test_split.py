@@ -34,6 +34,7 @@ def test_no_side_is_shared() -> None:
     ]
     assert len(left.rows) == len(rows.rows) - len(sharing), "what shares no side is all kept"
     assert left.rows == [row for row in rows.rows if row in set(left.rows)], "in its order"
+    assert left.num_shared == len(sharing) - len(held) > 0
 
 
 def test_seed() -> None:

@@ -16,6 +16,7 @@ from headcount.errors import InputError, ModelError
 from headcount.tasks import Translation, evaluate
 from headcount.training import RECIPES, Job, Moment, Rows, train
 from headcount.training.checkpoints import averaged, whole_checkpoints
+from headcount.training.pieces import learn_pieces
 from headcount.training.telling import Tell
 
 TINY = replace(RECIPES["tiny"], epochs=1, pieces=150, batch_tokens=600)
@@ -223,6 +224,30 @@ def test_held_out_files_and_pieces(pairs: Rows, tmp_path: Path) -> None:
         ModelError, match="a model with a tokenizer was expected; '.*none' has none"
     ):
         train(Job("masked-lm", TINY, text, pieces=str(tmp_path / "none")), tmp_path / "third")
+
+
+def test_pieces_are_kept_for_a_resumed_training(pairs: Rows, tmp_path: Path) -> None:
+    """Whatever becomes of the model that they were taken from."""
+    first, out = tmp_path / "first", tmp_path / "out"
+    train(Job("translation", TINY, pairs.columns, save_every=99), first)
+    job = Job("translation", TINY, pairs.columns, pieces=str(first), save_every=99)
+    train(job, out)
+    before = load(out).tokenizer
+    learn_pieces(["other words"], 20, 50).save_pretrained(first)
+    train(job, out, resume=True)
+    after = load(out).tokenizer
+    assert before is not None and after is not None and before.get_vocab() == after.get_vocab()
+
+
+def test_several_gpus_want_a_process_each(
+    pairs: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+    job = Job("translation", TINY, pairs.columns, save_every=99, device="cuda")
+    with pytest.raises(InputError, match="a process for each of the 3 GPUs was expected"):
+        train(job, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_broken_tokenizer(pairs: Rows, tmp_path: Path) -> None:

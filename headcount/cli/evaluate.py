@@ -10,6 +10,7 @@ from sacrebleu.metrics.chrf import CHRF
 
 from headcount.cli.columns import named_columns
 from headcount.cli.plain import plain
+from headcount.errors import InputError
 from headcount.files import nulls_for_nan, write_json, write_text
 from headcount.models.load import Loaded, load
 from headcount.signature import signature
@@ -66,12 +67,23 @@ class Evaluate:
 
     def _options(self) -> dict[str, Any]:
         given = {"metric": self.metric, "limit": self.limit}
+        self._refuse_options_of_translation()
         options: dict[str, Any] = {name: each for name, each in given.items() if each is not None}
         if self.task == "translation":
             options |= {
                 "num_beams": self.num_beams, "tokenize": self.tokenize, "prefix": self.prefix
             }  # fmt: skip
         return options
+
+    def _refuse_options_of_translation(self) -> None:
+        if self.task == "translation":
+            return
+        for name in ("num_beams", "tokenize", "prefix"):
+            if getattr(self, name) != getattr(Evaluate, name):
+                raise InputError(
+                    f"--{name.replace('_', '-')} is an option of translation; the task is "
+                    f"{self.task}: leave it out"
+                )
 
     def _numbers(self, loaded: Loaded, task: Task, evaluation: Evaluation) -> dict[str, Any]:
         """Loss in nats a token, score and how they were measured."""

@@ -87,7 +87,7 @@ class Voita2019:
     model: tyro.conf.Positional[str]
     """A Hugging Face name, a folder, or headcount:en-de."""
     treebank: tuple[Path, ...] = field(kw_only=True)
-    """CoNLL-U files of the source language."""
+    """CoNLL-U files of the source language, or folders with some."""
     task: TaskName = field(kw_only=True)
     """What relevance is taken of."""
     data: tuple[str, ...] = field(kw_only=True)
@@ -112,8 +112,9 @@ class Voita2019:
     def run(self) -> int:
         """Analyse the treebank, measure relevance, write the document."""
         self._refuse_other_scores()
+        treebank = tuple(file for path in self.treebank for file in _treebank_files(path))
         Analyze(
-            self.model, self.treebank, out=self.out, limit=self.limit,
+            self.model, treebank, out=self.out, limit=self.limit,
             frequencies=self.frequencies, resume=self.resume, overwrite=self.overwrite,
             max_tokens=self.max_tokens, device=self.device,
         ).run()  # fmt: skip
@@ -122,7 +123,7 @@ class Voita2019:
             columns=self.columns, limit=self.limit, overwrite=True, max_tokens=self.max_tokens,
             device=self.device,
         ).run()  # fmt: skip
-        path = write_voita2019(self.out, Corpus(self.treebank, limit=self.limit))
+        path = write_voita2019(self.out, Corpus(treebank, limit=self.limit))
         Console(highlight=False).print(f"Paper beside ours: {path}", soft_wrap=True)
         return 0
 
@@ -136,6 +137,15 @@ class Voita2019:
                 f"{self.out} holds an assessment by {', '.join(record['methods'])}, which "
                 "relevance alone would replace: name another folder, or give --overwrite"
             )
+
+
+def _treebank_files(path: Path) -> list[Path]:
+    """The CoNLL-U files of a folder, in the order of their names; or the file itself."""
+    if not path.is_dir():
+        return [path]
+    if not (files := sorted(path.glob("*.conllu"))):
+        raise InputError(f"a folder with .conllu files was expected, {path} has none")
+    return files
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,12 @@ def test_masked(bert: Path) -> None:
     assert status == 0 and "perplexity" in output and "bleu" not in output, errors
 
 
+def test_options_of_another_task(bert: Path) -> None:
+    data = ("--data", PARALLEL, "--columns", "text=0", "--num-beams", 2)
+    status, _, errors = headcount("evaluate", bert, "--task", "masked-lm", *data)
+    assert status == 2 and "--num-beams is an option of translation; the task is masked" in errors
+
+
 def test_refusals(marian: Path) -> None:
     status, _, errors = headcount("evaluate", marian, "--task", "causal-lm", *DATA)
     assert status == 2 and "causal-lm needs a decoder" in errors

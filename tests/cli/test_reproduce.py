@@ -1,5 +1,6 @@
 """`headcount reproduce`: a tiny model from files to the document and its figures."""
 
+import json
 import random
 from pathlib import Path
 
@@ -61,3 +62,21 @@ def test_voita2019(bert: Path, data: tuple[Path, Path], tmp_path: Path) -> None:
     assert {"voita2019_figure1.png", "voita2019_figure3.svg"} <= figures
     assert (out / "report.html").exists()
     assert headcount(*command, "--limit", 12, "--out", out, "--overwrite")[0] == 0
+
+
+def test_a_folder_of_treebanks(bert: Path, data: tuple[Path, Path], tmp_path: Path) -> None:
+    """Is all its CoNLL-U files; one without any is refused."""
+    folder = tmp_path / "treebank"
+    folder.mkdir()
+    command = ("reproduce", "voita2019", bert, *COLUMNS, "--data", data[0], "--treebank", folder)
+    status, _, errors = headcount(*command, "--out", tmp_path / "out")
+    assert status == 2 and "a folder with .conllu files was expected" in errors
+    sentences = SAMPLE.read_text(encoding="utf-8").split("\n\n")
+    for name, part in (("b", sentences[:5]), ("a", sentences[5:12])):
+        text = "\n\n".join(part) + "\n\n"
+        (folder / f"{name}.conllu").write_text(text, encoding="utf-8")
+    status, _, errors = headcount(*command, "--out", tmp_path / "out")
+    assert status == 0, errors
+    run = json.loads((tmp_path / "out" / "run.json").read_text(encoding="utf-8"))
+    assert run["counts"]["sentences"] == 12
+    assert [Path(corpus).name for corpus in run["corpora"]] == ["a.conllu", "b.conllu"]

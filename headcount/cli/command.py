@@ -9,12 +9,14 @@ from transformers.utils import logging
 
 from headcount.cli.analyze import Analyze
 from headcount.cli.compare import Compare
+from headcount.cli.curve import Curve
 from headcount.cli.demo import Demo
 from headcount.cli.doctor import Doctor
 from headcount.cli.evaluate import Evaluate
 from headcount.cli.importance import Importance
 from headcount.cli.report import Report
 from headcount.cli.reproduce import Reproduce
+from headcount.cli.speed import SpeedCommand
 from headcount.cli.train import Train
 from headcount.errors import InputError
 from headcount.processes import processes
@@ -22,8 +24,10 @@ from headcount.processes import processes
 Command = (
     Annotated[Analyze, tyro.conf.subcommand("analyze")]
     | Annotated[Importance, tyro.conf.subcommand("importance")]
+    | Annotated[Curve, tyro.conf.subcommand("curve")]
     | Annotated[Train, tyro.conf.subcommand("train")]
     | Annotated[Evaluate, tyro.conf.subcommand("evaluate")]
+    | Annotated[SpeedCommand, tyro.conf.subcommand("speed")]
     | Annotated[Report, tyro.conf.subcommand("report")]
     | Annotated[Compare, tyro.conf.subcommand("compare")]
     | Annotated[Reproduce, tyro.conf.subcommand("reproduce")]

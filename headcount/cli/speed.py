@@ -1,0 +1,85 @@
+"""`headcount speed DENSE PRUNED`: how much faster the smaller model is."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from headcount.cli.plain import plain
+from headcount.corpora import Corpus
+from headcount.models.load import load
+from headcount.signature import signature
+from headcount.speed import Options, Speed, compare_speed, write_speed
+from headcount.speed.document import COSTS, GAINS, cost_cells, gain_cells, size_rows
+
+
+@dataclass(frozen=True)
+class SpeedCommand:
+    """Time a pruned model beside the dense one: ratios within one run, and what they could be."""
+
+    dense: tyro.conf.Positional[str]
+    """The model that was pruned: a Hugging Face name or a folder."""
+    pruned: tyro.conf.Positional[str]
+    """What became of it."""
+    batch: tuple[int, ...] = Options.batches
+    """Examples at a time."""
+    length: tuple[int, ...] = Options.lengths
+    """Tokens of an example; those that the model can't take are left out, which is said."""
+    modes: tuple[Literal["forward", "generate"], ...] = ()
+    """One forward (of a decoder: what it does with a prompt), greedy generation; all if none."""
+    new_tokens: int = Options.new_tokens
+    """That a generation adds."""
+    rounds: int = Options.rounds
+    """Of dense, pruned and dense again, each in another order; one more warms up."""
+    data: tuple[Path, ...] = ()
+    """Text to run on: .txt, .jsonl, .conllu, .tsv; random tokens if none."""
+    out: Path | None = None
+    """Folder for speed.json, speed.md and the figure."""
+    seed: int = 0
+    """Of the random tokens."""
+    device: str = "cpu"
+    """Where to run, e.g. cuda."""
+    dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
+    """Number format of the models."""
+
+    def run(self) -> int:
+        """Time, print, and write where that was asked for."""
+        options = Options(
+            self.batch, self.length, self.modes, self.new_tokens, self.rounds, self.seed
+        )
+        options.refuse_nonsense()
+        corpus = Corpus(self.data) if self.data else None
+        dense, pruned = (load(each, self.device, self.dtype) for each in (self.dense, self.pruned))
+        found = compare_speed(dense, pruned, options, corpus, _tell)
+        _print(found)
+        if self.out is not None:
+            sha256 = "random" if corpus is None else corpus.sha256()
+            signed = {each.name: signature(each.model, sha256) for each in (dense, pruned)}
+            about = {"signatures": signed, "arguments": plain(asdict(self))}
+            names = (Path(self.dense).name, Path(self.pruned).name)
+            names = names if names[0] != names[1] else (str(self.dense), str(self.pruned))
+            write_speed(found, names, self.out, about)
+        return 0
+
+
+def _tell(done: int, total: int, what: str) -> None:
+    """A line a case: a moving bar would be timed, too."""
+    Console(stderr=True, highlight=False).print(f"{done + 1} of {total}: {what}", markup=False)
+
+
+def _print(speed: Speed) -> None:
+    console = Console(highlight=False)
+    for columns, rows in (
+        (("", "dense", "pruned"), size_rows(speed.dense, speed.pruned)),
+        (GAINS, map(gain_cells, speed.timings)),
+        (COSTS, map(cost_cells, speed.timings)),
+    ):
+        table = Table(*columns, box=None, pad_edge=False)
+        for row in rows:
+            table.add_row(*row)
+        console.print(table, "")
+    for warning in speed.warnings():
+        console.print(f"warning: {warning}", style="yellow", markup=False, soft_wrap=True)

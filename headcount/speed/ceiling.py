@@ -1,0 +1,158 @@
+r"""Ceiling: how many times faster a plan can make a model, if time goes with FLOPs.
+
+$$\mathrm{ceiling} = \frac{F}{F - \sum_l (C_l - C_l')}$$
+
+with F the FLOPs of a forward of the model and C those of one attention layer: its maps W_Q, W_K,
+W_V, W_O and the products of scores and values; C' for the heads that stay. All of it goes with the
+number of heads, but keys and values, where queries share them, with the number of groups of which
+some head stays. A layer without heads costs nothing. Every term goes with the batch, so the ceiling
+does not; it does go with the length. What stays is everything else: feed-forward layers, the
+vocabulary.
+
+Nothing is known of architectures: a forward of the model itself is counted, module by module.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+from transformers import PreTrainedModel
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+from headcount.errors import InputError
+from headcount.heads import Place
+from headcount.models.anatomy import Anatomy, AttentionLayer
+from headcount.models.load import Loaded, max_length
+from headcount.models.selfcheck import evaluating, examine
+from headcount.pruning.plan import Plan
+from headcount.seam import dispatching
+from headcount.speed.flops import counter
+from headcount.speed.modes import forward
+from headcount.speed.rows import TokenRows
+
+_PRODUCTS = ("bmm", "baddbmm", "scaled_dot_product")
+"""Names of the operations that multiply activations with each other: scores and values."""
+
+
+@final
+@dataclass(frozen=True)
+class LayerFlops:
+    """FLOPs of one attention layer, by what they go with."""
+
+    per_head: float
+    """Queries, scores, values and the output projection, of one head."""
+    per_group: float
+    """Keys and values of one head, or of one group of heads that shares them."""
+    group_size: int
+
+    def of(self, kept: tuple[int, ...]) -> float:
+        """FLOPs of the layer with some of its heads."""
+        groups = {index // self.group_size for index in kept}
+        return self.per_head * len(kept) + self.per_group * len(groups)
+
+
+@final
+@dataclass(frozen=True)
+class ModelFlops:
+    """FLOPs of one forward of one example."""
+
+    total: int
+    layers: Mapping[Place, LayerFlops]
+
+    def of(self, plan: Plan, anatomy: Anatomy) -> float:
+        """FLOPs of the model that a plan leaves."""
+        spared = 0.0
+        for layer in anatomy.layers:
+            costs = self.layers[layer.site, layer.layer]
+            everything = tuple(range(layer.num_heads))
+            kept = plan.of_layer(anatomy.heads, layer.site, layer.layer)
+            spared += costs.of(everything) - costs.of(kept)
+        return self.total - spared
+
+
+def ceiling(
+    model: PreTrainedModel, plan: Plan, length: int = 128, anatomy: Anatomy | None = None
+) -> float:
+    """How many times faster a plan can make one forward at a length, at any batch size.
+
+    Args:
+        model: the model that the plan is for; it is not changed.
+        plan: which heads stay.
+        length: tokens; of an encoder-decoder, on either side.
+        anatomy: what `examine(model)` found earlier; examined now if None.
+
+    Raises:
+        InputError: for a plan that is not for this model, or no tokens.
+    """
+    anatomy = anatomy or examine(model)
+    plan.refuse_misfit(model, anatomy.heads)
+    counted = model_flops(model, anatomy, length)
+    return counted.total / counted.of(plan, anatomy)
+
+
+def model_flops(model: PreTrainedModel, anatomy: Anatomy, length: int = 128) -> ModelFlops:
+    """Count one forward of one example, and each attention layer in it; meta models are fine.
+
+    Raises:
+        InputError: for no tokens, or more than the model takes.
+    """
+    limit = max_length(model.config, None)
+    if length < 1 or (limit is not None and length > limit):
+        most = "" if limit is None else f" and at most {limit}"
+        raise InputError(f"expected a length of at least 1 token{most}, found {length}")
+    ids_BN = TokenRows.random(Loaded(model, None, ""), length).rows(1, length).to(model.device)
+    # Through the seam fused attention is counted, whatever implementation the model has
+    with evaluating(model), torch.inference_mode(), dispatching(model, _attend), counter() as found:
+        forward(model, ids_BN, 0)()
+    counts = _by_path(model, found)
+    layers = {(each.site, each.layer): _layer(each, counts, anatomy) for each in anatomy.layers}
+    return ModelFlops(found.get_total_flops(), layers)
+
+
+Counts = Mapping[str, Mapping[Any, int]]
+"""Path of a module, then operation, to FLOPs."""
+
+
+def _by_path(model: PreTrainedModel, found: FlopCounterMode) -> Counts:
+    """The counts of all modules by their paths in the model, whether it or its body was run."""
+    whole, body = (f"{type(each).__name__}." for each in (model, model.base_model))
+    prefix = f"{model.base_model_prefix}."
+    return {
+        name.removeprefix(whole)
+        if name.startswith(whole)
+        else prefix + name.removeprefix(body): each
+        for name, each in found.get_flop_counts().items()
+    }
+
+
+def _layer(layer: AttentionLayer, counts: Counts, anatomy: Anatomy) -> LayerFlops:
+    """Take the count of an attention module apart: products, W_O, and W_Q, W_K, W_V."""
+    inside = counts[layer.module]
+    products = sum(count for name, count in inside.items() if _is_product(name))
+    out = 0 if layer.output is None else sum(counts[layer.output].values())
+    within = layer.output is not None and layer.output.startswith(f"{layer.module}.")
+    maps = sum(inside.values()) - products - (out if within else 0)
+    heads, groups = layer.num_heads, layer.num_key_value_heads
+    calls = len(anatomy.by_module()[layer.module])
+    of_keys = maps * 2 * groups / (heads + 2 * groups)
+    return LayerFlops(
+        (products + out + maps - of_keys) / (heads * calls),
+        of_keys / (groups * calls),
+        heads // groups,
+    )
+
+
+def _is_product(operation: Any) -> bool:
+    return any(name in str(operation) for name in _PRODUCTS)
+
+
+def _attend(
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **kwargs: Any
+) -> tuple[Tensor, None]:
+    """Attention by torch's own function; caps and sinks change numbers, not how many there are."""
+    kwargs = {name: kwargs[name] for name in ("scaling", "position_bias") if name in kwargs}
+    output, _ = sdpa_attention_forward(module, query, key, value, mask, is_causal=False, **kwargs)
+    return output, None

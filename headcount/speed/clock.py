@@ -1,0 +1,97 @@
+"""Clock: how long a call takes, and several calls in turns."""
+
+import gc
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import cycle, islice
+from statistics import median
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from transformers import PreTrainedModel
+
+from headcount.models.selfcheck import evaluating
+from headcount.speed.flops import Work
+
+SHORTEST = 0.1
+"""Seconds that a round spends on a call at least: short calls are repeated, their median taken."""
+MOST_REPEATS = 50
+
+
+def latency(model: PreTrainedModel, inputs: Mapping[str, Any], rounds: int = 5) -> float:
+    """Seconds of one forward: the median of some, after one that is thrown away."""
+
+    def work() -> object:
+        return model(**inputs)
+
+    with undisturbed(), evaluating(model), torch.inference_mode():
+        repeats = repeats_of(timed(work, model.device), SHORTEST)
+        return median(timed(work, model.device, repeats) for _ in range(rounds))
+
+
+def in_turns(
+    works: Sequence[Work], rounds: int, device: torch.device, shortest: float = SHORTEST
+) -> Float[np.ndarray, "round work"]:
+    """Seconds of each call in each round; every round has another order.
+
+    A round before the first one warms up, says how often a short call is repeated in the others,
+    and is thrown away.
+    """
+    with undisturbed(), torch.inference_mode():
+        first = [timed(work, device) for work in works]
+        again = [timed(work, device) for work in works]
+        repeats = repeats_of(min(*first, *again), shortest)
+        seconds_RW = np.zeros((rounds, len(works)))
+        for row_W, order in zip(seconds_RW, islice(cycle(orders(len(works))), rounds), strict=True):
+            for index in order:
+                row_W[index] = timed(works[index], device, repeats)
+    return seconds_RW
+
+
+def orders(count: int) -> list[tuple[int, ...]]:
+    """Orders in which each call has each place equally often, each order followed by its reverse.
+
+    >>> orders(3)
+    [(0, 1, 2), (2, 1, 0), (1, 2, 0), (0, 2, 1), (2, 0, 1), (1, 0, 2)]
+    """
+    rotations = [tuple((start + i) % count for i in range(count)) for start in range(count)]
+    return [order for rotation in rotations for order in (rotation, rotation[::-1])]
+
+
+def repeats_of(seconds: float, shortest: float) -> int:
+    """How often a call is repeated to take a certain time."""
+    return max(1, min(MOST_REPEATS, math.ceil(shortest / max(seconds, 1e-9))))
+
+
+def timed(work: Work, device: torch.device, repeats: int = 1) -> float:
+    """Seconds of one call: the median of some. Waits until the device is done."""
+    seconds = []
+    for _ in range(repeats):
+        _finish(device)
+        start = time.perf_counter()
+        work()
+        _finish(device)
+        seconds.append(time.perf_counter() - start)
+    return median(seconds)
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """No garbage collection in the middle of a measurement."""
+    enabled = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _finish(device: torch.device) -> None:
+    if device.type != "cpu":
+        torch.accelerator.synchronize(device)

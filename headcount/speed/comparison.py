@@ -1,0 +1,170 @@
+"""Two models side by side: the same inputs, in turns, in one process."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import numpy as np
+import torch
+
+from headcount.corpora import Corpus
+from headcount.errors import InputError
+from headcount.models.load import Loaded
+from headcount.models.selfcheck import evaluating
+from headcount.speed.case import Case, Cost, Timing
+from headcount.speed.clock import in_turns
+from headcount.speed.fit import refuse_misfit
+from headcount.speed.flops import Work, flops
+from headcount.speed.machine import machine
+from headcount.speed.memory import peak_bytes
+from headcount.speed.modes import MODES, fitting
+from headcount.speed.rows import TokenRows
+from headcount.speed.size import Size
+
+Progress = Callable[[int, int, str], None]
+"""Told how many cases are done, of how many, and the next one."""
+
+
+@final
+@dataclass(frozen=True)
+class Options:
+    """What is timed."""
+
+    batches: tuple[int, ...] = (1, 4, 16, 64)
+    lengths: tuple[int, ...] = (32, 128, 512)
+    modes: tuple[str, ...] = ()
+    """Of `MODES`; empty for all that the models have."""
+    new_tokens: int = 32
+    """That a generation adds."""
+    rounds: int = 12
+    """Six have every order of the three calls once."""
+    seed: int = 0
+    """Of random tokens."""
+
+    def refuse_nonsense(self) -> None:
+        """Let options that can be run pass.
+
+        Raises:
+            InputError: for a number that is too small, nothing to run, or an unknown mode.
+        """
+        smallest = {"batch": 1, "length": 1, "rounds": 2, "new tokens": 1}
+        given = {
+            "batch": self.batches, "length": self.lengths,
+            "rounds": [self.rounds], "new tokens": [self.new_tokens],
+        }  # fmt: skip
+        for name, values in given.items():
+            if not values or min(values) < smallest[name]:
+                found = ", ".join(map(str, values)) or "none"
+                raise InputError(f"expected {name} of at least {smallest[name]}, found {found}")
+        if unknown := set(self.modes) - set(MODES):
+            raise InputError(f"modes are {', '.join(MODES)}; came {', '.join(sorted(unknown))}")
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Speed:
+    """How fast a pruned model is beside the dense one."""
+
+    dense: Size
+    pruned: Size
+    timings: Sequence[Timing]
+    left_out: Sequence[str] = ()
+    """A sentence for each length that the models can't take."""
+    machine: dict[str, Any] = field(default_factory=dict)
+
+    def warnings(self) -> list[str]:
+        """A sentence for everything that was left out or should not be believed."""
+        told = (each.warning() for each in self.timings)
+        return [*self.left_out, *(each for each in told if each is not None)]
+
+
+def compare_speed(
+    dense: Loaded,
+    pruned: Loaded,
+    options: Options | None = None,
+    corpus: Corpus | None = None,
+    progress: Progress = lambda done, total, what: None,
+) -> Speed:
+    """Time two models on the same tokens.
+
+    Args:
+        dense: the model that was pruned.
+        pruned: what became of it.
+        options: batch sizes, lengths, modes, rounds.
+        corpus: text to run on; random tokens if None.
+        progress: is told of every case before it begins.
+
+    Raises:
+        InputError: for models that can't stand in for each other, or nothing to run.
+    """
+    options = options or Options()
+    options.refuse_nonsense()
+    refuse_misfit(dense, pruned)
+    cases, left_out = _cases(dense, pruned, options)
+    num_tokens = max(case.batch * case.length for case in cases)
+    rows = (
+        TokenRows.random(dense, num_tokens, options.seed)
+        if corpus is None
+        else TokenRows.of_text(dense, corpus, num_tokens)
+    )
+    found = machine(dense.model)
+    timings = []
+    with ExitStack() as stack:
+        for loaded in (dense, pruned):
+            stack.enter_context(evaluating(loaded.model))
+        for done, case in enumerate(cases):
+            progress(done, len(cases), str(case))
+            timings.append(_timing(dense, pruned, case, rows, options.rounds))
+    return Speed(Size.of(dense), Size.of(pruned), timings, left_out, found)
+
+
+def _cases(dense: Loaded, pruned: Loaded, options: Options) -> tuple[list[Case], list[str]]:
+    """What can be run, and a sentence for what can't."""
+    modes = fitting(dense.model)
+    if unfit := set(options.modes) - set(modes):
+        raise InputError(
+            f"{dense.name} was expected to have the modes {', '.join(sorted(unfit))}, but has only "
+            f"{', '.join(modes)}: an encoder can't generate"
+        )
+    limits = [each.max_length for each in (dense, pruned)]
+    limit = min((each for each in limits if each is not None), default=None)
+    cases, left_out = [], []
+    for mode, length in _modes_and_lengths(options, modes):
+        added = options.new_tokens if mode == "generate" else 0
+        beside = 1 if dense.model.config.is_encoder_decoder else length
+        needed = max(length, added and beside + added)
+        if limit is not None and needed > limit:
+            left_out.append(
+                f"{mode} at {length} tokens was left out: it takes {needed} places, the model has "
+                f"{limit}"
+            )
+            continue
+        cases += [Case(mode, batch, length, added) for batch in options.batches]
+    if not cases:
+        raise InputError(
+            f"expected a length that {dense.name} can take, found none: {'; '.join(left_out)}"
+        )
+    return cases, left_out
+
+
+def _modes_and_lengths(options: Options, fit: Sequence[str]) -> Iterator[tuple[str, int]]:
+    for mode in options.modes or fit:
+        for length in options.lengths:
+            yield mode, length
+
+
+def _timing(dense: Loaded, pruned: Loaded, case: Case, rows: TokenRows, rounds: int) -> Timing:
+    device = dense.model.device
+    make = MODES[case.mode]
+    ids_BN = rows.rows(case.batch, case.length).to(device)
+    works = [make(each.model, ids_BN, case.new_tokens) for each in (dense, pruned)]
+    seconds_RW = in_turns([*works, works[0]], rounds, device)
+
+    def cost(loaded: Loaded, work: Work, columns: list[int]) -> Cost:
+        with torch.inference_mode():  # rows cost the same, so one is counted
+            counted = flops(make(loaded.model, ids_BN[:1], case.new_tokens)) * case.batch
+        seconds = float(np.median(seconds_RW[:, columns]))
+        return Cost(seconds, peak_bytes(work, device), counted)
+
+    return Timing(case, cost(dense, works[0], [0, 2]), cost(pruned, works[1], [1]), seconds_RW)

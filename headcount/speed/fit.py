@@ -1,0 +1,49 @@
+"""Fit: whether two models can be timed on the same inputs, for the same answers."""
+
+import torch
+from torch import Tensor
+
+from headcount.errors import InputError, ModelError
+from headcount.models.load import Loaded
+from headcount.models.selfcheck import evaluating
+from headcount.models.tiny_inputs import run_tiny, tiny_inputs
+from headcount.speed.rows import vocabulary
+
+_MEND = "give the model that was pruned, and what became of it"
+
+
+def refuse_misfit(dense: Loaded, pruned: Loaded) -> None:
+    """Let a model and a smaller one that answers the same questions pass.
+
+    Raises:
+        ModelError: if a model reads no text.
+        InputError: if they are of different families, vocabularies, tasks, formats or devices.
+    """
+    for each in (dense, pruned):
+        if each.model.main_input_name != "input_ids":
+            raise ModelError(
+                f"a model that reads text was expected, since lengths are in tokens; {each.name} "
+                f"takes {each.model.main_input_name!r}"
+            )
+    for what, one, other in (
+        ("architecture", dense.model.config.model_type, pruned.model.config.model_type),
+        ("vocabulary", vocabulary(dense), vocabulary(pruned)),
+        ("number format", dense.model.dtype, pruned.model.dtype),
+        ("device", dense.model.device, pruned.model.device),
+        ("task", _answers(dense), _answers(pruned)),
+    ):
+        if one != other:
+            raise InputError(
+                f"two models of one {what} were expected; {dense.name} has {one}, {pruned.name} "
+                f"has {other}: {_MEND}"
+            )
+
+
+def _answers(loaded: Loaded) -> str:
+    """Names of the model's outputs, and the size of each that does not go with the inputs'."""
+    model = loaded.model
+    with evaluating(model), torch.inference_mode():
+        found = run_tiny(model, tiny_inputs(model))
+    sizes = [f"{name} of size {each.shape[-1]}" for name, each in found.items()
+             if isinstance(each, Tensor)]  # fmt: skip
+    return ", ".join(sizes)

@@ -1,0 +1,39 @@
+"""Size: parameters of a model, in memory and on disk."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+from headcount.models.load import Loaded
+
+WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
+
+
+@final
+@dataclass(frozen=True)
+class Size:
+    """How large a model is."""
+
+    parameters: int
+    """Shared ones are counted once."""
+    parameter_bytes: int
+    """In the number format that it runs in."""
+    disk_bytes: int | None
+    """Of the files of weights; None for a model that is not in a folder."""
+
+    @classmethod
+    def of(cls, loaded: Loaded) -> "Size":
+        """The size of a loaded model."""
+        parameters = list(loaded.model.parameters())
+        return cls(
+            sum(each.numel() for each in parameters),
+            sum(each.numel() * each.element_size() for each in parameters),
+            _on_disk(Path(loaded.name)),
+        )
+
+
+def _on_disk(folder: Path) -> int | None:
+    for pattern in WEIGHTS:
+        if files := list(folder.glob(pattern)):
+            return sum(file.stat().st_size for file in files)
+    return None

@@ -17,11 +17,8 @@ from headcount.pruning.budget import by_site
 from headcount.pruning.gated import evaluate_gated
 from headcount.pruning.method import Choice, Method, Setting
 from headcount.pruning.plan import Plan
-from headcount.pruning.points import Point, Row, points, read_points, write_points
+from headcount.pruning.points import ALL, Point, Row, points, read_points, write_points
 from headcount.tasks import Task
-
-ALL = "all heads"
-"""The method of the row of the whole model."""
 
 
 @final

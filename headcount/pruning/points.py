@@ -15,6 +15,9 @@ from headcount.files import nulls_for_nan, write_json
 Row = dict[str, Any]
 """Columns of a point by name."""
 
+ALL = "all heads"
+"""The method of the row of the whole model."""
+
 WITH_SEEDS = frozenset({"random"})
 """Methods that are run with every seed; the others with the first."""
 

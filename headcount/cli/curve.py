@@ -1,0 +1,98 @@
+"""`headcount curve`: every method under the same budgets."""
+
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import tyro
+from rich.console import Console
+from rich.markdown import Markdown
+
+from headcount.cli.plain import plain
+from headcount.cli.progress import shown
+from headcount.cli.trial import TrialArguments, print_warnings
+from headcount.errors import InputError
+from headcount.heads import HeadTable
+from headcount.importance.folder import refuse_other_model
+from headcount.models.load import Loaded
+from headcount.pruning import Setting
+from headcount.pruning.curve import Trial, curve
+from headcount.pruning.folder import claim
+from headcount.pruning.methods import METHODS, method
+from headcount.reports.curve_document import FILES, CurveFacts, numbers_table, write_curve
+from headcount.reports.curve_points import CurvePoints
+from headcount.signature import revision
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Score against heads left, for every method under the same budgets; random beside them."""
+
+    on: tyro.conf.OmitArgPrefixes[TrialArguments]
+    keep: tuple[int, ...] = field(kw_only=True)
+    """Heads that stay, in all: one point each."""
+    out: Path = field(kw_only=True)
+    """Folder of the table, the document and the figures."""
+    methods: tuple[str, ...] = ("all",)
+    """Which methods; all: every one that there is."""
+    set: tuple[str, ...] = ()
+    """Options of methods, as METHOD.NAME=VALUE, e.g. gradient.step=0.1."""
+    seeds: int = 5
+    """Random orders that are drawn."""
+    scores: bool = True
+    """Take the score at every point, a beam search in translation; else losses only."""
+    analysis: Path | None = None
+    """Folder of `headcount analyze` of this model, for the functions of the heads left."""
+    resume: bool = False
+    """Go on with an interrupted run in --out; no point is measured twice."""
+    overwrite: bool = False
+    """Replace an earlier run in --out."""
+
+    def run(self) -> int:
+        """Measure every point, write everything into `out`."""
+        chosen = {name: method(name, self._options(name)) for name in self._names()}
+        claim(self.out, FILES, self.out / "state", self.resume, self.overwrite)
+        loaded = self.on.loaded()
+        roles = self._roles(loaded)
+        train, dev, test = tasks = self.on.tasks(loaded)
+        units, state = self.on.units(loaded), self.out / "state"
+        key = f"{self.on.signature(loaded, tasks)}|scores:{self.scores}|set:{','.join(self.set)}"
+        with shown() as progress:
+            setting = Setting(loaded, train, units, self.on.seed, self.on.max_tokens, state,
+                              progress)  # fmt: skip
+            trial = Trial(setting, dev, test, self.scores)
+            seeds = range(self.on.seed, self.on.seed + self.seeds)
+            frame = curve(trial, chosen, self.keep, seeds, key)
+        warnings = tuple(self.on.warnings())
+        facts = CurveFacts(loaded.heads, dev.metric, dev.higher_is_better, warnings, key, roles)
+        write_curve(frame, facts, self.out, plain(asdict(self)))
+        console, column = Console(highlight=False), "score" if self.scores else "loss"
+        print_warnings(list(warnings), console)
+        console.print(Markdown(numbers_table(CurvePoints.of(frame), column)))
+        console.print(f"Document: {self.out / 'curve.md'}", soft_wrap=True)
+        return 0
+
+    def _names(self) -> list[str]:
+        return list(METHODS) if "all" in self.methods else list(dict.fromkeys(self.methods))
+
+    def _options(self, name: str) -> list[str]:
+        """The options of one method."""
+        for option in self.set:
+            if option.partition(".")[0] not in self._names():
+                raise InputError(
+                    f"options of methods are given as METHOD.NAME=VALUE, with a method out of "
+                    f"{', '.join(self._names())}; came {option!r}"
+                )
+        return [option.partition(".")[2] for option in self.set if option.startswith(f"{name}.")]
+
+    def _roles(self, loaded: Loaded) -> dict[str, list[str]] | None:
+        """Roles of the heads by the analysis."""
+        if self.analysis is None:
+            return None
+        if not (self.analysis / "run.json").exists():
+            raise InputError(
+                f"{self.analysis} should hold an analysis of this model, but has no run.json: run "
+                f"`headcount analyze MODEL CORPUS --out {self.analysis}` first"
+            )
+        refuse_other_model(self.analysis, loaded.heads, revision(loaded.model))
+        frame = HeadTable.read(self.analysis / "heads.parquet").frame
+        return {str(row["head"]): list(row["roles"]) for row in frame.to_dict("records")}

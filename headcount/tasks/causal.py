@@ -5,7 +5,6 @@ Reference: `headcount.tasks.likelihood`.
 Departure: an example is a line of a `.txt` (a row elsewhere), not a stretch of one long stream.
 """
 
-from collections.abc import Iterator
 from typing import ClassVar, final
 
 import numpy as np
@@ -17,7 +16,7 @@ from headcount.errors import CorpusError
 from headcount.models.load import Loaded
 from headcount.tasks.fit import refuse_misfit
 from headcount.tasks.likelihood import IGNORED, likelihoods, perplexity
-from headcount.tasks.padding import groups, pad_id, text_inputs
+from headcount.tasks.padding import pad_id, text_inputs
 from headcount.tasks.pieces import chained, whole_texts
 from headcount.tasks.reading import read_data
 from headcount.tasks.table import Column, Columns, Data
@@ -72,12 +71,15 @@ class CausalLanguageModelling(Task):
                 f"expected text to predict, found {len(texts)} texts of one token; give longer ones"
             )
 
-    def batches(self, max_tokens: int = 4096) -> Iterator[TaskBatch]:
-        """Every piece once, sorted by length; labels are the inputs themselves."""
-        length_N = np.array([len(ids) for ids in self._ids])
-        for index_E in groups(length_N, max_tokens):
-            inputs = text_inputs([self._ids[index] for index in index_E], self._pad_id)
-            yield TaskBatch(inputs, {}, torch.arange(len(index_E)), torch.from_numpy(index_E))
+    @property
+    def length_N(self) -> Int[np.ndarray, " example"]:
+        """Tokens of every piece."""
+        return np.array([len(ids) for ids in self._ids])
+
+    def batch(self, index_E: Int[np.ndarray, " example"]) -> TaskBatch:
+        """Some pieces; labels are the inputs themselves."""
+        inputs = text_inputs([self._ids[index] for index in index_E], self._pad_id)
+        return TaskBatch(inputs, {}, torch.arange(len(index_E)), torch.from_numpy(index_E))
 
     def losses(self, model: PreTrainedModel, batch: TaskBatch) -> Losses:
         """NLL of every token but the first of each row; padding is neither seen nor predicted."""

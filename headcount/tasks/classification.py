@@ -6,7 +6,6 @@ or Matthews' correlation.
 Reference: GLUE (Wang et al., 2019), section 3, https://arxiv.org/abs/1804.07461
 """
 
-from collections.abc import Iterator
 from typing import Any, ClassVar, Literal, final
 
 import numpy as np
@@ -20,7 +19,7 @@ from headcount.errors import CorpusError, ModelError
 from headcount.models.load import Loaded
 from headcount.tasks.class_labels import class_numbers
 from headcount.tasks.fit import refuse_misfit
-from headcount.tasks.padding import groups, pad_id, padded, text_inputs
+from headcount.tasks.padding import pad_id, padded, text_inputs
 from headcount.tasks.pairs import encoded_pairs
 from headcount.tasks.reading import read_data
 from headcount.tasks.table import Column, Columns, Data
@@ -79,16 +78,19 @@ class Classification(Task):
         self._pad_id = pad_id(loaded)
         self.num_examples = len(table)
 
-    def batches(self, max_tokens: int = 4096) -> Iterator[TaskBatch]:
-        """Every example once, sorted by length."""
-        length_N = np.array([len(row.ids) for row in self._rows])
-        for index_E in groups(length_N, max_tokens):
-            rows = [self._rows[index] for index in index_E]
-            inputs = text_inputs([row.ids for row in rows], self._pad_id)
-            if all(row.types is not None for row in rows):
-                inputs["token_type_ids"] = padded([row.types or [] for row in rows], 0)
-            labels = {"class": torch.from_numpy(self.gold_N[index_E])}
-            yield TaskBatch(inputs, labels, torch.arange(len(rows)), torch.from_numpy(index_E))
+    @property
+    def length_N(self) -> Int[np.ndarray, " example"]:
+        """Tokens of every text, or pair of texts."""
+        return np.array([len(row.ids) for row in self._rows])
+
+    def batch(self, index_E: Int[np.ndarray, " example"]) -> TaskBatch:
+        """Some texts with their classes."""
+        rows = [self._rows[index] for index in index_E]
+        inputs = text_inputs([row.ids for row in rows], self._pad_id)
+        if all(row.types is not None for row in rows):
+            inputs["token_type_ids"] = padded([row.types or [] for row in rows], 0)
+        labels = {"class": torch.from_numpy(self.gold_N[index_E])}
+        return TaskBatch(inputs, labels, torch.arange(len(rows)), torch.from_numpy(index_E))
 
     def losses(self, model: PreTrainedModel, batch: TaskBatch) -> Losses:
         """Cross-entropy of the right class."""

@@ -8,7 +8,6 @@ each example's content tokens (rounded, at least one); a mask is always [MASK], 
 `replacement="bert"` asks for the paper's 80 % [MASK], 10 % random, 10 % unchanged.
 """
 
-from collections.abc import Iterator
 from typing import ClassVar, Literal, final
 
 import numpy as np
@@ -21,7 +20,7 @@ from headcount.errors import CorpusError, InputError, ModelError
 from headcount.models.load import Loaded
 from headcount.tasks.fit import refuse_misfit
 from headcount.tasks.likelihood import IGNORED, likelihoods, perplexity
-from headcount.tasks.padding import groups, pad_id, padded, text_inputs
+from headcount.tasks.padding import pad_id, padded, text_inputs
 from headcount.tasks.pieces import framed, whole_texts
 from headcount.tasks.reading import read_data
 from headcount.tasks.table import Column, Columns, Data
@@ -86,14 +85,17 @@ class MaskedLanguageModelling(Task):
         self._pad_id = pad_id(loaded)
         self.num_examples = len(self._ids)
 
-    def batches(self, max_tokens: int = 4096) -> Iterator[TaskBatch]:
-        """Every piece once, sorted by length."""
-        length_N = np.array([len(ids) for ids in self._ids])
-        for index_E in groups(length_N, max_tokens):
-            inputs = text_inputs([self._ids[index] for index in index_E], self._pad_id)
-            labels_EN = padded([self._labels[index] for index in index_E], IGNORED)
-            rows = torch.arange(len(index_E))
-            yield TaskBatch(inputs, {"labels": labels_EN}, rows, torch.from_numpy(index_E))
+    @property
+    def length_N(self) -> Int[np.ndarray, " example"]:
+        """Tokens of every piece."""
+        return np.array([len(ids) for ids in self._ids])
+
+    def batch(self, index_E: Int[np.ndarray, " example"]) -> TaskBatch:
+        """Some pieces, masked as always."""
+        inputs = text_inputs([self._ids[index] for index in index_E], self._pad_id)
+        labels_EN = padded([self._labels[index] for index in index_E], IGNORED)
+        rows = torch.arange(len(index_E))
+        return TaskBatch(inputs, {"labels": labels_EN}, rows, torch.from_numpy(index_E))
 
     def losses(self, model: PreTrainedModel, batch: TaskBatch) -> Losses:
         """NLL of the masked tokens of each row."""

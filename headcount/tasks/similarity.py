@@ -11,7 +11,6 @@ Departure: the loss compares with gold on the scale from 0 to 1; texts are trunc
 model ends, not where a sentence-transformers folder says.
 """
 
-from collections.abc import Iterator
 from typing import ClassVar, Literal, final
 
 import numpy as np
@@ -25,7 +24,7 @@ from transformers import PreTrainedModel
 from headcount.errors import CorpusError, InputError
 from headcount.models.load import Loaded
 from headcount.tasks.fit import refuse_misfit
-from headcount.tasks.padding import groups, pad_id, text_inputs
+from headcount.tasks.padding import pad_id, text_inputs
 from headcount.tasks.pieces import sentences
 from headcount.tasks.reading import read_data
 from headcount.tasks.table import Column, Columns, Data, Table
@@ -81,24 +80,22 @@ class Similarity(Task):
         self._pad_id = pad_id(loaded)
         self.num_examples = len(table)
 
-    def batches(self, max_tokens: int = 4096) -> Iterator[TaskBatch]:
-        """Every pair once, sorted by the length of the longer sentence."""
-        length_N = np.array([max(map(len, pair)) for pair in zip(*self._ids, strict=True)])
-        for index_E in groups(2 * length_N, max_tokens):
-            rows = [side[index] for side in self._ids for index in index_E]
-            labels = {"target": torch.from_numpy(self._target_N[index_E])}
-            example_R = torch.arange(len(index_E)).repeat(2)
-            inputs = text_inputs(rows, self._pad_id)
-            yield TaskBatch(inputs, labels, example_R, torch.from_numpy(index_E))
+    @property
+    def length_N(self) -> Int[np.ndarray, " example"]:
+        """Twice the tokens of the longer sentence of every pair: a pair is two rows."""
+        return 2 * np.array([max(map(len, pair)) for pair in zip(*self._ids, strict=True)])
+
+    def batch(self, index_E: Int[np.ndarray, " example"]) -> TaskBatch:
+        """Some pairs: their first sentences, then their second ones."""
+        rows = [side[index] for side in self._ids for index in index_E]
+        labels = {"target": torch.from_numpy(self._target_N[index_E])}
+        example_R = torch.arange(len(index_E)).repeat(2)
+        inputs = text_inputs(rows, self._pad_id)
+        return TaskBatch(inputs, labels, example_R, torch.from_numpy(index_E))
 
     def losses(self, model: PreTrainedModel, batch: TaskBatch) -> Losses:
         """Squared distance of the cosine from the gold number on the scale from 0 to 1."""
-        hidden_RNW = model.base_model(**batch.inputs).last_hidden_state
-        pooled_RW = self.pooled(hidden_RNW, batch.inputs["attention_mask"])
-        # Stable: of an example's two rows the first sentence stays first, also when repeated.
-        order_R = batch.example_R.argsort(stable=True)
-        first_EW, second_EW = pooled_RW[order_R].unflatten(0, (-1, 2)).unbind(1)
-        cosine_E = cosine_similarity(first_EW, second_EW)
+        cosine_E = self.cosines(model.base_model(**batch.inputs).last_hidden_state, batch)
         loss_E = (cosine_E - batch.labels["target"].to(cosine_E)) ** 2
         return Losses(loss_E, torch.ones_like(batch.index_E), cosine_E.detach())
 
@@ -121,6 +118,16 @@ class Similarity(Task):
             return np.divide((x_DS * y_DS).sum(1), spread_D, out=unknown_D, where=spread_D > 0)
 
         return scores
+
+    def cosines(
+        self, hidden_RNW: Float[Tensor, "row token width"], batch: TaskBatch
+    ) -> Float[Tensor, " example"]:
+        """Cosines of the embeddings of every pair, from a batch's last hidden states."""
+        pooled_RW = self.pooled(hidden_RNW, batch.inputs["attention_mask"])
+        # Stable: of an example's two rows the first sentence stays first, also when repeated.
+        order_R = batch.example_R.argsort(stable=True)
+        first_EW, second_EW = pooled_RW[order_R].unflatten(0, (-1, 2)).unbind(1)
+        return cosine_similarity(first_EW, second_EW)
 
     def pooled(
         self, hidden_RNW: Float[Tensor, "row token width"], mask_RN: Int[Tensor, "row token"]

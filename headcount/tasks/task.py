@@ -11,6 +11,9 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from headcount.errors import InputError
+from headcount.tasks.padding import groups
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -102,9 +105,26 @@ class Task(ABC):
     sha256: str
     """Hash of the data, for signatures."""
 
-    @abstractmethod
+    @property
+    def length_N(self) -> Int[np.ndarray, " example"]:
+        """Padded tokens that each example needs in a batch where it is the longest.
+
+        Raises:
+            InputError: if the task makes no batches of examples that are asked for.
+        """
+        raise self._without_examples()
+
+    def batch(self, index_E: Int[np.ndarray, " example"]) -> TaskBatch:
+        """Some examples, by their numbers.
+
+        Raises:
+            InputError: if the task makes no batches of examples that are asked for.
+        """
+        raise self._without_examples()
+
     def batches(self, max_tokens: int = 4096) -> Iterator[TaskBatch]:
         """Every example once, sorted by length, the same batches every time."""
+        return map(self.batch, groups(self.length_N, max_tokens))
 
     @abstractmethod
     def losses(self, model: PreTrainedModel, batch: TaskBatch) -> Losses:
@@ -119,6 +139,12 @@ class Task(ABC):
     def resampled(self, evaluation: Evaluation) -> Resampled:
         """The score as a function of the examples drawn, for many draws from one evaluation."""
         return lambda index_DS: np.array([self.score(evaluation, index_S) for index_S in index_DS])
+
+    def _without_examples(self) -> InputError:
+        return InputError(
+            f"the task {self.name} makes only its own batches: one was expected that can be "
+            "trained on, which has `length_N` and `batch`"
+        )
 
 
 def _tiled(tensor: Tensor, times: int) -> Tensor:

@@ -95,18 +95,21 @@ class Translation(Task):
         """SacreBLEU's signature of the score."""
         return f"{self.scorer.get_signature()}|beams:{self._num_beams}"
 
-    def batches(self, max_tokens: int = 4096) -> Iterator[TaskBatch]:
-        """Every pair once, sorted by the length of its longer side."""
+    @property
+    def length_N(self) -> Int[np.ndarray, " example"]:
+        """Tokens of the longer side of every pair."""
         pairs = zip(self._sources, self._targets, strict=True)
-        length_N = np.array([max(len(one.ids) for one in pair) for pair in pairs])
-        for index_E in groups(length_N, max_tokens):
-            labels_EN = padded([self._targets[index].ids for index in index_E], IGNORED)
-            inputs = self._source_inputs(index_E) | {
-                "decoder_input_ids": shifted_right(self._loaded, labels_EN),
-                "decoder_attention_mask": (labels_EN != IGNORED).long(),
-            }
-            rows = torch.arange(len(index_E))
-            yield TaskBatch(inputs, {"labels": labels_EN}, rows, torch.from_numpy(index_E))
+        return np.array([max(len(one.ids) for one in pair) for pair in pairs])
+
+    def batch(self, index_E: Int[np.ndarray, " example"]) -> TaskBatch:
+        """Some pairs, with targets as decoder inputs."""
+        labels_EN = padded([self._targets[index].ids for index in index_E], IGNORED)
+        inputs = self._source_inputs(index_E) | {
+            "decoder_input_ids": shifted_right(self._loaded, labels_EN),
+            "decoder_attention_mask": (labels_EN != IGNORED).long(),
+        }
+        rows = torch.arange(len(index_E))
+        return TaskBatch(inputs, {"labels": labels_EN}, rows, torch.from_numpy(index_E))
 
     def losses(self, model: PreTrainedModel, batch: TaskBatch) -> Losses:
         """NLL of the target's tokens."""

@@ -1,0 +1,15 @@
+"""Gates in a training: drawn, relaxed or fixed; two lines in anybody's transformers Trainer."""
+
+from headcount.gates.fixed import Fixed
+from headcount.gates.gating import gating
+from headcount.gates.hard_concrete import HardConcrete
+from headcount.gates.head_gates import HeadGates
+from headcount.gates.layout import Layout, Quota, quotas
+from headcount.gates.pressure import Constant, Lagrangian, Pressure
+from headcount.gates.subset import Subset
+from headcount.gates.training import GateTraining
+
+__all__ = [
+    "Constant", "Fixed", "GateTraining", "HardConcrete", "HeadGates", "Lagrangian", "Layout",
+    "Pressure", "Quota", "Subset", "gating", "quotas",
+]  # fmt: skip

@@ -1,0 +1,130 @@
+r"""Hard Concrete: gates that are 0 or 1 with some probability, and can be learned nevertheless.
+
+$$s = \sigma\Big(\frac{\log u - \log(1 - u) + \log a_h}{\beta}\Big), \qquad
+g_h = \min(1, \max(0, \gamma + (\zeta - \gamma) s)), \qquad u \sim U(\varepsilon, 1 - \varepsilon)$$
+
+$$P(g_h > 0) = \sigma\Big(\log a_h - \beta \log \frac{-\gamma}{\zeta}\Big)$$
+
+One u for each gate and batch. The penalty presses the sum of P(g > 0) over heads down. Evaluation:
+0 or 1, whichever is likelier (`rounded`), or clip(gamma + (zeta - gamma) sigmoid(log a), 0, 1)
+(`mean`, as the authors of the second paper programmed it).
+
+References: Learning Sparse Neural Networks through L0 Regularization (Louizos et al., 2018),
+section 2.2, https://arxiv.org/abs/1712.01312; Analyzing Multi-Head Self-Attention (Voita et al.,
+2019), section 5, https://arxiv.org/abs/1905.09418
+Departure: gates start open (log a = 2, P(g > 0) = 0.94); `voita2019` starts as the authors do.
+"""
+
+import math
+from typing import Literal, final
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from headcount.gates.head_gates import HeadGates, uniform_noise
+from headcount.gates.layout import Layout
+from headcount.gates.pressure import Pressure
+from headcount.tap import Gates
+
+Evaluation = Literal["rounded", "mean"]
+
+
+@final
+class HardConcrete(HeadGates):
+    """Gates with an L0 penalty.
+
+    Args:
+        layout: which heads share a gate.
+        pressure: makes the penalty of the probabilities that gates are open.
+        seed: of the noise.
+        start: log a of every gate.
+        beta: temperature.
+        stretch: gamma < 0 and zeta > 1.
+        eps: smallest u and smallest P(g > 0).
+        evaluation: what gates are in evaluation mode.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        pressure: Pressure,
+        seed: int = 0,
+        start: int | float = 2.0,
+        beta: int | float = 0.33,
+        stretch: tuple[int | float, int | float] = (-0.1, 1.1),
+        eps: int | float = 1e-6,
+        evaluation: Evaluation = "rounded",
+    ) -> None:
+        super().__init__()
+        self.layout, self.pressure, self.seed = layout, pressure, seed
+        self.beta, self.stretch, self.eps, self.evaluation = beta, stretch, eps, evaluation
+        self.log_a = nn.Parameter(torch.full((len(layout.units),), float(start)))
+        self.register_buffer("num_draws", torch.zeros((), dtype=torch.int64))
+
+    @classmethod
+    def voita2019(cls, layout: Layout, pressure: Pressure, seed: int = 0) -> "HardConcrete":
+        """Gates that start near 1/2, from Glorot's uniform distribution over a layer's heads.
+
+        With 8 heads -0.61 < log a < 0.61; evaluation by the mean.
+        """
+        gates = cls(layout, pressure, seed, evaluation="mean")
+        counts = layout.heads.counts
+        limits = [math.sqrt(3 / counts[unit[0].site][unit[0].layer]) for unit in layout.units]
+        noise_U = np.random.default_rng(seed).uniform(-1, 1, len(limits)) * limits
+        gates.log_a.data = torch.from_numpy(noise_U).float()
+        return gates
+
+    def forward(self) -> Gates:
+        """Gates of one batch; a draw in training mode."""
+        self.layout.refuse_not_finite(self.log_a.detach(), "log a")
+        if self.training:
+            return self.layout.spread(self.drawn())
+        rounded = self.evaluation == "rounded"
+        return self.layout.spread(self.likelier().to(self.log_a) if rounded else self.mean())
+
+    def drawn(self) -> Float[Tensor, " unit"]:
+        """A draw: noise of its own for every gate."""
+        assert isinstance(self.num_draws, Tensor)
+        noise_U = uniform_noise(self.seed, self.num_draws, len(self.log_a), self.eps)
+        self.num_draws += 1
+        logit_U = torch.from_numpy(np.log(noise_U) - np.log1p(-noise_U)).to(self.log_a)
+        return self._stretched(((logit_U + self.log_a) / self.beta).sigmoid())
+
+    def mean(self) -> Float[Tensor, " unit"]:
+        """The gates without noise and temperature."""
+        return self._stretched(self.log_a.sigmoid())
+
+    def likelier(self) -> Bool[Tensor, " unit"]:
+        """Whether a gate is more likely 1 than 0."""
+        low, high = self.stretch
+        is_one_U = (self.log_a - self.beta * math.log((1 - low) / (high - 1))).sigmoid()
+        return is_one_U > 1 - self.probability()
+
+    def probability(self) -> Float[Tensor, " unit"]:
+        """Of being open: P(g > 0)."""
+        low, high = self.stretch
+        open_U = (self.log_a - self.beta * math.log(-low / high)).sigmoid()
+        return open_U.clamp(self.eps, 1 - self.eps)
+
+    def penalty(self) -> Float[Tensor, ""]:
+        """The pressure on the probabilities."""
+        return self.pressure(self.probability())
+
+    def advance(self, share: int | float) -> None:
+        """Tell the pressure."""
+        self.pressure.advance(share)
+
+    def settle(self) -> None:
+        """Turn the pressure."""
+        self.pressure.settle(self.probability().detach())
+
+    def numbers(self) -> dict[str, float]:
+        """Expected number of open heads by site."""
+        open_by_site = self.layout.by_site(self.probability())
+        return {f"open {site}": round(number, 3) for site, number in open_by_site.items()}
+
+    def _stretched(self, s_U: Float[Tensor, " unit"]) -> Float[Tensor, " unit"]:
+        low, high = self.stretch
+        return (low + (high - low) * s_U).clamp(0, 1)

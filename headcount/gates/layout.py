@@ -1,0 +1,112 @@
+"""Layout: which heads share a gate, and where every gate goes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import final
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from headcount.errors import ModelError
+from headcount.heads import SITES, Head, Heads, Place
+from headcount.tap import Gates
+
+
+@final
+@dataclass(frozen=True)
+class Layout:
+    """One gate for every unit: a head, or heads that share keys and values.
+
+    >>> heads = Heads({"encoder.self": (2, 1)})
+    >>> gates = Layout.each(heads).spread(torch.tensor([0.0, 0.5, 1.0]))
+    >>> gates["encoder.self", 0].tolist(), gates["encoder.self", 1].tolist()
+    ([0.0, 0.5], [1.0])
+    """
+
+    heads: Heads
+    """All heads of the model; those in no unit have no gate."""
+    units: tuple[tuple[Head, ...], ...]
+    """Heads that share a gate."""
+
+    @classmethod
+    def each(cls, heads: Heads) -> "Layout":
+        """A gate for every head."""
+        return cls(heads, tuple((head,) for head in heads))
+
+    @cached_property
+    def size_U(self) -> Float[Tensor, " unit"]:
+        """Heads of each unit."""
+        return torch.tensor([float(len(unit)) for unit in self.units])
+
+    def spread(self, gate_U: Float[Tensor, " unit"]) -> Gates:
+        """The gates of the heads; 1 for heads in no unit, nothing for layers without one."""
+        gate_U = torch.cat([gate_U, gate_U.new_ones(1)])
+        return {place: gate_U[unit_H.to(gate_U.device)] for place, unit_H in self._unit_of.items()}
+
+    def is_at(self, site: str | None) -> Bool[Tensor, " unit"]:
+        """Which units are of one site; all for None."""
+        return torch.tensor([site in (None, unit[0].site) for unit in self.units])
+
+    def by_site(self, number_U: Float[Tensor, " unit"]) -> dict[str, float]:
+        """The sum over the heads of every site that has units."""
+        number_U = (number_U.detach().cpu() * self.size_U).double()
+        sites = [site for site in SITES if bool(self.is_at(site).any())]
+        return {site: float(number_U[self.is_at(site)].sum()) for site in sites}
+
+    def refuse_not_finite(self, number_U: Float[Tensor, " unit"], what: str) -> None:
+        """Let finite numbers pass.
+
+        Raises:
+            ModelError: names the first head whose number is NaN or infinite.
+        """
+        is_finite_U = number_U.isfinite().tolist()
+        if not all(is_finite_U):
+            first = is_finite_U.index(False)
+            raise ModelError(
+                f"a finite {what} was expected for every gate; that of {self.units[first][0]} is "
+                f"{float(number_U[first])}: lower the learning rate of the gates, or look for "
+                "losses that are not finite"
+            )
+
+    @cached_property
+    def _unit_of(self) -> dict[Place, Tensor]:
+        """The unit of every head of the layers that have some; one past the last for none."""
+        unit_of = {head: number for number, unit in enumerate(self.units) for head in unit}
+        places = dict.fromkeys((head.site, head.layer) for unit in self.units for head in unit)
+        return {
+            (site, layer): torch.tensor(
+                [
+                    unit_of.get(Head(site, layer, index), len(self.units))
+                    for index in range(self.heads.counts[site][layer])
+                ]
+            )
+            for site, layer in places
+        }
+
+
+@final
+@dataclass(frozen=True)
+class Quota:
+    """How many of some heads are to stay open."""
+
+    site: str | None
+    """Units of one site; None for all."""
+    heads: int
+    """Of those in the units."""
+
+
+def quotas(layout: Layout, budget: Sequence[tuple[str | None, int]]) -> tuple[Quota, ...]:
+    """Quotas of the gated heads for a budget that counts all heads, gated or not.
+
+    Args:
+        layout: which heads have gates.
+        budget: heads to keep at a site, or in all (None).
+    """
+    found = []
+    for site, number in budget:
+        total = len(layout.heads) if site is None else sum(layout.heads.counts[site])
+        free = int(layout.size_U[layout.is_at(site)].sum())
+        found.append(Quota(site, number - (total - free)))
+    return tuple(found)

@@ -1,0 +1,93 @@
+r"""Gate training: a callback by which any transformers Trainer learns gates.
+
+In every step the gradient of the penalty joins that of the gates' parameters, and what the
+optimizer then does to them is scaled to a learning rate of their own:
+
+$$\theta \leftarrow \theta + \frac{\eta_{gates}}{\eta} \Delta\theta$$
+
+So the penalty joins whatever loss the Trainer has, after accumulation, clipping and the exchange
+between processes; one optimizer, one schedule and one checkpoint hold everything; and weight decay
+leaves the gates alone.
+"""
+
+from typing import Any, final
+
+import torch
+from torch import Tensor
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from headcount.errors import InputError
+from headcount.gates.head_gates import HeadGates
+
+
+@final
+class GateTraining(TrainerCallback):
+    """Trains the gates of a `gating` block along with the model.
+
+    Args:
+        gates: those of the block.
+        rate: their learning rate where that of the weights is at its peak.
+    """
+
+    def __init__(self, gates: HeadGates, rate: int | float = 0.1) -> None:
+        self.gates, self.rate = gates, rate
+        self._before: list[Tensor] = []
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """See that the optimizer has the gates.
+
+        Raises:
+            InputError: if it does not, or gradients are scaled when the penalty joins them.
+        """
+        known = {id(each) for group in kwargs["optimizer"].param_groups for each in group["params"]}
+        if any(id(parameter) not in known for parameter in self._parameters()):
+            raise InputError(
+                "an optimizer with the gates' parameters was expected; this one has none of them: "
+                "train, and make the optimizer, inside `with gating(model, gates)`; sharded "
+                "parameters (FSDP, DeepSpeed) can't be gated"
+            )
+        if args.fp16 and not args.max_grad_norm:
+            raise InputError(
+                "bf16, or fp16 with max_grad_norm above 0, was expected; came fp16 without clipping"
+            )
+
+    def on_step_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> None:
+        """Set the gates' schedules."""
+        self.gates.advance(state.global_step / max(1, state.max_steps))
+
+    def on_pre_optimizer_step(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> None:
+        """Add the penalty's gradient; set the parameters to 0, so that the step leaves its size."""
+        penalty = self.gates.penalty()
+        if penalty.requires_grad:
+            parameters = self._parameters()
+            for parameter, gradient in zip(
+                parameters, torch.autograd.grad(penalty, parameters), strict=True
+            ):
+                parameter.grad = gradient if parameter.grad is None else parameter.grad + gradient
+        self._before = [parameter.detach().clone() for parameter in self._parameters()]
+        for parameter in self._parameters():
+            parameter.data.zero_()
+
+    def on_optimizer_step(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> None:
+        """Take the scaled step."""
+        for parameter, before in zip(self._parameters(), self._before, strict=True):
+            parameter.data.mul_(self.rate / args.learning_rate).add_(before)
+        self.gates.settle()
+
+    def on_log(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> None:
+        """Put the gates' numbers beside the loss in the Trainer's history."""
+        if state.log_history and "loss" in state.log_history[-1]:
+            state.log_history[-1].update(self.gates.numbers())
+
+    def _parameters(self) -> list[Tensor]:
+        return list(self.gates.parameters())

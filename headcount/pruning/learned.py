@@ -1,0 +1,66 @@
+"""Learned: what methods that train gates have in common: the training, then an exact choice."""
+
+from collections.abc import Callable
+from typing import Any
+
+from jaxtyping import Float
+from torch import Tensor
+
+from headcount.gates import HeadGates
+from headcount.pruning.budget import Keep, leaving
+from headcount.pruning.method import Choice, Setting
+from headcount.pruning.plan import Plan
+from headcount.signature import revision
+from headcount.training.finetune import finetune
+from headcount.training.telling import Moment
+from headcount.training.tuning import Tuning
+
+
+def learned(
+    setting: Setting,
+    keep: Keep,
+    gates: HeadGates,
+    scores: Callable[[], Float[Tensor, " unit"]],
+    tuning: Tuning,
+    method: Any,
+) -> Choice:
+    """Train a copy of the model with gates, and keep the units with the highest scores.
+
+    Args:
+        setting: the model, the data, and what may go.
+        keep: the budget.
+        gates: one for each unit.
+        scores: the units' scores when the gates have learned.
+        tuning: the training.
+        method: what the record says of the options; its `repr` must not change in a resumption.
+    """
+
+    def tell(moment: Moment) -> None:
+        setting.progress("gates", moment.step, moment.steps)
+
+    about = {"method": repr(method), "keep": repr(keep)}
+    tuned = finetune(
+        setting.loaded,
+        setting.train,
+        tuning,
+        gates,
+        setting.loaded.model,
+        setting.seed,
+        setting.state,
+        about,
+        tell,
+    )
+    score_U = scores().detach().double().cpu().tolist()
+    score_of = {
+        head: score
+        for unit, score in zip(setting.units.units, score_U, strict=True)
+        for head in unit
+    }
+    order = sorted(score_of, key=score_of.__getitem__)
+    stay = set(setting.units.heads) - set(leaving(order, setting.units, keep))
+    plan = Plan.keeping(setting.units.heads, stay, revision(tuned.loaded.model))
+    record = about | {
+        "scores": {str(head): score for head, score in score_of.items()},
+        "history": tuned.history,
+    }
+    return Choice(plan, tuned.loaded, record)

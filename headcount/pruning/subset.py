@@ -1,0 +1,43 @@
+"""Subset: a relaxed subset of exactly K heads, trained; then the K best for good.
+
+`Tuning(trained="all")` trains the weights along (joint), `trained="gates"` the choice alone
+(pipelined).
+
+Reference: Differentiable Subset Pruning of Transformer Heads (Li et al., 2021), section 4,
+https://arxiv.org/abs/2108.04657
+"""
+
+from dataclasses import dataclass, field
+from typing import ClassVar, final
+
+from headcount.gates import Layout, quotas
+from headcount.gates import Subset as SubsetGates
+from headcount.pruning.budget import Keep, by_site
+from headcount.pruning.learned import learned
+from headcount.pruning.method import Choice, Method, Setting
+from headcount.training.tuning import Tuning
+
+
+@final
+@dataclass(frozen=True)
+class Subset(Method):
+    """Learns a subset of exactly as many heads as stay."""
+
+    name: ClassVar[str] = "subset"
+    tuning: Tuning = field(default_factory=lambda: Tuning(gate_rate=0.3))
+    """The training, and the learning rate of the scores."""
+    hot: float = 10.0
+    """Temperature at the start."""
+    cold: float = 1e-8
+    """Temperature at the end."""
+    straight_through: bool = False
+    """Hard gates without noise in training too."""
+
+    def choose(self, setting: Setting, keep: Keep) -> Choice:
+        """Train with gates, then keep those with the highest scores."""
+        budget = tuple(by_site(setting.units, keep).items())
+        layout = Layout(setting.units.heads, setting.units.units)
+        gates = SubsetGates(
+            layout, quotas(layout, budget), setting.seed, self.hot, self.cold, self.straight_through
+        )
+        return learned(setting, keep, gates, lambda: gates.w, self.tuning, self)

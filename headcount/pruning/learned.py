@@ -46,7 +46,7 @@ def learned(
         gates,
         setting.loaded.model,
         setting.seed,
-        setting.state,
+        setting.state and setting.state / _budget_name(keep),
         about,
         tell,
     )
@@ -64,3 +64,9 @@ def learned(
         "history": tuned.history,
     }
     return Choice(plan, tuned.loaded, record)
+
+
+def _budget_name(keep: Keep) -> str:
+    """Every budget is a training of its own, in a folder of its own."""
+    sites = {"all": keep} if isinstance(keep, int) else keep
+    return "-".join(f"{site}-{number}" for site, number in sites.items())

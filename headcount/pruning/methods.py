@@ -7,6 +7,7 @@ from headcount.errors import InputError
 from headcount.pruning.ablation import Greedy
 from headcount.pruning.fisher import Fisher
 from headcount.pruning.gradient import Gradient
+from headcount.pruning.l0 import L0
 from headcount.pruning.method import Method, Ranking
 from headcount.pruning.norm import Norm
 from headcount.pruning.options import made
@@ -14,6 +15,7 @@ from headcount.pruning.random import Random
 from headcount.pruning.ranked import Ranked
 from headcount.pruning.relevance import Relevance
 from headcount.pruning.sink import Sink
+from headcount.pruning.subset import Subset
 
 
 def _ranked(kind: Callable[..., Ranking]) -> Callable[..., Method]:
@@ -34,8 +36,13 @@ METHODS: dict[str, Callable[..., Method]] = {
     "sink": _ranked(Sink),
     "fisher": _ranked(Fisher),
     "random": _ranked(Random),
+    "l0": L0,
+    "subset": Subset,
 }
-"""Those that rank come first, random as the last of them; then those that learn gates."""
+"""Those that rank, and then those that learn gates and train."""
+
+TRAINED = frozenset({"l0", "subset"})
+"""Methods that train the model: what they give is compared with a model trained as long."""
 
 
 def method(name: str, options: Sequence[str] = ()) -> Method:

@@ -1,7 +1,8 @@
 """Options of a method as text: NAME=VALUE, by the types that its constructor names."""
 
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from inspect import signature
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
@@ -13,47 +14,55 @@ Made = TypeVar("Made")
 def made(make: Callable[..., Made], options: Sequence[str]) -> Made:
     """What a constructor makes with some options.
 
-    >>> made(complex, [])
-    0j
-
     Args:
         make: has a default for every option.
-        options: each NAME=VALUE.
+        options: each NAME=VALUE, or NAME.FIELD=VALUE where an option has fields of its own.
 
     Raises:
         InputError: for an option that there is not, or a value that it can't have.
     """
-    kinds = {} if not options else {
-        name: each.annotation for name, each in signature(make).parameters.items()
-    }  # fmt: skip
     values: dict[str, Any] = {}
     for option in options:
         name, equals, text = option.partition("=")
-        if name not in kinds or not equals:
-            raise InputError(
-                f"options of this method are given as NAME=VALUE, with a name out of "
-                f"{', '.join(kinds) or 'none'}; came {option!r}"
-            )
-        values[name] = _value(name, kinds[name], text)
+        whole, _, field = name.partition(".")
+        kinds = _kinds(make)
+        if not equals or whole not in kinds:
+            raise _unknown(option, kinds)
+        if not field:
+            values[whole] = _value(name, kinds[whole], text)
+            continue
+        fields = _kinds(kinds[whole]) if callable(kinds[whole]) else {}
+        if field not in fields:
+            raise _unknown(option, {f"{whole}.{each}": each for each in fields} or kinds)
+        before = values.get(whole) or getattr(make(), whole)
+        values[whole] = replace(before, **{field: _value(name, fields[field], text)})
     return make(**values)
 
 
+def _kinds(make: Callable[..., object]) -> dict[str, Any]:
+    return {name: each.annotation for name, each in signature(make).parameters.items()}
+
+
+def _unknown(option: str, names: Mapping[str, object]) -> InputError:
+    return InputError(
+        f"options of this method are given as NAME=VALUE, with a name out of "
+        f"{', '.join(names) or 'none'}; came {option!r}"
+    )
+
+
 def _value(name: str, kind: Any, text: str) -> Any:
-    for one in _alternatives(kind):
-        choices = _choices(one)
-        if text in choices:
+    """Text as the first of the kinds that it can be."""
+    kinds = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+    for one in kinds:
+        if text in (choices := _choices(one)):
             return choices[text]
         if one in (int, float, str):
             try:
                 return one(text)
             except ValueError:
                 continue
-    words = [", ".join(_choices(one)) or one.__name__ for one in _alternatives(kind)]
+    words = [", ".join(_choices(one)) or str(getattr(one, "__name__", one)) for one in kinds]
     raise InputError(f"{name} is {' or '.join(words)}; came {text!r}")
-
-
-def _alternatives(kind: Any) -> tuple[Any, ...]:
-    return get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
 
 
 def _choices(kind: Any) -> dict[str, Any]:

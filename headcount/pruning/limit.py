@@ -1,0 +1,102 @@
+"""Limit: a budget as a user gives it, and the choice of heads that meets it.
+
+A number of heads, a share, a number for each site; or the fewest heads whose score drops no further
+than allowed, or the most heads that are fast enough. The last two are searched by bisection, each
+budget tried being a choice of the method's own.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import final
+
+from headcount.errors import InputError
+from headcount.pruning.budget import Keep, Units, share
+from headcount.pruning.gated import drop, evaluate_gated
+from headcount.pruning.method import Choice, Method, Setting
+from headcount.pruning.search import Found, last_within
+from headcount.tasks import Evaluation, Task
+
+
+@final
+@dataclass(frozen=True)
+class Limit:
+    """Exactly one of these.
+
+    Raises:
+        InputError: for none, or several.
+    """
+
+    keep: Keep | None = None
+    """Heads that stay."""
+    share: float | None = None
+    """Share of the heads that may go that stays."""
+    max_drop: float | None = None
+    """The largest drop of the score on the development set, in the score's unit."""
+    latency: float | None = None
+    """Milliseconds that the compact model may take."""
+
+    def __post_init__(self) -> None:
+        given = [name for name, value in vars(self).items() if value is not None]
+        if len(given) != 1:
+            raise InputError(
+                "one budget was expected: --keep, --share, --max-drop or --latency; came "
+                f"{' and '.join(given) or 'none'}"
+            )
+
+    def budget(self, units: Units) -> Keep | None:
+        """The number of heads where it is known beforehand."""
+        return share(units, self.share) if self.share is not None else self.keep
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """The choice, and how its budget was found."""
+
+    choice: Choice
+    keep: Keep
+    found: Found | None = None
+    """What a search tried; None where there was none."""
+
+
+def choose(
+    limit: Limit,
+    method: Method,
+    setting: Setting,
+    dev: Task,
+    base: Evaluation,
+    latency: Callable[[Choice], float] | None = None,
+) -> Chosen:
+    """What a method keeps under a limit.
+
+    Args:
+        limit: the budget.
+        method: how heads are chosen.
+        setting: what with.
+        dev: a drop of the score is searched on.
+        base: what the whole model did on it.
+        latency: milliseconds of the compact model of a choice; needed for a limit of latency only.
+
+    Raises:
+        InputError: if the limit can't be met.
+    """
+    keep = limit.budget(setting.units)
+    if keep is not None:
+        return Chosen(method.choose(setting, keep), keep)
+    possible = setting.units.possible()
+    if limit.max_drop is not None:
+        budgets, largest, what = possible[::-1], limit.max_drop, f"a drop of {dev.metric}"
+    else:
+        assert limit.latency is not None
+        budgets, largest, what = possible, limit.latency, "a latency in ms"
+
+    def measure(number: int) -> float:
+        choice = method.choose(setting, number)
+        if limit.max_drop is not None:
+            after = evaluate_gated(choice.loaded, choice.plan, dev, setting.max_tokens)
+            return drop(dev, base, after)
+        assert latency is not None
+        return latency(choice)
+
+    found = last_within(budgets, measure, largest, what)
+    return Chosen(method.choose(setting, found.keep), found.keep, found)

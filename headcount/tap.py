@@ -105,6 +105,7 @@ class Tap:
         self._layers = {
             model.get_submodule(path): layers for path, layers in anatomy.by_module().items()
         }
+        self._dead = {model.get_submodule(path) for path in anatomy.dead.values()}
         self._calls: dict[nn.Module, int] = {}
         self._outer: Tap | None = None
         self._stack = ExitStack()
@@ -144,8 +145,13 @@ class Tap:
         mask: Tensor | None,
         **kwargs: Any,
     ) -> tuple[Tensor, None]:
-        layer = self._layer_of(module)
         kwargs.pop("output_attentions", None)
+        if module in self._dead:  # zeros, whatever the arithmetic
+            output, _ = sdpa_attention_forward(
+                module, query, key, value, mask, is_causal=False, **_shaping(kwargs)
+            )
+            return output, None
+        layer = self._layer_of(module)
         fused = not self.anatomy.eager and kwargs.get("softcap") is None
         if self.listener is None and fused:
             kwargs["is_causal"] = False  # masks are spelled out
@@ -260,6 +266,10 @@ class _Call:
         query, key, value = self.query[rows, :, queries], self.key[rows], self.value[rows]
         _, weights = eager(self.module, query, key, value, bias, **kwargs)
         return weights.to(self.dtype)
+
+
+def _shaping(kwargs: dict[str, Any]) -> dict[str, Any]:
+    return {name: kwargs[name] for name in ("scaling", "position_bias") if name in kwargs}
 
 
 def _tap_on(model: PreTrainedModel) -> Tap | None:

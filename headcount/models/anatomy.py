@@ -5,7 +5,7 @@ site follows from what it was called with, and its output projection is the line
 what the attention function returned.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, final
@@ -18,7 +18,8 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.pytorch_utils import Conv1D
 
 from headcount.errors import ModelError
-from headcount.heads import Heads
+from headcount.heads import Heads, Place
+from headcount.models.dead import dead_modules
 from headcount.models.tiny_inputs import run_tiny, tiny_inputs
 from headcount.seam import dispatching
 
@@ -74,14 +75,21 @@ class Anatomy:
     """Whether the model's own eager function must make the weights (attention sinks, for one)."""
     differences: dict[str, float] = field(default_factory=dict)
     """Largest difference from the stock model met in the self-check, by what was compared."""
+    dead: Mapping[Place, str] = field(default_factory=dict)
+    """Layers of a compact model that have lost all heads, to the paths of their modules. They are
+    not among `layers`; the others' numbers are what they were."""
 
     @property
     def heads(self) -> Heads:
-        """The grid of the model's heads."""
-        counts: dict[str, list[int]] = {}
+        """The grid of the model's heads; dead layers have 0."""
+        counts: dict[str, dict[int, int]] = {}
+        for site, number in self.dead:
+            counts.setdefault(site, {})[number] = 0
         for layer in self.layers:
-            counts.setdefault(layer.site, []).append(layer.num_heads)
-        return Heads({site: tuple(each) for site, each in counts.items()})
+            counts.setdefault(layer.site, {})[layer.layer] = layer.num_heads
+        return Heads(
+            {site: tuple(each[number] for number in sorted(each)) for site, each in counts.items()}
+        )
 
     def by_module(self) -> dict[str, list[AttentionLayer]]:
         """The layers that each module computes, in the order of its calls."""
@@ -108,9 +116,13 @@ def discover(model: PreTrainedModel) -> Anatomy:
             "never called it. Heads of such an architecture can't be measured or gated"
         )
     layers: list[AttentionLayer] = []
+    hollow, dead = dead_modules(model), {}
     for call in recorder.calls:
         site = _site(call, encoder_decoder, recorder.calls[-1].num_queries)
-        number = sum(layer.site == site for layer in layers)
+        number = sum(each == site for each, _ in [*dead, *((at.site, at.layer) for at in layers)])
+        if call.module in hollow:
+            dead[site, number] = call.module
+            continue
         occurrence = sum(layer.module == call.module for layer in layers)
         layers.append(
             AttentionLayer(
@@ -124,7 +136,7 @@ def discover(model: PreTrainedModel) -> Anatomy:
                 call.output,
             )  # fmt: skip
         )
-    return Anatomy(tuple(layers))
+    return Anatomy(tuple(layers), dead=dead)
 
 
 @final

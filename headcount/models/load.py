@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import torch
 import transformers
@@ -13,6 +14,7 @@ from headcount.corpora import Encoder
 from headcount.errors import ModelError
 from headcount.heads import Heads
 from headcount.models.anatomy import Anatomy
+from headcount.models.compacted import is_compact, load_compact
 from headcount.models.encoder_lm import EncoderConfig, EncoderForCausalLM, EncoderForMaskedLM
 from headcount.models.selfcheck import examine
 from headcount.models.shipped import place_of
@@ -86,7 +88,9 @@ def load(name: str | Path, device: str = "cpu", dtype: str = "float32") -> Loade
     AutoConfig.register(EncoderConfig.model_type, EncoderConfig, exist_ok=True)
     try:
         config = AutoConfig.from_pretrained(place)
-        model = _model_class(config).from_pretrained(place, dtype=dtype)
+        model = _read(place, config, dtype)
+    except ModelError as error:
+        raise ModelError(f"{str(name)!r} can't be loaded: {error}") from error
     except (OSError, ValueError, KeyError) as error:
         raise ModelError(
             f"a Hugging Face model name or a folder with config.json and weights was expected; "
@@ -117,7 +121,14 @@ def max_length(config: PreTrainedConfig, tokenizer: Tokenizer | None) -> int | N
     return min(limits, default=None)
 
 
-def _model_class(config: PreTrainedConfig) -> type:
+def _read(place: str | Path, config: PreTrainedConfig, dtype: str) -> Any:
+    stock = _model_class(config)
+    if is_compact(config):
+        return load_compact(place, stock, config, dtype)
+    return stock.from_pretrained(place, dtype=dtype)
+
+
+def _model_class(config: PreTrainedConfig) -> Any:
     names = config.architectures or []
     classes = [OWN_CLASSES.get(name) or getattr(transformers, name, None) for name in names]
     return next((found for found in classes if found is not None), AutoModel)
@@ -127,5 +138,5 @@ def _tokenizer(name: str | Path) -> Tokenizer | None:
     """The tokenizer of a text model; None for models of pixels or sound, which have none."""
     try:
         return AutoTokenizer.from_pretrained(name)
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError):  # Marian asks for its files
         return None

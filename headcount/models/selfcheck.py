@@ -36,7 +36,7 @@ def examine(model: PreTrainedModel) -> Anatomy:
     with evaluating(model), torch.inference_mode():
         anatomy = discover(model)
         inputs = tiny_inputs(model)
-        stock = _outputs(run_tiny(model, inputs))
+        stock = outputs(run_tiny(model, inputs))
         if not all(tensor.isfinite().all() for tensor in stock):
             refuse_not_finite(model, anatomy, inputs)
         anatomy = _with_arithmetic(model, anatomy, inputs, stock)
@@ -105,7 +105,7 @@ def _gates(
     return tensors
 
 
-def _outputs(output: Mapping[str, object]) -> list[Tensor]:
+def outputs(output: Mapping[str, object]) -> list[Tensor]:
     """Every floating-point tensor of a model output that carries rows of the batch."""
     return [
         value
@@ -114,7 +114,8 @@ def _outputs(output: Mapping[str, object]) -> list[Tensor]:
     ]
 
 
-def _difference(ours: list[Tensor], stock: list[Tensor]) -> float:
+def difference(ours: list[Tensor], stock: list[Tensor]) -> float:
+    """Largest difference, as a share of the largest output (or of 1 where that is larger)."""
     largest = max([1.0] + [tensor.abs().nan_to_num().max().item() for tensor in stock])
     apart = [
         (a - b).abs().nan_to_num(nan=torch.inf).max().item()
@@ -134,7 +135,7 @@ def _with_arithmetic(
         differences = {}
         for name, listener in (("fused", None), ("weights", FunctionListener(lambda block: None))):
             with Tap(model, candidate, listener):
-                differences[name] = _difference(_outputs(run_tiny(model, inputs)), stock)
+                differences[name] = difference(outputs(run_tiny(model, inputs)), stock)
         if max(differences.values()) <= tolerance:
             return replace(candidate, differences=differences)
         met.append(max(differences.values()))
@@ -157,8 +158,8 @@ def _check_gates(
             (site, layer.layer): torch.zeros(layer.num_heads, device=device) for layer in layers
         }
         with Tap(model, anatomy, gates=gates):
-            gated_outputs = _outputs(run_tiny(model, inputs))
-        if _difference(gated_outputs, stock) == 0:
+            gated_outputs = outputs(run_tiny(model, inputs))
+        if difference(gated_outputs, stock) == 0:
             raise ModelError(
                 f"gates of 0 on every head of {site} should change {type(model).__name__}'s "
                 "output, and did not: what its attention function returns is not used, so it is "

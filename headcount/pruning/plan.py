@@ -88,7 +88,12 @@ class Plan:
             )
         for site, layers in self.kept.items():
             for layer, kept in layers.items():
-                for head in (Head(site, layer, index) for index in (*kept, 0)):
+                if layer >= len(heads.counts.get(site, ())):
+                    raise InputError(
+                        f"the plan names layer {layer} of {site}; the model has {heads}: the plan "
+                        "is for another model"
+                    )
+                for head in (Head(site, layer, index) for index in kept):
                     if head not in heads:
                         raise InputError(
                             f"the plan names {head}; the model has {heads}: the plan is for "

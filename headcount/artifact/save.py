@@ -1,0 +1,67 @@
+"""Save: a compact model as one folder that loads with and without this package."""
+
+import json
+from pathlib import Path
+from shutil import copyfile
+from typing import Any
+
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from headcount.artifact.auto_map import auto_map, modelling_file
+from headcount.artifact.staging import staged
+from headcount.errors import InputError
+from headcount.files import write_json, write_text
+from headcount.models import encoder_lm, modeling_headcount
+from headcount.models.compacted import MODELLING
+from headcount.models.load import OWN_CLASSES
+
+
+def save(
+    model: PreTrainedModel,
+    folder: str | Path,
+    tokenizer: PreTrainedTokenizerBase | None = None,
+    overwrite: bool = False,
+) -> None:
+    """Write a compact model, whole or not at all.
+
+    Args:
+        model: what `compact` gave.
+        folder: where to; loads with `headcount.load(folder)`, and with transformers alone by
+            `AutoModel.from_pretrained(folder, trust_remote_code=True)`.
+        tokenizer: goes with it.
+        overwrite: replace a compact model that the folder holds.
+
+    Raises:
+        InputError: if the model is not a compact one, or the folder is taken.
+    """
+    with staged(Path(folder), overwrite) as staging:
+        write_into(staging, model, tokenizer)
+
+
+def write_into(
+    folder: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None
+) -> None:
+    """Write configuration, weights, modelling file and tokenizer into a folder that is there.
+
+    Raises:
+        InputError: if the model is not a compact one.
+    """
+    stock = vars(type(model)).get("stock_class")
+    if stock is None:
+        raise InputError(
+            f"a compact model was expected, as headcount.compact(model, plan) gives; this "
+            f"{type(model).__name__} has all its heads: save it with model.save_pretrained"
+        )
+    model.save_pretrained(folder)
+    _patch(folder / "config.json", auto_map=auto_map(model.config, stock))
+    text = Path(str(modeling_headcount.__file__)).read_text(encoding="utf-8")
+    write_text(folder / f"{MODELLING}.py", modelling_file(text, stock))
+    if stock.__name__ in OWN_CLASSES:
+        own = Path(str(encoder_lm.__file__))
+        copyfile(own, folder / own.name)
+    if tokenizer is not None:
+        tokenizer.save_pretrained(folder)
+
+
+def _patch(path: Path, **values: Any) -> None:
+    write_json(path, json.loads(path.read_text(encoding="utf-8")) | values)

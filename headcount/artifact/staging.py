@@ -1,0 +1,63 @@
+"""Staging: a folder is written whole or not at all."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import rmtree
+
+from headcount.errors import InputError
+
+
+@contextmanager
+def staged(folder: Path, overwrite: bool = False) -> Iterator[Path]:
+    """A new neighbour of the folder to write into, which takes its place at the end of the block.
+
+    After an error nothing is left of it, and what was in the folder is there as before.
+
+    Raises:
+        InputError: if the folder holds something, and it is not a compact model to be replaced.
+    """
+    refuse_taken(folder, overwrite)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    new, old = (folder.with_name(f".{folder.name}.{os.getpid()}.{end}") for end in ("part", "old"))
+    new.mkdir()
+    try:
+        yield new
+        if folder.exists():
+            os.replace(folder, old)
+        os.replace(new, folder)
+    finally:
+        rmtree(new, ignore_errors=True)
+        rmtree(old, ignore_errors=True)
+
+
+def refuse_taken(folder: Path, overwrite: bool) -> None:
+    """Let a folder pass that is new, empty, or holds a compact model that may be replaced.
+
+    Raises:
+        InputError: for any other.
+    """
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise InputError(f"a folder for the model was expected, {folder} is a file: name another")
+    present = sorted(path.name for path in folder.iterdir())
+    if present and not _is_compact(folder):
+        raise InputError(
+            f"{folder} holds files that are not a compact model's ({', '.join(present[:3])}): name "
+            "a folder that is new"
+        )
+    if present and not overwrite:
+        raise InputError(
+            f"{folder} holds a compact model: give --overwrite to replace it, or name another "
+            "folder"
+        )
+
+
+def _is_compact(folder: Path) -> bool:
+    try:
+        return "head_plan" in json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, TypeError):
+        return False

@@ -1,0 +1,93 @@
+r"""Compact: a plan and a model make a smaller model that computes what the gated one computes.
+
+$$\sum_{h \in K} A_h V_h W_O^h + b = \sum_h g_h A_h V_h W_O^h + b, \qquad g_h = [h \in K]$$
+
+A head that is gated to zero adds nothing, so its rows of the maps that make queries, keys and
+values and its columns of the output projection can go. That nothing else changes is looked at, not
+assumed: the two models are compared on a padded batch before the smaller one is handed out.
+"""
+
+import copy
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+from transformers.initialization import no_init_weights
+
+from headcount.compaction.equality import refuse_unequal
+from headcount.compaction.head_plan import head_plan
+from headcount.compaction.layer_config import set_layer_config
+from headcount.compaction.layout import Resized, refuse_shared, resized
+from headcount.compaction.position_bias import biased
+from headcount.compaction.wiring import wire
+from headcount.models.anatomy import Anatomy
+from headcount.models.load import Loaded
+from headcount.models.modeling_headcount import pruned
+from headcount.models.selfcheck import examine
+from headcount.pruning.plan import Plan
+
+
+def compact(model: PreTrainedModel | Loaded, plan: Plan) -> PreTrainedModel:
+    """A new model without the heads that the plan lets go; the one given is left as it is.
+
+    Args:
+        model: a transformers model whose attention goes through the attention interface, or what
+            `load` gave; it may be a compact one.
+        plan: which heads stay, by the numbers they have in this model.
+
+    Raises:
+        InputError: if the plan is for another model, or leaves key/value groups uneven.
+        ModelError: if the model can't be made smaller exactly; says why.
+    """
+    given = model.model if isinstance(model, Loaded) else model
+    anatomy = model.anatomy if isinstance(model, Loaded) else examine(given)
+    plan.refuse_misfit(given, anatomy.heads)
+    refuse_shared(anatomy)
+    layers = _layers(given, anatomy, plan)
+    smaller = _built(given, anatomy, plan, layers)
+    refuse_unequal(given, anatomy, plan, smaller)
+    return smaller
+
+
+def _layers(model: PreTrainedModel, anatomy: Anatomy, plan: Plan) -> list[Resized]:
+    kept = [plan.of_layer(anatomy.heads, each.site, each.layer) for each in anatomy.layers]
+    wirings = wire(model, anatomy)
+    return biased(model, [resized(model, *pair) for pair in zip(wirings, kept, strict=True)])
+
+
+def _built(
+    model: PreTrainedModel, anatomy: Anatomy, plan: Plan, layers: Sequence[Resized]
+) -> PreTrainedModel:
+    """The model that the stock class builds with smaller maps, and what stays of the weights."""
+    cut = {one.path: one.of(model) for each in layers for one in each.cuts}
+    config = copy.deepcopy(model.config)
+    config.head_plan = head_plan(
+        model, anatomy.heads, plan, layers, {path: size for path, (size, _) in cut.items()}
+    )
+    config._commit_hash = None  # its weights are no longer the hub's
+    set_layer_config(config, anatomy, layers)
+    stock = vars(type(model)).get("stock_class", type(model))
+    with no_init_weights():
+        smaller = pruned(stock)._from_config(config, dtype=model.dtype).to(model.device)
+    _fill(smaller, model, {path: tensors for path, (_, tensors) in cut.items()})
+    if smaller.can_generate():
+        smaller.generation_config = copy.deepcopy(model.generation_config)
+    return smaller.train(model.training)
+
+
+def _fill(
+    smaller: PreTrainedModel, model: PreTrainedModel, cut: Mapping[str, Mapping[str, Tensor]]
+) -> None:
+    state = model.state_dict()
+    for path, tensors in cut.items():
+        for name in ("weight", "bias"):
+            state.pop(f"{path}.{name}", None)
+        state.update({f"{path}.{name}": tensor for name, tensor in tensors.items()})
+    smaller.load_state_dict(state)
+    learned = {name: each.requires_grad for name, each in model.named_parameters()}
+    for name, parameter in smaller.named_parameters():
+        parameter.requires_grad_(learned.get(name, True))
+    with torch.no_grad():  # those of them that are not saved
+        for name, buffer in model.named_buffers():
+            smaller.get_buffer(name).copy_(buffer)

@@ -1,0 +1,62 @@
+"""Cut: which rows and columns of one map stay, and the smaller map's size and weights."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, final
+
+import torch
+from jaxtyping import Int64
+from torch import Tensor, nn
+from transformers.pytorch_utils import Conv1D
+
+KINDS: Mapping[type[nn.Module], str] = {
+    nn.Linear: "linear",
+    Conv1D: "conv1d",
+    nn.Embedding: "embedding",
+}
+
+
+@final
+@dataclass(frozen=True)
+class Cut:
+    """What stays of a map; `rows` are its outputs, `columns` its inputs; None for all."""
+
+    path: str
+    rows: Int64[Tensor, " row"] | None = None
+    columns: Int64[Tensor, " column"] | None = None
+    constant: int | None = None
+    """Outputs of a map that gives its bias, or zeros, and has no weights left."""
+    removed: bool = False
+    """Whether nothing stays, not even the module."""
+    source: str | None = None
+    """Path of the map whose weights to take, where it is another."""
+
+    def of(self, model: nn.Module) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """The smaller map's size, as `head_plan` has it, and its tensors by name."""
+        if self.removed:
+            return {"kind": "none"}, {}
+        stock = model.get_submodule(self.source or self.path)
+        bias: Any = getattr(stock, "bias", None)
+        if self.constant is not None:
+            # Of a map that loses its outputs the bias goes too; one without inputs keeps it.
+            bias = bias if self.rows is None else None
+            size = {"kind": "constant", "out": self.constant, "bias": bias is not None}
+            return size, {} if bias is None else {"bias": bias.detach().clone()}
+        kind = next(name for type_, name in KINDS.items() if isinstance(stock, type_))
+        weight: Any = stock.get_parameter("weight").detach()
+        outputs_first = kind == "linear"
+        if self.rows is not None:
+            weight = weight.index_select(0 if outputs_first else 1, self.rows.to(weight.device))
+        if self.columns is not None:
+            weight = weight.index_select(1 if outputs_first else 0, self.columns.to(weight.device))
+        tensors = {"weight": weight.clone()}
+        if bias is not None:
+            rows = slice(None) if self.rows is None else self.rows.to(weight.device)
+            tensors["bias"] = bias.detach()[rows].clone()
+        inputs, outputs = weight.shape if not outputs_first else weight.shape[::-1]
+        return {"kind": kind, "in": inputs, "out": outputs, "bias": bias is not None}, tensors
+
+
+def staying(owners: Int64[Tensor, " row"], kept: tuple[int, ...]) -> Tensor:
+    """True for rows of heads that stay, and for those of no head."""
+    return torch.isin(owners, torch.tensor([-1, *kept]))

@@ -1,0 +1,39 @@
+"""Equality: whether the compact model computes what the gated one does."""
+
+import torch
+from transformers import PreTrainedModel
+
+from headcount.errors import ModelError
+from headcount.models.anatomy import Anatomy
+from headcount.models.selfcheck import TOLERANCE, difference, evaluating, outputs
+from headcount.models.tiny_inputs import run_tiny, tiny_inputs
+from headcount.pruning.plan import Plan
+from headcount.tap import Tap
+
+
+def refuse_unequal(
+    model: PreTrainedModel, anatomy: Anatomy, plan: Plan, smaller: PreTrainedModel
+) -> None:
+    """Let a compact model pass whose outputs are the gated model's on a padded batch.
+
+    Raises:
+        ModelError: for one that fails, or whose largest difference is above tolerance.
+    """
+    inputs = tiny_inputs(model)
+    with evaluating(model), evaluating(smaller), torch.inference_mode():
+        with Tap(model, anatomy, gates=plan.gates(anatomy.heads)):
+            gated = outputs(run_tiny(model, inputs))
+        try:
+            compact = outputs(run_tiny(smaller, inputs))
+        except (RuntimeError, ValueError, IndexError) as error:
+            raise ModelError(
+                f"{type(model).__name__} does not run with fewer heads, so it can be gated but not "
+                f"made smaller: its own code counts on all of them ({str(error).splitlines()[0]})"
+            ) from error
+    apart, tolerance = difference(compact, gated), TOLERANCE[model.dtype]
+    if apart > tolerance:
+        raise ModelError(
+            f"the compact {type(model).__name__} should equal the gated one to {tolerance:g} of "
+            f"the largest output, but differs by {apart:.2g}: its attention does something with "
+            "all heads together, so it can be gated but not made smaller"
+        )

@@ -1,0 +1,36 @@
+"""Layer config: numbers of heads per layer, where transformers' configuration has a word for it.
+
+`per_layer_config` (transformers >= 5.14) is where the stock library is going; its classes do not
+build from it yet, but caches and other runtimes read it. It has one row per hidden layer and no
+name for a second kind of attention, so encoder-decoders have none. A layer without heads says 1:
+that is what a cache holds of it.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from transformers import PreTrainedConfig
+
+from headcount.compaction.layout import Resized
+from headcount.models.anatomy import Anatomy
+
+
+def set_layer_config(config: PreTrainedConfig, anatomy: Anatomy, layers: Sequence[Resized]) -> None:
+    """Add `head_dim` and the layers' numbers of heads to a configuration that can say them."""
+    config.per_layer_config = None
+    sizes = {each.layer.head_dim for each in layers}
+    if config.is_encoder_decoder or len(sizes) != 1 or len(anatomy.heads.counts) != 1:
+        return
+    if getattr(config, "head_dim", None) is None:
+        config.head_dim = sizes.pop()
+    rows: dict[int | str, dict[str, Any]] = {
+        each.layer.layer: {
+            "num_attention_heads": max(1, len(each.kept)),
+            "num_key_value_heads": max(1, each.key_value_heads),
+        }
+        for each in layers
+    }
+    for site in anatomy.dead:
+        rows[site[1]] = {"num_attention_heads": 1, "num_key_value_heads": 1}
+    config.allow_global_per_layer_attribute_access = True
+    config.per_layer_config = rows

@@ -1,0 +1,157 @@
+"""Wiring: which rows of which linear maps make each head's queries, keys and values.
+
+No table of architectures: in one tiny forward every linear map inside an attention module is
+followed to what the attention function is called with. A row belongs to head h when the gradient of
+that head's queries (keys, values) with respect to the row's output is not zero. Fused and
+interleaved maps are found like separate ones; a norm over all heads shows as rows of several heads.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, final
+
+import torch
+from jaxtyping import Int64
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.pytorch_utils import Conv1D
+
+from headcount.errors import ModelError
+from headcount.models.anatomy import Anatomy, AttentionLayer
+from headcount.models.selfcheck import evaluating
+from headcount.models.tiny_inputs import run_tiny, tiny_inputs
+from headcount.seam import dispatching
+
+NOBODY = -1
+"""Owner of rows that are no head's."""
+
+
+@final
+@dataclass(frozen=True)
+class Wiring:
+    """What feeds the heads of one attention layer."""
+
+    layer: AttentionLayer
+    queries: Mapping[str, Int64[Tensor, " row"]]
+    """Path of a linear map to the query head that each of its rows belongs to, or `NOBODY`."""
+    keys_values: Mapping[str, Int64[Tensor, " row"]]
+    """The same for key/value heads."""
+
+
+def wire(model: PreTrainedModel, anatomy: Anatomy) -> list[Wiring]:
+    """The wiring of every attention layer, in the order of the anatomy.
+
+    Raises:
+        ModelError: if a layer's maps can't be told apart by head; says why.
+    """
+    tracer = _Tracer(model, anatomy)
+    with evaluating(model), torch.enable_grad(), dispatching(model, tracer.attend), tracer.hooks():
+        run_tiny(model, tiny_inputs(model))
+    return [_checked(tracer.found[layer.module], layer) for layer in anatomy.layers]
+
+
+_Found = dict[str, dict[str, Tensor]]
+"""Role (query, key, value) to path of a map to [head, row], True where the head needs the row."""
+
+
+class _Tracer:
+    """Cuts the graph behind every linear map, and follows it to the attention function."""
+
+    def __init__(self, model: PreTrainedModel, anatomy: Anatomy) -> None:
+        self.paths = {module: path for path, module in model.named_modules()}
+        self.inside = tuple(f"{layer.module}." for layer in anatomy.layers)
+        self.outputs: dict[str, Tensor] = {}
+        self.found: dict[str, _Found] = {}
+
+    def attend(
+        self,
+        module: nn.Module,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        **kwargs: Any,
+    ) -> tuple[Tensor, None]:
+        path = self.paths[module]
+        inside = {
+            name: tensor for name, tensor in self.outputs.items() if name.startswith(f"{path}.")
+        }
+        roles = {"query": query, "key": key, "value": value}
+        self.found[path] = {role: _needed(tensor, inside) for role, tensor in roles.items()}
+        self.outputs.clear()
+        kwargs = {name: kwargs[name] for name in ("scaling", "position_bias") if name in kwargs}
+        with torch.no_grad():
+            output, _ = sdpa_attention_forward(
+                module, query, key, value, mask, is_causal=False, **kwargs
+            )
+        return output, None
+
+    @contextmanager
+    def hooks(self) -> Iterator[None]:
+        handle = nn.modules.module.register_module_forward_hook(self._after_module)  # type: ignore[arg-type]
+        try:
+            yield
+        finally:
+            handle.remove()
+
+    def _after_module(self, module: nn.Module, args: Any, output: Any) -> Tensor | None:
+        path = self.paths.get(module, "")
+        if not isinstance(module, nn.Linear | Conv1D) or not path.startswith(self.inside):
+            return None
+        self.outputs[path] = output.detach().requires_grad_()
+        return self.outputs[path]
+
+
+def _needed(role_BHND: Tensor, outputs: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Which rows of every map each head needs: where the gradient is not zero."""
+    if not outputs or not role_BHND.requires_grad:
+        return {}
+    generator = torch.Generator().manual_seed(0)
+    weights = torch.randn(role_BHND.shape[2:], generator=generator).to(role_BHND)
+    heads = []
+    for head in range(role_BHND.shape[1]):
+        total = (role_BHND[:, head] * weights).sum()
+        gradients = torch.autograd.grad(
+            total, list(outputs.values()), retain_graph=True, allow_unused=True
+        )
+        heads.append([_touched(gradient, *pair) for gradient, *pair in zip(
+            gradients, outputs.values(), strict=True)])  # fmt: skip
+    needed = {path: torch.stack(rows) for path, rows in zip(outputs, zip(*heads, strict=True),
+                                                             strict=True)}  # fmt: skip
+    return {path: rows_HR for path, rows_HR in needed.items() if rows_HR.any()}
+
+
+def _touched(gradient: Tensor | None, output: Tensor) -> Tensor:
+    if gradient is None:
+        return torch.zeros(output.shape[-1], dtype=torch.bool)
+    return (gradient != 0).flatten(0, -2).any(0).cpu()
+
+
+def _checked(found: _Found, layer: AttentionLayer) -> Wiring:
+    """The owners of rows, where every row has one and every head has its rows."""
+    for role, maps in found.items():
+        if not maps:
+            raise ModelError(
+                f"no linear map inside {layer.module} makes its {role} states: heads of such a "
+                "layer can't be cut out"
+            )
+        for path, needed_HR in maps.items():
+            if (needed_HR.sum(0) > 1).any():
+                raise ModelError(
+                    f"rows of {path} feed several heads' {role} states (a norm over all heads, or "
+                    "a part that heads share): a smaller map would compute something else, so the "
+                    "model can be gated but not made smaller"
+                )
+    keys_values = {path: _owners(needed) for path, needed in found["key"].items()}
+    for path, needed_HR in found["value"].items():
+        owners = _owners(needed_HR)
+        keys_values[path] = torch.maximum(owners, keys_values.get(path, owners))
+    return Wiring(
+        layer, {path: _owners(needed) for path, needed in found["query"].items()}, keys_values
+    )
+
+
+def _owners(needed_HR: Tensor) -> Tensor:
+    return torch.where(needed_HR.any(0), needed_HR.int().argmax(0), NOBODY)

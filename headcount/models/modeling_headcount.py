@@ -1,0 +1,89 @@
+"""A model some of whose attention heads were removed: the stock class, with smaller linear maps.
+
+This file needs nothing but torch and transformers. It lies in the folder of a compact model, which
+therefore loads anywhere: `AutoModel.from_pretrained(folder, trust_remote_code=True)`. What is
+smaller, and how small, is in `config.json` under `head_plan`; nothing here knows of architectures.
+"""
+
+from functools import cache
+from typing import Any
+
+import torch
+import transformers
+from torch import Tensor, nn
+
+OWN: dict[str, type] = {}  # stock classes that transformers lacks
+
+
+class Constant(nn.Module):
+    """Stands in for a linear map whose inputs or outputs are gone: its bias, or zeros."""
+
+    def __init__(self, size: int, bias: bool, **kind: Any) -> None:
+        super().__init__()
+        self.size = size
+        self.bias = nn.Parameter(torch.zeros(size, **kind)) if bias else None
+
+    def forward(self, states: Tensor) -> Tensor:
+        """The same at every position."""
+        zeros = states.new_zeros(*states.shape[:-1], self.size)
+        return zeros if self.bias is None else zeros + self.bias
+
+
+def shrink(model: Any) -> None:
+    """Swap the maps that `config.head_plan` names for smaller ones, and set what counts heads."""
+    body, plan = model.base_model, model.config.head_plan
+    for path, size in plan["maps"].items():
+        if _is_part(body, path):
+            owner, name = body.get_submodule(path.rpartition(".")[0]), path.rpartition(".")[2]
+            setattr(owner, name, _resized(getattr(owner, name, None), size, model))
+    for path, values in plan["attributes"].items():
+        if _is_part(body, path):
+            vars(body.get_submodule(path)).update(values)
+    for path in plan["own_position_bias"]:
+        if _is_part(body, path):
+            attention = body.get_submodule(path)
+            attention.register_forward_pre_hook(_without_shared_bias, with_kwargs=True)
+
+
+@cache
+def pruned(stock: type) -> Any:
+    """The class of models with fewer heads that `stock` has with all."""
+
+    def init(self: Any, config: Any, *args: Any, **options: Any) -> None:
+        stock.__init__(self, config, *args, **options)
+        shrink(self)
+
+    own = {"__init__": init, "__module__": __name__, "stock_class": stock}
+    return type(stock.__name__, (stock,), own)
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("_") or not (name in OWN or hasattr(transformers, name)):
+        raise AttributeError(name)
+    return pruned(OWN.get(name) or getattr(transformers, name))
+
+
+def _is_part(body: Any, path: str) -> bool:
+    """Whether the class has this side at all: a model's encoder loads without its decoder."""
+    return hasattr(body, path.partition(".")[0])
+
+
+def _resized(stock: Any, size: dict[str, Any], model: Any) -> nn.Module | None:
+    like = model if stock is None else stock.weight
+    kind: dict[str, Any] = {"device": like.device, "dtype": like.dtype}
+    if size["kind"] == "none":
+        return None
+    if size["kind"] == "constant":
+        return Constant(size["out"], size["bias"], **kind)
+    if size["kind"] == "embedding":
+        fresh: Any = nn.Embedding(size["in"], size["out"], **kind)
+    elif size["kind"] == "conv1d":
+        fresh = transformers.pytorch_utils.Conv1D(size["out"], size["in"]).to(**kind)
+    else:
+        fresh = nn.Linear(size["in"], size["out"], size["bias"], **kind)
+    model._init_weights(fresh)
+    return fresh.train(model.training)
+
+
+def _without_shared_bias(attention: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    return args, kwargs | {"position_bias": None}

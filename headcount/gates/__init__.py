@@ -5,11 +5,11 @@ from headcount.gates.gating import gating
 from headcount.gates.hard_concrete import HardConcrete
 from headcount.gates.head_gates import HeadGates
 from headcount.gates.layout import Layout, Quota, quotas
-from headcount.gates.pressure import Constant, Lagrangian, Pressure
+from headcount.gates.pressure import Budget, Constant, Pressure
 from headcount.gates.subset import Subset
 from headcount.gates.training import GateTraining
 
 __all__ = [
-    "Constant", "Fixed", "GateTraining", "HardConcrete", "HeadGates", "Lagrangian", "Layout",
-    "Pressure", "Quota", "Subset", "gating", "quotas",
+    "Budget", "Constant", "Fixed", "GateTraining", "HardConcrete", "HeadGates", "Layout", "Pressure",
+    "Quota", "Subset", "gating", "quotas",
 ]  # fmt: skip

@@ -60,6 +60,8 @@ class HardConcrete(HeadGates):
         super().__init__()
         self.layout, self.pressure, self.seed = layout, pressure, seed
         self.beta, self.stretch, self.eps, self.evaluation = beta, stretch, eps, evaluation
+        self._closed = beta * math.log(-stretch[0] / stretch[1])
+        self._share: int | float = 0.0
         self.log_a = nn.Parameter(torch.full((len(layout.units),), float(start)))
         self.register_buffer("num_draws", torch.zeros((), dtype=torch.int64))
 
@@ -104,21 +106,21 @@ class HardConcrete(HeadGates):
 
     def probability(self) -> Float[Tensor, " unit"]:
         """Of being open: P(g > 0)."""
-        low, high = self.stretch
-        open_U = (self.log_a - self.beta * math.log(-low / high)).sigmoid()
+        open_U = (self.log_a - self._closed).sigmoid()
         return open_U.clamp(self.eps, 1 - self.eps)
 
     def penalty(self) -> Float[Tensor, ""]:
-        """The pressure on the probabilities."""
-        return self.pressure(self.probability())
+        """The pressure's, of the probabilities."""
+        return self.pressure.penalty(self.probability())
 
     def advance(self, share: int | float) -> None:
-        """Tell the pressure."""
-        self.pressure.advance(share)
+        """Remember the share, for the pressure."""
+        self._share = share
 
     def settle(self) -> None:
-        """Turn the pressure."""
-        self.pressure.settle(self.probability().detach())
+        """Let the pressure move the gates."""
+        logit_U = self.log_a.detach() - self._closed
+        self.log_a.data += self.pressure.shift(logit_U, self._share)
 
     def numbers(self) -> dict[str, float]:
         """Expected number of open heads by site."""

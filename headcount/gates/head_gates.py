@@ -34,7 +34,7 @@ class HeadGates(nn.Module, ABC):
 
     @abstractmethod
     def settle(self) -> None:
-        """Turn what is not learned by the optimizer after a step."""
+        """Move what an optimizer does not, after a step."""
 
     @abstractmethod
     def numbers(self) -> dict[str, float]:

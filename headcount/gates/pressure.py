@@ -1,20 +1,22 @@
 r"""Pressure: what shuts Hard Concrete gates.
 
-- `Constant`: lambda times the expected number of open heads. Which number comes out is not known
-  beforehand: lambda is swept.
-- `Lagrangian`: multipliers that grow as long as more heads are open than a target, and shrink
-  below it, so that one training ends near the target:
+- `Constant`: lambda times the expected number of open heads joins the loss. Which number comes out
+  is not known beforehand: lambda is swept.
+- `Budget`: after each step the probabilities that gates are open are moved to the nearest ones (in
+  Kullback-Leibler divergence) whose expected number of open heads is at most a target, which falls
+  linearly to the quota over the first part of the training:
 
-$$\max_{\lambda, \phi \ge 0} \min_a\; L + \sum_g \lambda_g e_g + \phi_g e_g^2, \qquad
-e_g = \frac{1}{n_g} \Big( \sum_{h \in g} P(g_h > 0) - t_g \Big)$$
+$$\log a_h \leftarrow \log a_h + n_h \delta, \qquad
+\sum_h n_h P(g_h > 0) = t, \qquad \delta \le 0$$
 
-n is the number of heads of a quota; the target t falls linearly from n to the quota over the first
-part of the training.
+n is the number of heads of a gate, delta is found by bisection. So one training ends at the quota,
+whatever unit the loss has.
 
-References: Louizos et al. (2018), equation 3; Structured Pruning of Large Language Models (Wang et
-al., 2020), section 3.2, https://arxiv.org/abs/1910.04732
-Departure: lambda and phi, which differ by quota, climb the plain gradient, without an optimizer of
-their own.
+References: Louizos et al. (2018), equation 3; the constraint in place of a penalty is that of
+Structured Pruning of Large Language Models (Wang et al., 2020), section 3.2,
+https://arxiv.org/abs/1910.04732
+Departure: Wang et al. let a multiplier of the penalty climb until the constraint is met; how fast
+depends on the loss's unit and on the number of steps. Here it is met after every step.
 """
 
 from abc import ABC, abstractmethod
@@ -23,25 +25,30 @@ from typing import final
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from headcount.gates.layout import Layout, Quota
 
+WIDEST = 64.0
+"""Of the shifts that are tried."""
+HALVINGS = 60
 
-class Pressure(nn.Module, ABC):
-    """Makes a penalty of the probabilities that gates are open."""
 
-    @abstractmethod
-    def forward(self, open_U: Float[Tensor, " unit"]) -> Float[Tensor, ""]:
-        """What joins the loss."""
-
-    @abstractmethod
-    def advance(self, share: int | float) -> None:
-        """Before a step, when so large a share of the training is done."""
+class Pressure(ABC):
+    """Shuts gates: by a penalty, or by moving them."""
 
     @abstractmethod
-    def settle(self, open_U: Float[Tensor, " unit"]) -> None:
-        """After a step."""
+    def penalty(self, open_U: Float[Tensor, " unit"]) -> Float[Tensor, ""]:
+        """What joins the loss, of the probabilities that gates are open."""
+
+    @abstractmethod
+    def shift(self, logit_U: Float[Tensor, " unit"], share: int | float) -> Float[Tensor, " unit"]:
+        """What is added to log a after a step.
+
+        Args:
+            logit_U: log-odds of being open.
+            share: of the training that is done.
+        """
 
 
 @final
@@ -54,68 +61,58 @@ class Constant(Pressure):
     """
 
     def __init__(self, layout: Layout, coefficient: int | float) -> None:
-        super().__init__()
         self._layout, self.coefficient = layout, coefficient
 
-    def forward(self, open_U: Float[Tensor, " unit"]) -> Float[Tensor, ""]:
+    def penalty(self, open_U: Float[Tensor, " unit"]) -> Float[Tensor, ""]:
         """Summed over heads."""
         return self.coefficient * (open_U * self._layout.size_U.to(open_U)).sum()
 
-    def advance(self, share: int | float) -> None:
-        """Nothing to set."""
-
-    def settle(self, open_U: Float[Tensor, " unit"]) -> None:
-        """Nothing to turn."""
+    def shift(self, logit_U: Float[Tensor, " unit"], share: int | float) -> Float[Tensor, " unit"]:
+        """None."""
+        return torch.zeros_like(logit_U)
 
 
 @final
-class Lagrangian(Pressure):
-    """Multipliers that bring the expected number of open heads to its quota.
+class Budget(Pressure):
+    """An upper bound of the expected number of open heads, which falls to the quota.
 
     Args:
         layout: which heads share a gate.
         quotas: how many are to be open, and of which.
-        rate: of the multipliers' ascent, in the loss's unit a step.
-        falling: share of the training over which the target falls to the quota.
+        falling: share of the training over which the bound falls from all heads to the quota.
     """
 
-    def __init__(
-        self,
-        layout: Layout,
-        quotas: Sequence[Quota],
-        rate: int | float = 0.3,
-        falling: int | float = 0.5,
-    ) -> None:
-        super().__init__()
-        self.rate, self.falling = rate, falling
-        of_quota = [layout.is_at(quota.site) * layout.size_U for quota in quotas]
-        self._size_GU = torch.stack(of_quota)
-        self._quota_G = torch.tensor([float(quota.heads) for quota in quotas])
-        self._share = 0.0
-        self.register_buffer("multiplier_KG", torch.zeros(2, len(quotas)))
+    def __init__(self, layout: Layout, quotas: Sequence[Quota], falling: int | float = 0.5) -> None:
+        self._layout, self._quotas, self.falling = layout, tuple(quotas), falling
 
-    @property
-    def target_G(self) -> Float[Tensor, " quota"]:
-        """Heads that may be open by now."""
-        all_G = self._size_GU.sum(1)
-        return all_G + min(1.0, self._share / self.falling) * (self._quota_G - all_G)
+    def penalty(self, open_U: Float[Tensor, " unit"]) -> Float[Tensor, ""]:
+        """None."""
+        return open_U.new_zeros(())
 
-    def forward(self, open_U: Float[Tensor, " unit"]) -> Float[Tensor, ""]:
-        """The multipliers times what is open too much, and its square."""
-        assert isinstance(self.multiplier_KG, Tensor)
-        excess_G = self._excess(open_U)
-        return (self.multiplier_KG * torch.stack([excess_G, excess_G.square()])).sum()
+    def shift(self, logit_U: Float[Tensor, " unit"], share: int | float) -> Float[Tensor, " unit"]:
+        """The smallest shift that meets the bound."""
+        size_U, shift_U = self._layout.size_U.to(logit_U), torch.zeros_like(logit_U)
+        for quota in self._quotas:
+            is_member_U = self._layout.is_at(quota.site).to(logit_U.device)
+            free = float(size_U[is_member_U].sum())
+            bound = free + min(1.0, share / self.falling) * (quota.heads - free)
+            delta = _delta(logit_U[is_member_U].double(), size_U[is_member_U].double(), bound)
+            shift_U[is_member_U] = delta * size_U[is_member_U]
+        return shift_U
 
-    def advance(self, share: int | float) -> None:
-        """Lower the target."""
-        self._share = share
 
-    def settle(self, open_U: Float[Tensor, " unit"]) -> None:
-        """Climb by the gradient of the multipliers."""
-        assert isinstance(self.multiplier_KG, Tensor)
-        excess_G = self._excess(open_U)
-        self.multiplier_KG += self.rate * torch.stack([excess_G, excess_G.square()])
+def _delta(
+    logit_M: Float[Tensor, " member"], size_M: Float[Tensor, " member"], bound: float
+) -> float:
+    """The largest delta up to 0 under which the expected number is at most the bound."""
 
-    def _excess(self, open_U: Float[Tensor, " unit"]) -> Float[Tensor, " quota"]:
-        size_GU = self._size_GU.to(open_U)
-        return (size_GU @ open_U - self.target_G.to(open_U)) / size_GU.sum(1)
+    def expected(delta: float) -> float:
+        return float((size_M * (logit_M + delta * size_M).sigmoid()).sum())
+
+    if expected(0.0) <= bound:
+        return 0.0
+    low, high = -WIDEST, 0.0
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if expected(middle) <= bound else (low, middle)
+    return low

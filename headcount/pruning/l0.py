@@ -1,7 +1,7 @@
 """L0: heads whose Hard Concrete gates stay open under a penalty.
 
-One training leads the expected number of open heads to the budget (`Lagrangian`); then exactly so
-many of the likeliest stay. With a `coefficient` the penalty has a fixed strength, as in the paper,
+One training leads the expected number of open heads down to the budget (`gates.Budget`); then
+exactly so many of the likeliest stay. With a `coefficient` the penalty has a fixed strength, as in the paper,
 and the budget is met by rounding alone: sweep the coefficient.
 
 References: Voita et al. (2019), section 5; Louizos et al. (2018); Wang et al. (2020): see
@@ -11,7 +11,7 @@ References: Voita et al. (2019), section 5; Louizos et al. (2018); Wang et al. (
 from dataclasses import dataclass, field
 from typing import ClassVar, final
 
-from headcount.gates import Constant, HardConcrete, Lagrangian, Layout, quotas
+from headcount.gates import Budget, Constant, HardConcrete, Layout, quotas
 from headcount.pruning.budget import Keep, by_site
 from headcount.pruning.learned import learned
 from headcount.pruning.method import Choice, Method, Setting
@@ -28,10 +28,8 @@ class L0(Method):
     """The training; `trained="encoder"` is the paper's where only encoder heads go."""
     coefficient: float | None = None
     """Penalty of an open head, in the loss's unit; None for one that leads to the budget."""
-    rate: float = 0.3
-    """Of the ascent of the multipliers that lead to the budget."""
     falling: float = 0.5
-    """Share of the training over which the target falls to the budget."""
+    """Share of the training over which the expected number of open heads falls to the budget."""
     start: float = 2.0
     """log a at the start: 2 is an open gate."""
     voita2019: bool = False
@@ -42,8 +40,7 @@ class L0(Method):
         budget = tuple(by_site(setting.units, keep).items())
         layout = Layout(setting.units.heads, setting.units.units)
         if self.coefficient is None:
-            aims = quotas(layout, budget)
-            pressure = Lagrangian(layout, aims, self.rate, self.falling)
+            pressure = Budget(layout, quotas(layout, budget), self.falling)
         else:
             pressure = Constant(layout, self.coefficient)
         if self.voita2019:

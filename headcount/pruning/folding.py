@@ -1,0 +1,69 @@
+r"""Folding: the mean output of the heads that go moves into the bias behind them.
+
+$$b \leftarrow b + \sum_{h \text{ goes}} \bar o_h W_O^h$$
+
+o-bar is the head's mean output over the queries of a data set, in the model with all heads. What is
+lost of a head is then only how it differs from its mean. It costs nothing at run time; a projection
+without a bias gets one.
+
+Reference: A Fast Post-Training Pruning Framework (Kwon et al., 2022) and others mend what is left;
+a constant in place of a head is Kovaleva et al. (2019), section 4.4, https://arxiv.org/abs/1908.08593
+"""
+
+import copy
+from collections.abc import Mapping
+from dataclasses import replace
+
+import torch
+from jaxtyping import Float64
+from torch import Tensor
+
+from headcount.heads import Place
+from headcount.models.anatomy import AttentionLayer
+from headcount.models.load import Loaded
+from headcount.pruning.gain import Mended, pruned_loss
+from headcount.pruning.moments import Moments, moments
+from headcount.pruning.plan import Plan
+from headcount.pruning.projection import Projection
+from headcount.tasks import Task
+
+
+def fold(
+    loaded: Loaded, plan: Plan, train: Task, dev: Task | None = None, max_tokens: int = 4096
+) -> Mended:
+    """A copy of the model whose biases hold the mean outputs of the heads that go.
+
+    Args:
+        loaded: the model with all its heads.
+        plan: which stay.
+        train: data that the means are taken over.
+        dev: data that the gain is measured on; `train` if None.
+        max_tokens: padded tokens in a batch.
+
+    Raises:
+        InputError: for a model whose layers have no output projections of their own.
+    """
+    means = moments(loaded.model, train, loaded.anatomy, max_tokens)
+    model = copy.deepcopy(loaded.model)
+    for layer in loaded.anatomy.layers:
+        projection = Projection.of(model, layer)
+        lost_O = means[layer.site, layer.layer].mean_O * goes(plan, loaded, layer)
+        projection.add_bias(lost_O @ projection.weight_OM)
+    judged = dev or train
+    return Mended(
+        replace(loaded, model=model),
+        pruned_loss(loaded.model, loaded.anatomy, plan, judged, max_tokens),
+        pruned_loss(model, loaded.anatomy, plan, judged, max_tokens),
+        {"folding": {"data": train.sha256, "queries": _queries(means)}},
+    )
+
+
+def goes(plan: Plan, loaded: Loaded, layer: AttentionLayer) -> Float64[Tensor, " output"]:
+    """1 for every number that the heads that go put out."""
+    stays = torch.zeros(layer.num_heads, dtype=torch.float64, device=loaded.model.device)
+    stays[list(plan.of_layer(loaded.heads, layer.site, layer.layer))] = 1
+    return (1 - stays).repeat_interleave(layer.head_dim)
+
+
+def _queries(means: Mapping[Place, Moments]) -> int:
+    return max(each.queries for each in means.values())

@@ -1,0 +1,117 @@
+r"""Moments: what the heads put out over a data set, all that folding and rescaling need.
+
+$$n, \quad \sum_q o_q, \quad \sum_q o_q o_q^\top, \qquad o_q = [o_{1,q}; \dots; o_{H,q}]$$
+
+of every attention layer, over all queries that are no padding, in the model with all its heads.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any, final
+
+import torch
+from jaxtyping import Float64
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from headcount.errors import InputError
+from headcount.heads import Place
+from headcount.models.anatomy import Anatomy, AttentionLayer
+from headcount.models.selfcheck import evaluating
+from headcount.tasks import Task, TaskBatch
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Sums over the queries of one layer; they add. O numbers a query: head by head, its dims."""
+
+    queries: int
+    output_O: Float64[Tensor, " output"]
+    output_OO: Float64[Tensor, "output output"]
+
+    def __add__(self, other: "Moments") -> "Moments":
+        return Moments(
+            self.queries + other.queries,
+            self.output_O + other.output_O,
+            self.output_OO + other.output_OO,
+        )
+
+    @property
+    def mean_O(self) -> Float64[Tensor, " output"]:
+        """Mean output of the heads."""
+        return self.output_O / self.queries
+
+    def second(self, centred: bool) -> Float64[Tensor, "output output"]:
+        """Mean products of outputs, or of their distances from the mean."""
+        mean_O, second_OO = self.mean_O, self.output_OO / self.queries
+        return second_OO - torch.outer(mean_O, mean_O) if centred else second_OO
+
+
+def moments(
+    model: PreTrainedModel, task: Task, anatomy: Anatomy, max_tokens: int = 4096
+) -> dict[Place, Moments]:
+    """The moments of every layer over a task's data.
+
+    Raises:
+        InputError: for layers without an output projection of their own.
+    """
+    refuse_shared(anatomy)
+    listener = _OutputListener(model, anatomy)
+    with evaluating(model), torch.inference_mode(), listener.listening():
+        for batch in task.batches(max_tokens):
+            listener.batch = batch.to(model.device)
+            task.losses(model, listener.batch)
+    return listener.sums
+
+
+def refuse_shared(anatomy: Anatomy) -> None:
+    """Let layers pass that each have an output projection of their own.
+
+    Raises:
+        InputError: for others; names the module.
+    """
+    for layer in anatomy.layers:
+        if layer.output is None:
+            raise InputError(
+                f"an output projection was expected behind {layer.module}, to change its weights; "
+                "none was found: leave folding and rescaling out"
+            )
+    for path, layers in anatomy.by_module().items():
+        if len(layers) > 1:
+            raise InputError(
+                f"layers with weights of their own were expected; {path} is {len(layers)} layers "
+                "at once: leave folding and rescaling out"
+            )
+
+
+class _OutputListener:
+    """Adds up what goes into the output projections."""
+
+    def __init__(self, model: PreTrainedModel, anatomy: Anatomy) -> None:
+        self._model, self._layers = model, anatomy.layers
+        self.sums: dict[Place, Moments] = {}
+        self.batch: TaskBatch | None = None
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            for layer in self._layers:
+                projection = self._model.get_submodule(layer.output or "")
+                handle = projection.register_forward_pre_hook(self._hook(layer))
+                stack.callback(handle.remove)
+            yield
+
+    def _hook(self, layer: AttentionLayer) -> Any:
+        place = (layer.site, layer.layer)
+
+        def hear(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+            assert self.batch is not None
+            is_query_Q = self.batch.is_query(layer.site).flatten()
+            size = layer.num_heads * layer.head_dim
+            output_QO = inputs[0].reshape(-1, size)[is_query_Q].double()
+            new = Moments(len(output_QO), output_QO.sum(0), output_QO.T @ output_QO)
+            self.sums[place] = self.sums[place] + new if place in self.sums else new
+
+        return hear

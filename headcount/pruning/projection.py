@@ -1,0 +1,53 @@
+"""Projection: the output projection W_O of an attention layer, read and written head by head."""
+
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers.pytorch_utils import Conv1D
+
+from headcount.models.anatomy import AttentionLayer
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """W_O with one row for each number that the heads put out, and its bias."""
+
+    module: nn.Module
+
+    @classmethod
+    def of(cls, model: PreTrainedModel, layer: AttentionLayer) -> "Projection":
+        """That of one layer."""
+        assert layer.output is not None
+        return cls(model.get_submodule(layer.output))
+
+    @property
+    def weight_OM(self) -> Float[Tensor, "output hidden"]:
+        """A copy of the weights, in float64."""
+        weight = self.module.weight
+        assert isinstance(weight, Tensor)
+        # Conv1D has its inputs in rows.
+        return (weight if isinstance(self.module, Conv1D) else weight.T).detach().double()
+
+    def write(self, weight_OM: Float[Tensor, "output hidden"]) -> None:
+        """Put other weights in place."""
+        weight = self.module.weight
+        assert isinstance(weight, Tensor)
+        turned = weight_OM if isinstance(self.module, Conv1D) else weight_OM.T
+        with torch.no_grad():
+            weight.copy_(turned)
+
+    def add_bias(self, more_M: Float[Tensor, " hidden"]) -> None:
+        """Add to the bias; a projection that has none gets one."""
+        bias, weight = self.module.bias, self.module.weight
+        assert isinstance(weight, Tensor)
+        if bias is None:
+            self.module.bias = nn.Parameter(more_M.to(weight), requires_grad=weight.requires_grad)
+        else:
+            assert isinstance(bias, Tensor)
+            with torch.no_grad():
+                bias.add_(more_M.to(bias))

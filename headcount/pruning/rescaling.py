@@ -1,0 +1,123 @@
+r"""Rescaling: the heads that stay grow so that the layer puts out what it did with all heads.
+
+$$\min_s \sum_q \Big\| \sum_h o_{h,q} W_O^h
+- \sum_{h \text{ stays}} s_h\, o_{h,q} W_O^h - c \Big\|^2$$
+
+solved by its normal equations from the mean products of the heads' outputs: one scale for every
+head (`head`), for every number that a head puts out (`dimension`), or any new map in place of W_O
+(`map`). c is a constant, folded into the bias (`fold`), or 0. Scales are folded into W_O.
+
+Reference: A Fast Post-Training Pruning Framework for Transformers (Kwon et al., 2022), section 4.3,
+https://arxiv.org/abs/2204.09656
+Departure: one pass over the whole model gives all layers; inputs of a layer are those of the model
+with all heads, not of the pruned one.
+"""
+
+import copy
+from dataclasses import replace
+from typing import Literal
+
+import torch
+from jaxtyping import Float64
+from torch import Tensor
+
+from headcount.models.load import Loaded
+from headcount.pruning.folding import goes
+from headcount.pruning.gain import Mended, pruned_loss
+from headcount.pruning.moments import Moments, moments
+from headcount.pruning.plan import Plan
+from headcount.pruning.projection import Projection
+from headcount.tasks import Task
+
+Per = Literal["head", "dimension", "map"]
+RIDGE = 1e-6
+"""Of the mean diagonal of the normal equations, which keeps them solvable."""
+
+
+def rescale(
+    loaded: Loaded,
+    plan: Plan,
+    train: Task,
+    dev: Task | None = None,
+    per: Per = "head",
+    fold: bool = True,
+    max_tokens: int = 4096,
+) -> Mended:
+    """A copy of the model whose output projections make up for the heads that go.
+
+    Args:
+        loaded: the model with all its heads.
+        plan: which stay.
+        train: data that the scales are solved on.
+        dev: data that the gain is measured on; `train` if None.
+        per: what has a scale of its own.
+        fold: let the bias take up a constant too.
+        max_tokens: padded tokens in a batch.
+
+    Raises:
+        InputError: for a model whose layers have no output projections of their own.
+    """
+    sums = moments(loaded.model, train, loaded.anatomy, max_tokens)
+    model, scales = copy.deepcopy(loaded.model), {}
+    for layer in loaded.anatomy.layers:
+        goes_O = goes(plan, loaded, layer)
+        if not goes_O.any():
+            continue
+        projection, moment = Projection.of(model, layer), sums[layer.site, layer.layer]
+        old_OM = projection.weight_OM
+        if goes_O.all():
+            new_OM = old_OM
+        elif per == "map":
+            new_OM = _new_map(moment, old_OM, goes_O == 0, fold)
+        else:
+            width = layer.head_dim if per == "head" else 1
+            scale_O = _scales(moment, old_OM, goes_O == 0, width, fold)
+            new_OM = scale_O[:, None] * old_OM
+            scales[f"{layer.site} {layer.layer}"] = scale_O[:: layer.head_dim].tolist()
+        projection.write(new_OM)
+        if fold:
+            stays_O = 1 - goes_O
+            projection.add_bias(moment.mean_O @ old_OM - (moment.mean_O * stays_O) @ new_OM)
+    judged = dev or train
+    before, after = (
+        pruned_loss(each, loaded.anatomy, plan, judged, max_tokens)
+        for each in (loaded.model, model)
+    )
+    record = {"rescaling": {"per": per, "fold": fold, "data": train.sha256, "scales": scales}}
+    return Mended(replace(loaded, model=model), before, after, record)
+
+
+def _scales(
+    moment: Moments,
+    weight_OM: Float64[Tensor, "output hidden"],
+    stays_O: Tensor,
+    width: int,
+    centred: bool,
+) -> Float64[Tensor, " output"]:
+    """The best scale of every `width` numbers that stay; 1 for those that go."""
+    # <o_i W_i, o_j W_j> over all queries is the mean product of o_i and o_j times <W_i, W_j>
+    product_OO = moment.second(centred) * (weight_OM @ weight_OM.T)
+    blocks_GG = product_OO.unflatten(0, (-1, width)).unflatten(2, (-1, width)).sum((1, 3))
+    stays_G = stays_O[::width]
+    scale_G = torch.ones_like(blocks_GG[0])
+    scale_G[stays_G] = _solved(blocks_GG[stays_G][:, stays_G], blocks_GG[stays_G].sum(1)[:, None])[
+        :, 0
+    ]
+    return scale_G.repeat_interleave(width)
+
+
+def _new_map(
+    moment: Moments, weight_OM: Float64[Tensor, "output hidden"], stays_O: Tensor, centred: bool
+) -> Float64[Tensor, "output hidden"]:
+    """The best map from the outputs that stay; rows of those that go are kept."""
+    second_OO = moment.second(centred)
+    new_OM = weight_OM.clone()
+    new_OM[stays_O] = _solved(second_OO[stays_O][:, stays_O], second_OO[stays_O] @ weight_OM)
+    return new_OM
+
+
+def _solved(
+    left_GG: Float64[Tensor, "scale scale"], right_GM: Float64[Tensor, "scale many"]
+) -> Float64[Tensor, "scale many"]:
+    ridge = RIDGE * left_GG.diagonal().mean().clamp_min(1e-30)
+    return torch.linalg.solve(left_GG + ridge * torch.eye(len(left_GG)).to(left_GG), right_GM)

@@ -1,0 +1,60 @@
+"""Pressure: one training comes to the quota exactly, and keeps the heads that the loss likes."""
+
+import pytest
+import torch
+
+from headcount.gates import Budget, HardConcrete, Layout, Quota
+from headcount.heads import Head, Heads
+
+HEADS = Heads({"encoder.self": (6, 6), "decoder.self": (7,)})
+GROUPS = tuple((Head("decoder.self", 0, i), Head("decoder.self", 0, i + 1)) for i in (0, 2, 4))
+LAYOUT = Layout(HEADS, tuple((h,) for h in HEADS if h.site == "encoder.self") + GROUPS)
+QUOTAS = [Quota("encoder.self", 5), Quota("decoder.self", 4)]
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1.0])
+def test_one_training_comes_to_the_quotas(unit: float) -> None:
+    """Whatever unit the loss has."""
+    gates = HardConcrete(LAYOUT, Budget(LAYOUT, QUOTAS, falling=0.4))
+    liking = torch.tensor([3.0, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 2, 7, 1]) * unit
+    optimizer = torch.optim.Adam(gates.parameters(), 0.1)
+    for step in range(200):
+        gates.advance(step / 200)
+        loss = -(liking * torch.cat(list(gates().values()))[: len(liking)]).sum() + gates.penalty()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        gates.settle()
+    numbers = gates.numbers()
+    assert numbers["open encoder.self"] == pytest.approx(5, abs=0.01)
+    assert numbers["open decoder.self"] == pytest.approx(4, abs=0.01)
+
+
+def test_the_nearest_probabilities_that_meet_the_bound() -> None:
+    """Of all that meet it none has a smaller divergence from what was."""
+    layout = Layout.each(Heads({"encoder.self": (4,)}))
+    logit = torch.tensor([2.0, -1.0, 0.5, 3.0])
+    shift = Budget(layout, [Quota(None, 2)], falling=1.0).shift(logit, 0.7)
+    new = (logit + shift).sigmoid().double()
+    assert new.sum().item() == pytest.approx(4 + 0.7 * (2 - 4)), "on its way to the quota"
+    old = logit.sigmoid().double()
+
+    def divergence(p: torch.Tensor) -> float:
+        return (p * (p / old).log() + (1 - p) * ((1 - p) / (1 - old)).log()).sum().item()
+
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(50):
+        step = 1e-3 * torch.randn(4, generator=generator).double()
+        assert divergence(new + step - step.mean()) > divergence(new)
+
+
+def test_groups_move_by_their_size_and_enough_is_enough() -> None:
+    logit = torch.linspace(-1, 3, 15)
+    budget = Budget(LAYOUT, QUOTAS)
+    shift = budget.shift(logit, 1.0)
+    open_U = (logit + shift).sigmoid()
+    assert open_U[:12].sum().item() == pytest.approx(5, abs=1e-4)
+    assert 2 * open_U[12:].sum().item() == pytest.approx(4, abs=1e-4)
+    assert len(set(shift[:12].tolist())) == 1 and shift[0] < 0
+    assert (budget.shift(logit - 9, 1.0) == 0).all(), "few enough are open already"
+    assert (budget.shift(logit, 0.0) == 0).all(), "none must go at the start"

@@ -9,11 +9,14 @@ from transformers.utils import logging
 
 from headcount.cli.analyze import Analyze
 from headcount.cli.compare import Compare
+from headcount.cli.compact import Compact
 from headcount.cli.curve import Curve
 from headcount.cli.demo import Demo
 from headcount.cli.doctor import Doctor
 from headcount.cli.evaluate import Evaluate
+from headcount.cli.export import Export
 from headcount.cli.importance import Importance
+from headcount.cli.prune import Prune
 from headcount.cli.report import Report
 from headcount.cli.reproduce import Reproduce
 from headcount.cli.speed import SpeedCommand
@@ -24,7 +27,10 @@ from headcount.processes import processes
 Command = (
     Annotated[Analyze, tyro.conf.subcommand("analyze")]
     | Annotated[Importance, tyro.conf.subcommand("importance")]
+    | Annotated[Prune, tyro.conf.subcommand("prune")]
     | Annotated[Curve, tyro.conf.subcommand("curve")]
+    | Annotated[Compact, tyro.conf.subcommand("compact")]
+    | Annotated[Export, tyro.conf.subcommand("export")]
     | Annotated[Train, tyro.conf.subcommand("train")]
     | Annotated[Evaluate, tyro.conf.subcommand("evaluate")]
     | Annotated[SpeedCommand, tyro.conf.subcommand("speed")]

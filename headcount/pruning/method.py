@@ -15,6 +15,7 @@ from headcount.pruning.budget import Keep, Units
 from headcount.pruning.order import Order
 from headcount.pruning.plan import Plan
 from headcount.tasks import Task
+from headcount.training.tuning import Tuning
 
 Progress = Callable[[str, int, int], None]
 """Told a stage, what is done, and of how much."""
@@ -54,6 +55,8 @@ class Method(ABC):
 
     name: str
     """As `--method` takes it."""
+    tuning: Tuning | None = None
+    """The training that choosing takes, for methods that train."""
 
     @abstractmethod
     def choose(self, setting: Setting, keep: Keep) -> Choice:

@@ -1,0 +1,144 @@
+"""`headcount prune`: a smaller model, with the heads left that a budget allows."""
+
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import tyro
+from rich.console import Console
+
+from headcount.cli.plain import plain
+from headcount.cli.progress import shown
+from headcount.cli.trial import TrialArguments, print_warnings
+from headcount.errors import InputError
+from headcount.models.load import Loaded
+from headcount.pruning import Keep, Setting
+from headcount.pruning.artifact import claim_artifact, state_of, write_pruned
+from headcount.pruning.limit import Limit
+from headcount.pruning.method import Method
+from headcount.pruning.methods import method
+from headcount.pruning.options import made
+from headcount.pruning.presets import preset
+from headcount.pruning.prune import Pruned, Pruning
+from headcount.pruning.stages import Stages
+from headcount.training.tuning import Tuning
+
+
+@dataclass(frozen=True)
+class Prune:
+    """Choose heads under a budget, cut them out, and measure what that changed."""
+
+    on: tyro.conf.OmitArgPrefixes[TrialArguments]
+    out: Path = field(kw_only=True)
+    """Folder of the pruned model; what is done so far is kept beside it, in OUT.state."""
+    method: str | None = None
+    """How heads are chosen; gradient by default."""
+    preset: str | None = None
+    """A paper's way: voita2019, michel2019 or li2021; nothing follows the choice of heads."""
+    set: tuple[str, ...] = ()
+    """Options of the method, as NAME=VALUE, e.g. step=0.1."""
+    keep: tuple[int, ...] = ()
+    """Budget: heads that stay in all, or, with --site, at each of these sites."""
+    share: float | None = None
+    """Budget: share of the heads that may go that stays."""
+    max_drop: float | None = None
+    """Budget: as few heads as the score on --dev drops by no more than this."""
+    latency: float | None = None
+    """Budget: as many heads as the compact model takes at most so many ms for one example."""
+    fold: bool = True
+    """Move the mean output of the heads that go into the bias."""
+    rescale: bool = True
+    """Let the heads that stay make up for those that go."""
+    recover: int = 0
+    """Updates of training with the heads that are left, on --data."""
+    tune: tuple[str, ...] = ()
+    """Fields of that training, as NAME=VALUE, e.g. peak=5e-5 distilled=0.5."""
+    control: bool = True
+    """Where anything is trained, train the whole model as long and measure it too."""
+    resume: bool = False
+    """Go on with an interrupted run."""
+    overwrite: bool = False
+    """Replace an earlier pruned model in --out."""
+
+    def run(self) -> int:
+        """Prune, write the folder, say what changed."""
+        chosen, limit, stages = self._method(), self._limit(), self._stages()
+        claim_artifact(self.out, self.resume, self.overwrite)
+        loaded = self.on.loaded()
+        tasks = self.on.tasks(loaded)
+        state = state_of(self.out)
+        with shown() as progress:
+            setting = Setting(
+                loaded, tasks[0], self.on.units(loaded), self.on.seed, self.on.max_tokens, state,
+                progress,
+            )  # fmt: skip
+            pruned = Pruning(
+                setting, chosen, limit, tasks[1], tasks[2], stages,
+                told=lambda plan: plan.write(state / "plan.json"),
+            ).run()  # fmt: skip
+        pruned = replace(pruned, record=pruned.record | self._about(loaded, tasks))
+        write_pruned(pruned, self.out, self.on.model, tasks[1], self.overwrite)
+        _print(pruned, self.out)
+        return 0
+
+    def _method(self) -> Method:
+        if self.preset is None:
+            return method(self.method or "gradient", self.set)
+        if self.method is not None:
+            raise InputError("one of --method and --preset was expected; came both")
+        found = preset(self.preset)
+        return method(found.method, [*found.of(self.on.site), *self.set])
+
+    def _limit(self) -> Limit:
+        return Limit(self._keep(), self.share, self.max_drop, self.latency)
+
+    def _keep(self) -> Keep | None:
+        """In all, or site by site."""
+        if not self.keep:
+            return None
+        if len(self.keep) != max(1, len(self.on.site)):
+            raise InputError(
+                f"--keep takes one number, or with --site one for each site; came "
+                f"{len(self.keep)} numbers and {len(self.on.site)} sites"
+            )
+        return dict(zip(self.on.site, self.keep, strict=True)) if self.on.site else self.keep[0]
+
+    def _stages(self) -> Stages:
+        if self.recover < 0:
+            raise InputError(f"--recover takes a number of updates from 0 on; came {self.recover}")
+        if self.tune and not self.recover:
+            raise InputError("--tune is of a training: give its updates too, as --recover UPDATES")
+        recovery = None
+        if self.recover:
+            recovery = made(Tuning, [f"updates={self.recover}", *self.tune])
+        mend = self.preset is None
+        return Stages(self.fold and mend, self.rescale and mend, recovery, self.control)
+
+    def _about(self, loaded: Loaded, tasks: Any) -> dict[str, Any]:
+        return {
+            "warnings": self.on.warnings(),
+            "signature": self.on.signature(loaded, tasks),
+            "arguments": plain(asdict(self)),
+        }
+
+
+def _print(pruned: Pruned, out: Path) -> None:
+    """What a person who has just pruned wants to read first."""
+    console, record = Console(highlight=False, soft_wrap=True), pruned.record
+    print_warnings(record["warnings"], console)
+    total = len(record["staying"]) + len(record["leaving"])
+    console.print(f"{len(record['staying'])} of {total} heads stay, chosen by {record['method']}")
+    for gain in record["gains"]:
+        console.print(f"{gain['stage']:<10} loss {gain['before']:.4f} -> {gain['after']:.4f}")
+    for name in ("dev", "test"):
+        if name in record:
+            found, control = record[name], (record["control"] or {}).get(name)
+            beside = "" if control is None else f"; control {control['score']['after']:.4g}"
+            console.print(
+                f"{name}: {found['metric']} {found['score']['before']:.4g} -> "
+                f"{found['score']['after']:.4g} (drop {found['drop']['delta']:.3g}, 95 % "
+                f"{found['drop']['low']:.3g} to {found['drop']['high']:.3g}){beside}"
+            )
+    if record["confirmed"] is False:
+        console.print("warning: the drop found on --dev is larger on --test", style="yellow")
+    console.print(f"Folder: {out}, with the head card in README.md")

@@ -1,0 +1,174 @@
+"""Card: the README of a pruned model's folder, from the record of the pruning.
+
+What was removed and why, scores before and after with intervals, that the compact model equals the
+gated one, what functions survived, and how fast it is against its ceiling where that was measured.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from headcount.markdown import change, table
+
+Record = Mapping[str, Any]
+
+
+def card(record: Record, name: str) -> str:
+    """The head card.
+
+    Args:
+        record: what `prune.json` holds.
+        name: of the model that was pruned.
+    """
+    parts = [f"# {name}, {_left(record)}", _about(record), *_heads(record)]
+    for key, title in (("test", "test set"), ("dev", "development set")):
+        if key in record:
+            parts += _numbers(record, key, title)
+    parts += [*_gains(record), *_equality(record), *_functions(record), *_speed(record)]
+    parts += [f"**Warning**: {warning}." for warning in record.get("warnings", ())]
+    if "signature" in record:
+        parts.append(f"`{record['signature']}`")
+    return "\n\n".join(parts) + "\n"
+
+
+def _left(record: Record) -> str:
+    staying = len(record["staying"])
+    return f"{staying} of {staying + len(record['leaving'])} heads"
+
+
+def _about(record: Record) -> str:
+    limit = ", ".join(f"{name} {value}" for name, value in record["limit"].items())
+    return (
+        f"Pruned with [headcount](https://pypi.org/project/headcount/) by {record['method']} "
+        f"(budget: {limit}). Loads with `headcount.load(folder)`, or with transformers alone by "
+        "`AutoModel.from_pretrained(folder, trust_remote_code=True)`."
+    )
+
+
+def _heads(record: Record) -> Iterator[str]:
+    """What was removed, and why."""
+    yield "## Heads that went"
+    scores = record["scores"]
+    rows = []
+    for site in record["heads"]:
+        gone = [head for head in record["leaving"] if _site(head) == site]
+        stay = [head for head in record["staying"] if _site(head) == site]
+        rows.append([site, str(len(stay)), str(len(gone)), ", ".join(gone) or "none"])
+    yield table(["site", "stay", "went", "which"], rows)
+    if scores:
+        yield (
+            f"Why: {record['method']} scored each head; the lowest went. Score when it went (of "
+            "those that stay: when it was last scored):"
+        )
+        order = sorted(scores, key=lambda head: scores[head])
+        gone = set(record["leaving"])
+        yield table(
+            ["head", "score", ""],
+            [[head, f"{scores[head]:.4g}", "went" if head in gone else "stays"] for head in order],
+        )
+
+
+def _numbers(record: Record, key: str, title: str) -> Iterator[str]:
+    found = record[key]
+    metric, control = found["metric"], (record.get("control") or {}).get(key)
+    yield f"## Before and after, {title} ({found['examples']:,} examples)"
+    headers = ["", "before", "after", "change", "95 % interval", "p"]
+    rows = [_change_row(name, found, "score" if name == metric else "loss")
+            for name in (metric, "loss")]  # fmt: skip
+    if control is not None:
+        rows += [_change_row(f"control: {name}", control, "score" if name == metric else "loss")
+                 for name in (metric, "loss")]  # fmt: skip
+    yield table(headers, rows)
+    if control is not None:
+        yield "Control: the whole model, trained as long on the same data."
+    if found["slices"]:
+        rows = [
+            [name, f"{each['examples']:,}", *(_number(each[kind][when])
+             for kind in ("score", "loss") for when in ("before", "after"))]
+            for name, each in found["slices"].items()
+        ]  # fmt: skip
+        yield table(
+            ["examples", "number", f"{metric} before", "after", "loss before", "after"], rows
+        )
+
+
+def _change_row(name: str, found: Record, kind: str) -> list[str]:
+    """A row of numbers; changes are after minus before."""
+    before, after = found[kind]["before"], found[kind]["after"]
+    delta = found["drop" if kind == "score" else "rise"]
+    sign = 1 if (after - before) * delta["delta"] >= 0 else -1
+    ends = sorted(sign * each if each is not None else float("nan")
+                  for each in (delta["low"], delta["high"]))  # fmt: skip
+    interval = f"{_signed(ends[0])} to {_signed(ends[1])}"
+    p = delta["p"]
+    shown = "–" if p is None else f"{p:.2g}"
+    return [name, _number(before), _number(after), _signed(after - before), interval, shown]
+
+
+def _gains(record: Record) -> Iterator[str]:
+    if record["gains"]:
+        yield "## What made up for them (loss on the development set)"
+        rows = [
+            [gain["stage"], _number(gain["before"]), _number(gain["after"]),
+             change(gain["after"] - gain["before"])]
+            for gain in record["gains"]
+        ]  # fmt: skip
+        yield table(["stage", "before", "after", "change"], rows)
+
+
+def _equality(record: Record) -> Iterator[str]:
+    found = record["equality"]
+    yield "## Nothing else changed"
+    text = (
+        f"On {found['examples']:,} examples the loss of the compact model differs from that of the "
+        f"whole one with these heads gated to 0 by at most {found['largest_difference']:.2g} an "
+        f"example ({found['loss_gated']:.6f} and {found['loss_compact']:.6f} on average)"
+    )
+    if "reloaded_difference" in found:
+        text += f"; loaded again from its files, by at most {found['reloaded_difference']:.2g}"
+    yield text + "."
+
+
+def _functions(record: Record) -> Iterator[str]:
+    found = record.get("functions")
+    if not found:
+        return
+    yield "## Functions"
+    analysed = found[0]["kept"] is not None
+    rows = []
+    for each in found:
+        row = [each["role"], str(each["before"]), str(len(each["stayed"]))]
+        if analysed:
+            row += [str(len(each["kept"])), ", ".join(each["taken_over"]) or "none"]
+        rows.append(row)
+    more = ["still have it", "took it over"] if analysed else []
+    yield table(["role", "heads before", "stayed", *more], rows)
+
+
+def _speed(record: Record) -> Iterator[str]:
+    found = record.get("speed")
+    yield "## Speed"
+    if not found:
+        yield "Not measured: `headcount speed DENSE PRUNED` does, beside the ceiling by FLOPs."
+        return
+    rows = [
+        [f"{each['mode']}, batch {each['batch']}, {each['length']} tokens",
+         f"{each['speedup']['value']:.2f} ({each['speedup']['low']:.2f} to "
+         f"{each['speedup']['high']:.2f})", f"{each['ceiling']:.2f}"]
+        for each in found["timings"]
+    ]  # fmt: skip
+    yield table(["case", "times as fast", "ceiling by FLOPs"], rows)
+
+
+def _site(head: str) -> str:
+    short = head.partition(".")[0]
+    return {"enc": "encoder.self", "dec": "decoder.self", "cross": "decoder.cross"}[short]
+
+
+def _number(value: float | None) -> str:
+    if value is None or value != value:
+        return "–"
+    return f"{value:.2f}" if abs(value) >= 10 else f"{value:.4f}"
+
+
+def _signed(value: float) -> str:
+    return "–" if value != value else f"{value:+.3f}".replace("-", "−")

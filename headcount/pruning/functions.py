@@ -1,0 +1,70 @@
+"""Functions: which roles survived, and which heads took one over in the pruned model."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import final
+
+from headcount.heads import Head, Heads
+from headcount.pruning.plan import Plan
+
+Roles = Mapping[str, Sequence[str]]
+"""Head name to the names of its roles."""
+
+
+@final
+@dataclass(frozen=True)
+class Survival:
+    """What became of one role."""
+
+    role: str
+    before: int
+    """Heads that had it in the whole model."""
+    stayed: tuple[str, ...]
+    """Those of them that stayed."""
+    kept: tuple[str, ...] | None = None
+    """Those of them that still have it in the pruned model; None where that was not analysed."""
+    taken_over: tuple[str, ...] | None = None
+    """Heads that have it in the pruned model and had it not before."""
+
+
+def survivals(
+    plan: Plan, heads: Heads, dense: Roles, pruned: Roles | None = None
+) -> list[Survival]:
+    """Every role of the whole model or of the pruned one.
+
+    Args:
+        plan: which heads stay.
+        heads: of the whole model.
+        dense: its roles.
+        pruned: those of the pruned model, by the names that heads had in the whole one.
+    """
+    staying = [str(head) for head in plan.staying(heads)]
+    names = dict.fromkeys(role for each in dense.values() for role in each)
+    names |= dict.fromkeys(role for each in (pruned or {}).values() for role in each)
+    found = []
+    for role in names:
+        before = [head for head in dense if role in dense[head]]
+        stayed = tuple(head for head in staying if head in before)
+        survival = Survival(role, len(before), stayed)
+        if pruned is not None:
+            now = [head for head in staying if role in pruned.get(head, ())]
+            kept = tuple(head for head in now if head in before)
+            taken = tuple(head for head in now if head not in before)
+            survival = Survival(role, len(before), stayed, kept, taken)
+        found.append(survival)
+    return found
+
+
+def old_names(plan: Plan, heads: Heads) -> dict[str, str]:
+    """The name of every head of the compact model, to the name that it had in the whole one.
+
+    >>> heads = Heads({"encoder.self": (2, 3)})
+    >>> old_names(Plan.keeping(heads, [Head("encoder.self", 1, 2)]), heads)
+    {'enc.1.0': 'enc.1.2'}
+    """
+    return {
+        str(Head(site, layer, new)): str(Head(site, layer, old))
+        for site, counts in heads.counts.items()
+        for layer in range(len(counts))
+        for new, old in enumerate(plan.of_layer(heads, site, layer))
+    }

@@ -1,0 +1,165 @@
+"""Prune: choose heads, make up for them, cut them out, and measure what that changed.
+
+What a model loses is measured on the development set and, where there is one, on a test set that
+nothing is chosen on; the compact model's losses are compared with those of the gated one.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from time import perf_counter
+from typing import Any, final
+
+import numpy as np
+
+from headcount.compaction import compact
+from headcount.models.load import Loaded
+from headcount.pruning.before_after import BeforeAfter
+from headcount.pruning.budget import Keep, Units
+from headcount.pruning.gated import evaluate_gated
+from headcount.pruning.latency import milliseconds
+from headcount.pruning.limit import Chosen, Limit, choose
+from headcount.pruning.method import Method, Setting
+from headcount.pruning.plan import Plan
+from headcount.pruning.slices import slices
+from headcount.pruning.stages import Finished, Stages, control, run_stages
+from headcount.signature import revision
+from headcount.tasks import Evaluation, Task, evaluate
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Pruned:
+    """A pruned model, and what is known of it."""
+
+    plan: Plan
+    """Of the model that was given."""
+    compact: Loaded
+    record: dict[str, Any]
+    """How it came about, and every number before and after: what `prune.json` holds."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Pruning:
+    """What is pruned, how, and what it is measured on."""
+
+    setting: Setting
+    method: Method
+    limit: Limit
+    dev: Task
+    test: Task | None = None
+    stages: Stages = field(default_factory=Stages)
+    told: Callable[[Plan], None] = lambda plan: None
+    """Is told the plan as soon as heads are chosen."""
+
+    def run(self) -> Pruned:
+        """Choose, make up, cut out, measure.
+
+        Raises:
+            InputError: if the limit can't be met.
+            ModelError: if the model can't be made smaller exactly.
+        """
+        loaded, start = self.setting.loaded, perf_counter()
+        tasks = {"dev": self.dev} | ({} if self.test is None else {"test": self.test})
+        before = {name: self._evaluated(loaded, task) for name, task in tasks.items()}
+        chosen = choose(
+            self.limit, self.method, self.setting, self.dev, before["dev"],
+            lambda choice: milliseconds(_compact(choice.loaded, choice.plan), self.dev),
+        )  # fmt: skip
+        plan = replace(chosen.choice.plan, model=revision(loaded.model))
+        self.told(plan)
+        done = run_stages(chosen.choice, self.stages, self.setting, self.dev)
+        smaller = _compact(done.loaded, plan)
+        after = {name: self._evaluated(smaller, task) for name, task in tasks.items()}
+        record = self._about(chosen, plan, done)
+        record["equality"] = self._equality(done.loaded, plan, after["dev"])
+        record |= {name: self._compared(task, before[name], after[name])
+                   for name, task in tasks.items()}  # fmt: skip
+        record["confirmed"] = self._confirmed(record)
+        record["control"] = self._control(tasks, before)
+        return Pruned(plan, smaller, record | {"seconds": round(perf_counter() - start, 1)})
+
+    def _evaluated(self, loaded: Loaded, task: Task) -> Evaluation:
+        return evaluate(loaded.model, task, self.setting.max_tokens, texts=True)
+
+    def _about(self, chosen: Chosen, plan: Plan, done: Finished) -> dict[str, Any]:
+        heads, found = self.setting.loaded.heads, chosen.found
+        return {
+            "method": self.method.name,
+            "options": repr(self.method),
+            "limit": {name: each for name, each in vars(self.limit).items() if each is not None},
+            "keep": chosen.keep,
+            "tried": None if found is None else {str(k): v for k, v in found.tried.items()},
+            "heads": {site: list(counts) for site, counts in heads.counts.items()},
+            "staying": list(map(str, plan.staying(heads))),
+            "leaving": list(map(str, plan.leaving(heads))),
+            "scores": dict(chosen.choice.record.get("scores", {})),
+            "gains": [asdict(gain) for gain in done.gains],
+            "stages": done.record,
+        }
+
+    def _compared(self, task: Task, before: Evaluation, after: Evaluation) -> dict[str, Any]:
+        parts = slices(task, self.setting.train, self.setting.max_tokens)
+        return BeforeAfter(task, before, after).record(parts, self.setting.seed)
+
+    def _equality(self, whole: Loaded, plan: Plan, after: Evaluation) -> dict[str, Any]:
+        """How far the compact model's losses are from the gated one's, example by example."""
+        gated = evaluate_gated(whole, plan, self.dev, self.setting.max_tokens, texts=False)
+        return {
+            "examples": self.dev.num_examples,
+            "loss_gated": gated.loss,
+            "loss_compact": after.loss,
+            "largest_difference": float(np.abs(gated.loss_N - after.loss_N).max()),
+        }
+
+    def _confirmed(self, record: dict[str, Any]) -> bool | None:
+        """Whether a drop that was searched on the development set holds on the test set."""
+        if self.limit.max_drop is None or self.test is None:
+            return None
+        return record["test"]["drop"]["delta"] <= self.limit.max_drop
+
+    def _control(
+        self, tasks: dict[str, Task], before: dict[str, Evaluation]
+    ) -> dict[str, Any] | None:
+        """What training alone does to the whole model."""
+        trained = control(self.stages, self.method, self.setting)
+        if trained is None:
+            return None
+        loaded, tuning = trained
+        after = {name: self._evaluated(loaded, task) for name, task in tasks.items()}
+        return {"tuning": asdict(tuning)} | {
+            name: BeforeAfter(task, before[name], after[name]).record(seed=self.setting.seed)
+            for name, task in tasks.items()
+        }
+
+
+def prune(
+    loaded: Loaded,
+    task: Task,
+    method: Method,
+    keep: Keep,
+    sites: Sequence[str] | None = None,
+    seed: int = 0,
+) -> Plan:
+    """The heads that a method keeps; the model is left as it is.
+
+    Args:
+        loaded: the model with its tokenizer.
+        task: what heads are chosen with.
+        method: e.g. `method("gradient")`; of those that train, the weights are lost: see `Pruning`.
+        keep: heads that stay, in all or at each site named.
+        sites: whose heads may go; all if None.
+        seed: of what is drawn.
+
+    Raises:
+        InputError: for a budget that can't be met; says the nearest that can.
+    """
+    units = Units.of(loaded.anatomy, sites)
+    choice = method.choose(Setting(loaded, task, units, seed), keep)
+    return replace(choice.plan, model=revision(loaded.model))
+
+
+def _compact(loaded: Loaded, plan: Plan) -> Loaded:
+    """The smaller model, with its tokenizer."""
+    fitting = replace(plan, model=revision(loaded.model))
+    return Loaded(compact(loaded, fitting), loaded.tokenizer, loaded.name)

@@ -23,7 +23,7 @@ from transformers import PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from headcount.errors import InputError
-from headcount.heads import Place
+from headcount.heads import Heads, Place
 from headcount.models.anatomy import Anatomy, AttentionLayer
 from headcount.models.load import Loaded, max_length
 from headcount.models.selfcheck import evaluating, examine
@@ -60,17 +60,21 @@ class ModelFlops:
     """FLOPs of one forward of one example."""
 
     total: int
+    heads: Heads
     layers: Mapping[Place, LayerFlops]
 
-    def of(self, plan: Plan, anatomy: Anatomy) -> float:
+    def of(self, plan: Plan) -> float:
         """FLOPs of the model that a plan leaves."""
         spared = 0.0
-        for layer in anatomy.layers:
-            costs = self.layers[layer.site, layer.layer]
-            everything = tuple(range(layer.num_heads))
-            kept = plan.of_layer(anatomy.heads, layer.site, layer.layer)
+        for (site, layer), costs in self.layers.items():
+            everything = tuple(range(self.heads.counts[site][layer]))
+            kept = plan.of_layer(self.heads, site, layer)
             spared += costs.of(everything) - costs.of(kept)
         return self.total - spared
+
+    def ceiling(self, plan: Plan) -> float:
+        """How many times faster a plan can make the model."""
+        return self.total / self.of(plan)
 
 
 def ceiling(
@@ -89,8 +93,7 @@ def ceiling(
     """
     anatomy = anatomy or examine(model)
     plan.refuse_misfit(model, anatomy.heads)
-    counted = model_flops(model, anatomy, length)
-    return counted.total / counted.of(plan, anatomy)
+    return model_flops(model, anatomy, length).ceiling(plan)
 
 
 def model_flops(model: PreTrainedModel, anatomy: Anatomy, length: int = 128) -> ModelFlops:
@@ -109,7 +112,7 @@ def model_flops(model: PreTrainedModel, anatomy: Anatomy, length: int = 128) -> 
         forward(model, ids_BN, 0)()
     counts = _by_path(model, found)
     layers = {(each.site, each.layer): _layer(each, counts, anatomy) for each in anatomy.layers}
-    return ModelFlops(found.get_total_flops(), layers)
+    return ModelFlops(found.get_total_flops(), anatomy.heads, layers)
 
 
 Counts = Mapping[str, Mapping[Any, int]]
@@ -130,6 +133,8 @@ def _by_path(model: PreTrainedModel, found: FlopCounterMode) -> Counts:
 
 def _layer(layer: AttentionLayer, counts: Counts, anatomy: Anatomy) -> LayerFlops:
     """Take the count of an attention module apart: products, W_O, and W_Q, W_K, W_V."""
+    if not layer.num_heads:
+        return LayerFlops(0, 0, 1)
     inside = counts[layer.module]
     products = sum(count for name, count in inside.items() if _is_product(name))
     out = 0 if layer.output is None else sum(counts[layer.output].values())

@@ -15,8 +15,8 @@ def speed_figure(speed: Speed) -> Figure:
     """A row of panels for each mode, a panel for each length."""
     modes = list(dict.fromkeys(each.case.mode for each in speed.timings))
     lengths = sorted({each.case.length for each in speed.timings})
-    figure = new_figure(max(3.6, 2.1 * len(lengths) + 0.6), 1.9 * len(modes) + 0.6)
-    all_axes = figure.subplots(len(modes), len(lengths), sharey=True, squeeze=False)
+    figure = new_figure(max(5.2, 2.1 * len(lengths) + 0.6), 1.9 * len(modes) + 0.6)
+    all_axes = figure.subplots(len(modes), len(lengths), sharey="row", squeeze=False)
     for row, mode in zip(all_axes, modes, strict=True):
         for axes, length in zip(row, lengths, strict=True):
             found = [each for each in speed.timings

@@ -27,7 +27,7 @@ def refuse_misfit(dense: Loaded, pruned: Loaded) -> None:
             )
     for what, one, other in (
         ("architecture", dense.model.config.model_type, pruned.model.config.model_type),
-        ("vocabulary", vocabulary(dense), vocabulary(pruned)),
+        ("vocabulary", vocabulary(dense.model.config), vocabulary(pruned.model.config)),
         ("number format", dense.model.dtype, pruned.model.dtype),
         ("device", dense.model.device, pruned.model.device),
         ("task", _answers(dense), _answers(pruned)),

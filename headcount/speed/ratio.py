@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
+from jaxtyping import Float
 from scipy.stats import t as student
 
 CONFIDENCE = 0.95
@@ -28,11 +29,11 @@ class Ratio:
     high: float
 
     @classmethod
-    def of(cls, ratios: Sequence[float]) -> "Ratio":
+    def of(cls, ratios: Sequence[float] | Float[np.ndarray, " round"]) -> "Ratio":
         """The geometric mean over rounds, two or more.
 
         >>> print(Ratio.of([1.5, 1.5, 1.5]), Ratio.of([1.0, 1.1, 1.2]))
-        1.50 (1.50–1.50) 1.10 (0.88–1.37)
+        1.50 (1.50–1.50) 1.10 (0.87–1.38)
         """
         log_R = np.log(np.asarray(ratios, dtype=float))
         assert len(log_R) > 1

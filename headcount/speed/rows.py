@@ -7,6 +7,7 @@ from typing import final
 import torch
 from jaxtyping import Int64
 from torch import Tensor
+from transformers import PreTrainedConfig
 
 from headcount.corpora import Corpus
 from headcount.corpora.census import chunks
@@ -28,7 +29,7 @@ class TokenRows:
     @classmethod
     def random(cls, loaded: Loaded, num_tokens: int, seed: int = 0) -> "TokenRows":
         """Ids that are drawn, special ones left out."""
-        usual = sorted(set(range(vocabulary(loaded))) - _special(loaded))
+        usual = sorted(set(range(vocabulary(loaded.model.config))) - _special(loaded))
         generator = torch.Generator().manual_seed(seed)
         choice_T = torch.randint(len(usual), (num_tokens,), generator=generator)
         return cls(torch.tensor(usual)[choice_T])
@@ -52,10 +53,15 @@ class TokenRows:
         return self.ids_T[index_T].reshape(batch, length)
 
 
-def vocabulary(loaded: Loaded) -> int:
-    """Number of token ids that both sides of a model know."""
-    config = loaded.model.config.get_text_config()
-    return min(config.vocab_size, getattr(config, "decoder_vocab_size", None) or config.vocab_size)
+def vocabulary(config: PreTrainedConfig) -> int:
+    """Number of token ids that both sides of a model know.
+
+    >>> from transformers import MarianConfig
+    >>> vocabulary(MarianConfig(vocab_size=58101, decoder_vocab_size=70000))
+    58101
+    """
+    text = config.get_text_config()
+    return min(text.vocab_size, getattr(text, "decoder_vocab_size", None) or text.vocab_size)
 
 
 def _special(loaded: Loaded) -> set[int]:

@@ -1,0 +1,66 @@
+"""`headcount speed`: tables, files, refusals."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from headcount import load
+from headcount.artifact.save import save
+from headcount.compaction import compact
+from headcount.heads import Head
+from headcount.pruning import Plan
+from headcount.speed import ceiling
+from tests.cli.conftest import SAMPLE, headcount
+
+FEW = ("--batch", 1, 2, "--length", 8, 999, "--rounds", 2)
+
+
+@pytest.fixture(autouse=True)
+def no_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headcount.speed.clock.MOST_REPEATS", 1)
+
+
+def test_a_table_a_record_and_a_figure(bert: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    status, output, errors = headcount("speed", bert, bert, *FEW, "--out", out, "--data", SAMPLE)
+    assert status == 0, errors
+    assert "2 of 2: forward, batch 2, 8 tokens" in errors
+    assert "dense against itself" in output and "peak memory, MB" in output
+    assert "warning: forward at 999 tokens was left out: it takes 999 places" in output
+    found = json.loads((out / "speed.json").read_text())
+    assert [(each["batch"], each["length"]) for each in found["cases"]] == [(1, 8), (2, 8)]
+    assert found["arguments"]["rounds"] == 2 and "|corpus:" in found["signatures"][str(bert)]
+    assert found["dense"]["disk_bytes"] == (bert / "model.safetensors").stat().st_size
+    assert {"speed.md", "speed.svg", "speed.png", "speed.pdf"} <= {
+        each.name for each in out.iterdir()
+    }
+    assert (out / "speed.md").read_text().startswith(f"# Speed of {bert} beside {bert}\n")
+
+
+def test_a_compact_model_that_was_saved(bert: Path, tmp_path: Path) -> None:
+    """The ceiling of the two folders is that of the plan."""
+    loaded = load(bert)
+    kept = [Head("encoder.self", 0, 2), Head("encoder.self", 1, 0), Head("encoder.self", 1, 2)]
+    plan = Plan.keeping(loaded.heads, kept)
+    save(compact(loaded, plan), tmp_path / "small", loaded.tokenizer)
+    status, _, errors = headcount(
+        "speed", bert, tmp_path / "small", *FEW, "--out", tmp_path / "out"
+    )
+    assert status == 0, errors
+    found = json.loads((tmp_path / "out" / "speed.json").read_text())
+    assert found["cases"][0]["ceiling"] == pytest.approx(ceiling(loaded.model, plan, 8))
+    assert found["pruned"]["parameters"] < found["dense"]["parameters"]
+    assert found["pruned"]["disk_bytes"] < found["dense"]["disk_bytes"]
+
+
+def test_refusals(bert: Path, marian: Path) -> None:
+    for arguments, sentence in (
+        ((bert, marian, *FEW), "two models of one architecture were expected"),
+        ((bert, bert, "--batch", 0), "expected batch of at least 1, found 0"),
+        ((bert, bert, "--length", 999), "expected a length that"),
+        ((bert, bert, "--data", "none.txt"), "found nothing there"),
+        ((bert, "none-such", *FEW), "can't be loaded"),
+    ):
+        status, _, errors = headcount("speed", *arguments)
+        assert status == 2 and sentence in errors, errors

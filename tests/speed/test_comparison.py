@@ -1,0 +1,141 @@
+"""Two models in one run: what is run, what is left out, what is refused."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from headcount.corpora import Corpus
+from headcount.errors import InputError, ModelError
+from headcount.models.load import Loaded
+from headcount.speed import Options, compare_speed
+from headcount.speed.size import Size
+from tests import tiny
+from tests.examined import examined
+from tests.laws import leaving_no_trace
+from tests.tasks.loaded import TEXTS, loaded
+
+FEW = Options(batches=(1, 3), lengths=(5,), new_tokens=4, rounds=2)
+
+
+@pytest.fixture(autouse=True)
+def no_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headcount.speed.clock.MOST_REPEATS", 1)
+
+
+def test_every_mode_batch_and_length_is_run() -> None:
+    """A decoder is run over its prompt, and generates."""
+    dense, told = loaded("LlamaForCausalLM"), []
+    options = replace(FEW, lengths=(5, 7))
+    found = compare_speed(dense, dense, options, progress=lambda *what: told.append(what))
+    cases = [(each.case.mode, each.case.batch, each.case.length) for each in found.timings]
+    assert cases == [(mode, batch, length) for mode in ("forward", "generate")
+                     for length in (5, 7) for batch in (1, 3)]  # fmt: skip
+    assert [(done, total) for done, total, _ in told] == [(done, 8) for done in range(8)]
+    assert told[5][2] == "generate, batch 3, 5 + 4 tokens"
+    for each in found.timings:
+        assert each.seconds_RW.shape == (2, 3) and (each.seconds_RW > 0).all()
+        assert each.ceiling == 1 and each.dense.peak_bytes == each.pruned.peak_bytes > 0
+    one, three = found.timings[:2]
+    assert three.dense.flops == 3 * one.dense.flops
+
+
+@pytest.mark.parametrize("name", ["MarianMTModel", "BartForSequenceClassification"])
+def test_encoder_decoders(name: str) -> None:
+    dense = loaded(name)
+    found = compare_speed(dense, dense, replace(FEW, batches=(2,)))
+    modes = ["forward", "generate"] if name == "MarianMTModel" else ["forward"]
+    assert [each.case.mode for each in found.timings] == modes
+
+
+def test_the_models_keep_their_modes() -> None:
+    dense = loaded("BertForMaskedLM")
+    dense.model.train()
+    with leaving_no_trace(dense.model, tiny.inputs(dense.model)):
+        compare_speed(dense, dense, replace(FEW, batches=(1,)))
+    assert dense.model.training
+    dense.model.eval()
+
+
+def test_text_is_run_instead_of_random_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    dense, seen = loaded("BertForMaskedLM"), []
+    hook = dense.model.register_forward_pre_hook(
+        lambda module, args, given: seen.append(given["input_ids"]), with_kwargs=True
+    )
+    corpus = Corpus.from_sentences(TEXTS)
+    compare_speed(dense, dense, replace(FEW, batches=(2,)), corpus)
+    hook.remove()
+    assert dense.tokenizer is not None
+    special = dense.tokenizer.all_special_ids
+    ids = [token for token in dense.tokenizer(TEXTS[0])["input_ids"] if token not in special]
+    assert seen[-1].flatten().tolist()[: len(ids)] == ids[:10]
+
+
+def test_lengths_that_do_not_fit_are_told() -> None:
+    """64 places: 61 tokens and 4 new ones are one too many for a decoder, not for a forward."""
+    model = loaded("GPT2LMHeadModel", n_positions=64)
+    found = compare_speed(model, model, replace(FEW, batches=(1,), lengths=(60, 61, 65)))
+    assert [(each.case.mode, each.case.length) for each in found.timings] == [
+        ("forward", 60), ("forward", 61), ("generate", 60),
+    ]  # fmt: skip
+    assert list(found.left_out) == [
+        "forward at 65 tokens was left out: it takes 65 places, the model has 64",
+        "generate at 61 tokens was left out: it takes 65 places, the model has 64",
+        "generate at 65 tokens was left out: it takes 69 places, the model has 64",
+    ]
+    assert found.warnings()[:3] == list(found.left_out)
+    with pytest.raises(InputError, match="expected a length that .* can take, found none: .*99"):
+        compare_speed(model, model, replace(FEW, lengths=(99,)))
+
+
+def test_an_encoder_decoder_needs_places_on_its_longer_side() -> None:
+    model = loaded("MarianMTModel", max_position_embeddings=20)
+    found = compare_speed(model, model, Options((1,), (19,), new_tokens=19, rounds=2))
+    assert len(found.timings) == 2 and not found.left_out
+    found = compare_speed(model, model, Options((1,), (19,), new_tokens=20, rounds=2))
+    assert [each.case.mode for each in found.timings] == ["forward"]
+
+
+@pytest.mark.parametrize(
+    "options, sentence",
+    [
+        (Options(batches=(4, 0)), "expected batch of at least 1, found 4, 0"),
+        (Options(lengths=()), "expected length of at least 1, found none"),
+        (Options(lengths=(0,)), "expected length of at least 1, found 0"),
+        (Options(rounds=1), "expected rounds of at least 2, found 1"),
+        (Options(new_tokens=0), "expected new tokens of at least 1, found 0"),
+        (Options(modes=("train",)), "modes are forward, generate; came train"),
+        (Options(modes=("generate",)), "an encoder can't generate"),
+    ],
+)
+def test_options_that_cannot_be_run(options: Options, sentence: str) -> None:
+    model = loaded("BertForMaskedLM")
+    with pytest.raises(InputError, match=sentence):
+        compare_speed(model, model, options)
+
+
+def test_models_that_cannot_stand_in_for_each_other() -> None:
+    dense = loaded("BertForMaskedLM")
+    for other, sentence in (
+        (loaded("GPT2LMHeadModel"), "two models of one architecture .* bert, .* gpt2"),
+        (loaded("BertForMaskedLM", vocab_size=41), "two models of one vocabulary .* has 41"),
+        (loaded("BertForSequenceClassification"), "two models of one task .*logits of size 3"),
+        (Loaded(tiny.MODELS["bert"]().double(), None, "wide"), "vocabulary|number format"),
+    ):
+        with pytest.raises(InputError, match=sentence):
+            compare_speed(dense, other, FEW)
+    double = Loaded(dense.model.__class__(dense.model.config).double(), dense.tokenizer, "double")
+    with pytest.raises(InputError, match="one number format .*float32, double has torch.float64"):
+        compare_speed(dense, double, FEW)
+    picture = Loaded(examined("vit")[0], None, "vit")
+    with pytest.raises(ModelError, match="a model that reads text .* vit takes 'pixel_values'"):
+        compare_speed(picture, picture, FEW)
+
+
+def test_sizes(tmp_path: object) -> None:
+    model = loaded("BertForMaskedLM")
+    size = Size.of(model)
+    assert size.parameters == model.model.num_parameters() and size.disk_bytes is None
+    assert size.parameter_bytes == 4 * size.parameters
+    half = Loaded(type(model.model)(model.model.config).to(torch.bfloat16), None, "half")  # type: ignore[arg-type]
+    assert Size.of(half).parameter_bytes == 2 * size.parameters

@@ -34,9 +34,9 @@ class Wiring:
     """What feeds the heads of one attention layer."""
 
     layer: AttentionLayer
-    queries: Mapping[str, Int64[Tensor, " row"]]
+    queries: Mapping[str, Int64[Tensor, " query_row"]]
     """Path of a linear map to the query head that each of its rows belongs to, or `NOBODY`."""
-    keys_values: Mapping[str, Int64[Tensor, " row"]]
+    keys_values: Mapping[str, Int64[Tensor, " key_row"]]
     """The same for key/value heads."""
 
 

@@ -10,6 +10,6 @@ from headcount.gates.subset import Subset
 from headcount.gates.training import GateTraining
 
 __all__ = [
-    "Budget", "Constant", "Fixed", "GateTraining", "HardConcrete", "HeadGates", "Layout", "Pressure",
-    "Quota", "Subset", "gating", "quotas",
+    "Budget", "Constant", "Fixed", "GateTraining", "HardConcrete", "HeadGates", "Layout",
+    "Pressure", "Quota", "Subset", "gating", "quotas",
 ]  # fmt: skip

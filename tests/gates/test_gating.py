@@ -1,0 +1,117 @@
+"""Gates in a model: a draw for every forward, gradients, no trace, and the model's own training."""
+
+import copy
+from contextlib import suppress
+
+import pytest
+import torch
+from transformers import PreTrainedModel
+
+from headcount.errors import ModelError
+from headcount.gates import Constant, Fixed, HardConcrete, Layout, gating
+from headcount.gates.gating import NAME
+from headcount.heads import Heads
+from tests import tiny
+from tests.examined import examined
+from tests.laws import leaving_no_trace
+
+EVERY = pytest.mark.parametrize("name", ["bert", "gpt2", "llama", "marian", "albert"])
+
+
+def hard_concrete(layout: Layout, **options) -> HardConcrete:
+    return HardConcrete(layout, Constant(layout, 0.1), **options)
+
+
+def said(model: PreTrainedModel) -> torch.Tensor:
+    return model(**tiny.inputs(model)).logits
+
+
+@EVERY
+def test_gates_leave_no_trace(name: str) -> None:
+    """Also after an error, and after training on them."""
+    model, anatomy = examined(name)
+    gates = hard_concrete(Layout.each(anatomy.heads), start=0.0)
+    with leaving_no_trace(model, tiny.inputs(model)), suppress(ZeroDivisionError):
+        with gating(model, gates, anatomy):
+            assert model.get_submodule(NAME) is gates
+            gates.train()
+            said(model).sum().backward()
+            raise ZeroDivisionError
+    assert gates.log_a.grad is not None and (gates.log_a.grad != 0).any()
+    for parameter in model.parameters():
+        parameter.grad = None
+
+
+@EVERY
+def test_gates_of_one_change_nothing_in_training(name: str) -> None:
+    """Dropout, of attention weights too, is the stock model's, number by number."""
+    model = copy.deepcopy(examined(name)[0]).train()
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.2
+        for attribute in ("dropout_prob", "attention_dropout"):
+            if isinstance(getattr(module, attribute, None), float):
+                setattr(module, attribute, 0.2)
+    ones = Fixed({
+        (site, layer): torch.ones(count)
+        for site, counts in examined(name)[1].heads.counts.items()
+        for layer, count in enumerate(counts)
+    })  # fmt: skip
+    torch.manual_seed(3)
+    stock = said(model)
+    with gating(model, ones):
+        torch.manual_seed(3)
+        torch.testing.assert_close(said(model), stock, rtol=1e-4, atol=1e-4)
+        torch.manual_seed(4)
+        assert not torch.allclose(said(model), stock, atol=1e-2), "there is dropout"
+
+
+def test_a_draw_for_every_forward() -> None:
+    """One for all layers; of the model or its body; none in evaluation, and none while it lasts."""
+    model, anatomy = examined("marian")
+    gates = hard_concrete(Layout.each(anatomy.heads), start=0.0)
+    with gating(model, gates, anatomy), torch.no_grad():
+        evaluated = said(model)
+        assert int(gates.num_draws) == 0
+        gates.train()
+        first, second = said(model), said(model)
+        assert int(gates.num_draws) == 2 and not torch.equal(first, second)
+        model.base_model(**tiny.inputs(model))
+        assert int(gates.num_draws) == 3
+        gates.eval()
+        encoder = model.get_encoder()
+        inputs = {key: tiny.inputs(model)[key] for key in ("input_ids", "attention_mask")}
+        alone = encoder(**inputs).last_hidden_state
+        torch.testing.assert_close(said(model), evaluated)
+        torch.testing.assert_close(alone, encoder(**inputs).last_hidden_state)
+
+
+def test_gates_multiply_heads() -> None:
+    """A gate's slope is that of a factor on the head's output, by finite differences."""
+    model, anatomy = examined("llama")
+    gates = hard_concrete(Layout.each(anatomy.heads), evaluation="mean", start=0.0)
+    with gating(model, gates, anatomy):
+        said(model)[0, -1, 3].backward()
+        assert gates.log_a.grad is not None
+        slope = gates.log_a.grad[2].item()
+        values = []
+        for step in (-0.02, 0.02):
+            with torch.no_grad():
+                gates.log_a[2] = step
+                values.append(said(model)[0, -1, 3].item())
+    assert (values[1] - values[0]) / 0.04 == pytest.approx(slope, rel=2e-2)
+    for parameter in model.parameters():
+        parameter.grad = None
+
+
+def test_gates_of_another_model_are_refused() -> None:
+    model, anatomy = examined("bert")
+    gates = hard_concrete(Layout.each(Heads({"encoder.self": (7,)})))
+    with leaving_no_trace(model, tiny.inputs(model)):
+        with pytest.raises(ModelError, match="came 7 for layer 0 of encoder.self"):
+            with gating(model, gates, anatomy):
+                pass
+        good = hard_concrete(Layout.each(anatomy.heads))
+        with gating(model, good, anatomy), pytest.raises(ModelError, match="is in a gating block"):
+            with gating(model, good, anatomy):
+                pass

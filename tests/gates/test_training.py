@@ -1,0 +1,111 @@
+"""Somebody's own Trainer learns gates: with the right gradients, alone, resumed and distributed."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import Trainer, TrainingArguments
+
+from headcount.errors import InputError
+from headcount.gates import GateTraining, gating
+from headcount.gates.gating import NAME
+from tests import tiny
+from tests.gates.two_lines import STEPS, Texts, made_gates, script
+
+
+@pytest.fixture(scope="module")
+def ends(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Whole trainings by the kind of gates."""
+    out = tmp_path_factory.mktemp("ends")
+    return {kind: script(kind, out / kind) for kind in ("l0", "subset")}
+
+
+def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> None:
+    assert a.keys() == b.keys()
+    for name in a:
+        torch.testing.assert_close(a[name], b[name], rtol=2e-4, atol=2e-5, msg=name)
+
+
+def test_gates_and_weights_learn_and_nothing_stays(ends: dict[str, Any]) -> None:
+    stock = tiny.MODELS["bert"]().state_dict()
+    for model, gates, history in ends.values():
+        assert NAME not in model._modules and model.state_dict().keys() == stock.keys()
+        assert any(not torch.equal(stock[name], each) for name, each in model.state_dict().items())
+        assert int(gates.num_draws) == STEPS
+        rows = [row for row in history if "loss" in row]
+        assert len(rows) == STEPS and all("open encoder.self" in row for row in rows)
+    moved = ends["l0"][1].log_a - 0.5
+    assert (moved.abs() > 0.02).all() and (moved.abs() < 0.6).all(), "at their own rate: 0.1"
+
+
+def test_a_checkpoint_holds_gates_and_noise(ends: dict[str, Any], tmp_path: Path) -> None:
+    for kind, (model, gates, history) in ends.items():
+        with pytest.raises(KeyboardInterrupt):
+            script(kind, tmp_path / kind, breaks=True)
+        resumed = script(kind, tmp_path / kind, resume=True)
+        for whole, part in ((model, resumed[0]), (gates, resumed[1])):
+            for name, each in whole.state_dict().items():
+                assert torch.equal(each, part.state_dict()[name]), (kind, name)
+        losses = [[row["loss"] for row in each if "loss" in row] for each in (history, resumed[2])]
+        assert losses[0] == losses[1]
+
+
+def test_weight_decay_leaves_gates_alone(ends: dict[str, Any], tmp_path: Path) -> None:
+    """AdamW would take a tenth of the weights and, at their rate, all of the gates."""
+    gates = script("l0", tmp_path, weight_decay=100.0)[1]
+    assert gates.numbers()["open encoder.self"] > 2
+    assert (gates.state_dict()["log_a"] - 0.5).abs().min() > 0.02
+
+
+def test_the_penalty_joins_with_its_gradient() -> None:
+    """Plain gradient descent: log a moves by -rate (slope of the loss + slope of the penalty)."""
+    model = tiny.MODELS["bert"]().eval()
+    gates = made_gates("l0", model)
+    training = GateTraining(gates, rate=0.7)
+    args: Any = TrainingArguments(learning_rate=0.01, use_cpu=True, report_to="none")
+    optimizer = torch.optim.SGD(gates.parameters(), 0.01)
+    state: Any = None
+    with gating(model, gates):
+        training.on_train_begin(args, state, state, optimizer=optimizer)
+        gates.train()
+        before = gates.log_a.detach().clone()
+        loss = model(**tiny.inputs(model)).logits.square().mean()
+        loss.backward()
+        slope = gates.log_a.grad.clone()
+        opens = (before - 0.33 * torch.tensor(1 / 11).log()).sigmoid()
+        training.on_pre_optimizer_step(args, state, state)
+        optimizer.step()
+        training.on_optimizer_step(args, state, state)
+    expected = before - 0.7 * (slope + 0.02 * opens * (1 - opens))
+    torch.testing.assert_close(gates.log_a.detach(), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_an_optimizer_without_the_gates_is_refused(tmp_path: Path) -> None:
+    model = tiny.MODELS["bert"]()
+    gates = made_gates("l0", model)
+    args = TrainingArguments(output_dir=str(tmp_path), max_steps=1, use_cpu=True, report_to="none")
+    trainer = Trainer(model, args, train_dataset=Texts(), callbacks=[GateTraining(gates)])
+    with pytest.raises(InputError, match="make the optimizer, inside `with gating"):
+        trainer.train()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["l0", "subset"])
+def test_two_processes_learn_what_one_does(kind: str, tmp_path: Path) -> None:
+    """Which accumulates the gradients of two batches: the same steps, also the same noise."""
+    root = Path(__file__).parents[2]
+    command = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2",
+               "-m", "tests.gates.two_lines", kind, str(tmp_path))  # fmt: skip
+    environment = os.environ | {"PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    ends = [torch.load(tmp_path / f"end-{rank}.pt") for rank in range(2)]
+    model, gates, _ = script(kind, tmp_path / "one", accumulate=2)
+    for end in ends:
+        same(end["model"], dict(model.state_dict()))
+        end["gates"]["num_draws"] *= 2
+        same(end["gates"], dict(gates.state_dict()))

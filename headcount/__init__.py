@@ -8,10 +8,13 @@
 
 from headcount import importance, tasks
 from headcount.analysis import Analysis, Options, analyze, measure
+from headcount.artifact.save import save
+from headcount.compaction import compact
 from headcount.corpora import Corpus, Sentence, Tree
 from headcount.errors import CorpusError, InputError, ModelError
 from headcount.heads import Head, Heads, HeadTable
 from headcount.models import Loaded, diagnose, examine, gated, load, tapped
+from headcount.pruning.plan import Plan
 from headcount.reports import write_figures, write_report
 from headcount.results import write_results
 from headcount.roles import Role, Thresholds, find_roles
@@ -27,11 +30,13 @@ __all__ = [
     "Loaded",
     "ModelError",
     "Options",
+    "Plan",
     "Role",
     "Sentence",
     "Thresholds",
     "Tree",
     "analyze",
+    "compact",
     "diagnose",
     "examine",
     "find_roles",
@@ -39,6 +44,7 @@ __all__ = [
     "importance",
     "load",
     "measure",
+    "save",
     "tapped",
     "tasks",
     "write_figures",

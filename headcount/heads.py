@@ -125,4 +125,6 @@ class HeadTable:
     def grid(self, site: str, column: str) -> np.ndarray:
         """One column as an array [layer, index], NaN where a layer has fewer heads."""
         rows = self.frame[self.frame["site"] == site]
-        return rows.pivot(index="layer", columns="index", values=column).to_numpy(dtype=float)
+        grid = rows.pivot(index="layer", columns="index", values=column)
+        layers = range(int(grid.index.max()) + 1)  # one without heads has no row of its own
+        return grid.reindex(layers).to_numpy(dtype=float)

@@ -12,14 +12,22 @@ from headcount.errors import InputError
 
 @contextmanager
 def staged(folder: Path, overwrite: bool = False) -> Iterator[Path]:
-    """A new neighbour of the folder to write into, which takes its place at the end of the block.
-
-    After an error nothing is left of it, and what was in the folder is there as before.
+    """`replaced`, for the folder of a compact model.
 
     Raises:
         InputError: if the folder holds something, and it is not a compact model to be replaced.
     """
     refuse_taken(folder, overwrite)
+    with replaced(folder) as new:
+        yield new
+
+
+@contextmanager
+def replaced(folder: Path) -> Iterator[Path]:
+    """A new neighbour of the folder to write into, which takes its place at the end of the block.
+
+    After an error nothing is left of it, and what was in the folder is there as before.
+    """
     folder.parent.mkdir(parents=True, exist_ok=True)
     new, old = (folder.with_name(f".{folder.name}.{os.getpid()}.{end}") for end in ("part", "old"))
     new.mkdir()

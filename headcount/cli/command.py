@@ -8,8 +8,8 @@ from rich.console import Console
 from transformers.utils import logging
 
 from headcount.cli.analyze import Analyze
-from headcount.cli.compare import Compare
 from headcount.cli.compact import Compact
+from headcount.cli.compare import Compare
 from headcount.cli.curve import Curve
 from headcount.cli.demo import Demo
 from headcount.cli.doctor import Doctor

@@ -18,7 +18,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.pytorch_utils import Conv1D
 
 from headcount.errors import ModelError
-from headcount.heads import Heads, Place
+from headcount.heads import SITES, Heads, Place
 from headcount.models.dead import dead_modules
 from headcount.models.tiny_inputs import run_tiny, tiny_inputs
 from headcount.seam import dispatching
@@ -87,9 +87,8 @@ class Anatomy:
             counts.setdefault(site, {})[number] = 0
         for layer in self.layers:
             counts.setdefault(layer.site, {})[layer.layer] = layer.num_heads
-        return Heads(
-            {site: tuple(each[number] for number in sorted(each)) for site, each in counts.items()}
-        )
+        in_order = {site: dict(sorted(counts[site].items())) for site in SITES if site in counts}
+        return Heads({site: tuple(each.values()) for site, each in in_order.items()})
 
     def by_module(self) -> dict[str, list[AttentionLayer]]:
         """The layers that each module computes, in the order of its calls."""

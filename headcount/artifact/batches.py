@@ -1,0 +1,58 @@
+"""Batches: real text as a model's forward takes it, or made-up inputs for models without text."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from torch import Tensor
+
+from headcount.corpora import Corpus, Encoder, Sentence
+from headcount.corpora.batches import groups_by_length
+from headcount.corpora.encoded import Encoded
+from headcount.models.load import Loaded
+from headcount.models.tiny_inputs import tiny_inputs
+
+MAX_TOKENS = 1024
+"""Padded tokens in a batch."""
+
+Inputs = dict[str, Tensor]
+
+
+@final
+@dataclass(frozen=True)
+class Data:
+    """What models are compared on."""
+
+    batches: list[Inputs]
+    sentences: int = 0
+    """None in a made-up batch."""
+    names: tuple[str, ...] = ()
+    sha256: str | None = None
+
+    @classmethod
+    def of(cls, loaded: Loaded, corpus: Corpus | None) -> "Data":
+        """The batches of a corpus, with targets for an encoder-decoder; made up for None."""
+        if corpus is None:
+            return cls([tiny_inputs(loaded.model)])
+        sentences, device = list(corpus), loaded.model.device
+        batches = [
+            {name: tensor.to(device) for name, tensor in batch.items()}
+            for batch in _batches(loaded.encoder(), sentences)
+        ]
+        return cls(batches, len(sentences), corpus.names, corpus.sha256())
+
+
+def _batches(encoder: Encoder, sentences: Sequence[Sentence]) -> Iterator[Inputs]:
+    for pairs in groups_by_length(encoder.encode(sentences), MAX_TOKENS):
+        batch = _padded([pair.source for pair in pairs], encoder.pad_id, "")
+        targets = [pair.target for pair in pairs if pair.target is not None]
+        yield batch | (_padded(targets, encoder.pad_id, "decoder_") if targets else {})
+
+
+def _padded(rows: Sequence[Encoded], pad: int, prefix: str) -> Inputs:
+    ids = [torch.tensor(row.ids) for row in rows]
+    ids_BN = torch.nn.utils.rnn.pad_sequence(ids, batch_first=True, padding_value=pad)
+    ones = [torch.ones_like(row) for row in ids]
+    mask_BN = torch.nn.utils.rnn.pad_sequence(ones, batch_first=True)
+    return {f"{prefix}input_ids": ids_BN, f"{prefix}attention_mask": mask_BN}

@@ -1,0 +1,150 @@
+"""Certificate: the gated, the compact, the reloaded and the exported model give the same numbers.
+
+Of every two forms: the largest absolute difference of their outputs over all batches, and as a
+share of the largest output. A share above the tolerance (float32: 1e-5) is a failure.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, final
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from headcount.artifact.batches import Data, Inputs
+from headcount.errors import InputError, ModelError
+from headcount.files import write_json
+from headcount.models.selfcheck import TOLERANCE, evaluating, outputs
+from headcount.models.tiny_inputs import run_tiny
+
+NAME = "certificate.json"
+
+Run = Callable[[Inputs], list[Tensor]]
+"""A model's floating-point outputs for a batch."""
+
+
+@final
+@dataclass(frozen=True)
+class Comparison:
+    """Two forms of one model on the same data."""
+
+    what: str
+    """E.g. `compact and gated`."""
+    difference: float
+    """Largest absolute difference of an output."""
+    largest_output: float
+    share: float
+    """The difference as a share of the largest output."""
+    tolerance: float
+    """The largest share that is let pass."""
+    dtype: str
+    data: tuple[str, ...]
+    """Files; none for made-up inputs."""
+    data_sha256: str | None
+    sentences: int
+    batches: int
+
+    def refuse_unequal(self) -> None:
+        """Let a comparison pass that says: equal.
+
+        Raises:
+            ModelError: if the share is above tolerance, or not a number.
+        """
+        if not self.share <= self.tolerance:
+            raise ModelError(
+                f"{self.what} should be equal to {self.tolerance:g} of the largest output, and "
+                f"differ by {self.share:.2g} of it ({self.difference:.2g} of "
+                f"{self.largest_output:.3g}) over {self.batches} batches: nothing was written"
+            )
+
+
+@final
+@dataclass(frozen=True)
+class Certificate:
+    """What was compared of the model of one plan."""
+
+    plan_sha256: str
+    comparisons: tuple[Comparison, ...]
+
+    def write(self, folder: Path) -> None:
+        """Write as `certificate.json`, whole or not at all."""
+        write_json(folder / NAME, asdict(self))
+
+    def joined(self, comparisons: Sequence[Comparison]) -> "Certificate":
+        """The same with new comparisons, in place of earlier ones of the same forms."""
+        names = {each.what for each in comparisons}
+        stay = tuple(each for each in self.comparisons if each.what not in names)
+        return Certificate(self.plan_sha256, (*stay, *comparisons))
+
+    @classmethod
+    def read(cls, folder: Path) -> "Certificate":
+        """The certificate of a folder.
+
+        Raises:
+            InputError: if there is none, or it is something else.
+        """
+        path = folder / NAME
+        try:
+            value = json.loads(path.read_text(encoding="utf-8"))
+            comparisons = (
+                Comparison(**each | {"data": tuple(each["data"])}) for each in value["comparisons"]
+            )
+            return cls(value["plan_sha256"], tuple(comparisons))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InputError(
+                f"the folder of a compact model with its certificate was expected, as `headcount "
+                f"compact` writes; {path} can't be read ({error})"
+            ) from error
+
+
+def compare(
+    reference: tuple[str, Run], others: Mapping[str, Run], data: Data, dtype: torch.dtype
+) -> list[Comparison]:
+    """Run all forms over the data.
+
+    Args:
+        reference: name and outputs of the form that others are compared with.
+        others: names and outputs of these.
+        data: what to run.
+        dtype: number format of the model, which says what is let pass.
+    """
+    name, run = reference
+    largest, differences = 0.0, dict.fromkeys(others, 0.0)
+    for batch in data.batches:
+        expected = run(batch)
+        largest = max(largest, *(tensor.abs().max().item() for tensor in expected))
+        for other, run_other in others.items():
+            pairs = zip(run_other(batch), expected, strict=True)
+            found = max(_largest_difference(*pair) for pair in pairs)
+            differences[other] = max(differences[other], found)
+    about: dict[str, Any] = {
+        "largest_output": largest,
+        "tolerance": TOLERANCE[dtype],
+        "dtype": str(dtype).removeprefix("torch."),
+        "data": data.names,
+        "data_sha256": data.sha256,
+        "sentences": data.sentences,
+        "batches": len(data.batches),
+    }
+    return [
+        Comparison(f"{other} and {name}", difference, share=difference / largest, **about)
+        for other, difference in differences.items()
+    ]
+
+
+def runner(model: PreTrainedModel) -> Run:
+    """What a torch model gives."""
+
+    def run(inputs: Inputs) -> list[Tensor]:
+        with evaluating(model), torch.inference_mode():
+            return [tensor.cpu() for tensor in outputs(run_tiny(model, inputs))]
+
+    return run
+
+
+def _largest_difference(ours: Tensor, theirs: Tensor) -> float:
+    """Infinite where one is not a number."""
+    return (ours - theirs).abs().nan_to_num(nan=torch.inf).max().item()

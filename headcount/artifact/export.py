@@ -1,0 +1,39 @@
+"""Export: ONNX beside a compact model, and what ONNX Runtime makes of it in the certificate."""
+
+from pathlib import Path
+
+from headcount.artifact.batches import Data
+from headcount.artifact.certificate import Certificate, compare, runner
+from headcount.artifact.onnx import export_onnx, onnx_runner
+from headcount.artifact.staging import replaced
+from headcount.corpora import Corpus
+from headcount.models.load import Loaded
+from headcount.models.tiny_inputs import tiny_inputs
+
+FOLDER, FILE = "onnx", "model.onnx"
+
+
+def export(loaded: Loaded, folder: Path, corpus: Corpus | None) -> Certificate:
+    """Write `onnx/model.onnx` into a compact model's folder, if ONNX Runtime agrees with it.
+
+    Args:
+        loaded: the model of the folder.
+        folder: where `headcount compact` wrote it.
+        corpus: what to compare on; None for a made-up batch.
+
+    Raises:
+        InputError: if the folder has no certificate, or without the `onnx` extra.
+        ModelError: if the model can't be exported, or gives other numbers in ONNX Runtime.
+    """
+    certificate = Certificate.read(folder)
+    data = Data.of(loaded, corpus)
+    with replaced(folder / FOLDER) as staging:
+        path = staging / FILE
+        export_onnx(loaded.model, tiny_inputs(loaded.model), path)
+        reloaded = ("reloaded", runner(loaded.model))
+        comparisons = compare(reloaded, {"ONNX": onnx_runner(path)}, data, loaded.model.dtype)
+        for comparison in comparisons:
+            comparison.refuse_unequal()
+    certificate = certificate.joined(comparisons)
+    certificate.write(folder)
+    return certificate

@@ -1,0 +1,60 @@
+"""Make: plan and model to a folder, with the certificate that nothing but heads has gone."""
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from headcount.artifact.batches import Data, Inputs
+from headcount.artifact.certificate import Certificate, Run, compare, runner
+from headcount.artifact.save import write_into
+from headcount.artifact.staging import refuse_taken, staged
+from headcount.compaction import compact
+from headcount.corpora import Corpus
+from headcount.models.load import Loaded, load
+from headcount.pruning.plan import Plan
+from headcount.tap import Tap
+
+
+def make(
+    loaded: Loaded, plan: Plan, folder: Path, corpus: Corpus | None, overwrite: bool = False
+) -> Certificate:
+    """Write the compact model, whole or not at all, if it equals the gated one on the corpus.
+
+    Args:
+        loaded: the model to make smaller.
+        plan: which of its heads stay.
+        folder: where to.
+        corpus: what to compare on; None for a made-up batch (images, sound).
+        overwrite: replace a compact model that the folder holds.
+
+    Raises:
+        InputError: if the plan does not fit the model, or the folder is taken.
+        ModelError: if the model can't be made smaller exactly, or does not reload as itself.
+    """
+    refuse_taken(folder, overwrite)
+    smaller = compact(loaded, plan)
+    data = Data.of(loaded, corpus)
+    with staged(folder, overwrite) as staging:
+        write_into(staging, smaller, loaded.tokenizer)
+        reloaded = load(staging, str(smaller.device), "auto").model
+        others = {"compact": runner(smaller), "reloaded": runner(reloaded)}
+        gated = ("gated", gated_runner(loaded, plan))
+        comparisons = compare(gated, others, data, smaller.dtype)
+        for comparison in comparisons:
+            comparison.refuse_unequal()
+        certificate = Certificate(smaller.config.head_plan["sha256"], tuple(comparisons))
+        certificate.write(staging)
+    return certificate
+
+
+def gated_runner(loaded: Loaded, plan: Plan) -> Run:
+    """What the model with all its heads gives when those that go are gated to zero."""
+    model, anatomy = loaded.model, loaded.anatomy
+    gates, run = plan.gates(anatomy.heads), runner(loaded.model)
+
+    def run_gated(inputs: Inputs) -> list[Tensor]:
+        with torch.inference_mode(), Tap(model, anatomy, gates=gates):
+            return run(inputs)
+
+    return run_gated

@@ -1,0 +1,83 @@
+"""`headcount compact`: a model without the heads that a plan lets go."""
+
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from typing import Literal
+
+import tyro
+from rich.console import Console
+
+from headcount.artifact.certificate import Certificate
+from headcount.artifact.make import make
+from headcount.corpora import Corpus
+from headcount.models.load import Loaded, load
+from headcount.pruning.plan import Plan
+
+
+@dataclass(frozen=True)
+class Compact:
+    """Make a model smaller by a plan, prove it equal to the gated one, and save it."""
+
+    model: tyro.conf.Positional[str]
+    """A Hugging Face name or a folder."""
+    plan: Path = field(kw_only=True)
+    """Which heads stay: a plan.json."""
+    out: Path = field(kw_only=True)
+    """Folder of the compact model."""
+    data: tuple[Path, ...] = ()
+    """Texts to compare the models on; by default headcount's own sample. Encoder-decoders need
+    parallel text (.tsv)."""
+    limit: int | None = None
+    """At most so many sentences of --data."""
+    overwrite: bool = False
+    """Replace a compact model in --out, once the new one is whole."""
+    device: str = "cpu"
+    """Where to run, e.g. cuda."""
+    dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
+    """Number format of the compact model."""
+
+    def run(self) -> int:
+        """Compact, compare, save."""
+        plan = Plan.read(self.plan)
+        loaded = load(self.model, self.device, self.dtype)
+        corpus = certificate_corpus(loaded, self.data, self.limit)
+        certificate = make(loaded, plan, self.out, corpus, self.overwrite)
+        console = Console(highlight=False, soft_wrap=True)
+        kept = len(plan.staying(loaded.heads))
+        console.print(
+            f"Kept {kept:,} of {len(loaded.heads):,} heads; {_size(self.out)} of weights",
+            markup=False,
+        )
+        print_certificate(certificate, console)
+        console.print(
+            f"Saved: {self.out}; load it with headcount.load({str(self.out)!r}), or with "
+            "transformers alone: from_pretrained(..., trust_remote_code=True)",
+            markup=False,
+        )
+        return 0
+
+
+def certificate_corpus(
+    loaded: Loaded, data: tuple[Path, ...], limit: int | None = None
+) -> Corpus | None:
+    """The texts that models are compared on; None for a model that takes no text."""
+    if loaded.tokenizer is None or loaded.model.main_input_name != "input_ids":
+        return None
+    sample = Path(str(files("headcount") / "data" / "sample.tsv"))
+    return Corpus(data or (sample,), limit=limit)
+
+
+def print_certificate(certificate: Certificate, console: Console) -> None:
+    """A line for every comparison."""
+    for each in certificate.comparisons:
+        on = f"{each.sentences:,} sentences" if each.sentences else "a made-up batch"
+        console.print(
+            f"Equal on {on}: {each.what} differ by at most {each.difference:.1e}, {each.share:.1e} "
+            f"of the largest output ({each.tolerance:g} is let pass)",
+            markup=False,
+        )
+
+
+def _size(folder: Path) -> str:
+    return f"{sum(path.stat().st_size for path in folder.glob('*.safetensors')) / 1e6:,.1f} MB"

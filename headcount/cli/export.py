@@ -1,0 +1,38 @@
+"""`headcount export`: a compact model for other runtimes."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+from rich.console import Console
+
+from headcount.artifact.export import FILE, FOLDER, export
+from headcount.cli.compact import certificate_corpus, print_certificate
+from headcount.errors import InputError
+from headcount.models.load import load
+
+
+@dataclass(frozen=True)
+class Export:
+    """Export a compact model to ONNX, and check it in ONNX Runtime."""
+
+    model: tyro.conf.Positional[Path]
+    """Folder of a compact model."""
+    onnx: bool = False
+    """Write onnx/model.onnx into the folder."""
+    data: tuple[Path, ...] = ()
+    """Texts to compare on; by default headcount's own sample."""
+    limit: int | None = None
+    """At most so many sentences of --data."""
+
+    def run(self) -> int:
+        """Export, compare, save."""
+        if not self.onnx:
+            raise InputError("a format to export to was expected: give --onnx")
+        loaded = load(self.model)
+        corpus = certificate_corpus(loaded, self.data, self.limit)
+        certificate = export(loaded, self.model, corpus)
+        console = Console(highlight=False, soft_wrap=True)
+        print_certificate(certificate, console)
+        console.print(f"Saved: {self.model / FOLDER / FILE}", markup=False)
+        return 0

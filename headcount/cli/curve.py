@@ -11,16 +11,13 @@ from headcount.cli.plain import plain
 from headcount.cli.progress import shown
 from headcount.cli.trial import TrialArguments, print_warnings
 from headcount.errors import InputError
-from headcount.heads import HeadTable
-from headcount.importance.folder import refuse_other_model
-from headcount.models.load import Loaded
 from headcount.pruning import Setting
+from headcount.pruning.analysed import read_roles
 from headcount.pruning.curve import Trial, curve
 from headcount.pruning.folder import claim
 from headcount.pruning.methods import METHODS, method
 from headcount.reports.curve_document import FILES, CurveFacts, numbers_table, write_curve
 from headcount.reports.curve_points import CurvePoints
-from headcount.signature import revision
 
 
 @dataclass(frozen=True)
@@ -52,7 +49,7 @@ class Curve:
         chosen = {name: method(name, self._options(name)) for name in self._names()}
         claim(self.out, FILES, self.out / "state", self.resume, self.overwrite)
         loaded = self.on.loaded()
-        roles = self._roles(loaded)
+        roles = None if self.analysis is None else read_roles(self.analysis, loaded)
         train, dev, test = tasks = self.on.tasks(loaded)
         units, state = self.on.units(loaded), self.out / "state"
         key = f"{self.on.signature(loaded, tasks)}|scores:{self.scores}|set:{','.join(self.set)}"
@@ -83,16 +80,3 @@ class Curve:
                     f"{', '.join(self._names())}; came {option!r}"
                 )
         return [option.partition(".")[2] for option in self.set if option.startswith(f"{name}.")]
-
-    def _roles(self, loaded: Loaded) -> dict[str, list[str]] | None:
-        """Roles of the heads by the analysis."""
-        if self.analysis is None:
-            return None
-        if not (self.analysis / "run.json").exists():
-            raise InputError(
-                f"{self.analysis} should hold an analysis of this model, but has no run.json: run "
-                f"`headcount analyze MODEL CORPUS --out {self.analysis}` first"
-            )
-        refuse_other_model(self.analysis, loaded.heads, revision(loaded.model))
-        frame = HeadTable.read(self.analysis / "heads.parquet").frame
-        return {str(row["head"]): list(row["roles"]) for row in frame.to_dict("records")}

@@ -13,6 +13,7 @@ from headcount.cli.trial import TrialArguments, print_warnings
 from headcount.errors import InputError
 from headcount.models.load import Loaded
 from headcount.pruning import Keep, Setting
+from headcount.pruning.analysed import functions, read_roles
 from headcount.pruning.artifact import claim_artifact, state_of, write_pruned
 from headcount.pruning.limit import Limit
 from headcount.pruning.method import Method
@@ -55,6 +56,10 @@ class Prune:
     """Fields of that training, as NAME=VALUE, e.g. peak=5e-5 distilled=0.5."""
     control: bool = True
     """Where anything is trained, train the whole model as long and measure it too."""
+    analysis: Path | None = None
+    """Folder of `headcount analyze` of the whole model: which functions survive."""
+    corpus: tuple[Path, ...] = ()
+    """With --analysis: its corpus, to find which heads of the pruned model took functions over."""
     resume: bool = False
     """Go on with an interrupted run."""
     overwrite: bool = False
@@ -63,10 +68,12 @@ class Prune:
     def run(self) -> int:
         """Prune, write the folder, say what changed."""
         chosen, limit, stages = self._method(), self._limit(), self._stages()
+        if self.corpus and self.analysis is None:
+            raise InputError("--corpus goes with --analysis: name the whole model's analysis on it")
         claim_artifact(self.out, self.resume, self.overwrite)
-        loaded = self.on.loaded()
+        loaded, state = self.on.loaded(), state_of(self.out)
+        roles = None if self.analysis is None else read_roles(self.analysis, loaded)
         tasks = self.on.tasks(loaded)
-        state = state_of(self.out)
         with shown() as progress:
             setting = Setting(
                 loaded, tasks[0], self.on.units(loaded), self.on.seed, self.on.max_tokens, state,
@@ -76,7 +83,10 @@ class Prune:
                 setting, chosen, limit, tasks[1], tasks[2], stages,
                 told=lambda plan: plan.write(state / "plan.json"),
             ).run()  # fmt: skip
-        pruned = replace(pruned, record=pruned.record | self._about(loaded, tasks))
+        record = pruned.record | self._about(loaded, tasks)
+        if roles is not None:
+            record["functions"] = functions(pruned, loaded.heads, roles, self.corpus)
+        pruned = replace(pruned, record=record)
         write_pruned(pruned, self.out, self.on.model, tasks[1], self.overwrite)
         _print(pruned, self.out)
         return 0

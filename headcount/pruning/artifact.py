@@ -1,25 +1,24 @@
 """Artifact: the folder of a pruned model, with its plan, its record and its card.
 
-Written whole or not at all, and only after the model loaded again from its files gave the same
-losses. What is done so far lies beside it, so that the folder is never half a model.
+Written whole or not at all, and only after the gated, the compact and the reloaded model gave the
+same outputs. What is done so far lies beside it, so that the folder is never half a model.
 """
 
+from dataclasses import asdict
 from pathlib import Path
 from shutil import rmtree
 
-import numpy as np
-
+from headcount.artifact.batches import Data
+from headcount.artifact.certificate import Certificate, compare, runner
+from headcount.artifact.make import gated_runner
 from headcount.artifact.save import write_into
 from headcount.artifact.staging import refuse_taken, staged
-from headcount.errors import InputError, ModelError
+from headcount.errors import InputError
 from headcount.files import nulls_for_nan, write_json, write_text
 from headcount.models.load import load
 from headcount.pruning.card import card
 from headcount.pruning.prune import Pruned
-from headcount.tasks import Task, evaluate
-
-SAME = 1e-5
-"""Largest difference of an example's loss after loading again, as a share of the loss or of 1."""
+from headcount.tasks import Task
 
 
 def state_of(out: Path) -> Path:
@@ -47,38 +46,40 @@ def claim_artifact(out: Path, resume: bool, overwrite: bool) -> None:
 
 
 def write_pruned(pruned: Pruned, out: Path, name: str, task: Task, overwrite: bool = False) -> None:
-    """Write model, plan, record and card, and remove the state.
+    """Write model, plan, record, certificate and card, and remove the state.
 
     Args:
         pruned: what is written.
         out: the folder.
         name: of the model that was pruned.
-        task: the losses of the model, loaded again, are compared on.
+        task: the gated, the compact and the reloaded model are compared on its examples.
         overwrite: replace a pruned model in the folder.
 
     Raises:
-        ModelError: if the model loaded again is another one.
+        ModelError: if two of the three differ.
     """
     with staged(out, overwrite) as staging:
         write_into(staging, pruned.compact.model, pruned.compact.tokenizer)
-        apart = _reloaded(pruned, staging, task)
-        equality = pruned.record["equality"] | {"reloaded_difference": apart}
-        record = pruned.record | {"equality": equality}
+        certificate = _certificate(pruned, staging, task)
+        certificate.write(staging)
+        comparisons = [asdict(each) for each in certificate.comparisons]
+        record = nulls_for_nan(pruned.record | {"comparisons": comparisons})
         pruned.plan.write(staging / "plan.json")
-        write_json(staging / "prune.json", nulls_for_nan(record))
-        write_text(staging / "README.md", card(nulls_for_nan(record), Path(name).name))
+        write_json(staging / "prune.json", record)
+        write_text(staging / "README.md", card(record, Path(name).name))
     rmtree(state_of(out), ignore_errors=True)
 
 
-def _reloaded(pruned: Pruned, folder: Path, task: Task) -> float:
-    """The largest difference of an example's loss between the model and its files."""
+def _certificate(pruned: Pruned, folder: Path, task: Task) -> Certificate:
+    """Gated, compact and reloaded on all examples of a task, which must be equal."""
     model = pruned.compact.model
-    again = load(folder, str(model.device), str(model.dtype).removeprefix("torch."))
-    losses = [evaluate(each, task).loss_N for each in (model, again.model)]
-    apart = float(np.abs(losses[0] - losses[1]).max())
-    if apart > SAME * max(1.0, float(np.abs(losses[0]).max())):
-        raise ModelError(
-            f"the model loaded again from its files should be the same, but the loss of an example "
-            f"differs by {apart:.2g}: nothing was written; report this with the model's name"
-        )
-    return apart
+    dtype = str(model.dtype).removeprefix("torch.")
+    reloaded = load(folder, str(model.device), dtype).model
+    batches = [batch.to(model.device).inputs for batch in task.batches(1024)]
+    data = Data(batches, task.num_examples, (), task.sha256)
+    gated = ("gated", gated_runner(pruned.whole, pruned.plan))
+    others = {"compact": runner(model), "reloaded": runner(reloaded)}
+    comparisons = compare(gated, others, data, model.dtype)
+    for comparison in comparisons:
+        comparison.refuse_unequal()
+    return Certificate(pruned.plan.sha256, tuple(comparisons))

@@ -111,7 +111,7 @@ def by_site(units: Units, keep: Keep) -> Mapping[str | None, int]:
     return budgets
 
 
-def share(units: Units, part: float) -> int:
+def share(units: Units, part: int | float) -> int:
     """The number of heads in all that stay when a share of those that may go stays.
 
     The nearest that the units allow; the larger of two.
@@ -125,7 +125,7 @@ def share(units: Units, part: float) -> int:
     return nearest(units.possible(), len(units.heads) - free + part * free)
 
 
-def nearest(possible: Sequence[int], number: float) -> int:
+def nearest(possible: Sequence[int], number: int | float) -> int:
     """The nearest possible number; the larger of two.
 
     >>> nearest([2, 4], 3)

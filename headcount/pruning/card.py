@@ -116,16 +116,14 @@ def _gains(record: Record) -> Iterator[str]:
 
 
 def _equality(record: Record) -> Iterator[str]:
-    found = record["equality"]
     yield "## Nothing else changed"
-    text = (
-        f"On {found['examples']:,} examples the loss of the compact model differs from that of the "
-        f"whole one with these heads gated to 0 by at most {found['largest_difference']:.2g} an "
-        f"example ({found['loss_gated']:.6f} and {found['loss_compact']:.6f} on average)"
-    )
-    if "reloaded_difference" in found:
-        text += f"; loaded again from its files, by at most {found['reloaded_difference']:.2g}"
-    yield text + "."
+    yield "Gated is the whole model with these heads at 0."
+    rows = [
+        [each["what"], f"{each['sentences']:,}", f"{each['difference']:.2g}",
+         f"{each['share']:.2g}", f"{each['tolerance']:.0g}"]
+        for each in record.get("comparisons", ())
+    ]  # fmt: skip
+    yield table(["", "examples", "largest difference", "of the largest output", "allowed"], rows)
 
 
 def _functions(record: Record) -> Iterator[str]:
@@ -145,10 +143,15 @@ def _functions(record: Record) -> Iterator[str]:
 
 
 def _speed(record: Record) -> Iterator[str]:
-    found = record.get("speed")
     yield "## Speed"
+    ceiling = record["ceiling"]
+    yield (
+        f"Ceiling by FLOPs: {ceiling['value']:.2f} times as fast, one forward of "
+        f"{ceiling['tokens']} tokens."
+    )
+    found = record.get("speed")
     if not found:
-        yield "Not measured: `headcount speed DENSE PRUNED` does, beside the ceiling by FLOPs."
+        yield "Not measured: `headcount speed DENSE PRUNED` does."
         return
     rows = [
         [f"{each['mode']}, batch {each['batch']}, {each['length']} tokens",

@@ -8,6 +8,8 @@ Reference: Analyzing Multi-Head Self-Attention (Voita et al., 2019), figures 7 t
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import final
 
@@ -79,8 +81,12 @@ def curve(
     """
     for keep in keeps:
         by_site(trial.setting.units, keep)
+    if trial.setting.state is None:  # so that rankings are made once all the same
+        with TemporaryDirectory() as folder:
+            kept = replace(trial.setting, state=Path(folder))
+            return curve(replace(trial, setting=kept), methods, keeps, seeds, key)
     setting, wanted = trial.setting, points(methods, keeps, seeds)
-    file = None if setting.state is None else setting.state / "points.json"
+    file = trial.setting.state / "points.json"
     rows = read_points(file, key)
     whole = Point(ALL, 0, len(setting.units.heads))
     for number, point in enumerate([whole, *wanted]):

@@ -1,7 +1,7 @@
 """Prune: choose heads, make up for them, cut them out, and measure what that changed.
 
 What a model loses is measured on the development set and, where there is one, on a test set that
-nothing is chosen on; the compact model's losses are compared with those of the gated one.
+nothing is chosen on, with the compact model itself.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,13 +9,10 @@ from dataclasses import asdict, dataclass, field, replace
 from time import perf_counter
 from typing import Any, final
 
-import numpy as np
-
 from headcount.compaction import compact
 from headcount.models.load import Loaded
 from headcount.pruning.before_after import BeforeAfter
 from headcount.pruning.budget import Keep, Units
-from headcount.pruning.gated import evaluate_gated
 from headcount.pruning.latency import milliseconds
 from headcount.pruning.limit import Chosen, Limit, choose
 from headcount.pruning.method import Method, Setting
@@ -23,6 +20,7 @@ from headcount.pruning.plan import Plan
 from headcount.pruning.slices import slices
 from headcount.pruning.stages import Finished, Stages, control, run_stages
 from headcount.signature import revision
+from headcount.speed.ceiling import ceiling
 from headcount.tasks import Evaluation, Task, evaluate
 
 
@@ -33,6 +31,8 @@ class Pruned:
 
     plan: Plan
     """Of the model that was given."""
+    whole: Loaded
+    """The model with all its heads, whose weights make up for those that go."""
     compact: Loaded
     record: dict[str, Any]
     """How it came about, and every number before and after: what `prune.json` holds."""
@@ -72,12 +72,14 @@ class Pruning:
         smaller = _compact(done.loaded, plan)
         after = {name: self._evaluated(smaller, task) for name, task in tasks.items()}
         record = self._about(chosen, plan, done)
-        record["equality"] = self._equality(done.loaded, plan, after["dev"])
+        record["ceiling"] = self._ceiling(plan)
         record |= {name: self._compared(task, before[name], after[name])
                    for name, task in tasks.items()}  # fmt: skip
         record["confirmed"] = self._confirmed(record)
         record["control"] = self._control(tasks, before)
-        return Pruned(plan, smaller, record | {"seconds": round(perf_counter() - start, 1)})
+        return Pruned(
+            plan, done.loaded, smaller, record | {"seconds": round(perf_counter() - start, 1)}
+        )
 
     def _evaluated(self, loaded: Loaded, task: Task) -> Evaluation:
         return evaluate(loaded.model, task, self.setting.max_tokens, texts=True)
@@ -102,15 +104,11 @@ class Pruning:
         parts = slices(task, self.setting.train, self.setting.max_tokens)
         return BeforeAfter(task, before, after).record(parts, self.setting.seed)
 
-    def _equality(self, whole: Loaded, plan: Plan, after: Evaluation) -> dict[str, Any]:
-        """How far the compact model's losses are from the gated one's, example by example."""
-        gated = evaluate_gated(whole, plan, self.dev, self.setting.max_tokens, texts=False)
-        return {
-            "examples": self.dev.num_examples,
-            "loss_gated": gated.loss,
-            "loss_compact": after.loss,
-            "largest_difference": float(np.abs(gated.loss_N - after.loss_N).max()),
-        }
+    def _ceiling(self, plan: Plan) -> dict[str, float]:
+        """How many times faster one forward can be at most, by its FLOPs."""
+        loaded = self.setting.loaded
+        length = min(128, loaded.max_length or 128)
+        return {"tokens": length, "value": ceiling(loaded.model, plan, length, loaded.anatomy)}
 
     def _confirmed(self, record: dict[str, Any]) -> bool | None:
         """Whether a drop that was searched on the development set holds on the test set."""

@@ -1,7 +1,7 @@
 """Slices: parts of a data set that may fare differently: short and long, with rare tokens or not.
 
 Thirds of the examples by number of tokens (of the source, in translation) and by how often the
-rarest of their tokens occurs in the data that heads were chosen with.
+rarest of their tokens occurs in it and in the data that heads were chosen with.
 """
 
 from collections import Counter
@@ -18,13 +18,14 @@ def slices(task: Task, known: Task, max_tokens: int = 4096) -> dict[str, Int[np.
 
     Args:
         task: what is cut.
-        known: counts tokens.
+        known: counts tokens, beside it.
         max_tokens: padded tokens in a batch.
     """
     rows = sorted(_rows(task, max_tokens))
     if not rows:
         return {}
-    counts = Counter(token for _, ids in _rows(known, max_tokens) for token in ids)
+    counts = Counter(token for _, ids in rows for token in ids)
+    counts.update(token for _, ids in _rows(known, max_tokens) for token in ids)
     length_N = np.array([len(ids) for _, ids in rows])
     rarest_N = np.array([min(counts[token] for token in ids) for _, ids in rows])
     names = ("short", "middling", "long"), ("rarest tokens", "rare tokens", "no rare tokens")

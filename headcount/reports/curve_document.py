@@ -11,7 +11,7 @@ from headcount.files import nulls_for_nan, write_atomically, write_json, write_t
 from headcount.heads import Heads
 from headcount.markdown import table
 from headcount.reports.curve_points import RANDOM, CurvePoints
-from headcount.reports.figure_curve import curve_figures
+from headcount.reports.figure_curve import METRICS, curve_figures
 from headcount.reports.figure_style import FORMATS, save, styled
 
 FILES = ("curve.parquet", "curve.md", "curve.json")
@@ -89,7 +89,7 @@ def sentences(points: CurvePoints, facts: CurveFacts) -> list[str]:
     mean = {method: points.mean(method, column) for method in points.methods}
     ranked = sorted(mean, key=lambda name: mean[name], reverse=more_is_better)
     best = [method for method in ranked if method != RANDOM][:1]
-    name = facts.metric if column == "score" else "loss"
+    name = METRICS.get(facts.metric, facts.metric) if column == "score" else "loss"
     told = [f"Best mean {name} over the budgets: {one} ({_number(mean[one])})." for one in best]
     if RANDOM in mean:
         below = ranked[ranked.index(RANDOM) + 1 :]
@@ -102,7 +102,7 @@ def sentences(points: CurvePoints, facts: CurveFacts) -> list[str]:
 
 def _columns(points: CurvePoints, metric: str) -> list[tuple[str, str]]:
     """The numbers that there are, the test set first, with their titles."""
-    names = {"score": metric, "loss": "Loss (nats)"}
+    names = {"score": METRICS.get(metric, metric), "loss": "Loss (nats)"}
     return [
         (f"{prefix}{column}", f"{title}, {data}")
         for prefix, data in (("test_", "test set"), ("", "development set"))

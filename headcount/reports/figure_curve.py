@@ -21,6 +21,8 @@ from headcount.reports.measure_names import SITE_TITLES
 from headcount.reports.role_names import role_names
 
 NONE = "no role"
+METRICS = {"bleu": "BLEU", "chrf": "chrF", "f1": "F1"}
+"""Names that are not the metric's own word."""
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#7A3E9D", "#8C564B")
 """Of methods, in the order in which they come; told apart by colour-blind readers."""
 MARKERS = "os^Dv<>P"
@@ -64,6 +66,7 @@ def sites(points: CurvePoints, heads: Heads) -> Figure:
                 label=SITE_TITLES[site],
             )  # fmt: skip
         axes.set_ylim(bottom=0)
+        axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
         axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     return _labelled(figure, "heads left in all", "heads left at the site", panels[0][1])
 
@@ -96,11 +99,10 @@ def layers(points: CurvePoints, heads: Heads) -> Figure:
         for column, site in enumerate(columns)
     ]
     for row, method in enumerate(methods):
-        grid[row, 0].set_ylabel(method)
+        grid[row, 0].set_ylabel(f"{method}\nlayer")
     for column, site in enumerate(columns):
         grid[0, column].set_title(SITE_TITLES[site], size=7.5)
     figure.supxlabel("heads left in all", fontsize=8)
-    figure.supylabel("layer", fontsize=8)
     bar = figure.colorbar(images[0], ax=list(grid.flat), shrink=0.5, pad=0.02)
     bar.set_label("share of the layer's heads that is left")
     return figure
@@ -114,6 +116,7 @@ def curve_figures(
 ) -> dict[str, Callable[[], Figure]]:
     """Every figure that there are numbers for, by the name of its file."""
     found: dict[str, Callable[[], Figure]] = {}
+    metric = METRICS.get(metric, metric)
     for prefix, data in (("", "development set"), ("test_", "test set")):
         for column, label in (("score", metric), ("loss", "loss (nats)")):
             if (name := f"{prefix}{column}") in points:
@@ -145,8 +148,10 @@ def _panels(points: CurvePoints) -> tuple[Figure, list[tuple[str, Axes]]]:
     grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     for axes in grid.flat[len(methods) :]:
         axes.set_visible(False)
-    for method, axes in zip(methods, grid.flat, strict=False):
+    for number, (method, axes) in enumerate(zip(methods, grid.flat, strict=False)):
         axes.set_title(method)
+        if number + columns >= len(methods):  # nothing is below it
+            axes.tick_params(labelbottom=True)
     return figure, list(zip(methods, grid.flat, strict=False))
 
 

@@ -1,0 +1,129 @@
+"""`headcount prune` and `headcount curve` on saved tiny models: files, budgets, refusals."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from headcount import load
+from headcount.pruning import Plan
+from headcount.pruning.gated import evaluate_gated
+from headcount.tasks import build, evaluate
+from tests.cli.conftest import PARALLEL, SAMPLE, headcount
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Texts to choose with, to measure on, and held out."""
+    lines = PARALLEL.read_text(encoding="utf-8").splitlines()
+    texts = [line.split("\t")[0] for line in lines]
+    folder = tmp_path_factory.mktemp("texts")
+    for number, name in enumerate(("train", "dev", "test")):
+        part = "\n".join(texts[8 * number : 8 * number + 8]) + "\n"
+        (folder / f"{name}.txt").write_text(part, encoding="utf-8")
+    return [folder / f"{name}.txt" for name in ("train", "dev", "test")]
+
+
+def run(command: str, model: Path, data: list[Path], out: Path, *more: object):
+    files = ("--data", data[0], "--dev", data[1], "--test", data[2])
+    task = ("--task", "masked-lm", *files)
+    return headcount(command, model, *task, "--out", out, *more)
+
+
+def test_pruned_folder(bert: Path, data: list[Path], tmp_path: Path) -> None:
+    out, analysis = tmp_path / "out", tmp_path / "analysis"
+    assert headcount("analyze", bert, SAMPLE, "--limit", 9, "--out", analysis)[0] == 0
+    more = ("--analysis", analysis, "--corpus", SAMPLE)
+    status, output, errors = run("prune", bert, data, out, "--keep", 2, *more)
+    assert status == 0, errors
+    assert "2 of 6 heads stay, chosen by gradient" in output and "test: perplexity" in output
+    assert not (tmp_path / "out.state").exists()
+    record, plan = json.loads((out / "prune.json").read_text()), Plan.read(out / "plan.json")
+    dense, pruned = load(bert), load(out)
+    assert len(plan.staying(dense.heads)) == len(pruned.heads) == 2
+    plan.refuse_misfit(dense.model, dense.heads)
+    for name, file in zip(("dev", "test"), data[1:], strict=True):
+        task = build("masked-lm", pruned, file, seed=0)
+        found = record[name]["loss"]
+        assert found["after"] == pytest.approx(evaluate(pruned.model, task).loss, rel=1e-5)
+        assert found["before"] == pytest.approx(evaluate(dense.model, task).loss, rel=1e-5)
+    assert [each["what"] for each in record["comparisons"]] == [
+        "compact and gated", "reloaded and gated",
+    ]  # fmt: skip
+    assert [each["stage"] for each in record["gains"]] == ["folding", "rescaling"]
+    assert record["control"] is None and record["ceiling"]["value"] > 1
+    card = (out / "README.md").read_text()
+    for words in ("2 of 6 heads", "## Functions", "took it over", "Ceiling by FLOPs", "| control"):
+        assert (words in card) == (words != "| control"), words
+    status, _, errors = run("prune", bert, data, out, "--keep", 2)
+    assert status == 2 and "--overwrite" in errors
+    plain = ("--no-fold", "--no-rescale", "--overwrite", "--site", "encoder.self", "--keep", 3)
+    assert run("prune", bert, data, out, *plain)[0] == 0
+    task, plan = build("masked-lm", dense, data[1], seed=0), Plan.read(out / "plan.json")
+    gated = evaluate_gated(dense, plan, task).loss_N
+    np.testing.assert_allclose(evaluate(load(out).model, task).loss_N, gated, rtol=1e-4)
+
+
+def test_recovery_has_a_control(bert: Path, data: list[Path], tmp_path: Path) -> None:
+    more = ("--share", 0.5, "--recover", 2, "--tune", "warmup=0", "--method", "random")
+    status, output, errors = run("prune", bert, data, tmp_path / "out", *more)
+    assert status == 0, errors
+    record = json.loads((tmp_path / "out" / "prune.json").read_text())
+    assert "; control " in output and record["control"]["tuning"]["updates"] == 2
+    assert [each["stage"] for each in record["gains"]] == ["folding", "rescaling", "recovery"]
+    assert len(record["staying"]) == 3 and record["limit"] == {"share": 0.5}
+    assert "control: loss" in (tmp_path / "out" / "README.md").read_text()
+
+
+def test_largest_drop(bert: Path, data: list[Path], tmp_path: Path) -> None:
+    more = ("--method", "norm", "--no-fold", "--no-rescale", "--max-drop", 1e9)
+    assert run("prune", bert, data, tmp_path / "all", *more)[0] == 0
+    record = json.loads((tmp_path / "all" / "prune.json").read_text())
+    assert record["keep"] == 0 and record["confirmed"] is True
+    assert set(record["tried"]) > {"6", "0"}
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        (("--keep", 7), "between 0 and 6 heads can stay in all; came 7: the nearest is 6"),
+        ((), "one budget was expected"),
+        (("--keep", 2, 3), "--keep takes one number, or with --site one for each site"),
+        (("--keep", 2, "--method", "best"), "a method out of gradient"),
+        (("--keep", 2, "--preset", "michel2019", "--method", "norm"), "one of --method and --pre"),
+        (("--keep", 2, "--tune", "peak=1"), "--tune is of a training"),
+        (("--keep", 2, "--recover", -1), "--recover takes a number of updates"),
+        (("--keep", 2, "--site", "decoder.self"), "a site of the model was expected"),
+        (("--max-drop", -1e9), "raise the limit"),
+    ],
+)
+def test_refusals(bert: Path, data: list[Path], tmp_path: Path, more: tuple, sentence: str) -> None:
+    status, _, errors = run("prune", bert, data, tmp_path / "out", *more)
+    assert status == 2 and sentence in errors
+    assert not (tmp_path / "out").exists()
+
+
+def test_interrupted_runs_are_not_mixed(bert: Path, data: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "out.state").mkdir()
+    status, _, errors = run("prune", bert, data, tmp_path / "out", "--keep", 2)
+    assert status == 2 and "holds an interrupted run: give --resume" in errors
+    assert run("prune", bert, data, tmp_path / "out", "--keep", 2, "--resume")[0] == 0
+
+
+def test_curve(bert: Path, data: list[Path], tmp_path: Path) -> None:
+    out, same = tmp_path / "out", [data[0], data[0], data[2]]
+    more = ("--methods", "gradient", "random", "--seeds", 2, "--keep", 2, 4)
+    status, output, errors = run("curve", bert, same, out, *more, "--set", "gradient.step=0.5")
+    assert status == 0, errors
+    assert "8 of 8 examples of --dev are in --data too" in output and "heads left" in output
+    frame = pd.read_parquet(out / "curve.parquet")
+    assert len(frame) == 1 + 2 + 4 and {"test_loss", "test_score"} <= set(frame)
+    assert (out / "curve.md").exists() and (out / "figures" / "layers.svg").exists()
+    status, _, errors = run("curve", bert, same, out, *more)
+    assert status == 2 and "holds an earlier run: give --resume" in errors
+    status, _, errors = run("curve", bert, same, out, *more, "--resume")
+    assert status == 2 and "--resume goes on with the same" in errors
+    status, _, errors = run("curve", bert, same, tmp_path / "b", *more, "--set", "norm.step=1")
+    assert status == 2 and "given as METHOD.NAME=VALUE" in errors

@@ -1,0 +1,13 @@
+"""Tiny models with real tasks to prune."""
+
+from pathlib import Path
+from typing import Any
+
+from headcount.pruning import Setting, Units
+from tests.tasks.loaded import TASKS
+
+
+def setting(name: str, state: Path | None = None, sites: Any = None, **more: Any) -> Setting:
+    """A task of `tests.tasks.loaded` as what a method has to choose with."""
+    loaded, task = TASKS[name]()
+    return Setting(loaded, task, Units.of(loaded.anatomy, sites), state=state, **more)

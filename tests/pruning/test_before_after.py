@@ -1,0 +1,81 @@
+"""Slices cut a data set in thirds; functions are followed; overlap is seen; numbers have a sign."""
+
+import numpy as np
+import pytest
+
+from headcount.heads import Head, Heads
+from headcount.pruning import Plan
+from headcount.pruning.before_after import BeforeAfter
+from headcount.pruning.functions import Survival, old_names, survivals
+from headcount.pruning.gated import drop, evaluate_gated
+from headcount.pruning.overlap import DataSet, warning
+from headcount.pruning.slices import slices
+from headcount.tasks import evaluate
+from tests.tasks.loaded import PAIRS, TASKS, TEXTS
+
+HEADS = Heads({"encoder.self": (2, 2)})
+
+
+def test_slices() -> None:
+    loaded, task = TASKS["causal-gpt2"]()
+    found = slices(task, task)
+    assert [name.partition(" (")[0] for name in found] == [
+        "short", "middling", "long", "rarest tokens", "rare tokens", "no rare tokens",
+    ]  # fmt: skip
+    thirds = list(found.values())
+    for three in (thirds[:3], thirds[3:]):
+        assert sorted(np.concatenate(three)) == list(range(task.num_examples))
+    assert loaded.tokenizer is not None
+    length_N = np.array([len(loaded.tokenizer(text)["input_ids"]) for text in TEXTS])
+    assert length_N[thirds[0]].max() <= length_N[thirds[1]].min()
+    assert length_N[thirds[1]].max() <= length_N[thirds[2]].min()
+
+
+def test_the_pruned_model_is_worse_with_a_positive_drop() -> None:
+    loaded, task = TASKS["causal-gpt2"]()  # perplexity: lower is better
+    before = evaluate(loaded.model, task)
+    plan = Plan.keeping(loaded.heads, [])
+    after = evaluate_gated(loaded, plan, task)
+    found = BeforeAfter(task, before, after).record(slices(task, task))
+    assert found["score"] == {"before": task.score(before), "after": task.score(after)}
+    delta = found["score"]["after"] - found["score"]["before"]
+    assert (
+        found["drop"]["delta"] == pytest.approx(delta) == pytest.approx(drop(task, before, after))
+    )
+    assert found["rise"]["delta"] == pytest.approx(after.loss - before.loss)
+    assert found["drop"]["low"] <= delta <= found["drop"]["high"]
+    parts = found["slices"].values()
+    whole = sum(each["loss"]["after"] * each["examples"] for each in parts)
+    assert whole > 0 and sum(each["examples"] for each in parts) == 2 * task.num_examples
+
+
+def test_functions() -> None:
+    plan = Plan.keeping(HEADS, [Head("encoder.self", 0, 1), Head("encoder.self", 1, 0)])
+    dense = {"enc.0.0": ["positional"], "enc.0.1": ["positional", "sink"], "enc.1.0": [],
+             "enc.1.1": ["rare"]}  # fmt: skip
+    assert survivals(plan, HEADS, dense) == [
+        Survival("positional", 2, ("enc.0.1",)),
+        Survival("sink", 1, ("enc.0.1",)),
+        Survival("rare", 1, ()),
+    ]
+    pruned = {"enc.0.1": ["positional"], "enc.1.0": ["rare", "block"]}
+    assert survivals(plan, HEADS, dense, pruned) == [
+        Survival("positional", 2, ("enc.0.1",), ("enc.0.1",), ()),
+        Survival("sink", 1, ("enc.0.1",), (), ()),
+        Survival("rare", 1, (), (), ("enc.1.0",)),
+        Survival("block", 0, (), (), ("enc.1.0",)),
+    ]
+    assert old_names(plan, HEADS) == {"enc.0.0": "enc.0.1", "enc.1.0": "enc.1.0"}
+
+
+def test_overlap() -> None:
+    one = DataSet("causal-lm", {"text": TEXTS[:3]})
+    assert warning(one, DataSet("causal-lm", {"text": TEXTS[3:]}), ("--data", "--dev")) is None
+    other = DataSet("causal-lm", {"text": TEXTS[2:]}, limit=4)
+    assert warning(one, other, ("--data", "--dev")) == (
+        "1 of 4 examples of --dev are in --data too: what is measured on --dev is better than it "
+        "would be on new data"
+    )
+    scores = DataSet("similarity", PAIRS | {"score": [0] * len(TEXTS)})
+    found = warning(DataSet("similarity", PAIRS), scores, ("a", "b"))
+    assert found is not None and found.startswith("7 of 7 examples of b")

@@ -1,0 +1,105 @@
+"""Budgets are met exactly, by whole units, first come first gone; or refused with the nearest."""
+
+from collections.abc import Sequence
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given, settings
+
+from headcount.errors import InputError
+from headcount.heads import Head, Heads
+from headcount.pruning.budget import Units, by_site, leaving, share
+from tests.examined import examined
+from tests.textbook import pruning as textbook
+
+FEW = settings(max_examples=25)
+SIZES = st.lists(st.integers(1, 4), min_size=1, max_size=7)
+
+
+def units_of(sizes: Sequence[int], pinned: int = 0) -> Units:
+    """Units of such sizes in one layer, and heads behind them that stay."""
+    heads = [Head("encoder.self", 0, index) for index in range(sum(sizes) + pinned)]
+    units, done = [], 0
+    for size in sizes:
+        units.append(tuple(heads[done : done + size]))
+        done += size
+    return Units(Heads({"encoder.self": (len(heads),)}), tuple(units))
+
+
+@FEW
+@given(SIZES, st.integers(0, 3))
+def test_possible_is_every_subset(sizes: list[int], pinned: int) -> None:
+    units = units_of(sizes, pinned)
+    assert units.possible() == textbook.possible(len(units.heads), sizes)
+    assert units.possible("encoder.self") == units.possible()
+
+
+@FEW
+@given(st.data(), SIZES, st.integers(0, 3))
+def test_exactly_so_many_whole_units_go(data: st.DataObject, sizes: list[int], pinned: int) -> None:
+    units = units_of(sizes, pinned)
+    shuffled = data.draw(st.permutations(units.units))
+    keep = data.draw(st.sampled_from(units.possible()))
+    gone = leaving([head for unit in shuffled for head in unit], units, keep)
+    assert len(gone) == len(set(gone)) == len(units.heads) - keep
+    assert all(set(unit) <= set(gone) or not set(unit) & set(gone) for unit in units.units)
+
+
+@FEW
+@given(st.data(), st.integers(1, 3), st.integers(1, 6))
+def test_smaller_budgets_are_nested(data: st.DataObject, size: int, number: int) -> None:
+    units = units_of([size] * number)
+    order = [head for unit in data.draw(st.permutations(units.units)) for head in unit]
+    gone = [leaving(order, units, keep) for keep in reversed(units.possible())]
+    for fewer, more in zip(gone, gone[1:], strict=False):
+        assert more[: len(fewer)] == fewer and more == order[: len(more)]
+
+
+def test_a_unit_whose_rest_would_not_come_out_is_passed_over() -> None:
+    units = units_of([2, 3, 3])
+    order = [head for unit in units.units for head in unit]
+    assert leaving(order, units, 2) == [*units.units[1], *units.units[2]]
+
+
+def test_units_of_a_model() -> None:
+    _, anatomy = examined("llama")  # 2 layers with 6 heads that share 2 keys and values
+    units = Units.of(anatomy)
+    assert [len(unit) for unit in units.units] == [3] * 4
+    assert units.units[1] == tuple(Head("decoder.self", 0, index) for index in (3, 4, 5))
+    assert len(Units.of(anatomy, groups=False).units) == 12
+    _, anatomy = examined("marian")
+    sites = {head.site for unit in Units.of(anatomy, ["decoder.cross"]).units for head in unit}
+    assert sites == {"decoder.cross"}
+    with pytest.raises(InputError, match="a site of the model was expected, encoder.self or"):
+        Units.of(anatomy, ["decoder"])
+
+
+def test_sites_have_budgets_of_their_own() -> None:
+    _, anatomy = examined("marian")
+    units = Units.of(anatomy)
+    order = [head for unit in units.units for head in unit]
+    gone = leaving(order, units, {"encoder.self": 3, "decoder.cross": 30})
+    assert [head.site for head in gone] == ["encoder.self"] * 7 + ["decoder.cross"] * 3
+    with pytest.raises(InputError, match="may go are at encoder.self; came a budget for 'decoder"):
+        by_site(Units.of(anatomy, ["encoder.self"]), {"decoder.self": 3})
+
+
+@pytest.mark.parametrize(
+    ("keep", "sentence"),
+    [
+        (9, "between 2 and 8 heads can stay in all, in groups of 3; came 9: the nearest is 8"),
+        (1, "came 1: the nearest is 2"),
+        (4, "came 4: the nearest is 5"),
+        ({"encoder.self": 7}, "can stay at encoder.self, in groups of 3; came 7: the nearest is 8"),
+    ],
+)
+def test_what_can_not_be_met(keep: int | dict[str, int], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        by_site(units_of([3, 3], pinned=2), keep)
+
+
+def test_share() -> None:
+    units = units_of([3, 3], pinned=2)
+    assert [share(units, part) for part in (0, 0.2, 0.25, 0.5, 0.8, 1)] == [2, 2, 5, 5, 8, 8]
+    with pytest.raises(InputError, match="between 0 and 1 was expected to stay; came 50"):
+        share(units, 50)

@@ -1,0 +1,88 @@
+"""A curve: every point is a gated forward; it goes on where it was; figures and document agree."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from headcount.errors import InputError
+from headcount.models.selfcheck import gated
+from headcount.pruning.curve import Trial, curve
+from headcount.pruning.methods import method
+from headcount.pruning.points import ALL
+from headcount.reports.curve_document import CurveFacts, document, sentences, write_curve
+from headcount.reports.curve_points import CurvePoints
+from headcount.tasks import evaluate
+from tests.pruning.setting import setting
+
+METHODS = {name: method(name) for name in ("norm", "random")}
+KEEPS = [3, 7]
+
+
+def measured(state: Path | None = None, key: str = "", **more) -> pd.DataFrame:
+    given = setting("causal-gpt2", state, **more)
+    return curve(Trial(given, given.train, given.train), METHODS, KEEPS, seeds=[0, 1], key=key)
+
+
+def facts(roles: dict[str, list[str]] | None = None) -> CurveFacts:
+    heads = setting("causal-gpt2").loaded.heads
+    return CurveFacts(heads, "perplexity", False, ("a warning",), "signed", roles)
+
+
+def test_rows() -> None:
+    given, frame = setting("causal-gpt2"), measured()
+    assert list(frame["method"]) == [ALL, *["norm"] * 2, *["random"] * 4]
+    assert list(frame["keep"]) == [10, 7, 3, 7, 3, 7, 3]
+    assert list(frame["seed"]) == [0, 0, 0, 0, 0, 1, 1]
+    for row in frame.to_dict("records"):
+        left = str(row["heads"]).split()
+        assert len(left) == row["keep"] == row["kept_decoder.self"]
+        gone = {str(head): 0.0 for head in given.loaded.heads if str(head) not in left}
+        with gated(given.loaded.model, gone):
+            expected = evaluate(given.loaded.model, given.train)
+        assert row["loss"] == row["test_loss"] == pytest.approx(expected.loss, rel=1e-6)
+        assert row["score"] == pytest.approx(given.train.score(expected), rel=1e-6)
+
+
+def test_goes_on(tmp_path: Path) -> None:
+    def stop(stage: str, done: int, total: int) -> None:
+        if (stage, done) == ("points", 4):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        measured(tmp_path, progress=stop)
+    first = (tmp_path / "points.json").read_text()
+    again = measured(tmp_path)
+    pd.testing.assert_frame_equal(again.drop(columns="seconds"), measured().drop(columns="seconds"))
+    assert first.count('"heads"') == 4
+    pd.testing.assert_frame_equal(measured(tmp_path), again)  # seconds too: nothing is run
+    with pytest.raises(InputError, match="--resume goes on with the same model, data and options"):
+        measured(tmp_path, key="another")
+
+
+def test_document_and_figures(tmp_path: Path) -> None:
+    frame, roles = measured(), {str(head): ["sink"] for head in setting("causal-gpt2").loaded.heads}
+    paths = write_curve(frame, facts(roles | {"dec.0.0": []}), tmp_path)
+    assert {path.stem for path in paths} == {
+        "curve_score", "curve_loss", "curve_test_score", "curve_test_loss", "sites", "layers",
+        "functions",
+    }  # fmt: skip
+    assert all(path.stat().st_size > 1000 for path in paths) and len(paths) == 21
+    text = (tmp_path / "curve.md").read_text()
+    assert "**Warning**: a warning." in text and "## perplexity, test set" in text
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "curve.parquet"), frame)
+
+
+def test_the_best_method_and_those_no_better_than_random() -> None:
+    frame = measured()
+    better = frame.assign(score=[1.0, 2, 4, 5, 9, 7, 9])
+    points = CurvePoints.of(better)
+    assert sentences(points, facts()) == [
+        "Best mean perplexity over the budgets: norm (3.00).",
+        "Random heads: 7.50; every method is better.",
+    ]
+    worse = CurvePoints.of(frame.assign(score=[1.0, 9, 9, 5, 8, 7, 8]))
+    assert sentences(worse, facts())[1] == "Random heads: 7.00; no better than that: norm."
+    assert "| 7            | 2.00 | 6.00 (5.00 to 7.00) |" in document(points, facts(), []).replace(
+        "|   ", "| "
+    ).replace("|  ", "| ")

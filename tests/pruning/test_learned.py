@@ -1,0 +1,97 @@
+"""Methods that learn their choice: exactly as many heads, the best ones, and the caller's model."""
+
+import copy
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headcount.errors import InputError
+from headcount.heads import Head
+from headcount.pruning import Method, Setting, Units
+from headcount.pruning.gain import pruned_loss
+from headcount.pruning.l0 import L0
+from headcount.pruning.plan import Plan
+from headcount.pruning.subset import Subset
+from headcount.signature import revision
+from headcount.training.finetune import finetune
+from headcount.training.tuning import Tuning
+from tests import tiny
+from tests.laws import leaving_no_trace
+from tests.tasks import loaded as small
+
+QUICK = Tuning(updates=6, batch_tokens=200, warmup=1, gate_rate=0.3)
+METHODS = [L0(QUICK), L0(QUICK, coefficient=0.05), L0(QUICK, voita2019=True), Subset(QUICK),
+           Subset(QUICK, straight_through=True)]  # fmt: skip
+KEEPS: list[tuple[str, Any, dict[str, int]]] = [
+    ("classes-bert", 3, {"encoder.self": 3}),
+    ("causal-llama", 6, {"decoder.self": 6}),
+    ("translation-Marian", {"encoder.self": 2, "decoder.cross": 5},
+     {"encoder.self": 2, "decoder.self": 33, "decoder.cross": 5}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("method", METHODS, ids=repr)
+@pytest.mark.parametrize(("name", "keep", "expected"), KEEPS)
+def test_exactly_so_many(method: Method, name: str, keep: Any, expected: dict[str, int]) -> None:
+    loaded, task = small.TASKS[name]()
+    units = Units.of(loaded.anatomy)
+    with leaving_no_trace(loaded.model, tiny.inputs(loaded.model)):
+        choice = method.choose(Setting(loaded, task, units), keep)
+    stay = choice.plan.staying(loaded.heads)
+    assert {site: sum(head.site == site for head in stay) for site in expected} == expected
+    choice.plan.refuse_misfit(choice.loaded.model, loaded.heads)
+    assert choice.plan.model == revision(choice.loaded.model) != revision(loaded.model)
+    for unit in units.units:
+        assert len({head in stay for head in unit}) == 1, "groups go whole"
+    scores = choice.record["scores"]
+    if name == "classes-bert":
+        best = sorted(loaded.heads, key=lambda head: -scores[str(head)])[:3]
+        assert set(best) == set(stay)
+    assert "open" in " ".join(choice.record["history"][-1])
+
+
+@pytest.mark.parametrize("method", [L0(QUICK), Subset(QUICK)], ids=repr)
+def test_a_seed_says_it_all_and_an_impossible_budget_is_refused(
+    method: Method, tmp_path: Path
+) -> None:
+    """Two budgets have room in one folder; what is done there is not done again."""
+    loaded, task = small.TASKS["causal-llama"]()
+    units = Units.of(loaded.anatomy)
+    one = method.choose(Setting(loaded, task, units, seed=4), 6)
+    steps: list[int] = []
+    setting = Setting(
+        loaded, task, units, seed=4, state=tmp_path / "state",
+        progress=lambda stage, done, total: steps.append(done),
+    )  # fmt: skip
+    two, others, again = (method.choose(setting, keep) for keep in (6, 9, 6))
+    assert one.plan == two.plan == again.plan != others.plan and one.record == two.record
+    assert len(steps) == 2 * QUICK.updates
+    with pytest.raises(InputError, match="in groups of 3; came 5: the nearest is 6"):
+        method.choose(Setting(loaded, task, units), 5)
+
+
+@pytest.mark.parametrize("method", [
+    L0(Tuning(updates=60, batch_tokens=400, gate_rate=0.3, warmup=2, trained="gates")),
+    Subset(Tuning(updates=60, batch_tokens=400, gate_rate=0.3, warmup=2, trained="gates")),
+], ids=repr)  # fmt: skip
+def test_heads_that_matter_stay(method: Method) -> None:
+    """A model whose loss needs four heads, since all others put out next to nothing."""
+    loaded, task = small.TASKS["masked-bert"]()
+    needed = {Head("encoder.self", 0, 1), Head("encoder.self", 0, 4), Head("encoder.self", 1, 0),
+              Head("encoder.self", 1, 2)}  # fmt: skip
+    model = copy.deepcopy(loaded.model)
+    for layer in loaded.anatomy.layers:
+        assert layer.output is not None
+        weight = model.get_submodule(layer.output).weight
+        for index in range(layer.num_heads):
+            if Head(layer.site, layer.layer, index) not in needed:
+                weight.data[:, index * layer.head_dim : (index + 1) * layer.head_dim] *= 1e-3
+    quick = Tuning(updates=60, batch_tokens=400, peak=3e-3, warmup=2)
+    trained = finetune(replace(loaded, model=model), task, quick).loaded
+    choice = method.choose(Setting(trained, task, Units.of(loaded.anatomy)), 4)
+    chosen = pruned_loss(trained.model, loaded.anatomy, choice.plan, task)
+    others = Plan.keeping(loaded.heads, [head for head in loaded.heads if head not in needed][:4])
+    assert len(set(choice.plan.staying(loaded.heads)) & needed) >= 3
+    assert chosen < pruned_loss(trained.model, loaded.anatomy, others, task)

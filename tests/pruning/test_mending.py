@@ -1,0 +1,172 @@
+"""Folding and rescaling equal what hooks and lstsq do by hand, and never fit the data worse."""
+
+import copy
+from typing import Any, cast
+
+import pytest
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from headcount.errors import InputError
+from headcount.heads import Head
+from headcount.importance.replacements import mean
+from headcount.models.load import Loaded
+from headcount.pruning import Plan
+from headcount.pruning.folding import fold
+from headcount.pruning.recovery import from_scratch, recover
+from headcount.pruning.rescaling import rescale
+from headcount.tap import Tap
+from headcount.tasks import TaskBatch
+from headcount.training.tuning import Tuning
+from tests.examined import examined_double
+from tests.importance.tiny_task import TinyTask
+from tests.tasks import loaded as small
+
+NAMES = ["bert", "gpt2", "llama", "marian"]
+
+
+def made(name: str) -> tuple[Loaded, TinyTask, Plan]:
+    """A model, data, and a plan that takes some heads and all those of one layer."""
+    model, anatomy = examined_double(name)
+    loaded = Loaded(model, None, name)
+    loaded.__dict__["anatomy"] = anatomy
+    site = anatomy.layers[-1].site
+    gone = [head for head in anatomy.heads if head.index == 1 or head.index == head.layer + 2]
+    last = [head for head in anatomy.heads if (head.site, head.layer) == (site, 1)]
+    stay = set(anatomy.heads) - set(gone) - set(last)
+    return loaded, TinyTask(model), Plan.keeping(anatomy.heads, stay)
+
+
+def outputs(model: PreTrainedModel, path: str, task: TinyTask, site: str) -> tuple[Tensor, Tensor]:
+    """What goes into a projection and what comes out, for every query that is no padding."""
+    into: list[Tensor] = []
+    out: list[Tensor] = []
+    batch = cast(TaskBatch, None)
+
+    def hear(module: Any, args: Any, output: Any) -> None:
+        is_query = batch.is_query(site)
+        into.append(args[0].reshape(*is_query.shape, -1)[is_query])
+        out.append(output.reshape(*is_query.shape, -1)[is_query])
+
+    handle = model.get_submodule(path).register_forward_hook(hear)
+    with torch.no_grad():
+        for batch in task.batches():
+            task.losses(model, batch)
+    handle.remove()
+    return torch.cat(into), torch.cat(out)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_folding_is_the_mean_in_place_of_the_head(name: str) -> None:
+    loaded, task, plan = made(name)
+    folded = fold(loaded, plan, task)
+    stand_in = mean(loaded.model, task, loaded.anatomy)
+    gates = plan.gates(loaded.heads)
+    for batch in task.batches():
+        with torch.no_grad():
+            with Tap(loaded.model, loaded.anatomy, gates=gates, replacement=stand_in):
+                expected = task.losses(loaded.model, batch).loss_E
+            with Tap(folded.loaded.model, loaded.anatomy, gates=gates):
+                found = task.losses(folded.loaded.model, batch).loss_E
+        assert found.tolist() == pytest.approx(expected.tolist(), rel=1e-9)
+    assert folded.gained == folded.before - folded.after
+
+
+@pytest.mark.parametrize("fold", [True, False])
+@pytest.mark.parametrize("per", ["head", "dimension", "map"])
+def test_rescaling_is_the_least_squares_of_every_layer(per: Any, fold: bool) -> None:
+    """To fit the outputs themselves with lstsq is no better."""
+    loaded, task, plan = made("marian")
+    rescaled = rescale(loaded, plan, task, per=per, fold=fold)
+    model = rescaled.loaded.model
+    for layer in loaded.anatomy.layers:
+        assert layer.output is not None
+        into_QO, out_QM = outputs(loaded.model, layer.output, task, layer.site)
+        old, new = (each.get_submodule(layer.output) for each in (loaded.model, model))
+        kept = plan.of_layer(loaded.heads, layer.site, layer.layer)
+        stays = torch.zeros(layer.num_heads)
+        stays[list(kept)] = 1
+        stays_O = stays.repeat_interleave(layer.head_dim).double()
+        found_QM = (into_QO * stays_O) @ new.weight.T + new.bias
+        target_QM = out_QM - old.bias
+        features = feature_columns(into_QO * stays_O, old.weight.T, layer.head_dim, per)
+        if fold:
+            ones = torch.ones(1, len(into_QO), 1).double() * torch.eye(target_QM.shape[1])[:, None]
+            ones = ones.permute(1, 2, 0)  # a constant of its own for every output
+            features = torch.cat([features, ones.double()], 2)
+        solution = torch.linalg.lstsq(
+            features.flatten(0, 1), target_QM.flatten()[:, None], driver="gelsd"
+        ).solution
+        best = (features.flatten(0, 1) @ solution)[:, 0].view_as(target_QM) + old.bias
+        errors = [(each - out_QM).square().sum().item() for each in (found_QM, best)]
+        assert errors[0] == pytest.approx(errors[1], rel=2e-3, abs=1e-3)
+
+
+def feature_columns(into_QO: Tensor, weight_OM: Tensor, head_dim: int, per: str) -> Tensor:
+    """For every query and output what one unit of each unknown adds: [query, output, unknown]."""
+    each_QMO = torch.einsum("qo,om->qmo", into_QO, weight_OM)
+    if per == "dimension":
+        return each_QMO
+    if per == "head":
+        return each_QMO.unflatten(2, (-1, head_dim)).sum(3)
+    num = weight_OM.shape[1]
+    return torch.einsum("qo,mn->qmno", into_QO, torch.eye(num).double()).flatten(2)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_gone_changes_nothing_and_the_callers_model_stays(name: str) -> None:
+    loaded, task, plan = made(name)
+    before = copy.deepcopy(loaded.model.state_dict())
+    whole = Plan.keeping(loaded.heads, loaded.heads)
+    for mended in (fold(loaded, whole, task), rescale(loaded, whole, task)):
+        assert mended.gained == pytest.approx(0, abs=1e-9)
+    rescale(loaded, plan, task)
+    after = loaded.model.state_dict()
+    assert after.keys() == before.keys()
+    assert all(torch.equal(after[name], before[name]) for name in before)
+
+
+def test_a_projection_gets_a_bias_where_it_has_none() -> None:
+    loaded, task, plan = made("llama")
+    path = loaded.anatomy.layers[0].output
+    assert path is not None and loaded.model.get_submodule(path).bias is None
+    bias = fold(loaded, plan, task).loaded.model.get_submodule(path).bias
+    assert isinstance(bias, torch.nn.Parameter) and (bias != 0).all()
+
+
+def test_shared_layers_are_refused() -> None:
+    model, anatomy = examined_double("albert")
+    loaded = Loaded(model, None, "albert")
+    loaded.__dict__["anatomy"] = anatomy
+    plan = Plan.keeping(anatomy.heads, [Head("encoder.self", 0, 0)])
+    with pytest.raises(InputError, match="layers with weights of their own .* 3 layers at once"):
+        fold(loaded, plan, TinyTask(model))
+
+
+def embeddings(loaded: Loaded) -> Tensor:
+    weight = loaded.model.get_input_embeddings().weight
+    assert isinstance(weight, Tensor)
+    return weight.detach()
+
+
+def test_recovery_gains_and_keeps_to_the_plan() -> None:
+    """Also from scratch; the heads that go may be anything afterwards."""
+    loaded, task = small.TASKS["classes-bert"]()
+    plan = Plan.keeping(loaded.heads, [Head("encoder.self", 0, 1), Head("encoder.self", 1, 3)])
+    tuning = Tuning(updates=12, batch_tokens=100, peak=3e-3, warmup=2, distilled=0.5)
+    mended = recover(loaded, plan, task, tuning, loaded.model)
+    assert mended.gained > 0 and len(mended.record["recovery"]["history"]) == 12
+    assert mended.loaded.heads.counts == loaded.heads.counts
+    scratch = from_scratch(loaded, plan, task, Tuning(updates=2, batch_tokens=100), seed=1)
+    near = [
+        (embeddings(each.loaded) - embeddings(loaded)).abs().max().item()
+        for each in (mended, scratch)
+    ]  # fmt: skip
+    assert near[0] < 0.1 < near[1], "new weights"
+    query = "bert.encoder.layer.0.attention.self.query.weight"
+    rows = scratch.loaded.model.get_parameter(query).detach()
+    start = from_scratch(loaded, plan, task, Tuning(updates=1, peak=1e-12), seed=1)
+    stock = start.loaded.model.get_parameter(query).detach()
+    moved = (rows - stock).abs().amax(1).view(5, 11).amax(1)
+    assert (moved > 1e-6).tolist() == [False, True, False, False, False], "only heads that stay"

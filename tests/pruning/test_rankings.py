@@ -1,0 +1,178 @@
+"""Every ranking is an order of the heads that may go; scores are those of the model left."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import torch
+
+from headcount.errors import InputError, ModelError
+from headcount.heads import Head
+from headcount.importance import gradient, norm, relevance, sink
+from headcount.models.load import Loaded
+from headcount.models.selfcheck import tapped
+from headcount.pruning import Plan, Ranking, Setting, Units
+from headcount.pruning.ablation import Greedy
+from headcount.pruning.fisher import Fisher, information
+from headcount.pruning.gradient import Gradient
+from headcount.pruning.norm import Norm
+from headcount.pruning.order import ascending
+from headcount.pruning.random import Random
+from headcount.pruning.ranked import Ranked
+from headcount.pruning.relevance import Relevance
+from headcount.pruning.sink import Sink
+from headcount.tasks import evaluate
+from tests.examined import examined_double
+from tests.importance.test_gradient import by_differences
+from tests.importance.tiny_task import TinyTask
+from tests.laws import leaving_no_trace
+from tests.pruning.setting import setting
+from tests.textbook import pruning as textbook
+
+RANKINGS: list[Ranking] = [Gradient(), Relevance(), Greedy(), Norm(), Sink(), Fisher(), Random()]
+
+
+def names(heads: Sequence[Head]) -> list[str]:
+    return [str(head) for head in heads]
+
+
+@pytest.mark.parametrize("ranking", RANKINGS, ids=lambda ranking: ranking.name)
+@pytest.mark.parametrize("task", ["similarity-bert", "causal-llama", "translation-Marian"])
+def test_a_head_order_is_a_permutation(ranking: Ranking, task: str) -> None:
+    given = setting(task)
+    with leaving_no_trace(given.loaded.model, next(given.train.batches()).inputs):
+        order = ranking.order(given)
+    assert sorted(names(order.heads)) == sorted(names(list(given.loaded.heads)))
+    unit_of = {head: unit for unit in given.units.units for head in unit}
+    runs = list(dict.fromkeys(unit_of[head] for head in order.heads))
+    assert [head for unit in runs for head in unit] == list(order.heads)
+
+
+@pytest.mark.parametrize("ranking", RANKINGS, ids=lambda ranking: ranking.name)
+def test_only_heads_of_the_sites_asked_for_go(ranking: Ranking) -> None:
+    given = setting("translation-Marian", sites=["encoder.self"])
+    plan = Ranked(ranking).choose(given, {"encoder.self": 3}).plan
+    gone = plan.leaving(given.loaded.heads)
+    assert len(gone) == 7 and {head.site for head in gone} == {"encoder.self"}
+
+
+def test_scores_are_those_of_importance() -> None:
+    given = setting("similarity-bert")
+    model, task, anatomy = given.loaded.model, given.train, given.loaded.anatomy
+    expected = {
+        "gradient": gradient(model, task, anatomy=anatomy),
+        "relevance": relevance(model, task, anatomy=anatomy).scores,
+        "norm": norm(model, task, anatomy),
+        "sink": sink(model, task, anatomy),
+    }
+    for ranking in (Gradient(), Relevance(), Norm(), Sink()):
+        order, scores = ranking.order(given), expected[ranking.name]
+        values = [float(scores[head.site, head.layer][head.index]) for head in order.heads]
+        assert values == sorted(values)
+        assert [order.scores[head] for head in order.heads] == values
+
+
+@pytest.mark.parametrize("name", ["bert", "marian"])
+def test_fisher_is_the_mean_of_squared_derivatives(name: str) -> None:
+    model, anatomy = examined_double(name)
+    loaded = Loaded(model, None, name)
+    found = information(Setting(loaded, TinyTask(model), Units.of(anatomy)))
+    for place, heads in by_differences(model, anatomy).items():
+        expected = [textbook.fisher(derivatives) for derivatives in heads]
+        torch.testing.assert_close(found[place], torch.tensor(expected).double(), rtol=1e-4,
+                                   atol=1e-9)  # fmt: skip
+
+
+@pytest.mark.parametrize("task", ["similarity-bert", "causal-llama"])
+def test_greedy_takes_the_head_that_is_missed_least(task: str) -> None:
+    given = setting(task)
+
+    def loss_without(heads: list[Head]) -> float:
+        gates = {str(head): 0.0 for head in heads}
+        with tapped(given.loaded.model, gates=gates, anatomy=given.loaded.anatomy):
+            return evaluate(given.loaded.model, given.train).loss
+
+    expected = textbook.greedy_order(given.units.units, loss_without)
+    order = Greedy(step=0).order(given)
+    assert names(order.heads) == names([head for unit in expected for head in unit])
+    last = expected[-1]
+    rise = loss_without([head for unit in expected for head in unit])
+    rise -= loss_without([head for unit in expected[:-1] for head in unit])
+    assert order.scores[last[0]] == pytest.approx(rise, abs=1e-5)
+
+
+def test_scores_are_taken_anew_without_those_that_have_gone() -> None:
+    given = setting("similarity-bert")  # 10 heads, so a step of 0.3 is 3 of them
+    model, anatomy = given.loaded.model, given.loaded.anatomy
+    order = Gradient(step=0.3).order(given)
+    assert order.heads[:3] == Gradient().order(given).heads[:3]
+    gone = {str(head): 0.0 for head in order.heads[:3]}
+    with tapped(model, gates=gone, anatomy=anatomy):
+        again = gradient(model, given.train, anatomy=anatomy)
+    left = [unit for unit in given.units.units if unit[0] not in order.heads[:3]]
+    assert order.heads[3:6] == ascending(left, again).heads[:3]
+    first = Gradient().order(given).scores
+    assert any(order.scores[head] != first[head] for head in order.heads[3:])
+
+
+def test_an_interrupted_order_goes_on(tmp_path: Path) -> None:
+    whole = Gradient(step=0.2).order(setting("similarity-bert"))
+
+    def stop(stage: str, done: int, total: int) -> None:
+        if done == 6:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Gradient(step=0.2).order(setting("similarity-bert", tmp_path, progress=stop))
+    done: list[int] = []
+    given = setting("similarity-bert", tmp_path, progress=lambda _, number, __: done.append(number))
+    assert Gradient(step=0.2).order(given) == whole
+    assert done == [6, 8, 10]
+    assert Gradient(step=0.2).order(given) == whole and done[-1] == 10
+    with pytest.raises(InputError, match="--resume goes on with the same model, data, heads and"):
+        Gradient(step=0.3).order(given)
+    (tmp_path / "order.json").write_text("[")
+    with pytest.raises(InputError, match="should hold an order of heads but can't be read"):
+        Gradient(step=0.2).order(given)
+
+
+def test_a_step_is_a_share() -> None:
+    for step in (-0.1, 1.5, float("nan")):
+        with pytest.raises(InputError, match="a share of the heads above 0 and at most 1"):
+            Gradient(step=step).order(setting("similarity-bert"))
+
+
+def test_a_head_without_a_score() -> None:
+    units = setting("similarity-bert").units.units
+    scores = {("encoder.self", layer): torch.full((5,), torch.nan).double() for layer in (0, 1)}
+    with pytest.raises(ModelError, match="enc.0.0 and 9 others have none"):
+        ascending(units, scores)
+
+
+def test_units_have_the_mean_of_their_heads() -> None:
+    units = setting("causal-llama").units.units[:2]
+    scores = {("decoder.self", 0): torch.tensor([5.0, 5, 0, 1, 9, 1]).double()}
+    assert ascending(units, scores).heads == (*units[0], *units[1])
+    scores = {("decoder.self", 0): torch.tensor([5.0, 5, 2, 1, 9, 1]).double()}
+    assert ascending(units, scores).heads == (*units[1], *units[0])
+
+
+def test_random_is_seeded() -> None:
+    orders = [Random().order(setting("similarity-bert", seed=seed)) for seed in (0, 0, 1)]
+    assert orders[0] == orders[1] != orders[2]
+
+
+def test_a_plan_is_exact_and_nested(tmp_path: Path) -> None:
+    given = setting("similarity-bert", tmp_path)
+    before: set[Head] = set()
+    for keep in range(10, -1, -1):
+        choice = Ranked(Norm()).choose(given, keep)
+        gone = set(choice.plan.leaving(given.loaded.heads))
+        assert len(gone) == 10 - keep and before <= gone
+        before = gone
+    assert choice.plan.model is not None
+    assert set(choice.record["scores"]) == set(names(list(given.loaded.heads)))
+    assert Plan.from_json(json.loads(json.dumps(choice.plan._json()))) == choice.plan
+    with pytest.raises(InputError, match="came 11: the nearest is 10"):
+        Ranked(Norm()).choose(given, 11)

@@ -1,0 +1,35 @@
+"""Plans that take something from every layer, as far as its groups allow."""
+
+import random
+from functools import cache
+
+from transformers import PreTrainedModel
+
+from headcount.compaction import compact
+from headcount.heads import Head
+from headcount.models.anatomy import Anatomy
+from headcount.pruning.plan import Plan
+from tests.examined import examined
+
+
+def some_heads(anatomy: Anatomy, dead: int | None, seed: int = 0) -> Plan:
+    """Some heads of every layer, the same number of some groups; none of layer `dead`."""
+    draw, kept = random.Random(seed), []
+    for layer in anatomy.layers:
+        size = layer.num_heads // layer.num_key_value_heads
+        number = draw.randint(1, max(1, size - 1))
+        most = layer.num_key_value_heads - (size == 1)
+        groups = draw.sample(range(layer.num_key_value_heads), draw.randint(1, most))
+        if layer.layer != dead:
+            for group in groups:
+                inside = draw.sample(range(group * size, (group + 1) * size), number)
+                kept += [Head(layer.site, layer.layer, index) for index in inside]
+    return Plan.keeping(anatomy.heads, kept)
+
+
+@cache
+def compacted(name: str, dead: int | None) -> tuple[Plan, PreTrainedModel]:
+    """A plan for a tiny model, and the model made smaller by it: do not change it."""
+    model, anatomy = examined(name)
+    plan = some_heads(anatomy, dead)
+    return plan, compact(model, plan)

@@ -1,0 +1,234 @@
+"""The compact model computes what the gated one does, in every family."""
+
+import copy
+
+import pytest
+import torch
+import transformers as hf
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from headcount.compaction import compact
+from headcount.errors import InputError, ModelError
+from headcount.heads import Head, Heads
+from headcount.models import examine, gated, random_copy, tapped
+from headcount.models.encoder_lm import EncoderConfig, EncoderForCausalLM, EncoderForMaskedLM
+from headcount.models.selfcheck import difference, outputs
+from headcount.pruning.plan import Plan
+from headcount.tap import Block, Tap
+from tests import tiny
+from tests.compaction.plans import compacted, some_heads
+from tests.examined import examined
+from tests.textbook.compaction import kept_heads_output
+
+FAMILIES = sorted(set(tiny.MODELS) - {"albert"})
+GENERATING = ("bart", "marian", "m2m_100", "t5", "gpt2", "gpt_neox", "llama", "gemma2")
+
+
+def run(model: PreTrainedModel, batch: dict[str, Tensor]) -> list[Tensor]:
+    with torch.inference_mode():
+        return outputs(model(**batch))
+
+
+def run_gated(model: PreTrainedModel, plan: Plan, batch: dict[str, Tensor]) -> list[Tensor]:
+    anatomy = examine(model)
+    with Tap(model, anatomy, gates=plan.gates(anatomy.heads)):
+        return run(model, batch)
+
+
+@pytest.mark.parametrize("dead", [None, 0, 1])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_equals_the_gated_model(name: str, dead: int | None) -> None:
+    (model, anatomy), (plan, smaller) = examined(name), compacted(name, dead)
+    for side in ("right", "left"):
+        batch = tiny.inputs(model, side=side)
+        with Tap(model, anatomy, gates=plan.gates(anatomy.heads)):
+            expected = run(model, batch)
+        assert difference(run(smaller, batch), expected) < 1e-5
+        assert difference(run(model, batch), expected) > 1e-3, "the heads that went did something"
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_nothing_is_lost_where_all_stay(name: str) -> None:
+    model, _ = examined(name)
+    before = copy.deepcopy(model.state_dict())
+    same = compact(model, Plan({}))
+    assert difference(run(same, tiny.inputs(model)), run(model, tiny.inputs(model))) == 0
+    assert all(torch.equal(before[key], value) for key, value in model.state_dict().items())
+    assert vars(model.config).get("head_plan") is None, "the model given is left alone"
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2", "llama", "t5", "bart"])
+def test_compaction_of_compaction(name: str) -> None:
+    """Two plans one after the other are the one plan of what stays of both."""
+    model, anatomy = examined(name)
+    first, once = compacted(name, 1)
+    heads = examine(once).heads
+    layers = [place for place in _places(heads) if heads.counts[place[0]][place[1]] > 1]
+    halved = {place: tuple(range(0, _half(anatomy, place, heads))) for place in layers}
+    nested: dict[str, dict[int, tuple[int, ...]]] = {}
+    for (site, layer), kept in halved.items():
+        nested.setdefault(site, {})[layer] = kept
+    second = Plan(nested)
+    twice = compact(once, second)
+    composed = Plan.keeping(
+        anatomy.heads,
+        [
+            Head(site, layer, first.kept[site][layer][index])
+            for site, layer in _places(heads)
+            for index in second.of_layer(heads, site, layer)
+        ],
+    )
+    direct = compact(model, composed)
+    assert twice.config.head_plan == direct.config.head_plan
+    assert all(torch.equal(direct.state_dict()[k], v) for k, v in twice.state_dict().items())
+    assert len(examine(twice).heads) < len(heads)
+
+
+def _places(heads: Heads) -> list[tuple[str, int]]:
+    return [(site, layer) for site, each in heads.counts.items() for layer in range(len(each))]
+
+
+def _half(anatomy, place: tuple[str, int], heads: Heads) -> int:
+    """One head, or what is left of one group."""
+    count = heads.counts[place[0]][place[1]]
+    layer = next(each for each in anatomy.layers if (each.site, each.layer) == place)
+    return 1 if layer.num_heads == layer.num_key_value_heads else max(1, count // 2)
+
+
+@pytest.mark.parametrize("dead", [0, 1])
+@pytest.mark.parametrize("name", GENERATING)
+def test_generation(name: str, dead: int) -> None:
+    """Beam search with a cache goes the same way, also without heads in the first layer."""
+    (model, anatomy), (plan, smaller) = examined(name), compacted(name, dead)
+    batch = {k: v for k, v in tiny.inputs(model, side="left").items() if "decoder" not in k}
+    options = {"num_beams": 3, "max_new_tokens": 9, "use_cache": True, "do_sample": False,
+               "output_scores": True, "return_dict_in_generate": True}  # fmt: skip
+    with torch.inference_mode():
+        with Tap(model, anatomy, gates=plan.gates(anatomy.heads)):
+            expected = model.generate(**batch, **options)  # type: ignore[operator]
+        found = smaller.generate(**batch, **options)  # type: ignore[operator]
+    assert torch.equal(found.sequences, expected.sequences)
+    torch.testing.assert_close(found.sequences_scores, expected.sequences_scores)
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2"])
+def test_textbook(name: str) -> None:
+    """Summed head by head: separate maps, and a fused one of another layout."""
+    (model, _), (plan, smaller) = examined(name), compacted(name, 1)
+    states = torch.randn(1, 7, 55, generator=torch.Generator().manual_seed(1))
+    site = "encoder.self" if name == "bert" else "decoder.self"
+    with torch.no_grad():
+        if name == "bert":
+            ours = smaller.get_submodule("bert.encoder.layer.0.attention")
+            found = ours.output.dense(ours.self(states)[0])[0]  # type: ignore[operator, union-attr]
+        else:
+            found = smaller.get_submodule("transformer.h.0.attn")(states)[0][0]
+        kept = plan.kept[site][0]
+        expected = kept_heads_output(states[0], _maps(model, name), 11, kept, name == "gpt2")
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def _maps(model: PreTrainedModel, name: str) -> list[tuple[Tensor, Tensor]]:
+    if name == "bert":
+        layer = "bert.encoder.layer.0.attention"
+        paths = ("self.query", "self.key", "self.value", "output.dense")
+        maps = [model.get_submodule(f"{layer}.{path}") for path in paths]
+        return [(each.weight, each.bias) for each in maps]  # type: ignore[misc]
+    fused, output = (model.get_submodule(f"transformer.h.0.attn.{x}") for x in ("c_attn", "c_proj"))
+    rows = zip(fused.weight.T.split(55), fused.bias.split(55), strict=True)  # type: ignore[union-attr, operator]
+    return [*rows, (output.weight.T, output.bias)]  # type: ignore[list-item, union-attr]
+
+
+@pytest.mark.parametrize("dead", [None, 0])
+def test_a_bias_that_was_added(dead: int | None) -> None:
+    """An output bias that the stock class has not stays, where heads are left and where not."""
+    model = tiny.MODELS["llama"]()
+    for layer in range(2):
+        projection = model.get_submodule(f"model.layers.{layer}.self_attn.o_proj")
+        projection.bias = nn.Parameter(torch.randn(18))
+    plan = some_heads(examine(model), dead)
+    smaller = compact(model, plan)
+    batch = tiny.inputs(model)
+    assert difference(run(smaller, batch), run_gated(model, plan, batch)) < 1e-5
+    assert "model.layers.0.self_attn.o_proj.bias" in smaller.state_dict()
+
+
+@pytest.mark.parametrize("make", [EncoderForMaskedLM, EncoderForCausalLM])
+def test_our_own_classes(make: type[PreTrainedModel]) -> None:
+    model = make(EncoderConfig(**own_sizes())).eval()  # type: ignore[arg-type]
+    plan = some_heads(examine(model), 1)
+    batch = tiny.inputs(model)
+    assert difference(run(compact(model, plan), batch), run_gated(model, plan, batch)) < 1e-5
+
+
+def own_sizes() -> dict[str, object]:
+    return tiny.UNEQUAL_SIDES | {"encoder_layerdrop": 0.0}
+
+
+def test_the_compact_model_can_be_looked_at() -> None:
+    """A layer without heads keeps its number, is not heard, and can't be gated."""
+    plan, smaller = compacted("bert", 0)
+    anatomy = examine(smaller)
+    assert anatomy.heads.counts == {"encoder.self": (0, len(plan.kept["encoder.self"][1]))}
+    assert anatomy.dead == {("encoder.self", 0): "bert.encoder.layer.0.attention.self"}
+    heard: list[Block] = []
+    with tapped(smaller, heard.append, anatomy=anatomy):
+        run(smaller, tiny.inputs(smaller))
+    assert {block.layer.layer for block in heard} == {1}
+    with gated(smaller, {"enc.1.0": 0.0}):
+        assert difference(run(smaller, tiny.inputs(smaller)), run(*examined_run(smaller))) > 0
+    with (
+        pytest.raises(ModelError, match=r"enc\.0\.0 is not a head"),
+        gated(smaller, {"enc.0.0": 0}),
+    ):
+        pass
+
+
+def examined_run(model: PreTrainedModel) -> tuple[PreTrainedModel, dict[str, Tensor]]:
+    return model, tiny.inputs(model)
+
+
+def test_random_copy_has_the_same_heads() -> None:
+    _, smaller = compacted("llama", 1)
+    assert examine(random_copy(smaller)).heads == examine(smaller).heads
+
+
+def test_another_dtype_and_mode() -> None:
+    model = tiny.MODELS["bert"]().to(torch.bfloat16).train()
+    smaller = compact(model, Plan({"encoder.self": {0: (1, 3)}}))
+    assert smaller.dtype == torch.bfloat16 and smaller.training and model.training
+
+
+def test_refuses_another_model() -> None:
+    model, _ = examined("bert")
+    with pytest.raises(InputError, match="made for a model with revision 0123"):
+        compact(model, Plan({"encoder.self": {0: (1,)}}, model="0123"))
+    with pytest.raises(InputError, match="names layer 7 of encoder.self"):
+        compact(model, Plan({"encoder.self": {7: ()}}))
+    with pytest.raises(InputError, match=r"names enc\.0\.5"):
+        compact(model, Plan({"encoder.self": {0: (5,)}}))
+
+
+def test_refuses_shared_layers() -> None:
+    with pytest.raises(ModelError, match="share the attention module"):
+        compact(tiny.MODELS["albert"](), Plan({"encoder.self": {0: (1,)}}))
+
+
+def test_refuses_a_norm_over_all_heads() -> None:
+    sizes = tiny.GROUPED | {"hidden_size": 60}
+    del sizes["head_dim"]
+    model = hf.Olmo2ForCausalLM(hf.Olmo2Config(**sizes)).eval()
+    with pytest.raises(ModelError, match=r"feed several heads' query states \(a norm over all"):
+        compact(model, Plan({"decoder.self": {0: (0, 1, 2)}}))
+
+
+def test_refuses_attention_off_the_interface() -> None:
+    with pytest.raises(ModelError, match="never called it"):
+        compact(tiny.REFUSED["deberta-v2"](), Plan({}))
+
+
+def test_refuses_uneven_groups() -> None:
+    model, _ = examined("llama")
+    with pytest.raises(InputError, match=r"keeps 3, 1 of its groups; the nearest.*dec\.1\.0, dec"):
+        compact(model, Plan({"decoder.self": {1: (0, 1, 2, 4)}}))

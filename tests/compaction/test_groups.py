@@ -1,0 +1,38 @@
+import pytest
+
+from headcount.compaction.groups import kept_groups, nearest_kept
+from headcount.errors import InputError
+from headcount.models.anatomy import AttentionLayer
+
+SIX = AttentionLayer("decoder.self", 3, "m", 0, 6, 2, 10, "o")
+"""Six query heads share two key/value heads."""
+
+
+@pytest.mark.parametrize(
+    ("kept", "groups"),
+    [((), ()), ((0, 1, 2), (0,)), ((3, 5), (1,)), ((2, 3), (0, 1)), (tuple(range(6)), (0, 1))],
+)
+def test_even(kept: tuple[int, ...], groups: tuple[int, ...]) -> None:
+    assert kept_groups(SIX, kept) == groups
+    assert tuple(nearest_kept(SIX, kept)) == kept
+
+
+@pytest.mark.parametrize(
+    ("kept", "nearest"),
+    [
+        ((0, 1, 2, 3, 4), [0, 1, 2, 3, 4, 5]),
+        ((0, 2, 4), [0, 2, 3, 4]),
+        ((1, 3, 4), [0, 1, 3, 4]),
+    ],
+)
+def test_nearest(kept: tuple[int, ...], nearest: list[int]) -> None:
+    """One change more or less: rather one head more."""
+    assert nearest_kept(SIX, kept) == nearest
+    with pytest.raises(InputError, match="decoder.self layer 3: 3 query heads share"):
+        kept_groups(SIX, kept)
+
+
+def test_one_group() -> None:
+    """With one key/value head any number stays."""
+    one = AttentionLayer("decoder.self", 0, "m", 0, 5, 1, 10, "o")
+    assert kept_groups(one, (1, 4)) == (0,)

@@ -1,0 +1,81 @@
+"""What is equal passes, and what is not is told."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from headcount.artifact.batches import Data
+from headcount.artifact.certificate import Certificate, Comparison, compare
+from headcount.artifact.make import make
+from headcount.corpora import Corpus
+from headcount.errors import InputError, ModelError
+from headcount.models.load import load
+from headcount.pruning.plan import Plan
+from tests import saved
+
+BATCHES = [{"x": torch.tensor([1.0, -8.0])}, {"x": torch.tensor([2.0])}]
+
+
+def times(factor: float):
+    def run(inputs: dict[str, Tensor]) -> list[Tensor]:
+        return [inputs["x"] * factor]
+
+    return run
+
+
+def test_largest_difference_of_all_batches() -> None:
+    data = Data(BATCHES, 3, ("a.txt",), "00")
+    ours, theirs = compare(("one", times(1)), {"a": times(1), "b": times(1.5)}, data, torch.float32)
+    assert (ours.what, ours.difference, ours.share) == ("a and one", 0, 0)
+    assert (theirs.difference, theirs.largest_output, theirs.share) == (4, 8, 0.5)
+    ours.refuse_unequal()
+    with pytest.raises(ModelError, match="b and one should be equal to 1e-05.*differ by 0.5 of it"):
+        theirs.refuse_unequal()
+
+
+def test_not_a_number_is_not_equal() -> None:
+    data = Data(BATCHES)
+    (found,) = compare(("one", times(1)), {"a": times(float("nan"))}, data, torch.float32)
+    with pytest.raises(ModelError, match="differ by inf"):
+        found.refuse_unequal()
+
+
+def test_written_and_read(tmp_path: Path) -> None:
+    found = compare(("one", times(1)), {"a": times(2)}, Data(BATCHES), torch.float32)
+    certificate = Certificate("00", tuple(found))
+    certificate.write(tmp_path)
+    assert Certificate.read(tmp_path) == certificate
+    newer = replace(found[0], difference=0.0)
+    assert certificate.joined([newer]).comparisons == (newer,)
+    with pytest.raises(InputError, match="with its certificate was expected"):
+        Certificate.read(tmp_path / "none")
+
+
+@pytest.mark.parametrize("kind", ["bert", "gpt2", "marian"])
+def test_of_real_text(kind: str, tmp_path: Path) -> None:
+    loaded = load(getattr(saved, kind)(tmp_path / kind))
+    corpus = Corpus(Path(__file__).parents[2] / "headcount" / "data" / "sample.tsv", limit=11)
+    site = next(iter(loaded.heads.counts))
+    plan = Plan({site: {0: (), 1: (1,)}})
+    certificate = make(loaded, plan, tmp_path / "small", corpus)
+    assert [each.what for each in certificate.comparisons] == [
+        "compact and gated",
+        "reloaded and gated",
+    ]
+    assert {each.sentences for each in certificate.comparisons} == {11}
+    assert max(each.share for each in certificate.comparisons) < 1e-5
+    assert Certificate.read(tmp_path / "small") == certificate
+
+
+def test_nothing_is_written_where_it_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: Comparison) -> None:
+        raise ModelError("not equal")
+
+    monkeypatch.setattr(Comparison, "refuse_unequal", refuse)
+    loaded = load(saved.bert(tmp_path / "bert"))
+    with pytest.raises(ModelError, match="not equal"):
+        make(loaded, Plan({"encoder.self": {0: (1,)}}), tmp_path / "small", None)
+    assert [path.name for path in tmp_path.iterdir()] == ["bert"]

@@ -1,0 +1,189 @@
+"""The folder of a compact model: whole or not at all, and nothing but what its plan says."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import BertForMaskedLM
+
+import headcount
+from headcount.artifact.save import save
+from headcount.artifact.staging import staged
+from headcount.compaction import compact
+from headcount.errors import InputError, ModelError
+from headcount.models.compacted import kept_sha256
+from headcount.models.encoder_lm import EncoderConfig, EncoderForMaskedLM
+from headcount.models.selfcheck import difference, examine, outputs
+from headcount.pruning.plan import Plan
+from tests import saved, tiny
+from tests.compaction.plans import compacted, some_heads
+
+FAMILIES = ("bert", "distilbert", "gpt2", "llama", "marian", "modernbert", "t5", "vit")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A compact BERT, of which layer 1 has no heads."""
+    save(compacted("bert", 1)[1], tmp_path / "small")
+    return tmp_path / "small"
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_loads_as_it_was(name: str, tmp_path: Path) -> None:
+    _, smaller = compacted(name, 1)
+    save(smaller, tmp_path / "small")
+    loaded = headcount.load(tmp_path / "small")
+    batch = tiny.inputs(smaller)
+    with torch.inference_mode():
+        apart = difference(outputs(loaded.model(**batch)), outputs(smaller(**batch)))
+    assert apart == 0
+    assert loaded.heads == examine(smaller).heads
+    assert loaded.model.config.head_plan == json.loads(json.dumps(smaller.config.head_plan))
+
+
+def test_our_own_class(tmp_path: Path) -> None:
+    """Its file goes along, for those who have no headcount."""
+    config = EncoderConfig(**tiny.UNEQUAL_SIDES, encoder_layerdrop=0.0)  # type: ignore[arg-type]
+    model = EncoderForMaskedLM(config).eval()
+    save(compact(model, some_heads(examine(model), 0)), tmp_path / "small")
+    assert isinstance(headcount.load(tmp_path / "small").model, EncoderForMaskedLM)
+    text = (tmp_path / "small" / "modeling_headcount.py").read_text()
+    assert "from .encoder_lm import EncoderForMaskedLM as _stock" in text
+    assert (tmp_path / "small" / "encoder_lm.py").exists()
+
+
+def test_what_the_folder_holds(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    plan, smaller = compacted("bert", 1)
+    assert config["model_type"] == "bert" and config["head_dim"] == 11
+    assert config["auto_map"]["AutoModel"] == "modeling_headcount.BertModel"
+    assert config["auto_map"]["AutoModelForMaskedLM"] == "modeling_headcount.BertForMaskedLM"
+    assert config["head_plan"]["sha256"] == plan.sha256 == kept_sha256(config["head_plan"]["kept"])
+    assert config["head_plan"]["heads"] == {"encoder.self": [5, 5]}
+    rows = {row["num_attention_heads"] for row in config["per_layer_config"].values()}
+    assert rows == {len(plan.kept["encoder.self"][0]), 1}
+    stock = BertForMaskedLM(smaller.config.__class__(**tiny.ENCODER)).state_dict()
+    assert set(load_file(folder / "model.safetensors")) <= set(stock)
+
+
+def test_tokenizer_goes_along(tmp_path: Path) -> None:
+    loaded = headcount.load(saved.bert(tmp_path / "bert"))
+    smaller = compact(loaded, Plan({"encoder.self": {0: (1,)}}))
+    save(smaller, tmp_path / "small", loaded.tokenizer)
+    again = headcount.load(tmp_path / "small").tokenizer
+    assert again is not None and loaded.tokenizer is not None
+    assert again("The old dog")["input_ids"] == loaded.tokenizer("The old dog")["input_ids"]
+
+
+def test_whole_or_not_at_all(folder: Path) -> None:
+    before = (folder / "config.json").read_bytes()
+    with pytest.raises(RuntimeError, match="stop"), staged(folder, overwrite=True) as staging:
+        (staging / "config.json").write_text("{}")
+        raise RuntimeError("stop")
+    assert (folder / "config.json").read_bytes() == before
+    assert list(folder.parent.iterdir()) == [folder]
+
+
+def test_overwrite(folder: Path) -> None:
+    _, other = compacted("bert", 0)
+    with pytest.raises(InputError, match="give --overwrite"):
+        save(other, folder)
+    save(other, folder, overwrite=True)
+    assert headcount.load(folder).heads == examine(other).heads
+    assert list(folder.parent.iterdir()) == [folder]
+
+
+def test_refuses_a_foreign_folder(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("x")
+    _, smaller = compacted("bert", 0)
+    with pytest.raises(InputError, match=r"not a compact model's \(thesis.tex\)"):
+        save(smaller, tmp_path, overwrite=True)
+    with pytest.raises(InputError, match="is a file"):
+        save(smaller, tmp_path / "thesis.tex")
+
+
+def test_refuses_a_model_with_all_heads(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="a compact model was expected"):
+        save(tiny.MODELS["bert"](), tmp_path / "small")
+    assert not list(tmp_path.iterdir())
+
+
+def _cut_off(folder: Path) -> None:
+    file = folder / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:-1000])
+
+
+def _of_plan(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
+    def damage(folder: Path) -> None:
+        path = folder / "config.json"
+        config = json.loads(path.read_text())
+        change(config["head_plan"])
+        path.write_text(json.dumps(config))
+
+    return damage
+
+
+def _other_kept(plan: dict[str, Any], rehash: bool) -> None:
+    plan["kept"]["encoder.self"]["0"].append(9)
+    if rehash:
+        plan["sha256"] = kept_sha256(plan["kept"])
+
+
+def _without_plan(folder: Path) -> None:
+    path = folder / "config.json"
+    config = json.loads(path.read_text())
+    del config["head_plan"]
+    path.write_text(json.dumps(config))
+
+
+def _tensors(change: Callable[[dict[str, torch.Tensor]], object]) -> Callable[[Path], None]:
+    def damage(folder: Path) -> None:
+        tensors = load_file(folder / "model.safetensors")
+        change(tensors)
+        save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+
+    return damage
+
+
+NAME = "bert.encoder.layer.{}.attention.self.query.weight"
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        (_cut_off, "the file is cut off or damaged"),
+        (_of_plan(lambda plan: plan.pop("sha256")), "head_plan in its config.json is incomplete"),
+        (_of_plan(lambda plan: plan.pop("maps")), "head_plan in its config.json is incomplete"),
+        (_of_plan(lambda plan: _other_kept(plan, False)), "names heads with hash"),
+        (_of_plan(lambda plan: _other_kept(plan, True)), "columns of encoder.layer.0.attention"),
+        (_without_plan, "expected to hold head_plan"),
+        (_tensors(lambda each: each.pop(NAME.format(0))), "its file holds no bert.encoder.layer.0"),
+        (
+            _tensors(lambda each: each.update({NAME.format(0): torch.zeros(55, 55)})),
+            r"and the file holds \(55, 55\): the weights are not the plan's",
+        ),
+        (
+            _tensors(lambda each: each.update({NAME.format(1): torch.zeros(55, 55)})),
+            "its file should not hold bert.encoder.layer.1",
+        ),
+    ],
+)
+def test_damaged(folder: Path, damage: Callable[[Path], None], told: str) -> None:
+    """Each kind is refused by our loader with a sentence, and by `doctor`."""
+    damage(folder)
+    with pytest.raises(ModelError, match=told):
+        headcount.load(folder)
+    finding = headcount.diagnose(folder)[-1]
+    assert not finding.works and "can't be loaded" in finding.text
+
+
+def test_loaded_elsewhere_with_sizes_ignored(folder: Path) -> None:
+    """Then attention's weights are random; saved again, they are not the plan's."""
+    random = BertForMaskedLM.from_pretrained(folder, ignore_mismatched_sizes=True)
+    random.save_pretrained(folder)
+    with pytest.raises(ModelError, match="loaded elsewhere with ignore_mismatched_sizes"):
+        headcount.load(folder)

@@ -1,0 +1,49 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from headcount import load
+from headcount.artifact.certificate import Certificate
+from tests.cli.conftest import headcount
+
+KEPT = {"encoder.self": {"0": [0, 2], "1": []}}
+
+
+def plan(folder: Path, **changed: object) -> Path:
+    path = folder / "plan.json"
+    path.write_text(json.dumps({"version": 1, "kept": KEPT} | changed))
+    return path
+
+
+def test_compact(bert: Path, tmp_path: Path) -> None:
+    out = tmp_path / "small"
+    arguments = ("compact", bert, "--plan", plan(tmp_path), "--out", out)
+    status, output, errors = headcount(*arguments)
+    assert status == 0, errors
+    assert "Kept 2 of 6 heads" in output and "Equal on 168 sentences: reloaded and gated" in output
+    assert str(load(out).heads) == "encoder.self 2 layers x 2/0 heads"
+    assert len(Certificate.read(out).comparisons) == 2
+    status, _, errors = headcount(*arguments)
+    assert status == 2 and "give --overwrite" in errors
+    (tmp_path / "own.txt").write_text("The old dog barked.\n")
+    status, output, errors = headcount(*arguments, "--overwrite", "--data", tmp_path / "own.txt")
+    assert status == 0 and "Equal on 1 sentences" in output, errors
+    status, output, _ = headcount("doctor", out)
+    assert status == 0 and "2/0 heads" in output
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"model": "0123"}, "made for a model with revision 0123"),
+        ({"kept": {"encoder.self": {"0": [3]}}}, "the plan names enc.0.3"),
+        ({"kept": {"decoder.self": {"0": []}}}, "the plan names layer 0 of decoder.self"),
+        ({"version": 9}, "a plan of version 1 was expected"),
+    ],
+)
+def test_refusals(changed: dict[str, object], told: str, bert: Path, tmp_path: Path) -> None:
+    path, out = plan(tmp_path, **changed), tmp_path / "small"
+    status, _, errors = headcount("compact", bert, "--plan", path, "--out", out)
+    assert status == 2 and told in errors
+    assert not out.exists()

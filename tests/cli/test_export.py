@@ -1,0 +1,43 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from headcount.artifact.certificate import Certificate
+from tests.cli.conftest import headcount
+
+
+def compact(model: Path, folder: Path, kept: dict[str, dict[str, list[int]]]) -> Path:
+    (folder / "plan.json").write_text(json.dumps({"version": 1, "kept": kept}))
+    out = folder / "small"
+    status, _, errors = headcount(
+        "compact", model, "--plan", folder / "plan.json", "--out", out, "--limit", 5
+    )
+    assert status == 0, errors
+    return out
+
+
+def test_onnx(bert: Path, tmp_path: Path) -> None:
+    """Batches of other sizes than the exported one, through ONNX Runtime."""
+    out = compact(bert, tmp_path, {"encoder.self": {"0": [0, 2], "1": []}})
+    status, output, errors = headcount("export", out, "--onnx", "--limit", 7)
+    assert status == 0, errors
+    assert "Equal on 7 sentences: ONNX and reloaded" in output
+    names = [each.what for each in Certificate.read(out).comparisons]
+    assert names == ["compact and gated", "reloaded and gated", "ONNX and reloaded"]
+    assert (out / "onnx" / "model.onnx").exists()
+
+
+@pytest.mark.slow
+def test_onnx_of_an_encoder_decoder(marian: Path, tmp_path: Path) -> None:
+    kept = {"encoder.self": {"0": [1]}, "decoder.self": {"0": []}, "decoder.cross": {"1": [0, 2]}}
+    out = compact(marian, tmp_path, kept)
+    status, output, errors = headcount("export", out, "--onnx", "--limit", 7)
+    assert status == 0 and "ONNX and reloaded" in output, errors
+
+
+def test_refusals(bert: Path, tmp_path: Path) -> None:
+    status, _, errors = headcount("export", bert)
+    assert status == 2 and "give --onnx" in errors
+    status, _, errors = headcount("export", bert, "--onnx")
+    assert status == 2 and "with its certificate was expected" in errors

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import Trainer, TrainingArguments
+from transformers import Trainer, TrainerControl, TrainerState, TrainingArguments
 
 from headcount.errors import InputError
 from headcount.gates import GateTraining, gating
@@ -66,20 +66,21 @@ def test_the_penalty_joins_with_its_gradient() -> None:
     model = tiny.MODELS["bert"]().eval()
     gates = made_gates("l0", model)
     training = GateTraining(gates, rate=0.7)
-    args: Any = TrainingArguments(learning_rate=0.01, use_cpu=True, report_to="none")
+    args = TrainingArguments(learning_rate=0.01, use_cpu=True, report_to="none")
     optimizer = torch.optim.SGD(gates.parameters(), 0.01)
-    state: Any = None
+    state, control = TrainerState(), TrainerControl()
     with gating(model, gates):
-        training.on_train_begin(args, state, state, optimizer=optimizer)
+        training.on_train_begin(args, state, control, optimizer=optimizer)
         gates.train()
         before = gates.log_a.detach().clone()
         loss = model(**tiny.inputs(model)).logits.square().mean()
         loss.backward()
+        assert gates.log_a.grad is not None
         slope = gates.log_a.grad.clone()
         opens = (before - 0.33 * torch.tensor(1 / 11).log()).sigmoid()
-        training.on_pre_optimizer_step(args, state, state)
+        training.on_pre_optimizer_step(args, state, control)
         optimizer.step()
-        training.on_optimizer_step(args, state, state)
+        training.on_optimizer_step(args, state, control)
     expected = before - 0.7 * (slope + 0.02 * opens * (1 - opens))
     torch.testing.assert_close(gates.log_a.detach(), expected, rtol=1e-5, atol=1e-6)
 

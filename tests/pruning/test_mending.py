@@ -35,7 +35,9 @@ def made(name: str) -> tuple[Loaded, TinyTask, Plan]:
     gone = [head for head in anatomy.heads if head.index == 1 or head.index == head.layer + 2]
     last = [head for head in anatomy.heads if (head.site, head.layer) == (site, 1)]
     stay = set(anatomy.heads) - set(gone) - set(last)
-    return loaded, TinyTask(model), Plan.keeping(anatomy.heads, stay)
+    task = TinyTask(model)
+    task.sha256 = "tiny"
+    return loaded, task, Plan.keeping(anatomy.heads, stay)
 
 
 def outputs(model: PreTrainedModel, path: str, task: TinyTask, site: str) -> tuple[Tensor, Tensor]:

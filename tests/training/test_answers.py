@@ -1,0 +1,61 @@
+"""Distance from a teacher and label smoothing equal their definitions, one answer at a time."""
+
+import math
+
+import pytest
+import torch
+
+from headcount.errors import InputError
+from headcount.training.answers import distance, unevenness
+from headcount.training.lesson import Lesson
+from headcount.training.tuning import Tuning
+from tests.importance.tiny_task import TinyTask
+from tests.tasks import loaded as small
+
+
+def softmax(logits: list[float], temperature: float) -> list[float]:
+    weights = [math.exp(each / temperature) for each in logits]
+    return [weight / sum(weights) for weight in weights]
+
+
+def test_distance_by_definition() -> None:
+    generator = torch.Generator().manual_seed(0)
+    teacher, student = (2 * torch.randn(5, 7, generator=generator) for _ in range(2))
+    total = 0.0
+    for t, s in zip(teacher.tolist(), student.tolist(), strict=True):
+        for p, q in zip(softmax(t, 3), softmax(s, 3), strict=True):
+            total += p * math.log(p / q)
+    assert distance(teacher, student, 3).item() == pytest.approx(9 * total / 5, rel=1e-4)
+    assert distance(teacher, teacher, 3).item() == pytest.approx(0, abs=1e-6)
+    cosines = torch.tensor([0.5, -0.25]), torch.tensor([0.25, 0.75])
+    assert distance(*cosines).item() == pytest.approx((0.25**2 + 1) / 2)
+
+
+def test_unevenness_by_definition() -> None:
+    logits = torch.tensor([[1.0, 2.0, 0.5], [0.0, 0.0, 0.0]])
+    logs = [math.log(p) for row in logits.tolist() for p in softmax(row, 1)]
+    assert unevenness(logits).item() == pytest.approx(-sum(logs) / 6)
+
+
+@pytest.mark.parametrize("name", ["translation-Marian", "causal-llama", "masked-bert"])
+def test_what_is_heard_is_what_is_counted(name: str) -> None:
+    """Smoothing mixes the task's own loss with evenness over exactly the tokens it counts."""
+    loaded, task = small.TASKS[name]()
+    (batch,) = task.batches(10**6)
+    loaded.model.eval()
+    plain, smooth, none = (
+        Lesson(loaded.model, task, Tuning(label_smoothing=each))(batch)["loss"].item()
+        for each in (0.0, 0.3, 1e-12)
+    )
+    losses = task.losses(loaded.model, batch)
+    assert plain == pytest.approx((losses.loss_E.sum() / losses.count_E.sum()).item())
+    assert none == pytest.approx(plain) and smooth != pytest.approx(plain)
+    same = Lesson(loaded.model, task, Tuning(distilled=0.4, temperature=2.0), loaded.model)
+    assert same(batch)["loss"].item() == pytest.approx(0.6 * plain, rel=1e-5)
+    assert len(list(same.parameters())) == len(list(loaded.model.parameters()))
+
+
+def test_a_task_without_answers_is_refused() -> None:
+    loaded, _ = small.TASKS["masked-bert"]()
+    with pytest.raises(InputError, match="answers of one of the tasks translation, .*; came tiny"):
+        Lesson(loaded.model, TinyTask(loaded.model), Tuning(label_smoothing=0.1))

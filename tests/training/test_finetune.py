@@ -1,0 +1,150 @@
+"""Fine-tuning: every task learns, in a copy; it goes on as if never stopped; parts freeze."""
+
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from headcount.errors import InputError, ModelError
+from headcount.gates import Budget, HardConcrete, Layout, Quota
+from headcount.tasks import evaluate
+from headcount.training.finetune import finetune
+from headcount.training.telling import Moment
+from headcount.training.tuning import Tuning
+from tests import tiny
+from tests.laws import leaving_no_trace
+from tests.tasks import loaded as small
+
+QUICK = Tuning(updates=12, batch_tokens=100, peak=3e-3, warmup=2, save_every=4)
+TASKS = ("translation-M2M100", "causal-gpt2", "masked-bert", "classes-of-pairs", "similarity-cls")
+
+
+class Stop(Exception):
+    """Stands for a training that breaks off."""
+
+
+def stop_at(step: int):
+    def tell(moment: Moment) -> None:
+        if moment.step >= step:
+            raise Stop
+
+    return tell
+
+
+def gates_for(loaded, keep: int = 4) -> HardConcrete:
+    layout = Layout.each(loaded.heads)
+    return HardConcrete(layout, Budget(layout, [Quota(None, keep)]), seed=2)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_every_task_learns_in_a_copy(name: str) -> None:
+    loaded, task = small.TASKS[name]()
+    with leaving_no_trace(loaded.model, tiny.inputs(loaded.model)):
+        tuned = finetune(loaded, task, QUICK)
+    before, after = (evaluate(model, task).loss for model in (loaded.model, tuned.loaded.model))
+    assert after < 0.95 * before
+    assert [row["step"] for row in tuned.history] == list(range(1, 13))
+    assert not tuned.loaded.model.training
+    assert all(each.requires_grad for each in tuned.loaded.model.parameters()) or "M2M" in name
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_student_comes_nearer_to_its_teacher(name: str) -> None:
+    """Distilled alone, without labels: a damaged copy answers more like the whole model again."""
+    loaded, task = small.TASKS[name]()
+    worse = finetune(loaded, task, replace(QUICK, updates=6, peak=0.02)).loaded
+    tuning = replace(QUICK, distilled=1.0, temperature=2.0)
+    tuned = finetune(worse, task, tuning, teacher=loaded.model)
+    assert tuned.history[-1]["loss"] < 0.8 * tuned.history[0]["loss"]
+
+
+def test_resumed_is_unbroken(tmp_path: Path) -> None:
+    """With gates: weights, gates, noise and history are those of an unbroken fine-tuning."""
+    loaded, task = small.TASKS["classes-bert"]()
+    whole_gates, gates = gates_for(loaded), gates_for(loaded)
+    whole = finetune(loaded, task, QUICK, whole_gates, seed=3)
+    state = tmp_path / "state"
+    with pytest.raises(Stop):
+        finetune(loaded, task, QUICK, gates, seed=3, state=state, tell=stop_at(6))
+    gates, steps = gates_for(loaded), []
+    resumed = finetune(
+        loaded, task, QUICK, gates, seed=3, state=state, tell=lambda m: steps.append(m.step)
+    )
+    assert min(steps) == 5, "and not from the start"
+    for name, weight in whole.loaded.model.state_dict().items():
+        assert torch.equal(weight, resumed.loaded.model.state_dict()[name]), name
+    assert torch.equal(gates.log_a, whole_gates.log_a)
+    numbers = [[row["loss"] for row in each.history] for each in (whole, resumed)]
+    assert numbers[0] == numbers[1]
+    again, gates = gates_for(loaded), gates_for(loaded)
+    done = finetune(loaded, task, QUICK, again, seed=3, state=state, tell=stop_at(0))
+    assert torch.equal(again.log_a, whole_gates.log_a) and done.history == resumed.history
+    with pytest.raises(InputError, match="was begun with seed 3, and this command has 4"):
+        finetune(loaded, task, QUICK, gates, seed=4, state=state)
+
+
+KILLED = """
+import sys, time
+from pathlib import Path
+from headcount.training.finetune import finetune
+from tests.tasks import loaded as small
+from tests.training.test_finetune import QUICK
+loaded, task = small.TASKS["classes-bert"]()
+finetune(loaded, task, QUICK, seed=3, state=Path(sys.argv[1]), tell=lambda m: time.sleep(0.2))
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_fine_tuning_goes_on(tmp_path: Path) -> None:
+    root, state = Path(__file__).parents[2], tmp_path / "state"
+    process = subprocess.Popen((sys.executable, "-c", KILLED, str(state)), cwd=root)
+    end = time.monotonic() + 300
+    while not (state / "checkpoints" / "checkpoint-4" / "whole").exists():
+        assert time.monotonic() < end and process.poll() is None
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    loaded, task = small.TASKS["classes-bert"]()
+    whole, resumed = (finetune(loaded, task, QUICK, seed=3, state=each) for each in (None, state))
+    for name, weight in whole.loaded.model.state_dict().items():
+        assert torch.equal(weight, resumed.loaded.model.state_dict()[name]), name
+
+
+def test_what_is_frozen_stays() -> None:
+    loaded, task = small.TASKS["translation-M2M100"]()
+    stock = loaded.model.state_dict()
+
+    def moved(trained: str, gates: HardConcrete | None) -> set[str]:
+        tuned = finetune(loaded, task, replace(QUICK, updates=2, trained=trained), gates)  # type: ignore[arg-type]
+        state = tuned.loaded.model.state_dict()
+        assert state.keys() == stock.keys()
+        return {name for name, each in state.items() if not torch.equal(each, stock[name])}
+
+    gates = gates_for(loaded)
+    before = gates.log_a.detach().clone()
+    assert moved("gates", gates) == set() and not torch.equal(gates.log_a, before)
+    encoder = moved("encoder", None)
+    assert encoder and all("encoder." in name and "decoder." not in name for name in encoder)
+    assert not any("embed" in name or "shared" in name for name in encoder), "the decoder's too"
+    assert any("decoder." in name for name in moved("all", None))
+    with pytest.raises(InputError, match="gates that learn were expected"):
+        moved("gates", None)
+
+
+def test_refusals() -> None:
+    loaded, task = small.TASKS["similarity-bert"]()
+    with pytest.raises(InputError, match="similarity has no answers to smooth"):
+        finetune(loaded, task, replace(QUICK, label_smoothing=0.1))
+    with pytest.raises(InputError, match="a teacher was expected"):
+        finetune(loaded, task, replace(QUICK, distilled=0.5))
+    with pytest.raises(InputError, match="only its encoder is to be trained; BertModel is none"):
+        finetune(loaded, task, replace(QUICK, trained="encoder"))
+    with pytest.raises(InputError, match="a finite peak above 0 was expected; came 0"):
+        replace(QUICK, peak=0.0)
+    with pytest.raises(ModelError, match="a finite training loss was expected"):
+        finetune(loaded, task, replace(QUICK, peak=1e30, warmup=0, clip=1e30))

@@ -126,5 +126,6 @@ class HeadTable:
         """One column as an array [layer, index], NaN where a layer has fewer heads."""
         rows = self.frame[self.frame["site"] == site]
         grid = rows.pivot(index="layer", columns="index", values=column)
-        layers = range(int(grid.index.max()) + 1)  # one without heads has no row of its own
+        # A layer without heads has no row of its own
+        layers = range(int(rows["layer"].max()) + 1 if len(rows) else 0)
         return grid.reindex(layers).to_numpy(dtype=float)

@@ -8,6 +8,7 @@ from typing import Any
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from headcount.artifact.auto_map import auto_map, modelling_file
+from headcount.artifact.side_files import copy_side_files
 from headcount.artifact.staging import staged
 from headcount.errors import InputError
 from headcount.files import write_json, write_text
@@ -41,7 +42,7 @@ def save(
 def write_into(
     folder: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None
 ) -> None:
-    """Write configuration, weights, modelling file and tokenizer into a folder that is there.
+    """Write configuration, weights, modelling file, tokenizer and side files into a folder.
 
     Raises:
         InputError: if the model is not a compact one.
@@ -59,6 +60,7 @@ def write_into(
     if stock.__name__ in OWN_CLASSES:
         own = Path(str(encoder_lm.__file__))
         copyfile(own, folder / own.name)
+    copy_side_files(model.config.name_or_path, folder)
     if tokenizer is not None:
         tokenizer.save_pretrained(folder)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 import transformers
+from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedConfig, PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
@@ -91,7 +92,7 @@ def load(name: str | Path, device: str = "cpu", dtype: str = "float32") -> Loade
         model = _read(place, config, dtype)
     except ModelError as error:
         raise ModelError(f"{str(name)!r} can't be loaded: {error}") from error
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         raise ModelError(
             f"a Hugging Face model name or a folder with config.json and weights was expected; "
             f"{str(name)!r} can't be loaded: {str(error).strip().splitlines()[0]}"

@@ -152,7 +152,7 @@ def _check_gates(
     model: PreTrainedModel, anatomy: Anatomy, inputs: dict[str, Tensor], stock: list[Tensor]
 ) -> None:
     device = model.device
-    for site in anatomy.heads.counts:
+    for site in dict.fromkeys(layer.site for layer in anatomy.layers):
         layers = [layer for layer in anatomy.layers if layer.site == site]
         gates = {
             (site, layer.layer): torch.zeros(layer.num_heads, device=device) for layer in layers

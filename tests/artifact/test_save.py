@@ -79,6 +79,25 @@ def test_tokenizer_goes_along(tmp_path: Path) -> None:
     assert again("The old dog")["input_ids"] == loaded.tokenizer("The old dog")["input_ids"]
 
 
+def test_side_files_go_along(tmp_path: Path) -> None:
+    """sentence-transformers finds its pooling."""
+    source = saved.bert(tmp_path / "bert")
+    (source / "1_Pooling").mkdir()
+    (source / "1_Pooling" / "config.json").write_text('{"pooling_mode_mean_tokens": true}')
+    save(compact(headcount.load(source), Plan({"encoder.self": {0: (1,)}})), tmp_path / "small")
+    assert (tmp_path / "small" / "1_Pooling" / "config.json").read_text().startswith("{")
+
+
+def test_can_be_analysed(tmp_path: Path) -> None:
+    """Measures know the layer that has no heads, and have no row for it."""
+    loaded = headcount.load(saved.bert(tmp_path / "bert"))
+    smaller = compact(loaded, Plan({"encoder.self": {0: (), 1: (0, 2)}}))
+    compacted = headcount.Loaded(smaller, loaded.tokenizer, "small")
+    analysis = headcount.analyze(compacted, headcount.Corpus.from_sentences(["The old dog."]))
+    assert list(analysis.heads.frame["head"]) == ["enc.1.0", "enc.1.1"]
+    assert analysis.heads.grid("encoder.self", "confidence").shape == (2, 2)
+
+
 def test_whole_or_not_at_all(folder: Path) -> None:
     before = (folder / "config.json").read_bytes()
     with pytest.raises(RuntimeError, match="stop"), staged(folder, overwrite=True) as staging:

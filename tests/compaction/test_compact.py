@@ -189,6 +189,16 @@ def examined_run(model: PreTrainedModel) -> tuple[PreTrainedModel, dict[str, Ten
     return model, tiny.inputs(model)
 
 
+@pytest.mark.parametrize("name", ["bert", "t5"])
+def test_without_any_heads(name: str) -> None:
+    model, anatomy = examined(name)
+    plan = Plan.keeping(anatomy.heads, [])
+    smaller = compact(model, plan)
+    batch = tiny.inputs(model)
+    assert difference(run(smaller, batch), run_gated(model, plan, batch)) < 1e-5
+    assert len(examine(smaller).heads) == 0
+
+
 def test_random_copy_has_the_same_heads() -> None:
     _, smaller = compacted("llama", 1)
     assert examine(random_copy(smaller)).heads == examine(smaller).heads

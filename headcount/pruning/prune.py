@@ -104,7 +104,7 @@ class Pruning:
         parts = slices(task, self.setting.train, self.setting.max_tokens)
         return BeforeAfter(task, before, after).record(parts, self.setting.seed)
 
-    def _ceiling(self, plan: Plan) -> dict[str, float]:
+    def _ceiling(self, plan: Plan) -> dict[str, Any]:
         """How many times faster one forward can be at most, by its FLOPs."""
         loaded = self.setting.loaded
         length = min(128, loaded.max_length or 128)

@@ -34,6 +34,7 @@ def test_rows() -> None:
     assert list(frame["method"]) == [ALL, *["norm"] * 2, *["random"] * 4]
     assert list(frame["keep"]) == [10, 7, 3, 7, 3, 7, 3]
     assert list(frame["seed"]) == [0, 0, 0, 0, 0, 1, 1]
+    assert frame["heads"].iloc[3] != frame["heads"].iloc[5]  # another seed
     for row in frame.to_dict("records"):
         left = str(row["heads"]).split()
         assert len(left) == row["keep"] == row["kept_decoder.self"]

@@ -94,7 +94,7 @@ def test_greedy_takes_the_head_that_is_missed_least(task: str) -> None:
             return evaluate(given.loaded.model, given.train).loss
 
     expected = textbook.greedy_order(given.units.units, loss_without)
-    order = Greedy(step=0).order(given)
+    order = Greedy(step=0.0).order(given)
     assert names(order.heads) == names([head for unit in expected for head in unit])
     last = expected[-1]
     rise = loss_without([head for unit in expected for head in unit])

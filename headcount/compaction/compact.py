@@ -85,6 +85,7 @@ def _fill(
             state.pop(f"{path}.{name}", None)
         state.update({f"{path}.{name}": tensor for name, tensor in tensors.items()})
     smaller.load_state_dict(state)
+    smaller.tie_weights()  # a model that is built without initial weights does not
     learned = {name: each.requires_grad for name, each in model.named_parameters()}
     for name, parameter in smaller.named_parameters():
         parameter.requires_grad_(learned.get(name, True))

@@ -1,23 +1,26 @@
-"""Runs in a process without headcount: `plain.py FOLDER AUTO_CLASS INPUTS OUTPUTS`.
+"""Runs in a process without headcount: `plain.py FOLDER`, with `cases.json` in it.
 
-Loads with transformers alone, saves what the model gives, and loads what that model saves again.
+Loads every compact model with transformers alone, keeps what it gives, saves it, and loads that.
 """
 
 import importlib.util
+import json
 import sys
+from pathlib import Path
 
 import torch
 import transformers
 
 
-def main(folder: str, auto: str, inputs: str, found: str) -> None:
+def main(root: Path) -> None:
     assert importlib.util.find_spec("headcount") is None, "headcount must not be importable here"
-    model = _run(folder, auto, inputs, found)
-    model.save_pretrained(f"{folder}-again")
-    _run(f"{folder}-again", auto, inputs, f"{found}-again")
+    for name, auto in json.loads((root / "cases.json").read_text()).items():
+        model = _run(root / name, auto, root / f"{name}.inputs", root / f"{name}.first")
+        model.save_pretrained(root / f"{name}-again")
+        _run(root / f"{name}-again", auto, root / f"{name}.inputs", root / f"{name}.again")
 
 
-def _run(folder: str, auto: str, inputs: str, found: str):
+def _run(folder: Path, auto: str, inputs: Path, found: Path):
     model = getattr(transformers, auto).from_pretrained(folder, trust_remote_code=True).eval()
     batch = torch.load(inputs)
     with torch.inference_mode():
@@ -28,4 +31,4 @@ def _run(folder: str, auto: str, inputs: str, found: str):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(Path(sys.argv[1]))

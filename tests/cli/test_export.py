@@ -17,6 +17,7 @@ def compact(model: Path, folder: Path, kept: dict[str, dict[str, list[int]]]) ->
     return out
 
 
+@pytest.mark.slow
 def test_onnx(bert: Path, tmp_path: Path) -> None:
     """Batches of other sizes than the exported one, through ONNX Runtime."""
     out = compact(bert, tmp_path, {"encoder.self": {"0": [0, 2], "1": []}})

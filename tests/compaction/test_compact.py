@@ -100,7 +100,10 @@ def _half(anatomy, place: tuple[str, int], heads: Heads) -> int:
 @pytest.mark.parametrize("name", GENERATING)
 def test_generation(name: str, dead: int) -> None:
     """Beam search with a cache goes the same way, also without heads in the first layer."""
-    (model, anatomy), (plan, smaller) = examined(name), compacted(name, dead)
+    model = _even_t5() if name == "t5" else examined(name)[0]
+    anatomy = examine(model)
+    plan = some_heads(anatomy, dead)
+    smaller = compact(model, plan)
     batch = {k: v for k, v in tiny.inputs(model, side="left").items() if "decoder" not in k}
     options = {"num_beams": 3, "max_new_tokens": 9, "use_cache": True, "do_sample": False,
                "output_scores": True, "return_dict_in_generate": True}  # fmt: skip
@@ -110,6 +113,16 @@ def test_generation(name: str, dead: int) -> None:
         found = smaller.generate(**batch, **options)  # type: ignore[operator]
     assert torch.equal(found.sequences, expected.sequences)
     torch.testing.assert_close(found.sequences_scores, expected.sequences_scores)
+
+
+def _even_t5() -> PreTrainedModel:
+    """The stock T5 makes its decoder's cache as long as the encoder, and fails where it is not."""
+    model = tiny.MODELS["t5"]()
+    config = copy.deepcopy(model.config)
+    config.num_decoder_layers = config.num_layers
+    even = hf.T5ForConditionalGeneration(config).eval()
+    even.load_state_dict(model.state_dict(), strict=False)
+    return even
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt2"])
@@ -176,17 +189,14 @@ def test_the_compact_model_can_be_looked_at() -> None:
     with tapped(smaller, heard.append, anatomy=anatomy):
         run(smaller, tiny.inputs(smaller))
     assert {block.layer.layer for block in heard} == {1}
+    stock = run(smaller, tiny.inputs(smaller))
     with gated(smaller, {"enc.1.0": 0.0}):
-        assert difference(run(smaller, tiny.inputs(smaller)), run(*examined_run(smaller))) > 0
+        assert difference(run(smaller, tiny.inputs(smaller)), stock) > 0
     with (
         pytest.raises(ModelError, match=r"enc\.0\.0 is not a head"),
         gated(smaller, {"enc.0.0": 0}),
     ):
         pass
-
-
-def examined_run(model: PreTrainedModel) -> tuple[PreTrainedModel, dict[str, Tensor]]:
-    return model, tiny.inputs(model)
 
 
 @pytest.mark.parametrize("name", ["bert", "t5"])

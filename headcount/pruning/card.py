@@ -128,9 +128,12 @@ def _equality(record: Record) -> Iterator[str]:
 
 def _functions(record: Record) -> Iterator[str]:
     found = record.get("functions")
-    if not found:
+    if found is None:
         return
     yield "## Functions"
+    if not found:
+        yield "No head has a role that the analysis knows."
+        return
     analysed = found[0]["kept"] is not None
     rows = []
     for each in found:

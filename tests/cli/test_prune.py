@@ -55,7 +55,7 @@ def test_pruned_folder(bert: Path, data: list[Path], tmp_path: Path) -> None:
     assert [each["stage"] for each in record["gains"]] == ["folding", "rescaling"]
     assert record["control"] is None and record["ceiling"]["value"] > 1
     card = (out / "README.md").read_text()
-    for words in ("2 of 6 heads", "## Functions", "took it over", "Ceiling by FLOPs", "| control"):
+    for words in ("2 of 6 heads", "## Functions\n\nNo head", "Ceiling by FLOPs", "| control"):
         assert (words in card) == (words != "| control"), words
     status, _, errors = run("prune", bert, data, out, "--keep", 2)
     assert status == 2 and "--overwrite" in errors

@@ -1,11 +1,14 @@
 """Slices cut a data set in thirds; functions are followed; overlap is seen; numbers have a sign."""
 
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 
 from headcount.heads import Head, Heads
 from headcount.pruning import Plan
 from headcount.pruning.before_after import BeforeAfter
+from headcount.pruning.card import _functions
 from headcount.pruning.functions import Survival, old_names, survivals
 from headcount.pruning.gated import drop, evaluate_gated
 from headcount.pruning.overlap import DataSet, warning
@@ -31,14 +34,16 @@ def test_slices() -> None:
     assert length_N[thirds[1]].max() <= length_N[thirds[2]].min()
 
 
-def test_the_pruned_model_is_worse_with_a_positive_drop() -> None:
-    loaded, task = TASKS["causal-gpt2"]()  # perplexity: lower is better
+@pytest.mark.parametrize(("name", "sign"), [("causal-gpt2", -1), ("classes-bert", 1)])
+def test_a_drop_is_positive_where_the_pruned_model_is_worse(name: str, sign: int) -> None:
+    loaded, task = TASKS[name]()  # perplexity: lower is better; accuracy
     before = evaluate(loaded.model, task)
     plan = Plan.keeping(loaded.heads, [])
     after = evaluate_gated(loaded, plan, task)
     found = BeforeAfter(task, before, after).record(slices(task, task))
     assert found["score"] == {"before": task.score(before), "after": task.score(after)}
-    delta = found["score"]["after"] - found["score"]["before"]
+    delta = sign * (found["score"]["before"] - found["score"]["after"])
+    assert delta != 0
     assert (
         found["drop"]["delta"] == pytest.approx(delta) == pytest.approx(drop(task, before, after))
     )
@@ -65,6 +70,8 @@ def test_functions() -> None:
         Survival("rare", 1, (), (), ("enc.1.0",)),
         Survival("block", 0, (), (), ("enc.1.0",)),
     ]
+    told = "\n".join(_functions({"functions": [asdict(Survival("rare", 1, (), (), ("enc.1.0",)))]}))
+    assert "took it over" in told and "enc.1.0" in told.splitlines()[-1]
     assert old_names(plan, HEADS) == {"enc.0.0": "enc.0.1", "enc.1.0": "enc.1.0"}
 
 

@@ -69,6 +69,8 @@ def test_document_and_figures(tmp_path: Path) -> None:
         "functions",
     }  # fmt: skip
     assert all(path.stat().st_size > 1000 for path in paths) and len(paths) == 21
+    shown = CurvePoints.of(frame).first_seed("random")
+    assert [(point.keep, point.seed) for point in shown] == [(3, 0), (7, 0), (10, 0)]
     text = (tmp_path / "curve.md").read_text()
     assert "**Warning**: a warning." in text and "## perplexity, test set" in text
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "curve.parquet"), frame)

@@ -38,7 +38,7 @@ def _left(record: Record) -> str:
 def _about(record: Record) -> str:
     limit = ", ".join(f"{name} {value}" for name, value in record["limit"].items())
     return (
-        f"Pruned with [headcount](https://pypi.org/project/headcount/) by {record['method']} "
+        f"Pruned with headcount by {record['method']} "
         f"(budget: {limit}). Loads with `headcount.load(folder)`, or with transformers alone by "
         "`AutoModel.from_pretrained(folder, trust_remote_code=True)`."
     )

@@ -6,16 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from headcount.errors import InputError
 from headcount.heads import Head
 from headcount.pruning import Method, Setting, Units
-from headcount.pruning.gain import pruned_loss
 from headcount.pruning.l0 import L0
-from headcount.pruning.plan import Plan
 from headcount.pruning.subset import Subset
 from headcount.signature import revision
-from headcount.training.finetune import finetune
 from headcount.training.tuning import Tuning
 from tests import tiny
 from tests.laws import leaving_no_trace
@@ -72,12 +70,14 @@ def test_a_seed_says_it_all_and_an_impossible_budget_is_refused(
         method.choose(Setting(loaded, task, units), 5)
 
 
-@pytest.mark.parametrize("method", [
-    L0(Tuning(updates=60, batch_tokens=400, gate_rate=0.3, warmup=2, trained="gates")),
-    Subset(Tuning(updates=60, batch_tokens=400, gate_rate=0.3, warmup=2, trained="gates")),
-], ids=repr)  # fmt: skip
+GATES = Tuning(
+    updates=40, batch_tokens=400, gate_rate=0.3, warmup=2, trained="gates", distilled=1.0
+)
+
+
+@pytest.mark.parametrize("method", [L0(GATES), Subset(GATES)], ids=["l0", "subset"])
 def test_heads_that_matter_stay(method: Method) -> None:
-    """A model whose loss needs four heads, since all others put out next to nothing."""
+    """To answer as the whole model takes the four heads that put out more than next to nothing."""
     loaded, task = small.TASKS["masked-bert"]()
     needed = {Head("encoder.self", 0, 1), Head("encoder.self", 0, 4), Head("encoder.self", 1, 0),
               Head("encoder.self", 1, 2)}  # fmt: skip
@@ -85,13 +85,10 @@ def test_heads_that_matter_stay(method: Method) -> None:
     for layer in loaded.anatomy.layers:
         assert layer.output is not None
         weight = model.get_submodule(layer.output).weight
+        assert isinstance(weight, torch.Tensor)
         for index in range(layer.num_heads):
             if Head(layer.site, layer.layer, index) not in needed:
                 weight.data[:, index * layer.head_dim : (index + 1) * layer.head_dim] *= 1e-3
-    quick = Tuning(updates=60, batch_tokens=400, peak=3e-3, warmup=2)
-    trained = finetune(replace(loaded, model=model), task, quick).loaded
-    choice = method.choose(Setting(trained, task, Units.of(loaded.anatomy)), 4)
-    chosen = pruned_loss(trained.model, loaded.anatomy, choice.plan, task)
-    others = Plan.keeping(loaded.heads, [head for head in loaded.heads if head not in needed][:4])
-    assert len(set(choice.plan.staying(loaded.heads)) & needed) >= 3
-    assert chosen < pruned_loss(trained.model, loaded.anatomy, others, task)
+    whole = replace(loaded, model=model)
+    choice = method.choose(Setting(whole, task, Units.of(loaded.anatomy)), 4)
+    assert set(choice.plan.staying(loaded.heads)) == needed

@@ -15,6 +15,7 @@ from headcount.errors import CorpusError, InputError, ModelError
 from headcount.heads import Head, Heads, HeadTable
 from headcount.models import Loaded, diagnose, examine, gated, load, tapped
 from headcount.pruning.plan import Plan
+from headcount.pruning.prune import prune
 from headcount.reports import write_figures, write_report
 from headcount.results import write_results
 from headcount.roles import Role, Thresholds, find_roles
@@ -44,6 +45,7 @@ __all__ = [
     "importance",
     "load",
     "measure",
+    "prune",
     "save",
     "tapped",
     "tasks",

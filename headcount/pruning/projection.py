@@ -31,7 +31,7 @@ class Projection:
         weight = self.module.weight
         assert isinstance(weight, Tensor)
         # Conv1D has its inputs in rows.
-        return (weight if isinstance(self.module, Conv1D) else weight.T).detach().double()
+        return (weight if isinstance(self.module, Conv1D) else weight.T).detach().double().clone()
 
     def write(self, weight_OM: Float[Tensor, "output hidden"]) -> None:
         """Put other weights in place."""

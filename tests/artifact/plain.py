@@ -25,7 +25,11 @@ def _run(folder: Path, auto: str, inputs: Path, found: Path):
     batch = torch.load(inputs)
     with torch.inference_mode():
         output = model(**batch)[0]
-        tokens = model.generate(batch["input_ids"], num_beams=2) if "Seq2Seq" in auto else None
+        tokens = (
+            model.generate(batch["input_ids"], num_beams=2, max_new_tokens=9)
+            if "Seq2Seq" in auto
+            else None
+        )
     torch.save((output, tokens), found)
     return model
 

@@ -110,8 +110,9 @@ class HardConcrete(HeadGates):
         return open_U.clamp(self.eps, 1 - self.eps)
 
     def penalty(self) -> Float[Tensor, ""]:
-        """The pressure's, of the probabilities."""
-        return self.pressure.penalty(self.probability())
+        """The pressure's, of the probabilities, once the loss has left its gradient."""
+        slope_U = torch.zeros_like(self.log_a) if self.log_a.grad is None else self.log_a.grad
+        return self.pressure.penalty(self.probability(), slope_U, self._share)
 
     def advance(self, share: int | float) -> None:
         """Remember the share, for the pressure."""

@@ -9,22 +9,31 @@ r"""Pressure: what shuts Hard Concrete gates.
 $$\log a_h \leftarrow \log a_h + n_h \delta, \qquad
 \sum_h n_h P(g_h > 0) = t, \qquad \delta \le 0$$
 
-n is the number of heads of a gate, delta is found by bisection. So one training ends at the quota,
-whatever unit the loss has.
+n is the number of heads of a gate, delta is found by bisection. While the bound is active, the
+slope of the loss loses its part across the bound, so that heads compete for it: of those that are
+worth more than the others the gates open, and Adam, which sees only which way a slope points, shuts
+those that are worth little as surely as those that do harm:
+
+$$\frac{\partial L}{\partial \log a_h} + \lambda d_h, \qquad
+d_h = \frac{\partial}{\partial \log a_h} n_h P(g_h > 0), \qquad
+\lambda = \max\Big(0, -\frac{\sum_h d_h\, \partial L / \partial \log a_h}{\sum_h d_h^2}\Big)$$
+
+So one training ends at the quota, whatever unit the loss has.
 
 References: Louizos et al. (2018), equation 3; the constraint in place of a penalty is that of
 Structured Pruning of Large Language Models (Wang et al., 2020), section 3.2,
 https://arxiv.org/abs/1910.04732
 Departure: Wang et al. let a multiplier of the penalty climb until the constraint is met; how fast
-depends on the loss's unit and on the number of steps. Here it is met after every step.
+depends on the loss's unit and on the number of steps. Here the multiplier is solved in every step,
+and the constraint is met after it.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import final
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from headcount.gates.layout import Layout, Quota
@@ -32,14 +41,24 @@ from headcount.gates.layout import Layout, Quota
 WIDEST = 64.0
 """Of the shifts that are tried."""
 HALVINGS = 60
+SLACK = 1e-3
+"""Share of the heads by which a bound may be missed and still count as active."""
 
 
 class Pressure(ABC):
     """Shuts gates: by a penalty, or by moving them."""
 
     @abstractmethod
-    def penalty(self, open_U: Float[Tensor, " unit"]) -> Float[Tensor, ""]:
-        """What joins the loss, of the probabilities that gates are open."""
+    def penalty(
+        self, open_U: Float[Tensor, " unit"], slope_U: Float[Tensor, " unit"], share: int | float
+    ) -> Float[Tensor, ""]:
+        """What joins the loss.
+
+        Args:
+            open_U: probabilities that gates are open.
+            slope_U: of the loss by log a, so far.
+            share: of the training that is done.
+        """
 
     @abstractmethod
     def shift(self, logit_U: Float[Tensor, " unit"], share: int | float) -> Float[Tensor, " unit"]:
@@ -63,7 +82,9 @@ class Constant(Pressure):
     def __init__(self, layout: Layout, coefficient: int | float) -> None:
         self._layout, self.coefficient = layout, coefficient
 
-    def penalty(self, open_U: Float[Tensor, " unit"]) -> Float[Tensor, ""]:
+    def penalty(
+        self, open_U: Float[Tensor, " unit"], slope_U: Float[Tensor, " unit"], share: int | float
+    ) -> Float[Tensor, ""]:
         """Summed over heads."""
         return self.coefficient * (open_U * self._layout.size_U.to(open_U)).sum()
 
@@ -85,20 +106,34 @@ class Budget(Pressure):
     def __init__(self, layout: Layout, quotas: Sequence[Quota], falling: int | float = 0.5) -> None:
         self._layout, self._quotas, self.falling = layout, tuple(quotas), falling
 
-    def penalty(self, open_U: Float[Tensor, " unit"]) -> Float[Tensor, ""]:
-        """None."""
-        return open_U.new_zeros(())
+    def penalty(
+        self, open_U: Float[Tensor, " unit"], slope_U: Float[Tensor, " unit"], share: int | float
+    ) -> Float[Tensor, ""]:
+        """The multipliers of the bounds that are active, times what is open."""
+        size_U, total = self._layout.size_U.to(open_U), open_U.new_zeros(())
+        for is_member_U, bound in self._bounds(share):
+            size_M, open_M = size_U[is_member_U], open_U[is_member_U]
+            if float((size_M * open_M).sum()) < bound - SLACK * float(size_M.sum()):
+                continue
+            rise_M = (size_M * open_M * (1 - open_M)).detach()
+            multiplier = -(slope_U[is_member_U] @ rise_M) / rise_M.square().sum()
+            total = total + multiplier.clamp_min(0) * (size_M * open_M).sum()
+        return total
 
     def shift(self, logit_U: Float[Tensor, " unit"], share: int | float) -> Float[Tensor, " unit"]:
         """The smallest shift that meets the bound."""
         size_U, shift_U = self._layout.size_U.to(logit_U), torch.zeros_like(logit_U)
-        for quota in self._quotas:
-            is_member_U = self._layout.is_at(quota.site).to(logit_U.device)
-            free = float(size_U[is_member_U].sum())
-            bound = free + min(1.0, share / self.falling) * (quota.heads - free)
+        for is_member_U, bound in self._bounds(share):
             delta = _delta(logit_U[is_member_U].double(), size_U[is_member_U].double(), bound)
             shift_U[is_member_U] = delta * size_U[is_member_U]
         return shift_U
+
+    def _bounds(self, share: int | float) -> Iterator[tuple[Bool[Tensor, " unit"], float]]:
+        """The units of every quota, and how many of their heads may be open by now."""
+        for quota in self._quotas:
+            is_member_U = self._layout.is_at(quota.site)
+            free = float(self._layout.size_U[is_member_U].sum())
+            yield is_member_U, free + min(1.0, share / self.falling) * (quota.heads - free)
 
 
 def _delta(

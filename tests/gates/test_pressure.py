@@ -20,11 +20,14 @@ def test_one_training_comes_to_the_quotas(unit: float) -> None:
     optimizer = torch.optim.Adam(gates.parameters(), 0.1)
     for step in range(200):
         gates.advance(step / 200)
-        loss = -(liking * torch.cat(list(gates().values()))[: len(liking)]).sum() + gates.penalty()
         optimizer.zero_grad()
-        loss.backward()
+        (-(liking * torch.cat(list(gates().values()))[: len(liking)]).sum()).backward()
+        if (penalty := gates.penalty()).requires_grad:
+            penalty.backward()
         optimizer.step()
         gates.settle()
+    best = liking[:12].argsort(descending=True)[:4].tolist()
+    assert set(best) <= set(gates.log_a[:12].argsort(descending=True)[:5].tolist())
     numbers = gates.numbers()
     assert numbers["open encoder.self"] == pytest.approx(5, abs=0.01)
     assert numbers["open decoder.self"] == pytest.approx(4, abs=0.01)
@@ -58,3 +61,23 @@ def test_groups_move_by_their_size_and_enough_is_enough() -> None:
     assert len(set(shift[:12].tolist())) == 1 and shift[0] < 0
     assert (budget.shift(logit - 9, 1.0) == 0).all(), "few enough are open already"
     assert (budget.shift(logit, 0.0) == 0).all(), "none must go at the start"
+
+
+def test_heads_compete_for_the_bound() -> None:
+    """The slope that is left is the loss's without its part across the bound."""
+    gates = HardConcrete(LAYOUT, Budget(LAYOUT, QUOTAS, falling=1.0), start=0.5)
+    gates.log_a.data += torch.linspace(-1, 1, 15)
+    slope = -(torch.linspace(0.0, 3.0, 15) ** 2)
+    gates.log_a.grad = slope.clone()
+    gates.advance(1.0)
+    gates.penalty().backward()
+    opens = (gates.log_a.detach() + 0.791).sigmoid()
+    for members in (slice(0, 12), slice(12, 15)):
+        rise = opens[members] * (1 - opens[members])
+        left = gates.log_a.grad[members]
+        assert (left @ rise).item() == pytest.approx(0, abs=1e-3)
+        assert (left > 0).any() and (left < 0).any(), "though all are worth something"
+        across = left - slope[members]
+        torch.testing.assert_close(across / across.sum(), rise / rise.sum(), rtol=1e-3, atol=1e-4)
+    gates.advance(0.0)
+    assert gates.penalty().item() == 0, "nobody competes while all may be open"

@@ -92,28 +92,30 @@ def test_rescaling_is_the_least_squares_of_every_layer(per: Any, fold: bool) -> 
         stays_O = stays.repeat_interleave(layer.head_dim).double()
         found_QM = (into_QO * stays_O) @ new.weight.T + new.bias
         target_QM = out_QM - old.bias
-        features = feature_columns(into_QO * stays_O, old.weight.T, layer.head_dim, per)
-        if fold:
-            ones = torch.ones(1, len(into_QO), 1).double() * torch.eye(target_QM.shape[1])[:, None]
-            ones = ones.permute(1, 2, 0)  # a constant of its own for every output
-            features = torch.cat([features, ones.double()], 2)
-        solution = torch.linalg.lstsq(
-            features.flatten(0, 1), target_QM.flatten()[:, None], driver="gelsd"
-        ).solution
-        best = (features.flatten(0, 1) @ solution)[:, 0].view_as(target_QM) + old.bias
-        errors = [(each - out_QM).square().sum().item() for each in (found_QM, best)]
-        assert errors[0] == pytest.approx(errors[1], rel=2e-3, abs=1e-3)
+        best_QM = best_fit(into_QO * stays_O, old.weight.T, target_QM, layer.head_dim, per, fold)
+        errors = [(each - out_QM).square().sum().item() for each in (found_QM, best_QM + old.bias)]
+        # A ridge keeps a map of few queries small.
+        assert errors[0] == pytest.approx(errors[1], rel=0.1 if per == "map" else 2e-3, abs=1e-3)
 
 
-def feature_columns(into_QO: Tensor, weight_OM: Tensor, head_dim: int, per: str) -> Tensor:
-    """For every query and output what one unit of each unknown adds: [query, output, unknown]."""
-    each_QMO = torch.einsum("qo,om->qmo", into_QO, weight_OM)
-    if per == "dimension":
-        return each_QMO
+def best_fit(
+    into_QO: Tensor, weight_OM: Tensor, target_QM: Tensor, head_dim: int, per: str, fold: bool
+) -> Tensor:
+    """The nearest that scales, or a map, and a constant if asked for, come to the target."""
+    num_queries, num_outputs = target_QM.shape
+    if per == "map":
+        columns = torch.cat([into_QO, torch.ones(num_queries, int(fold)).double()], 1)
+        return columns @ torch.linalg.lstsq(columns, target_QM, driver="gelsd").solution
+    columns_QMC = torch.einsum("qo,om->qmo", into_QO, weight_OM)
     if per == "head":
-        return each_QMO.unflatten(2, (-1, head_dim)).sum(3)
-    num = weight_OM.shape[1]
-    return torch.einsum("qo,mn->qmno", into_QO, torch.eye(num).double()).flatten(2)
+        columns_QMC = columns_QMC.unflatten(2, (-1, head_dim)).sum(3)
+    if fold:  # a constant of its own for every output
+        ones_QMM = torch.eye(num_outputs).double().expand(num_queries, -1, -1)
+        columns_QMC = torch.cat([columns_QMC, ones_QMM], 2)
+    columns, target = columns_QMC.flatten(0, 1), target_QM.flatten()[:, None]
+    return (columns @ torch.linalg.lstsq(columns, target, driver="gelsd").solution).view_as(
+        target_QM
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from headcount.errors import InputError
-from headcount.training.answers import distance, unevenness
+from headcount.training.answers import Listening, distance, unevenness
 from headcount.training.lesson import Lesson
 from headcount.training.tuning import Tuning
 from tests.importance.tiny_task import TinyTask
@@ -47,7 +47,16 @@ def test_what_is_heard_is_what_is_counted(name: str) -> None:
         Lesson(loaded.model, task, Tuning(label_smoothing=each))(batch)["loss"].item()
         for each in (0.0, 0.3, 1e-12)
     )
-    losses = task.losses(loaded.model, batch)
+    listening = Listening(task)
+    with listening.to(loaded.model):
+        losses = task.losses(loaded.model, batch)
+    said_PV = listening.answers(batch)
+    ids_RN, seen_RN = batch.inputs["input_ids"], batch.inputs["attention_mask"].bool()
+    right_P = ids_RN[:, 1:][seen_RN[:, 1:]]
+    if "labels" in batch.labels:
+        right_P = batch.labels["labels"][batch.labels["labels"] >= 0]
+    nll_P = said_PV.logsumexp(1) - said_PV.gather(1, right_P[:, None])[:, 0]
+    assert nll_P.sum().item() == pytest.approx(losses.loss_E.sum().item(), rel=1e-5)
     assert plain == pytest.approx((losses.loss_E.sum() / losses.count_E.sum()).item())
     assert none == pytest.approx(plain) and smooth != pytest.approx(plain)
     same = Lesson(loaded.model, task, Tuning(distilled=0.4, temperature=2.0), loaded.model)

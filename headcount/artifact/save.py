@@ -60,7 +60,7 @@ def write_into(
     if stock.__name__ in OWN_CLASSES:
         own = Path(str(encoder_lm.__file__))
         copyfile(own, folder / own.name)
-    copy_side_files(model.config.name_or_path, folder)
+    copy_side_files(model.config.name_or_path or "", folder)
     if tokenizer is not None:
         tokenizer.save_pretrained(folder)
 

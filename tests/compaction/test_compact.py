@@ -1,6 +1,7 @@
 """The compact model computes what the gated one does, in every family."""
 
 import copy
+from typing import Any
 
 import pytest
 import torch
@@ -118,7 +119,7 @@ def test_generation(name: str, dead: int) -> None:
 def _even_t5() -> PreTrainedModel:
     """The stock T5 makes its decoder's cache as long as the encoder, and fails where it is not."""
     model = tiny.MODELS["t5"]()
-    config = copy.deepcopy(model.config)
+    config: Any = copy.deepcopy(model.config)
     config.num_decoder_layers = config.num_layers
     even = hf.T5ForConditionalGeneration(config).eval()
     even.load_state_dict(model.state_dict(), strict=False)
@@ -175,7 +176,7 @@ def test_our_own_classes(make: type[PreTrainedModel]) -> None:
     assert difference(run(compact(model, plan), batch), run_gated(model, plan, batch)) < 1e-5
 
 
-def own_sizes() -> dict[str, object]:
+def own_sizes() -> dict[str, Any]:
     return tiny.UNEQUAL_SIDES | {"encoder_layerdrop": 0.0}
 
 
@@ -215,7 +216,7 @@ def test_random_copy_has_the_same_heads() -> None:
 
 
 def test_another_dtype_and_mode() -> None:
-    model = tiny.MODELS["bert"]().to(torch.bfloat16).train()
+    model = tiny.MODELS["bert"]().bfloat16().train()
     smaller = compact(model, Plan({"encoder.self": {0: (1, 3)}}))
     assert smaller.dtype == torch.bfloat16 and smaller.training and model.training
 
@@ -236,7 +237,7 @@ def test_refuses_shared_layers() -> None:
 
 
 def test_refuses_a_norm_over_all_heads() -> None:
-    sizes = tiny.GROUPED | {"hidden_size": 60}
+    sizes: dict[str, Any] = tiny.GROUPED | {"hidden_size": 60}
     del sizes["head_dim"]
     model = hf.Olmo2ForCausalLM(hf.Olmo2Config(**sizes)).eval()
     with pytest.raises(ModelError, match=r"feed several heads' query states \(a norm over all"):

@@ -113,7 +113,7 @@ class Budget(Pressure):
         size_U, total = self._layout.size_U.to(open_U), open_U.new_zeros(())
         for is_member_U, bound in self._bounds(share):
             size_M, open_M = size_U[is_member_U], open_U[is_member_U]
-            if float((size_M * open_M).sum()) < bound - SLACK * float(size_M.sum()):
+            if float((size_M * open_M.detach()).sum()) < bound - SLACK * float(size_M.sum()):
                 continue
             rise_M = (size_M * open_M * (1 - open_M)).detach()
             multiplier = -(slope_U[is_member_U] @ rise_M) / rise_M.square().sum()

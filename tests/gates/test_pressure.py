@@ -29,8 +29,8 @@ def test_one_training_comes_to_the_quotas(unit: float) -> None:
     best = liking[:12].argsort(descending=True)[:4].tolist()
     assert set(best) <= set(gates.log_a[:12].argsort(descending=True)[:5].tolist())
     numbers = gates.numbers()
-    assert numbers["open encoder.self"] == pytest.approx(5, abs=0.01)
-    assert numbers["open decoder.self"] == pytest.approx(4, abs=0.01)
+    assert numbers["open encoder.self"] == pytest.approx(5, abs=0.1)
+    assert numbers["open decoder.self"] == pytest.approx(4, abs=0.1)
 
 
 def test_the_nearest_probabilities_that_meet_the_bound() -> None:

@@ -12,7 +12,8 @@ import torch
 
 from headcount.errors import InputError, ModelError
 from headcount.gates import Budget, HardConcrete, Layout, Quota
-from headcount.tasks import evaluate
+from headcount.models.load import Loaded, load
+from headcount.tasks import Classification, Task, evaluate
 from headcount.training.finetune import finetune
 from headcount.training.lesson import Lesson
 from headcount.training.telling import Moment
@@ -97,28 +98,36 @@ def test_resumed_is_unbroken(tmp_path: Path) -> None:
         finetune(loaded, task, QUICK, gates, seed=4, state=state)
 
 
+def of_folder(folder: Path) -> tuple[Loaded, Task]:
+    loaded = load(folder)
+    return loaded, Classification(loaded, small.CLASSES)
+
+
 KILLED = """
 import sys, time
 from pathlib import Path
 from headcount.training.finetune import finetune
-from tests.tasks import loaded as small
-from tests.training.test_finetune import QUICK
-loaded, task = small.TASKS["classes-bert"]()
-finetune(loaded, task, QUICK, seed=3, state=Path(sys.argv[1]), tell=lambda m: time.sleep(0.2))
+from tests.training.test_finetune import QUICK, of_folder
+loaded, task = of_folder(Path(sys.argv[1]))
+finetune(loaded, task, QUICK, seed=3, state=Path(sys.argv[2]), tell=lambda m: time.sleep(0.2))
 """
 
 
 @pytest.mark.slow
 def test_a_killed_fine_tuning_goes_on(tmp_path: Path) -> None:
-    root, state = Path(__file__).parents[2], tmp_path / "state"
-    process = subprocess.Popen((sys.executable, "-c", KILLED, str(state)), cwd=root)
+    root, state, folder = Path(__file__).parents[2], tmp_path / "state", tmp_path / "model"
+    made = small.TASKS["classes-bert"]()[0]
+    assert made.tokenizer is not None
+    made.model.save_pretrained(folder)
+    made.tokenizer.save_pretrained(folder)
+    process = subprocess.Popen((sys.executable, "-c", KILLED, str(folder), str(state)), cwd=root)
     end = time.monotonic() + 300
     while not (state / "checkpoints" / "checkpoint-4" / "whole").exists():
         assert time.monotonic() < end and process.poll() is None
         time.sleep(0.005)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    loaded, task = small.TASKS["classes-bert"]()
+    loaded, task = of_folder(folder)
     whole, resumed = (finetune(loaded, task, QUICK, seed=3, state=each) for each in (None, state))
     for name, weight in whole.loaded.model.state_dict().items():
         assert torch.equal(weight, resumed.loaded.model.state_dict()[name]), name

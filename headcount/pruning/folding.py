@@ -6,8 +6,10 @@ o-bar is the head's mean output over the queries of a data set, in the model wit
 lost of a head is then only how it differs from its mean. It costs nothing at run time; a projection
 without a bias gets one.
 
-Reference: A Fast Post-Training Pruning Framework (Kwon et al., 2022) and others mend what is left;
-a constant in place of a head is Kovaleva et al. (2019), section 4.4, https://arxiv.org/abs/1908.08593
+It may lose as well as gain, so both losses are told.
+
+Reference: a constant in place of a head is in Revealing the Dark Secrets of BERT (Kovaleva et al.,
+2019), section 4.4, https://arxiv.org/abs/1908.08593
 """
 
 import copy

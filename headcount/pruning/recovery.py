@@ -3,8 +3,8 @@
 Also training from scratch with the heads that are left, which asks whether pruning found only heads
 or weights too.
 
-Reference: Voita et al. (2019), section 5.3 (from scratch), https://arxiv.org/abs/1905.09418;
-Fast-pruned and then recovered by distillation: Hinton et al. (2015), https://arxiv.org/abs/1503.02531
+References: Analyzing Multi-Head Self-Attention (Voita et al., 2019), section 5 (from scratch),
+https://arxiv.org/abs/1905.09418; Hinton et al. (2015): see `headcount.training.answers`
 """
 
 from dataclasses import replace

@@ -11,7 +11,7 @@ import torch
 from transformers import Trainer, TrainerControl, TrainerState, TrainingArguments
 
 from headcount.errors import InputError
-from headcount.gates import GateTraining, gating
+from headcount.gates import GateTraining, HardConcrete, gating
 from headcount.gates.gating import NAME
 from tests import tiny
 from tests.gates.two_lines import STEPS, Texts, made_gates, script
@@ -65,6 +65,7 @@ def test_the_penalty_joins_with_its_gradient() -> None:
     """Plain gradient descent: log a moves by -rate (slope of the loss + slope of the penalty)."""
     model = tiny.MODELS["bert"]().eval()
     gates = made_gates("l0", model)
+    assert isinstance(gates, HardConcrete)
     training = GateTraining(gates, rate=0.7)
     args = TrainingArguments(learning_rate=0.01, use_cpu=True, report_to="none")
     optimizer = torch.optim.SGD(gates.parameters(), 0.01)

@@ -17,7 +17,7 @@ from headcount.pruning.folding import fold
 from headcount.pruning.recovery import from_scratch, recover
 from headcount.pruning.rescaling import rescale
 from headcount.tap import Tap
-from headcount.tasks import TaskBatch
+from headcount.tasks import TaskBatch, evaluate
 from headcount.training.tuning import Tuning
 from tests.examined import examined_double
 from tests.importance.tiny_task import TinyTask
@@ -85,7 +85,10 @@ def test_rescaling_is_the_least_squares_of_every_layer(per: Any, fold: bool) -> 
     for layer in loaded.anatomy.layers:
         assert layer.output is not None
         into_QO, out_QM = outputs(loaded.model, layer.output, task, layer.site)
-        old, new = (each.get_submodule(layer.output) for each in (loaded.model, model))
+        old, new = (
+            cast(torch.nn.Linear, each.get_submodule(layer.output))
+            for each in (loaded.model, model)
+        )
         kept = plan.of_layer(loaded.heads, layer.site, layer.layer)
         stays = torch.zeros(layer.num_heads)
         stays[list(kept)] = 1
@@ -160,6 +163,9 @@ def test_recovery_gains_and_keeps_to_the_plan() -> None:
     plan = Plan.keeping(loaded.heads, [Head("encoder.self", 0, 1), Head("encoder.self", 1, 3)])
     tuning = Tuning(updates=12, batch_tokens=100, peak=3e-3, warmup=2, distilled=0.5)
     mended = recover(loaded, plan, task, tuning, loaded.model)
+    with Tap(loaded.model, loaded.anatomy, gates=plan.gates(loaded.heads)):
+        assert mended.before == evaluate(loaded.model, task).loss
+    assert mended.before != evaluate(loaded.model, task).loss
     assert mended.gained > 0 and len(mended.record["recovery"]["history"]) == 12
     assert mended.loaded.heads.counts == loaded.heads.counts
     scratch = from_scratch(loaded, plan, task, Tuning(updates=2, batch_tokens=100), seed=1)

@@ -57,6 +57,7 @@ def test_what_is_heard_is_what_is_counted(name: str) -> None:
         right_P = batch.labels["labels"][batch.labels["labels"] >= 0]
     nll_P = said_PV.logsumexp(1) - said_PV.gather(1, right_P[:, None])[:, 0]
     assert nll_P.sum().item() == pytest.approx(losses.loss_E.sum().item(), rel=1e-5)
+    assert smooth == pytest.approx(0.7 * plain + 0.3 * unevenness(said_PV).item(), rel=1e-5)
     assert plain == pytest.approx((losses.loss_E.sum() / losses.count_E.sum()).item())
     assert none == pytest.approx(plain) and smooth != pytest.approx(plain)
     same = Lesson(loaded.model, task, Tuning(distilled=0.4, temperature=2.0), loaded.model)

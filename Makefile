@@ -5,7 +5,7 @@ export HF_HUB_OFFLINE ?= 1
 
 .PHONY: demo test lint types pytest bench clean
 
-demo: .venv/installed  ## analyse a small trained model on the treebank sample
+demo: .venv/installed  ## what the heads of our own translation model do and are worth
 	$(BIN)/headcount demo --out demo
 
 test: lint types pytest  ## everything that must hold: ruff, pyright, pytest
@@ -25,7 +25,7 @@ bench: .venv/installed  ## make bench TREEBANK=file.conllu TEXT=file.txt
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[demo,test]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[test]'
 	touch $@
 
 clean:

@@ -4,6 +4,7 @@ import pytest
 
 import headcount
 from headcount.models.shipped import SHIPPED, place_of
+from headcount.tasks import Translation, evaluate
 
 
 def test_only_our_own_names_are_replaced() -> None:
@@ -15,3 +16,21 @@ def test_only_our_own_names_are_replaced() -> None:
 def test_a_name_that_there_is_not() -> None:
     with pytest.raises(headcount.ModelError, match="headcount:en-de; came 'headcount:de-en'"):
         headcount.load("headcount:de-en")
+
+
+def test_the_translation_model_is_small_whole_and_credited() -> None:
+    folder = Path(place_of("headcount:en-de"))
+    assert (folder / "model.safetensors").stat().st_size <= 32 * 2**20
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    for credit in ("tatoeba.org", "manythings.org", "CC BY", "seed 1", "BLEU"):
+        assert credit in card, credit
+    loaded = headcount.load("headcount:en-de")
+    assert len(loaded.heads) == 144 and len(loaded.heads.counts) == 3
+
+
+def test_it_translates() -> None:
+    loaded = headcount.load("headcount:en-de")
+    data = {"source": ["The dog sleeps in the garden."], "target": ["Der Hund schläft im Garten."]}
+    task = Translation(loaded, data)
+    found = evaluate(loaded.model, task, texts=True)
+    assert "Hund" in found.outcome_N[0] and found.loss < 2

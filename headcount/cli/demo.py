@@ -22,6 +22,9 @@ DATA = Path(str(files("headcount") / "data"))
 METHODS = Methods(("gradient", "relevance", "ablation", "norm"), one_left=False)
 """What every head and every site is worth, without what takes longest."""
 
+PAIRS = 60
+"""That it is measured on: all heads of all sites, one by one, within a minute."""
+
 
 @dataclass(frozen=True)
 class Demo:
@@ -37,7 +40,9 @@ class Demo:
         claim(self.out, overwrite=True)
         loaded = load(self.model)
         corpus = Corpus(source=DATA / "sample.conllu", target=DATA / "sample.de")
-        task = Translation(loaded, str(DATA / "sample.tsv"), {"source": "0", "target": "1"})
+        task = Translation(
+            loaded, str(DATA / "sample.tsv"), {"source": "0", "target": "1"}, limit=PAIRS
+        )
         with shown() as progress:
             analysis = analyze(loaded, corpus, Options(null=True), self.out, progress)
             write_results(analysis, self.out)

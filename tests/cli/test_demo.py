@@ -1,0 +1,22 @@
+"""The demo: from the model that comes along to a report and its story."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import headcount
+
+
+@pytest.mark.slow
+def test_demo(tmp_path: Path) -> None:
+    status, output, errors = headcount("demo", "--out", tmp_path / "demo")
+    assert status == 0, errors
+    assert "heads" in output.splitlines()[0]
+    assert "without any decoder attention to the encoder" in output
+    record = json.loads((tmp_path / "demo" / "importance.json").read_text(encoding="utf-8"))
+    assert [one["site"] for one in record["sites"]] == [
+        "encoder.self", "decoder.self", "decoder.cross"
+    ]  # fmt: skip
+    page = (tmp_path / "demo" / "report.html").read_text(encoding="utf-8")
+    assert "Whole sites" in page and "cross.5.7" in page

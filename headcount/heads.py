@@ -127,5 +127,5 @@ class HeadTable:
         rows = self.frame[self.frame["site"] == site]
         grid = rows.pivot(index="layer", columns="index", values=column)
         # A layer without heads has no row of its own
-        layers = range(int(rows["layer"].max()) + 1 if len(rows) else 0)
-        return grid.reindex(layers).to_numpy(dtype=float)
+        num_layers = max(rows["layer"], default=-1) + 1
+        return grid.reindex(range(num_layers)).to_numpy(dtype=float)

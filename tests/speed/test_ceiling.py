@@ -1,6 +1,7 @@
 """Ceilings: published numbers, models made smaller by hand, and compact ones."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 import torch
@@ -98,9 +99,10 @@ def llama(heads: int, groups: int) -> PreTrainedModel:
 
 
 def t5(heads: int) -> PreTrainedModel:
+    start: dict[str, Any] = {"decoder_start_token_id": 0}
     return T5ForConditionalGeneration(T5Config(
         vocab_size=tiny.VOCAB, d_model=17, d_kv=11, num_heads=heads, num_layers=2, d_ff=23,
-        num_decoder_layers=3, decoder_start_token_id=0,
+        num_decoder_layers=3, **start,
     ))  # fmt: skip
 
 
@@ -149,7 +151,7 @@ def test_shared_modules_are_counted_by_their_calls() -> None:
 
 
 def test_classifiers_of_encoder_decoders_are_counted_without_their_head() -> None:
-    config = examined("bart")[0].config
+    config: Any = examined("bart")[0].config
     classifier = BartForSequenceClassification(config)
     anatomy = examine(classifier)
     body, body_anatomy = examined("bart")

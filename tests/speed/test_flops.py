@@ -1,5 +1,7 @@
 """FLOPs: what is counted is what a hand counts, fused attention on the CPU too."""
 
+from typing import Any
+
 import pytest
 import torch
 from transformers import BertConfig, BertModel, PreTrainedModel
@@ -20,9 +22,10 @@ def counted(model: PreTrainedModel, batch: int = 1, tokens: int = TOKENS) -> int
 
 
 def encoder(device: str = "cpu", implementation: str = "sdpa") -> PreTrainedModel:
+    options: dict[str, Any] = {"attn_implementation": implementation}
     config = BertConfig(
         vocab_size=40, hidden_size=HIDDEN, num_attention_heads=HEADS, intermediate_size=INNER,
-        num_hidden_layers=LAYERS, attn_implementation=implementation,
+        num_hidden_layers=LAYERS, **options,
     )  # fmt: skip
     with torch.device(device):
         return BertModel(config, add_pooling_layer=False)

@@ -33,7 +33,8 @@ def test_text_is_cut_into_rows_and_begins_again() -> None:
     for name in ("BertForMaskedLM", "MarianMTModel"):  # a fast and a slow tokenizer
         model = loaded(name)
         assert model.tokenizer is not None
-        special = set(model.tokenizer.all_special_ids) - {model.tokenizer.unk_token_id}
+        unknown: Any = model.tokenizer.unk_token_id
+        special = set(model.tokenizer.all_special_ids) - {unknown}
         ids = [token for text in TEXTS for token in model.tokenizer(text)["input_ids"]
                if token not in special]  # fmt: skip
         rows = TokenRows.of_text(model, Corpus.from_sentences(TEXTS), 10_000).rows(17, 31)

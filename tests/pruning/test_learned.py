@@ -45,8 +45,8 @@ def test_exactly_so_many(method: Method, name: str, keep: Any, expected: dict[st
         assert len({head in stay for head in unit}) == 1, "groups go whole"
     scores = choice.record["scores"]
     if name == "classes-bert":
-        best = sorted(loaded.heads, key=lambda head: -scores[str(head)])[:3]
-        assert set(best) == set(stay)
+        gone = [scores[str(head)] for head in loaded.heads if head not in stay]
+        assert min(scores[str(head)] for head in stay) >= max(gone)
     assert "open" in " ".join(choice.record["history"][-1])
 
 

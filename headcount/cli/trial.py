@@ -21,7 +21,7 @@ class TrialArguments:
     """A model, its task and its data."""
 
     model: tyro.conf.Positional[str]
-    """A Hugging Face name or a folder."""
+    """A Hugging Face name, a folder, or headcount:en-de."""
     task: Literal["translation", "classification", "causal-lm", "masked-lm", "similarity"] = field(
         kw_only=True
     )

@@ -3,6 +3,8 @@
 import contextlib
 import io
 import json
+import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -50,17 +52,24 @@ SIZE = 400
 
 def wordpiece(model_max_length: int = 64) -> PreTrainedTokenizerFast:
     """BERT's kind: pieces inside a word begin with ##."""
-    backend = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    backend.normalizer = normalizers.BertNormalizer(lowercase=True)
-    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    # Not WordPieceTrainer, whose vocabulary differs from process to process.
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    trainer = trainers.WordPieceTrainer(
-        vocab_size=SIZE, special_tokens=special, show_progress=False
-    )
-    backend.train_from_iterator(SENTENCES, trainer)
+    words = [word for text in SENTENCES for word in re.findall(r"\w+|[^\w\s]", plain(text))]
+    letters = sorted(set("".join(words)))
+    parts = [part for word in words for part in (word, word[:3], f"##{word[-3:]}")]
+    count = Counter(part for part in parts if len(part.removeprefix("##")) > 1)
+    frequent = sorted(count, key=lambda part: (-count[part], part))
+    pieces = dict.fromkeys([*special, *letters, *(f"##{each}" for each in letters), *frequent])
     return BertTokenizer(
-        vocab=backend.get_vocab(), do_lower_case=True, model_max_length=model_max_length
+        vocab={piece: index for index, piece in enumerate([*pieces][:SIZE])},
+        do_lower_case=True,
+        model_max_length=model_max_length,
     )
+
+
+def plain(text: str) -> str:
+    """A text in small letters without accents, as an uncased BERT reads it."""
+    return normalizers.BertNormalizer(lowercase=True).normalize_str(text)
 
 
 def byte_level(kind: str, add_prefix_space: bool = False) -> PreTrainedTokenizerFast:

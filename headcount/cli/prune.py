@@ -12,13 +12,13 @@ from headcount.cli.progress import shown
 from headcount.cli.trial import TrialArguments, print_warnings
 from headcount.errors import InputError
 from headcount.models.load import Loaded
+from headcount.options import made
 from headcount.pruning import Keep, Setting
 from headcount.pruning.analysed import functions, read_roles
 from headcount.pruning.artifact import claim_artifact, state_of, write_pruned
 from headcount.pruning.limit import Limit
 from headcount.pruning.method import Method
 from headcount.pruning.methods import method
-from headcount.pruning.options import made
 from headcount.pruning.presets import preset
 from headcount.pruning.prune import Pruned, Pruning
 from headcount.pruning.stages import Stages
@@ -47,9 +47,9 @@ class Prune:
     latency: float | None = None
     """Budget: as many heads as the compact model takes at most so many ms for one example."""
     fold: bool = True
-    """Move the mean output of the heads that go into the bias."""
+    """Move the mean output of the heads that go into the bias, where that lowers the loss."""
     rescale: bool = True
-    """Let the heads that stay make up for those that go."""
+    """Let the heads that stay make up for those that go, where that lowers the loss."""
     recover: int = 0
     """Updates of training with the heads that are left, on --data."""
     tune: tuple[str, ...] = ()
@@ -139,7 +139,9 @@ def _print(pruned: Pruned, out: Path) -> None:
     total = len(record["staying"]) + len(record["leaving"])
     console.print(f"{len(record['staying'])} of {total} heads stay, chosen by {record['method']}")
     for gain in record["gains"]:
-        console.print(f"{gain['stage']:<10} loss {gain['before']:.4f} -> {gain['after']:.4f}")
+        kept = "" if gain["kept"] else "  not kept"
+        told = f"loss {gain['before']:.4f} -> {gain['after']:.4f}"
+        console.print(f"{gain['stage']:<31} {told}{kept}")
     for name in ("dev", "test"):
         if name in record:
             found, control = record[name], (record["control"] or {}).get(name)

@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from headcount.cli.columns import named_columns
+from headcount.options import changed
 from headcount.processes import processes
 from headcount.training import RECIPES, Job, Moment, Trained, train
-from headcount.training.recipe import changed
 from headcount.training.telling import Tell
 
 LEFT_OUT = {
@@ -29,7 +29,7 @@ LEFT_OUT = {
 
 @dataclass(frozen=True)
 class Train:
-    """Train a translation model, or a masked or causal language model, from scratch."""
+    """Train a translation model, or a masked or causal language model, from scratch or --start."""
 
     objective: tyro.conf.Positional[Literal["translation", "masked-lm", "causal-lm"]]
     """What the model is to learn."""
@@ -51,6 +51,8 @@ class Train:
     """Fields of the recipe to change, as FIELD=VALUE, e.g. epochs=3 batch_tokens=8000."""
     pieces: str | None = None
     """A model whose vocabulary to take; by default one is learned from --data."""
+    start: str | None = None
+    """A model to train on, with its vocabulary, instead of new weights; its shape is the recipe's."""
     save_every: int = 1000
     """Steps between two checkpoints."""
     patience: int | None = None
@@ -81,6 +83,7 @@ class Train:
             columns=named_columns(self.columns),
             hold_out=self.hold_out,
             pieces=self.pieces,
+            start=self.start,
             seed=self.seed,
             save_every=self.save_every,
             patience=self.patience,

@@ -109,10 +109,10 @@ def _gains(record: Record) -> Iterator[str]:
         yield "## What made up for them (loss on the development set)"
         rows = [
             [gain["stage"], _number(gain["before"]), _number(gain["after"]),
-             change(gain["after"] - gain["before"])]
+             change(gain["after"] - gain["before"]), "yes" if gain["kept"] else "no"]
             for gain in record["gains"]
         ]  # fmt: skip
-        yield table(["stage", "before", "after", "change"], rows)
+        yield table(["stage", "before", "after", "change", "kept"], rows)
 
 
 def _equality(record: Record) -> Iterator[str]:

@@ -6,8 +6,6 @@ o-bar is the head's mean output over the queries of a data set, in the model wit
 lost of a head is then only how it differs from its mean. It costs nothing at run time; a projection
 without a bias gets one.
 
-It may lose as well as gain, so both losses are told.
-
 Reference: a constant in place of a head is in Revealing the Dark Secrets of BERT (Kovaleva et al.,
 2019), section 4.4, https://arxiv.org/abs/1908.08593
 """
@@ -23,41 +21,27 @@ from torch import Tensor
 from headcount.heads import Place
 from headcount.models.anatomy import AttentionLayer
 from headcount.models.load import Loaded
-from headcount.pruning.gain import Mended, pruned_loss
-from headcount.pruning.moments import Moments, moments
+from headcount.pruning.moments import Moments
 from headcount.pruning.plan import Plan
 from headcount.pruning.projection import Projection
-from headcount.tasks import Task
 
 
-def fold(
-    loaded: Loaded, plan: Plan, train: Task, dev: Task | None = None, max_tokens: int = 4096
-) -> Mended:
+def fold(loaded: Loaded, plan: Plan, sums: Mapping[Place, Moments]) -> Loaded:
     """A copy of the model whose biases hold the mean outputs of the heads that go.
+
+    The pruned model may have a higher loss with it than without.
 
     Args:
         loaded: the model with all its heads.
         plan: which stay.
-        train: data that the means are taken over.
-        dev: data that the gain is measured on; `train` if None.
-        max_tokens: padded tokens in a batch.
-
-    Raises:
-        InputError: for a model whose layers have no output projections of their own.
+        sums: `moments` of the model over data that the means are taken over.
     """
-    means = moments(loaded.model, train, loaded.anatomy, max_tokens)
     model = copy.deepcopy(loaded.model)
     for layer in loaded.anatomy.layers:
         projection = Projection.of(model, layer)
-        lost_O = means[layer.site, layer.layer].mean_O * goes(plan, loaded, layer)
+        lost_O = sums[layer.site, layer.layer].mean_O * goes(plan, loaded, layer)
         projection.add_bias(lost_O @ projection.weight_OM)
-    judged = dev or train
-    return Mended(
-        replace(loaded, model=model),
-        pruned_loss(loaded.model, loaded.anatomy, plan, judged, max_tokens),
-        pruned_loss(model, loaded.anatomy, plan, judged, max_tokens),
-        {"folding": {"data": train.sha256, "queries": _queries(means)}},
-    )
+    return replace(loaded, model=model)
 
 
 def goes(plan: Plan, loaded: Loaded, layer: AttentionLayer) -> Float64[Tensor, " output"]:
@@ -65,7 +49,3 @@ def goes(plan: Plan, loaded: Loaded, layer: AttentionLayer) -> Float64[Tensor, "
     stays = torch.zeros(layer.num_heads, dtype=torch.float64, device=loaded.model.device)
     stays[list(plan.of_layer(loaded.heads, layer.site, layer.layer))] = 1
     return (1 - stays).repeat_interleave(layer.head_dim)
-
-
-def _queries(means: Mapping[Place, Moments]) -> int:
-    return max(each.queries for each in means.values())

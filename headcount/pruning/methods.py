@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 
 from headcount.errors import InputError
+from headcount.options import made
 from headcount.pruning.ablation import Greedy
 from headcount.pruning.fisher import Fisher
 from headcount.pruning.gradient import Gradient
 from headcount.pruning.l0 import L0
 from headcount.pruning.method import Method, Ranking
 from headcount.pruning.norm import Norm
-from headcount.pruning.options import made
 from headcount.pruning.random import Random
 from headcount.pruning.ranked import Ranked
 from headcount.pruning.relevance import Relevance

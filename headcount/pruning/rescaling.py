@@ -14,6 +14,7 @@ with all heads, not of the pruned one.
 """
 
 import copy
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal
 
@@ -21,13 +22,13 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
+from headcount.heads import Place
+from headcount.models.anatomy import AttentionLayer
 from headcount.models.load import Loaded
 from headcount.pruning.folding import goes
-from headcount.pruning.gain import Mended, pruned_loss
-from headcount.pruning.moments import Moments, moments
+from headcount.pruning.moments import Moments
 from headcount.pruning.plan import Plan
 from headcount.pruning.projection import Projection
-from headcount.tasks import Task
 
 Per = Literal["head", "dimension", "map"]
 RIDGE = 1e-6
@@ -37,54 +38,47 @@ RIDGE = 1e-6
 def rescale(
     loaded: Loaded,
     plan: Plan,
-    train: Task,
-    dev: Task | None = None,
+    sums: Mapping[Place, Moments],
     per: Per = "head",
     fold: bool = True,
-    max_tokens: int = 4096,
-) -> Mended:
+) -> Loaded:
     """A copy of the model whose output projections make up for the heads that go.
 
     Args:
         loaded: the model with all its heads.
         plan: which stay.
-        train: data that the scales are solved on.
-        dev: data that the gain is measured on; `train` if None.
+        sums: `moments` of the model over data that the scales are solved on.
         per: what has a scale of its own.
         fold: let the bias take up a constant too.
-        max_tokens: padded tokens in a batch.
-
-    Raises:
-        InputError: for a model whose layers have no output projections of their own.
     """
-    sums = moments(loaded.model, train, loaded.anatomy, max_tokens)
-    model, scales = copy.deepcopy(loaded.model), {}
+    model = copy.deepcopy(loaded.model)
     for layer in loaded.anatomy.layers:
         goes_O = goes(plan, loaded, layer)
         if not goes_O.any():
             continue
         projection, moment = Projection.of(model, layer), sums[layer.site, layer.layer]
         old_OM = projection.weight_OM
-        if goes_O.all():
-            new_OM = old_OM
-        elif per == "map":
-            new_OM = _new_map(moment, old_OM, goes_O == 0, fold)
-        else:
-            width = layer.head_dim if per == "head" else 1
-            scale_O = _scales(moment, old_OM, goes_O == 0, width, fold)
-            new_OM = scale_O[:, None] * old_OM
-            scales[f"{layer.site} {layer.layer}"] = scale_O[:: layer.head_dim].tolist()
+        new_OM = old_OM if goes_O.all() else _remade(moment, old_OM, goes_O == 0, per, fold, layer)
         projection.write(new_OM)
         if fold:
             stays_O = 1 - goes_O
             projection.add_bias(moment.mean_O @ old_OM - (moment.mean_O * stays_O) @ new_OM)
-    judged = dev or train
-    before, after = (
-        pruned_loss(each, loaded.anatomy, plan, judged, max_tokens)
-        for each in (loaded.model, model)
-    )
-    record = {"rescaling": {"per": per, "fold": fold, "data": train.sha256, "scales": scales}}
-    return Mended(replace(loaded, model=model), before, after, record)
+    return replace(loaded, model=model)
+
+
+def _remade(
+    moment: Moments,
+    weight_OM: Float64[Tensor, "output hidden"],
+    stays_O: Tensor,
+    per: Per,
+    centred: bool,
+    layer: AttentionLayer,
+) -> Float64[Tensor, "output hidden"]:
+    """The output projection that fits best; rows of the heads that go don't matter."""
+    if per == "map":
+        return _new_map(moment, weight_OM, stays_O, centred)
+    width = layer.head_dim if per == "head" else 1
+    return _scales(moment, weight_OM, stays_O, width, centred)[:, None] * weight_OM
 
 
 def _scales(

@@ -1,15 +1,20 @@
 """Stages: what follows the choice of heads, each with what it gained, and the control beside it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, final
+from functools import partial
+from itertools import product
+from typing import Any, final, get_args
 
+from headcount.heads import Place
 from headcount.models.load import Loaded
 from headcount.pruning.folding import fold
-from headcount.pruning.gain import Mended
+from headcount.pruning.gain import pruned_loss
 from headcount.pruning.method import Choice, Method, Setting
+from headcount.pruning.moments import Moments, moments
+from headcount.pruning.plan import Plan
 from headcount.pruning.recovery import recover
-from headcount.pruning.rescaling import rescale
+from headcount.pruning.rescaling import Per, rescale
 from headcount.tasks import Task
 from headcount.training.finetune import finetune
 from headcount.training.telling import Moment
@@ -22,9 +27,9 @@ class Stages:
     """Which stages there are."""
 
     fold: bool = True
-    """The mean output of the heads that go moves into the bias."""
+    """The mean output of the heads that go moves into the bias, where that lowers the loss."""
     rescale: bool = True
-    """The heads that stay grow to make up for those that go."""
+    """The heads that stay grow to make up for those that go, where that lowers the loss."""
     recovery: Tuning | None = None
     """Training with the heads that are left; None for none."""
     control: bool = True
@@ -39,6 +44,8 @@ class Gain:
     stage: str
     before: float
     after: float
+    kept: bool = True
+    """Whether the model has it."""
 
 
 @final
@@ -52,29 +59,55 @@ class Finished:
 
 
 def run_stages(choice: Choice, stages: Stages, setting: Setting, dev: Task) -> Finished:
-    """Fold, rescale and recover, as far as asked for.
+    """Fold, rescale and recover, as far as asked for."""
+    done = _made_up(choice, stages, setting, dev)
+    if stages.recovery is None:
+        return done
+    state = setting.state and setting.state / "recovery"
+    teacher = setting.loaded.model if stages.recovery.distilled else None
+    mended = recover(
+        done.loaded, choice.plan, setting.train, stages.recovery, teacher, dev, setting.seed, state,
+        setting.progress,
+    )  # fmt: skip
+    gain = Gain("recovery", mended.before, mended.after)
+    return Finished(mended.loaded, (*done.gains, gain), done.record | mended.record)
 
-    A rescaling with folding starts from the weights as they were chosen, since it finds constants
-    of its own; its gain is beyond that of folding alone.
-    """
-    done = Finished(choice.loaded)
-    train, max_tokens = setting.train, setting.max_tokens
+
+def _made_up(choice: Choice, stages: Stages, setting: Setting, dev: Task) -> Finished:
+    """Fold, rescale, or both at once: what lowers the loss on the development set most, if any."""
+    if not (stages.fold or stages.rescale):
+        return Finished(choice.loaded)
+    loaded, plan, train, max_tokens = choice.loaded, choice.plan, setting.train, setting.max_tokens
+
+    def loss(mended: Loaded) -> float:
+        return pruned_loss(mended.model, loaded.anatomy, plan, dev, max_tokens)
+
+    sums, best, before = moments(loaded.model, train, loaded.anatomy, max_tokens), "", loss(loaded)
+    lowest, kept, after = before, loaded, {}
+    ways = _ways(loaded, plan, sums, stages)
+    for number, (name, way) in enumerate(ways.items()):
+        setting.progress("folding and rescaling", number, len(ways))
+        mended = way()
+        after[name] = loss(mended)
+        if after[name] < lowest:
+            lowest, kept, best = after[name], mended, name
+    gains = tuple(Gain(name, before, each, name == best) for name, each in after.items())
+    queries = max(each.queries for each in sums.values())
+    return Finished(kept, gains, {"made up on": {"data": train.sha256, "queries": queries}})
+
+
+def _ways(
+    loaded: Loaded, plan: Plan, sums: Mapping[Place, Moments], stages: Stages
+) -> dict[str, Callable[[], Loaded]]:
+    """What can be done without training, by name, each from the weights as they were chosen."""
+    ways: dict[str, Callable[[], Loaded]] = {}
     if stages.fold:
-        setting.progress("folding", 0, 1)
-        done = _after(done, "folding", fold(choice.loaded, choice.plan, train, dev, max_tokens))
-    if stages.rescale:
-        setting.progress("rescaling", 0, 1)
-        mended = rescale(choice.loaded, choice.plan, train, dev, "head", stages.fold, max_tokens)
-        done = _after(done, "rescaling", mended)
-    if stages.recovery is not None:
-        state = setting.state and setting.state / "recovery"
-        teacher = setting.loaded.model if stages.recovery.distilled else None
-        mended = recover(
-            done.loaded, choice.plan, train, stages.recovery, teacher, dev, setting.seed, state,
-            setting.progress,
-        )  # fmt: skip
-        done = _after(done, "recovery", mended)
-    return done
+        ways["folding"] = partial(fold, loaded, plan, sums)
+    for per, folds in product(get_args(Per) if stages.rescale else (), (False, True)):
+        if stages.fold or not folds:
+            name = f"rescaling by {per}" + (", folding" if folds else "")
+            ways[name] = partial(rescale, loaded, plan, sums, per, folds)
+    return ways
 
 
 def control(stages: Stages, method: Method, setting: Setting) -> tuple[Loaded, Tuning] | None:
@@ -89,12 +122,6 @@ def control(stages: Stages, method: Method, setting: Setting) -> tuple[Loaded, T
         state=state, tell=_told(setting.progress, "control"),
     )  # fmt: skip
     return tuned.loaded, tuning
-
-
-def _after(done: Finished, stage: str, mended: Mended) -> Finished:
-    before = done.gains[-1].after if done.gains else mended.before
-    gain = Gain(stage, before, mended.after)
-    return Finished(mended.loaded, (*done.gains, gain), done.record | mended.record)
 
 
 def _told(progress: Callable[[str, int, int], None], stage: str) -> Callable[[Moment], None]:

@@ -37,6 +37,8 @@ class Job:
     """Sizes of a development and, if there are two, a test set to draw from `data`."""
     pieces: str | None = None
     """A model whose tokenizer is taken; the pieces are learned from the data if None."""
+    start: str | None = None
+    """A model of the recipe's shape whose weights and tokenizer are trained on; new ones if None."""
     seed: int = 1
     """Of weights, batches, dropout, masks and the draw of held-out sets."""
     save_every: int = 1000
@@ -58,6 +60,10 @@ class Job:
                 "sizes of one or two held-out sets (development, test), each at least 1, were "
                 f"expected; came {self.hold_out}"
             )
+        if self.start is not None and self.pieces is not None:
+            raise InputError(
+                "a model that is trained on keeps its pieces: drop one of --start and --pieces"
+            )
         if self.seed < 0:
             raise InputError(f"a seed of at least 0 was expected; came {self.seed}")
         if self.patience is not None and self.patience < 1:
@@ -76,6 +82,7 @@ class Job:
             "data": rows.sha256,
             "dev": None if dev is None else dev.sha256,
             "pieces": self.pieces,
+            "start": self.start,
             "seed": self.seed,
             "save_every": self.save_every,
             "patience": self.patience,

@@ -7,8 +7,7 @@ from typing import Any, final
 
 import torch
 from safetensors import SafetensorError
-from transformers import PreTrainedTokenizerBase
-from transformers import Seq2SeqTrainingArguments as Arguments
+from transformers import PreTrainedTokenizerBase, TrainingArguments
 
 from headcount.errors import InputError
 from headcount.files import nulls_for_nan, write_json
@@ -24,8 +23,9 @@ from headcount.training.job import Job, claim
 from headcount.training.objectives import OBJECTIVES
 from headcount.training.rows import Rows, write_rows
 from headcount.training.split import hold_out
+from headcount.training.start import start_from
 from headcount.training.telling import Tell, Telling
-from headcount.training.trainer import BucketedTrainer, training_arguments
+from headcount.training.trainer import RecipeTrainer, training_arguments
 from headcount.training.vocabulary import tokenizer_in
 
 CHECKPOINTS = "checkpoints"
@@ -85,7 +85,7 @@ def train(
         remove_broken(out / CHECKPOINTS)
         _write_held_out(job, text, out)
     with processes().main_process_first():
-        tokenizer = tokenizer_in(out, job.pieces, text.train, job.recipe)
+        tokenizer = tokenizer_in(out, job.start or job.pieces, text.train, job.recipe)
     trainer, counts = _trainer(job, text, tokenizer, arguments, tell)
     trainer.go_on(whole_checkpoints(out / CHECKPOINTS))
     processes().wait_for_everyone()
@@ -97,7 +97,7 @@ def train(
     return trained
 
 
-def _arguments(job: Job, out: Path) -> Arguments:
+def _arguments(job: Job, out: Path) -> TrainingArguments:
     if job.device not in ("cpu", "cuda") or (
         job.device == "cuda" and not torch.cuda.is_available()
     ):
@@ -131,8 +131,12 @@ def _write_held_out(job: Job, text: Text, out: Path) -> None:
 
 
 def _trainer(
-    job: Job, text: Text, tokenizer: PreTrainedTokenizerBase, arguments: Arguments, tell: Tell
-) -> tuple[BucketedTrainer, dict[str, int]]:
+    job: Job,
+    text: Text,
+    tokenizer: PreTrainedTokenizerBase,
+    arguments: TrainingArguments,
+    tell: Tell,
+) -> tuple[RecipeTrainer, dict[str, int]]:
     """The Trainer, and how much it trains on."""
     objective, recipe = OBJECTIVES[job.objective], job.recipe
     encoded = encode(text.train, tokenizer, recipe.max_length, job.objective == "masked-lm")
@@ -141,12 +145,14 @@ def _trainer(
     batches = Batches(lengths_NS, recipe.batch_tokens, recipe.epochs, job.seed, per_step)
     arguments.max_steps = len(batches) // per_step
     model = objective.model(recipe, tokenizer, job.seed)
+    if job.start is not None:
+        start_from(model, job.start)
     if job.device == "cpu" and not recipe.attention_dropout:
         # On short sentences plain products took a quarter less time than sdpa's fused function.
         model.set_attn_implementation("eager")
     dev = None if text.dev is None else objective.dev(Loaded(model, tokenizer, "model"), text.dev)
     examples = objective.examples(encoded, job.seed)
-    trainer = BucketedTrainer(model, recipe, examples, batches, arguments, dev, job.patience)
+    trainer = RecipeTrainer(model, recipe, examples, batches, arguments, dev, job.patience)
     tokens = int(lengths_NS[:, -1].sum())
     trainer.add_callback(Telling(tell, trainer.steps_per_epoch, tokens))
     counts = {
@@ -159,7 +165,7 @@ def _trainer(
 
 
 def _finished(
-    job: Job, text: Text, tokenizer: PreTrainedTokenizerBase, trainer: BucketedTrainer, out: Path
+    job: Job, text: Text, tokenizer: PreTrainedTokenizerBase, trainer: RecipeTrainer, out: Path
 ) -> Trained:
     """The best of the weights that the training left, in a model of their own."""
     objective = OBJECTIVES[job.objective]

@@ -1,31 +1,19 @@
-"""transformers' Trainer over batches by length, with a task as its development set."""
+"""Training from scratch: a recipe's Trainer, with a task as its development set."""
 
-from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
 import numpy as np
-from torch import nn
-from torch.utils.data import DataLoader
-from transformers import (
-    EarlyStoppingCallback,
-    PreTrainedModel,
-    PrinterCallback,
-    Seq2SeqTrainer,
-    Seq2SeqTrainingArguments,
-    TrainerState,
-)
-from transformers.trainer import TRAINER_STATE_NAME
+from jaxtyping import Int
+from transformers import EarlyStoppingCallback, PreTrainedModel, TrainingArguments
 
 from headcount.tasks import Task, Translation, evaluate
+from headcount.training.batches_trainer import BatchesTrainer
 from headcount.training.bucketed import Batches
-from headcount.training.checkpoints import remove_early, saving
-from headcount.training.diverged import FiniteLoss
-from headcount.training.dropout import FastDropout
 from headcount.training.examples import Examples
 from headcount.training.objective import smoothed
+from headcount.training.optimization import trainer_arguments
 from headcount.training.recipe import Recipe
 
 
@@ -39,8 +27,8 @@ class Score:
 
 
 @final
-class BucketedTrainer(Seq2SeqTrainer):
-    """Trains on `Batches`: one pass of the Trainer's is the whole training.
+class RecipeTrainer(BatchesTrainer):
+    """Trains examples by a recipe.
 
     Args:
         model: what is trained.
@@ -58,27 +46,18 @@ class BucketedTrainer(Seq2SeqTrainer):
         recipe: Recipe,
         examples: Examples,
         batches: Batches,
-        arguments: Seq2SeqTrainingArguments,
+        arguments: TrainingArguments,
         dev: Task | None = None,
         patience: int | None = None,
     ) -> None:
-        task: Any = dev
         super().__init__(
-            model=model,
-            args=arguments,
-            train_dataset=batches,
-            eval_dataset=task,
+            model, batches, arguments,
+            [] if patience is None else [EarlyStoppingCallback(patience)],
+            recipe.average,
+            eval_dataset=dev,
             compute_loss_func=smoothed(recipe.label_smoothing),
-            callbacks=[
-                FiniteLoss(),
-                *([] if patience is None else [EarlyStoppingCallback(patience)]),
-            ],
-        )
-        self.remove_callback(PrinterCallback)
-        self.dev, self._examples, self._batches = dev, examples, batches
-        self._keep = recipe.average
-        # Else every forward is handed `num_items_in_batch`, down to the attention function.
-        self.model_accepts_loss_kwargs = False
+        )  # fmt: skip
+        self.dev, self._examples = dev, examples
 
     @property
     def steps_per_epoch(self) -> float:
@@ -87,29 +66,9 @@ class BucketedTrainer(Seq2SeqTrainer):
         per_step = arguments.world_size * arguments.gradient_accumulation_steps
         return self._batches.per_epoch / per_step
 
-    def go_on(self, whole: Sequence[Path]) -> None:
-        """Train from the last of some checkpoints, or from the start; not if it stopped there."""
-        state = TrainerState.load_from_json(str(whole[-1] / TRAINER_STATE_NAME)) if whole else None
-        if state is not None and _has_stopped(state):
-            self.state = state  # `train` would make one step more before it looks
-        else:
-            self.train(resume_from_checkpoint=str(whole[-1]) if whole else None)
-
-    def get_train_dataloader(self) -> DataLoader:
-        """Batch after batch; accelerate deals them out to the processes in turn."""
-        loader = DataLoader(
-            self._batches,
-            batch_size=1,
-            collate_fn=lambda numbered: self._examples.collate(*numbered[0]),
-            pin_memory=self.args.dataloader_pin_memory,
-        )
-        return self.accelerator.prepare(loader)
-
-    def compute_loss_context_manager(self) -> ExitStack:
-        """The Trainer's own, with our dropout."""
-        contexts = super().compute_loss_context_manager()
-        contexts.enter_context(FastDropout())
-        return contexts
+    def collate(self, number: int, index_E: Int[np.ndarray, " example"]) -> dict[str, Any]:
+        """The model's inputs with labels."""
+        return dict(self._examples.collate(number, index_E))
 
     def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
         """Loss and score on the development set."""
@@ -122,20 +81,6 @@ class BucketedTrainer(Seq2SeqTrainer):
         )
         return metrics
 
-    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
-        folder = Path(self.args.output_dir or ".") / f"checkpoint-{self.state.global_step}"
-        with saving(folder, self.is_world_process_zero()):
-            super()._save_checkpoint(model, trial)
-            self.accelerator.wait_for_everyone()
-        if self.is_world_process_zero():
-            remove_early(folder.parent, self._keep, self.state.best_global_step)
-
-
-def _has_stopped(state: TrainerState) -> bool:
-    """Whether patience or the number of steps had ended the training when this was saved."""
-    saved: Any = state.stateful_callbacks
-    return saved["TrainerControl"]["args"]["should_training_stop"]
-
 
 def dev_numbers(model: PreTrainedModel, dev: Task) -> dict[str, float]:
     """`loss` in nats a token, and the task's score by its name."""
@@ -146,7 +91,7 @@ def dev_numbers(model: PreTrainedModel, dev: Task) -> dict[str, float]:
 
 def training_arguments(
     recipe: Recipe, folder: Path, seed: int, save_every: int, device: str, score: Score | None
-) -> Seq2SeqTrainingArguments:
+) -> TrainingArguments:
     """The Trainer's arguments of a recipe.
 
     Args:
@@ -160,31 +105,17 @@ def training_arguments(
     Returns:
         Arguments whose `max_steps` is yet to be set, once the batches are known.
     """
-    return Seq2SeqTrainingArguments(
-        output_dir=str(folder),
+    return trainer_arguments(
+        recipe,
+        folder,
+        seed,
+        save_every,
+        device,
         max_steps=1,
-        gradient_accumulation_steps=recipe.accumulate,
-        learning_rate=recipe.peak,
-        lr_scheduler_type=recipe.schedule,
-        warmup_steps=recipe.warmup,
-        adam_beta2=recipe.beta2,
-        max_grad_norm=recipe.clip,
-        optim="adamw_torch_fused",
-        bf16=recipe.precision == "bfloat16",
-        use_cpu=device == "cpu",
-        seed=seed,
-        save_steps=save_every,
-        # The Trainer would remove earlier ones before the new one is whole.
-        save_total_limit=None,
         logging_steps=min(100, save_every),
-        logging_nan_inf_filter=False,
         eval_strategy="no" if score is None else "steps",
         eval_steps=save_every,
         metric_for_best_model=None if score is None else f"eval_{score.name}",
         greater_is_better=None if score is None else score.higher_is_better,
-        restore_callback_states_from_checkpoint=True,
-        report_to="none",
-        disable_tqdm=True,
-        dataloader_pin_memory=device != "cpu",
         ddp_find_unused_parameters=False,
     )

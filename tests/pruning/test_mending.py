@@ -9,11 +9,12 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.errors import InputError
-from headcount.heads import Head
+from headcount.heads import Head, Place
 from headcount.importance.replacements import mean
 from headcount.models.load import Loaded
 from headcount.pruning import Plan
 from headcount.pruning.folding import fold
+from headcount.pruning.moments import Moments, moments
 from headcount.pruning.recovery import from_scratch, recover
 from headcount.pruning.rescaling import rescale
 from headcount.tap import Tap
@@ -40,6 +41,10 @@ def made(name: str) -> tuple[Loaded, TinyTask, Plan]:
     return loaded, task, Plan.keeping(anatomy.heads, stay)
 
 
+def summed(loaded: Loaded, task: TinyTask) -> dict[Place, Moments]:
+    return moments(loaded.model, task, loaded.anatomy)
+
+
 def outputs(model: PreTrainedModel, path: str, task: TinyTask, site: str) -> tuple[Tensor, Tensor]:
     """What goes into a projection and what comes out, for every query that is no padding."""
     into: list[Tensor] = []
@@ -62,17 +67,16 @@ def outputs(model: PreTrainedModel, path: str, task: TinyTask, site: str) -> tup
 @pytest.mark.parametrize("name", NAMES)
 def test_folding_is_the_mean_in_place_of_the_head(name: str) -> None:
     loaded, task, plan = made(name)
-    folded = fold(loaded, plan, task)
+    folded = fold(loaded, plan, summed(loaded, task))
     stand_in = mean(loaded.model, task, loaded.anatomy)
     gates = plan.gates(loaded.heads)
     for batch in task.batches():
         with torch.no_grad():
             with Tap(loaded.model, loaded.anatomy, gates=gates, replacement=stand_in):
                 expected = task.losses(loaded.model, batch).loss_E
-            with Tap(folded.loaded.model, loaded.anatomy, gates=gates):
-                found = task.losses(folded.loaded.model, batch).loss_E
+            with Tap(folded.model, loaded.anatomy, gates=gates):
+                found = task.losses(folded.model, batch).loss_E
         assert found.tolist() == pytest.approx(expected.tolist(), rel=1e-9)
-    assert folded.gained == folded.before - folded.after
 
 
 @pytest.mark.parametrize("fold", [True, False])
@@ -80,8 +84,7 @@ def test_folding_is_the_mean_in_place_of_the_head(name: str) -> None:
 def test_rescaling_is_the_least_squares_of_every_layer(per: Any, fold: bool) -> None:
     """To fit the outputs themselves with lstsq is no better."""
     loaded, task, plan = made("marian")
-    rescaled = rescale(loaded, plan, task, per=per, fold=fold)
-    model = rescaled.loaded.model
+    model = rescale(loaded, plan, summed(loaded, task), per, fold).model
     for layer in loaded.anatomy.layers:
         assert layer.output is not None
         into_QO, out_QM = outputs(loaded.model, layer.output, task, layer.site)
@@ -126,9 +129,10 @@ def test_nothing_gone_changes_nothing_and_the_callers_model_stays(name: str) -> 
     loaded, task, plan = made(name)
     before = copy.deepcopy(loaded.model.state_dict())
     whole = Plan.keeping(loaded.heads, loaded.heads)
-    for mended in (fold(loaded, whole, task), rescale(loaded, whole, task)):
-        assert mended.gained == pytest.approx(0, abs=1e-9)
-    rescale(loaded, plan, task)
+    sums, loss = summed(loaded, task), evaluate(loaded.model, task).loss
+    for mended in (fold(loaded, whole, sums), rescale(loaded, whole, sums)):
+        assert evaluate(mended.model, task).loss == pytest.approx(loss, abs=1e-9)
+    rescale(loaded, plan, sums)
     after = loaded.model.state_dict()
     assert after.keys() == before.keys()
     assert all(torch.equal(after[name], before[name]) for name in before)
@@ -138,7 +142,7 @@ def test_a_projection_gets_a_bias_where_it_has_none() -> None:
     loaded, task, plan = made("llama")
     path = loaded.anatomy.layers[0].output
     assert path is not None and loaded.model.get_submodule(path).bias is None
-    bias = fold(loaded, plan, task).loaded.model.get_submodule(path).bias
+    bias = fold(loaded, plan, summed(loaded, task)).model.get_submodule(path).bias
     assert isinstance(bias, torch.nn.Parameter) and (bias != 0).all()
 
 
@@ -146,9 +150,8 @@ def test_shared_layers_are_refused() -> None:
     model, anatomy = examined_double("albert")
     loaded = Loaded(model, None, "albert")
     loaded.__dict__["anatomy"] = anatomy
-    plan = Plan.keeping(anatomy.heads, [Head("encoder.self", 0, 0)])
     with pytest.raises(InputError, match="layers with weights of their own .* 3 layers at once"):
-        fold(loaded, plan, TinyTask(model))
+        moments(model, TinyTask(model), anatomy)
 
 
 def embeddings(loaded: Loaded) -> Tensor:

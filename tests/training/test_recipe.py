@@ -3,7 +3,8 @@
 import pytest
 
 from headcount.errors import InputError
-from headcount.training.recipe import RECIPES, changed
+from headcount.options import changed
+from headcount.training.recipe import RECIPES
 
 
 def test_changed() -> None:
@@ -16,14 +17,17 @@ def test_changed() -> None:
 @pytest.mark.parametrize(
     ("setting", "told"),
     [
-        ("epoch=9", "FIELD=VALUE was expected, with a field out of width, .*; came 'epoch=9'"),
+        ("epoch=9", "NAME=VALUE was expected, with a name out of batch_tokens, .*; came 'epoch=9'"),
         ("epochs", "came 'epochs'"),
-        ("epochs=2.5", r"epochs is a number \(int\); came '2.5'"),
-        ("epochs=0", "epochs above 0 was expected; came 0"),
-        ("schedule=cosine", "schedule is one of linear, inverse_sqrt; came 'cosine'"),
+        ("epochs=2.5", "epochs is int; came '2.5'"),
+        ("epochs=0", "a finite epochs above 0 was expected; came 0"),
+        (
+            "schedule=cosine",
+            "schedule is linear, inverse_sqrt, constant_with_warmup; came 'cosine'",
+        ),
         ("dropout=1", "dropout from 0 up to below 1 was expected; came 1.0"),
-        ("peak=inf", "finite peak was expected; came inf"),
-        ("clip=nan", "finite clip was expected; came nan"),
+        ("peak=inf", "a finite peak above 0 was expected; came inf"),
+        ("clip=nan", "a finite clip above 0 was expected; came nan"),
         ("warmup=-1", "warmup of at least 0 steps was expected; came -1"),
         ("heads=5", "a width that 5 heads can share in even parts was expected; came 32"),
     ],

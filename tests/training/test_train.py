@@ -120,6 +120,24 @@ def test_average_of_the_last(pairs: Rows, tmp_path: Path) -> None:
     assert not (tmp_path / "checkpoints" / "checkpoint-999").exists(), "half-written ones too"
 
 
+def test_start_from_a_trained_model(pairs: Rows, tmp_path: Path) -> None:
+    """With a step too small to change a thing, it is the model that it started from."""
+    train(Job("translation", TINY, pairs.columns), tmp_path / "first")
+    first, still = str(tmp_path / "first"), replace(TINY, peak=1e-12)
+    train(Job("translation", still, pairs.columns, start=first, seed=2), tmp_path / "second")
+    for name, weight in _weights(tmp_path / "second").items():
+        torch.testing.assert_close(weight, _weights(tmp_path / "first")[name])
+    pieces = [(tmp_path / name / "tokenizer.json").read_text() for name in ("first", "second")]
+    assert pieces[0] == pieces[1]
+    for recipe, objective in ((replace(TINY, layers=1), "translation"), (TINY, "causal-lm")):
+        columns = pairs.columns if objective == "translation" else {"text": pairs.columns["source"]}
+        job = Job(objective, recipe, columns, start=first)  # type: ignore[arg-type]
+        with pytest.raises(ModelError, match="weights were expected to have the recipe's shapes"):
+            train(job, tmp_path / "other", overwrite=True)
+    with pytest.raises(InputError, match="drop one of --start and --pieces"):
+        Job("translation", TINY, pairs.columns, start=first, pieces=first)
+
+
 def test_stops_early(pairs: Rows, tmp_path: Path) -> None:
     """With a step too small to change a thing, the score never gets better."""
     recipe = replace(TINY, peak=1e-12, epochs=4)

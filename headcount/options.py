@@ -1,14 +1,15 @@
-"""Options of a method as text: NAME=VALUE, by the types that its constructor names."""
+"""Options as text: NAME=VALUE, by the types that a constructor names."""
 
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from inspect import signature
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
 from headcount.errors import InputError
 
 Made = TypeVar("Made")
+Changed = TypeVar("Changed")
 
 
 def made(make: Callable[..., Made], options: Sequence[str]) -> Made:
@@ -39,14 +40,32 @@ def made(make: Callable[..., Made], options: Sequence[str]) -> Made:
     return make(**values)
 
 
+def changed(record: Changed, options: Sequence[str]) -> Changed:
+    """A frozen dataclass's record with some fields set anew.
+
+    Args:
+        record: stays as it is.
+        options: each FIELD=VALUE.
+
+    Raises:
+        InputError: for a field that there is not, or a value that it can't have.
+    """
+    kinds, values = _kinds(type(record)), {}
+    for option in options:
+        name, equals, text = option.partition("=")
+        if not equals or name not in kinds:
+            raise _unknown(option, kinds)
+        values[name] = _value(name, kinds[name], text)
+    return replace(cast("Any", record), **values)
+
+
 def _kinds(make: Callable[..., object]) -> dict[str, Any]:
     return {name: each.annotation for name, each in signature(make).parameters.items()}
 
 
 def _unknown(option: str, names: Mapping[str, object]) -> InputError:
     return InputError(
-        f"options of this method are given as NAME=VALUE, with a name out of "
-        f"{', '.join(names) or 'none'}; came {option!r}"
+        f"NAME=VALUE was expected, with a name out of {', '.join(names) or 'none'}; came {option!r}"
     )
 
 

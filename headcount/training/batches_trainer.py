@@ -1,0 +1,96 @@
+"""transformers' Trainer over batches by length, with checkpoints that are whole."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int
+from torch import nn
+from torch.utils.data import DataLoader
+from transformers import PrinterCallback, Trainer, TrainerCallback, TrainerState, TrainingArguments
+from transformers.trainer import TRAINER_STATE_NAME
+
+from headcount.training.bucketed import Batches
+from headcount.training.checkpoints import remove_early, saving
+from headcount.training.diverged import FiniteLoss
+from headcount.training.dropout import FastDropout
+
+
+class BatchesTrainer(Trainer, ABC):
+    """Trains on `Batches`: one pass of the Trainer's is the whole training.
+
+    Args:
+        model: what is trained.
+        batches: which examples come when.
+        arguments: of transformers' Trainer.
+        callbacks: more of them.
+        keep: how many of the last checkpoints.
+        more: of the Trainer's arguments.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        batches: Batches,
+        arguments: TrainingArguments,
+        callbacks: Sequence[TrainerCallback] = (),
+        keep: int = 1,
+        **more: Any,
+    ) -> None:
+        super().__init__(
+            model=model,
+            args=arguments,
+            train_dataset=batches,
+            callbacks=[FiniteLoss(), *callbacks],
+            **more,
+        )
+        self.remove_callback(PrinterCallback)
+        self._batches, self._keep = batches, keep
+        # Else every forward is handed `num_items_in_batch`, down to the attention function.
+        self.model_accepts_loss_kwargs = False
+
+    @abstractmethod
+    def collate(self, number: int, index_E: Int[np.ndarray, " example"]) -> dict[str, Any]:
+        """The model's inputs: batch `number` of the training, of these examples."""
+
+    def go_on(self, whole: Sequence[Path]) -> None:
+        """Train from the last of some checkpoints, or from the start; not if it stopped there."""
+        state = TrainerState.load_from_json(str(whole[-1] / TRAINER_STATE_NAME)) if whole else None
+        if state is not None and _has_stopped(state):
+            self._load_from_checkpoint(str(whole[-1]))
+            self.state = state  # `train` would make one step more before it looks
+        else:
+            self.train(resume_from_checkpoint=str(whole[-1]) if whole else None)
+
+    def get_train_dataloader(self) -> DataLoader:
+        """Batch after batch; accelerate deals them out to the processes in turn."""
+        loader = DataLoader(
+            self._batches,
+            batch_size=1,
+            collate_fn=lambda numbered: self.collate(*numbered[0]),
+            pin_memory=self.args.dataloader_pin_memory,
+        )
+        return self.accelerator.prepare(loader)
+
+    def compute_loss_context_manager(self) -> ExitStack:
+        """The Trainer's own, with our dropout."""
+        contexts = super().compute_loss_context_manager()
+        contexts.enter_context(FastDropout())
+        return contexts
+
+    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
+        folder = Path(self.args.output_dir or ".") / f"checkpoint-{self.state.global_step}"
+        with saving(folder, self.is_world_process_zero()):
+            super()._save_checkpoint(model, trial)
+            self.accelerator.wait_for_everyone()
+        if self.is_world_process_zero():
+            remove_early(folder.parent, self._keep, self.state.best_global_step)
+
+
+def _has_stopped(state: TrainerState) -> bool:
+    """Whether patience or the number of steps had ended the training when this was saved."""
+    saved: Any = state.stateful_callbacks
+    return saved["TrainerControl"]["args"]["should_training_stop"]

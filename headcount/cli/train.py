@@ -52,7 +52,7 @@ class Train:
     pieces: str | None = None
     """A model whose vocabulary to take; by default one is learned from --data."""
     start: str | None = None
-    """A model to train on, with its vocabulary, instead of new weights; its shape is the recipe's."""
+    """A model of the same shape to train on, with its vocabulary, instead of new weights."""
     save_every: int = 1000
     """Steps between two checkpoints."""
     patience: int | None = None

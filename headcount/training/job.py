@@ -38,7 +38,7 @@ class Job:
     pieces: str | None = None
     """A model whose tokenizer is taken; the pieces are learned from the data if None."""
     start: str | None = None
-    """A model of the recipe's shape whose weights and tokenizer are trained on; new ones if None."""
+    """A model of the same shape whose weights and tokenizer are trained on; None for new ones."""
     seed: int = 1
     """Of weights, batches, dropout, masks and the draw of held-out sets."""
     save_every: int = 1000

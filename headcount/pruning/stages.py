@@ -9,7 +9,7 @@ from typing import Any, final, get_args
 from headcount.heads import Place
 from headcount.models.load import Loaded
 from headcount.pruning.folding import fold
-from headcount.pruning.gain import pruned_loss
+from headcount.pruning.gated import evaluate_gated
 from headcount.pruning.method import Choice, Method, Setting
 from headcount.pruning.moments import Moments, moments
 from headcount.pruning.plan import Plan
@@ -64,13 +64,14 @@ def run_stages(choice: Choice, stages: Stages, setting: Setting, dev: Task) -> F
     if stages.recovery is None:
         return done
     state = setting.state and setting.state / "recovery"
-    teacher = setting.loaded.model if stages.recovery.distilled else None
-    mended = recover(
-        done.loaded, choice.plan, setting.train, stages.recovery, teacher, dev, setting.seed, state,
-        setting.progress,
-    )  # fmt: skip
-    gain = Gain("recovery", mended.before, mended.after)
-    return Finished(mended.loaded, (*done.gains, gain), done.record | mended.record)
+    tuned = recover(replace(setting, state=state), done.loaded, choice.plan, stages.recovery)
+    before, after = (
+        evaluate_gated(each, choice.plan, dev, setting.max_tokens, texts=False).loss
+        for each in (done.loaded, tuned.loaded)
+    )
+    gain = Gain("recovery", before, after)
+    record = done.record | {"recovery": {"history": tuned.history}}
+    return Finished(tuned.loaded, (*done.gains, gain), record)
 
 
 def _made_up(choice: Choice, stages: Stages, setting: Setting, dev: Task) -> Finished:
@@ -80,7 +81,7 @@ def _made_up(choice: Choice, stages: Stages, setting: Setting, dev: Task) -> Fin
     loaded, plan, train, max_tokens = choice.loaded, choice.plan, setting.train, setting.max_tokens
 
     def loss(mended: Loaded) -> float:
-        return pruned_loss(mended.model, loaded.anatomy, plan, dev, max_tokens)
+        return evaluate_gated(mended, plan, dev, max_tokens, texts=False).loss
 
     sums, best, before = moments(loaded.model, train, loaded.anatomy, max_tokens), "", loss(loaded)
     lowest, kept, after = before, loaded, {}

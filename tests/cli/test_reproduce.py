@@ -80,3 +80,55 @@ def test_a_folder_of_treebanks(bert: Path, data: tuple[Path, Path], tmp_path: Pa
     run = json.loads((tmp_path / "out" / "run.json").read_text(encoding="utf-8"))
     assert run["counts"]["sentences"] == 12
     assert [Path(corpus).name for corpus in run["corpora"]] == ["a.conllu", "b.conllu"]
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Sentences to choose heads with, and to measure on."""
+    folder = tmp_path_factory.mktemp("texts")
+    for number, name in enumerate(("train", "dev")):
+        part = "\n".join(TEXTS[8 * number : 8 * number + 8]) + "\n"
+        (folder / f"{name}.txt").write_text(part, encoding="utf-8")
+    return folder / "train.txt", folder / "dev.txt"
+
+
+def pruning(paper: str, model: Path, texts: tuple[Path, Path], out: Path, *more: object):
+    task = ("--task", "masked-lm", "--data", texts[0], "--dev", texts[1], "--out", out)
+    return headcount("reproduce", paper, model, *task, *more)
+
+
+def test_voita2019_table_2(bert: Path, texts: tuple[Path, Path], tmp_path: Path) -> None:
+    quick = ("--keep", 4, 2, "--tune", "updates=3", "--scratch", "updates=2")
+    status, _, errors = pruning("voita2019", bert, texts, tmp_path / "out", "--table", 2, *quick)
+    assert status == 0, errors
+    text = (tmp_path / "out" / "voita2019_table2.md").read_text(encoding="utf-8")
+    for words in ("| 2 ", "| 6 ", "from scratch", "14/31/30", "2 updates of 4,096 tokens"):
+        assert words in text, words
+    again = (*quick, "--table", 2, "--resume")
+    assert pruning("voita2019", bert, texts, tmp_path / "out", *again)[0] == 0
+    assert (tmp_path / "out" / "voita2019_table2.md").read_text(encoding="utf-8") == text
+    status, _, errors = headcount(
+        "reproduce", "voita2019", bert, *COLUMNS, "--data", texts[0], "--table", 2,
+        "--out", tmp_path / "new",
+    )  # fmt: skip
+    assert status == 2 and "--table 2 measures pruned models" in errors
+    status, _, errors = pruning("voita2019", bert, texts, tmp_path / "new")
+    assert status == 2 and "a treebank was expected" in errors
+
+
+def test_michel2019_pruning(bert: Path, texts: tuple[Path, Path], tmp_path: Path) -> None:
+    status, _, errors = pruning("michel2019", bert, texts, tmp_path / "out", "--prune")
+    assert status == 0, errors
+    text = (tmp_path / "out" / "michel2019_pruning.md").read_text(encoding="utf-8")
+    for words in ("| here", "paper, WMT", "+17.5", "| 64 "):
+        assert words in text, words
+    assert (tmp_path / "out" / "figures" / "figure7.svg").exists()
+
+
+def test_li2021(bert: Path, texts: tuple[Path, Path], tmp_path: Path) -> None:
+    more = ("--keep", 3, "--tune", "updates=2", "gate_rate=0.3")
+    status, _, errors = pruning("li2021", bert, texts, tmp_path / "out", *more)
+    assert status == 0, errors
+    text = (tmp_path / "out" / "li2021.md").read_text(encoding="utf-8")
+    for words in ("subset-pipelined", "l0", "| 3 ", "joint subset minus l0"):
+        assert words in text, words

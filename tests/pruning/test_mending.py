@@ -13,7 +13,10 @@ from headcount.heads import Head, Place
 from headcount.importance.replacements import mean
 from headcount.models.load import Loaded
 from headcount.pruning import Plan
+from headcount.pruning.budget import Units
 from headcount.pruning.folding import fold
+from headcount.pruning.gated import evaluate_gated
+from headcount.pruning.method import Setting
 from headcount.pruning.moments import Moments, moments
 from headcount.pruning.recovery import from_scratch, recover
 from headcount.pruning.rescaling import rescale
@@ -165,13 +168,12 @@ def test_recovery_gains_and_keeps_to_the_plan() -> None:
     loaded, task = small.TASKS["classes-bert"]()
     plan = Plan.keeping(loaded.heads, [Head("encoder.self", 0, 1), Head("encoder.self", 1, 3)])
     tuning = Tuning(updates=12, batch_tokens=100, peak=3e-3, warmup=2, distilled=0.5)
-    mended = recover(loaded, plan, task, tuning, loaded.model)
-    with Tap(loaded.model, loaded.anatomy, gates=plan.gates(loaded.heads)):
-        assert mended.before == evaluate(loaded.model, task).loss
-    assert mended.before != evaluate(loaded.model, task).loss
-    assert mended.gained > 0 and len(mended.record["recovery"]["history"]) == 12
+    setting = Setting(loaded, task, Units.of(loaded.anatomy), seed=1)
+    mended = recover(setting, loaded, plan, tuning)
+    before, after = (evaluate_gated(each, plan, task).loss for each in (loaded, mended.loaded))
+    assert after < before != evaluate(loaded.model, task).loss and len(mended.history) == 12
     assert mended.loaded.heads.counts == loaded.heads.counts
-    scratch = from_scratch(loaded, plan, task, Tuning(updates=2, batch_tokens=100), seed=1)
+    scratch = from_scratch(setting, plan, Tuning(updates=2, batch_tokens=100))
     near = [
         (embeddings(each.loaded) - embeddings(loaded)).abs().max().item()
         for each in (mended, scratch)
@@ -179,7 +181,7 @@ def test_recovery_gains_and_keeps_to_the_plan() -> None:
     assert near[0] < 0.1 < near[1], "new weights"
     query = "bert.encoder.layer.0.attention.self.query.weight"
     rows = scratch.loaded.model.get_parameter(query).detach()
-    start = from_scratch(loaded, plan, task, Tuning(updates=1, peak=1e-12), seed=1)
+    start = from_scratch(setting, plan, Tuning(updates=1, peak=1e-12))
     stock = start.loaded.model.get_parameter(query).detach()
     moved = (rows - stock).abs().amax(1).view(5, 11).amax(1)
     assert (moved > 1e-6).tolist() == [False, True, False, False, False], "only heads that stay"

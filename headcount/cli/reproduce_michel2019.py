@@ -1,0 +1,103 @@
+"""`headcount reproduce michel2019`: Michel et al., our numbers beside theirs."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import tyro
+from rich.console import Console
+
+from headcount.cli.importance import Importance
+from headcount.cli.reproduce_pruning import (
+    Experiment,
+    PruningArguments,
+    TaskName,
+    compacted,
+    plan_of,
+)
+from headcount.errors import InputError
+from headcount.importance.folder import claim_importance
+from headcount.reproduce import write_michel2019
+from headcount.reproduce.michel2019_pruning import METHODS, document, tenths
+from headcount.speed import Options, compare_speed
+from headcount.tasks.hub import HUB
+
+
+@dataclass(frozen=True)
+class Michel2019:
+    """Are Sixteen Heads Really Better than One? Section 3; or sections 4 and 5."""
+
+    model: tyro.conf.Positional[str]
+    """A Hugging Face name, a folder, or headcount:en-de."""
+    task: TaskName = field(kw_only=True)
+    """What the model is to be good at."""
+    data: tuple[str, ...] = field(kw_only=True)
+    """Files: .tsv, .csv, .jsonl, .txt; or hf://NAME."""
+    out: Path = field(kw_only=True)
+    """Folder of the results."""
+    other_data: tuple[str, ...] = ()
+    """A second data set of the same task: for figure 2; heads that are left alone in a layer are
+    chosen on --data and measured on it."""
+    columns: tuple[str, ...] = ()
+    """Columns as ROLE=NAME, or ROLE=NUMBER (from 0) where the file has no header."""
+    metric: str | None = None
+    """The task's score where it has several, e.g. accuracy, f1, matthews; bleu, chrf."""
+    quantity: Literal["loss", "score"] = "score"
+    """What changes are taken of; the paper's is the score, a beam search a head in translation."""
+    samples: int | None = None
+    """Resamples of the bootstrap; the paper takes 1000."""
+    limit: int | None = None
+    """At most so many examples of each data set."""
+    prune: bool = False
+    """Instead: heads go tenth by tenth (section 4), and half of them for good (table 4)."""
+    pruning: tyro.conf.OmitArgPrefixes[PruningArguments] = field(default_factory=PruningArguments)
+    resume: bool = False
+    """Go on with an interrupted run in --out."""
+    overwrite: bool = False
+    """Replace an earlier run in --out."""
+    max_tokens: int = 4096
+    """Padded tokens in a batch."""
+    device: str = "cpu"
+    """Where to run, e.g. cuda."""
+
+    def run(self) -> int:
+        """Ablate on both data sets, or prune; write the document."""
+        if self.prune:
+            return self._pruned()
+        other = self.out / "other" if self.other_data else None
+        self._refuse_early(other)
+        if other is not None:
+            self._assess(self.other_data, other)
+        self._assess(self.data, self.out, against=other)
+        path = write_michel2019(self.out, other)
+        Console(highlight=False).print(f"Paper beside ours: {path}", soft_wrap=True)
+        return 0
+
+    def _refuse_early(self, other: Path | None) -> None:
+        """Before the first sweep, what would only come up before the second."""
+        for folder in (self.out, *([] if other is None else [other])):
+            claim_importance(folder, self.resume, self.overwrite)
+        for file in (*self.data, *self.other_data):
+            if not file.startswith(HUB) and not Path(file).exists():
+                raise InputError(f"a file with data was expected, {file} does not exist")
+
+    def _assess(self, data: tuple[str, ...], out: Path, against: Path | None = None) -> None:
+        Importance(
+            self.model, task=self.task, data=data, out=out, methods=("ablation",),
+            against=against, columns=self.columns, metric=self.metric, quantity=self.quantity,
+            limit=self.limit, samples=self.samples, resume=self.resume, overwrite=self.overwrite,
+            max_tokens=self.max_tokens, device=self.device,
+        ).run()  # fmt: skip
+
+    def _pruned(self) -> int:
+        experiment = Experiment.of(self, "--prune")
+        loaded = experiment.loaded
+        keeps = self.pruning.keep or tenths(len(loaded.heads))
+        seeds = range(self.pruning.seed, self.pruning.seed + 5)
+        frame = experiment.curve(METHODS, keeps, seeds)
+        half = min(keeps, key=lambda keep: abs(2 * keep - len(loaded.heads)))
+        smaller = compacted(loaded, plan_of(frame, "gradient", half, loaded))
+        speed = compare_speed(loaded, smaller, Options(lengths=(128,), modes=("forward",)))
+        facts = experiment.facts
+        text = document(frame, facts.metric, facts.higher_is_better, facts.signature, speed)
+        return experiment.told("michel2019_pruning.md", text)

@@ -1,0 +1,165 @@
+"""What reproductions of pruning share: their arguments, and a curve in a folder."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Literal, Protocol, final
+
+import pandas as pd
+from rich.console import Console
+
+from headcount.cli.plain import plain
+from headcount.cli.progress import shown
+from headcount.cli.trial import TrialArguments, print_warnings
+from headcount.compaction import compact
+from headcount.errors import InputError
+from headcount.files import write_text
+from headcount.heads import Head
+from headcount.models.load import Loaded
+from headcount.pruning import Method, Plan, Setting
+from headcount.pruning.curve import Trial, curve
+from headcount.pruning.folder import claim
+from headcount.pruning.method import Progress
+from headcount.reports.curve_document import FILES, CurveFacts, write_curve
+from headcount.signature import revision
+from headcount.tasks import Task
+
+TaskName = Literal["translation", "classification", "causal-lm", "masked-lm", "similarity"]
+
+
+@dataclass(frozen=True)
+class PruningArguments:
+    """For what prunes; --data is then what heads are chosen with."""
+
+    dev: tuple[str, ...] = ()
+    """Pruning: files that models are measured on."""
+    test: tuple[str, ...] = ()
+    """Pruning: held-out files, measured on too."""
+    keep: tuple[int, ...] = ()
+    """Pruning: heads that stay, in all; the paper's shares by default."""
+    tune: tuple[str, ...] = ()
+    """Pruning: fields of a training with gates, as NAME=VALUE, e.g. updates=2000 peak=3e-4."""
+    num_beams: int = 4
+    """Pruning, translation: beams of the search; 1 is greedy."""
+    seed: int = 0
+    """Pruning: of what is drawn."""
+
+
+class Paper(Protocol):
+    """The arguments of a paper that has more than pruning."""
+
+    @property
+    def model(self) -> str: ...
+    @property
+    def task(self) -> TaskName: ...
+    @property
+    def data(self) -> tuple[str, ...]: ...
+    @property
+    def out(self) -> Path: ...
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+    @property
+    def metric(self) -> str | None: ...
+    @property
+    def limit(self) -> int | None: ...
+    @property
+    def max_tokens(self) -> int: ...
+    @property
+    def device(self) -> str: ...
+    @property
+    def resume(self) -> bool: ...
+    @property
+    def overwrite(self) -> bool: ...
+    @property
+    def pruning(self) -> PruningArguments: ...
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Experiment:
+    """Pruned models under several budgets, with a folder for the results."""
+
+    on: TrialArguments
+    out: Path
+    loaded: Loaded
+    tasks: tuple[Task, Task, Task | None]
+
+    @classmethod
+    def claimed(cls, on: TrialArguments, out: Path, resume: bool, overwrite: bool) -> "Experiment":
+        """The model and its tasks, once the folder is ours."""
+        claim(out, FILES, out / "state", resume, overwrite)
+        loaded = on.loaded()
+        return cls(on, out, loaded, on.tasks(loaded))
+
+    @classmethod
+    def of(cls, paper: Paper, option: str) -> "Experiment":
+        """That of a paper's arguments.
+
+        Raises:
+            InputError: without a development set, or for a folder that can't be used.
+        """
+        pruning = paper.pruning
+        if not pruning.dev:
+            raise InputError(f"{option} measures pruned models: name a development set with --dev")
+        on = TrialArguments(
+            paper.model, task=paper.task, data=paper.data, dev=pruning.dev, test=pruning.test,
+            columns=paper.columns, metric=paper.metric, num_beams=pruning.num_beams,
+            limit=paper.limit, seed=pruning.seed, max_tokens=paper.max_tokens, device=paper.device,
+        )  # fmt: skip
+        return cls.claimed(on, paper.out, paper.resume, paper.overwrite)
+
+    @property
+    def key(self) -> str:
+        """What all points depend on."""
+        return self.on.signature(self.loaded, self.tasks)
+
+    @property
+    def facts(self) -> CurveFacts:
+        """What is known beside the points."""
+        dev = self.tasks[1]
+        warnings = tuple(self.on.warnings())
+        return CurveFacts(self.loaded.heads, dev.metric, dev.higher_is_better, warnings, self.key)
+
+    def trial(self, progress: Progress) -> Trial:
+        """What every point is measured with."""
+        on, (train, dev, test) = self.on, self.tasks
+        setting = Setting(
+            self.loaded, train, on.units(self.loaded), on.seed, on.max_tokens, self.out / "state",
+            progress,
+        )  # fmt: skip
+        return Trial(setting, dev, test)
+
+    def curve(
+        self, methods: Mapping[str, Method], keeps: Sequence[int], seeds: Sequence[int]
+    ) -> pd.DataFrame:
+        """All points, written with their document and figures."""
+        with shown() as progress:
+            options = ";".join(f"{name}={each!r}" for name, each in methods.items())
+            key = f"{self.key}|{options}"
+            frame = curve(self.trial(progress), methods, keeps, seeds, key)
+        self.write(frame)
+        return frame
+
+    def write(self, frame: pd.DataFrame) -> None:
+        """The curve's own files."""
+        write_curve(frame, self.facts, self.out, plain(asdict(self.on)))
+
+    def told(self, name: str, text: str) -> int:
+        """Write the document and say where it is."""
+        write_text(self.out / name, text)
+        console = Console(highlight=False)
+        print_warnings(list(self.facts.warnings), console)
+        console.print(f"Paper beside ours: {self.out / name}", soft_wrap=True)
+        return 0
+
+
+def plan_of(frame: pd.DataFrame, method: str, keep: int, loaded: Loaded) -> Plan:
+    """The plan of a point of a method that leaves the weights as they are."""
+    row = frame[(frame["method"] == method) & (frame["keep"] == keep)].iloc[0]
+    stay = map(Head.parse, str(row["heads"]).split())
+    return Plan.keeping(loaded.heads, stay, revision(loaded.model))
+
+
+def compacted(loaded: Loaded, plan: Plan) -> Loaded:
+    """The smaller model."""
+    return replace(loaded, model=compact(loaded, plan))

@@ -1,0 +1,115 @@
+"""`headcount reproduce voita2019`: Voita et al., our numbers beside theirs."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import tyro
+from rich.console import Console
+
+from headcount.cli.analyze import Analyze
+from headcount.cli.importance import Importance
+from headcount.cli.progress import shown
+from headcount.cli.reproduce_pruning import Experiment, PruningArguments, TaskName
+from headcount.corpora import Corpus
+from headcount.errors import InputError
+from headcount.importance.folder import read_assessment
+from headcount.options import made
+from headcount.pruning.methods import method
+from headcount.pruning.presets import preset
+from headcount.reproduce import write_voita2019
+from headcount.reproduce.voita2019_table2 import document, paper_keeps, table2
+from headcount.training.tuning import Tuning
+
+
+@dataclass(frozen=True)
+class Voita2019:
+    """Analyzing Multi-Head Self-Attention: table 1, figures 1, 2, 3 and 5; or table 2."""
+
+    model: tyro.conf.Positional[str]
+    """A Hugging Face name, a folder, or headcount:en-de."""
+    task: TaskName = field(kw_only=True)
+    """What relevance is taken of."""
+    data: tuple[str, ...] = field(kw_only=True)
+    """The task's files: .tsv, .csv, .jsonl, .txt; or hf://NAME."""
+    out: Path = field(kw_only=True)
+    """Folder of the results."""
+    treebank: tuple[Path, ...] = ()
+    """CoNLL-U files of the source language, or folders with some; needed but for table 2."""
+    table: Literal[2] | None = None
+    """2: instead, prune, and train the same heads from scratch."""
+    pruning: tyro.conf.OmitArgPrefixes[PruningArguments] = field(default_factory=PruningArguments)
+    scratch: tuple[str, ...] = ()
+    """Table 2: fields of the training from scratch, as NAME=VALUE, e.g. updates=9000 peak=1e-3."""
+    columns: tuple[str, ...] = ()
+    """Columns as ROLE=NAME, or ROLE=NUMBER (from 0) where the file has no header."""
+    frequencies: Path | None = None
+    """Lines `word count` that say what is rare; counted on the treebank itself if not given."""
+    metric: str | None = None
+    """Table 2: the task's score where it has several, e.g. bleu, chrf."""
+    limit: int | None = None
+    """At most so many sentences, and so many examples."""
+    resume: bool = False
+    """Go on with an interrupted run in --out."""
+    overwrite: bool = False
+    """Replace an earlier run in --out."""
+    max_tokens: int = 4096
+    """Padded tokens in a batch."""
+    device: str = "cpu"
+    """Where to run, e.g. cuda."""
+
+    def run(self) -> int:
+        """Analyse the treebank, measure relevance, or prune; write the document."""
+        if self.table is not None:
+            return self._table2()
+        if not self.treebank:
+            raise InputError("a treebank was expected: name CoNLL-U files with --treebank")
+        self._refuse_other_scores()
+        treebank = tuple(file for path in self.treebank for file in _treebank_files(path))
+        Analyze(
+            self.model, treebank, out=self.out, limit=self.limit,
+            frequencies=self.frequencies, resume=self.resume, overwrite=self.overwrite,
+            max_tokens=self.max_tokens, device=self.device,
+        ).run()  # fmt: skip
+        Importance(
+            self.model, task=self.task, data=self.data, out=self.out, methods=("relevance",),
+            columns=self.columns, limit=self.limit, overwrite=True, max_tokens=self.max_tokens,
+            device=self.device,
+        ).run()  # fmt: skip
+        path = write_voita2019(self.out, Corpus(treebank, limit=self.limit))
+        Console(highlight=False).print(f"Paper beside ours: {path}", soft_wrap=True)
+        return 0
+
+    def _refuse_other_scores(self) -> None:
+        """A sweep of hours is not to be replaced by relevance."""
+        if self.overwrite or not (self.out / "importance.json").exists():
+            return
+        _, record = read_assessment(self.out, "relevance")
+        if record["methods"] != ["relevance"]:
+            raise InputError(
+                f"{self.out} holds an assessment by {', '.join(record['methods'])}, which "
+                "relevance alone would replace: name another folder, or give --overwrite"
+            )
+
+    def _table2(self) -> int:
+        experiment = Experiment.of(self, "--table 2")
+        keeps = self.pruning.keep or paper_keeps(len(experiment.loaded.heads))
+        way = preset("voita2019")
+        fields = [f"tuning.{each}" for each in self.pruning.tune]
+        chosen = method(way.method, [*way.of(()), *fields])
+        scratch = made(Tuning, self.scratch)
+        with shown() as progress:
+            frame = table2(experiment.trial(progress), chosen, keeps, scratch, experiment.key)
+        experiment.write(frame)
+        facts = experiment.facts
+        text = document(frame, facts.metric, facts.signature, scratch)
+        return experiment.told("voita2019_table2.md", text)
+
+
+def _treebank_files(path: Path) -> list[Path]:
+    """The CoNLL-U files of a folder, in the order of their names; or the file itself."""
+    if not path.is_dir():
+        return [path]
+    if not (files := sorted(path.glob("*.conllu"))):
+        raise InputError(f"a folder with .conllu files was expected, {path} has none")
+    return files

@@ -1,0 +1,63 @@
+"""Differentiable Subset Pruning of Transformer Heads: its comparison of methods under one budget.
+
+Reference: Differentiable Subset Pruning of Transformer Heads (Li et al., 2021), sections 5 and 6,
+https://arxiv.org/abs/2108.04657
+"""
+
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+from headcount.markdown import change, table
+from headcount.options import made
+from headcount.pruning.method import Method
+from headcount.pruning.methods import method
+from headcount.pruning.presets import preset
+from headcount.pruning.subset import Subset
+from headcount.reproduce.published import score_column
+
+JOINT, PIPELINED, STRAIGHT = "subset-joint", "subset-pipelined", "subset-straight-through"
+WAYS = {
+    JOINT: ("tuning.trained=all",),
+    PIPELINED: ("tuning.trained=gates",),
+    STRAIGHT: ("tuning.trained=all", "straight_through=true"),
+}
+"""The paper's own, with their options."""
+
+
+def methods(tuning: Sequence[str]) -> Mapping[str, Method]:
+    """The paper's methods and those that it compares with.
+
+    Args:
+        tuning: fields of every training, each NAME=VALUE.
+    """
+    fields = [f"tuning.{setting}" for setting in tuning]
+    found: dict[str, Method] = {
+        name: made(Subset, [*options, *fields]) for name, options in WAYS.items()
+    }
+    voita, michel = preset("voita2019"), preset("michel2019")
+    found["l0"] = method(voita.method, [*voita.options, *fields])
+    found["gradient"] = method(michel.method, michel.options)
+    return found
+
+
+def document(frame: pd.DataFrame, metric: str, signature: str) -> str:
+    """Every method's score under every budget, and what the paper claims."""
+    column = score_column(frame)
+    scores = frame.pivot_table(index="keep", columns="method", values=column, sort=False)
+    names = [*methods(())]
+    rows = [
+        [str(keep), *("–" if pd.isna(row[name]) else f"{row[name]:.2f}" for name in names)]
+        for keep, row in scores.reindex(columns=names).dropna(how="all").iterrows()
+    ]
+    gap = (scores[JOINT] - scores["l0"]).dropna().mean()
+    parts = [
+        "# Differentiable subset pruning (Li et al., 2021), with our numbers",
+        f"{metric}; `{column}` of `curve.parquet`, figures in [curve.md](curve.md).",
+        table(["heads left", *names], rows),
+        "The paper: subsets are as good as Hard Concrete gates (l0) or better, with exactly as "
+        f"many heads as asked for. Here, joint subset minus l0, mean over the budgets: "
+        f"{change(float(gap))}.",
+        f"`{signature}`",
+    ]
+    return "\n\n".join(parts) + "\n"

@@ -1,0 +1,80 @@
+"""Section 4 of Are Sixteen Heads Really Better than One?: curves of pruning, and speed (table 4).
+
+Heads go by the importance of the paper, estimated anew after every tenth; beside it the order of
+the measured score differences of single heads, and random orders.
+
+Reference: Are Sixteen Heads Really Better than One? (Michel et al., 2019), sections 4 and 5,
+https://arxiv.org/abs/1905.10650
+Departure: differences are of the loss, not of the score.
+"""
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from headcount.markdown import share, table
+from headcount.pruning.ablation import Greedy
+from headcount.pruning.gradient import Gradient
+from headcount.pruning.method import Method
+from headcount.pruning.random import Random
+from headcount.pruning.ranked import Ranked
+from headcount.reproduce.published import free_share
+from headcount.speed import Speed
+
+METHODS: Mapping[str, Method] = {
+    "gradient": Ranked(Gradient(0.1, "sample", True)),
+    "ablation": Ranked(Greedy(step=1.0)),
+    "random": Ranked(Random()),
+}
+"""By importance, by measured difference, at random."""
+
+FREE = {"WMT": 0.2, "BERT, MNLI": 0.4, "BERT, SST-2": 0.6}
+"""Share of the heads that goes without notable loss (section 4.2, figures 3 and 5)."""
+
+SPEED = {1: 1.9, 4: 2.7, 16: 17.5, 64: 17.5}
+"""Table 4: examples a second of BERT without half of its heads, gain in per cent by batch size."""
+
+TENTHS = range(1, 10)
+
+
+def tenths(num_heads: int) -> list[int]:
+    """Heads that stay when a tenth, two tenths, ... go.
+
+    >>> tenths(72)
+    [65, 58, 50, 43, 36, 29, 22, 14, 7]
+    """
+    return [round(num_heads * (10 - part) / 10) for part in TENTHS]
+
+
+def document(
+    frame: pd.DataFrame, metric: str, higher_is_better: bool, signature: str, speed: Speed | None
+) -> str:
+    """Ours beside the published ones."""
+    rows = [[f"paper, {name}", "gradient", share(part)] for name, part in FREE.items()]
+    rows += [
+        ["here", name, share(free_share(frame, name, higher_is_better))]
+        for name in METHODS
+        if name in set(frame["method"])
+    ]
+    parts = [
+        "# Pruning (Michel et al., 2019, sections 4 and 5), with our numbers",
+        f"Score: {metric}. The curves are in [curve.md](curve.md).",
+        "## How many heads can go (section 4.2)",
+        table(["", "order", "% of heads that go"], rows),
+        "The paper says 'without noticeable impact'; here: at most 1 % of the score, as the mean "
+        "over seeds.",
+        "## Speed of a model without half of its heads (section 5, table 4)",
+        "Not measured." if speed is None else _speeds(speed),
+        f"`{signature}`",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _speeds(speed: Speed) -> str:
+    rows = [
+        [str(each.case.batch), f"{each.case.mode}, {each.case.length} tokens",
+         f"{SPEED[each.case.batch]:+.1f}" if each.case.batch in SPEED else "–",
+         f"{100 * (each.speedup.value - 1):+.1f}", f"{100 * (each.ceiling - 1):+.1f}"]
+        for each in speed.timings
+    ]  # fmt: skip
+    return table(["batch", "case", "paper, %", "here, %", "ceiling by FLOPs, %"], rows)

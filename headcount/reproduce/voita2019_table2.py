@@ -1,0 +1,137 @@
+"""Table 2 of Analyzing Multi-Head Self-Attention: the heads left, from trained and from scratch.
+
+Gates choose heads while the trained model learns along, as in the paper; then a model of the same
+architecture with new weights and only these heads is trained. Where the second is worse, pruning
+found more than an architecture.
+
+Reference: Analyzing Multi-Head Self-Attention: Specialized Heads Do the Heavy Lifting, the Rest Can
+Be Pruned (Voita et al., 2019), section 6, table 2, https://arxiv.org/abs/1905.09418
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, final
+
+import pandas as pd
+
+from headcount.heads import Head
+from headcount.markdown import change, table
+from headcount.pruning.budget import Keep, by_site
+from headcount.pruning.curve import Trial, curve
+from headcount.pruning.method import Choice, Method, Setting
+from headcount.pruning.plan import Plan
+from headcount.pruning.points import ALL
+from headcount.pruning.recovery import from_scratch
+from headcount.reproduce.published import score_column
+from headcount.signature import revision
+from headcount.training.tuning import Tuning
+
+TRAINED, SCRATCH = "trained", "scratch"
+
+Published = tuple[tuple[int, int, int], float, float | None]
+"""Heads of encoder, decoder and decoder to encoder; BLEU from trained and from scratch."""
+
+WMT: Sequence[Published] = (
+    ((48, 48, 48), 29.6, None),
+    ((14, 31, 30), 29.62, 29.47),
+    ((12, 21, 25), 29.36, 28.95),
+    ((8, 13, 15), 29.06, 28.56),
+    ((5, 9, 12), 28.90, 28.41),
+)
+SUBTITLES: Sequence[Published] = (
+    ((48, 48, 48), 32.4, None),
+    ((27, 31, 46), 32.24, 32.23),
+    ((13, 17, 31), 32.23, 31.98),
+    ((6, 9, 13), 32.27, 31.84),
+)
+"""Table 2: EN-RU on WMT and on OpenSubtitles."""
+
+
+def paper_keeps(num_heads: int) -> list[int]:
+    """As large a share of the heads as in the rows of WMT.
+
+    >>> paper_keeps(144)
+    [75, 58, 36, 26]
+    """
+    return [round(num_heads * sum(heads) / 144) for heads, _, _ in WMT[1:]]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class FromScratch(Method):
+    """New weights in the heads that another method left."""
+
+    plans: Mapping[int, Plan]
+    """By the number of heads that stay."""
+    tuning: Tuning
+    """The training of the new weights."""
+    name: ClassVar[str] = SCRATCH
+
+    def choose(self, setting: Setting, keep: Keep) -> Choice:
+        """Train the heads of the plan with as many heads."""
+        assert isinstance(keep, int)
+        state = setting.state and setting.state / str(keep)
+        tuned = from_scratch(replace(setting, state=state), self.plans[keep], self.tuning)
+        plan = replace(self.plans[keep], model=revision(tuned.loaded.model))
+        return Choice(plan, tuned.loaded, {"history": tuned.history})
+
+
+def table2(
+    trial: Trial, method: Method, keeps: Sequence[int], scratch: Tuning, key: str = ""
+) -> pd.DataFrame:
+    """The points of both columns: method `trained` and `scratch`; the latter also of all heads.
+
+    Args:
+        trial: model and data; its folder for the state keeps what an interrupted run has done.
+        method: chooses heads, and trains the model along.
+        keeps: heads that stay, in all.
+        scratch: the training of new weights.
+        key: what the points so far must have been made with.
+    """
+    for keep in keeps:
+        by_site(trial.setting.units, keep)
+    seeds, heads = [trial.setting.seed], trial.setting.units.heads
+    first = curve(trial, {TRAINED: method}, keeps, seeds, key)
+    plans = {
+        int(row["keep"]): Plan.keeping(heads, map(Head.parse, str(row["heads"]).split()))
+        for row in first.to_dict("records")
+    }
+    state = trial.setting.state and trial.setting.state / "from-scratch"
+    again = replace(trial, setting=replace(trial.setting, state=state))
+    ways = {SCRATCH: FromScratch(plans, scratch)}
+    second = curve(again, ways, [*plans], seeds, f"{key}|{scratch}")
+    return pd.concat([first, second[second["method"] != ALL]], ignore_index=True)
+
+
+def document(frame: pd.DataFrame, metric: str, signature: str, scratch: Tuning) -> str:
+    """Ours beside the published ones."""
+    column = score_column(frame)
+    trained = frame[frame["method"] != SCRATCH].set_index("keep")
+    fresh = frame[frame["method"] == SCRATCH].set_index("keep")
+    sites = [name for name in frame.columns if name.startswith("kept_")]
+    rows = []
+    for keep in sorted(trained.index, reverse=True):
+        kept = "/".join(str(trained.loc[keep, site]) for site in sites)
+        ours, new = float(trained.loc[keep, column]), float(fresh.loc[keep, column])
+        rows.append([kept, str(keep), f"{ours:.2f}", f"{new:.2f}", change(new - ours)])
+    names = "/".join(name.removeprefix("kept_") for name in sites)
+    header = [f"heads ({names})", "in all", "from trained", "from scratch", "difference"]
+    parts = [
+        "# Heads left: from trained and from scratch (Voita et al., 2019, table 2)",
+        f"{metric}; `{column}` of `curve.parquet`. From scratch: {scratch.updates:,} updates of "
+        f"{scratch.batch_tokens * scratch.accumulate:,} tokens; the first row has all heads, so it "
+        "says what that training reaches.",
+        table(header, rows),
+        "Published, Transformer-base EN-RU, BLEU on lower-cased tokens: compare differences.",
+        table(["", *header], [*_published("WMT", WMT), *_published("OpenSubtitles", SUBTITLES)]),
+        f"`{signature}`",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _published(corpus: str, rows: Sequence[Published]) -> list[list[str]]:
+    return [
+        [corpus, "/".join(map(str, heads)), str(sum(heads)), f"{trained:.2f}",
+         *(("–", "–") if scratch is None else (f"{scratch:.2f}", change(scratch - trained)))]
+        for heads, trained, scratch in rows
+    ]  # fmt: skip

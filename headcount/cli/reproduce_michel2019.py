@@ -1,20 +1,13 @@
 """`headcount reproduce michel2019`: Michel et al., our numbers beside theirs."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import tyro
 from rich.console import Console
 
 from headcount.cli.importance import Importance
-from headcount.cli.reproduce_pruning import (
-    Experiment,
-    PruningArguments,
-    TaskName,
-    compacted,
-    plan_of,
-)
+from headcount.cli.reproduce_pruning import Experiment, PaperArguments, compacted, plan_of
 from headcount.errors import InputError
 from headcount.importance.folder import claim_importance
 from headcount.reproduce import write_michel2019
@@ -24,41 +17,18 @@ from headcount.tasks.hub import HUB
 
 
 @dataclass(frozen=True)
-class Michel2019:
+class Michel2019(PaperArguments):
     """Are Sixteen Heads Really Better than One? Section 3; or sections 4 and 5."""
 
-    model: tyro.conf.Positional[str]
-    """A Hugging Face name, a folder, or headcount:en-de."""
-    task: TaskName = field(kw_only=True)
-    """What the model is to be good at."""
-    data: tuple[str, ...] = field(kw_only=True)
-    """Files: .tsv, .csv, .jsonl, .txt; or hf://NAME."""
-    out: Path = field(kw_only=True)
-    """Folder of the results."""
     other_data: tuple[str, ...] = ()
     """A second data set of the same task: for figure 2; heads that are left alone in a layer are
     chosen on --data and measured on it."""
-    columns: tuple[str, ...] = ()
-    """Columns as ROLE=NAME, or ROLE=NUMBER (from 0) where the file has no header."""
-    metric: str | None = None
-    """The task's score where it has several, e.g. accuracy, f1, matthews; bleu, chrf."""
     quantity: Literal["loss", "score"] = "score"
     """What changes are taken of; the paper's is the score, a beam search a head in translation."""
     samples: int | None = None
     """Resamples of the bootstrap; the paper takes 1000."""
-    limit: int | None = None
-    """At most so many examples of each data set."""
     prune: bool = False
     """Instead: heads go tenth by tenth (section 4), and half of them for good (table 4)."""
-    pruning: tyro.conf.OmitArgPrefixes[PruningArguments] = field(default_factory=PruningArguments)
-    resume: bool = False
-    """Go on with an interrupted run in --out."""
-    overwrite: bool = False
-    """Replace an earlier run in --out."""
-    max_tokens: int = 4096
-    """Padded tokens in a batch."""
-    device: str = "cpu"
-    """Where to run, e.g. cuda."""
 
     def run(self) -> int:
         """Ablate on both data sets, or prune; write the document."""

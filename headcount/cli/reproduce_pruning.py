@@ -1,11 +1,12 @@
 """What reproductions of pruning share: their arguments, and a curve in a folder."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Literal, Protocol, final
+from typing import Literal, final
 
 import pandas as pd
+import tyro
 from rich.console import Console
 
 from headcount.cli.plain import plain
@@ -45,33 +46,33 @@ class PruningArguments:
     """Pruning: of what is drawn."""
 
 
-class Paper(Protocol):
-    """The arguments of a paper that has more than pruning."""
+@dataclass(frozen=True)
+class PaperArguments:
+    """Of a paper that has more than pruning."""
 
-    @property
-    def model(self) -> str: ...
-    @property
-    def task(self) -> TaskName: ...
-    @property
-    def data(self) -> tuple[str, ...]: ...
-    @property
-    def out(self) -> Path: ...
-    @property
-    def columns(self) -> tuple[str, ...]: ...
-    @property
-    def metric(self) -> str | None: ...
-    @property
-    def limit(self) -> int | None: ...
-    @property
-    def max_tokens(self) -> int: ...
-    @property
-    def device(self) -> str: ...
-    @property
-    def resume(self) -> bool: ...
-    @property
-    def overwrite(self) -> bool: ...
-    @property
-    def pruning(self) -> PruningArguments: ...
+    model: tyro.conf.Positional[str]
+    """A Hugging Face name, a folder, or headcount:en-de."""
+    task: TaskName = field(kw_only=True)
+    """What the model is to be good at."""
+    data: tuple[str, ...] = field(kw_only=True)
+    """Files: .tsv, .csv, .jsonl, .txt; or hf://NAME."""
+    out: Path = field(kw_only=True)
+    """Folder of the results."""
+    columns: tuple[str, ...] = ()
+    """Columns as ROLE=NAME, or ROLE=NUMBER (from 0) where the file has no header."""
+    metric: str | None = None
+    """The task's score where it has several, e.g. accuracy, f1, matthews; bleu, chrf."""
+    limit: int | None = None
+    """At most so many examples of each data set, and so many sentences."""
+    pruning: tyro.conf.OmitArgPrefixes[PruningArguments] = field(default_factory=PruningArguments)
+    resume: bool = False
+    """Go on with an interrupted run in --out."""
+    overwrite: bool = False
+    """Replace an earlier run in --out."""
+    max_tokens: int = 4096
+    """Padded tokens in a batch."""
+    device: str = "cpu"
+    """Where to run, e.g. cuda."""
 
 
 @final
@@ -92,7 +93,7 @@ class Experiment:
         return cls(on, out, loaded, on.tasks(loaded))
 
     @classmethod
-    def of(cls, paper: Paper, option: str) -> "Experiment":
+    def of(cls, paper: PaperArguments, option: str) -> "Experiment":
         """That of a paper's arguments.
 
         Raises:

@@ -1,16 +1,15 @@
 """`headcount reproduce voita2019`: Voita et al., our numbers beside theirs."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import tyro
 from rich.console import Console
 
 from headcount.cli.analyze import Analyze
 from headcount.cli.importance import Importance
 from headcount.cli.progress import shown
-from headcount.cli.reproduce_pruning import Experiment, PruningArguments, TaskName
+from headcount.cli.reproduce_pruning import Experiment, PaperArguments
 from headcount.corpora import Corpus
 from headcount.errors import InputError
 from headcount.importance.folder import read_assessment
@@ -23,40 +22,17 @@ from headcount.training.tuning import Tuning
 
 
 @dataclass(frozen=True)
-class Voita2019:
+class Voita2019(PaperArguments):
     """Analyzing Multi-Head Self-Attention: table 1, figures 1, 2, 3 and 5; or table 2."""
 
-    model: tyro.conf.Positional[str]
-    """A Hugging Face name, a folder, or headcount:en-de."""
-    task: TaskName = field(kw_only=True)
-    """What relevance is taken of."""
-    data: tuple[str, ...] = field(kw_only=True)
-    """The task's files: .tsv, .csv, .jsonl, .txt; or hf://NAME."""
-    out: Path = field(kw_only=True)
-    """Folder of the results."""
     treebank: tuple[Path, ...] = ()
     """CoNLL-U files of the source language, or folders with some; needed but for table 2."""
     table: Literal[2] | None = None
     """2: instead, prune, and train the same heads from scratch."""
-    pruning: tyro.conf.OmitArgPrefixes[PruningArguments] = field(default_factory=PruningArguments)
     scratch: tuple[str, ...] = ()
     """Table 2: fields of the training from scratch, as NAME=VALUE, e.g. updates=9000 peak=1e-3."""
-    columns: tuple[str, ...] = ()
-    """Columns as ROLE=NAME, or ROLE=NUMBER (from 0) where the file has no header."""
     frequencies: Path | None = None
     """Lines `word count` that say what is rare; counted on the treebank itself if not given."""
-    metric: str | None = None
-    """Table 2: the task's score where it has several, e.g. bleu, chrf."""
-    limit: int | None = None
-    """At most so many sentences, and so many examples."""
-    resume: bool = False
-    """Go on with an interrupted run in --out."""
-    overwrite: bool = False
-    """Replace an earlier run in --out."""
-    max_tokens: int = 4096
-    """Padded tokens in a batch."""
-    device: str = "cpu"
-    """Where to run, e.g. cuda."""
 
     def run(self) -> int:
         """Analyse the treebank, measure relevance, or prune; write the document."""

@@ -67,7 +67,8 @@ class Michel2019(PaperArguments):
         frame = experiment.curve(METHODS, keeps, seeds)
         half = min(keeps, key=lambda keep: abs(2 * keep - len(loaded.heads)))
         smaller = compacted(loaded, plan_of(frame, "gradient", half, loaded))
-        speed = compare_speed(loaded, smaller, Options(lengths=(128,), modes=("forward",)))
+        length = min(128, loaded.max_length or 128)
+        speed = compare_speed(loaded, smaller, Options(lengths=(length,), modes=("forward",)))
         facts = experiment.facts
         text = document(frame, facts.metric, facts.higher_is_better, facts.signature, speed)
         return experiment.told("michel2019_pruning.md", text)

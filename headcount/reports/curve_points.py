@@ -66,8 +66,13 @@ class CurvePoints:
         ]
 
     def mean(self, method: str, column: str) -> float:
-        """The mean of a number over budgets, each a mean over seeds."""
-        each = [self.values(method, keep, column) for keep in self.keeps]
+        """The mean of a number over the budgets of all methods, each a mean over seeds."""
+        shared = [
+            keep
+            for keep in self.keeps
+            if all(self.values(other, keep, column) for other in self.methods)
+        ]
+        each = [self.values(method, keep, column) for keep in shared]
         return float(np.mean([np.mean(values) for values in each]))
 
     def first_seed(self, method: str) -> list[CurvePoint]:

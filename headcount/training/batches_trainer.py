@@ -6,14 +6,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from jaxtyping import Int
 from torch import nn
 from torch.utils.data import DataLoader
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainerState, TrainingArguments
 from transformers.trainer import TRAINER_STATE_NAME
 
-from headcount.training.bucketed import Batches
+from headcount.training.bucketed import Batches, Parts
 from headcount.training.checkpoints import remove_early, saving
 from headcount.training.diverged import FiniteLoss
 from headcount.training.dropout import FastDropout
@@ -53,7 +51,7 @@ class BatchesTrainer(Trainer, ABC):
         self.model_accepts_loss_kwargs = False
 
     @abstractmethod
-    def collate(self, number: int, index_E: Int[np.ndarray, " example"]) -> dict[str, Any]:
+    def collate(self, number: int, part_EP: Parts) -> dict[str, Any]:
         """The model's inputs: batch `number` of the training, of these examples."""
 
     def go_on(self, whole: Sequence[Path]) -> None:

@@ -17,6 +17,7 @@ from headcount.errors import CorpusError, ModelError
 from headcount.tasks.likelihood import IGNORED
 from headcount.tasks.masked import SHARE_MASK, SHARE_RANDOM
 from headcount.tasks.padding import padded, text_inputs
+from headcount.training.bucketed import NO_PART, Parts
 from headcount.training.rows import Rows
 
 SHARE_PREDICTED = 0.15
@@ -27,7 +28,7 @@ class Examples(ABC):
     """What an objective makes of the training text."""
 
     @abstractmethod
-    def collate(self, number: int, index_E: Int[np.ndarray, " example"]) -> dict[str, Tensor]:
+    def collate(self, number: int, part_EP: Parts) -> dict[str, Tensor]:
         """The model's inputs with labels: batch `number` of the training, of these examples."""
 
 
@@ -79,9 +80,17 @@ class Encoded:
         """Tokens of the sides."""
         return np.array([[len(ids) for ids in side] for side in self.sides]).T
 
-    def inputs(self, index_E: Int[np.ndarray, " example"]) -> dict[str, Tensor]:
+    def inputs(self, part_EP: Parts) -> dict[str, Tensor]:
         """The first side as a model reads it."""
-        return text_inputs([self.sides[0][index] for index in index_E], self.symbols.pad)
+        return text_inputs(self.ids(0, part_EP), self.symbols.pad)
+
+    def ids(self, side: int, part_EP: Parts) -> list[list[int]]:
+        """One side; of two that are joined only the second keeps its end."""
+        texts = self.sides[side]
+        return [
+            [id for part in parts[:-1] for id in texts[part][:-1]] + texts[parts[-1]]
+            for parts in ([part for part in row if part != NO_PART] for row in part_EP.tolist())
+        ]
 
 
 def encode(
@@ -117,13 +126,13 @@ class TranslationExamples(Examples):
     encoded: Encoded
     seed: int
 
-    def collate(self, number: int, index_E: Int[np.ndarray, " example"]) -> dict[str, Tensor]:
+    def collate(self, number: int, part_EP: Parts) -> dict[str, Tensor]:
         """Sources, decoder inputs and labels."""
         pad = self.encoded.symbols.pad
-        labels_EN = padded([self.encoded.sides[1][index] for index in index_E], IGNORED)
+        labels_EN = padded(self.encoded.ids(1, part_EP), IGNORED)
         shifted_EN = labels_EN.roll(1, 1)
         shifted_EN[:, 0] = self.encoded.symbols.end
-        return self.encoded.inputs(index_E) | {
+        return self.encoded.inputs(part_EP) | {
             "decoder_input_ids": shifted_EN.masked_fill(shifted_EN == IGNORED, pad),
             "decoder_attention_mask": (labels_EN != IGNORED).to(torch.int64),
             "labels": labels_EN,
@@ -138,9 +147,9 @@ class CausalExamples(Examples):
     encoded: Encoded
     seed: int
 
-    def collate(self, number: int, index_E: Int[np.ndarray, " example"]) -> dict[str, Tensor]:
+    def collate(self, number: int, part_EP: Parts) -> dict[str, Tensor]:
         """Texts, and the same one place to the left."""
-        inputs = self.encoded.inputs(index_E)
+        inputs = self.encoded.inputs(part_EP)
         is_token_EN = inputs["attention_mask"].bool()
         labels_EN = inputs["input_ids"].masked_fill(~is_token_EN, IGNORED).roll(-1, 1)
         labels_EN[:, -1] = IGNORED
@@ -159,9 +168,9 @@ class MaskedExamples(Examples):
     encoded: Encoded
     seed: int
 
-    def collate(self, number: int, index_E: Int[np.ndarray, " example"]) -> dict[str, Tensor]:
+    def collate(self, number: int, part_EP: Parts) -> dict[str, Tensor]:
         """Texts with masked tokens, and what they were; at least one a batch."""
-        inputs, symbols = self.encoded.inputs(index_E), self.encoded.symbols
+        inputs, symbols = self.encoded.inputs(part_EP), self.encoded.symbols
         assert symbols.mask is not None
         ids_EN, rng = inputs["input_ids"].numpy(), np.random.default_rng((self.seed, number))
         lot_EN = np.where(np.isin(ids_EN, symbols.usual), rng.random(ids_EN.shape), np.inf)

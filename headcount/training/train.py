@@ -142,7 +142,10 @@ def _trainer(
     encoded = encode(text.train, tokenizer, recipe.max_length, job.objective == "masked-lm")
     per_step = arguments.world_size * recipe.accumulate
     lengths_NS = encoded.length_NS
-    batches = Batches(lengths_NS, recipe.batch_tokens, recipe.epochs, job.seed, per_step)
+    batches = Batches(
+        lengths_NS, recipe.batch_tokens, recipe.epochs, job.seed, per_step, recipe.joined,
+        recipe.max_length,
+    )  # fmt: skip
     arguments.max_steps = len(batches) // per_step
     model = objective.model(recipe, tokenizer, job.seed)
     if job.start is not None:

@@ -5,12 +5,11 @@ from pathlib import Path
 from typing import Any, final
 
 import numpy as np
-from jaxtyping import Int
 from transformers import EarlyStoppingCallback, PreTrainedModel, TrainingArguments
 
 from headcount.tasks import Task, Translation, evaluate
 from headcount.training.batches_trainer import BatchesTrainer
-from headcount.training.bucketed import Batches
+from headcount.training.bucketed import Batches, Parts
 from headcount.training.examples import Examples
 from headcount.training.objective import smoothed
 from headcount.training.optimization import trainer_arguments
@@ -66,9 +65,9 @@ class RecipeTrainer(BatchesTrainer):
         per_step = arguments.world_size * arguments.gradient_accumulation_steps
         return self._batches.per_epoch / per_step
 
-    def collate(self, number: int, index_E: Int[np.ndarray, " example"]) -> dict[str, Any]:
+    def collate(self, number: int, part_EP: Parts) -> dict[str, Any]:
         """The model's inputs with labels."""
-        return dict(self._examples.collate(number, index_E))
+        return dict(self._examples.collate(number, part_EP))
 
     def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
         """Loss and score on the development set."""

@@ -5,9 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, final
 
-import numpy as np
 import torch
-from jaxtyping import Int
 from safetensors.torch import load_model, save_model
 from torch import nn
 from transformers import TrainerCallback, TrainingArguments
@@ -15,7 +13,7 @@ from transformers.utils import SAFE_WEIGHTS_NAME
 
 from headcount.tasks import Task
 from headcount.training.batches_trainer import BatchesTrainer
-from headcount.training.bucketed import Batches
+from headcount.training.bucketed import Batches, Parts
 from headcount.training.lesson import Lesson
 from headcount.training.optimization import trainer_arguments
 from headcount.training.tuning import Tuning
@@ -44,10 +42,10 @@ class TuneTrainer(BatchesTrainer):
         super().__init__(lesson, batches, arguments, callbacks)
         self._lesson, self._task = lesson, task
 
-    def collate(self, number: int, index_E: Int[np.ndarray, " example"]) -> dict[str, Any]:
+    def collate(self, number: int, part_EP: Parts) -> dict[str, Any]:
         """The task's batch, whole."""
         del number
-        return {"batch": self._task.batch(index_E)}
+        return {"batch": self._task.batch(part_EP[:, 0])}
 
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
         """Weights by the names that they have in the lesson, those of tied ones once."""

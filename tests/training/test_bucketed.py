@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from headcount.errors import InputError
-from headcount.training.bucketed import Batches, cuts
+from headcount.training.bucketed import NO_PART, Batches, cuts
 
 LENGTHS = np.random.default_rng(3).integers(1, 40, (523, 2))
 
@@ -14,7 +14,7 @@ def test_every_example_once_an_epoch() -> None:
     assert len(batches) == 3 * batches.per_epoch
     for epoch in range(3):
         first = epoch * batches.per_epoch
-        drawn = [batches[first + place][1] for place in range(batches.per_epoch)]
+        drawn = [batches[first + place][1][:, 0] for place in range(batches.per_epoch)]
         assert sorted(np.concatenate(drawn).tolist()) == list(range(523))
         for index_E in drawn:
             assert len(index_E) * LENGTHS[index_E].max() <= 200
@@ -33,7 +33,10 @@ def test_batches_are_made_anew() -> None:
     lengths = np.random.default_rng(3).integers(5, 15, (5000, 2))
     batches = Batches(lengths, 300, 2, seed=5)
     first, second = (
-        {tuple(sorted(batches[e * batches.per_epoch + i][1])) for i in range(batches.per_epoch)}
+        {
+            tuple(sorted(batches[e * batches.per_epoch + i][1][:, 0]))
+            for i in range(batches.per_epoch)
+        }
         for e in range(2)
     )
     assert len(first & second) < len(first) / 20
@@ -49,7 +52,9 @@ def test_little_padding() -> None:
     """Sorted rows waste less than a tenth of the longer side's places; random ones about half."""
     lengths = np.random.default_rng(1).integers(3, 40, (5000, 1)).repeat(2, 1)
     batches = Batches(lengths, 400, 1, seed=5)
-    places = sum(len(i) * lengths[i].max() for _, i in (batches[n] for n in range(len(batches))))
+    places = sum(
+        len(i) * lengths[i[:, 0]].max() for _, i in (batches[n] for n in range(len(batches)))
+    )
     assert lengths[:, 0].sum() / places > 0.9
 
 
@@ -64,3 +69,23 @@ def test_multiple() -> None:
 def test_cuts_by_hand() -> None:
     found = [(cut.start, cut.stop) for cut in cuts(np.array([2, 3, 3, 4, 90, 5]), 12)]
     assert found == [(0, 3), (3, 4), (4, 5), (5, 6)]
+
+
+@pytest.mark.parametrize("joined", [0.5, 1.0])
+def test_joined_pairs(joined: float) -> None:
+    """Every example once an epoch, about that share in pairs, other ones in every epoch."""
+    batches = Batches(LENGTHS, 200, 2, seed=5, joined=joined, longest=70)
+    pairs: list[set[tuple[int, ...]]] = []
+    for epoch in range(2):
+        drawn = [batches[epoch * batches.per_epoch + i][1] for i in range(batches.per_epoch)]
+        parts = np.concatenate(drawn)
+        assert sorted(parts[parts != NO_PART].tolist()) == list(range(523))
+        pairs.append({tuple(row) for row in parts.tolist() if NO_PART not in row})
+        assert 0.8 * joined < 2 * len(pairs[-1]) / 523 <= joined
+        for part_EP in drawn:
+            totals = [
+                np.sum([LENGTHS[part] for part in row if part != NO_PART], 0) - (NO_PART not in row)
+                for row in part_EP.tolist()
+            ]
+            assert len(part_EP) * np.max(totals) <= 200 and np.max(totals) <= 70
+    assert len(pairs[0] & pairs[1]) < len(pairs[0]) / 3

@@ -9,6 +9,7 @@ from headcount.errors import CorpusError, ModelError
 from headcount.models.load import Loaded
 from headcount.tasks import Translation
 from headcount.training import RECIPES, Rows, translation_model
+from headcount.training.bucketed import NO_PART
 from headcount.training.examples import (
     CausalExamples,
     MaskedExamples,
@@ -23,17 +24,29 @@ def test_translation_as_the_task_sees_it(tokenizer: PreTrainedTokenizerFast, pai
     examples = TranslationExamples(encode(few, tokenizer, 64), 0)
     model = translation_model(RECIPES["tiny"], tokenizer, 0)
     (batch,) = Translation(Loaded(model, tokenizer, "tiny"), few.columns).batches(10**6)
-    made = examples.collate(0, batch.index_E.numpy())
+    made = examples.collate(0, batch.index_E.numpy()[:, None])
     assert torch.equal(made.pop("labels"), batch.labels["labels"])
     assert made.keys() == batch.inputs.keys()
     for name, tensor in made.items():
         assert torch.equal(tensor, batch.inputs[name]), name
 
 
+def test_joined_by_hand(tokenizer: PreTrainedTokenizerFast, pairs: Rows) -> None:
+    """Both sides of the first, without its end, and then of the second."""
+    encoded = encode(Rows(pairs.sides, pairs.rows[:3]), tokenizer, 64)
+    (one, two, three), end = encoded.sides[0], tokenizer.eos_token_id
+    batch = TranslationExamples(encoded, 0).collate(0, np.array([[2, 0], [1, NO_PART]]))
+    joined = [*three[:-1], *one]
+    assert batch["input_ids"][0].tolist() == joined and joined.count(end) == 1
+    assert batch["input_ids"][1, : len(two)].tolist() == two
+    first, _, last = encoded.sides[1]
+    assert batch["labels"][0].tolist() == [*last[:-1], *first]
+
+
 def test_causal_by_hand(tokenizer: PreTrainedTokenizerFast) -> None:
     rows = Rows(("text",), [("the dog",), ("a",)])
     ids = [tokenizer(text)["input_ids"] for (text,) in rows.rows]
-    batch = CausalExamples(encode(rows, tokenizer, 64), 0).collate(0, np.array([0, 1]))
+    batch = CausalExamples(encode(rows, tokenizer, 64), 0).collate(0, np.array([[0], [1]]))
     gap = len(ids[0]) - len(ids[1])
     assert batch["labels"].tolist() == [
         [*ids[0][1:], -100],
@@ -46,11 +59,11 @@ def test_masked_shares(tokenizer: PreTrainedTokenizerFast, pairs: Rows) -> None:
     """15 % are predicted; of these 80 % are masks, 10 % random, 10 % as they were."""
     encoded = encode(Rows(("text",), [row[:1] for row in pairs.rows]), tokenizer, 64, masks=True)
     examples = MaskedExamples(encoded, 3)
-    index_E = np.arange(len(encoded.sides[0]))
+    part_EP = np.arange(len(encoded.sides[0]))[:, None]
     special, predicted, masks, same, content = tokenizer.all_special_ids, 0, 0, 0, 0
     for number in range(30):
-        batch = examples.collate(number, index_E)
-        was_EN = encoded.inputs(index_E)["input_ids"]
+        batch = examples.collate(number, part_EP)
+        was_EN = encoded.inputs(part_EP)["input_ids"]
         is_label_EN = batch["labels"] != -100
         assert torch.equal(batch["labels"][is_label_EN], was_EN[is_label_EN])
         assert torch.equal(batch["input_ids"][~is_label_EN], was_EN[~is_label_EN])
@@ -67,7 +80,7 @@ def test_masked_shares(tokenizer: PreTrainedTokenizerFast, pairs: Rows) -> None:
 
 def test_masks_go_by_number_and_seed(tokenizer: PreTrainedTokenizerFast, pairs: Rows) -> None:
     encoded = encode(Rows(("text",), [row[:1] for row in pairs.rows]), tokenizer, 64, masks=True)
-    some = np.arange(9)
+    some = np.arange(9)[:, None]
 
     def masked(seed: int, number: int) -> list[list[int]]:
         return MaskedExamples(encoded, seed).collate(number, some)["input_ids"].tolist()
@@ -76,7 +89,7 @@ def test_masks_go_by_number_and_seed(tokenizer: PreTrainedTokenizerFast, pairs: 
     assert masked(1, 5) != masked(1, 6) and masked(1, 5) != masked(2, 5)
     short = encode(Rows(("text",), [("a",)]), tokenizer, 64, masks=True)
     for number in range(9):
-        labels = MaskedExamples(short, 0).collate(number, np.array([0]))["labels"]
+        labels = MaskedExamples(short, 0).collate(number, np.array([[0]]))["labels"]
         assert int(labels.ne(-100).sum()) == 1, "one at least"
 
 

@@ -1,60 +1,31 @@
 """`headcount evaluate`: how good a model is at a task."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-import tyro
 from rich.console import Console
 from sacrebleu.metrics.chrf import CHRF
 
-from headcount.cli.columns import named_columns
 from headcount.cli.plain import plain
-from headcount.errors import InputError
+from headcount.cli.task_arguments import TaskArguments
 from headcount.files import nulls_for_nan, write_json, write_text
-from headcount.models.load import Loaded, load
+from headcount.models.load import Loaded
 from headcount.signature import signature
-from headcount.tasks import Evaluation, Task, Translation, build, evaluate
+from headcount.tasks import Evaluation, Task, Translation, evaluate
 
 
 @dataclass(frozen=True)
-class Evaluate:
+class Evaluate(TaskArguments):
     """Evaluate a model on a task: its loss and score; translations by BLEU and chrF."""
 
-    model: tyro.conf.Positional[str]
-    """A Hugging Face name, a folder, or headcount:en-de."""
-    task: Literal["translation", "classification", "causal-lm", "masked-lm", "similarity"] = field(
-        kw_only=True
-    )
-    """What the model is to be good at."""
-    data: tuple[str, ...] = field(kw_only=True)
-    """Files: .tsv, .csv, .jsonl, .txt; two text files for a translation; or hf://NAME."""
-    columns: tuple[str, ...] = ()
-    """Columns as ROLE=NAME, or ROLE=NUMBER (from 0) where the file has no header."""
-    metric: str | None = None
-    """The task's score where it has several: accuracy, f1, matthews; bleu, chrf."""
-    num_beams: int = 4
-    """Translation: beams of the search; 1 is greedy."""
-    tokenize: str = "13a"
-    """Translation: sacreBLEU's tokenizer of BLEU, e.g. zh, ja-mecab, intl."""
-    prefix: str = ""
-    """Translation: goes before every source, as T5 wants it."""
-    limit: int | None = None
-    """At most so many examples."""
     out: Path | None = None
     """Folder for evaluation.json and, of a translation, translations.txt."""
-    max_tokens: int = 4096
-    """Padded tokens in a batch."""
-    device: str = "cpu"
-    """Where to run, e.g. cuda."""
-    dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
-    """Number format of the model."""
 
     def run(self) -> int:
         """Evaluate, print the numbers, and write them where that was asked for."""
-        loaded = load(self.model, self.device, self.dtype)
-        columns = named_columns(self.columns)
-        task = build(self.task, loaded, self.data, columns, **self._options())
+        loaded = self.loaded()
+        task = self.built(loaded, self.data)
         evaluation = evaluate(loaded.model, task, self.max_tokens, texts=True)
         numbers = self._numbers(loaded, task, evaluation)
         console = Console(highlight=False, soft_wrap=True)
@@ -64,26 +35,6 @@ class Evaluate:
         if self.out is not None:
             self._write(self.out, numbers, task, evaluation)
         return 0
-
-    def _options(self) -> dict[str, Any]:
-        given = {"metric": self.metric, "limit": self.limit}
-        self._refuse_options_of_translation()
-        options: dict[str, Any] = {name: each for name, each in given.items() if each is not None}
-        if self.task == "translation":
-            options |= {
-                "num_beams": self.num_beams, "tokenize": self.tokenize, "prefix": self.prefix
-            }  # fmt: skip
-        return options
-
-    def _refuse_options_of_translation(self) -> None:
-        if self.task == "translation":
-            return
-        for name in ("num_beams", "tokenize", "prefix"):
-            if getattr(self, name) != getattr(Evaluate, name):
-                raise InputError(
-                    f"--{name.replace('_', '-')} is an option of translation; the task is "
-                    f"{self.task}: leave it out"
-                )
 
     def _numbers(self, loaded: Loaded, task: Task, evaluation: Evaluation) -> dict[str, Any]:
         """Loss in nats a token, score and how they were measured."""

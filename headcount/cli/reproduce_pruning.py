@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Literal, final
+from typing import final
 
 import pandas as pd
 import tyro
@@ -11,6 +11,7 @@ from rich.console import Console
 
 from headcount.cli.plain import plain
 from headcount.cli.progress import shown
+from headcount.cli.task_arguments import TaskName
 from headcount.cli.trial import TrialArguments, print_warnings
 from headcount.compaction import compact
 from headcount.errors import InputError
@@ -24,8 +25,6 @@ from headcount.pruning.method import Progress
 from headcount.reports.curve_document import FILES, CurveFacts, write_curve
 from headcount.signature import revision
 from headcount.tasks import Task
-
-TaskName = Literal["translation", "classification", "causal-lm", "masked-lm", "similarity"]
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,70 @@
+"""Documents of pruning: their numbers by hand."""
+
+import pandas as pd
+import pytest
+
+from headcount.pruning.points import ALL
+from headcount.reproduce import li2021, michel2019_pruning, voita2019_table2
+from headcount.reproduce.published import free_share, score_column
+from headcount.training.tuning import Tuning
+
+KEPT = ("kept_encoder.self", "kept_decoder.self", "kept_decoder.cross")
+
+
+def frame(rows: list[tuple[str, int, float]], column: str = "test_score") -> pd.DataFrame:
+    """Points of a curve: method, heads left, and one number."""
+    return pd.DataFrame(
+        [
+            {"method": method, "seed": 0, "keep": keep, "loss": 1.0, column: value}
+            | dict.fromkeys(KEPT, keep // 3)
+            for method, keep, value in rows
+        ]
+    )
+
+
+def test_which_column_is_compared() -> None:
+    assert score_column(frame([(ALL, 9, 1.0)])) == "test_score"
+    assert score_column(frame([(ALL, 9, 1.0)], "score")) == "score"
+    assert score_column(frame([(ALL, 9, 1.0)], "test_loss")) == "test_loss"
+
+
+@pytest.mark.parametrize(
+    ("higher", "values", "share"),
+    [
+        (True, {8: 40.1, 6: 39.7, 4: 39.5, 2: 39.9}, 0.4),  # what comes after a drop is no use
+        (True, {8: 39.5, 6: 40.0}, 0.0),
+        (False, {8: 40.3, 6: 39.0, 4: 40.5}, 0.4),  # of a perplexity, lower is better
+    ],
+)
+def test_what_is_free(higher: bool, values: dict[int, float], share: float) -> None:
+    rows = [(ALL, 10, 40.0), *(("gradient", keep, value) for keep, value in values.items())]
+    assert free_share(frame(rows), "gradient", higher) == pytest.approx(share)
+    losses = frame(rows, "test_loss")
+    assert free_share(losses, "gradient", True) == free_share(frame(rows), "gradient", False)
+
+
+def test_michel_s_table() -> None:
+    points = frame([(ALL, 10, 40.0), ("gradient", 8, 39.9), ("random", 8, 30.0)])
+    text = michel2019_pruning.document(points, "bleu", True, "signature", None)
+    rows = [[cell.strip() for cell in line.split("|")] for line in text.splitlines()]
+    assert ["", "here", "gradient", "20", ""] in rows and ["", "here", "random", "0", ""] in rows
+    assert "Not measured." in text and not any("ablation" in row for row in rows)
+
+
+def test_table_2() -> None:
+    rows = [(ALL, 144, 50.0), ("trained", 75, 49.5), ("scratch", 144, 48.0), ("scratch", 75, 47.1)]
+    text = voita2019_table2.document(frame(rows), "bleu", "signature", Tuning(updates=7))
+    found = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
+    assert ["25/25/25", "75", "49.50", "47.10", "−2.40"] in found
+    assert ["48/48/48", "144", "50.00", "48.00", "−2.00"] in found
+    assert ["WMT", "14/31/30", "75", "29.62", "29.47", "−0.15"] in found
+    assert voita2019_table2.paper_keeps(72) == [38, 29, 18, 13]
+
+
+def test_li_s_claim() -> None:
+    rows = [(ALL, 144, 50.0), ("subset-joint", 12, 45.0), ("l0", 12, 44.0), ("l0", 24, 47.0),
+            ("subset-joint", 24, 47.5)]  # fmt: skip
+    text = li2021.document(frame(rows), "bleu", "signature")
+    assert "joint subset minus l0, mean over the budgets: +0.75." in text
+    found = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
+    assert ["12", "45.00", "–", "–", "44.00", "–"] in found

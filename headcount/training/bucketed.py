@@ -24,7 +24,7 @@ from headcount.errors import InputError
 NO_PART = -1
 """In place of the second part of an example that is not joined."""
 
-Parts = Int[np.ndarray, "example part"]
+Parts = Int[np.ndarray, "joined part"]
 """Numbers of the examples that are one, or two that are joined."""
 
 Numbered = tuple[int, Parts]
@@ -99,7 +99,7 @@ class Batches(Dataset):
 
 def _joined(
     length_NS: Int[np.ndarray, "example side"], share: float, longest: int, seed: int
-) -> tuple[Parts, Int[np.ndarray, "example side"]]:
+) -> tuple[Parts, Int[np.ndarray, "joined side"]]:
     """Which examples are joined to which, and how long they are together.
 
     Two that are joined lose the end of the first. Pairs that would be too long stay apart.

@@ -6,8 +6,8 @@ hundred mostly their order is. Where the cuts fall depends on the lengths alone,
 the same number of batches, and batch i of the whole training is found without running those before
 it: a resumed training goes on with the batch that it stopped before.
 
-Examples can be joined in pairs. What is paired are places in the sorted row, so that the lengths of
-the pairs are the same in every epoch, but the examples at these places are new ones.
+Examples can be joined in pairs, new ones in every epoch. Epochs then have not quite equally many
+batches; of all epochs as many are taken as the shortest has.
 
 Reference: Sentence Concatenation Approach to Data Augmentation for Neural Machine Translation
 (Kondo et al., 2021), https://arxiv.org/abs/2104.08478
@@ -16,7 +16,7 @@ Reference: Sentence Concatenation Approach to Data Augmentation for Neural Machi
 from typing import final
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch.utils.data import Dataset
 
 from headcount.errors import InputError
@@ -43,7 +43,7 @@ class Batches(Dataset):
         seed: of the order.
         multiple: the number of batches of an epoch is cut down to a multiple of this, so that all
             steps, of all processes, get equally many; which are left out changes by epoch.
-        joined: share of the examples that come joined to another one.
+        joined: share of the examples that come joined to another one, as far as `longest` allows.
         longest: tokens of a side that two joined ones may have.
 
     Raises:
@@ -61,15 +61,14 @@ class Batches(Dataset):
         longest: int = 256,
     ) -> None:
         self._length_NS, self._epochs, self._seed = length_NS, epochs, seed
-        sorted_NS = length_NS[self._sorted(np.zeros(len(length_NS)))]
-        self._place_EP, self._total_ES = _joined(sorted_NS, joined, longest, seed)
-        order_E = np.lexsort(self._total_ES.T)
-        self._cuts = cuts(self._total_ES[order_E].max(1), max_tokens)
-        self.per_epoch = len(self._cuts) // multiple * multiple
+        self._max_tokens, self._joined, self._longest = max_tokens, joined, longest
+        planned = range(epochs if joined else min(epochs, 1))
+        num_batches = min(len(self._planned(epoch)) for epoch in planned)
+        self.per_epoch = num_batches // multiple * multiple
         if not self.per_epoch:
             raise InputError(
                 f"expected at least {multiple} batches, one for each process and accumulated "
-                f"gradient; the data makes {len(self._cuts)}: set batch_tokens lower than "
+                f"gradient; the data makes {num_batches}: set batch_tokens lower than "
                 f"{max_tokens}"
             )
         self._epoch = -1
@@ -86,35 +85,35 @@ class Batches(Dataset):
 
     def _planned(self, epoch: int) -> list[Parts]:
         generator = np.random.default_rng((self._seed, epoch))
-        index_N = self._sorted(generator.random(len(self._length_NS)))
-        part_EP = np.where(self._place_EP == NO_PART, NO_PART, index_N[self._place_EP])
-        part_EP = part_EP[np.lexsort((generator.random(len(part_EP)), *self._total_ES.T))]
-        order = generator.permutation(len(self._cuts))
-        return [part_EP[self._cuts[number]] for number in order]
-
-    def _sorted(self, tie_N: Float[np.ndarray, " example"]) -> Int[np.ndarray, " example"]:
-        """By the length of the last side, then of the first; equals by `tie_N`."""
-        return np.lexsort((tie_N, *self._length_NS.T))
+        order_N = generator.permutation(len(self._length_NS))
+        part_EP, length_ES = joined(self._length_NS, order_N, self._joined, self._longest)
+        order_E = np.lexsort((generator.random(len(part_EP)), *length_ES.T))
+        found = cuts(length_ES[order_E].max(1), self._max_tokens)
+        return [part_EP[order_E[found[number]]] for number in generator.permutation(len(found))]
 
 
-def _joined(
-    length_NS: Int[np.ndarray, "example side"], share: float, longest: int, seed: int
+def joined(
+    length_NS: Int[np.ndarray, "example side"],
+    order_N: Int[np.ndarray, " example"],
+    share: float,
+    longest: int,
 ) -> tuple[Parts, Int[np.ndarray, "joined side"]]:
-    """Which examples are joined to which, and how long they are together.
+    """The first of a row of examples in pairs, the others alone; and how long they are.
 
     Two that are joined lose the end of the first. Pairs that would be too long stay apart.
     """
-    place_N = np.random.default_rng(seed).permutation(len(length_NS))
-    num_pairs = int(share * len(length_NS) / 2)
-    pair_EP = place_N[: 2 * num_pairs].reshape(-1, 2)
-    total_ES = length_NS[pair_EP].sum(1) - 1
-    fits_E = (total_ES <= longest).all(1)
-    alone_N = np.concatenate([place_N[2 * num_pairs :], pair_EP[~fits_E].flatten()])
+    num_pairs = int(share * len(order_N) / 2)
     if not num_pairs:
-        return alone_N[:, None], length_NS[alone_N]
+        return order_N[:, None], length_NS[order_N]
+    pair_EP = order_N[: 2 * num_pairs].reshape(-1, 2)
+    length_ES = length_NS[pair_EP].sum(1) - 1
+    fits_E = (length_ES <= longest).all(1)
+    alone_N = np.concatenate([order_N[2 * num_pairs :], pair_EP[~fits_E].flatten()])
     alone_EP = np.stack([alone_N, np.full(len(alone_N), NO_PART)], 1)
-    part_EP = np.concatenate([pair_EP[fits_E], alone_EP])
-    return part_EP, np.concatenate([total_ES[fits_E], length_NS[alone_N]])
+    return (
+        np.concatenate([pair_EP[fits_E], alone_EP]),
+        np.concatenate([length_ES[fits_E], length_NS[alone_N]]),
+    )
 
 
 def cuts(length_N: Int[np.ndarray, " example"], max_tokens: int) -> list[slice]:

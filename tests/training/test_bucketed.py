@@ -73,13 +73,14 @@ def test_cuts_by_hand() -> None:
 
 @pytest.mark.parametrize("joined", [0.5, 1.0])
 def test_joined_pairs(joined: float) -> None:
-    """Every example once an epoch, about that share in pairs, other ones in every epoch."""
+    """No example twice an epoch, about that share in pairs, other ones in every epoch."""
     batches = Batches(LENGTHS, 200, 2, seed=5, joined=joined, longest=70)
     pairs: list[set[tuple[int, ...]]] = []
     for epoch in range(2):
         drawn = [batches[epoch * batches.per_epoch + i][1] for i in range(batches.per_epoch)]
         parts = np.concatenate(drawn)
-        assert sorted(parts[parts != NO_PART].tolist()) == list(range(523))
+        found = parts[parts != NO_PART].tolist()
+        assert len(found) == len(set(found)) > 0.97 * 523, "a longer epoch is cut"
         pairs.append({tuple(row) for row in parts.tolist() if NO_PART not in row})
         assert 0.8 * joined < 2 * len(pairs[-1]) / 523 <= joined
         for part_EP in drawn:
@@ -88,4 +89,4 @@ def test_joined_pairs(joined: float) -> None:
                 for row in part_EP.tolist()
             ]
             assert len(part_EP) * np.max(totals) <= 200 and np.max(totals) <= 70
-    assert len(pairs[0] & pairs[1]) < len(pairs[0]) / 3
+    assert len(pairs[0] & pairs[1]) < len(pairs[0]) / 10

@@ -28,7 +28,8 @@ class Li2021:
 
     def run(self) -> int:
         """Every method under every budget."""
-        experiment = Experiment.claimed(self.on, self.out, self.resume, self.overwrite)
-        frame = experiment.curve(methods(self.tune), self.keep, [self.on.seed])
+        chosen = methods(self.tune)
+        experiment = Experiment.claimed(self, self.on, repr(chosen))
+        frame = experiment.curve(chosen, self.keep, [self.on.seed])
         facts = experiment.facts
         return experiment.told("li2021.md", document(frame, facts.metric, facts.signature))

@@ -1,18 +1,22 @@
 """`headcount reproduce michel2019`: Michel et al., our numbers beside theirs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from rich.console import Console
 
 from headcount.cli.importance import Importance
-from headcount.cli.reproduce_pruning import Experiment, PaperArguments, compacted, plan_of
-from headcount.errors import InputError
+from headcount.cli.reproduce_pruning import Experiment, PaperArguments, plan_of
+from headcount.compaction import compact
+from headcount.errors import InputError, ModelError
 from headcount.importance.folder import claim_importance
+from headcount.models.load import Loaded
+from headcount.pruning import Plan
+from headcount.pruning.budget import share
 from headcount.reproduce import write_michel2019
 from headcount.reproduce.michel2019_pruning import METHODS, document, tenths
-from headcount.speed import Options, compare_speed
+from headcount.speed import Options, Speed, compare_speed
 from headcount.tasks.hub import HUB
 
 
@@ -34,6 +38,7 @@ class Michel2019(PaperArguments):
         """Ablate on both data sets, or prune; write the document."""
         if self.prune:
             return self._pruned()
+        self.refuse_pruning("--prune")
         other = self.out / "other" if self.other_data else None
         self._refuse_early(other)
         if other is not None:
@@ -60,15 +65,24 @@ class Michel2019(PaperArguments):
         ).run()  # fmt: skip
 
     def _pruned(self) -> int:
-        experiment = Experiment.of(self, "--prune")
-        loaded = experiment.loaded
-        keeps = self.pruning.keep or tenths(len(loaded.heads))
+        self.refuse_all_but_pruning("--prune", ("other_data", "quantity", "samples"))
+        if self.pruning.tune:
+            raise InputError("--tune is of a training; michel2019 trains nothing: leave it out")
+        experiment = Experiment.of(self, repr(METHODS))
+        half = share(experiment.units, 0.5)
+        keeps = {*(self.pruning.keep or tenths(experiment.units)), half}
         seeds = range(self.pruning.seed, self.pruning.seed + 5)
-        frame = experiment.curve(METHODS, keeps, seeds)
-        half = min(keeps, key=lambda keep: abs(2 * keep - len(loaded.heads)))
-        smaller = compacted(loaded, plan_of(frame, "gradient", half, loaded))
-        length = min(128, loaded.max_length or 128)
-        speed = compare_speed(loaded, smaller, Options(lengths=(length,), modes=("forward",)))
+        frame = experiment.curve(METHODS, sorted(keeps), seeds)
+        speed = self._speed(experiment.loaded, plan_of(frame, "gradient", half, experiment.loaded))
         facts = experiment.facts
         text = document(frame, facts.metric, facts.higher_is_better, facts.signature, speed)
         return experiment.told("michel2019_pruning.md", text)
+
+    def _speed(self, loaded: Loaded, plan: Plan) -> Speed | str:
+        """Of the model that lost half of its heads, or why there is none."""
+        length = min(128, loaded.max_length or 128)
+        try:
+            smaller = replace(loaded, model=compact(loaded, plan))
+        except ModelError as error:
+            return f"Not measured: {error}."
+        return compare_speed(loaded, smaller, Options(lengths=(length,), modes=("forward",)))

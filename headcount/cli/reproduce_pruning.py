@@ -1,9 +1,10 @@
 """What reproductions of pruning share: their arguments, and a curve in a folder."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import final
+from typing import Any, ClassVar, Protocol, final
 
 import pandas as pd
 import tyro
@@ -13,12 +14,11 @@ from headcount.cli.plain import plain
 from headcount.cli.progress import shown
 from headcount.cli.task_arguments import TaskName
 from headcount.cli.trial import TrialArguments, print_warnings
-from headcount.compaction import compact
 from headcount.errors import InputError
 from headcount.files import write_text
 from headcount.heads import Head
 from headcount.models.load import Loaded
-from headcount.pruning import Method, Plan, Setting
+from headcount.pruning import Method, Plan, Setting, Units
 from headcount.pruning.curve import Trial, curve
 from headcount.pruning.folder import claim
 from headcount.pruning.method import Progress
@@ -43,6 +43,27 @@ class PruningArguments:
     """Pruning, translation: beams of the search; 1 is greedy."""
     seed: int = 0
     """Pruning: of what is drawn."""
+
+
+class Command(Protocol):
+    """What every reproduction has."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def out(self) -> Path:
+        """Folder of the results."""
+        ...
+
+    @property
+    def resume(self) -> bool:
+        """Go on with an interrupted run."""
+        ...
+
+    @property
+    def overwrite(self) -> bool:
+        """Replace an earlier run."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -73,6 +94,32 @@ class PaperArguments:
     device: str = "cpu"
     """Where to run, e.g. cuda."""
 
+    def refuse_pruning(self, option: str) -> None:
+        """Let arguments pass that are not of pruning, which needs the option.
+
+        Raises:
+            InputError: for one that would do nothing.
+        """
+        if self.pruning != PruningArguments():
+            raise InputError(
+                "--dev, --test, --keep, --tune, --num-beams and --seed are of pruning: give "
+                f"{option} too, or leave them out"
+            )
+
+    def refuse_all_but_pruning(self, option: str, names: Sequence[str]) -> None:
+        """Let arguments pass that are of pruning.
+
+        Raises:
+            InputError: for one that would do nothing, or no development set.
+        """
+        if not self.pruning.dev:
+            raise InputError(f"{option} measures pruned models: name a development set with --dev")
+        for name in names:
+            if getattr(self, name) != getattr(type(self), name):
+                raise InputError(
+                    f"--{name.replace('_', '-')} has no part in {option}: leave it out"
+                )
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -83,48 +130,53 @@ class Experiment:
     out: Path
     loaded: Loaded
     tasks: tuple[Task, Task, Task | None]
+    made_by: str
+    """Methods and trainings with their options."""
+    arguments: dict[str, Any]
+    """Of the command."""
 
     @classmethod
-    def claimed(cls, on: TrialArguments, out: Path, resume: bool, overwrite: bool) -> "Experiment":
-        """The model and its tasks, once the folder is ours."""
-        claim(out, FILES, out / "state", resume, overwrite)
-        loaded = on.loaded()
-        return cls(on, out, loaded, on.tasks(loaded))
+    def claimed(cls, command: Command, on: TrialArguments, made_by: str) -> "Experiment":
+        """The model and its tasks, once the folder is ours.
 
-    @classmethod
-    def of(cls, paper: PaperArguments, option: str) -> "Experiment":
-        """That of a paper's arguments.
-
-        Raises:
-            InputError: without a development set, or for a folder that can't be used.
+        Args:
+            command: its folder, and what to do with an earlier run there.
+            on: the model and the data.
+            made_by: methods and trainings with their options.
         """
+        out = command.out
+        claim(out, FILES, out / "state" / "points.json", command.resume, command.overwrite)
+        loaded = on.loaded()
+        return cls(on, out, loaded, on.tasks(loaded), made_by, plain(asdict(command)))
+
+    @classmethod
+    def of(cls, paper: PaperArguments, made_by: str) -> "Experiment":
+        """That of a paper's arguments, which name a development set."""
         pruning = paper.pruning
-        if not pruning.dev:
-            raise InputError(f"{option} measures pruned models: name a development set with --dev")
         on = TrialArguments(
             paper.model, task=paper.task, data=paper.data, dev=pruning.dev, test=pruning.test,
             columns=paper.columns, metric=paper.metric, num_beams=pruning.num_beams,
             limit=paper.limit, seed=pruning.seed, max_tokens=paper.max_tokens, device=paper.device,
         )  # fmt: skip
-        return cls.claimed(on, paper.out, paper.resume, paper.overwrite)
+        return cls.claimed(paper, on, made_by)
 
-    @property
-    def key(self) -> str:
-        """What all points depend on."""
-        return self.on.signature(self.loaded, self.tasks)
+    @cached_property
+    def units(self) -> Units:
+        """What may go."""
+        return self.on.units(self.loaded)
 
-    @property
+    @cached_property
     def facts(self) -> CurveFacts:
-        """What is known beside the points."""
-        dev = self.tasks[1]
-        warnings = tuple(self.on.warnings())
-        return CurveFacts(self.loaded.heads, dev.metric, dev.higher_is_better, warnings, self.key)
+        """What is known beside the points; the signature is what all of them depend on."""
+        dev, warnings = self.tasks[1], tuple(self.on.warnings())
+        signed = f"{self.on.signature(self.loaded, self.tasks)}|by:{self.made_by}"
+        return CurveFacts(self.loaded.heads, dev.metric, dev.higher_is_better, warnings, signed)
 
     def trial(self, progress: Progress) -> Trial:
         """What every point is measured with."""
         on, (train, dev, test) = self.on, self.tasks
         setting = Setting(
-            self.loaded, train, on.units(self.loaded), on.seed, on.max_tokens, self.out / "state",
+            self.loaded, train, self.units, on.seed, on.max_tokens, self.out / "state",
             progress,
         )  # fmt: skip
         return Trial(setting, dev, test)
@@ -134,15 +186,14 @@ class Experiment:
     ) -> pd.DataFrame:
         """All points, written with their document and figures."""
         with shown() as progress:
-            options = ";".join(f"{name}={each!r}" for name, each in methods.items())
-            key = f"{self.key}|{options}"
-            frame = curve(self.trial(progress), methods, keeps, seeds, key)
+            trial = self.trial(progress)
+            frame = curve(trial, methods, keeps, seeds, self.facts.signature)
         self.write(frame)
         return frame
 
     def write(self, frame: pd.DataFrame) -> None:
         """The curve's own files."""
-        write_curve(frame, self.facts, self.out, plain(asdict(self.on)))
+        write_curve(frame, self.facts, self.out, self.arguments)
 
     def told(self, name: str, text: str) -> int:
         """Write the document and say where it is."""
@@ -158,8 +209,3 @@ def plan_of(frame: pd.DataFrame, method: str, keep: int, loaded: Loaded) -> Plan
     row = frame[(frame["method"] == method) & (frame["keep"] == keep)].iloc[0]
     stay = map(Head.parse, str(row["heads"]).split())
     return Plan.keeping(loaded.heads, stay, revision(loaded.model))
-
-
-def compacted(loaded: Loaded, plan: Plan) -> Loaded:
-    """The smaller model."""
-    return replace(loaded, model=compact(loaded, plan))

@@ -13,12 +13,11 @@ from headcount.cli.reproduce_pruning import Experiment, PaperArguments
 from headcount.corpora import Corpus
 from headcount.errors import InputError
 from headcount.importance.folder import read_assessment
-from headcount.options import made
+from headcount.options import changed
 from headcount.pruning.methods import method
 from headcount.pruning.presets import preset
 from headcount.reproduce import write_voita2019
-from headcount.reproduce.voita2019_table2 import document, paper_keeps, table2
-from headcount.training.tuning import Tuning
+from headcount.reproduce.voita2019_table2 import FRESH, document, paper_keeps, table2
 
 
 @dataclass(frozen=True)
@@ -38,6 +37,9 @@ class Voita2019(PaperArguments):
         """Analyse the treebank, measure relevance, or prune; write the document."""
         if self.table is not None:
             return self._table2()
+        self.refuse_pruning("--table 2")
+        if self.scratch:
+            raise InputError("--scratch is of --table 2: give it too, or leave --scratch out")
         if not self.treebank:
             raise InputError("a treebank was expected: name CoNLL-U files with --treebank")
         self._refuse_other_scores()
@@ -49,8 +51,8 @@ class Voita2019(PaperArguments):
         ).run()  # fmt: skip
         Importance(
             self.model, task=self.task, data=self.data, out=self.out, methods=("relevance",),
-            columns=self.columns, limit=self.limit, overwrite=True, max_tokens=self.max_tokens,
-            device=self.device,
+            columns=self.columns, metric=self.metric, limit=self.limit, overwrite=True,
+            max_tokens=self.max_tokens, device=self.device,
         ).run()  # fmt: skip
         path = write_voita2019(self.out, Corpus(treebank, limit=self.limit))
         Console(highlight=False).print(f"Paper beside ours: {path}", soft_wrap=True)
@@ -68,16 +70,17 @@ class Voita2019(PaperArguments):
             )
 
     def _table2(self) -> int:
-        experiment = Experiment.of(self, "--table 2")
-        keeps = self.pruning.keep or paper_keeps(len(experiment.loaded.heads))
+        self.refuse_all_but_pruning("--table 2", ("treebank", "frequencies"))
         way = preset("voita2019")
         fields = [f"tuning.{each}" for each in self.pruning.tune]
         chosen = method(way.method, [*way.of(()), *fields])
-        scratch = made(Tuning, self.scratch)
-        with shown() as progress:
-            frame = table2(experiment.trial(progress), chosen, keeps, scratch, experiment.key)
-        experiment.write(frame)
+        scratch = changed(FRESH, self.scratch)
+        experiment = Experiment.of(self, f"{chosen!r};{scratch!r}")
+        keeps = self.pruning.keep or paper_keeps(experiment.units)
         facts = experiment.facts
+        with shown() as progress:
+            frame = table2(experiment.trial(progress), chosen, keeps, scratch, facts.signature)
+        experiment.write(frame)
         text = document(frame, facts.metric, facts.signature, scratch)
         return experiment.told("voita2019_table2.md", text)
 

@@ -9,6 +9,7 @@ https://arxiv.org/abs/1905.09418; Hinton et al. (2015): see `headcount.training.
 
 from dataclasses import replace
 
+from headcount.errors import InputError
 from headcount.gates import Fixed
 from headcount.models.load import Loaded
 from headcount.models.random_copy import random_copy
@@ -41,7 +42,13 @@ def recover(setting: Setting, loaded: Loaded, plan: Plan, tuning: Tuning) -> Fin
 
 
 def from_scratch(setting: Setting, plan: Plan, tuning: Tuning) -> FineTuned:
-    """Train a model of the same architecture with new weights and only the heads that are left."""
+    """Train a model of the same architecture with new weights and only the heads that are left.
+
+    Raises:
+        InputError: for a training with a teacher, which would not be from scratch.
+    """
+    if tuning.distilled:
+        raise InputError("training from scratch has no teacher: set distilled to 0")
     loaded = setting.loaded
     fresh = replace(loaded, model=random_copy(loaded.model, setting.seed))
     return recover(setting, fresh, plan, tuning)

@@ -15,7 +15,8 @@ from headcount.pruning.moments import Moments, moments
 from headcount.pruning.plan import Plan
 from headcount.pruning.recovery import recover
 from headcount.pruning.rescaling import Per, rescale
-from headcount.tasks import Task
+from headcount.tap import Tap
+from headcount.tasks import Task, evaluate
 from headcount.training.finetune import finetune
 from headcount.training.telling import Moment
 from headcount.training.tuning import Tuning
@@ -39,7 +40,7 @@ class Stages:
 @final
 @dataclass(frozen=True, eq=False)
 class Gain:
-    """What one stage did to the loss on the development set."""
+    """What one stage, or one way of making up, does to the loss on the development set."""
 
     stage: str
     before: float
@@ -81,7 +82,8 @@ def _made_up(choice: Choice, stages: Stages, setting: Setting, dev: Task) -> Fin
     loaded, plan, train, max_tokens = choice.loaded, choice.plan, setting.train, setting.max_tokens
 
     def loss(mended: Loaded) -> float:
-        return evaluate_gated(mended, plan, dev, max_tokens, texts=False).loss
+        with Tap(mended.model, loaded.anatomy, gates=plan.gates(loaded.heads)):
+            return evaluate(mended.model, dev, max_tokens).loss
 
     sums, best, before = moments(loaded.model, train, loaded.anatomy, max_tokens), "", loss(loaded)
     lowest, kept, after = before, loaded, {}

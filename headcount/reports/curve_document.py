@@ -74,7 +74,10 @@ def document(points: CurvePoints, facts: CurveFacts, figures: Sequence[str]) -> 
 def numbers_table(points: CurvePoints, column: str) -> str:
     """A row a budget, a column a method; random as the mean and range of its seeds."""
     whole = points.whole
-    first = [f"{whole.keep} (all)", *[_number(whole.numbers[column])] * len(points.methods)]
+    first = [f"{whole.keep} (all)"] + [
+        _cell(points.values(method, whole.keep, column) or [whole.numbers[column]])
+        for method in points.methods
+    ]
     rest = [
         [str(keep), *(_cell(points.values(method, keep, column)) for method in points.methods)]
         for keep in points.keeps

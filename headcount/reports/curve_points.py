@@ -52,7 +52,7 @@ class CurvePoints:
     @property
     def keeps(self) -> list[int]:
         """Every budget but that of the whole model, most heads first."""
-        return sorted({point.keep for point in self.points if point.method != ALL}, reverse=True)
+        return sorted({point.keep for point in self.points} - {self.whole.keep}, reverse=True)
 
     def __contains__(self, column: str) -> bool:
         return column in self.whole.numbers
@@ -78,7 +78,8 @@ class CurvePoints:
     def first_seed(self, method: str) -> list[CurvePoint]:
         """The points of a method with its first seed and of the whole model, fewest heads first."""
         found: dict[int, CurvePoint] = {}
-        for point in self.points:
+        # A method may have a point of its own of all heads.
+        for point in sorted(self.points, key=lambda point: point.method == ALL):
             if point.method in (method, ALL):
                 found.setdefault(point.keep, point)
         return [found[keep] for keep in sorted(found)]

@@ -14,7 +14,7 @@ from headcount.pruning.method import Method
 from headcount.pruning.methods import method
 from headcount.pruning.presets import preset
 from headcount.pruning.subset import Subset
-from headcount.reproduce.published import score_column
+from headcount.reproduce.comparison import score_column
 
 JOINT, PIPELINED, STRAIGHT = "subset-joint", "subset-pipelined", "subset-straight-through"
 WAYS = {

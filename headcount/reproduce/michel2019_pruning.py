@@ -14,11 +14,13 @@ import pandas as pd
 
 from headcount.markdown import share, table
 from headcount.pruning.ablation import Greedy
+from headcount.pruning.budget import Units
+from headcount.pruning.budget import share as share_of
 from headcount.pruning.gradient import Gradient
 from headcount.pruning.method import Method
 from headcount.pruning.random import Random
 from headcount.pruning.ranked import Ranked
-from headcount.reproduce.published import free_share
+from headcount.reproduce.comparison import free_share
 from headcount.speed import Speed
 
 METHODS: Mapping[str, Method] = {
@@ -34,22 +36,16 @@ FREE = {"WMT": 0.2, "BERT, MNLI": 0.4, "BERT, SST-2": 0.6}
 SPEED = {1: 1.9, 4: 2.7, 16: 17.5, 64: 17.5}
 """Table 4: examples a second of BERT without half of its heads, gain in per cent by batch size."""
 
-TENTHS = range(1, 10)
 
-
-def tenths(num_heads: int) -> list[int]:
-    """Heads that stay when a tenth, two tenths, ... go.
-
-    >>> tenths(72)
-    [65, 58, 50, 43, 36, 29, 22, 14, 7]
-    """
-    return [round(num_heads * (10 - part) / 10) for part in TENTHS]
+def tenths(units: Units) -> list[int]:
+    """Heads that stay when a tenth, two tenths, ... go; half of them among these."""
+    return [share_of(units, (10 - part) / 10) for part in range(1, 10)]
 
 
 def document(
-    frame: pd.DataFrame, metric: str, higher_is_better: bool, signature: str, speed: Speed | None
+    frame: pd.DataFrame, metric: str, higher_is_better: bool, signature: str, speed: Speed | str
 ) -> str:
-    """Ours beside the published ones."""
+    """Ours beside the published ones; of speed, or why there is none."""
     rows = [[f"paper, {name}", "gradient", share(part)] for name, part in FREE.items()]
     rows += [
         ["here", name, share(free_share(frame, name, higher_is_better))]
@@ -64,7 +60,7 @@ def document(
         "The paper says 'without noticeable impact'; here: at most 1 % of the score, as the mean "
         "over seeds.",
         "## Speed of a model without half of its heads (section 5, table 4)",
-        "Not measured." if speed is None else _speeds(speed),
+        speed if isinstance(speed, str) else _speeds(speed),
         f"`{signature}`",
     ]
     return "\n\n".join(parts) + "\n"

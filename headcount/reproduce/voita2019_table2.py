@@ -14,19 +14,23 @@ from typing import ClassVar, final
 
 import pandas as pd
 
+from headcount.errors import InputError
 from headcount.heads import Head
 from headcount.markdown import change, table
-from headcount.pruning.budget import Keep, by_site
+from headcount.pruning.budget import Keep, Units, share
 from headcount.pruning.curve import Trial, curve
 from headcount.pruning.method import Choice, Method, Setting
 from headcount.pruning.plan import Plan
 from headcount.pruning.points import ALL
 from headcount.pruning.recovery import from_scratch
-from headcount.reproduce.published import score_column
+from headcount.reproduce.comparison import score_column
 from headcount.signature import revision
 from headcount.training.tuning import Tuning
 
 TRAINED, SCRATCH = "trained", "scratch"
+
+FRESH = Tuning(peak=1.5e-3, warmup=500, beta2=0.98)
+"""How new weights are trained, if nothing else is asked for."""
 
 Published = tuple[tuple[int, int, int], float, float | None]
 """Heads of encoder, decoder and decoder to encoder; BLEU from trained and from scratch."""
@@ -47,13 +51,9 @@ SUBTITLES: Sequence[Published] = (
 """Table 2: EN-RU on WMT and on OpenSubtitles."""
 
 
-def paper_keeps(num_heads: int) -> list[int]:
-    """As large a share of the heads as in the rows of WMT.
-
-    >>> paper_keeps(144)
-    [75, 58, 36, 26]
-    """
-    return [round(num_heads * sum(heads) / 144) for heads, _, _ in WMT[1:]]
+def paper_keeps(units: Units) -> list[int]:
+    """As large a share of the heads as in the rows of WMT."""
+    return [share(units, sum(heads) / 144) for heads, _, _ in WMT[1:]]
 
 
 @final
@@ -87,10 +87,13 @@ def table2(
         keeps: heads that stay, in all.
         scratch: the training of new weights.
         key: what the points so far must have been made with.
+
+    Raises:
+        InputError: for a budget that can't be met.
     """
-    for keep in keeps:
-        by_site(trial.setting.units, keep)
     seeds, heads = [trial.setting.seed], trial.setting.units.heads
+    if len(heads) in keeps:
+        raise InputError(f"fewer heads than all {len(heads)} were expected to stay")
     first = curve(trial, {TRAINED: method}, keeps, seeds, key)
     plans = {
         int(row["keep"]): Plan.keeping(heads, map(Head.parse, str(row["heads"]).split()))
@@ -99,7 +102,7 @@ def table2(
     state = trial.setting.state and trial.setting.state / "from-scratch"
     again = replace(trial, setting=replace(trial.setting, state=state))
     ways = {SCRATCH: FromScratch(plans, scratch)}
-    second = curve(again, ways, [*plans], seeds, f"{key}|{scratch}")
+    second = curve(again, ways, [*plans], seeds, key)
     return pd.concat([first, second[second["method"] != ALL]], ignore_index=True)
 
 
@@ -120,7 +123,8 @@ def document(frame: pd.DataFrame, metric: str, signature: str, scratch: Tuning) 
         "# Heads left: from trained and from scratch (Voita et al., 2019, table 2)",
         f"{metric}; `{column}` of `curve.parquet`. From scratch: {scratch.updates:,} updates of "
         f"{scratch.batch_tokens * scratch.accumulate:,} tokens; the first row has all heads, so it "
-        "says what that training reaches.",
+        "says what that training reaches. The trained model is as it was given in the first row, "
+        "and trained on with gates in the others.",
         table(header, rows),
         "Published, Transformer-base EN-RU, BLEU on lower-cased tokens: compare differences.",
         table(["", *header], [*_published("WMT", WMT), *_published("OpenSubtitles", SUBTITLES)]),

@@ -6,11 +6,12 @@ hundred mostly their order is. Where the cuts fall depends on the lengths alone,
 the same number of batches, and batch i of the whole training is found without running those before
 it: a resumed training goes on with the batch that it stopped before.
 
-Examples can be joined in pairs, new ones in every epoch. Epochs then have not quite equally many
-batches; of all epochs as many are taken as the shortest has.
+Examples can be concatenated in pairs, new ones in every epoch. Epochs then have not quite equally
+many batches; of all epochs as many are taken as the shortest has.
 
 Reference: Sentence Concatenation Approach to Data Augmentation for Neural Machine Translation
-(Kondo et al., 2021), https://arxiv.org/abs/2104.08478
+(Kondo et al., 2021), section 3, https://arxiv.org/abs/2104.08478
+Departure: pairs take the place of their two examples, and no symbol stands between these.
 """
 
 from typing import final
@@ -22,10 +23,10 @@ from torch.utils.data import Dataset
 from headcount.errors import InputError
 
 NO_PART = -1
-"""In place of the second part of an example that is not joined."""
+"""In place of the second part of an example that stands alone."""
 
-Parts = Int[np.ndarray, "joined part"]
-"""Numbers of the examples that are one, or two that are joined."""
+Parts = Int[np.ndarray, "row part"]
+"""Numbers of the examples that are one, or two that are concatenated."""
 
 Numbered = tuple[int, Parts]
 """A batch's number in the training, and its examples."""
@@ -43,8 +44,8 @@ class Batches(Dataset):
         seed: of the order.
         multiple: the number of batches of an epoch is cut down to a multiple of this, so that all
             steps, of all processes, get equally many; which are left out changes by epoch.
-        joined: share of the examples that come joined to another one, as far as `longest` allows.
-        longest: tokens of a side that two joined ones may have.
+        concatenated: share of the examples that come in pairs, as far as `longest` allows.
+        longest: tokens of a side that a pair may have.
 
     Raises:
         InputError: if there are fewer batches than `multiple`.
@@ -57,12 +58,12 @@ class Batches(Dataset):
         epochs: int,
         seed: int,
         multiple: int = 1,
-        joined: float = 0.0,
+        concatenated: float = 0.0,
         longest: int = 256,
     ) -> None:
         self._length_NS, self._epochs, self._seed = length_NS, epochs, seed
-        self._max_tokens, self._joined, self._longest = max_tokens, joined, longest
-        planned = range(epochs if joined else min(epochs, 1))
+        self._max_tokens, self._concatenated, self._longest = max_tokens, concatenated, longest
+        planned = range(epochs if concatenated else min(epochs, 1))
         num_batches = min(len(self._planned(epoch)) for epoch in planned)
         self.per_epoch = num_batches // multiple * multiple
         if not self.per_epoch:
@@ -86,21 +87,21 @@ class Batches(Dataset):
     def _planned(self, epoch: int) -> list[Parts]:
         generator = np.random.default_rng((self._seed, epoch))
         order_N = generator.permutation(len(self._length_NS))
-        part_EP, length_ES = joined(self._length_NS, order_N, self._joined, self._longest)
+        part_EP, length_ES = paired(self._length_NS, order_N, self._concatenated, self._longest)
         order_E = np.lexsort((generator.random(len(part_EP)), *length_ES.T))
         found = cuts(length_ES[order_E].max(1), self._max_tokens)
         return [part_EP[order_E[found[number]]] for number in generator.permutation(len(found))]
 
 
-def joined(
+def paired(
     length_NS: Int[np.ndarray, "example side"],
     order_N: Int[np.ndarray, " example"],
     share: float,
     longest: int,
-) -> tuple[Parts, Int[np.ndarray, "joined side"]]:
+) -> tuple[Parts, Int[np.ndarray, "row side"]]:
     """The first of a row of examples in pairs, the others alone; and how long they are.
 
-    Two that are joined lose the end of the first. Pairs that would be too long stay apart.
+    A pair has no end in its middle. Pairs that would be too long stay apart.
     """
     num_pairs = int(share * len(order_N) / 2)
     if not num_pairs:

@@ -85,12 +85,15 @@ class Encoded:
         return text_inputs(self.ids(0, part_EP), self.symbols.pad)
 
     def ids(self, side: int, part_EP: Parts) -> list[list[int]]:
-        """One side; of two that are joined only the second keeps its end."""
+        """One side; of two that are concatenated only the second keeps its end."""
         texts = self.sides[side]
         return [
-            [id for part in parts[:-1] for id in texts[part][:-1]] + texts[parts[-1]]
+            [id for part in parts[:-1] for id in self._without_end(texts[part])] + texts[parts[-1]]
             for parts in ([part for part in row if part != NO_PART] for row in part_EP.tolist())
         ]
+
+    def _without_end(self, ids: list[int]) -> list[int]:
+        return ids[:-1] if ids[-1:] == [self.symbols.end] else ids
 
 
 def encode(

@@ -115,9 +115,8 @@ def claim(out: Path, identity: dict[str, Any], resume: bool, overwrite: bool) ->
 
 
 def _refuse_differing(out: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
-    absent = object()
     for name in {**before, **now}:
-        earlier, asked = before.get(name, absent), now.get(name, absent)
+        earlier, asked = before.get(name, "nothing"), now.get(name, "nothing")
         if earlier != asked:
             raise InputError(
                 f"{out} was begun with {name} {_shown(earlier)}, and this command has "

@@ -44,8 +44,8 @@ class Recipe(Optimization):
     """Of embeddings and sublayers' outputs."""
     attention_dropout: float = 0.0
     """Of attention weights."""
-    joined: float = 0.0
-    """Share of the examples that are trained joined to another one, to which changes by epoch."""
+    concatenated: float = 0.0
+    """Share of the examples that are concatenated in pairs, new ones in every epoch."""
     epochs: int = 7
     """Passes over the training data at most."""
     average: int = 5
@@ -57,8 +57,10 @@ class Recipe(Optimization):
             "width", "feed_forward", "layers", "heads", "pieces", "max_length", "epochs", "average"
         )
         self._shares("dropout", "attention_dropout")
-        if not 0 <= self.joined <= 1:
-            raise InputError(f"a joined between 0 and 1 was expected; came {self.joined}")
+        if not 0 <= self.concatenated <= 1:
+            raise InputError(
+                f"a concatenated between 0 and 1 was expected; came {self.concatenated}"
+            )
         if self.width % (2 * self.heads):
             raise InputError(
                 f"a width that {self.heads} heads can share in even parts was expected; came "

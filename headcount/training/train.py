@@ -7,7 +7,7 @@ from typing import Any, final
 
 import torch
 from safetensors import SafetensorError
-from transformers import PreTrainedTokenizerBase, TrainingArguments
+from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainingArguments
 
 from headcount.errors import InputError
 from headcount.files import nulls_for_nan, write_json
@@ -23,7 +23,7 @@ from headcount.training.job import Job, claim
 from headcount.training.objectives import OBJECTIVES
 from headcount.training.rows import Rows, write_rows
 from headcount.training.split import hold_out
-from headcount.training.start import start_from
+from headcount.training.start import read_start, start_from
 from headcount.training.telling import Tell, Telling
 from headcount.training.trainer import RecipeTrainer, training_arguments
 from headcount.training.vocabulary import tokenizer_in
@@ -80,13 +80,16 @@ def train(
     # The arguments come first: they join the processes on the device that is trained on.
     arguments = _arguments(job, out)
     text = _text(job)
+    # What is wrong with it should come up before anything is replaced.
+    begun = resume and bool(whole_checkpoints(out / CHECKPOINTS))
+    start = None if job.start is None or begun else read_start(job.start, out)
     if processes().is_main_process:
         claim(out, job.identity(text.train, text.dev, arguments.world_size), resume, overwrite)
         remove_broken(out / CHECKPOINTS)
         _write_held_out(job, text, out)
     with processes().main_process_first():
         tokenizer = tokenizer_in(out, job.start or job.pieces, text.train, job.recipe)
-    trainer, counts = _trainer(job, text, tokenizer, arguments, tell)
+    trainer, counts = _trainer(job, text, tokenizer, arguments, tell, start)
     trainer.go_on(whole_checkpoints(out / CHECKPOINTS))
     processes().wait_for_everyone()
     trained = _finished(job, text, tokenizer, trainer, out)
@@ -136,6 +139,7 @@ def _trainer(
     tokenizer: PreTrainedTokenizerBase,
     arguments: TrainingArguments,
     tell: Tell,
+    start: PreTrainedModel | None,
 ) -> tuple[RecipeTrainer, dict[str, int]]:
     """The Trainer, and how much it trains on."""
     objective, recipe = OBJECTIVES[job.objective], job.recipe
@@ -143,13 +147,13 @@ def _trainer(
     per_step = arguments.world_size * recipe.accumulate
     lengths_NS = encoded.length_NS
     batches = Batches(
-        lengths_NS, recipe.batch_tokens, recipe.epochs, job.seed, per_step, recipe.joined,
+        lengths_NS, recipe.batch_tokens, recipe.epochs, job.seed, per_step, recipe.concatenated,
         recipe.max_length,
     )  # fmt: skip
     arguments.max_steps = len(batches) // per_step
     model = objective.model(recipe, tokenizer, job.seed)
-    if job.start is not None:
-        start_from(model, job.start)
+    if start is not None:
+        start_from(model, start)
     if job.device == "cpu" and not recipe.attention_dropout:
         # On short sentences plain products took a quarter less time than sdpa's fused function.
         model.set_attn_implementation("eager")

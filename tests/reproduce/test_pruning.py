@@ -3,9 +3,13 @@
 import pandas as pd
 import pytest
 
+from headcount.heads import Heads
+from headcount.pruning.budget import Units
 from headcount.pruning.points import ALL
+from headcount.reports.curve_document import numbers_table
+from headcount.reports.curve_points import CurvePoints
 from headcount.reproduce import li2021, michel2019_pruning, voita2019_table2
-from headcount.reproduce.published import free_share, score_column
+from headcount.reproduce.comparison import free_share, score_column
 from headcount.training.tuning import Tuning
 
 KEPT = ("kept_encoder.self", "kept_decoder.self", "kept_decoder.cross")
@@ -45,7 +49,7 @@ def test_what_is_free(higher: bool, values: dict[int, float], share: float) -> N
 
 def test_michel_s_table() -> None:
     points = frame([(ALL, 10, 40.0), ("gradient", 8, 39.9), ("random", 8, 30.0)])
-    text = michel2019_pruning.document(points, "bleu", True, "signature", None)
+    text = michel2019_pruning.document(points, "bleu", True, "signature", "Not measured.")
     rows = [[cell.strip() for cell in line.split("|")] for line in text.splitlines()]
     assert ["", "here", "gradient", "20", ""] in rows and ["", "here", "random", "0", ""] in rows
     assert "Not measured." in text and not any("ablation" in row for row in rows)
@@ -58,7 +62,22 @@ def test_table_2() -> None:
     assert ["25/25/25", "75", "49.50", "47.10", "−2.40"] in found
     assert ["48/48/48", "144", "50.00", "48.00", "−2.00"] in found
     assert ["WMT", "14/31/30", "75", "29.62", "29.47", "−0.15"] in found
-    assert voita2019_table2.paper_keeps(72) == [38, 29, 18, 13]
+    heads = Heads({"encoder.self": (12,) * 6})
+    units = Units(heads, tuple((head,) for head in heads))
+    assert voita2019_table2.paper_keeps(units) == [38, 29, 18, 13]
+    assert michel2019_pruning.tenths(units) == [65, 58, 50, 43, 36, 29, 22, 14, 7]
+
+
+def test_a_method_with_a_point_of_all_heads() -> None:
+    """What was trained from scratch is not shown with the number of the model that was given."""
+    rows = [(ALL, 9, 50.0), ("trained", 6, 49.5), ("scratch", 9, 48.0), ("scratch", 6, 47.0)]
+    points = CurvePoints.of(frame(rows, "score").assign(heads="enc.0.0"))
+    assert points.keeps == [6]
+    found = {name: [p.numbers["score"] for p in points.first_seed(name)] for name in points.methods}
+    assert found == {"trained": [49.5, 50.0], "scratch": [47.0, 48.0]}
+    assert points.mean("scratch", "score") == 47.0
+    first = numbers_table(points, "score").splitlines()[2]
+    assert [cell.strip() for cell in first.split("|")[1:-1]] == ["9 (all)", "50.00", "48.00"]
 
 
 def test_li_s_claim() -> None:

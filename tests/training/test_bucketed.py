@@ -71,10 +71,10 @@ def test_cuts_by_hand() -> None:
     assert found == [(0, 3), (3, 4), (4, 5), (5, 6)]
 
 
-@pytest.mark.parametrize("joined", [0.5, 1.0])
-def test_joined_pairs(joined: float) -> None:
+@pytest.mark.parametrize("share", [0.5, 1.0])
+def test_concatenated_pairs(share: float) -> None:
     """No example twice an epoch, about that share in pairs, other ones in every epoch."""
-    batches = Batches(LENGTHS, 200, 2, seed=5, joined=joined, longest=70)
+    batches = Batches(LENGTHS, 200, 2, seed=5, concatenated=share, longest=70)
     pairs: list[set[tuple[int, ...]]] = []
     for epoch in range(2):
         drawn = [batches[epoch * batches.per_epoch + i][1] for i in range(batches.per_epoch)]
@@ -82,7 +82,7 @@ def test_joined_pairs(joined: float) -> None:
         found = parts[parts != NO_PART].tolist()
         assert len(found) == len(set(found)) > 0.97 * 523, "a longer epoch is cut"
         pairs.append({tuple(row) for row in parts.tolist() if NO_PART not in row})
-        assert 0.8 * joined < 2 * len(pairs[-1]) / 523 <= joined
+        assert 0.8 * share < 2 * len(pairs[-1]) / 523 <= share
         for part_EP in drawn:
             totals = [
                 np.sum([LENGTHS[part] for part in row if part != NO_PART], 0) - (NO_PART not in row)

@@ -31,13 +31,13 @@ def test_translation_as_the_task_sees_it(tokenizer: PreTrainedTokenizerFast, pai
         assert torch.equal(tensor, batch.inputs[name]), name
 
 
-def test_joined_by_hand(tokenizer: PreTrainedTokenizerFast, pairs: Rows) -> None:
+def test_concatenated_by_hand(tokenizer: PreTrainedTokenizerFast, pairs: Rows) -> None:
     """Both sides of the first, without its end, and then of the second."""
     encoded = encode(Rows(pairs.sides, pairs.rows[:3]), tokenizer, 64)
     (one, two, three), end = encoded.sides[0], tokenizer.eos_token_id
     batch = TranslationExamples(encoded, 0).collate(0, np.array([[2, 0], [1, NO_PART]]))
-    joined = [*three[:-1], *one]
-    assert batch["input_ids"][0].tolist() == joined and joined.count(end) == 1
+    both = [*three[:-1], *one]
+    assert batch["input_ids"][0].tolist() == both and both.count(end) == 1
     assert batch["input_ids"][1, : len(two)].tolist() == two
     first, _, last = encoded.sides[1]
     assert batch["labels"][0].tolist() == [*last[:-1], *first]

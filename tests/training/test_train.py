@@ -88,6 +88,20 @@ def test_resumed_is_unbroken(objective: str, pairs: Rows, tmp_path: Path) -> Non
     assert again.result["steps"] == whole.result["steps"], "resuming a finished one changes nothing"
 
 
+def test_start_is_not_needed_for_a_resumed_training(pairs: Rows, tmp_path: Path) -> None:
+    """And it is unbroken, with concatenated examples too."""
+    train(Job("translation", TINY, pairs.columns), tmp_path / "first")
+    recipe = replace(TINY, concatenated=0.7, epochs=2)
+    job = Job("translation", recipe, pairs.columns, save_every=3, start=str(tmp_path / "first"))
+    train(job, tmp_path / "whole")
+    with pytest.raises(Stop):
+        train(job, tmp_path / "broken", tell=_stop_at(6))
+    (tmp_path / "first").rename(tmp_path / "elsewhere")
+    train(job, tmp_path / "broken", resume=True)
+    for name, weight in _weights(tmp_path / "whole").items():
+        assert torch.equal(weight, _weights(tmp_path / "broken")[name]), name
+
+
 @pytest.mark.parametrize("schedule", ["linear", "inverse_sqrt"])
 def test_schedule_and_precision(schedule: str, pairs: Rows, tmp_path: Path) -> None:
     """Learning rates are those of the formula; bfloat16 loses little."""
@@ -129,11 +143,16 @@ def test_start_from_a_trained_model(pairs: Rows, tmp_path: Path) -> None:
         torch.testing.assert_close(weight, _weights(tmp_path / "first")[name])
     pieces = [(tmp_path / name / "tokenizer.json").read_text() for name in ("first", "second")]
     assert pieces[0] == pieces[1]
-    for recipe, objective in ((replace(TINY, layers=1), "translation"), (TINY, "causal-lm")):
+    others = [replace(TINY, layers=1), replace(TINY, heads=2)]
+    for recipe, objective in ((others[0], "translation"), (others[1], "translation"),
+                              (TINY, "causal-lm")):  # fmt: skip
         columns = pairs.columns if objective == "translation" else {"text": pairs.columns["source"]}
         job = Job(objective, recipe, columns, start=first)  # type: ignore[arg-type]
-        with pytest.raises(ModelError, match="weights were expected to have the recipe's shapes"):
+        with pytest.raises(ModelError, match="was expected to have the recipe's shape"):
             train(job, tmp_path / "other", overwrite=True)
+    with pytest.raises(InputError, match="is the model to start from"):
+        train(Job("translation", TINY, pairs.columns, start=first), Path(first), overwrite=True)
+    assert _weights(tmp_path / "first"), "it is still there"
     with pytest.raises(InputError, match="drop one of --start and --pieces"):
         Job("translation", TINY, pairs.columns, start=first, pieces=first)
 

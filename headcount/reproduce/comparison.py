@@ -24,7 +24,7 @@ def free_share(
     share = 0.0
     rows = frame[frame["method"] == method].groupby("keep")[column].mean()
     for keep, value in rows.sort_index(ascending=False).items():
-        if sign * (whole[column] - value) > tolerance * abs(whole[column]):
+        if not sign * (whole[column] - value) <= tolerance * abs(whole[column]):  # or NaN
             break
         share = 1 - float(keep) / float(whole["keep"])  # type: ignore[arg-type]
     return share

@@ -21,8 +21,8 @@ class TrialArguments(TaskArguments):
     """Data to choose heads with, and to measure on."""
 
     dev: tuple[str, ...] = field(kw_only=True)
-    """Files that the pruned model is measured on; a budget, and what makes up for the heads that go,
-    is chosen on them."""
+    """Files that the pruned model is measured on; a budget is searched on them, and what makes up
+    for the heads that go is chosen on them."""
     test: tuple[str, ...] = ()
     """Held-out files: measured on, and nothing is chosen on them."""
     site: tuple[Site, ...] = ()

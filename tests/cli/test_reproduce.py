@@ -107,19 +107,8 @@ def test_voita2019_table_2(bert: Path, texts: tuple[Path, Path], tmp_path: Path)
     again = (*quick, "--table", 2, "--resume")
     assert pruning("voita2019", bert, texts, tmp_path / "out", *again)[0] == 0
     assert (tmp_path / "out" / "voita2019_table2.md").read_text(encoding="utf-8") == text
-    other = (
-        "--table",
-        2,
-        "--resume",
-        "--keep",
-        4,
-        2,
-        "--tune",
-        "updates=4",
-        "--scratch",
-        "updates=2",
-    )
-    status, _, errors = pruning("voita2019", bert, texts, tmp_path / "out", *other)
+    other = ("--keep", 4, 2, "--tune", "updates=4", "--scratch", "updates=2", "--resume")
+    status, _, errors = pruning("voita2019", bert, texts, tmp_path / "out", "--table", 2, *other)
     assert status == 2 and "--resume goes on with the same model, data and options" in errors
     status, _, errors = pruning(
         "voita2019", bert, texts, tmp_path / "new", "--table", 2, "--keep", 6

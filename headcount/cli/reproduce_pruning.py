@@ -145,7 +145,7 @@ class Experiment:
             made_by: methods and trainings with their options.
         """
         out = command.out
-        claim(out, FILES, out / "state" / "points.json", command.resume, command.overwrite)
+        claim(out, FILES, out / "state", command.resume, command.overwrite)
         loaded = on.loaded()
         return cls(on, out, loaded, on.tasks(loaded), made_by, plain(asdict(command)))
 

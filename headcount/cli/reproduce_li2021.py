@@ -1,30 +1,23 @@
 """`headcount reproduce li2021`: their comparison of methods, on any model."""
 
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import tyro
 
-from headcount.cli.reproduce_pruning import Experiment
+from headcount.cli.reproduce_pruning import Experiment, FolderArguments
 from headcount.cli.trial import TrialArguments
 from headcount.reproduce.li2021 import document, methods
 
 
 @dataclass(frozen=True)
-class Li2021:
+class Li2021(FolderArguments):
     """Differentiable Subset Pruning of Transformer Heads: its methods under the same budgets."""
 
     on: tyro.conf.OmitArgPrefixes[TrialArguments]
     keep: tuple[int, ...] = field(kw_only=True)
     """Heads that stay, in all: one point each."""
-    out: Path = field(kw_only=True)
-    """Folder of the results."""
     tune: tuple[str, ...] = ()
     """Fields of the trainings with gates, as NAME=VALUE, e.g. updates=2000 peak=3e-4."""
-    resume: bool = False
-    """Go on with an interrupted run in --out."""
-    overwrite: bool = False
-    """Replace an earlier run in --out."""
 
     def run(self) -> int:
         """Every method under every budget."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, final
+from typing import Any, final
 
 import pandas as pd
 import tyro
@@ -45,29 +45,20 @@ class PruningArguments:
     """Pruning: of what is drawn."""
 
 
-class Command(Protocol):
-    """What every reproduction has."""
+@dataclass(frozen=True)
+class FolderArguments:
+    """Of every reproduction."""
 
-    __dataclass_fields__: ClassVar[dict[str, Any]]
-
-    @property
-    def out(self) -> Path:
-        """Folder of the results."""
-        ...
-
-    @property
-    def resume(self) -> bool:
-        """Go on with an interrupted run."""
-        ...
-
-    @property
-    def overwrite(self) -> bool:
-        """Replace an earlier run."""
-        ...
+    out: Path = field(kw_only=True)
+    """Folder of the results."""
+    resume: bool = field(default=False, kw_only=True)
+    """Go on with an interrupted run in --out."""
+    overwrite: bool = field(default=False, kw_only=True)
+    """Replace an earlier run in --out."""
 
 
 @dataclass(frozen=True)
-class PaperArguments:
+class PaperArguments(FolderArguments):
     """Of a paper that has more than pruning."""
 
     model: tyro.conf.Positional[str]
@@ -76,8 +67,6 @@ class PaperArguments:
     """What the model is to be good at."""
     data: tuple[str, ...] = field(kw_only=True)
     """Files: .tsv, .csv, .jsonl, .txt; or hf://NAME."""
-    out: Path = field(kw_only=True)
-    """Folder of the results."""
     columns: tuple[str, ...] = ()
     """Columns as ROLE=NAME, or ROLE=NUMBER (from 0) where the file has no header."""
     metric: str | None = None
@@ -85,10 +74,6 @@ class PaperArguments:
     limit: int | None = None
     """At most so many examples of each data set, and so many sentences."""
     pruning: tyro.conf.OmitArgPrefixes[PruningArguments] = field(default_factory=PruningArguments)
-    resume: bool = False
-    """Go on with an interrupted run in --out."""
-    overwrite: bool = False
-    """Replace an earlier run in --out."""
     max_tokens: int = 4096
     """Padded tokens in a batch."""
     device: str = "cpu"
@@ -136,7 +121,7 @@ class Experiment:
     """Of the command."""
 
     @classmethod
-    def claimed(cls, command: Command, on: TrialArguments, made_by: str) -> "Experiment":
+    def claimed(cls, command: FolderArguments, on: TrialArguments, made_by: str) -> "Experiment":
         """The model and its tasks, once the folder is ours.
 
         Args:

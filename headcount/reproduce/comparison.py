@@ -1,8 +1,10 @@
 """What documents of pruning share: which column is compared, and how much is free."""
 
+from statistics import fmean
+
 import pandas as pd
 
-from headcount.pruning.points import ALL
+from headcount.reports.curve_points import CurvePoints
 
 
 def score_column(frame: pd.DataFrame) -> str:
@@ -18,13 +20,13 @@ def free_share(
 
     Larger cuts count only where all smaller ones are within it too.
     """
-    column = score_column(frame)
+    column, points = score_column(frame), CurvePoints.of(frame)
     sign = 1 if higher_is_better and column.endswith("score") else -1
-    whole = frame[frame["method"] == ALL].iloc[0]
+    whole = points.whole.numbers[column]
     share = 0.0
-    rows = frame[frame["method"] == method].groupby("keep")[column].mean()
-    for keep, value in rows.sort_index(ascending=False).items():
-        if not sign * (whole[column] - value) <= tolerance * abs(whole[column]):  # or NaN
+    for keep in points.keeps:
+        values = points.values(method, keep, column)
+        if not values or not sign * (whole - fmean(values)) <= tolerance * abs(whole):  # or NaN
             break
-        share = 1 - float(keep) / float(whole["keep"])  # type: ignore[arg-type]
+        share = 1 - keep / points.whole.keep
     return share

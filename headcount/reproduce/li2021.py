@@ -14,6 +14,7 @@ from headcount.pruning.method import Method
 from headcount.pruning.methods import method
 from headcount.pruning.presets import preset
 from headcount.pruning.subset import Subset
+from headcount.reports.curve_points import CurvePoints
 from headcount.reproduce.comparison import score_column
 
 JOINT, PIPELINED, STRAIGHT = "subset-joint", "subset-pipelined", "subset-straight-through"
@@ -43,21 +44,24 @@ def methods(tuning: Sequence[str]) -> Mapping[str, Method]:
 
 def document(frame: pd.DataFrame, metric: str, signature: str) -> str:
     """Every method's score under every budget, and what the paper claims."""
-    column = score_column(frame)
-    scores = frame.pivot_table(index="keep", columns="method", values=column, sort=False)
-    names = [*methods(())]
-    rows = [
-        [str(keep), *("–" if pd.isna(row[name]) else f"{row[name]:.2f}" for name in names)]
-        for keep, row in scores.reindex(columns=names).dropna(how="all").iterrows()
+    column, points, names = score_column(frame), CurvePoints.of(frame), [*methods(())]
+    whole = points.whole.numbers[column]
+    rows = [[f"{points.whole.keep} (all)", *[f"{whole:.2f}"] * len(names)]]
+    rows += [
+        [
+            str(keep),
+            *(f"{value:.2f}" for name in names for value in points.values(name, keep, column)),
+        ]
+        for keep in points.keeps
     ]
-    gap = (scores[JOINT] - scores["l0"]).dropna().mean()
+    gap = points.mean(JOINT, column) - points.mean("l0", column)
     parts = [
         "# Differentiable subset pruning (Li et al., 2021), with our numbers",
         f"{metric}; `{column}` of `curve.parquet`, figures in [curve.md](curve.md).",
         table(["heads left", *names], rows),
         "The paper: subsets are as good as Hard Concrete gates (l0) or better, with exactly as "
         f"many heads as asked for. Here, joint subset minus l0, mean over the budgets: "
-        f"{change(float(gap))}.",
+        f"{change(gap)}.",
         f"`{signature}`",
     ]
     return "\n\n".join(parts) + "\n"

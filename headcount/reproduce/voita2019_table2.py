@@ -21,7 +21,6 @@ from headcount.pruning.budget import Keep, Units, share
 from headcount.pruning.curve import Trial, curve
 from headcount.pruning.method import Choice, Method, Setting
 from headcount.pruning.plan import Plan
-from headcount.pruning.points import ALL
 from headcount.pruning.recovery import from_scratch
 from headcount.reproduce.comparison import score_column
 from headcount.signature import revision
@@ -103,7 +102,7 @@ def table2(
     again = replace(trial, setting=replace(trial.setting, state=state))
     ways = {SCRATCH: FromScratch(plans, scratch)}
     second = curve(again, ways, [*plans], seeds, key)
-    return pd.concat([first, second[second["method"] != ALL]], ignore_index=True)
+    return pd.concat([first, second.query("method != @ALL")], ignore_index=True)
 
 
 def document(frame: pd.DataFrame, metric: str, signature: str, scratch: Tuning) -> str:

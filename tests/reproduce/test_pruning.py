@@ -21,6 +21,7 @@ def frame(rows: list[tuple[str, int, float]], column: str = "test_score") -> pd.
         [
             {"method": method, "seed": 0, "keep": keep, "loss": 1.0, column: value}
             | dict.fromkeys(KEPT, keep // 3)
+            | {"heads": "enc.0.0"}
             for method, keep, value in rows
         ]
     )
@@ -71,7 +72,7 @@ def test_table_2() -> None:
 def test_a_method_with_a_point_of_all_heads() -> None:
     """What was trained from scratch is not shown with the number of the model that was given."""
     rows = [(ALL, 9, 50.0), ("trained", 6, 49.5), ("scratch", 9, 48.0), ("scratch", 6, 47.0)]
-    points = CurvePoints.of(frame(rows, "score").assign(heads="enc.0.0"))
+    points = CurvePoints.of(frame(rows, "score"))
     assert points.keeps == [6]
     found = {name: [p.numbers["score"] for p in points.first_seed(name)] for name in points.methods}
     assert found == {"trained": [49.5, 50.0], "scratch": [47.0, 48.0]}
@@ -81,9 +82,12 @@ def test_a_method_with_a_point_of_all_heads() -> None:
 
 
 def test_li_s_claim() -> None:
-    rows = [(ALL, 144, 50.0), ("subset-joint", 12, 45.0), ("l0", 12, 44.0), ("l0", 24, 47.0),
-            ("subset-joint", 24, 47.5)]  # fmt: skip
+    values = {12: (45.0, 41.0, 42.0, 44.0, 30.0), 24: (47.5, 46.0, 45.0, 47.0, 40.0)}
+    rows = [(ALL, 144, 50.0)]
+    for keep, each in values.items():
+        rows += [(name, keep, value) for name, value in zip(li2021.methods(()), each, strict=True)]
     text = li2021.document(frame(rows), "bleu", "signature")
     assert "joint subset minus l0, mean over the budgets: +0.75." in text
     found = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
-    assert ["12", "45.00", "–", "–", "44.00", "–"] in found
+    assert ["12", "45.00", "41.00", "42.00", "44.00", "30.00"] in found
+    assert ["144 (all)", *["50.00"] * 5] in found

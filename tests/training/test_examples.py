@@ -34,7 +34,7 @@ def test_translation_as_the_task_sees_it(tokenizer: PreTrainedTokenizerFast, pai
 def test_concatenated_by_hand(tokenizer: PreTrainedTokenizerFast, pairs: Rows) -> None:
     """Both sides of the first, without its end, and then of the second."""
     encoded = encode(Rows(pairs.sides, pairs.rows[:3]), tokenizer, 64)
-    (one, two, three), end = encoded.sides[0], tokenizer.eos_token_id
+    (one, two, three), end = encoded.sides[0], encoded.symbols.end
     batch = TranslationExamples(encoded, 0).collate(0, np.array([[2, 0], [1, NO_PART]]))
     both = [*three[:-1], *one]
     assert batch["input_ids"][0].tolist() == both and both.count(end) == 1

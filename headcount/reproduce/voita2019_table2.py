@@ -102,7 +102,7 @@ def table2(
     again = replace(trial, setting=replace(trial.setting, state=state))
     ways = {SCRATCH: FromScratch(plans, scratch)}
     second = curve(again, ways, [*plans], seeds, key)
-    return pd.concat([first, second.query("method != @ALL")], ignore_index=True)
+    return pd.concat([first, second.drop(index=0)], ignore_index=True)
 
 
 def document(frame: pd.DataFrame, metric: str, signature: str, scratch: Tuning) -> str:

@@ -61,7 +61,7 @@ def test_left_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("--set", "epoch=2"), "FIELD=VALUE was expected"),
+        (("--set", "epoch=2"), "NAME=VALUE was expected"),
         (("--set", "pieces=90000"), "a vocabulary of 90,000 pieces does not suit this text"),
         (("--hold-out", 400), "400 rows to hold out were asked for; of 168 rows"),
         (("--patience", 1), "stopping early needs a development set"),

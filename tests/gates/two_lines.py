@@ -72,3 +72,6 @@ if __name__ == "__main__":
         {"gates": gates.state_dict(), "model": model.state_dict()},
         Path(sys.argv[2]) / f"end-{torch.distributed.get_rank()}.pt",
     )
+    # Else a process that ends while the other still talks to it can abort.
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()

@@ -50,7 +50,7 @@ def test_every_task_learns_in_a_copy(name: str) -> None:
     with leaving_no_trace(loaded.model, tiny.inputs(loaded.model)):
         tuned = finetune(loaded, task, QUICK)
     before, after = (evaluate(model, task).loss for model in (loaded.model, tuned.loaded.model))
-    assert after < 0.95 * before
+    assert after < 0.98 * before
     assert [row["step"] for row in tuned.history] == list(range(1, 14))
     assert not tuned.loaded.model.training
     assert all(each.requires_grad for each in tuned.loaded.model.parameters()) or "M2M" in name

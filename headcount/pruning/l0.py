@@ -4,7 +4,7 @@ One training leads the expected number of open heads down to the budget (`gates.
 exactly so many of the likeliest stay. With a `coefficient` the penalty has a fixed strength, as in
 the paper, and the budget is met by rounding alone: sweep the coefficient.
 
-References: Voita et al. (2019), section 5; Louizos et al. (2018); Wang et al. (2020): see
+References: Voita et al. (2019), section 6; Louizos et al. (2018); Wang et al. (2020): see
 `headcount.gates`.
 """
 

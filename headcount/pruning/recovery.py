@@ -3,7 +3,7 @@
 Also training from scratch with the heads that are left, which asks whether pruning found only heads
 or weights too.
 
-References: Analyzing Multi-Head Self-Attention (Voita et al., 2019), section 5 (from scratch),
+References: Analyzing Multi-Head Self-Attention (Voita et al., 2019), section 6 (from scratch),
 https://arxiv.org/abs/1905.09418; Hinton et al. (2015): see `headcount.training.answers`
 """
 

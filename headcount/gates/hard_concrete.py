@@ -11,7 +11,7 @@ One u for each gate and batch. The penalty presses the sum of P(g > 0) over head
 
 References: Learning Sparse Neural Networks through L0 Regularization (Louizos et al., 2018),
 section 2.2, https://arxiv.org/abs/1712.01312; Analyzing Multi-Head Self-Attention (Voita et al.,
-2019), section 5, https://arxiv.org/abs/1905.09418
+2019), section 6, https://arxiv.org/abs/1905.09418
 Departure: gates start open (log a = 2, P(g > 0) = 0.94); `voita2019` starts as the authors do.
 """
 

@@ -50,8 +50,11 @@ class Prune:
     """Move the mean output of the heads that go into the bias, where that lowers the loss."""
     rescale: bool = True
     """Let the heads that stay make up for those that go, where that lowers the loss."""
+    calibration: int = 2000
+    """Examples of --data, drawn, that folding and rescaling are computed on."""
     recover: int = 0
-    """Updates of training with the heads that are left, on --data."""
+    """Updates of training with the heads that are left, on --data; kept where they lower the
+    loss."""
     tune: tuple[str, ...] = ()
     """Fields of that training, as NAME=VALUE, e.g. peak=5e-5 distilled=0.5."""
     control: bool = True
@@ -116,13 +119,17 @@ class Prune:
     def _stages(self) -> Stages:
         if self.recover < 0:
             raise InputError(f"--recover takes a number of updates from 0 on; came {self.recover}")
+        if self.calibration < 1:
+            raise InputError(f"--calibration takes at least 1 example; came {self.calibration}")
         if self.tune and not self.recover:
             raise InputError("--tune is of a training: give its updates too, as --recover UPDATES")
         recovery = None
         if self.recover:
             recovery = made(Tuning, [f"updates={self.recover}", *self.tune])
         mend = self.preset is None
-        return Stages(self.fold and mend, self.rescale and mend, recovery, self.control)
+        return Stages(
+            self.fold and mend, self.rescale and mend, self.calibration, recovery, self.control
+        )
 
     def _about(self, loaded: Loaded, tasks: Any) -> dict[str, Any]:
         return {

@@ -31,8 +31,10 @@ class Stages:
     """The mean output of the heads that go moves into the bias, where that lowers the loss."""
     rescale: bool = True
     """The heads that stay grow to make up for those that go, where that lowers the loss."""
+    calibration: int = 2000
+    """Examples of the training data, drawn, that folding and rescaling are computed on."""
     recovery: Tuning | None = None
-    """Training with the heads that are left; None for none."""
+    """Training with the heads that are left, kept where it lowers the loss; None for none."""
     control: bool = True
     """Where anything is trained, train the whole model as long on the same data."""
 
@@ -70,9 +72,9 @@ def run_stages(choice: Choice, stages: Stages, setting: Setting, dev: Task) -> F
         evaluate_gated(each, choice.plan, dev, setting.max_tokens, texts=False).loss
         for each in (done.loaded, tuned.loaded)
     )
-    gain = Gain("recovery", before, after)
+    gain = Gain("recovery", before, after, after < before)
     record = done.record | {"recovery": {"history": tuned.history}}
-    return Finished(tuned.loaded, (*done.gains, gain), record)
+    return Finished(tuned.loaded if gain.kept else done.loaded, (*done.gains, gain), record)
 
 
 def _made_up(choice: Choice, stages: Stages, setting: Setting, dev: Task) -> Finished:
@@ -85,7 +87,10 @@ def _made_up(choice: Choice, stages: Stages, setting: Setting, dev: Task) -> Fin
         with Tap(mended.model, loaded.anatomy, gates=plan.gates(loaded.heads)):
             return evaluate(mended.model, dev, max_tokens).loss
 
-    sums, best, before = moments(loaded.model, train, loaded.anatomy, max_tokens), "", loss(loaded)
+    sums = moments(
+        loaded.model, train, loaded.anatomy, max_tokens, stages.calibration, setting.seed
+    )
+    best, before = "", loss(loaded)
     lowest, kept, after = before, loaded, {}
     ways = _ways(loaded, plan, sums, stages)
     for number, (name, way) in enumerate(ways.items()):
@@ -95,8 +100,12 @@ def _made_up(choice: Choice, stages: Stages, setting: Setting, dev: Task) -> Fin
         if after[name] < lowest:
             lowest, kept, best = after[name], mended, name
     gains = tuple(Gain(name, before, each, name == best) for name, each in after.items())
-    queries = max(each.queries for each in sums.values())
-    return Finished(kept, gains, {"made up on": {"data": train.sha256, "queries": queries}})
+    calibration = {
+        "data": train.sha256,
+        "examples": min(stages.calibration, train.num_examples),
+        "queries": max(each.queries for each in sums.values()),
+    }
+    return Finished(kept, gains, {"calibration": calibration})
 
 
 def _ways(

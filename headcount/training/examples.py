@@ -4,7 +4,9 @@ Labels stand where they are predicted; -100 is not predicted.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any, final
 
 import numpy as np
@@ -17,7 +19,9 @@ from headcount.errors import CorpusError, ModelError
 from headcount.tasks.likelihood import IGNORED
 from headcount.tasks.masked import SHARE_MASK, SHARE_RANDOM
 from headcount.tasks.padding import padded, text_inputs
+from headcount.training.bpe_dropout import BpeDropout, Ids
 from headcount.training.bucketed import NO_PART, Parts
+from headcount.training.recipe import Recipe
 from headcount.training.rows import Rows
 
 SHARE_PREDICTED = 0.15
@@ -69,56 +73,76 @@ class Symbols:
 class Encoded:
     """Token ids of every example's sides."""
 
-    sides: list[list[list[int]]]
+    sides: list[list[Ids]]
     """By side, then example."""
     symbols: Symbols
     num_long: int
     """Examples left out because a side is longer than the recipe takes."""
+    bpe_dropout: BpeDropout | None = None
+    """What cuts the examples into other pieces in every batch."""
 
     @property
     def length_NS(self) -> Int[np.ndarray, "example side"]:
         """Tokens of the sides."""
         return np.array([[len(ids) for ids in side] for side in self.sides]).T
 
-    def inputs(self, part_EP: Parts) -> dict[str, Tensor]:
-        """The first side as a model reads it."""
-        return text_inputs(self.ids(0, part_EP), self.symbols.pad)
+    def inputs(self, number: int, part_EP: Parts) -> dict[str, Tensor]:
+        """The first side of batch `number` as a model reads it."""
+        return text_inputs(self.ids(0, number, part_EP), self.symbols.pad)
 
-    def ids(self, side: int, part_EP: Parts) -> list[list[int]]:
+    def ids(self, side: int, number: int, part_EP: Parts) -> list[Ids]:
         """One side; of two that are concatenated only the second keeps its end."""
-        texts = self.sides[side]
+        cut = self._cut(side, number)
         return [
-            [id for part in parts[:-1] for id in self._without_end(texts[part])] + texts[parts[-1]]
+            [id for part in parts[:-1] for id in self._without_end(cut(part))] + cut(parts[-1])
             for parts in ([part for part in row if part != NO_PART] for row in part_EP.tolist())
         ]
 
-    def _without_end(self, ids: list[int]) -> list[int]:
+    def _cut(self, side: int, number: int) -> Callable[[int], Ids]:
+        if self.bpe_dropout is None:
+            return self.sides[side].__getitem__
+        return self.bpe_dropout.of_batch(side, number)
+
+    def _without_end(self, ids: Ids) -> Ids:
         return ids[:-1] if ids[-1:] == [self.symbols.end] else ids
 
 
 def encode(
-    rows: Rows, tokenizer: PreTrainedTokenizerBase, max_length: int, masks: bool = False
+    rows: Rows, tokenizer: PreTrainedTokenizerBase, recipe: Recipe, seed: int, masks: bool = False
 ) -> Encoded:
-    """Encode rows; those with a side of more than `max_length` tokens are left out.
+    """Encode rows; those with a side of more than the recipe's `max_length` tokens are left out.
+
+    Args:
+        rows: the text.
+        tokenizer: cuts it into pieces.
+        recipe: how long an example may be, and whether pieces are dropped.
+        seed: of the pieces that are.
+        masks: whether tokens will be masked.
 
     Raises:
-        ModelError: if the tokenizer lacks a symbol; `masks` says whether one is needed to mask.
+        ModelError: if the tokenizer lacks a symbol, or its pieces can't be dropped.
         CorpusError: if none is left.
     """
     # Markup such as <s> in a text is text.
     options: dict[str, Any] = {"verbose": False, "split_special_tokens": True}
-    sides = [tokenizer(texts, **options)["input_ids"] for texts in rows.columns.values()]
-    kept = [row for row in zip(*sides, strict=True) if max(map(len, row)) <= max_length]
-    if not kept:
+    columns = list(rows.columns.values())
+    encoded = [tokenizer(texts, **options)["input_ids"] for texts in columns]
+    is_kept_N = [max(map(len, row)) <= recipe.max_length for row in zip(*encoded, strict=True)]
+    texts, sides = (
+        [list(compress(side, is_kept_N)) for side in each] for each in (columns, encoded)
+    )
+    if not any(is_kept_N):
         raise CorpusError(
-            f"expected examples of at most {max_length} tokens; all {len(rows.rows)} are "
+            f"expected examples of at most {recipe.max_length} tokens; all {len(rows.rows)} are "
             "longer: set the recipe's max_length higher, or split the lines"
         )
-    return Encoded(
-        [list(side) for side in zip(*kept, strict=True)],
-        Symbols.of(tokenizer, masks),
-        len(rows.rows) - len(kept),
+    dropout = (
+        BpeDropout(tokenizer, texts, sides, recipe.bpe_dropout, seed)
+        if recipe.bpe_dropout
+        else None
     )
+    num_long = is_kept_N.count(False)
+    return Encoded(sides, Symbols.of(tokenizer, masks), num_long, dropout)
 
 
 @final
@@ -132,10 +156,10 @@ class TranslationExamples(Examples):
     def collate(self, number: int, part_EP: Parts) -> dict[str, Tensor]:
         """Sources, decoder inputs and labels."""
         pad = self.encoded.symbols.pad
-        labels_EN = padded(self.encoded.ids(1, part_EP), IGNORED)
+        labels_EN = padded(self.encoded.ids(1, number, part_EP), IGNORED)
         shifted_EN = labels_EN.roll(1, 1)
         shifted_EN[:, 0] = self.encoded.symbols.end
-        return self.encoded.inputs(part_EP) | {
+        return self.encoded.inputs(number, part_EP) | {
             "decoder_input_ids": shifted_EN.masked_fill(shifted_EN == IGNORED, pad),
             "decoder_attention_mask": (labels_EN != IGNORED).to(torch.int64),
             "labels": labels_EN,
@@ -152,7 +176,7 @@ class CausalExamples(Examples):
 
     def collate(self, number: int, part_EP: Parts) -> dict[str, Tensor]:
         """Texts, and the same one place to the left."""
-        inputs = self.encoded.inputs(part_EP)
+        inputs = self.encoded.inputs(number, part_EP)
         is_token_EN = inputs["attention_mask"].bool()
         labels_EN = inputs["input_ids"].masked_fill(~is_token_EN, IGNORED).roll(-1, 1)
         labels_EN[:, -1] = IGNORED
@@ -173,7 +197,7 @@ class MaskedExamples(Examples):
 
     def collate(self, number: int, part_EP: Parts) -> dict[str, Tensor]:
         """Texts with masked tokens, and what they were; at least one a batch."""
-        inputs, symbols = self.encoded.inputs(part_EP), self.encoded.symbols
+        inputs, symbols = self.encoded.inputs(number, part_EP), self.encoded.symbols
         assert symbols.mask is not None
         ids_EN, rng = inputs["input_ids"].numpy(), np.random.default_rng((self.seed, number))
         lot_EN = np.where(np.isin(ids_EN, symbols.usual), rng.random(ids_EN.shape), np.inf)

@@ -44,6 +44,8 @@ class Recipe(Optimization):
     """Of embeddings and sublayers' outputs."""
     attention_dropout: float = 0.0
     """Of attention weights."""
+    bpe_dropout: float = 0.0
+    """Of merges in cutting words into pieces, which then make examples and batches longer."""
     concatenated: float = 0.0
     """Share of the examples that are concatenated in pairs, new ones in every epoch."""
     epochs: int = 7
@@ -56,7 +58,7 @@ class Recipe(Optimization):
         self._above_zero(
             "width", "feed_forward", "layers", "heads", "pieces", "max_length", "epochs", "average"
         )
-        self._shares("dropout", "attention_dropout")
+        self._shares("dropout", "attention_dropout", "bpe_dropout")
         if not 0 <= self.concatenated <= 1:
             raise InputError(
                 f"a concatenated between 0 and 1 was expected; came {self.concatenated}"

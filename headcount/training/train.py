@@ -143,7 +143,7 @@ def _trainer(
 ) -> tuple[RecipeTrainer, dict[str, int]]:
     """The Trainer, and how much it trains on."""
     objective, recipe = OBJECTIVES[job.objective], job.recipe
-    encoded = encode(text.train, tokenizer, recipe.max_length, job.objective == "masked-lm")
+    encoded = encode(text.train, tokenizer, recipe, job.seed, job.objective == "masked-lm")
     per_step = arguments.world_size * recipe.accumulate
     lengths_NS = encoded.length_NS
     batches = Batches(

@@ -3,6 +3,7 @@
 import copy
 from typing import Any, cast
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -16,10 +17,11 @@ from headcount.pruning import Plan
 from headcount.pruning.budget import Units
 from headcount.pruning.folding import fold
 from headcount.pruning.gated import evaluate_gated
-from headcount.pruning.method import Setting
+from headcount.pruning.method import Choice, Setting
 from headcount.pruning.moments import Moments, moments
 from headcount.pruning.recovery import from_scratch, recover
 from headcount.pruning.rescaling import rescale
+from headcount.pruning.stages import Stages, run_stages
 from headcount.tap import Tap
 from headcount.tasks import TaskBatch, evaluate
 from headcount.training.tuning import Tuning
@@ -155,6 +157,36 @@ def test_shared_layers_are_refused() -> None:
     loaded.__dict__["anatomy"] = anatomy
     with pytest.raises(InputError, match="layers with weights of their own .* 3 layers at once"):
         moments(model, TinyTask(model), anatomy)
+
+
+def test_examples_are_drawn() -> None:
+    """Of many examples so many, by the seed; sums of all parts are the sum of the whole."""
+    loaded, task = small.TASKS["classes-bert"]()
+    model, anatomy = loaded.model, loaded.anatomy
+    whole, few, again, other = (
+        moments(model, task, anatomy, most=most, seed=seed)["encoder.self", 1]
+        for most, seed in ((task.num_examples, 0), (5, 0), (5, 0), (5, 1))
+    )
+    assert whole.queries == moments(model, task, anatomy)["encoder.self", 1].queries
+    assert few.queries < whole.queries and torch.equal(few.output_OO, again.output_OO)
+    assert not torch.equal(few.output_OO, other.output_OO)
+    index_N = np.random.default_rng(0).choice(task.num_examples, 5, replace=False)
+    lengths = [task.batch(np.array([index])).inputs["attention_mask"].sum() for index in index_N]
+    assert few.queries == sum(map(int, lengths))
+
+
+@pytest.mark.parametrize(("peak", "gains"), [(3e-3, True), (0.3, False)])
+def test_recovery_is_kept_where_it_gains(peak: float, gains: bool) -> None:
+    loaded, task = small.TASKS["classes-bert"]()
+    plan = Plan.keeping(loaded.heads, [Head("encoder.self", 0, 1), Head("encoder.self", 1, 3)])
+    recovery = Tuning(updates=12, batch_tokens=100, peak=peak, warmup=2)
+    setting = Setting(loaded, task, Units.of(loaded.anatomy), seed=1)
+    stages = Stages(fold=False, rescale=False, recovery=recovery)
+    done = run_stages(Choice(plan, loaded), stages, setting, task)
+    (gain,) = done.gains
+    assert gain.kept == gains == (gain.after < gain.before)
+    loss = evaluate_gated(done.loaded, plan, task).loss
+    assert loss == pytest.approx(min(gain.before, gain.after), rel=1e-6)
 
 
 def embeddings(loaded: Loaded) -> Tensor:

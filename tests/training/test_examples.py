@@ -1,5 +1,7 @@
 """Batches of the three objectives, by hand and by their laws."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -17,11 +19,13 @@ from headcount.training.examples import (
     encode,
 )
 
+TINY = RECIPES["tiny"]
+
 
 def test_translation_as_the_task_sees_it(tokenizer: PreTrainedTokenizerFast, pairs: Rows) -> None:
     """A batch is what the translation task makes of the same pairs."""
     few = Rows(pairs.sides, pairs.rows[:5])
-    examples = TranslationExamples(encode(few, tokenizer, 64), 0)
+    examples = TranslationExamples(encode(few, tokenizer, TINY, 0), 0)
     model = translation_model(RECIPES["tiny"], tokenizer, 0)
     (batch,) = Translation(Loaded(model, tokenizer, "tiny"), few.columns).batches(10**6)
     made = examples.collate(0, batch.index_E.numpy()[:, None])
@@ -33,7 +37,7 @@ def test_translation_as_the_task_sees_it(tokenizer: PreTrainedTokenizerFast, pai
 
 def test_concatenated_by_hand(tokenizer: PreTrainedTokenizerFast, pairs: Rows) -> None:
     """Both sides of the first, without its end, and then of the second."""
-    encoded = encode(Rows(pairs.sides, pairs.rows[:3]), tokenizer, 64)
+    encoded = encode(Rows(pairs.sides, pairs.rows[:3]), tokenizer, TINY, 0)
     (one, two, three), end = encoded.sides[0], encoded.symbols.end
     batch = TranslationExamples(encoded, 0).collate(0, np.array([[2, 0], [1, NO_PART]]))
     both = [*three[:-1], *one]
@@ -46,7 +50,7 @@ def test_concatenated_by_hand(tokenizer: PreTrainedTokenizerFast, pairs: Rows) -
 def test_causal_by_hand(tokenizer: PreTrainedTokenizerFast) -> None:
     rows = Rows(("text",), [("the dog",), ("a",)])
     ids = [tokenizer(text)["input_ids"] for (text,) in rows.rows]
-    batch = CausalExamples(encode(rows, tokenizer, 64), 0).collate(0, np.array([[0], [1]]))
+    batch = CausalExamples(encode(rows, tokenizer, TINY, 0), 0).collate(0, np.array([[0], [1]]))
     gap = len(ids[0]) - len(ids[1])
     assert batch["labels"].tolist() == [
         [*ids[0][1:], -100],
@@ -57,13 +61,15 @@ def test_causal_by_hand(tokenizer: PreTrainedTokenizerFast) -> None:
 
 def test_masked_shares(tokenizer: PreTrainedTokenizerFast, pairs: Rows) -> None:
     """15 % are predicted; of these 80 % are masks, 10 % random, 10 % as they were."""
-    encoded = encode(Rows(("text",), [row[:1] for row in pairs.rows]), tokenizer, 64, masks=True)
+    encoded = encode(
+        Rows(("text",), [row[:1] for row in pairs.rows]), tokenizer, TINY, 0, masks=True
+    )
     examples = MaskedExamples(encoded, 3)
     part_EP = np.arange(len(encoded.sides[0]))[:, None]
     special, predicted, masks, same, content = tokenizer.all_special_ids, 0, 0, 0, 0
     for number in range(30):
         batch = examples.collate(number, part_EP)
-        was_EN = encoded.inputs(part_EP)["input_ids"]
+        was_EN = encoded.inputs(0, part_EP)["input_ids"]
         is_label_EN = batch["labels"] != -100
         assert torch.equal(batch["labels"][is_label_EN], was_EN[is_label_EN])
         assert torch.equal(batch["input_ids"][~is_label_EN], was_EN[~is_label_EN])
@@ -79,7 +85,9 @@ def test_masked_shares(tokenizer: PreTrainedTokenizerFast, pairs: Rows) -> None:
 
 
 def test_masks_go_by_number_and_seed(tokenizer: PreTrainedTokenizerFast, pairs: Rows) -> None:
-    encoded = encode(Rows(("text",), [row[:1] for row in pairs.rows]), tokenizer, 64, masks=True)
+    encoded = encode(
+        Rows(("text",), [row[:1] for row in pairs.rows]), tokenizer, TINY, 0, masks=True
+    )
     some = np.arange(9)[:, None]
 
     def masked(seed: int, number: int) -> list[list[int]]:
@@ -87,7 +95,7 @@ def test_masks_go_by_number_and_seed(tokenizer: PreTrainedTokenizerFast, pairs: 
 
     assert masked(1, 5) == masked(1, 5)
     assert masked(1, 5) != masked(1, 6) and masked(1, 5) != masked(2, 5)
-    short = encode(Rows(("text",), [("a",)]), tokenizer, 64, masks=True)
+    short = encode(Rows(("text",), [("a",)]), tokenizer, TINY, 0, masks=True)
     for number in range(9):
         labels = MaskedExamples(short, 0).collate(number, np.array([[0]]))["labels"]
         assert int(labels.ne(-100).sum()) == 1, "one at least"
@@ -95,7 +103,9 @@ def test_masks_go_by_number_and_seed(tokenizer: PreTrainedTokenizerFast, pairs: 
 
 def test_text_is_no_special_token(tokenizer: PreTrainedTokenizerFast) -> None:
     """What looks like a special token in the text is text; only the end is added."""
-    encoded = encode(Rows(("text",), [("a <s>old</s> dog <mask>",)]), tokenizer, 64, masks=True)
+    encoded = encode(
+        Rows(("text",), [("a <s>old</s> dog <mask>",)]), tokenizer, TINY, 0, masks=True
+    )
     ids = encoded.sides[0][0]
     special = [number for number in ids if number in tokenizer.all_special_ids]
     assert all(number == tokenizer.unk_token_id for number in special[:-1])
@@ -106,16 +116,16 @@ def test_too_long(tokenizer: PreTrainedTokenizerFast) -> None:
     rows = Rows(
         ("source", "target"), [("the dog", "der Hund"), ("the " * 40, "die"), ("a", "x " * 40)]
     )
-    encoded = encode(rows, tokenizer, 20)
+    encoded = encode(rows, tokenizer, replace(TINY, max_length=20), 0)
     assert encoded.num_long == 2 and encoded.length_NS.shape == (1, 2)
     with pytest.raises(CorpusError, match="at most 2 tokens; all 3 are longer"):
-        encode(rows, tokenizer, 2)
+        encode(rows, tokenizer, replace(TINY, max_length=2), 0)
 
 
 def test_symbols(tokenizer: PreTrainedTokenizerFast, pairs: Rows) -> None:
     bare = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer.backend_tokenizer, pad_token="<pad>", eos_token="</s>"
     )
-    assert encode(pairs, bare, 64).symbols.mask is None
+    assert encode(pairs, bare, TINY, 0).symbols.mask is None
     with pytest.raises(ModelError, match="has no mask_token: take the tokenizer of a model"):
-        encode(pairs, bare, 64, masks=True)
+        encode(pairs, bare, TINY, 0, masks=True)

@@ -154,9 +154,6 @@ def _trainer(
     model = objective.model(recipe, tokenizer, job.seed)
     if start is not None:
         start_from(model, start)
-    if job.device == "cpu" and not recipe.attention_dropout:
-        # On short sentences plain products took a quarter less time than sdpa's fused function.
-        model.set_attn_implementation("eager")
     dev = None if text.dev is None else objective.dev(Loaded(model, tokenizer, "model"), text.dev)
     examples = objective.examples(encoded, job.seed)
     trainer = RecipeTrainer(model, recipe, examples, batches, arguments, dev, job.patience)

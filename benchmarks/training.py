@@ -51,9 +51,7 @@ def main() -> None:
     ]
     ratios = sorted(ours / usual for ours, usual in pairs)
     rate = shape[0] * shape[1] / median(ours for ours, _ in pairs)
-    print(
-        "| step | of a step with torch's dropout and fused attention | target tokens/s without the optimiser |"
-    )
+    print("| step | of torch's own step | target tokens/s without the optimiser |")
     print("|---|---|---|")
     spread = f"{median(ratios):.2f} ({ratios[0]:.2f}-{ratios[-1]:.2f})"
     print(f"| small, bfloat16 | {spread} | {rate:,.0f} |")

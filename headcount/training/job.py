@@ -1,6 +1,8 @@
 """Job: one training as it was asked for, and what must not change when it is resumed."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from shutil import rmtree
@@ -109,9 +111,29 @@ def claim(out: Path, identity: dict[str, Any], resume: bool, overwrite: bool) ->
             f"{out} holds an earlier training: give --resume to go on with it, --overwrite to "
             "replace it, or name another folder"
         )
+    elif record.exists() and _replaced(out).exists():
+        rmtree(out)  # was killed before it began
     elif record.exists():
-        rmtree(out)
+        out.rename(_replaced(out))
     write_json(record, identity)
+
+
+@contextmanager
+def coming_back(out: Path) -> Iterator[None]:
+    """If a block fails, the training that was to be replaced in it is there again."""
+    try:
+        yield
+    except BaseException:
+        if _replaced(out).exists():
+            rmtree(out, ignore_errors=True)
+            _replaced(out).rename(out)
+        raise
+    rmtree(_replaced(out), ignore_errors=True)
+
+
+def _replaced(out: Path) -> Path:
+    """Where an earlier training is until a new one has begun."""
+    return out.with_name(f"{out.name}.replaced")
 
 
 def _refuse_differing(out: Path, before: dict[str, Any], now: dict[str, Any]) -> None:

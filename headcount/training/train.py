@@ -1,6 +1,7 @@
 """Train: a model from scratch, from files to a folder that `headcount.load` takes."""
 
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -19,7 +20,7 @@ from headcount.training.bucketed import Batches
 from headcount.training.checkpoints import remove_broken, whole_checkpoints
 from headcount.training.examples import encode
 from headcount.training.finish import candidates, choose
-from headcount.training.job import Job, claim
+from headcount.training.job import Job, claim, coming_back
 from headcount.training.objectives import OBJECTIVES
 from headcount.training.rows import Rows, write_rows
 from headcount.training.split import hold_out
@@ -83,13 +84,15 @@ def train(
     # What is wrong with it should come up before anything is replaced.
     begun = resume and bool(whole_checkpoints(out / CHECKPOINTS))
     start = None if job.start is None or begun else read_start(job.start, out)
-    if processes().is_main_process:
-        claim(out, job.identity(text.train, text.dev, arguments.world_size), resume, overwrite)
-        remove_broken(out / CHECKPOINTS)
-        _write_held_out(job, text, out)
-    with processes().main_process_first():
-        tokenizer = tokenizer_in(out, job.start or job.pieces, text.train, job.recipe)
-    trainer, counts = _trainer(job, text, tokenizer, arguments, tell, start)
+    is_first = processes().is_main_process
+    with coming_back(out) if is_first else nullcontext():
+        if is_first:
+            claim(out, job.identity(text.train, text.dev, arguments.world_size), resume, overwrite)
+            remove_broken(out / CHECKPOINTS)
+            _write_held_out(job, text, out)
+        with processes().main_process_first():
+            tokenizer = tokenizer_in(out, job.start or job.pieces, text.train, job.recipe)
+        trainer, counts = _trainer(job, text, tokenizer, arguments, tell, start)
     trainer.go_on(whole_checkpoints(out / CHECKPOINTS))
     processes().wait_for_everyone()
     trained = _finished(job, text, tokenizer, trainer, out)

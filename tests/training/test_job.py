@@ -7,7 +7,7 @@ import pytest
 
 from headcount.errors import InputError
 from headcount.training import RECIPES, Job, Rows
-from headcount.training.job import claim
+from headcount.training.job import claim, coming_back
 
 JOB = Job("translation", RECIPES["tiny"], "a.tsv")
 ROWS = Rows(("text",), [("a",)])
@@ -45,6 +45,22 @@ def test_claim(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds files of something else"):
         claim(tmp_path, identity, resume=True, overwrite=True)
     assert (tmp_path / "file").exists()
+
+
+def test_a_replaced_training_comes_back(tmp_path: Path) -> None:
+    """If the new one does not begin; also behind a kill in its first moments."""
+    out, identity = tmp_path / "out", JOB.identity(ROWS, None, 1)
+    claim(out, identity, resume=False, overwrite=False)
+    (out / "good").touch()
+    claim(out, identity, resume=False, overwrite=True)
+    assert not (out / "good").exists(), "as if it were killed here"
+    with pytest.raises(ValueError, match="too long"), coming_back(out):
+        claim(out, identity, resume=False, overwrite=True)
+        raise ValueError("too long")
+    assert (out / "good").exists() and list(tmp_path.iterdir()) == [out]
+    with coming_back(out):
+        claim(out, identity, resume=False, overwrite=True)
+    assert not (out / "good").exists() and list(tmp_path.iterdir()) == [out]
 
 
 def test_resume_of_another_training(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from accelerate import Accelerator
 from safetensors.torch import load_file
 
 from headcount import load
-from headcount.errors import InputError, ModelError
+from headcount.errors import CorpusError, InputError, ModelError
 from headcount.tasks import Translation, evaluate
 from headcount.training import RECIPES, Job, Moment, Rows, train
 from headcount.training.checkpoints import averaged, whole_checkpoints
@@ -152,6 +152,9 @@ def test_start_from_a_trained_model(pairs: Rows, tmp_path: Path) -> None:
             train(job, tmp_path / "other", overwrite=True)
     with pytest.raises(InputError, match="is the model to start from"):
         train(Job("translation", TINY, pairs.columns, start=first), Path(first), overwrite=True)
+    with pytest.raises(CorpusError, match="set the recipe's max_length higher"):
+        train(Job("translation", replace(TINY, max_length=2), pairs.columns), Path(first),
+              overwrite=True)  # fmt: skip
     assert _weights(tmp_path / "first"), "it is still there"
     with pytest.raises(InputError, match="drop one of --start and --pieces"):
         Job("translation", TINY, pairs.columns, start=first, pieces=first)

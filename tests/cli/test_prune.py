@@ -1,17 +1,20 @@
 """`headcount prune` and `headcount curve` on saved tiny models: files, budgets, refusals."""
 
 import json
+import signal
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from headcount import load
 from headcount.pruning import Plan
 from headcount.pruning.gated import evaluate_gated
 from headcount.tasks import build, evaluate
-from tests.cli.conftest import PARALLEL, SAMPLE, headcount
+from tests.cli.conftest import PARALLEL, SAMPLE, headcount, start
+from tests.cli.test_long_work import wait_for
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +117,29 @@ def test_interrupted_runs_are_not_mixed(bert: Path, data: list[Path], tmp_path: 
     status, _, errors = run("prune", bert, data, tmp_path / "out", "--keep", 2)
     assert status == 2 and "holds an interrupted run: give --resume" in errors
     assert run("prune", bert, data, tmp_path / "out", "--keep", 2, "--resume")[0] == 0
+
+
+@pytest.mark.slow
+def test_killed_and_resumed(bert: Path, data: list[Path], tmp_path: Path) -> None:
+    """Killed while gates learn there is no folder; resumed it is what an unbroken run writes."""
+    files = ("--data", data[0], "--dev", data[1])
+    fields = ("updates=40", "save_every=5", "warmup=0", "batch_tokens=60")
+    gates = ("--method", "l0", "--set", *(f"tuning.{field}" for field in fields))
+    more = ("--keep", 3, "--no-control", "--recover", 3, "--tune", "warmup=0")
+    arguments = ("prune", bert, "--task", "masked-lm", *files, *gates, *more)
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    assert headcount(*arguments, "--out", whole)[0] == 0
+    process = start(*arguments, "--out", broken)
+    wait_for(tmp_path / "broken.state" / "all-3" / "checkpoints" / "checkpoint-10" / "whole")
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=60)
+    assert not broken.exists()
+    status, _, errors = headcount(*arguments, "--out", broken, "--resume")
+    assert status == 0 and "gates  5/40" not in errors, errors
+    assert not (tmp_path / "broken.state").exists()
+    assert (broken / "plan.json").read_text() == (whole / "plan.json").read_text()
+    weights = [load(folder).model.state_dict() for folder in (whole, broken)]
+    assert all(torch.equal(weights[1][name], weight) for name, weight in weights[0].items())
 
 
 def test_curve(bert: Path, data: list[Path], tmp_path: Path) -> None:

@@ -1,8 +1,7 @@
 """The architecture: M2M100's class, a Transformer with layer norms before the sublayers.
 
 Sinusoidal positions, ReLU, one matrix for the embeddings of both sides and the output.
-Departure from transformers' defaults: weights start with a standard deviation of width^-0.5, which
-gives scaled embeddings a variance of 1 and is Glorot's for square maps; no layer is dropped whole.
+Departure from transformers' defaults: no layer is dropped whole.
 """
 
 from typing import Any
@@ -61,11 +60,11 @@ def _configuration(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> dict[s
         "decoder_attention_heads": recipe.heads,
         "encoder_ffn_dim": recipe.feed_forward,
         "decoder_ffn_dim": recipe.feed_forward,
+        "init_std": recipe.init_std,
         "encoder_layerdrop": 0.0,
         "decoder_layerdrop": 0.0,
         "dropout": recipe.dropout,
         "attention_dropout": recipe.attention_dropout,
-        "init_std": recipe.width**-0.5,
         "bos_token_id": tokenizer.bos_token_id,
         "pad_token_id": tokenizer.pad_token_id,
         "eos_token_id": tokenizer.eos_token_id,

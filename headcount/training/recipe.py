@@ -40,6 +40,8 @@ class Recipe(Optimization):
     """Size of the vocabulary, special tokens included."""
     max_length: int = 256
     """Longest example in tokens; longer ones are left out of the training, and counted."""
+    init_std: float = 0.02
+    """Standard deviation of new weights."""
     dropout: float = 0.1
     """Of embeddings and sublayers' outputs."""
     attention_dropout: float = 0.0
@@ -56,8 +58,9 @@ class Recipe(Optimization):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._above_zero(
-            "width", "feed_forward", "layers", "heads", "pieces", "max_length", "epochs", "average"
-        )
+            "width", "feed_forward", "layers", "heads", "pieces", "max_length", "init_std",
+            "epochs", "average",
+        )  # fmt: skip
         self._shares("dropout", "attention_dropout", "bpe_dropout")
         if not 0 <= self.concatenated <= 1:
             raise InputError(

@@ -175,6 +175,28 @@ def test_examples_are_drawn() -> None:
     assert few.queries == sum(map(int, lengths))
 
 
+@pytest.mark.parametrize(
+    ("stages", "names"),
+    [
+        (Stages(rescale=False), ["folding"]),
+        (
+            Stages(fold=False),
+            ["rescaling by head", "rescaling by dimension", "rescaling by map"],
+        ),
+        (Stages(fold=False, rescale=False), []),
+    ],
+)
+def test_stages_that_are_switched_off(stages: Stages, names: list[str]) -> None:
+    """Neither tried nor kept; what is kept is the best of what was tried."""
+    loaded, task = small.TASKS["classes-bert"]()
+    plan = Plan.keeping(loaded.heads, [Head("encoder.self", 0, 1), Head("encoder.self", 1, 3)])
+    setting = Setting(loaded, task, Units.of(loaded.anatomy), seed=1)
+    done = run_stages(Choice(plan, loaded), stages, setting, task)
+    assert sorted(gain.stage for gain in done.gains) == sorted(names)
+    losses = [evaluate_gated(loaded, plan, task).loss, *(gain.after for gain in done.gains)]
+    assert evaluate_gated(done.loaded, plan, task).loss == pytest.approx(min(losses), rel=1e-6)
+
+
 @pytest.mark.parametrize(("peak", "gains"), [(3e-3, True), (0.3, False)])
 def test_recovery_is_kept_where_it_gains(peak: float, gains: bool) -> None:
     loaded, task = small.TASKS["classes-bert"]()

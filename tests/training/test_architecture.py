@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,13 @@ def test_one_encoder(tokenizer: PreTrainedTokenizerFast) -> None:
     torch.testing.assert_close(found[IS_TOKEN.bool()], expected[IS_TOKEN.bool()])
     other = masked_model(TINY, tokenizer, 4).base_model.state_dict()["embed_tokens.weight"]
     assert not torch.equal(other, encoder.embed_tokens.weight)
+
+
+def test_new_weights(tokenizer: PreTrainedTokenizerFast) -> None:
+    """Maps and embeddings have the recipe's standard deviation."""
+    model = translation_model(replace(TINY, init_std=0.5), tokenizer, 3).model
+    for weight in (model.shared.weight, model.encoder.layers[0].fc1.weight):
+        assert weight.std().item() == pytest.approx(0.5, rel=0.1)
 
 
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])

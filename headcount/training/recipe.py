@@ -76,7 +76,7 @@ class Recipe(Optimization):
 RECIPES = {
     "tiny": Recipe(
         width=32, feed_forward=64, layers=2, heads=4, pieces=200, max_length=64, epochs=4,
-        batch_tokens=256, peak=3e-3, warmup=10, precision="float32", average=2,
+        init_std=0.18, batch_tokens=256, peak=3e-3, warmup=10, precision="float32", average=2,
     ),
     "small": Recipe(),
     "base": Recipe(

@@ -12,7 +12,7 @@ Departure: a word is cut anew at most 32 times; where it comes, one of these is 
 import json
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from tokenizers import Tokenizer
@@ -49,12 +49,16 @@ class BpeDropout:
         dropout: float,
         seed: int,
     ) -> None:
-        backend = getattr(tokenizer, "backend_tokenizer", None)
-        pieces = {} if backend is None else json.loads(backend.to_str())["model"]
-        if pieces.get("type") != "BPE":
-            raise _cuts_otherwise(tokenizer, f"pieces of the type {pieces.get('type')}")
+        backend: Tokenizer | None = getattr(tokenizer, "backend_tokenizer", None)
+        if backend is None:
+            raise _cuts_otherwise(tokenizer, "no fast tokenizer")
+        pieces = json.loads(backend.to_str())["model"]
+        if pieces["type"] != "BPE":
+            raise _cuts_otherwise(tokenizer, f"pieces of the type {pieces['type']}")
         self._dropout, self._seed = dropout, seed
-        self._end, self._unknown = tokenizer.eos_token_id, tokenizer.unk_token_id
+        special: Any = tokenizer
+        self._end: int = special.eos_token_id
+        self._unknown: int = special.unk_token_id
         self._ids: dict[str, int] = pieces["vocab"]
         self._ranks = {(left, right): rank for rank, (left, right) in enumerate(pieces["merges"])}
         self._cut: dict[tuple[str, int], Ids] = {}
@@ -126,5 +130,5 @@ def _words(backend: Tokenizer) -> Callable[[str], list[str]]:
 def _cuts_otherwise(tokenizer: PreTrainedTokenizerBase, found: str) -> ModelError:
     return ModelError(
         "bpe_dropout needs byte-pair pieces with </s> behind every text, such as `headcount train` "
-        f"learns; the tokenizer of {tokenizer.name_or_path} has {found}: set bpe_dropout to 0"
+        f"learns; that of {tokenizer.name_or_path} has {found}: set bpe_dropout to 0"
     )

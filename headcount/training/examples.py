@@ -128,9 +128,8 @@ def encode(
     columns = list(rows.columns.values())
     encoded = [tokenizer(texts, **options)["input_ids"] for texts in columns]
     is_kept_N = [max(map(len, row)) <= recipe.max_length for row in zip(*encoded, strict=True)]
-    texts, sides = (
-        [list(compress(side, is_kept_N)) for side in each] for each in (columns, encoded)
-    )
+    texts = [list(compress(column, is_kept_N)) for column in columns]
+    sides = [list(compress(side, is_kept_N)) for side in encoded]
     if not any(is_kept_N):
         raise CorpusError(
             f"expected examples of at most {recipe.max_length} tokens; all {len(rows.rows)} are "

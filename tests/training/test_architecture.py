@@ -37,9 +37,9 @@ def test_one_encoder(tokenizer: PreTrainedTokenizerFast) -> None:
 
 def test_new_weights(tokenizer: PreTrainedTokenizerFast) -> None:
     """Maps and embeddings have the recipe's standard deviation."""
-    model = translation_model(replace(TINY, init_std=0.5), tokenizer, 3).model
-    for weight in (model.shared.weight, model.encoder.layers[0].fc1.weight):
-        assert weight.std().item() == pytest.approx(0.5, rel=0.1)
+    weights = translation_model(replace(TINY, init_std=0.5), tokenizer, 3).state_dict()
+    for name in ("model.shared.weight", "model.encoder.layers.0.fc1.weight"):
+        assert weights[name].std().item() == pytest.approx(0.5, rel=0.1)
 
 
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])

@@ -29,6 +29,17 @@ class Constant(nn.Module):
         return zeros if self.bias is None else zeros + self.bias
 
 
+class Settled(dict[str, Any]):
+    """A plan that nobody changes, and copies therefore share.
+
+    transformers copies the configuration in every forward that makes a cache, which took a tenth of
+    a short one.
+    """
+
+    def __deepcopy__(self, memo: Any) -> "Settled":
+        return self
+
+
 def shrink(model: Any) -> None:
     """Swap the maps that `config.head_plan` names for smaller ones, and set what counts heads."""
     body, plan = model.base_model, model.config.head_plan
@@ -50,6 +61,7 @@ def pruned(stock: type) -> Any:
     """The class of models with fewer heads that `stock` has with all."""
 
     def init(self: Any, config: Any, *args: Any, **options: Any) -> None:
+        config.head_plan = Settled(config.head_plan)
         stock.__init__(self, config, *args, **options)
         shrink(self)
 

@@ -1,6 +1,7 @@
 """The compact model computes what the gated one does, in every family."""
 
 import copy
+import json
 from typing import Any
 
 import pytest
@@ -208,6 +209,13 @@ def test_without_any_heads(name: str) -> None:
     batch = tiny.inputs(model)
     assert difference(run(smaller, batch), run_gated(model, plan, batch)) < 1e-5
     assert len(examine(smaller).heads) == 0
+
+
+def test_copies_share_the_plan() -> None:
+    """The configuration is copied in every forward that makes a cache."""
+    config = compacted("marian", None)[1].config
+    assert copy.deepcopy(config).head_plan is config.head_plan
+    assert json.loads(config.to_json_string())["head_plan"] == config.head_plan
 
 
 def test_random_copy_has_the_same_heads() -> None:

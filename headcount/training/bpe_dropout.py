@@ -21,7 +21,7 @@ from transformers import PreTrainedTokenizerBase
 from headcount.errors import ModelError
 
 DRAWS = 32
-"""Ways to cut a word that are drawn at most: of a word that comes often nearly all there are."""
+"""Ways to cut a word that are drawn at most."""
 
 Ids = list[int]
 

@@ -127,11 +127,13 @@ def control(stages: Stages, method: Method, setting: Setting) -> tuple[Loaded, T
     trainings = [each for each in (method.tuning, stages.recovery) if each is not None]
     if not stages.control or not trainings:
         return None
-    tuning = replace(trainings[-1], updates=sum(each.updates for each in trainings), trained="all")
+    updates = sum(each.updates for each in trainings)
+    # It would be its own teacher.
+    tuning = replace(trainings[-1], updates=updates, trained="all", distilled=0.0)
     state = setting.state and setting.state / "control"
     tuned = finetune(
-        setting.loaded, setting.train, replace(tuning, distilled=0.0), seed=setting.seed,
-        state=state, tell=_told(setting.progress, "control"),
+        setting.loaded, setting.train, tuning, seed=setting.seed, state=state,
+        tell=_told(setting.progress, "control"),
     )  # fmt: skip
     return tuned.loaded, tuning
 

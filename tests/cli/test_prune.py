@@ -74,11 +74,13 @@ def test_pruned_folder(bert: Path, data: list[Path], tmp_path: Path) -> None:
 
 
 def test_recovery_has_a_control(bert: Path, data: list[Path], tmp_path: Path) -> None:
-    more = ("--share", 0.5, "--recover", 2, "--tune", "warmup=0", "--method", "random")
+    tune = ("--tune", "warmup=0", "distilled=0.5")
+    more = ("--share", 0.5, "--recover", 2, *tune, "--method", "random")
     status, output, errors = run("prune", bert, data, tmp_path / "out", *more)
     assert status == 0, errors
     record = json.loads((tmp_path / "out" / "prune.json").read_text())
     assert "; control " in output and record["control"]["tuning"]["updates"] == 2
+    assert record["control"]["tuning"]["distilled"] == 0, "it would be its own teacher"
     assert record["gains"][-1]["stage"] == "recovery" and len(record["gains"]) == 8
     assert len(record["staying"]) == 3 and record["limit"] == {"share": 0.5}
     assert "control: loss" in (tmp_path / "out" / "README.md").read_text()

@@ -37,6 +37,8 @@ def replaced(folder: Path) -> Iterator[Path]:
             os.replace(folder, old)
         os.replace(new, folder)
     finally:
+        if old.exists() and not folder.exists():  # broken off between the two
+            os.replace(old, folder)
         rmtree(new, ignore_errors=True)
         rmtree(old, ignore_errors=True)
 

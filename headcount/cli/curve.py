@@ -48,6 +48,8 @@ class Curve:
         """Measure every point, write everything into `out`."""
         chosen = {name: method(name, self._options(name)) for name in self._names()}
         claim(self.out, FILES, self.out / "state", self.resume, self.overwrite)
+        warnings, console = tuple(self.on.warnings()), Console(highlight=False)
+        print_warnings(list(warnings), console)
         loaded = self.on.loaded()
         roles = None if self.analysis is None else read_roles(self.analysis, loaded)
         train, dev, test = tasks = self.on.tasks(loaded)
@@ -59,11 +61,9 @@ class Curve:
             trial = Trial(setting, dev, test, self.scores)
             seeds = range(self.on.seed, self.on.seed + self.seeds)
             frame = curve(trial, chosen, self.keep, seeds, key)
-        warnings = tuple(self.on.warnings())
         facts = CurveFacts(loaded.heads, dev.metric, dev.higher_is_better, warnings, key, roles)
         write_curve(frame, facts, self.out, plain(asdict(self)))
-        console, column = Console(highlight=False), "score" if self.scores else "loss"
-        print_warnings(list(warnings), console)
+        column = "score" if self.scores else "loss"
         console.print(Markdown(numbers_table(CurvePoints.of(frame), column)))
         console.print(f"Document: {self.out / 'curve.md'}", soft_wrap=True)
         return 0

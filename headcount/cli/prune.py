@@ -74,6 +74,8 @@ class Prune:
         if self.corpus and self.analysis is None:
             raise InputError("--corpus goes with --analysis: name the whole model's analysis on it")
         claim_artifact(self.out, self.resume, self.overwrite)
+        warnings = self.on.warnings()
+        print_warnings(warnings, Console(highlight=False, soft_wrap=True))
         loaded, state = self.on.loaded(), state_of(self.out)
         roles = None if self.analysis is None else read_roles(self.analysis, loaded)
         tasks = self.on.tasks(loaded)
@@ -86,7 +88,7 @@ class Prune:
                 setting, chosen, limit, tasks[1], tasks[2], stages,
                 told=lambda plan: plan.write(state / "plan.json"),
             ).run()  # fmt: skip
-        record = pruned.record | self._about(loaded, tasks)
+        record = pruned.record | {"warnings": warnings} | self._about(loaded, tasks)
         if roles is not None:
             record["functions"] = functions(pruned, loaded.heads, roles, self.corpus)
         pruned = replace(pruned, record=record)
@@ -109,6 +111,8 @@ class Prune:
         """In all, or site by site."""
         if not self.keep:
             return None
+        if len(set(self.on.site)) < len(self.on.site):
+            raise InputError(f"every --site once was expected; came {' '.join(self.on.site)}")
         if len(self.keep) != max(1, len(self.on.site)):
             raise InputError(
                 f"--keep takes one number, or with --site one for each site; came "
@@ -133,7 +137,6 @@ class Prune:
 
     def _about(self, loaded: Loaded, tasks: Any) -> dict[str, Any]:
         return {
-            "warnings": self.on.warnings(),
             "signature": self.on.signature(loaded, tasks),
             "arguments": plain(asdict(self)),
         }
@@ -142,7 +145,6 @@ class Prune:
 def _print(pruned: Pruned, out: Path) -> None:
     """What a person who has just pruned wants to read first."""
     console, record = Console(highlight=False, soft_wrap=True), pruned.record
-    print_warnings(record["warnings"], console)
     total = len(record["staying"]) + len(record["leaving"])
     console.print(f"{len(record['staying'])} of {total} heads stay, chosen by {record['method']}")
     for gain in record["gains"]:
@@ -152,12 +154,34 @@ def _print(pruned: Pruned, out: Path) -> None:
     for name in ("dev", "test"):
         if name in record:
             found, control = record[name], (record["control"] or {}).get(name)
-            beside = "" if control is None else f"; control {control['score']['after']:.4g}"
+            beside = ""
+            if control is not None:
+                score = control["score"]["after"]
+                beside = f"; control {score:.4g}, {_drop(control['pruned'])} against it"
             console.print(
                 f"{name}: {found['metric']} {found['score']['before']:.4g} -> "
-                f"{found['score']['after']:.4g} (drop {found['drop']['delta']:.3g}, 95 % "
-                f"{found['drop']['low']:.3g} to {found['drop']['high']:.3g}){beside}"
+                f"{found['score']['after']:.4g} ({_drop(found)}){beside}"
             )
-    if record["confirmed"] is False:
-        console.print("warning: the drop found on --dev is larger on --test", style="yellow")
+    print_warnings(over_the_limit(record), console)
     console.print(f"Folder: {out}, with the head card in README.md")
+
+
+def _drop(found: dict[str, Any]) -> str:
+    drop = found["drop"]
+    return f"drop {drop['delta']:.3g}, 95 % {drop['low']:.3g} to {drop['high']:.3g}"
+
+
+def over_the_limit(record: dict[str, Any]) -> list[str]:
+    """What a person who gave a largest drop must know of the model that came out."""
+    within = record["within_limit"]
+    if within is None:
+        return []
+    found = [
+        f"the drop on --{name} is larger than {record['limit']['max_drop']}: the budget was "
+        "searched on --dev with gates only"
+        for name, is_within in within.items()
+        if not is_within
+    ]
+    if "test" not in within:
+        found.append("no --test was given: the drop holds for the data it was searched on")
+    return found

@@ -50,6 +50,7 @@ class TrialArguments(TaskArguments):
             loaded.model, train.sha256, dev=dev.sha256[:12],
             test=None if test is None else test.sha256[:12], task=self.task, metric=dev.metric,
             beams=self.num_beams if self.task == "translation" else None,
+            tok=self.tokenize if dev.metric == "bleu" else None,
             sites="+".join(self.site) or None, groups=self.groups, seed=self.seed,
         )  # fmt: skip
 

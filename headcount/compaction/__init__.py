@@ -1,5 +1,5 @@
 """Compaction: a plan and a model make a smaller model, exactly."""
 
-from headcount.compaction.compact import compact
+from headcount.compaction.compact import compact, refuse_rigid
 
-__all__ = ["compact"]
+__all__ = ["compact", "refuse_rigid"]

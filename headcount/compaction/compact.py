@@ -50,6 +50,16 @@ def compact(model: PreTrainedModel | Loaded, plan: Plan) -> PreTrainedModel:
     return smaller
 
 
+def refuse_rigid(loaded: Loaded) -> None:
+    """Let a model pass whose maps can be followed, before much is spent on a plan for it.
+
+    Raises:
+        ModelError: if it can't be made smaller; says why.
+    """
+    refuse_shared(loaded.anatomy)
+    wire(loaded.model, loaded.anatomy)
+
+
 def _layers(model: PreTrainedModel, anatomy: Anatomy, plan: Plan) -> list[Resized]:
     kept = [plan.of_layer(anatomy.heads, each.site, each.layer) for each in anatomy.layers]
     wirings = wire(model, anatomy)

@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from headcount.errors import ModelError
 from headcount.gates.head_gates import HeadGates
 from headcount.tap import Gates
 
@@ -16,12 +17,20 @@ class Fixed(HeadGates):
 
     Args:
         gates: one factor per head, by site and layer; other layers are left alone.
+
+    Raises:
+        ModelError: if one is not a finite number.
     """
 
     def __init__(self, gates: Gates) -> None:
         super().__init__()
         self._places = tuple(gates)
-        for number, gate_H in enumerate(gates.values()):
+        for number, ((site, layer), gate_H) in enumerate(gates.items()):
+            if not gate_H.isfinite().all():
+                raise ModelError(
+                    f"finite gates were expected; those of layer {layer} of {site} are "
+                    f"{gate_H.tolist()}"
+                )
             self.register_buffer(f"gate_{number}", gate_H.detach().clone(), persistent=False)
 
     def forward(self) -> Gates:

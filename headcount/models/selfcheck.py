@@ -4,6 +4,7 @@ On a tiny padded batch the tapped model's output must equal the stock model's (f
 largest output), and gates of 0 must change it. A model that fails is refused with the reason.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -98,6 +99,8 @@ def _gates(
         head = Head.parse(name)
         if head not in anatomy.heads:
             raise ModelError(f"{name} is not a head of this model, which has {anatomy.heads}")
+        if not math.isfinite(gate):
+            raise ModelError(f"a finite number was expected as the gate of {name}; came {gate}")
         count = anatomy.heads.counts[head.site][head.layer]
         ones = torch.ones(count, device=model.device, dtype=model.dtype)
         tensor = tensors.setdefault((head.site, head.layer), ones)

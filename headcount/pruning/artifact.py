@@ -35,7 +35,7 @@ def claim_artifact(out: Path, resume: bool, overwrite: bool) -> None:
     """
     refuse_taken(out, overwrite)
     state = state_of(out)
-    if state.exists() and not (resume or overwrite):
+    if state.exists() and any(state.iterdir()) and not (resume or overwrite):
         raise InputError(
             f"{state} holds an interrupted run: give --resume to go on with it, --overwrite to "
             "begin anew, or name another --out"

@@ -1,5 +1,7 @@
 """Budget: what may go, and how much of it, exactly."""
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -49,9 +51,21 @@ class Units:
                 units += [tuple(each[i : i + size]) for i in range(0, len(each), size)]
         return cls(heads, tuple(units))
 
+    @property
+    def sha256(self) -> str:
+        """Hash of the names of the heads that may go, unit by unit."""
+        names = [list(map(str, unit)) for unit in self.units]
+        return hashlib.sha256(json.dumps(names).encode()).hexdigest()
+
     def at(self, site: str | None) -> list[Unit]:
         """The units of one site; all of them for None."""
         return [unit for unit in self.units if site in (None, unit[0].site)]
+
+    def named(self, keep: Keep) -> "Units":
+        """Those that a budget is for: all, or the units of the sites that it names."""
+        if isinstance(keep, int):
+            return self
+        return Units(self.heads, tuple(unit for site in keep for unit in self.at(site)))
 
     def possible(self, site: str | None = None) -> list[int]:
         """Numbers of heads that can stay, at one site or in all, least first.

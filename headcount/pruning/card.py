@@ -75,8 +75,10 @@ def _numbers(record: Record, key: str, title: str) -> Iterator[str]:
     rows = [_change_row(name, found, "score" if name == metric else "loss")
             for name in (metric, "loss")]  # fmt: skip
     if control is not None:
-        rows += [_change_row(f"control: {name}", control, "score" if name == metric else "loss")
-                 for name in (metric, "loss")]  # fmt: skip
+        for name, kind in ((metric, "score"), ("loss", "loss")):
+            rows.append(_change_row(f"control: {name}", control, kind))
+        for name, kind in ((metric, "score"), ("loss", "loss")):
+            rows.append(_change_row(f"from control to pruned: {name}", control["pruned"], kind))
     yield table(headers, rows)
     if control is not None:
         yield "Control: the whole model, trained as long on the same data."
@@ -93,11 +95,10 @@ def _numbers(record: Record, key: str, title: str) -> Iterator[str]:
 
 def _change_row(name: str, found: Record, kind: str) -> list[str]:
     """A row of numbers; changes are after minus before."""
-    before, after = found[kind]["before"], found[kind]["after"]
+    before, after = (_or_nan(found[kind][when]) for when in ("before", "after"))
     delta = found["drop" if kind == "score" else "rise"]
-    sign = 1 if (after - before) * delta["delta"] >= 0 else -1
-    ends = sorted(sign * each if each is not None else float("nan")
-                  for each in (delta["low"], delta["high"]))  # fmt: skip
+    sign = 1 if kind == "loss" or (after - before) * _or_nan(delta["delta"]) > 0 else -1
+    ends = sorted(sign * _or_nan(delta[end]) for end in ("low", "high"))
     interval = f"{_signed(ends[0])} to {_signed(ends[1])}"
     p = delta["p"]
     shown = "–" if p is None else f"{p:.2g}"
@@ -168,6 +169,10 @@ def _speed(record: Record) -> Iterator[str]:
 def _site(head: str) -> str:
     short = head.partition(".")[0]
     return {"enc": "encoder.self", "dec": "decoder.self", "cross": "decoder.cross"}[short]
+
+
+def _or_nan(value: float | None) -> float:
+    return float("nan") if value is None else value
 
 
 def _number(value: float | None) -> str:

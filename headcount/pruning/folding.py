@@ -38,8 +38,11 @@ def fold(loaded: Loaded, plan: Plan, sums: Mapping[Place, Moments]) -> Loaded:
     """
     model = copy.deepcopy(loaded.model)
     for layer in loaded.anatomy.layers:
+        goes_O = goes(plan, loaded, layer)
+        if not goes_O.any():
+            continue
         projection = Projection.of(model, layer)
-        lost_O = sums[layer.site, layer.layer].mean_O * goes(plan, loaded, layer)
+        lost_O = sums[layer.site, layer.layer].mean_O * goes_O
         projection.add_bias(lost_O @ projection.weight_OM)
     return replace(loaded, model=model)
 

@@ -11,6 +11,7 @@ References: Voita et al. (2019), section 6; Louizos et al. (2018); Wang et al. (
 from dataclasses import dataclass, field
 from typing import ClassVar, final
 
+from headcount.errors import InputError
 from headcount.gates import Budget, Constant, HardConcrete, Layout, quotas
 from headcount.pruning.budget import Keep, by_site
 from headcount.pruning.learned import learned
@@ -35,10 +36,14 @@ class L0(Method):
     voita2019: bool = False
     """Start near 1/2, as the authors do."""
 
+    def __post_init__(self) -> None:
+        if not 0 < self.falling <= 1:
+            raise InputError(f"falling is a share above 0 and at most 1; came {self.falling}")
+
     def choose(self, setting: Setting, keep: Keep) -> Choice:
         """Train with gates, then keep the likeliest."""
         budget = tuple(by_site(setting.units, keep).items())
-        layout = Layout(setting.units.heads, setting.units.units)
+        layout = Layout(setting.units.heads, setting.units.named(keep).units)
         if self.coefficient is None:
             pressure = Budget(layout, quotas(layout, budget), self.falling)
         else:

@@ -29,16 +29,17 @@ def learned(
     Args:
         setting: the model, the data, and what may go.
         keep: the budget.
-        gates: one for each unit.
+        gates: one for each unit of the sites that the budget names.
         scores: the units' scores when the gates have learned.
         tuning: the training.
         method: what the record says of the options; its `repr` must not change in a resumption.
     """
+    units = setting.units.named(keep)
 
     def tell(moment: Moment) -> None:
         setting.progress("gates", moment.step, moment.steps)
 
-    about = {"method": repr(method), "keep": repr(keep)}
+    about = {"method": repr(method), "keep": repr(keep), "units": units.sha256}
     tuned = finetune(
         setting.loaded,
         setting.train,
@@ -52,9 +53,7 @@ def learned(
     )
     score_U = scores().detach().double().cpu().tolist()
     score_of = {
-        head: score
-        for unit, score in zip(setting.units.units, score_U, strict=True)
-        for head in unit
+        head: score for unit, score in zip(units.units, score_U, strict=True) for head in unit
     }
     order = sorted(score_of, key=score_of.__getitem__)
     stay = set(setting.units.heads) - set(leaving(order, setting.units, keep))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import final
 
 from headcount.errors import InputError
-from headcount.pruning.budget import Keep, Units, share
+from headcount.pruning.budget import Keep, Units, by_site, share
 from headcount.pruning.gated import drop, evaluate_gated
 from headcount.pruning.method import Choice, Method, Setting
 from headcount.pruning.search import Found, last_within
@@ -44,8 +44,15 @@ class Limit:
             )
 
     def budget(self, units: Units) -> Keep | None:
-        """The number of heads where it is known beforehand."""
-        return share(units, self.share) if self.share is not None else self.keep
+        """The number of heads where it is known beforehand.
+
+        Raises:
+            InputError: if the units can't meet it; says the nearest that they can.
+        """
+        keep = share(units, self.share) if self.share is not None else self.keep
+        if keep is not None:
+            by_site(units, keep)
+        return keep
 
 
 @final

@@ -84,7 +84,8 @@ class Plan:
         if self.model not in (None, found):
             raise InputError(
                 f"the plan was made for a model with revision {self.model}; this one has {found}: "
-                "give the model that was measured, or make a plan for this one"
+                "give the model that was measured, in the same number format (--dtype), or make a "
+                "plan for this one"
             )
         for site, layers in self.kept.items():
             for layer, kept in layers.items():
@@ -138,6 +139,8 @@ class Plan:
                 site: {int(layer): _indices(indices) for layer, indices in layers.items()}
                 for site, layers in value["kept"].items()
             }
+            if negative := [layer for layers in kept.values() for layer in layers if layer < 0]:
+                raise InputError(f"layers of a plan are numbers from 0; came {negative[0]}")
             if unknown := set(kept) - set(SITES):
                 raise InputError(
                     f"sites of a plan are {', '.join(SITES)}; came {', '.join(sorted(unknown))}"

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from time import perf_counter
 from typing import Any, final
 
-from headcount.compaction import compact
+from headcount.compaction import compact, refuse_rigid
 from headcount.models.load import Loaded
 from headcount.pruning.before_after import BeforeAfter
 from headcount.pruning.budget import Keep, Units
@@ -60,6 +60,9 @@ class Pruning:
             ModelError: if the model can't be made smaller exactly.
         """
         loaded, start = self.setting.loaded, perf_counter()
+        # What is known to be impossible is refused before anything is spent on it.
+        self.limit.budget(self.setting.units)
+        refuse_rigid(loaded)
         tasks = {"dev": self.dev} | ({} if self.test is None else {"test": self.test})
         before = {name: self._evaluated(loaded, task) for name, task in tasks.items()}
         chosen = choose(
@@ -75,8 +78,8 @@ class Pruning:
         record["ceiling"] = self._ceiling(plan)
         record |= {name: self._compared(task, before[name], after[name])
                    for name, task in tasks.items()}  # fmt: skip
-        record["confirmed"] = self._confirmed(record)
-        record["control"] = self._control(tasks, before)
+        record["within_limit"] = self._within_limit(record)
+        record["control"] = self._control(tasks, before, after)
         return Pruned(
             plan, done.loaded, smaller, record | {"seconds": round(perf_counter() - start, 1)}
         )
@@ -110,25 +113,29 @@ class Pruning:
         length = min(128, loaded.max_length or 128)
         return {"tokens": length, "value": ceiling(loaded.model, plan, length, loaded.anatomy)}
 
-    def _confirmed(self, record: dict[str, Any]) -> bool | None:
-        """Whether a drop that was searched on the development set holds on the test set."""
-        if self.limit.max_drop is None or self.test is None:
+    def _within_limit(self, record: dict[str, Any]) -> dict[str, bool] | None:
+        """Whether the model that comes out holds the drop that was searched with gates."""
+        largest = self.limit.max_drop
+        if largest is None:
             return None
-        return record["test"]["drop"]["delta"] <= self.limit.max_drop
+        sets = [name for name in ("dev", "test") if name in record]
+        return {name: record[name]["drop"]["delta"] <= largest for name in sets}
 
     def _control(
-        self, tasks: dict[str, Task], before: dict[str, Evaluation]
+        self, tasks: dict[str, Task], before: dict[str, Evaluation], pruned: dict[str, Evaluation]
     ) -> dict[str, Any] | None:
-        """What training alone does to the whole model."""
+        """What training alone does to the whole model, and how the pruned one does beside it."""
         trained = control(self.stages, self.method, self.setting)
         if trained is None:
             return None
         loaded, tuning = trained
         after = {name: self._evaluated(loaded, task) for name, task in tasks.items()}
-        return {"tuning": asdict(tuning)} | {
-            name: BeforeAfter(task, before[name], after[name]).record(seed=self.setting.seed)
-            for name, task in tasks.items()
-        }
+        seed, found = self.setting.seed, {"tuning": asdict(tuning)}
+        for name, task in tasks.items():
+            found[name] = BeforeAfter(task, before[name], after[name]).record(seed=seed)
+            against = BeforeAfter(task, after[name], pruned[name]).record(seed=seed)
+            found[name]["pruned"] = {key: against[key] for key in ("score", "loss", "drop", "rise")}
+        return found
 
 
 def prune(

@@ -7,7 +7,6 @@ same heads go, and more.
 Reference: Are Sixteen Heads Really Better than One? (Michel et al., 2019), section 4, https://arxiv.org/abs/1905.10650
 """
 
-import hashlib
 import json
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -111,9 +110,7 @@ def _file(setting: Setting) -> Path | None:
 
 
 def _key(setting: Setting, way: str) -> str:
-    names = [list(map(str, unit)) for unit in setting.units.units]
-    units = hashlib.sha256(json.dumps(names).encode()).hexdigest()[:12]
-    task = setting.train
+    task, units = setting.train, setting.units.sha256[:12]
     return signature(
         setting.loaded.model, task.sha256, task=task.name, n=task.num_examples, units=units, by=way
     )

@@ -10,6 +10,7 @@ https://arxiv.org/abs/2108.04657
 from dataclasses import dataclass, field
 from typing import ClassVar, final
 
+from headcount.errors import InputError
 from headcount.gates import Layout, quotas
 from headcount.gates import Subset as SubsetGates
 from headcount.pruning.budget import Keep, by_site
@@ -33,10 +34,17 @@ class Subset(Method):
     straight_through: bool = False
     """Hard gates without noise in training too."""
 
+    def __post_init__(self) -> None:
+        if not 0 < self.cold <= self.hot:
+            raise InputError(
+                f"temperatures with 0 < cold <= hot were expected; came cold {self.cold} and hot "
+                f"{self.hot}"
+            )
+
     def choose(self, setting: Setting, keep: Keep) -> Choice:
         """Train with gates, then keep those with the highest scores."""
         budget = tuple(by_site(setting.units, keep).items())
-        layout = Layout(setting.units.heads, setting.units.units)
+        layout = Layout(setting.units.heads, setting.units.named(keep).units)
         gates = SubsetGates(
             layout, quotas(layout, budget), setting.seed, self.hot, self.cold, self.straight_through
         )

@@ -68,7 +68,9 @@ class MaskedLanguageModelling(Task):
             raise InputError(f"a share of masked tokens above 0 and up to 1 was expected; {share}")
         self.metric, self.higher_is_better = "perplexity", False
         table = read_data(data, columns, ROLES).first(limit)
-        self.sha256 = table.sha256
+        self.sha256 = table.sha256_with(
+            seed=seed, share=share, replacement=replacement, max_length=max_length
+        )
         mask = _Mask(loaded, seed, share, replacement)
         self._ids: list[list[int]] = []
         self._labels: list[list[int]] = []

@@ -3,7 +3,8 @@
 `.tsv` and `.csv` have a header where columns are named, and none where they are numbered from 0;
 TSV knows no quotes. `.jsonl` has one object a line, and `a.b` is field b of object a. Of a `.txt` a
 line is the column `text`. In a `.txt` or a file with any other ending, numbered columns are
-separated by one blank or tab, and the last one takes the rest of the line (`0 a sad film .`).
+separated by tabs if the first line has one, else by blanks, where the last one takes the rest of
+the line (`0 a sad film .`).
 Blank lines are passed over; any other line that can't be used is an error with its number.
 """
 
@@ -152,17 +153,22 @@ def _header(cells: list[str], origin: str) -> list[str]:
 
 
 def _lines(path: Path, width: int | None) -> Iterator[Row]:
+    separator = None
     for number, line in numbered_lines(path):
         if not line.strip():
             continue
         origin = f"{path}:{number}"
-        cells = [line.strip()] if width in (None, 1) else line.strip().split(None, width - 1)
-        if width is not None and len(cells) < width:
+        if width is None:
+            yield origin, {"text": line.strip()}
+            continue
+        separator = separator or ("tab" if "\t" in line else "blank")
+        cells = line.split("\t") if separator == "tab" else line.strip().split(None, width - 1)
+        if len(cells) < width:
             raise CorpusError(
-                f"{origin}: expected {width} columns separated by a blank, found {len(cells)}; "
-                "complete the line"
+                f"{origin}: expected {width} columns separated by a {separator}, found "
+                f"{len(cells)}; complete the line"
             )
-        yield origin, {"text": cells[0]} if width is None else dict(enumerate(cells))
+        yield origin, dict(enumerate(cells))
 
 
 def _objects(path: Path) -> Iterator[Row]:

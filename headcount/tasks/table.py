@@ -54,6 +54,16 @@ class Table:
         """Hash of the cells."""
         return hashlib.sha256(json.dumps(self.columns).encode()).hexdigest()
 
+    def sha256_with(self, **options: object) -> str:
+        """Hash of the cells and of what else decides what a model is given.
+
+        Options that are None are left out; without any it is the hash of the cells.
+        """
+        told = {name: value for name, value in options.items() if value is not None}
+        if not told:
+            return self.sha256
+        return hashlib.sha256(f"{self.sha256}{json.dumps(told)}".encode()).hexdigest()
+
     def first(self, limit: int | None) -> "Table":
         """The first examples only; all of them for None.
 

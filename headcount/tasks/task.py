@@ -103,7 +103,7 @@ class Task(ABC):
     """Whether a better model has a higher score (perplexity is the other way round)."""
     num_examples: int
     sha256: str
-    """Hash of the data, for signatures."""
+    """Hash of the data and of what else decides what the model is given, for signatures."""
 
     @property
     def length_N(self) -> Int[np.ndarray, " example"]:

@@ -76,7 +76,7 @@ class Translation(Task):
         refuse_misfit(loaded.model, self.name)
         self.metric, self.higher_is_better = metric, True
         table = read_parallel(data, columns, ROLES).first(limit)
-        self.sha256 = table.sha256
+        self.sha256 = table.sha256_with(prefix=prefix or None)
         self.references = table["target"]
         """Texts that hypotheses are compared with."""
         self.scorer: BLEU | CHRF = BLEU(tokenize=tokenize) if metric == "bleu" else CHRF()

@@ -51,6 +51,9 @@ class BatchesTrainer(Trainer, ABC):
         self._batches, self._keep = batches, keep
         # Else every forward is handed `num_items_in_batch`, down to the attention function.
         self.model_accepts_loss_kwargs = False
+        # All labels stand where they are predicted; of a causal model's it would leave out a column
+        # when it counts what a step's loss is divided by.
+        self._loss_shifts_labels = False
 
     @abstractmethod
     def collate(self, number: int, part_EP: Parts) -> dict[str, Any]:

@@ -89,6 +89,7 @@ class Job:
             "save_every": self.save_every,
             "patience": self.patience,
             "processes": processes,
+            "device": self.device,
         }
 
 
@@ -133,7 +134,7 @@ def coming_back(out: Path) -> Iterator[None]:
 
 def _replaced(out: Path) -> Path:
     """Where an earlier training is until a new one has begun."""
-    return out.with_name(f"{out.name}.replaced")
+    return out.with_name(f".{out.name}.replaced")
 
 
 def _refuse_differing(out: Path, before: dict[str, Any], now: dict[str, Any]) -> None:

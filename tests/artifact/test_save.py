@@ -1,6 +1,7 @@
 """The folder of a compact model: whole or not at all, and nothing but what its plan says."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,22 @@ def test_whole_or_not_at_all(folder: Path) -> None:
     with pytest.raises(RuntimeError, match="stop"), staged(folder, overwrite=True) as staging:
         (staging / "config.json").write_text("{}")
         raise RuntimeError("stop")
+    assert (folder / "config.json").read_bytes() == before
+    assert list(folder.parent.iterdir()) == [folder]
+
+
+def test_broken_off_between_two_moves(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The old folder is out of the way, the new one does not come: the old one is put back."""
+    before, move = (folder / "config.json").read_bytes(), os.replace
+
+    def fails(source: Path, target: Path) -> None:
+        if source.name.endswith(".part"):
+            raise OSError("no space left")
+        move(source, target)
+
+    monkeypatch.setattr(os, "replace", fails)
+    with pytest.raises(OSError, match="no space left"), staged(folder, overwrite=True):
+        pass
     assert (folder / "config.json").read_bytes() == before
     assert list(folder.parent.iterdir()) == [folder]
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from headcount import load
+from headcount.cli.prune import over_the_limit
 from headcount.pruning import Plan
 from headcount.pruning.gated import evaluate_gated
 from headcount.tasks import build, evaluate
@@ -79,19 +80,35 @@ def test_recovery_has_a_control(bert: Path, data: list[Path], tmp_path: Path) ->
     status, output, errors = run("prune", bert, data, tmp_path / "out", *more)
     assert status == 0, errors
     record = json.loads((tmp_path / "out" / "prune.json").read_text())
-    assert "; control " in output and record["control"]["tuning"]["updates"] == 2
-    assert record["control"]["tuning"]["distilled"] == 0, "it would be its own teacher"
+    control = record["control"]
+    assert "; control " in output and " against it" in output
+    assert control["tuning"]["updates"] == 2
+    for name in ("dev", "test"):
+        ends = {"before": control[name]["loss"]["after"], "after": record[name]["loss"]["after"]}
+        assert control[name]["pruned"]["loss"] == ends
+    assert control["tuning"]["distilled"] == 0, "it would be its own teacher"
     assert record["gains"][-1]["stage"] == "recovery" and len(record["gains"]) == 8
     assert len(record["staying"]) == 3 and record["limit"] == {"share": 0.5}
-    assert "control: loss" in (tmp_path / "out" / "README.md").read_text()
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert "| control: loss" in card and "| from control to pruned: loss" in card
 
 
 def test_largest_drop(bert: Path, data: list[Path], tmp_path: Path) -> None:
     more = ("--method", "norm", "--no-fold", "--no-rescale", "--max-drop", 1e9)
-    assert run("prune", bert, data, tmp_path / "all", *more)[0] == 0
+    status, output, _ = run("prune", bert, data, tmp_path / "all", *more)
+    assert status == 0 and "warning" not in output
     record = json.loads((tmp_path / "all" / "prune.json").read_text())
-    assert record["keep"] == 0 and record["confirmed"] is True
+    assert record["keep"] == 0 and record["within_limit"] == {"dev": True, "test": True}
     assert set(record["tried"]) > {"6", "0"}
+
+
+def test_a_drop_is_looked_at_where_it_counts() -> None:
+    limit = {"max_drop": 0.3}
+    held = {"within_limit": {"dev": True, "test": True}, "limit": limit}
+    broken = {"within_limit": {"dev": False}, "limit": limit}
+    assert over_the_limit(held) == over_the_limit({"within_limit": None}) == []
+    first, second = over_the_limit(broken)
+    assert "the drop on --dev is larger than 0.3" in first and "no --test was given" in second
 
 
 @pytest.mark.parametrize(
@@ -105,6 +122,9 @@ def test_largest_drop(bert: Path, data: list[Path], tmp_path: Path) -> None:
         (("--keep", 2, "--tune", "peak=1"), "--tune is of a training"),
         (("--keep", 2, "--recover", -1), "--recover takes a number of updates"),
         (("--keep", 2, "--site", "decoder.self"), "a site of the model was expected"),
+        (("--keep", 2, 2, "--site", *["encoder.self"] * 2), "every --site once was expected"),
+        (("--keep", 2, "--method", "l0", "--set", "falling=0"), "falling is a share above 0"),
+        (("--keep", 2, "--method", "subset", "--set", "cold=0"), "with 0 < cold <= hot"),
         (("--max-drop", -1e9), "raise the limit"),
     ],
 )
@@ -116,6 +136,7 @@ def test_refusals(bert: Path, data: list[Path], tmp_path: Path, more: tuple, sen
 
 def test_interrupted_runs_are_not_mixed(bert: Path, data: list[Path], tmp_path: Path) -> None:
     (tmp_path / "out.state").mkdir()
+    (tmp_path / "out.state" / "plan.json").touch()
     status, _, errors = run("prune", bert, data, tmp_path / "out", "--keep", 2)
     assert status == 2 and "holds an interrupted run: give --resume" in errors
     assert run("prune", bert, data, tmp_path / "out", "--keep", 2, "--resume")[0] == 0

@@ -11,6 +11,7 @@ from headcount.errors import ModelError
 from headcount.gates import Constant, Fixed, HardConcrete, Layout, gating
 from headcount.gates.gating import NAME
 from headcount.heads import Heads
+from headcount.models.selfcheck import gated
 from tests import tiny
 from tests.examined import examined
 from tests.laws import leaving_no_trace
@@ -102,6 +103,16 @@ def test_gates_multiply_heads() -> None:
     assert (values[1] - values[0]) / 0.04 == pytest.approx(slope, rel=2e-2)
     for parameter in model.parameters():
         parameter.grad = None
+
+
+@pytest.mark.parametrize("number", [torch.nan, torch.inf])
+def test_gates_that_are_no_numbers_are_refused(number: float) -> None:
+    with pytest.raises(ModelError, match="finite gates were expected; those of layer 1 of enc"):
+        Fixed({("encoder.self", 1): torch.tensor([1.0, number])})
+    model, _ = examined("bert")
+    with pytest.raises(ModelError, match=r"a finite number was expected as the gate of enc\.1\.0"):
+        with gated(model, {"enc.1.0": number}):
+            pass
 
 
 def test_gates_of_another_model_are_refused() -> None:

@@ -1,15 +1,23 @@
 """Budgets are met exactly, by whole units, first come first gone; or refused with the nearest."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from headcount.errors import InputError
+from headcount.errors import InputError, ModelError
 from headcount.heads import Head, Heads
+from headcount.models.load import Loaded
 from headcount.pruning.budget import Units, by_site, leaving, share
+from headcount.pruning.limit import Limit
+from headcount.pruning.methods import method
+from headcount.pruning.prune import Pruning
+from tests import tiny
 from tests.examined import examined
+from tests.pruning.setting import setting
 from tests.textbook import pruning as textbook
 
 FEW = settings(max_examples=25)
@@ -96,6 +104,24 @@ def test_sites_have_budgets_of_their_own() -> None:
 def test_what_can_not_be_met(keep: int | dict[str, int], sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         by_site(units_of([3, 3], pinned=2), keep)
+
+
+def test_what_can_not_be_is_refused_before_anything_is_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The development set would be translated first, and heads chosen."""
+
+    def measured(*_: Any, **__: Any) -> None:
+        raise AssertionError("measured")
+
+    monkeypatch.setattr("headcount.pruning.prune.evaluate", measured)
+    bert = setting("masked-bert")
+    with pytest.raises(InputError, match="came 99: the nearest is"):
+        Pruning(bert, method("random"), Limit(keep=99), bert.train).run()
+    loaded = Loaded(tiny.MODELS["albert"](), bert.loaded.tokenizer, "albert")
+    albert = replace(bert, loaded=loaded, units=Units.of(loaded.anatomy))
+    with pytest.raises(ModelError, match="share the attention module"):
+        Pruning(albert, method("random"), Limit(keep=2), bert.train).run()
 
 
 def test_share() -> None:

@@ -70,6 +70,21 @@ def test_a_seed_says_it_all_and_an_impossible_budget_is_refused(
         method.choose(Setting(loaded, task, units), 5)
 
 
+@pytest.mark.parametrize("method", [L0(QUICK), Subset(QUICK)], ids=repr)
+def test_only_heads_that_may_go_have_gates(method: Method, tmp_path: Path) -> None:
+    """And what was begun with others is not gone on with, though the budget is the same."""
+    loaded, task = small.TASKS["translation-Marian"]()
+    everywhere = Units.of(loaded.anatomy)
+    keep = {"encoder.self": 2}
+    scores = method.choose(Setting(loaded, task, everywhere), keep).record["scores"]
+    assert set(scores) == {str(head) for head in loaded.heads if head.site == "encoder.self"}
+    one, other = (Units.of(loaded.anatomy, [site]) for site in ("encoder.self", "decoder.self"))
+    number = len(loaded.heads) - 2
+    method.choose(Setting(loaded, task, one, state=tmp_path / "state"), number)
+    with pytest.raises(InputError, match="units"):
+        method.choose(Setting(loaded, task, other, state=tmp_path / "state"), number)
+
+
 GATES = Tuning(
     updates=40, batch_tokens=400, gate_rate=0.3, warmup=2, trained="gates", distilled=1.0
 )

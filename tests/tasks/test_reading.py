@@ -93,6 +93,13 @@ def test_objects_in_objects_have_names_with_dots(tmp_path: Path) -> None:
     assert rows(table) == [("dog", "Hund")]
 
 
+def test_columns_between_tabs_in_any_file(tmp_path: Path) -> None:
+    """As Tatoeba's pairs come: two sentences with blanks, and who is to be credited."""
+    path = write(tmp_path / "deu.txt", "I am here.\tIch bin hier.\tCC-BY\nGo on.\tLos!\tCC-BY\n")
+    table = read_data(path, {"text": 0, "label": 1}, ROLES)
+    assert table.columns == {"text": ["I am here.", "Go on."], "label": ["Ich bin hier.", "Los!"]}
+
+
 def test_columns_in_memory() -> None:
     table = read_data({"sentence": ["a", " b "], "class": [1, True]}, None, ROLES)
     assert table == Table({"text": ["a", "b"], "label": ["1", "1"]}, ["row 1", "row 2"])
@@ -142,6 +149,7 @@ def test_what_is_wrong_names_file_and_line(
     ("name", "content", "message"),
     [
         ("a.dev", "1 A dog.\n0\n", ":2: expected 2 columns separated by a blank, found 1"),
+        ("a.txt", "1\tA dog.\n0 A\n", ":2: expected 2 columns separated by a tab, found 1"),
         ("a.tsv", "1\n0\n", ":1: column 1 was asked for, counted from 0; the line has 1 columns"),
         ("a.jsonl", "{}", ": fields of a .jsonl have names; came column 0"),
     ],

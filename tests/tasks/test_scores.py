@@ -166,6 +166,8 @@ def test_a_prefix_goes_before_every_source() -> None:
     )
     ids = loaded.tokenizer("translate: " + small.TEXTS[5])["input_ids"]  # type: ignore[misc]
     row = prefixed.index_E.tolist().index(5)
+    hashes = {Translation(loaded, small.TRANSLATIONS, prefix=each).sha256 for each in ("", "a: ")}
+    assert len(hashes) == 2, "an order of heads found with one does not go on with the other"
     assert prefixed.inputs["input_ids"][row, : len(ids)].tolist() == ids
     assert plain.labels["labels"].numel() == prefixed.labels["labels"].numel()
 

@@ -153,6 +153,8 @@ def test_a_limit_keeps_the_first_examples_and_the_hash_is_that_of_the_data() -> 
     )
     assert few.num_texts == 3 and few.sha256 == first.sha256 != all_.sha256
     assert torch.equal(whole(few).inputs["input_ids"], whole(first).inputs["input_ids"])
+    other_masks = masked({"text": small.TEXTS[:3]}, seed=7)
+    assert other_masks.sha256 != first.sha256
     with pytest.raises(InputError, match="limit of at least 1 example was expected; came 0"):
         masked(limit=0)
 

@@ -58,6 +58,11 @@ def test_a_replaced_training_comes_back(tmp_path: Path) -> None:
         claim(out, identity, resume=False, overwrite=True)
         raise ValueError("too long")
     assert (out / "good").exists() and list(tmp_path.iterdir()) == [out]
+    (tmp_path / "out.replaced").mkdir()  # a user's own
+    with pytest.raises(InputError, match="holds an earlier"), coming_back(out):
+        claim(out, identity, resume=False, overwrite=False)
+    (tmp_path / "out.replaced").rmdir()
+    assert (out / "good").exists()
     with coming_back(out):
         claim(out, identity, resume=False, overwrite=True)
     assert not (out / "good").exists() and list(tmp_path.iterdir()) == [out]
@@ -71,6 +76,9 @@ def test_resume_of_another_training(tmp_path: Path) -> None:
         r"with recipe\.epochs 4, and this command has 9": longer.identity(ROWS, None, 1),
         "with seed 1, and this command has 2": replace(JOB, seed=2).identity(ROWS, None, 1),
         "with processes 1, and this command has 2": JOB.identity(ROWS, None, 2),
+        "with device cpu, and this command has cuda": (
+            replace(JOB, device="cuda").identity(ROWS, None, 1)
+        ),
         r"with data [0-9a-f]{12}\.\.\., and": JOB.identity(Rows(("text",), [("b",)]), None, 1),
         r"with dev None, and this command has [0-9a-f]{12}\.\.\.;": JOB.identity(ROWS, ROWS, 1),
         "with objective translation, and": replace(JOB, objective="causal-lm").identity(

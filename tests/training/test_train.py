@@ -6,6 +6,7 @@ from itertools import product
 from math import isinf
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from accelerate import Accelerator
@@ -15,7 +16,10 @@ from headcount import load
 from headcount.errors import CorpusError, InputError, ModelError
 from headcount.tasks import Translation, evaluate
 from headcount.training import RECIPES, Job, Moment, Rows, train
+from headcount.training.bucketed import Batches
 from headcount.training.checkpoints import averaged, whole_checkpoints
+from headcount.training.examples import encode
+from headcount.training.objectives import OBJECTIVES
 from headcount.training.pieces import learn_pieces
 from headcount.training.telling import Tell
 
@@ -88,6 +92,30 @@ def test_resumed_is_unbroken(objective: str, pairs: Rows, tmp_path: Path) -> Non
     assert losses[0] == losses[1]
     again = train(job, tmp_path / "broken", resume=True)
     assert again.result["steps"] == whole.result["steps"], "resuming a finished one changes nothing"
+
+
+@pytest.mark.parametrize("objective", ["translation", "masked-lm", "causal-lm"])
+def test_the_loss_is_a_mean_over_what_is_predicted(
+    objective: str, pairs: Rows, tmp_path: Path
+) -> None:
+    """Of one step over everything that changes next to nothing, token by token."""
+    rows = pairs if objective == "translation" else Rows(("text",), [row[:1] for row in pairs.rows])
+    recipe = replace(
+        TINY, batch_tokens=10**6, dropout=0.0, label_smoothing=0.0, peak=1e-12, average=1
+    )
+    job = Job(objective, recipe, rows.columns, seed=5)  # type: ignore[arg-type]
+    trained = train(job, tmp_path / "out")
+    (logged,) = [row["loss"] for row in trained.result["history"] if "loss" in row]
+    assert trained.loaded.tokenizer is not None
+    masks = objective == "masked-lm"
+    encoded = encode(rows, trained.loaded.tokenizer, recipe, 5, masks)
+    numbered = Batches(encoded.length_NS, 10**6, 1, 5)[0]
+    batch = OBJECTIVES[objective].examples(encoded, 5).collate(*numbered)
+    labels = batch.pop("labels")
+    with torch.inference_mode():
+        said = trained.loaded.model(**batch).logits.log_softmax(-1)
+    losses = [-said[i, j, id].item() for (i, j), id in np.ndenumerate(labels.numpy()) if id != -100]
+    assert logged == pytest.approx(np.mean(losses), rel=1e-5)
 
 
 def test_start_is_not_needed_for_a_resumed_training(pairs: Rows, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ Of every two forms: the largest absolute difference of their outputs over all ba
 share of the largest output. A share above the tolerance (float32: 1e-5) is a failure.
 """
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -67,6 +68,8 @@ class Certificate:
     """What was compared of the model of one plan."""
 
     plan_sha256: str
+    weights_sha256: str
+    """Hash of the files of weights that were compared."""
     comparisons: tuple[Comparison, ...]
 
     def write(self, folder: Path) -> None:
@@ -77,7 +80,12 @@ class Certificate:
         """The same with new comparisons, in place of earlier ones of the same forms."""
         names = {each.what for each in comparisons}
         stay = tuple(each for each in self.comparisons if each.what not in names)
-        return Certificate(self.plan_sha256, (*stay, *comparisons))
+        return Certificate(self.plan_sha256, self.weights_sha256, (*stay, *comparisons))
+
+    def of_now(self, folder: Path) -> "Certificate":
+        """What holds of the weights that are in a folder now: nothing where they were changed."""
+        found = weights_sha256(folder)
+        return self if found == self.weights_sha256 else Certificate(self.plan_sha256, found, ())
 
     @classmethod
     def read(cls, folder: Path) -> "Certificate":
@@ -92,12 +100,22 @@ class Certificate:
             comparisons = (
                 Comparison(**each | {"data": tuple(each["data"])}) for each in value["comparisons"]
             )
-            return cls(value["plan_sha256"], tuple(comparisons))
+            return cls(value["plan_sha256"], value["weights_sha256"], tuple(comparisons))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(
                 f"the folder of a compact model with its certificate was expected, as `headcount "
                 f"compact` writes; {path} can't be read ({error})"
             ) from error
+
+
+def weights_sha256(folder: Path) -> str:
+    """Hash of a folder's files of weights."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.glob("*.safetensors")):
+        digest.update(path.name.encode())
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
 
 
 def compare(

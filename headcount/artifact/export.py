@@ -1,9 +1,11 @@
 """Export: ONNX beside a compact model, and what ONNX Runtime makes of it in the certificate."""
 
+from dataclasses import asdict
 from pathlib import Path
 
 from headcount.artifact.batches import Data
 from headcount.artifact.certificate import Certificate, compare, runner
+from headcount.artifact.head_card import update_head_card
 from headcount.artifact.onnx import export_onnx, onnx_runner
 from headcount.artifact.staging import replaced
 from headcount.corpora import Corpus
@@ -25,7 +27,7 @@ def export(loaded: Loaded, folder: Path, corpus: Corpus | None) -> Certificate:
         InputError: if the folder has no certificate, or without the `onnx` extra.
         ModelError: if the model can't be exported, or gives other numbers in ONNX Runtime.
     """
-    certificate = Certificate.read(folder)
+    certificate = Certificate.read(folder).of_now(folder)
     data = Data.of(loaded, corpus)
     with replaced(folder / FOLDER) as staging:
         path = staging / FILE
@@ -36,4 +38,5 @@ def export(loaded: Loaded, folder: Path, corpus: Corpus | None) -> Certificate:
             comparison.refuse_unequal()
     certificate = certificate.joined(comparisons)
     certificate.write(folder)
+    update_head_card(folder, comparisons=[asdict(each) for each in certificate.comparisons])
     return certificate

@@ -1,12 +1,22 @@
 """Make: plan and model to a folder, with the certificate that nothing but heads has gone."""
 
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from headcount.artifact.batches import Data, Inputs
-from headcount.artifact.certificate import Certificate, Run, compare, runner
+from headcount.artifact.certificate import (
+    Certificate,
+    Comparison,
+    Run,
+    compare,
+    runner,
+    weights_sha256,
+)
+from headcount.artifact.head_card import write_head_card
 from headcount.artifact.save import write_into
 from headcount.artifact.staging import refuse_taken, staged
 from headcount.compaction import compact
@@ -43,9 +53,24 @@ def make(
         comparisons = compare(gated, others, data, smaller.dtype)
         for comparison in comparisons:
             comparison.refuse_unequal()
-        certificate = Certificate(smaller.config.head_plan["sha256"], tuple(comparisons))
+        certificate = Certificate(
+            smaller.config.head_plan["sha256"], weights_sha256(staging), tuple(comparisons)
+        )
         certificate.write(staging)
+        plan.write(staging / "plan.json")
+        write_head_card(staging, _record(loaded, plan, comparisons))
     return certificate
+
+
+def _record(loaded: Loaded, plan: Plan, comparisons: list[Comparison]) -> dict[str, Any]:
+    heads = loaded.heads
+    return {
+        "model": Path(loaded.name).name,
+        "heads": {site: list(counts) for site, counts in heads.counts.items()},
+        "staying": list(map(str, plan.staying(heads))),
+        "leaving": list(map(str, plan.leaving(heads))),
+        "comparisons": [asdict(each) for each in comparisons],
+    }
 
 
 def gated_runner(loaded: Loaded, plan: Plan) -> Run:

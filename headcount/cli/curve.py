@@ -61,7 +61,14 @@ class Curve:
             trial = Trial(setting, dev, test, self.scores)
             seeds = range(self.on.seed, self.on.seed + self.seeds)
             frame = curve(trial, chosen, self.keep, seeds, key)
-        facts = CurveFacts(loaded.heads, dev.metric, dev.higher_is_better, warnings, key, roles)
+        updates = {
+            name: each.tuning.updates
+            for name, each in chosen.items()
+            if each.tuning is not None and each.tuning.trained != "gates"
+        }
+        facts = CurveFacts(
+            loaded.heads, dev.metric, dev.higher_is_better, warnings, key, roles, updates
+        )
         write_curve(frame, facts, self.out, plain(asdict(self)))
         column = "score" if self.scores else "loss"
         console.print(Markdown(numbers_table(CurvePoints.of(frame), column)))

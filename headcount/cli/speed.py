@@ -8,12 +8,16 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from headcount.artifact.head_card import RECORD, update_head_card
 from headcount.cli.plain import plain
 from headcount.corpora import Corpus
+from headcount.errors import InputError
+from headcount.files import nulls_for_nan
 from headcount.models.load import load
 from headcount.signature import signature
 from headcount.speed import Options, Speed, compare_speed, write_speed
 from headcount.speed.document import COSTS, GAINS, cost_cells, gain_cells, size_rows
+from headcount.speed.write import record
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,8 @@ class SpeedCommand:
     """Text to run on: .txt, .jsonl, .conllu, .tsv; random tokens if none."""
     out: Path | None = None
     """Folder for speed.json, speed.md and the figure."""
+    card: bool = False
+    """Add the numbers to the head card in the pruned model's folder."""
     seed: int = 0
     """Of the random tokens."""
     device: str = "cpu"
@@ -51,10 +57,17 @@ class SpeedCommand:
             self.batch, self.length, self.modes, self.new_tokens, self.rounds, self.seed
         )
         options.refuse_nonsense()
+        if self.card and not (Path(self.pruned) / RECORD).is_file():
+            raise InputError(
+                f"--card adds to a folder with {RECORD}, as `headcount prune` and `headcount "
+                f"compact` write; {self.pruned} has none: leave --card out"
+            )
         corpus = Corpus(self.data) if self.data else None
         dense, pruned = (load(each, self.device, self.dtype) for each in (self.dense, self.pruned))
         found = compare_speed(dense, pruned, options, corpus, _tell)
         _print(found)
+        if self.card:
+            update_head_card(Path(self.pruned), speed=nulls_for_nan(record(found)))
         if self.out is not None:
             sha256 = "random" if corpus is None else corpus.sha256()
             signed = {each.name: signature(each.model, sha256) for each in (dense, pruned)}

@@ -66,6 +66,21 @@ def load_compact(
     return model
 
 
+def refuse_random_weights(model: PreTrainedModel) -> None:
+    """Let a model pass unless it is a compact one's folder in a class that has all heads.
+
+    Raises:
+        ModelError: for one that `ignore_mismatched_sizes` let in: its attention was drawn.
+    """
+    is_stock = not hasattr(type(model), "stock_class")
+    if getattr(model.config, "head_plan", None) is not None and is_stock:
+        raise ModelError(
+            f"a compact model's folder was loaded as {type(model).__name__} with all its heads, "
+            "whose attention weights are then random (ignore_mismatched_sizes): load it with "
+            "headcount.load, or with trust_remote_code=True"
+        )
+
+
 def kept_sha256(kept: Mapping[str, Mapping[str, list[int]]]) -> str:
     """Hash of the kept heads, as `Plan.sha256` has it, in whatever order they were written."""
     ordered = {

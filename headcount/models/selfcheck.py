@@ -16,6 +16,7 @@ from transformers import PreTrainedModel
 from headcount.errors import ModelError
 from headcount.heads import Head
 from headcount.models.anatomy import Anatomy, discover
+from headcount.models.compacted import refuse_random_weights
 from headcount.models.finite import refuse_not_finite
 from headcount.models.tiny_inputs import run_tiny, tiny_inputs
 from headcount.tap import Block, FunctionListener, Listener, Replacement, Tap
@@ -32,8 +33,9 @@ def examine(model: PreTrainedModel) -> Anatomy:
 
     Raises:
         ModelError: if attention does not go through the interface, the tap would change the model,
-            or its outputs are not finite numbers; names the head.
+            its outputs are not finite numbers (names the head), or its weights were drawn.
     """
+    refuse_random_weights(model)
     with evaluating(model), torch.inference_mode():
         anatomy = discover(model)
         inputs = tiny_inputs(model)

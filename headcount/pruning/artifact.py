@@ -9,14 +9,13 @@ from pathlib import Path
 from shutil import rmtree
 
 from headcount.artifact.batches import Data
-from headcount.artifact.certificate import Certificate, compare, runner
+from headcount.artifact.certificate import Certificate, compare, runner, weights_sha256
+from headcount.artifact.head_card import write_head_card
 from headcount.artifact.make import gated_runner
 from headcount.artifact.save import write_into
 from headcount.artifact.staging import refuse_taken, staged
 from headcount.errors import InputError
-from headcount.files import nulls_for_nan, write_json, write_text
 from headcount.models.load import load
-from headcount.pruning.card import card
 from headcount.pruning.prune import Pruned
 from headcount.tasks import Task
 
@@ -63,10 +62,9 @@ def write_pruned(pruned: Pruned, out: Path, name: str, task: Task, overwrite: bo
         certificate = _certificate(pruned, staging, task)
         certificate.write(staging)
         comparisons = [asdict(each) for each in certificate.comparisons]
-        record = nulls_for_nan(pruned.record | {"comparisons": comparisons})
         pruned.plan.write(staging / "plan.json")
-        write_json(staging / "prune.json", record)
-        write_text(staging / "README.md", card(record, Path(name).name))
+        about = {"model": Path(name).name, "comparisons": comparisons}
+        write_head_card(staging, about | pruned.record)
     rmtree(state_of(out), ignore_errors=True)
 
 
@@ -82,4 +80,4 @@ def _certificate(pruned: Pruned, folder: Path, task: Task) -> Certificate:
     comparisons = compare(gated, others, data, model.dtype)
     for comparison in comparisons:
         comparison.refuse_unequal()
-    return Certificate(pruned.plan.sha256, tuple(comparisons))
+    return Certificate(pruned.plan.sha256, weights_sha256(folder), tuple(comparisons))

@@ -12,14 +12,9 @@ from headcount.markdown import change, table
 Record = Mapping[str, Any]
 
 
-def card(record: Record, name: str) -> str:
-    """The head card.
-
-    Args:
-        record: what `prune.json` holds.
-        name: of the model that was pruned.
-    """
-    parts = [f"# {name}, {_left(record)}", _about(record), *_heads(record)]
+def card(record: Record) -> str:
+    """The head card of what `prune.json` holds; of a model made from a plan that is less."""
+    parts = [f"# {record['model']}, {_left(record)}", _about(record), *_heads(record)]
     for key, title in (("test", "test set"), ("dev", "development set")):
         if key in record:
             parts += _numbers(record, key, title)
@@ -36,10 +31,12 @@ def _left(record: Record) -> str:
 
 
 def _about(record: Record) -> str:
-    limit = ", ".join(f"{name} {value}" for name, value in record["limit"].items())
+    made = "Made smaller with headcount by a plan"
+    if "method" in record:
+        limit = ", ".join(f"{name} {value}" for name, value in record["limit"].items())
+        made = f"Pruned with headcount by {record['method']} (budget: {limit})"
     return (
-        f"Pruned with headcount by {record['method']} "
-        f"(budget: {limit}). Loads with `headcount.load(folder)`, or with transformers alone by "
+        f"{made}. Loads with `headcount.load(folder)`, or with transformers alone by "
         "`AutoModel.from_pretrained(folder, trust_remote_code=True)`."
     )
 
@@ -47,7 +44,7 @@ def _about(record: Record) -> str:
 def _heads(record: Record) -> Iterator[str]:
     """What was removed, and why."""
     yield "## Heads that went"
-    scores = record["scores"]
+    scores = record.get("scores")
     rows = []
     for site in record["heads"]:
         gone = [head for head in record["leaving"] if _site(head) == site]
@@ -59,6 +56,11 @@ def _heads(record: Record) -> Iterator[str]:
             f"Why: {record['method']} scored each head; the lowest went. Score when it went (of "
             "those that stay: when it was last scored):"
         )
+        if record.get("open") is not None:
+            yield (
+                f"When the gates had learned, those of {record['open']} heads of the sites that "
+                "lose some were open; which stay says the score alone."
+            )
         order = sorted(scores, key=lambda head: scores[head])
         gone = set(record["leaving"])
         yield table(
@@ -106,7 +108,7 @@ def _change_row(name: str, found: Record, kind: str) -> list[str]:
 
 
 def _gains(record: Record) -> Iterator[str]:
-    if record["gains"]:
+    if record.get("gains"):
         yield "## What made up for them (loss on the development set)"
         rows = [
             [gain["stage"], _number(gain["before"]), _number(gain["after"]),
@@ -148,22 +150,29 @@ def _functions(record: Record) -> Iterator[str]:
 
 def _speed(record: Record) -> Iterator[str]:
     yield "## Speed"
-    ceiling = record["ceiling"]
-    yield (
-        f"Ceiling by FLOPs: {ceiling['value']:.2f} times as fast, one forward of "
-        f"{ceiling['tokens']} tokens."
-    )
+    if "ceiling" in record:
+        ceiling = record["ceiling"]
+        yield (
+            f"Ceiling by FLOPs: {ceiling['value']:.2f} times as fast, one forward of "
+            f"{ceiling['tokens']} tokens."
+        )
     found = record.get("speed")
     if not found:
-        yield "Not measured: `headcount speed DENSE PRUNED` does."
+        yield "Not measured: `headcount speed DENSE PRUNED --card` does."
         return
     rows = [
-        [f"{each['mode']}, batch {each['batch']}, {each['length']} tokens",
+        [f"{each['mode']}, batch {each['batch']}, {_tokens(each)}",
          f"{each['speedup']['value']:.2f} ({each['speedup']['low']:.2f} to "
          f"{each['speedup']['high']:.2f})", f"{each['ceiling']:.2f}"]
-        for each in found["timings"]
+        for each in found["cases"]
     ]  # fmt: skip
-    yield table(["case", "times as fast", "ceiling by FLOPs"], rows)
+    yield table(["case", "times as fast, 95 % interval", "ceiling by FLOPs"], rows)
+    yield from (f"**Warning**: {warning}." for warning in found["warnings"])
+
+
+def _tokens(case: Record) -> str:
+    added = f" + {case['new_tokens']}" if case["new_tokens"] else ""
+    return f"{case['length']}{added} tokens"
 
 
 def _site(head: str) -> str:

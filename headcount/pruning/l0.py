@@ -2,13 +2,14 @@
 
 One training leads the expected number of open heads down to the budget (`gates.Budget`); then
 exactly so many of the likeliest stay. With a `coefficient` the penalty has a fixed strength, as in
-the paper, and the budget is met by rounding alone: sweep the coefficient.
+the paper, and the budget is met by rounding alone: sweep the coefficient until as many gates are
+`open` in the record as are to stay.
 
 References: Voita et al. (2019), section 6; Louizos et al. (2018); Wang et al. (2020): see
 `headcount.gates`.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, final
 
 from headcount.errors import InputError
@@ -52,4 +53,9 @@ class L0(Method):
             gates = HardConcrete.voita2019(layout, pressure, setting.seed)
         else:
             gates = HardConcrete(layout, pressure, setting.seed, self.start)
-        return learned(setting, keep, gates, lambda: gates.log_a, self.tuning, self)
+        choice = learned(setting, keep, gates, lambda: gates.log_a, self.tuning, self)
+        is_open_U = gates.likelier().tolist()
+        count = sum(
+            len(unit) for unit, is_open in zip(layout.units, is_open_U, strict=True) if is_open
+        )
+        return replace(choice, record={**choice.record, "open": count})

@@ -99,6 +99,7 @@ class Pruning:
             "staying": list(map(str, plan.staying(heads))),
             "leaving": list(map(str, plan.leaving(heads))),
             "scores": dict(chosen.choice.record.get("scores", {})),
+            "open": chosen.choice.record.get("open"),
             "gains": [asdict(gain) for gain in done.gains],
             "stages": done.record,
         }

@@ -1,7 +1,7 @@
 """The files of a curve: the table, figures, and a document with the numbers side by side."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
 
@@ -30,6 +30,8 @@ class CurveFacts:
     signature: str
     roles: Mapping[str, Sequence[str]] | None = None
     """Of every head, where an analysis of the model was given."""
+    updates: Mapping[str, int] = field(default_factory=dict)
+    """Of the weights, a point, by the methods that train them."""
 
 
 def write_curve(
@@ -99,6 +101,11 @@ def sentences(points: CurvePoints, facts: CurveFacts) -> list[str]:
         told.append(
             f"Random heads: {_number(mean[RANDOM])}; "
             + (f"no better than that: {', '.join(below)}." if below else "every method is better.")
+        )
+    for method, updates in facts.updates.items():
+        told.append(
+            f"{method} trained the weights along, {updates:,} updates a point, and all heads as "
+            "they were given did not: `headcount prune` puts a control beside it."
         )
     return told
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import final
 
 from headcount.models.load import Loaded
+from headcount.models.shipped import place_of
 
 WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 
@@ -28,7 +29,7 @@ class Size:
         return cls(
             sum(each.numel() for each in parameters),
             sum(each.numel() * each.element_size() for each in parameters),
-            _on_disk(Path(loaded.name)),
+            _on_disk(Path(place_of(loaded.name))),
         )
 
 

@@ -1,5 +1,6 @@
 """What is equal passes, and what is not is told."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import torch
 from torch import Tensor
 
 from headcount.artifact.batches import Data
-from headcount.artifact.certificate import Certificate, Comparison, compare
+from headcount.artifact.certificate import Certificate, Comparison, compare, weights_sha256
 from headcount.artifact.make import make
 from headcount.corpora import Corpus
 from headcount.errors import InputError, ModelError
@@ -45,13 +46,15 @@ def test_not_a_number_is_not_equal() -> None:
 
 def test_written_and_read(tmp_path: Path) -> None:
     found = compare(("one", times(1)), {"a": times(2)}, Data(BATCHES), torch.float32)
-    certificate = Certificate("00", tuple(found))
+    certificate = Certificate("00", weights_sha256(tmp_path), tuple(found))
     certificate.write(tmp_path)
-    assert Certificate.read(tmp_path) == certificate
+    assert Certificate.read(tmp_path) == certificate == certificate.of_now(tmp_path)
     newer = replace(found[0], difference=0.0)
     assert certificate.joined([newer]).comparisons == (newer,)
     with pytest.raises(InputError, match="with its certificate was expected"):
         Certificate.read(tmp_path / "none")
+    (tmp_path / "model.safetensors").write_bytes(b"others")
+    assert not certificate.of_now(tmp_path).comparisons, "they are of other weights"
 
 
 @pytest.mark.parametrize("kind", ["bert", "gpt2", "marian"])
@@ -67,7 +70,11 @@ def test_of_real_text(kind: str, tmp_path: Path) -> None:
     ]
     assert {each.sentences for each in certificate.comparisons} == {11}
     assert max(each.share for each in certificate.comparisons) < 1e-5
-    assert Certificate.read(tmp_path / "small") == certificate
+    assert Certificate.read(tmp_path / "small") == certificate.of_now(tmp_path / "small")
+    assert Plan.read(tmp_path / "small" / "plan.json") == plan
+    card = (tmp_path / "small" / "README.md").read_text()
+    assert "Made smaller with headcount by a plan" in card
+    assert re.search(r"\| compact and gated +\| +11 \|", card)
 
 
 def test_nothing_is_written_where_it_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

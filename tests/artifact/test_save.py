@@ -220,6 +220,8 @@ def test_damaged(folder: Path, damage: Callable[[Path], None], told: str) -> Non
 def test_loaded_elsewhere_with_sizes_ignored(folder: Path) -> None:
     """Then attention's weights are random; saved again, they are not the plan's."""
     random = BertForMaskedLM.from_pretrained(folder, ignore_mismatched_sizes=True)
+    with pytest.raises(ModelError, match="whose attention weights are then random"):
+        examine(random)
     random.save_pretrained(folder)
     with pytest.raises(ModelError, match="loaded elsewhere with ignore_mismatched_sizes"):
         headcount.load(folder)

@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,8 @@ def test_onnx(bert: Path, tmp_path: Path) -> None:
     names = [each.what for each in Certificate.read(out).comparisons]
     assert names == ["compact and gated", "reloaded and gated", "ONNX and reloaded"]
     assert (out / "onnx" / "model.onnx").exists()
+    card = (out / "README.md").read_text()
+    assert re.search(r"\| ONNX and reloaded +\| +7 \|", card)
 
 
 @pytest.mark.slow

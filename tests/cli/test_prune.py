@@ -174,6 +174,10 @@ def test_curve(bert: Path, data: list[Path], tmp_path: Path) -> None:
     frame = pd.read_parquet(out / "curve.parquet")
     assert len(frame) == 1 + 2 + 4 and {"test_loss", "test_score"} <= set(frame)
     assert (out / "curve.md").exists() and (out / "figures" / "layers.svg").exists()
+    fields = ("updates=2", "warmup=0", "batch_tokens=60")
+    tuned = ("--methods", "l0", "--keep", 3, "--set", *(f"l0.tuning.{each}" for each in fields))
+    assert run("curve", bert, data, tmp_path / "l0", *tuned)[0] == 0
+    assert "l0 trained the weights along, 2 up" in (tmp_path / "l0" / "curve.md").read_text()
     status, _, errors = run("curve", bert, same, out, *more)
     assert status == 2 and "holds an earlier run: give --resume" in errors
     status, _, errors = run("curve", bert, same, out, *more, "--resume")

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from headcount import load
-from headcount.artifact.save import save
-from headcount.compaction import compact
+from headcount.artifact.make import make
 from headcount.heads import Head
 from headcount.pruning import Plan
 from headcount.speed import ceiling
@@ -43,11 +42,14 @@ def test_a_compact_model_that_was_saved(bert: Path, tmp_path: Path) -> None:
     loaded = load(bert)
     kept = [Head("encoder.self", 0, 2), Head("encoder.self", 1, 0), Head("encoder.self", 1, 2)]
     plan = Plan.keeping(loaded.heads, kept)
-    save(compact(loaded, plan), tmp_path / "small", loaded.tokenizer)
+    make(loaded, plan, tmp_path / "small", None)
+    assert "Not measured" in (tmp_path / "small" / "README.md").read_text()
     status, _, errors = headcount(
-        "speed", bert, tmp_path / "small", *FEW, "--out", tmp_path / "out"
+        "speed", bert, tmp_path / "small", *FEW, "--card", "--out", tmp_path / "out"
     )
     assert status == 0, errors
+    card = (tmp_path / "small" / "README.md").read_text()
+    assert "| forward, batch 2, 8 tokens |" in card and "Not measured" not in card
     found = json.loads((tmp_path / "out" / "speed.json").read_text())
     assert found["cases"][0]["ceiling"] == pytest.approx(ceiling(loaded.model, plan, 8))
     assert found["pruned"]["parameters"] < found["dense"]["parameters"]
@@ -59,6 +61,7 @@ def test_refusals(bert: Path, marian: Path) -> None:
         ((bert, marian, *FEW), "two models of one architecture were expected"),
         ((bert, bert, "--batch", 0), "expected batch of at least 1, found 0"),
         ((bert, bert, "--length", 999), "expected a length that"),
+        ((bert, bert, *FEW, "--card"), "--card adds to a folder with prune.json"),
         ((bert, bert, "--data", "none.txt"), "found nothing there"),
         ((bert, "none-such", *FEW), "can't be loaded"),
     ):

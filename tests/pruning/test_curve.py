@@ -1,5 +1,6 @@
 """A curve: every point is a gated forward; it goes on where it was; figures and document agree."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -86,6 +87,8 @@ def test_the_best_method_and_those_no_better_than_random() -> None:
     ]
     worse = CurvePoints.of(frame.assign(score=[1.0, 9, 9, 5, 8, 7, 8]))
     assert sentences(worse, facts())[1] == "Random heads: 7.00; no better than that: norm."
+    trained = replace(facts(), updates={"l0": 1000})
+    assert "l0 trained the weights along, 1,000 updates a point" in sentences(worse, trained)[2]
     assert "| 7            | 2.00 | 6.00 (5.00 to 7.00) |" in document(points, facts(), []).replace(
         "|   ", "| "
     ).replace("|  ", "| ")

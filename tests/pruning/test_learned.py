@@ -48,6 +48,8 @@ def test_exactly_so_many(method: Method, name: str, keep: Any, expected: dict[st
         gone = [scores[str(head)] for head in loaded.heads if head not in stay]
         assert min(scores[str(head)] for head in stay) >= max(gone)
     assert "open" in " ".join(choice.record["history"][-1])
+    if isinstance(method, L0):
+        assert choice.record["open"] == sum(score > 0 for score in scores.values())
 
 
 @pytest.mark.parametrize("method", [L0(QUICK), Subset(QUICK)], ids=repr)

@@ -1,0 +1,38 @@
+"""Head card: what a pruned model's folder says of itself, `prune.json` for machines and a README.
+
+What is measured or exported later joins the record, and the README is written anew.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from headcount.errors import InputError
+from headcount.files import nulls_for_nan, write_json, write_text
+from headcount.pruning.card import card
+
+RECORD, CARD = "prune.json", "README.md"
+
+
+def write_head_card(folder: Path, record: Mapping[str, Any]) -> None:
+    """Write both, each whole or not at all."""
+    plain = nulls_for_nan(dict(record))
+    write_json(folder / RECORD, plain)
+    write_text(folder / CARD, card(plain))
+
+
+def update_head_card(folder: Path, **more: Any) -> None:
+    """Add to the record of a folder that has one, and write its README anew.
+
+    Raises:
+        InputError: if there is no record, or it can't be read.
+    """
+    try:
+        record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+        write_head_card(folder, record | more)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"the folder of a pruned model with its {RECORD} was expected, as `headcount prune` "
+            f"and `headcount compact` write; {folder} has none that can be read ({error})"
+        ) from error

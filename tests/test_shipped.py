@@ -1,3 +1,5 @@
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -5,6 +7,9 @@ import pytest
 import headcount
 from headcount.models.shipped import SHIPPED, place_of
 from headcount.tasks import Translation, evaluate
+from headcount.training.rows import read_pairs
+from headcount.training.split import hold_out
+from tests.tasks.test_shared_data import shared
 
 
 def test_only_our_own_names_are_replaced() -> None:
@@ -26,6 +31,21 @@ def test_the_translation_model_is_small_whole_and_credited() -> None:
         assert credit in card, credit
     loaded = headcount.load("headcount:en-de")
     assert len(loaded.heads) == 144 and len(loaded.heads.counts) == 3
+
+
+@pytest.mark.slow
+def test_the_card_is_about_these_weights() -> None:
+    """The loss on the held-out pairs that the card reports, drawn as it says."""
+    folder = Path(place_of("headcount:en-de"))
+    _, told = re.findall(r"held out from Tatoeba \| 2,000 \| ([\d.]+) \| [\d.]+ \| ([\d.]+)",
+                         (folder / "README.md").read_text(encoding="utf-8"))[0]  # fmt: skip
+    record = json.loads((folder / "training.json").read_text(encoding="utf-8"))
+    rows = read_pairs(shared("tatoeba_eng-deu/deu.txt"), {"source": 0, "target": 1})
+    train, (_, test) = hold_out(rows, [1000, 2000], 1)
+    assert {stage["data"] for stage in record["stages"]} == {train.sha256}
+    loaded = headcount.load("headcount:en-de")
+    found = evaluate(loaded.model, Translation(loaded, test.columns))
+    assert f"{found.loss:.3f}" == told
 
 
 def test_it_translates() -> None:

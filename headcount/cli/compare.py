@@ -7,6 +7,7 @@ import tyro
 from rich.console import Console
 
 from headcount.compare import write_comparison
+from headcount.importance.correlation import signed
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,10 @@ class Compare:
         )
         for name in ("ablation_delta", "relevance", "gradient", "confidence"):
             if name in found.by_head:
-                console.print(f"{name}: rank correlation over heads {found.by_head[name]}")
+                console.print(
+                    f"{name}: rank correlation {found.by_head[name]} head by head, "
+                    f"{signed(found.by_layer[name].rho)} between means of layers"
+                )
+        console.print("Of models that were trained apart only means of layers compare.")
         console.print(f"Comparison: {self.out / 'comparison.md'}", soft_wrap=True)
         return 0

@@ -1,10 +1,11 @@
 """The story: what the report opens with, as lines of text."""
 
+from headcount.reports.nearest import nearest
 from headcount.reports.run import Run
 from headcount.reports.view import report_view
 
 TOLD = ("positional", "syntactic", "rare")
-"""Roles of the paper: of these the clearest heads are named."""
+"""Roles of the paper: of these the clearest heads are named, or that there is none."""
 
 
 def story(run: Run) -> list[str]:
@@ -13,11 +14,14 @@ def story(run: Run) -> list[str]:
     Reference: Analyzing Multi-Head Self-Attention (Voita et al., 2019), https://arxiv.org/abs/1905.09418
     """
     view = report_view(run)
-    lines = [view.headline]
-    for lead in view.leads:
-        if lead.role.name in TOLD:
-            heads = [f"{head} ({evidence})" for head, evidence in lead.heads]
-            lines.append(f"{lead.role.name.capitalize()}: {', '.join(heads)}.")
+    leads = {lead.role.name: lead.heads for lead in view.leads}
+    lines: list[str | None] = [view.headline]
+    for role in TOLD:
+        if role in leads:
+            heads = [f"{head} ({evidence})" for head, evidence in leads[role]]
+            lines.append(f"{role.capitalize()}: {', '.join(heads)}.")
+        else:
+            lines.append(nearest(run, role))
     if view.worth is not None:
-        lines += [line for line in (view.worth.sites, view.worth.lede) if line]
-    return lines
+        lines += [view.worth.sites, view.worth.lede]
+    return [line for line in lines if line]

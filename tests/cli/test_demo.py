@@ -12,7 +12,9 @@ from tests.cli.conftest import headcount
 def test_demo(tmp_path: Path) -> None:
     status, output, errors = headcount("demo", "--out", tmp_path / "demo")
     assert status == 0, errors
-    assert "heads" in output.splitlines()[0]
+    first, positional, syntactic, rare, *_ = output.splitlines()
+    assert first.startswith("Of 144 heads, ") and syntactic.startswith("Syntactic: enc.")
+    assert "comes nearest" in positional and "comes nearest" in rare
     assert "without any decoder attention to the encoder" in output
     record = json.loads((tmp_path / "demo" / "importance.json").read_text(encoding="utf-8"))
     assert [one["site"] for one in record["sites"]] == [

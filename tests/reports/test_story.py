@@ -1,5 +1,6 @@
 """The story says what the report opens with."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from headcount.reports import read_run, report_view
@@ -15,11 +16,24 @@ def test_roles_with_their_clearest_heads_then_sites_then_heads(tmp_path: Path) -
     assert lines[0] == view.headline
     assert lines[-2:] == [view.worth.sites, view.worth.lede]
     told = {lead.role.name: lead.heads for lead in view.leads}
-    roles = [line.partition(":")[0].lower() for line in lines[1:-2]]
-    assert roles == [name for name in told if name in ("positional", "syntactic", "rare")] != []
-    for line, name in zip(lines[1:], roles, strict=False):
+    for line, name in zip(lines[1:-2], ("positional", "syntactic", "rare"), strict=True):
         for head, evidence in told[name]:
             assert f"{head} ({evidence})" in line
+
+
+def test_a_role_that_no_head_has_is_told_with_the_nearest_head(tmp_path: Path) -> None:
+    write_run(tmp_path, Wish(roles=False))
+    run = read_run(tmp_path)
+    lines = story(run)[1:]
+    for line, column in ((lines[0], "positional_share"), (lines[2], "rare2_share")):
+        best = max(run.heads, key=lambda row: row.values[column])
+        assert f"{best.head} comes nearest" in line
+        assert f"{best.values[column]:.0%}" in line
+    assert run.relations is not None
+    gains = [one.gain for one in run.relations if one.cases >= 100 and one.relation != "punct"]
+    (best,) = [one for one in run.relations if one.gain == max(gains) and one.cases >= 100]
+    assert f"{best.head} comes nearest with {best.relation} {best.direction}, " in lines[1]
+    assert len(story(replace(run, relations=None))) == 3, "without trees nothing is known of syntax"
 
 
 def test_without_an_assessment_it_ends_with_the_roles(tmp_path: Path) -> None:

@@ -1,0 +1,63 @@
+"""Nearest: where no head has a role of the paper, how far the best one is from it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+
+from headcount.reports.run import HeadRow, Run
+from headcount.roles import NOT_SYNTAX, Thresholds
+
+
+def nearest(run: Run, role: str) -> str | None:
+    """A sentence on the head that comes nearest; None where that was not measured.
+
+    Args:
+        run: results in which no head has the role.
+        role: `positional`, `syntactic` or `rare`.
+    """
+    given = run.info.get("thresholds") or {}
+    known = {field.name: given[field.name] for field in fields(Thresholds) if field.name in given}
+    return _SENTENCES[role](run, Thresholds(**known))
+
+
+def _positional(run: Run, limits: Thresholds) -> str | None:
+    best = _highest(run, "positional_share")
+    return best and (
+        f"No head looks most at one and the same offset for {limits.positional_share:.0%} of its "
+        f"tokens: {best.head} comes nearest, {best.values['positional_share']:.0%} at "
+        f"{int(best.values['positional_offset']):+d}."
+    )
+
+
+def _rare(run: Run, limits: Thresholds) -> str | None:
+    best = _highest(run, "rare2_share")
+    return best and (
+        f"No head looks most at one of the two rarest tokens for {limits.rare2_share:.0%} of its "
+        f"tokens: {best.head} comes nearest with {best.values['rare2_share']:.0%}."
+    )
+
+
+def _syntactic(run: Run, limits: Thresholds) -> str | None:
+    enough = [
+        each
+        for each in run.relations or ()
+        if each.cases >= limits.syntactic_cases and each.relation not in NOT_SYNTAX
+    ]
+    best = max(enough, key=lambda each: each.gain, default=None)
+    return best and (
+        f"No head finds a relation {100 * limits.syntactic_gain:.0f} points more often than the "
+        f"best fixed offset: {best.head} comes nearest with {best.relation} {best.direction}, "
+        f"{best.accuracy:.0%} against {best.baseline:.0%}."
+    )
+
+
+def _highest(run: Run, column: str) -> HeadRow | None:
+    """The head with the highest number; None where there are none."""
+    known = [row for row in run.heads if row.values.get(column, float("nan")) >= 0]
+    return max(known, key=lambda row: row.values[column], default=None)
+
+
+_SENTENCES: Mapping[str, Callable[[Run, Thresholds], str | None]] = {
+    "positional": _positional,
+    "syntactic": _syntactic,
+    "rare": _rare,
+}

@@ -61,6 +61,7 @@ def curve(
     keeps: Sequence[int],
     seeds: Sequence[int] = (0, 1, 2, 3, 4),
     key: str = "",
+    with_whole: bool = True,
 ) -> pd.DataFrame:
     """One row per method, seed and budget, after one of the whole model.
 
@@ -70,6 +71,7 @@ def curve(
         keeps: heads that stay, in all.
         seeds: of `random`; every other method has the first of them.
         key: what the points so far must have been made with.
+        with_whole: whether the whole model is measured.
 
     Returns:
         Columns `method seed keep`, `kept_SITE` for each site, `loss score` on the development set,
@@ -84,20 +86,21 @@ def curve(
     if trial.setting.state is None:  # so that rankings are made once all the same
         with TemporaryDirectory() as folder:
             kept = replace(trial.setting, state=Path(folder))
-            return curve(replace(trial, setting=kept), methods, keeps, seeds, key)
+            return curve(replace(trial, setting=kept), methods, keeps, seeds, key, with_whole)
     setting, wanted = trial.setting, points(methods, keeps, seeds)
+    if with_whole:
+        wanted = [Point(ALL, 0, len(setting.units.heads)), *wanted]
     file = trial.setting.state / "points.json"
     rows = read_points(file, key)
-    whole = Point(ALL, 0, len(setting.units.heads))
-    for number, point in enumerate([whole, *wanted]):
-        setting.progress("points", number, len(wanted) + 1)
+    for number, point in enumerate(wanted):
+        setting.progress("points", number, len(wanted))
         if point.name not in rows:
             start = perf_counter()
             choice = _chosen(trial, methods, point)
             rows[point.name] = trial.row(point, choice, perf_counter() - start)
             write_points(file, key, rows)
-    setting.progress("points", len(wanted) + 1, len(wanted) + 1)
-    return pd.DataFrame([rows[point.name] for point in (whole, *wanted)])
+    setting.progress("points", len(wanted), len(wanted))
+    return pd.DataFrame([rows[point.name] for point in wanted])
 
 
 def _chosen(trial: Trial, methods: Mapping[str, Method], point: Point) -> Choice:

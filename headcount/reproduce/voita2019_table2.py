@@ -101,8 +101,8 @@ def table2(
     state = trial.setting.state and trial.setting.state / "from-scratch"
     again = replace(trial, setting=replace(trial.setting, state=state))
     ways = {SCRATCH: FromScratch(plans, scratch)}
-    second = curve(again, ways, [*plans], seeds, key)
-    return pd.concat([first, second.drop(index=0)], ignore_index=True)
+    second = curve(again, ways, [*plans], seeds, key, with_whole=False)
+    return pd.concat([first, second], ignore_index=True)
 
 
 def document(frame: pd.DataFrame, metric: str, signature: str, scratch: Tuning) -> str:

@@ -12,6 +12,7 @@ import torch
 from headcount import load
 from headcount.cli.prune import over_the_limit
 from headcount.pruning import Plan
+from headcount.pruning.artifact import claim_artifact
 from headcount.pruning.gated import evaluate_gated
 from headcount.tasks import build, evaluate
 from tests.cli.conftest import PARALLEL, SAMPLE, headcount, start
@@ -135,7 +136,8 @@ def test_refusals(bert: Path, data: list[Path], tmp_path: Path, more: tuple, sen
 
 
 def test_interrupted_runs_are_not_mixed(bert: Path, data: list[Path], tmp_path: Path) -> None:
-    (tmp_path / "out.state").mkdir()
+    claim_artifact(tmp_path / "out", resume=False, overwrite=False)
+    claim_artifact(tmp_path / "out", resume=False, overwrite=False)  # nothing was begun
     (tmp_path / "out.state" / "plan.json").touch()
     status, _, errors = run("prune", bert, data, tmp_path / "out", "--keep", 2)
     assert status == 2 and "holds an interrupted run: give --resume" in errors

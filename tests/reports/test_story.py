@@ -33,6 +33,8 @@ def test_a_role_that_no_head_has_is_told_with_the_nearest_head(tmp_path: Path) -
     gains = [one.gain for one in run.relations if one.cases >= 100 and one.relation != "punct"]
     (best,) = [one for one in run.relations if one.gain == max(gains) and one.cases >= 100]
     assert f"{best.head} comes nearest with {best.relation} {best.direction}, " in lines[1]
+    mark = replace(best, relation="punct", accuracy=1.0, baseline=0.0)
+    assert story(replace(run, relations=(*run.relations, mark)))[1:] == lines, "a convention of UD"
     assert len(story(replace(run, relations=None))) == 3, "without trees nothing is known of syntax"
 
 

@@ -102,7 +102,27 @@ def _half(anatomy, place: tuple[str, int], heads: Heads) -> int:
 @pytest.mark.parametrize("name", GENERATING)
 def test_generation(name: str, dead: int) -> None:
     """Beam search with a cache goes the same way, also without heads in the first layer."""
-    model = _even_t5() if name == "t5" else examined(name)[0]
+    _generates_the_same(_even_t5() if name == "t5" else examined(name)[0], dead)
+
+
+@pytest.mark.parametrize(
+    ("kind", "config"),
+    [
+        (hf.MistralForCausalLM, hf.MistralConfig(**tiny.GROUPED, sliding_window=3)),
+        (hf.Qwen2ForCausalLM, hf.Qwen2Config(**tiny.GROUPED)),
+    ],
+)
+def test_generation_of_more_decoders(kind: Any, config: Any) -> None:
+    """A window that slides; queries, keys and values with biases, their output without."""
+    torch.manual_seed(2)
+    model = kind(config).eval()
+    for name, parameter in model.named_parameters():
+        if name.endswith("bias"):  # they start as zeros
+            torch.nn.init.normal_(parameter)
+    _generates_the_same(model, 0)
+
+
+def _generates_the_same(model: PreTrainedModel, dead: int) -> None:
     anatomy = examine(model)
     plan = some_heads(anatomy, dead)
     smaller = compact(model, plan)

@@ -22,17 +22,28 @@ def write_head_card(folder: Path, record: Mapping[str, Any]) -> None:
     write_text(folder / CARD, card(plain))
 
 
+def read_record(folder: Path) -> dict[str, Any]:
+    """The record of a folder, of which a head card can be made.
+
+    Raises:
+        InputError: if there is none, or it can't be read.
+    """
+    try:
+        record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+        card(record)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"the folder of a pruned model with its {RECORD} was expected, as `headcount prune` "
+            f"and `headcount compact` write; {folder} has none that can be read "
+            f"({type(error).__name__}: {error})"
+        ) from error
+    return record
+
+
 def update_head_card(folder: Path, **more: Any) -> None:
     """Add to the record of a folder that has one, and write its README anew.
 
     Raises:
         InputError: if there is no record, or it can't be read.
     """
-    try:
-        record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
-        write_head_card(folder, record | more)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(
-            f"the folder of a pruned model with its {RECORD} was expected, as `headcount prune` "
-            f"and `headcount compact` write; {folder} has none that can be read ({error})"
-        ) from error
+    write_head_card(folder, read_record(folder) | more)

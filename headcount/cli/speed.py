@@ -8,10 +8,9 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from headcount.artifact.head_card import RECORD, update_head_card
+from headcount.artifact.head_card import read_record, update_head_card
 from headcount.cli.plain import plain
 from headcount.corpora import Corpus
-from headcount.errors import InputError
 from headcount.files import nulls_for_nan
 from headcount.models.load import load
 from headcount.signature import signature
@@ -57,17 +56,12 @@ class SpeedCommand:
             self.batch, self.length, self.modes, self.new_tokens, self.rounds, self.seed
         )
         options.refuse_nonsense()
-        if self.card and not (Path(self.pruned) / RECORD).is_file():
-            raise InputError(
-                f"--card adds to a folder with {RECORD}, as `headcount prune` and `headcount "
-                f"compact` write; {self.pruned} has none: leave --card out"
-            )
+        if self.card:
+            read_record(Path(self.pruned))
         corpus = Corpus(self.data) if self.data else None
         dense, pruned = (load(each, self.device, self.dtype) for each in (self.dense, self.pruned))
         found = compare_speed(dense, pruned, options, corpus, _tell)
         _print(found)
-        if self.card:
-            update_head_card(Path(self.pruned), speed=nulls_for_nan(record(found)))
         if self.out is not None:
             sha256 = "random" if corpus is None else corpus.sha256()
             signed = {each.name: signature(each.model, sha256) for each in (dense, pruned)}
@@ -75,6 +69,8 @@ class SpeedCommand:
             names = (Path(self.dense).name, Path(self.pruned).name)
             names = names if names[0] != names[1] else (str(self.dense), str(self.pruned))
             write_speed(found, names, self.out, about)
+        if self.card:
+            update_head_card(Path(self.pruned), speed=nulls_for_nan(record(found)))
         return 0
 
 

@@ -61,7 +61,7 @@ def test_refusals(bert: Path, marian: Path) -> None:
         ((bert, marian, *FEW), "two models of one architecture were expected"),
         ((bert, bert, "--batch", 0), "expected batch of at least 1, found 0"),
         ((bert, bert, "--length", 999), "expected a length that"),
-        ((bert, bert, *FEW, "--card"), "--card adds to a folder with prune.json"),
+        ((bert, bert, *FEW, "--card"), "a pruned model with its prune.json was expected"),
         ((bert, bert, "--data", "none.txt"), "found nothing there"),
         ((bert, "none-such", *FEW), "can't be loaded"),
     ):

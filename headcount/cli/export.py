@@ -34,5 +34,11 @@ class Export:
         certificate = export(loaded, self.model, corpus)
         console = Console(highlight=False, soft_wrap=True)
         print_certificate(certificate, console)
+        if not any(each.what.endswith("gated") for each in certificate.comparisons):
+            console.print(
+                "warning: the weights were changed since the folder was made; that they equal the "
+                "gated model's was taken out of the certificate",
+                style="yellow",
+            )
         console.print(f"Saved: {self.model / FOLDER / FILE}", markup=False)
         return 0

@@ -11,7 +11,6 @@ from rich.table import Table
 from headcount.artifact.head_card import read_record, update_head_card
 from headcount.cli.plain import plain
 from headcount.corpora import Corpus
-from headcount.files import nulls_for_nan
 from headcount.models.load import load
 from headcount.signature import signature
 from headcount.speed import Options, Speed, compare_speed, write_speed
@@ -70,7 +69,7 @@ class SpeedCommand:
             names = names if names[0] != names[1] else (str(self.dense), str(self.pruned))
             write_speed(found, names, self.out, about)
         if self.card:
-            update_head_card(Path(self.pruned), speed=nulls_for_nan(record(found)))
+            update_head_card(Path(self.pruned), speed=record(found))
         return 0
 
 

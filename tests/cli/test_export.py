@@ -3,6 +3,7 @@ import re
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file, save_file
 
 from headcount.artifact.certificate import Certificate
 from tests.cli.conftest import headcount
@@ -30,6 +31,13 @@ def test_onnx(bert: Path, tmp_path: Path) -> None:
     assert (out / "onnx" / "model.onnx").exists()
     card = (out / "README.md").read_text()
     assert re.search(r"\| ONNX and reloaded +\| +7 \|", card)
+    assert "were changed" not in output
+    weights = out / "model.safetensors"
+    save_file(load_file(weights), weights, {"format": "pt", "trained": "on"})
+    status, output, errors = headcount("export", out, "--onnx", "--limit", 7)
+    assert status == 0 and "weights were changed since" in output, errors
+    names = [each.what for each in Certificate.read(out).comparisons]
+    assert names == ["ONNX and reloaded"]
 
 
 @pytest.mark.slow

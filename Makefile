@@ -17,8 +17,8 @@ lint: .venv/installed
 types: .venv/installed  ## the package, the tests and the benchmarks
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
-pytest: .venv/installed
-	$(BIN)/pytest
+pytest: .venv/installed  ## a process for every core, at most eight
+	$(BIN)/pytest --numprocesses auto --maxprocesses 8 --dist loadfile
 
 bench: .venv/installed  ## make bench TREEBANK=file.conllu TEXT=file.txt
 	$(BIN)/python benchmarks/overhead.py --treebank $(TREEBANK) --text $(TEXT) --memory

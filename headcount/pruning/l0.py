@@ -2,22 +2,28 @@
 
 One training leads the expected number of open heads down to the budget (`gates.Budget`); then
 exactly so many of the likeliest stay. With a `coefficient` the penalty has a fixed strength, as in
-the paper, and the budget is met by rounding alone: sweep the coefficient until as many gates are
-`open` in the record as are to stay.
+the paper, and the budget is met by rounding alone. With a `sweep` the coefficient is looked for
+that leaves as many gates `open` as are to stay, each in a training of its own; budgets that share a
+folder for their state share these trainings.
 
 References: Voita et al. (2019), section 6; Louizos et al. (2018); Wang et al. (2020): see
 `headcount.gates`.
 """
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, final
 
 from headcount.errors import InputError
-from headcount.gates import Budget, Constant, HardConcrete, Layout, quotas
+from headcount.gates import Budget, Constant, HardConcrete, Layout, Quota, quotas
 from headcount.pruning.budget import Keep, by_site
+from headcount.pruning.coefficient import swept
 from headcount.pruning.learned import learned
 from headcount.pruning.method import Choice, Method, Setting
 from headcount.training.tuning import Tuning
+
+PUBLISHED = 0.1
+"""The coefficient of the authors' code, for the mean over layers; a sweep begins with it."""
 
 
 @final
@@ -30,6 +36,8 @@ class L0(Method):
     """The training; `trained="encoder"` is the paper's where only encoder heads go."""
     coefficient: float | None = None
     """Penalty of an open head, in the loss's unit; None for one that leads to the budget."""
+    sweep: int = 0
+    """Coefficients that are tried at most, the one given first; 0 for no sweep."""
     falling: float = 0.5
     """Share of the training over which the expected number of open heads falls to the budget."""
     start: float = 2.0
@@ -40,22 +48,52 @@ class L0(Method):
     def __post_init__(self) -> None:
         if not 0 < self.falling <= 1:
             raise InputError(f"falling is a share above 0 and at most 1; came {self.falling}")
+        if self.sweep < 0:
+            raise InputError(f"a sweep of at least 0 trainings was expected; came {self.sweep}")
+        if self.coefficient is not None and not 0 <= self.coefficient < math.inf:
+            raise InputError(
+                f"a finite coefficient of at least 0 was expected; came {self.coefficient}"
+            )
+        if self.sweep and self.coefficient == 0:
+            raise InputError("a sweep begins with a coefficient above 0; came 0")
 
     def choose(self, setting: Setting, keep: Keep) -> Choice:
         """Train with gates, then keep the likeliest."""
-        budget = tuple(by_site(setting.units, keep).items())
-        layout = Layout(setting.units.heads, setting.units.named(keep).units)
+        return self._swept(setting, keep) if self.sweep else self._trained(setting, keep)
+
+    def _swept(self, setting: Setting, keep: Keep) -> Choice:
+        """As chosen with the coefficient that leaves as many gates open, or nearly."""
+        found = swept(
+            lambda coefficient: replace(self, sweep=0, coefficient=coefficient)._trained(
+                setting, keep
+            ),
+            lambda choice: int(choice.record["open"]),
+            sum(quota.heads for quota in _gated(setting, keep)[1]),
+            self.coefficient or PUBLISHED / len(setting.loaded.anatomy.layers),
+            self.sweep,
+        )
+        return replace(found.nearest, record={**found.nearest.record, "swept": dict(found.tried)})
+
+    def _trained(self, setting: Setting, keep: Keep) -> Choice:
+        layout, open_quotas = _gated(setting, keep)
         if self.coefficient is None:
-            pressure = Budget(layout, quotas(layout, budget), self.falling)
+            name, pressure = None, Budget(layout, open_quotas, self.falling)
         else:
+            name = f"coefficient-{self.coefficient:.6g}"
             pressure = Constant(layout, self.coefficient)
         if self.voita2019:
             gates = HardConcrete.voita2019(layout, pressure, setting.seed)
         else:
             gates = HardConcrete(layout, pressure, setting.seed, self.start)
-        choice = learned(setting, keep, gates, lambda: gates.log_a, self.tuning, self)
+        choice = learned(setting, keep, gates, lambda: gates.log_a, self.tuning, self, name)
         is_open_U = gates.likelier().tolist()
         count = sum(
             len(unit) for unit, is_open in zip(layout.units, is_open_U, strict=True) if is_open
         )
         return replace(choice, record={**choice.record, "open": count})
+
+
+def _gated(setting: Setting, keep: Keep) -> tuple[Layout, tuple[Quota, ...]]:
+    """The heads that a budget has gates for, and how many of them are to stay open."""
+    layout = Layout(setting.units.heads, setting.units.named(keep).units)
+    return layout, quotas(layout, tuple(by_site(setting.units, keep).items()))

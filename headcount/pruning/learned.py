@@ -23,6 +23,7 @@ def learned(
     scores: Callable[[], Float[Tensor, " unit"]],
     tuning: Tuning,
     method: Any,
+    name: str | None = None,
 ) -> Choice:
     """Train a copy of the model with gates, and keep the units with the highest scores.
 
@@ -33,13 +34,16 @@ def learned(
         scores: the units' scores when the gates have learned.
         tuning: the training.
         method: what the record says of the options; its `repr` must not change in a resumption.
+        name: of a training that is the same for every budget; by default each has its own.
     """
     units = setting.units.named(keep)
 
     def tell(moment: Moment) -> None:
         setting.progress("gates", moment.step, moment.steps)
 
-    about = {"method": repr(method), "keep": repr(keep), "units": units.sha256}
+    about = {"method": repr(method), "units": units.sha256}
+    if name is None:  # every budget is a training of its own, in a folder of its own
+        name, about = _budget_name(keep), about | {"keep": repr(keep)}
     tuned = finetune(
         setting.loaded,
         setting.train,
@@ -47,7 +51,7 @@ def learned(
         gates,
         setting.loaded.model,
         setting.seed,
-        setting.state and setting.state / _budget_name(keep),
+        setting.state and setting.state / name,
         about,
         tell,
     )
@@ -59,6 +63,7 @@ def learned(
     stay = set(setting.units.heads) - set(leaving(order, setting.units, keep))
     plan = Plan.keeping(setting.units.heads, stay, revision(tuned.loaded.model))
     record = about | {
+        "keep": repr(keep),
         "scores": {str(head): score for head, score in score_of.items()},
         "history": tuned.history,
     }
@@ -66,6 +71,5 @@ def learned(
 
 
 def _budget_name(keep: Keep) -> str:
-    """Every budget is a training of its own, in a folder of its own."""
     sites = {"all": keep} if isinstance(keep, int) else keep
     return "-".join(f"{site}-{number}" for site, number in sites.items())

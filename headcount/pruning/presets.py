@@ -1,9 +1,9 @@
 """Presets: a paper's way of pruning, option by option.
 
 - `voita2019`: Hard Concrete gates from the authors' start, weights trained along; where only the
-  encoder's heads go, the decoder is frozen. Gates are rounded, and nothing is trained afterwards.
-  *Departure*: exactly as many heads stay as were asked for. The paper sweeps the coefficient of the
-  penalty and takes what comes out: `coefficient=...` gives the penalty a fixed strength.
+  encoder's heads go, the decoder is frozen. The coefficient of the penalty is swept, up to eight
+  trainings, until as many gates stay open as heads are to stay. Gates are rounded, and nothing is
+  trained afterwards. *Departure*: where eight do not hit the number, the nearest is cut to it.
 - `michel2019`: gradient importance of the paper's formula, normalised by layer, one ranking over
   all sites, estimated anew after every tenth of the heads. Nothing is trained.
 - `li2021`: a relaxed subset of exactly K heads, trained jointly with the weights.
@@ -35,7 +35,7 @@ class Preset:
 
 
 PRESETS: Mapping[str, Preset] = {
-    "voita2019": Preset("l0", ("voita2019=true",), ("tuning.trained=encoder",)),
+    "voita2019": Preset("l0", ("voita2019=true", "sweep=8"), ("tuning.trained=encoder",)),
     "michel2019": Preset("gradient", ("step=0.1", "level=sample", "normalise=true")),
     "li2021": Preset("subset", ("tuning.trained=all",)),
 }

@@ -20,8 +20,8 @@ from tests.laws import leaving_no_trace
 from tests.tasks import loaded as small
 
 QUICK = Tuning(updates=6, batch_tokens=200, warmup=1, gate_rate=0.3)
-METHODS = [L0(QUICK), L0(QUICK, coefficient=0.05), L0(QUICK, voita2019=True), Subset(QUICK),
-           Subset(QUICK, straight_through=True)]  # fmt: skip
+METHODS = [L0(QUICK), L0(QUICK, coefficient=0.05), L0(QUICK, coefficient=0.01, sweep=2),
+           L0(QUICK, voita2019=True), Subset(QUICK), Subset(QUICK, straight_through=True)]  # fmt: skip
 KEEPS: list[tuple[str, Any, dict[str, int]]] = [
     ("classes-bert", 3, {"encoder.self": 3}),
     ("causal-llama", 6, {"decoder.self": 6}),
@@ -85,6 +85,30 @@ def test_only_heads_that_may_go_have_gates(method: Method, tmp_path: Path) -> No
     method.choose(Setting(loaded, task, one, state=tmp_path / "state"), number)
     with pytest.raises(InputError, match="units"):
         method.choose(Setting(loaded, task, other, state=tmp_path / "state"), number)
+
+
+def test_budgets_share_the_trainings_of_a_sweep(tmp_path: Path) -> None:
+    """What is chosen is what the nearest coefficient by itself chooses."""
+    loaded, task = small.TASKS["classes-bert"]()
+    units, steps = Units.of(loaded.anatomy), []
+    setting = Setting(
+        loaded, task, units, state=tmp_path / "state",
+        progress=lambda stage, done, total: steps.append(done),
+    )  # fmt: skip
+    way = L0(replace(QUICK, updates=20), voita2019=True, sweep=4)
+    found = {keep: way.choose(setting, keep) for keep in (3, 4)}
+    tried = {keep: choice.record["swept"] for keep, choice in found.items()}
+    first = next(iter(tried[3]))
+    assert first == next(iter(tried[4])) == 0.1 / len(loaded.anatomy.layers)
+    assert len({*tried[3], *tried[4]}) == len(steps) / 20 < len(tried[3]) + len(tried[4])
+    for keep, choice in found.items():
+        nearest = min(tried[keep].values(), key=lambda number: (abs(number - keep), -number))
+        assert choice.record["open"] == nearest
+        coefficient = [each for each, number in tried[keep].items() if number == nearest][0]
+        alone = replace(way, sweep=0, coefficient=coefficient).choose(
+            replace(setting, state=None), keep
+        )
+        assert alone.plan == choice.plan
 
 
 GATES = Tuning(

@@ -3,6 +3,7 @@
 import pytest
 
 from headcount.errors import InputError
+from headcount.pruning.coefficient import swept
 from headcount.pruning.gradient import Gradient
 from headcount.pruning.l0 import L0
 from headcount.pruning.limit import Limit
@@ -39,6 +40,8 @@ def test_options() -> None:
         ("random", "seed=1", "with a name out of none"),
         ("l0", "tuning.x=1", "with a name out of tuning.batch_tokens"),
         ("l0", "coefficient=q", "coefficient is float or none; came 'q'"),
+        ("l0", "coefficient=-0.1", "a finite coefficient of at least 0 was expected; came -0.1"),
+        ("l0", "sweep=-1", "a sweep of at least 0 trainings was expected; came -1"),
         ("l0", "tuning.updates=0", "a finite updates above 0 was expected"),
         ("magnitude", "a=1", "a method out of gradient, relevance, .* was expected; came 'magni"),
     ],
@@ -53,12 +56,44 @@ def test_presets_are_what_the_papers_did() -> None:
     assert made["michel2019"] == Ranked(Gradient(0.1, "sample", True))
     voita, li = made["voita2019"], made["li2021"]
     assert isinstance(voita, L0) and voita.voita2019 and voita.tuning.trained == "encoder"
+    assert voita.sweep == 8 and voita.coefficient is None
     assert isinstance(li, Subset) and li.tuning.trained == "all" and not li.straight_through
     both = preset("voita2019").of(["encoder.self", "decoder.self"])
     everything = method("l0", both)
     assert isinstance(everything, L0) and everything.tuning.trained == "all"
     with pytest.raises(InputError, match="a preset out of voita2019, michel2019, li2021"):
         preset("he2020")
+
+
+def test_a_sweep_begins_above_zero() -> None:
+    with pytest.raises(InputError, match="begins with a coefficient above 0"):
+        method("l0", ["sweep=3", "coefficient=0"])
+
+
+@pytest.mark.parametrize(
+    ("wanted", "trials", "nearest", "tried"),
+    [
+        (24, 8, 24, [0.1]),
+        (3, 8, 3, [0.1, 0.4, 1.6]),
+        (38, 8, 38, [0.1, 0.025, 0.00625]),
+        (28, 8, 28, [0.1, 0.025, 0.05, 0.0707, 0.0595]),
+        (28, 3, 30, [0.1, 0.025, 0.05]),
+        (50, 3, 38, [0.1, 0.025, 0.00625]),
+    ],
+)
+def test_a_sweep_closes_in(wanted: int, trials: int, nearest: int, tried: list[float]) -> None:
+    """On the numbers of gates that a law of the penalty leaves open."""
+    found = swept(lambda coefficient: int(6 / (coefficient + 0.15)), int, wanted, 0.1, trials)
+    assert found.nearest == nearest
+    assert [*found.tried] == pytest.approx(tried, rel=1e-2)
+
+
+def test_a_sweep_takes_the_larger_of_two_that_miss_as_far() -> None:
+    """And, of numbers that do not fall with the penalty, the nearest."""
+    assert swept(lambda coefficient: 12 if coefficient < 1 else 8, int, 10, 1.0, 2).nearest == 12
+    numbers = iter([20, 3, 11, 4, 2])
+    found = swept(lambda coefficient: next(numbers), int, 10, 1.0, 5)
+    assert found.nearest == 11 and [*found.tried.values()] == [20, 3, 11, 4, 2]
 
 
 def test_one_limit() -> None:

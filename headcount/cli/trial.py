@@ -28,7 +28,7 @@ class TrialArguments(TaskArguments):
     site: tuple[Site, ...] = ()
     """Sites whose heads may go; all by default."""
     groups: bool = True
-    """Where heads share keys and values they go in whole groups; else one by one."""
+    """Where heads share keys and values they go in whole groups; else as many of every group."""
     seed: int = 0
     """Of what is drawn: random orders, gates, the masks of masked language modelling."""
 

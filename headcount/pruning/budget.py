@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import final
@@ -21,18 +21,30 @@ Unit = tuple[Head, ...]
 @final
 @dataclass(frozen=True)
 class Units:
-    """What may go: heads one by one, or, where heads share keys and values, whole groups."""
+    """What may go: heads one by one, or, where heads share keys and values, whole groups.
+
+    Or as many heads of every group: then each head is a unit, and a layer loses a head of each of
+    its `groups` at once.
+    """
 
     heads: Heads
     """All heads of the model; those in no unit stay."""
     units: tuple[Unit, ...]
-    """Heads that go together."""
+    """Heads that have a score, a gate and a place in the order together."""
+    groups: tuple[tuple[Unit, ...], ...] = ()
+    """Of every layer that keeps as many heads of each group: its groups, equally large."""
 
     @classmethod
     def of(
         cls, anatomy: Anatomy, sites: Sequence[str] | None = None, groups: bool = True
     ) -> "Units":
-        """The units of some sites; of all if None; heads one by one unless in `groups`.
+        """The units of some sites; of all if None.
+
+        Args:
+            anatomy: of the model.
+            sites: whose heads may go.
+            groups: whether heads that share keys and values go together; otherwise a layer keeps as
+                many heads of every group.
 
         Raises:
             InputError: for a site that the model does not have.
@@ -44,12 +56,18 @@ class Units:
                 f"{unknown[0]!r}"
             )
         units: list[Unit] = []
+        evenly: list[tuple[Unit, ...]] = []
         for layer in anatomy.layers:
             if sites is None or layer.site in sites:
-                size = layer.num_heads // layer.num_key_value_heads if groups else 1
+                size = layer.num_heads // layer.num_key_value_heads
                 each = [Head(layer.site, layer.layer, index) for index in range(layer.num_heads)]
-                units += [tuple(each[i : i + size]) for i in range(0, len(each), size)]
-        return cls(heads, tuple(units))
+                shared = [tuple(each[i : i + size]) for i in range(0, len(each), size)]
+                if groups or size == 1:
+                    units += shared
+                else:
+                    units += [(head,) for head in each]
+                    evenly.append(tuple(shared))
+        return cls(heads, tuple(units), tuple(evenly))
 
     @property
     def sha256(self) -> str:
@@ -65,7 +83,41 @@ class Units:
         """Those that a budget is for: all, or the units of the sites that it names."""
         if isinstance(keep, int):
             return self
-        return Units(self.heads, tuple(unit for site in keep for unit in self.at(site)))
+        units = tuple(unit for site in keep for unit in self.at(site))
+        return Units(self.heads, units, tuple(each for each in self.groups if _site(each) in keep))
+
+    def sizes(self, site: str | None = None) -> list[int]:
+        """How many heads go at once, of everything that can go at one site or in all.
+
+        >>> heads = Heads({"decoder.self": (4,)})
+        >>> first, second = tuple(heads)[:2], tuple(heads)[2:]
+        >>> Units(heads, tuple((head,) for head in heads), ((first, second),)).sizes()
+        [2, 2]
+        """
+        return [len(unit) for unit in self.going(site, lambda head: 0.0)]
+
+    def going(self, site: str | None, place: Callable[[Head], float]) -> list[Unit]:
+        """What goes at once at one site or in all, first what has the lowest place.
+
+        A unit has the place of its first head. A layer that keeps as many heads of each group loses
+        the first of every group at once, then the second of every group; these have their mean.
+
+        Args:
+            site: None for all.
+            place: of a head in the order.
+        """
+        evenly = [groups for groups in self.groups if site in (None, _site(groups))]
+        rows = [
+            row
+            for groups in evenly
+            for row in zip(*(sorted(group, key=place) for group in groups), strict=True)
+        ]
+        among = {head for row in rows for head in row}
+        places = {
+            unit: min(map(place, unit)) for unit in self.at(site) if not among.intersection(unit)
+        }
+        places |= {row: sum(map(place, row)) / len(row) for row in rows}
+        return sorted(places, key=places.__getitem__)
 
     def possible(self, site: str | None = None) -> list[int]:
         """Numbers of heads that can stay, at one site or in all, least first.
@@ -75,9 +127,8 @@ class Units:
         >>> Units(heads, tuple(pairs)).possible()
         [2, 4, 6]
         """
-        sizes = [len(unit) for unit in self.at(site)]
         total = len(self.heads) if site is None else sum(self.heads.counts[site])
-        return [total - going for going in reversed(_bits(_sums(sizes)))]
+        return [total - going for going in reversed(_bits(_sums(self.sizes(site))))]
 
 
 def leaving(order: Sequence[Head], units: Units, keep: Keep) -> list[Head]:
@@ -95,7 +146,7 @@ def leaving(order: Sequence[Head], units: Units, keep: Keep) -> list[Head]:
     place = {head: number for number, head in enumerate(order)}
     gone: list[Head] = []
     for site, number in by_site(units, keep).items():
-        pool = sorted(units.at(site), key=lambda unit: min(place[head] for head in unit))
+        pool = units.going(site, place.__getitem__)
         total = len(units.heads) if site is None else sum(units.heads.counts[site])
         gone += [head for unit in _first(pool, total - number) for head in unit]
     return gone
@@ -171,10 +222,15 @@ def _bits(number: int) -> list[int]:
     return [bit for bit in range(number.bit_length()) if number >> bit & 1]
 
 
+def _site(groups: tuple[Unit, ...]) -> str:
+    """Of the layer that has these groups."""
+    return groups[0][0].site
+
+
 def _sites(units: Units) -> list[str]:
     return list(dict.fromkeys(unit[0].site for unit in units.units))
 
 
 def _in_groups(units: Units, site: str | None) -> str:
-    sizes = sorted({len(unit) for unit in units.at(site)} - {1})
+    sizes = sorted({*units.sizes(site)} - {1})
     return f", in groups of {' or '.join(map(str, sizes))}" if sizes else ""

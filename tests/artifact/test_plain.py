@@ -1,10 +1,10 @@
-"""Plain transformers, in a process that can't import headcount."""
+"""Plain transformers, in a virtual environment without headcount."""
 
 import json
 import os
 import subprocess
-import sys
 import sysconfig
+import venv
 from pathlib import Path
 
 import pytest
@@ -59,13 +59,17 @@ def _own() -> PreTrainedModel:
 
 
 def _run_plain(folder: Path) -> None:
-    """-S: no `.pth` file puts this package on the path; -I: nor does the current folder."""
-    packages = sysconfig.get_path("purelib")
-    code = (
-        f"import sys, runpy; sys.path.append({packages!r}); "
-        f"sys.argv[1:] = [{str(folder)!r}]; runpy.run_path({str(PLAIN)!r}, run_name='__main__')"
-    )
-    environment = os.environ | {"HF_HUB_OFFLINE": "1", "HF_MODULES_CACHE": str(folder / "cache")}
-    command = [sys.executable, "-I", "-S", "-c", code]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1800)
+    """In a virtual environment of its own.
+
+    It has the packages of this one, but not ours: `.pth` files, by which an editable package is
+    found, count in an environment's own folder only.
+    """
+    environment = folder / "environment"
+    venv.create(environment, symlinks=True)
+    there = {"base": str(environment), "platbase": str(environment)}
+    own = Path(sysconfig.get_path("purelib", "venv", there))
+    (own / "packages.pth").write_text(sysconfig.get_path("purelib"))
+    variables = os.environ | {"HF_HUB_OFFLINE": "1", "HF_MODULES_CACHE": str(folder / "cache")}
+    command = [environment / "bin" / "python", "-I", PLAIN, folder]
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=1800)
     assert done.returncode == 0, done.stderr

@@ -1,5 +1,6 @@
 """Budgets are met exactly, by whole units, first come first gone; or refused with the nearest."""
 
+import random
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -8,13 +9,17 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
+from headcount.compaction import compact
 from headcount.errors import InputError, ModelError
 from headcount.heads import Head, Heads
 from headcount.models.load import Loaded
+from headcount.models.selfcheck import examine
 from headcount.pruning.budget import Units, by_site, leaving, share
 from headcount.pruning.limit import Limit
 from headcount.pruning.methods import method
+from headcount.pruning.plan import Plan
 from headcount.pruning.prune import Pruning
+from headcount.signature import revision
 from tests import tiny
 from tests.examined import examined
 from tests.pruning.setting import setting
@@ -63,6 +68,59 @@ def test_smaller_budgets_are_nested(data: st.DataObject, size: int, number: int)
         assert more[: len(fewer)] == fewer and more == order[: len(more)]
 
 
+@FEW
+@given(st.data(), st.integers(1, 3), st.integers(1, 4), st.integers(1, 3), st.booleans())
+def test_groups_lose_as_many_heads(
+    data: st.DataObject, layers: int, groups: int, size: int, alone: bool
+) -> None:
+    """Each its first ones, layer by layer by their mean place; and smaller budgets are nested."""
+    heads = Heads({"decoder.self": (groups * size,) * layers + (3,) * alone})
+    shared = tuple(
+        tuple(
+            tuple(Head("decoder.self", layer, group * size + index) for index in range(size))
+            for group in range(groups)
+        )
+        for layer in range(layers)
+    )
+    units = Units(heads, tuple((head,) for head in heads), shared)
+    order = data.draw(st.permutations(list(heads)))
+    before: set[Head] = set()
+    for keep in reversed(units.possible()):
+        gone = leaving(order, units, keep)
+        assert len(set(gone)) == len(heads) - keep
+        if not alone:
+            assert before <= set(gone)
+            before = set(gone)
+        rows = [[[head for head in order if head in group] for group in layer] for layer in shared]
+        for row in rows:
+            number = sum(head in gone for head in row[0])
+            for group in row:
+                assert [head in gone for head in group] == [True] * number + [False] * (
+                    size - number
+                )
+        means = {
+            (layer, index): sum(order.index(group[index]) for group in row) / groups
+            for layer, row in enumerate(rows)
+            for index in range(size)
+        }
+        going = [mean for (layer, i), mean in means.items() if rows[layer][0][i] in gone]
+        staying = [mean for (layer, i), mean in means.items() if rows[layer][0][i] not in gone]
+        if going and staying and not alone:
+            assert max(going) <= min(staying)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_groups_leave_evenly_can_be_made_compact(seed: int) -> None:
+    """From one-by-one scores: a layer keeps as many heads of every group, or none."""
+    model, anatomy = examined("llama")
+    units = Units.of(anatomy, groups=False)
+    order = random.Random(seed).sample(list(anatomy.heads), len(anatomy.heads))
+    for keep in (2, 6, 10):
+        gone = leaving(order, units, keep)
+        plan = Plan.keeping(anatomy.heads, set(anatomy.heads) - set(gone), revision(model))
+        assert sum(layer.num_heads for layer in examine(compact(model, plan)).layers) == keep
+
+
 def test_a_unit_whose_rest_would_not_come_out_is_passed_over() -> None:
     units = units_of([2, 3, 3])
     order = [head for unit in units.units for head in unit]
@@ -74,7 +132,13 @@ def test_units_of_a_model() -> None:
     units = Units.of(anatomy)
     assert [len(unit) for unit in units.units] == [3] * 4
     assert units.units[1] == tuple(Head("decoder.self", 0, index) for index in (3, 4, 5))
-    assert len(Units.of(anatomy, groups=False).units) == 12
+    evenly = Units.of(anatomy, groups=False)
+    assert len(evenly.units) == 12 and evenly.sizes() == [2] * 6
+    assert evenly.possible() == [0, 2, 4, 6, 8, 10, 12]
+    with pytest.raises(InputError, match="in groups of 2; came 5: the nearest is 6"):
+        by_site(evenly, 5)
+    with pytest.raises(InputError, match="in groups of 2; came 5: the nearest is 6"):
+        by_site(evenly.named({"decoder.self": 5}), {"decoder.self": 5})
     _, anatomy = examined("marian")
     sites = {head.site for unit in Units.of(anatomy, ["decoder.cross"]).units for head in unit}
     assert sites == {"decoder.cross"}

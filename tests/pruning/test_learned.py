@@ -20,8 +20,10 @@ from tests.laws import leaving_no_trace
 from tests.tasks import loaded as small
 
 QUICK = Tuning(updates=6, batch_tokens=200, warmup=1, gate_rate=0.3)
-METHODS = [L0(QUICK), L0(QUICK, coefficient=0.05), L0(QUICK, coefficient=0.01, sweep=2),
-           L0(QUICK, voita2019=True), Subset(QUICK), Subset(QUICK, straight_through=True)]  # fmt: skip
+METHODS = [
+    L0(QUICK), L0(QUICK, coefficient=0.05), L0(QUICK, coefficient=0.01, sweep=2),
+    L0(QUICK, voita2019=True), Subset(QUICK), Subset(QUICK, straight_through=True),
+]  # fmt: skip
 KEEPS: list[tuple[str, Any, dict[str, int]]] = [
     ("classes-bert", 3, {"encoder.self": 3}),
     ("causal-llama", 6, {"decoder.self": 6}),

@@ -99,7 +99,7 @@ def _rows(file: str | Path, columns: Columns | None) -> Iterator[Row]:
 
 def _split_at_tabs(path: Path) -> Iterator[tuple[int, list[str]]]:
     for number, line in numbered_lines(path):
-        yield number, line.split("\t") if line.strip() else []
+        yield number, line.split("\t")
 
 
 def _split_as_csv(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -118,11 +118,14 @@ def _split_as_csv(path: Path) -> Iterator[tuple[int, list[str]]]:
 def _of_width(
     lines: Iterator[tuple[int, list[str]]], least: int | None, path: Path
 ) -> Iterator[Row]:
-    """Rows with as many cells as the first one, which is the header if cells have names."""
+    """Rows with as many cells as the first one, which is the header if cells have names.
+
+    A blank line is no row; a row whose cells are all empty is one.
+    """
     header: list[str] | None = None
     width = first = 0
     for number, cells in lines:
-        if not any(cell.strip() for cell in cells):
+        if len(cells) < 2 and not "".join(cells).strip():
             continue
         if not width:
             width, first = len(cells), number
@@ -155,7 +158,7 @@ def _header(cells: list[str], origin: str) -> list[str]:
 def _lines(path: Path, width: int | None) -> Iterator[Row]:
     separator = None
     for number, line in numbered_lines(path):
-        if not line.strip():
+        if not line.strip() and (width is None or "\t" not in line):
             continue
         origin = f"{path}:{number}"
         if width is None:

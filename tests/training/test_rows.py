@@ -34,6 +34,23 @@ def test_tables(tmp_path: Path) -> None:
     assert rows.sha256 != read_pairs({"source": ["x"], "target": ["z"]}).sha256
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.tsv", "source\ttarget\nx\ty\n\t\n\n \nu\t \n"),
+        ("a.csv", "source,target\nx,y\n,\n\n \nu, \n"),
+        ("a.txt", "x\ty\n\t\n\n \nu\t \n"),
+    ],
+)
+def test_rows_of_empty_cells_are_counted_and_blank_lines_are_no_rows(
+    tmp_path: Path, name: str, content: str
+) -> None:
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    columns = {"source": 0, "target": 1} if name == "a.txt" else None
+    rows = read_pairs([tmp_path / name], columns)
+    assert rows.rows == [("x", "y")] and rows.num_empty == 2
+
+
 def test_texts(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\n\ntwo\n", encoding="utf-8")
     assert read_texts([tmp_path / "a.txt"]).rows == [("one",), ("two",)]

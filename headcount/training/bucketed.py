@@ -1,13 +1,15 @@
 """Batches by length: examples of like length together, up to a budget of padded tokens.
 
-Every epoch sorts all examples by length, equals in a new order, cuts the sorted row into batches
-and shuffles the batches: of thousands of sentences the batches are new in every epoch, of a few
-hundred mostly their order is. Where the cuts fall depends on the lengths alone, so all epochs have
-the same number of batches, and batch i of the whole training is found without running those before
-it: a resumed training goes on with the batch that it stopped before.
+Every epoch puts all examples in a new order, cuts it into pools of as many examples as a hundred
+batches take, sorts each pool by length, cuts it into batches and shuffles all of them. So the
+examples of a batch are alike in the length of their longer side, not in that of both, and come
+together with others in every epoch. Of a training batch i is found without running those before it:
+a resumed training goes on with the batch that it stopped before.
 
-Examples can be concatenated in pairs, new ones in every epoch. Epochs then have not quite equally
-many batches; of all epochs as many are taken as the shortest has.
+All epochs have as many batches as the first: one with a few more loses some, one with fewer has
+some twice.
+
+Examples can be concatenated in pairs, new ones in every epoch.
 
 Reference: Sentence Concatenation Approach to Data Augmentation for Neural Machine Translation
 (Kondo et al., 2021), section 3, https://arxiv.org/abs/2104.08478
@@ -24,6 +26,9 @@ from headcount.errors import InputError
 
 NO_PART = -1
 """In place of the second part of an example that stands alone."""
+
+POOL = 100
+"""Batches that a pool of examples makes, about."""
 
 Parts = Int[np.ndarray, "row part"]
 """Numbers of the examples that are one, or two that are concatenated."""
@@ -63,8 +68,8 @@ class Batches(Dataset):
     ) -> None:
         self._length_NS, self._epochs, self._seed = length_NS, epochs, seed
         self._max_tokens, self._concatenated, self._longest = max_tokens, concatenated, longest
-        planned = range(epochs if concatenated else min(epochs, 1))
-        num_batches = min(len(self._planned(epoch)) for epoch in planned)
+        self._epoch, self._batches = 0, self._planned(0)
+        num_batches = len(self._batches)
         self.per_epoch = num_batches // multiple * multiple
         if not self.per_epoch:
             raise InputError(
@@ -72,8 +77,6 @@ class Batches(Dataset):
                 f"gradient; the data makes {num_batches}: set batch_tokens lower than "
                 f"{max_tokens}"
             )
-        self._epoch = -1
-        self._batches: list[Parts] = []
 
     def __len__(self) -> int:
         return self.per_epoch * self._epochs
@@ -82,15 +85,27 @@ class Batches(Dataset):
         epoch, place = divmod(index, self.per_epoch)
         if epoch != self._epoch:
             self._epoch, self._batches = epoch, self._planned(epoch)
-        return index, self._batches[place]
+        return index, self._batches[place % len(self._batches)]
 
     def _planned(self, epoch: int) -> list[Parts]:
         generator = np.random.default_rng((self._seed, epoch))
         order_N = generator.permutation(len(self._length_NS))
         part_EP, length_ES = paired(self._length_NS, order_N, self._concatenated, self._longest)
-        order_E = np.lexsort((generator.random(len(part_EP)), *length_ES.T))
+        order_E = _sorted_in_pools(length_ES.max(1), self._max_tokens, generator)
         found = cuts(length_ES[order_E].max(1), self._max_tokens)
         return [part_EP[order_E[found[number]]] for number in generator.permutation(len(found))]
+
+
+def _sorted_in_pools(
+    length_E: Int[np.ndarray, " row"], max_tokens: int, generator: np.random.Generator
+) -> Int[np.ndarray, " row"]:
+    """An order of rows: pools drawn at random, each by length, up in one and down in the next.
+
+    So the batch at the border of two pools is of like lengths too.
+    """
+    size = max(1, int(POOL * max_tokens / length_E.mean()))
+    pool_E = generator.permutation(len(length_E)) // size
+    return np.lexsort((np.where(pool_E % 2, -length_E, length_E), pool_E))
 
 
 def paired(

@@ -22,9 +22,9 @@ class Recipe(Optimization):
         InputError: for a value that can't be, with the field's name.
     """
 
-    batch_tokens: int = 3000
-    peak: float = 1.5e-3
-    warmup: int = 500
+    batch_tokens: int = 500
+    peak: float = 1e-3
+    warmup: int = 1000
     beta2: float = 0.98
     precision: Precision = "bfloat16"
     label_smoothing: float = 0.1

@@ -20,6 +20,38 @@ def test_every_example_once_an_epoch() -> None:
             assert len(index_E) * LENGTHS[index_E].max() <= 200
 
 
+def test_of_many_examples_batches_are_drawn_in_pools() -> None:
+    """Alike in their longer side only, and any two can meet; hardly an example is lost or twice."""
+    lengths = np.random.default_rng(3).integers(5, 25, (6000, 2))
+    batches = Batches(lengths, 120, 3, seed=5)
+    ends: list[int] = []
+    for epoch in range(3):
+        first = epoch * batches.per_epoch
+        drawn = [batches[first + place][1][:, 0] for place in range(batches.per_epoch)]
+        seen, times = np.unique(np.concatenate(drawn), return_counts=True)
+        assert len(seen) > 0.98 * 6000 and (times > 1).sum() < 0.02 * 6000
+        assert epoch or (len(seen) == 6000 and times.max() == 1)
+        longer = [lengths[index_E].max(1) for index_E in drawn]
+        assert np.mean([length_E.max() - length_E.min() for length_E in longer]) < 1
+        assert np.mean([np.ptp(lengths[index_E, 0]) for index_E in drawn]) > 5
+        ends.append(len(drawn))
+    assert len(set(ends)) == 1
+
+
+def test_all_epochs_have_as_many_batches() -> None:
+    """One with fewer than the first has some twice, one with more loses some."""
+    lengths = np.random.default_rng(3).integers(1, 40, (3000, 1))
+    losing = doubling = 0
+    for seed in range(8):
+        batches = Batches(lengths, 60, 2, seed)
+        second = range(batches.per_epoch, 2 * batches.per_epoch)
+        times = np.bincount(np.concatenate([batches[i][1][:, 0] for i in second]), minlength=3000)
+        assert (times != 1).sum() < 0.02 * 3000
+        losing += times.min() == 0
+        doubling += times.max() == 2
+    assert losing and doubling
+
+
 def test_order_is_new_and_batches_are_numbered() -> None:
     batches = Batches(LENGTHS, 200, 3, seed=5)
     number, first = batches[0]

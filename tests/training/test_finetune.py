@@ -60,11 +60,12 @@ def test_every_task_learns_in_a_copy(name: str) -> None:
 def test_a_student_comes_nearer_to_its_teacher(name: str) -> None:
     """Distilled alone, without labels: a damaged copy answers more like the whole model again."""
     loaded, task = small.TASKS[name]()
-    worse = finetune(loaded, task, replace(QUICK, updates=6, peak=0.02)).loaded
+    damage = replace(QUICK, batch_tokens=400, updates=6, peak=0.02)
+    worse = finetune(loaded, task, damage).loaded
     for module in worse.model.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0
-    tuning = replace(QUICK, distilled=1.0, temperature=2.0)
+    tuning = replace(QUICK, batch_tokens=400, distilled=1.0, temperature=2.0)
     tuned = finetune(worse, task, tuning, teacher=loaded.model).loaded
     (batch,) = task.batches(10**6)
     before, after = (

@@ -65,13 +65,12 @@ def swept(
 
 
 def _next(tried: Mapping[float, int], wanted: int) -> float:
-    weak = [coefficient for coefficient, number in tried.items() if number > wanted]
+    """One that was not tried, also where numbers do not fall as coefficients grow."""
     strong = [coefficient for coefficient, number in tried.items() if number < wanted]
     if not strong:
-        return max(weak) * FACTOR
-    if not weak:
-        return min(strong) / FACTOR
-    return math.sqrt(max(weak) * min(strong))
+        return max(tried) * FACTOR
+    weak = [coefficient for coefficient in tried if coefficient < min(strong)]
+    return math.sqrt(max(weak) * min(strong)) if weak else min(strong) / FACTOR
 
 
 def _misses(number: int, wanted: int) -> tuple[int, int]:

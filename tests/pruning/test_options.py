@@ -1,5 +1,7 @@
 """Methods and their options by text; presets; limits; searches: and what can't be."""
 
+import random
+
 import pytest
 
 from headcount.errors import InputError
@@ -94,6 +96,20 @@ def test_a_sweep_takes_the_larger_of_two_that_miss_as_far() -> None:
     numbers = iter([20, 3, 11, 4, 2])
     found = swept(lambda coefficient: next(numbers), int, 10, 1.0, 5)
     assert found.nearest == 11 and [*found.tried.values()] == [20, 3, 11, 4, 2]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_sweep_ends_whatever_comes_out(seed: int) -> None:
+    """No coefficient is tried twice, which would go on for ever."""
+    generator = random.Random(seed)
+    tried: list[float] = []
+
+    def train(coefficient: float) -> int:
+        assert coefficient not in tried
+        tried.append(coefficient)
+        return generator.choice([3, 8, 12, 30])
+
+    assert len(swept(train, int, 10, 0.1, 12).tried) == len(tried) == 12
 
 
 def test_one_limit() -> None:

@@ -72,7 +72,8 @@ class L0(Method):
             self.coefficient or PUBLISHED / len(setting.loaded.anatomy.layers),
             self.sweep,
         )
-        return replace(found.nearest, record={**found.nearest.record, "swept": dict(found.tried)})
+        tried = {str(coefficient): number for coefficient, number in found.tried.items()}
+        return replace(found.nearest, record={**found.nearest.record, "swept": tried})
 
     def _trained(self, setting: Setting, keep: Keep) -> Choice:
         layout, open_quotas = _gated(setting, keep)

@@ -100,6 +100,7 @@ class Pruning:
             "leaving": list(map(str, plan.leaving(heads))),
             "scores": dict(chosen.choice.record.get("scores", {})),
             "open": chosen.choice.record.get("open"),
+            "swept": chosen.choice.record.get("swept"),
             "gains": [asdict(gain) for gain in done.gains],
             "stages": done.record,
         }

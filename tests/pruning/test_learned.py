@@ -101,12 +101,12 @@ def test_budgets_share_the_trainings_of_a_sweep(tmp_path: Path) -> None:
     found = {keep: way.choose(setting, keep) for keep in (3, 4)}
     tried = {keep: choice.record["swept"] for keep, choice in found.items()}
     first = next(iter(tried[3]))
-    assert first == next(iter(tried[4])) == 0.1 / len(loaded.anatomy.layers)
+    assert first == next(iter(tried[4])) == str(0.1 / len(loaded.anatomy.layers))
     assert len({*tried[3], *tried[4]}) == len(steps) / 20 < len(tried[3]) + len(tried[4])
     for keep, choice in found.items():
         nearest = min(tried[keep].values(), key=lambda number: (abs(number - keep), -number))
         assert choice.record["open"] == nearest
-        coefficient = [each for each, number in tried[keep].items() if number == nearest][0]
+        (coefficient, *_) = [float(each) for each, n in tried[keep].items() if n == nearest]
         alone = replace(way, sweep=0, coefficient=coefficient).choose(
             replace(setting, state=None), keep
         )

@@ -19,39 +19,32 @@ from headcount.heads import Place
 from headcount.importance.scores import Scores
 from headcount.importance.sweep import Ablation, sweep
 from headcount.pruning.budget import Unit
-from headcount.pruning.method import Ranking, Setting
-from headcount.pruning.order import Order
-from headcount.pruning.stepwise import stepwise
+from headcount.pruning.method import Setting
+from headcount.pruning.stepwise import Stepwise
 
 
 @final
 @dataclass(frozen=True)
-class Greedy(Ranking):
+class Greedy(Stepwise):
     """Ascending rise of the loss without each unit, by itself, among those left."""
 
     name: ClassVar[str] = "ablation"
     step: float = 0.1
-    """Share of the heads that go before all others are measured anew; 0: after each."""
 
-    def order(self, setting: Setting) -> Order:
-        """Heads that may go, those that are missed least first."""
-        step = self.step or 1 / len(setting.units.units)
-        return stepwise(setting, repr(self), lambda left: _rises(setting, left), step)
-
-
-def _rises(setting: Setting, left: Sequence[Unit]) -> Scores:
-    """How much the loss rises without each unit; NaN for heads that stay or have gone."""
-    loaded = setting.loaded
-    ablations = [Ablation("+".join(map(str, unit)), unit) for unit in left]
-    swept = sweep(
-        loaded.model, setting.train, ablations, anatomy=loaded.anatomy,
-        max_tokens=setting.max_tokens,
-        progress=lambda done, total: setting.progress(f"without {len(left)}", done, total),
-    )  # fmt: skip
-    scores: dict[Place, torch.Tensor] = {}
-    for number, unit in enumerate(left):
-        rise = swept.evaluation(number).loss - swept.base.loss
-        for head in unit:
-            blank = torch.full((loaded.heads.counts[head.site][head.layer],), torch.nan).double()
-            scores.setdefault((head.site, head.layer), blank)[head.index] = rise
-    return scores
+    def scores(self, setting: Setting, left: Sequence[Unit]) -> Scores:
+        """How much the loss rises without each unit; NaN for heads that stay or have gone."""
+        loaded = setting.loaded
+        ablations = [Ablation("+".join(map(str, unit)), unit) for unit in left]
+        swept = sweep(
+            loaded.model, setting.train, ablations, anatomy=loaded.anatomy,
+            max_tokens=setting.max_tokens,
+            progress=lambda done, total: setting.progress(f"without {len(left)}", done, total),
+        )  # fmt: skip
+        scores: dict[Place, torch.Tensor] = {}
+        for number, unit in enumerate(left):
+            rise = swept.evaluation(number).loss - swept.base.loss
+            for head in unit:
+                blank = torch.full((loaded.heads.counts[head.site][head.layer],), torch.nan)
+                place_scores = scores.setdefault((head.site, head.layer), blank.double())
+                place_scores[head.index] = rise
+        return scores

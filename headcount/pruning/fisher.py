@@ -12,6 +12,7 @@ Departure: heads only, under a number of heads instead of FLOPs; what follows th
 within layers by blocks, tuning the gates that stay) is not part of the score.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, final
 
@@ -22,33 +23,26 @@ from headcount.heads import Place
 from headcount.importance.gradient import gate_gradients
 from headcount.importance.scores import Scores, frozen
 from headcount.models.selfcheck import evaluating
-from headcount.pruning.method import Ranking, Setting
-from headcount.pruning.order import Order
-from headcount.pruning.stepwise import stepwise
+from headcount.pruning.budget import Unit
+from headcount.pruning.method import Setting
+from headcount.pruning.stepwise import Stepwise
 
 
 @final
 @dataclass(frozen=True)
-class Fisher(Ranking):
+class Fisher(Stepwise):
     """Ascending diagonal Fisher information of the gates."""
 
     name: ClassVar[str] = "fisher"
-    step: float = 1.0
-    """Share of the heads that go before the information is estimated anew."""
 
-    def order(self, setting: Setting) -> Order:
-        """Heads that may go, those with the least information first."""
-        return stepwise(setting, repr(self), lambda left: information(setting), self.step)
-
-
-def information(setting: Setting) -> Scores:
-    """The diagonal Fisher information of every head's gate."""
-    model, task, anatomy = setting.loaded.model, setting.train, setting.loaded.anatomy
-    sums: dict[Place, Tensor] = {}
-    with evaluating(model), frozen(model):
-        for batch in task.batches(setting.max_tokens):
-            gradients, _ = gate_gradients(model, task, anatomy, batch.to(model.device))
-            for place, gradient_EH in gradients.items():
-                part_H = gradient_EH.square().sum(0).cpu()
-                sums[place] = sums.get(place, torch.zeros_like(part_H)) + part_H
-    return {place: sum_H / task.num_examples for place, sum_H in sums.items()}
+    def scores(self, setting: Setting, left: Sequence[Unit]) -> Scores:
+        """The diagonal Fisher information of every head's gate."""
+        model, task, anatomy = setting.loaded.model, setting.train, setting.loaded.anatomy
+        sums: dict[Place, Tensor] = {}
+        with evaluating(model), frozen(model):
+            for batch in task.batches(setting.max_tokens):
+                gradients, _ = gate_gradients(model, task, anatomy, batch.to(model.device))
+                for place, gradient_EH in gradients.items():
+                    part_H = gradient_EH.square().sum(0).cpu()
+                    sums[place] = sums.get(place, torch.zeros_like(part_H)) + part_H
+        return {place: sum_H / task.num_examples for place, sum_H in sums.items()}

@@ -4,30 +4,25 @@ Reference: Identifying and Evaluating Inactive Heads in Pretrained LLMs (Sandova
 The scores: importance/norm.py. No labels are used.
 """  # noqa: E501
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, final
 
 from headcount.importance.norm import norm
-from headcount.pruning.method import Ranking, Setting
-from headcount.pruning.order import Order
-from headcount.pruning.stepwise import stepwise
+from headcount.importance.scores import Scores
+from headcount.pruning.budget import Unit
+from headcount.pruning.method import Setting
+from headcount.pruning.stepwise import Stepwise
 
 
 @final
 @dataclass(frozen=True)
-class Norm(Ranking):
+class Norm(Stepwise):
     """Ascending layer-normalised norm of the heads' outputs."""
 
     name: ClassVar[str] = "norm"
-    step: float = 1.0
-    """Share of the heads that go before norms are taken anew."""
 
-    def order(self, setting: Setting) -> Order:
-        """Heads that may go, the quietest first."""
-        loaded, max_tokens = setting.loaded, setting.max_tokens
-        return stepwise(
-            setting,
-            repr(self),
-            lambda left: norm(loaded.model, setting.train, loaded.anatomy, max_tokens),
-            self.step,
-        )
+    def scores(self, setting: Setting, left: Sequence[Unit]) -> Scores:
+        """Layer-normalised norms of what the heads add."""
+        loaded = setting.loaded
+        return norm(loaded.model, setting.train, loaded.anatomy, setting.max_tokens)

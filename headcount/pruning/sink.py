@@ -4,30 +4,25 @@ Reference: Garbage Attention in Large Language Models (Sok et al., 2026), https:
 The scores: importance/sink.py. No labels are used.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, final
 
+from headcount.importance.scores import Scores
 from headcount.importance.sink import sink
-from headcount.pruning.method import Ranking, Setting
-from headcount.pruning.order import Order
-from headcount.pruning.stepwise import stepwise
+from headcount.pruning.budget import Unit
+from headcount.pruning.method import Setting
+from headcount.pruning.stepwise import Stepwise
 
 
 @final
 @dataclass(frozen=True)
-class Sink(Ranking):
+class Sink(Stepwise):
     """Descending attention on the first token."""
 
     name: ClassVar[str] = "sink"
-    step: float = 1.0
-    """Share of the heads that go before attention is measured anew."""
 
-    def order(self, setting: Setting) -> Order:
-        """Heads that may go, the idlest first."""
-        loaded, max_tokens = setting.loaded, setting.max_tokens
-        return stepwise(
-            setting,
-            repr(self),
-            lambda left: sink(loaded.model, setting.train, loaded.anatomy, max_tokens),
-            self.step,
-        )
+    def scores(self, setting: Setting, left: Sequence[Unit]) -> Scores:
+        """Attention on the first token, negative."""
+        loaded = setting.loaded
+        return sink(loaded.model, setting.train, loaded.anatomy, setting.max_tokens)

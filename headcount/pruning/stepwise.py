@@ -1,15 +1,17 @@
 """Stepwise: heads go by ascending score, and scores are taken anew as they go.
 
 After every step the heads that have gone are gated to 0 while those left are scored again. With a
-step of 1 there is one scoring for the whole order. An order is nested: under a smaller budget the
-same heads go, and more.
+step of 1 there is one scoring for the whole order, with a step of 0 one for each head. An order is
+nested: under a smaller budget the same heads go, and more.
 
 Reference: Are Sixteen Heads Really Better than One? (Michel et al., 2019), section 4, https://arxiv.org/abs/1905.10650
 """
 
 import json
-from collections.abc import Callable, Sequence
+from abc import abstractmethod
+from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 
 from headcount.errors import InputError
@@ -17,47 +19,51 @@ from headcount.files import write_json
 from headcount.heads import Head
 from headcount.importance.scores import Scores
 from headcount.pruning.budget import Unit, Units
-from headcount.pruning.method import Setting
+from headcount.pruning.method import Ranking, Setting
 from headcount.pruning.order import Order, ascending
 from headcount.pruning.plan import Plan
 from headcount.signature import signature
 from headcount.tap import Tap
 
-Score = Callable[[Sequence[Unit]], Scores]
-"""Scores of the heads that are left, while the others are gated to 0; called once a step."""
 
+@dataclass(frozen=True)
+class Stepwise(Ranking):
+    """A ranking by scores of the heads; higher scores stay."""
 
-def stepwise(setting: Setting, way: str, score: Score, step: float) -> Order:
-    """The order in which heads go.
+    step: float = 1.0
+    """Share of the heads that go before the others are scored anew; 0: after each."""
 
-    Args:
-        setting: model, data and units; where it has a folder for the state, an order that was
-            interrupted goes on, and a finished one is read.
-        way: says how scores are made: a state that was made in another way is refused.
-        score: scores the units that are left.
-        step: share of all units that go before scores are taken anew; at least one goes.
+    @abstractmethod
+    def scores(self, setting: Setting, left: Sequence[Unit]) -> Scores:
+        """Scores of the heads of the units that are left, while the others are gated to 0."""
 
-    Raises:
-        InputError: for a step that is not above 0 and at most 1, or a state of another run.
-    """
-    if not 0 < step <= 1:
-        raise InputError(
-            f"a share of the heads above 0 and at most 1 was expected as a step; came {step}"
-        )
-    units, loaded = setting.units.units, setting.loaded
-    size = max(1, round(step * len(units)))
-    file, key = _file(setting), _key(setting, way)
-    order = read_order(file, key)
-    while left := _left(setting.units, order):
-        setting.progress("ranking", len(units) - len(left), len(units))
-        stay = set(loaded.heads) - set(order.heads)
-        gates = Plan.keeping(loaded.heads, stay).gates(loaded.heads)
-        with Tap(loaded.model, loaded.anatomy, gates=gates) if gates else nullcontext():
-            found = ascending(left, score(left))
-        order = order.then(found, _going(found, setting.units, size))
-        write_order(file, key, order)
-    setting.progress("ranking", len(units), len(units))
-    return order
+    def order(self, setting: Setting) -> Order:
+        """Heads that may go, those with the lowest scores first.
+
+        Where the setting has a folder for the state, an order that was interrupted goes on, and a
+        finished one is read.
+
+        Raises:
+            InputError: for a step that is no share, or a state of another run.
+        """
+        if not 0 <= self.step <= 1:
+            raise InputError(
+                f"a share of the heads from 0 to 1 was expected as a step; came {self.step}"
+            )
+        units, loaded = setting.units.units, setting.loaded
+        size = max(1, round(self.step * len(units)))
+        file, key = _file(setting), _key(setting, repr(self))
+        order = read_order(file, key)
+        while left := _left(setting.units, order):
+            setting.progress("ranking", len(units) - len(left), len(units))
+            stay = set(loaded.heads) - set(order.heads)
+            gates = Plan.keeping(loaded.heads, stay).gates(loaded.heads)
+            with Tap(loaded.model, loaded.anatomy, gates=gates) if gates else nullcontext():
+                found = ascending(left, self.scores(setting, left))
+            order = order.then(found, _going(found, setting.units, size))
+            write_order(file, key, order)
+        setting.progress("ranking", len(units), len(units))
+        return order
 
 
 def read_order(file: Path | None, key: str) -> Order:

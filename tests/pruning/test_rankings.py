@@ -14,7 +14,7 @@ from headcount.models.load import Loaded
 from headcount.models.selfcheck import tapped
 from headcount.pruning import Plan, Ranking, Setting, Units
 from headcount.pruning.ablation import Greedy
-from headcount.pruning.fisher import Fisher, information
+from headcount.pruning.fisher import Fisher
 from headcount.pruning.gradient import Gradient
 from headcount.pruning.norm import Norm
 from headcount.pruning.order import ascending
@@ -77,7 +77,8 @@ def test_scores_are_those_of_importance() -> None:
 def test_fisher_is_the_mean_of_squared_derivatives(name: str) -> None:
     model, anatomy = examined_double(name)
     loaded = Loaded(model, None, name)
-    found = information(Setting(loaded, TinyTask(model), Units.of(anatomy)))
+    given = Setting(loaded, TinyTask(model), Units.of(anatomy))
+    found = Fisher().scores(given, given.units.units)
     for place, heads in by_differences(model, anatomy).items():
         expected = [textbook.fisher(derivatives) for derivatives in heads]
         torch.testing.assert_close(found[place], torch.tensor(expected).double(), rtol=1e-4,
@@ -139,7 +140,7 @@ def test_an_interrupted_order_goes_on(tmp_path: Path) -> None:
 
 def test_a_step_is_a_share() -> None:
     for step in (-0.1, 1.5, float("nan")):
-        with pytest.raises(InputError, match="a share of the heads above 0 and at most 1"):
+        with pytest.raises(InputError, match="a share of the heads from 0 to 1"):
             Gradient(step=step).order(setting("similarity-bert"))
 
 

@@ -2,14 +2,13 @@
 
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-import tyro
 from rich.console import Console
 
-from headcount.cli.columns import named_columns
 from headcount.cli.plain import plain
 from headcount.cli.progress import shown
+from headcount.cli.task_arguments import TaskArguments
 from headcount.cli.worth_summary import print_worth
 from headcount.errors import InputError
 from headcount.importance.ablation import Instead
@@ -24,34 +23,19 @@ from headcount.importance.folder import (
 )
 from headcount.importance.gradient import Level
 from headcount.importance.relevance import Rules
-from headcount.models.load import Loaded, load
+from headcount.models.load import Loaded
 from headcount.reports import write_report
 from headcount.signature import revision
-from headcount.tasks import build
 
 
 @dataclass(frozen=True)
-class Importance:
+class Importance(TaskArguments):
     """Score every head on a task: by gradient, relevance, measured ablation, norm and sink."""
 
-    model: tyro.conf.Positional[str]
-    """A Hugging Face name, a folder, or headcount:en-de."""
-    task: Literal["translation", "classification", "causal-lm", "masked-lm", "similarity"] = field(
-        kw_only=True
-    )
-    """What the model is to be good at."""
-    data: tuple[str, ...] = field(kw_only=True)
-    """Files: .tsv, .csv, .jsonl, .txt; or hf://NAME."""
     out: Path = field(kw_only=True)
     """Folder of the results; that of an analysis gets columns and a section in its report."""
     methods: tuple[Literal["gradient", "relevance", "ablation", "norm", "sink"], ...] = METHODS
     """Which scores."""
-    columns: tuple[str, ...] = ()
-    """Columns as ROLE=NAME, or ROLE=NUMBER (from 0) where the file has no header."""
-    metric: str | None = None
-    """The task's score where it has several, e.g. accuracy, f1, matthews; bleu, chrf."""
-    limit: int | None = None
-    """At most so many examples."""
     level: Level = "sample"
     """Gradient: what the absolute value is taken of."""
     normalise: bool = True
@@ -78,20 +62,14 @@ class Importance:
     are made again)."""
     overwrite: bool = False
     """Replace an earlier assessment in --out."""
-    max_tokens: int = 4096
-    """Padded tokens in a batch."""
-    device: str = "cpu"
-    """Where to run, e.g. cuda."""
-    dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
-    """Number format of the model."""
 
     def run(self) -> int:
         """Run the methods and write everything into `out`."""
         claim_importance(self.out, self.resume, self.overwrite)
-        loaded = load(self.model, self.device, self.dtype)
+        loaded = self.loaded()
         self._refuse_other_models(loaded)
-        columns = named_columns(self.columns)
-        task = build(self.task, loaded, self.data, columns, **self._task_options())
+        seed = {"seed": self.seed} if self.task == "masked-lm" else {}
+        task = self.built(loaded, self.data, **seed)
         with shown() as progress:
             assessment = assess(loaded, task, self._methods(), self.out, progress)
         self._write(assessment, loaded)
@@ -110,14 +88,6 @@ class Importance:
         refuse_other_assessment(self.against, found)
         how = {"quantity": self.quantity, "replacement": self.instead}
         refuse_other_measurement(self.against, {"task": self.task, "ablation": how})
-
-    def _task_options(self) -> dict[str, Any]:
-        options: dict[str, Any] = {} if self.metric is None else {"metric": self.metric}
-        if self.task == "masked-lm":
-            options["seed"] = self.seed
-        if self.limit is not None:
-            options["limit"] = self.limit
-        return options
 
     def _methods(self) -> Methods:
         return Methods(

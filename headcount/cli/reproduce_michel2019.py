@@ -58,10 +58,9 @@ class Michel2019(PaperArguments):
 
     def _assess(self, data: tuple[str, ...], out: Path, against: Path | None = None) -> None:
         Importance(
-            self.model, task=self.task, data=data, out=out, methods=("ablation",),
-            against=against, columns=self.columns, metric=self.metric, quantity=self.quantity,
-            limit=self.limit, samples=self.samples, resume=self.resume, overwrite=self.overwrite,
-            max_tokens=self.max_tokens, device=self.device,
+            **self.shared(data=data), out=out, methods=("ablation",), against=against,
+            quantity=self.quantity, samples=self.samples, resume=self.resume,
+            overwrite=self.overwrite,
         ).run()  # fmt: skip
 
     def _pruned(self) -> int:

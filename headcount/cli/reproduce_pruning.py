@@ -12,7 +12,7 @@ from rich.console import Console
 
 from headcount.cli.plain import plain
 from headcount.cli.progress import shown
-from headcount.cli.task_arguments import TaskName
+from headcount.cli.task_arguments import TaskArguments
 from headcount.cli.trial import TrialArguments, print_warnings
 from headcount.errors import InputError
 from headcount.files import write_text
@@ -39,8 +39,6 @@ class PruningArguments:
     """Pruning: heads that stay, in all; the paper's shares by default."""
     tune: tuple[str, ...] = ()
     """Pruning: fields of a training with gates, as NAME=VALUE, e.g. updates=2000 peak=3e-4."""
-    num_beams: int = 4
-    """Pruning, translation: beams of the search; 1 is greedy."""
     seed: int = 0
     """Pruning: of what is drawn."""
 
@@ -58,26 +56,10 @@ class FolderArguments:
 
 
 @dataclass(frozen=True)
-class PaperArguments(FolderArguments):
+class PaperArguments(FolderArguments, TaskArguments):
     """Of a paper that has more than pruning."""
 
-    model: tyro.conf.Positional[str]
-    """A Hugging Face name, a folder, or headcount:en-de."""
-    task: TaskName = field(kw_only=True)
-    """What the model is to be good at."""
-    data: tuple[str, ...] = field(kw_only=True)
-    """Files: .tsv, .csv, .jsonl, .txt; or hf://NAME."""
-    columns: tuple[str, ...] = ()
-    """Columns as ROLE=NAME, or ROLE=NUMBER (from 0) where the file has no header."""
-    metric: str | None = None
-    """The task's score where it has several, e.g. accuracy, f1, matthews; bleu, chrf."""
-    limit: int | None = None
-    """At most so many examples of each data set, and so many sentences."""
     pruning: tyro.conf.OmitArgPrefixes[PruningArguments] = field(default_factory=PruningArguments)
-    max_tokens: int = 4096
-    """Padded tokens in a batch."""
-    device: str = "cpu"
-    """Where to run, e.g. cuda."""
 
     def refuse_pruning(self, option: str) -> None:
         """Let arguments pass that are not of pruning, which needs the option.
@@ -87,7 +69,7 @@ class PaperArguments(FolderArguments):
         """
         if self.pruning != PruningArguments():
             raise InputError(
-                "--dev, --test, --keep, --tune, --num-beams and --seed are of pruning: give "
+                "--dev, --test, --keep, --tune and --seed are of pruning: give "
                 f"{option} too, or leave them out"
             )
 
@@ -138,11 +120,7 @@ class Experiment:
     def of(cls, paper: PaperArguments, made_by: str) -> "Experiment":
         """That of a paper's arguments, which name a development set."""
         pruning = paper.pruning
-        on = TrialArguments(
-            paper.model, task=paper.task, data=paper.data, dev=pruning.dev, test=pruning.test,
-            columns=paper.columns, metric=paper.metric, num_beams=pruning.num_beams,
-            limit=paper.limit, seed=pruning.seed, max_tokens=paper.max_tokens, device=paper.device,
-        )  # fmt: skip
+        on = TrialArguments(**paper.shared(), dev=pruning.dev, test=pruning.test, seed=pruning.seed)
         return cls.claimed(paper, on, made_by)
 
     @cached_property

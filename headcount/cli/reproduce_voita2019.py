@@ -24,6 +24,8 @@ from headcount.reproduce.voita2019_table2 import FRESH, document, paper_keeps, t
 class Voita2019(PaperArguments):
     """Analyzing Multi-Head Self-Attention: table 1, figures 1, 2, 3 and 5; or table 2."""
 
+    limit: int | None = None
+    """At most so many examples of each data set, and so many sentences of the treebank."""
     treebank: tuple[Path, ...] = ()
     """CoNLL-U files of the source language, or folders with some; needed but for table 2."""
     table: Literal[2] | None = None
@@ -47,13 +49,9 @@ class Voita2019(PaperArguments):
         Analyze(
             self.model, treebank, out=self.out, limit=self.limit,
             frequencies=self.frequencies, resume=self.resume, overwrite=self.overwrite,
-            max_tokens=self.max_tokens, device=self.device,
+            max_tokens=self.max_tokens, device=self.device, dtype=self.dtype,
         ).run()  # fmt: skip
-        Importance(
-            self.model, task=self.task, data=self.data, out=self.out, methods=("relevance",),
-            columns=self.columns, metric=self.metric, limit=self.limit, overwrite=True,
-            max_tokens=self.max_tokens, device=self.device,
-        ).run()  # fmt: skip
+        Importance(**self.shared(), out=self.out, methods=("relevance",), overwrite=True).run()
         path = write_voita2019(self.out, Corpus(treebank, limit=self.limit))
         Console(highlight=False).print(f"Paper beside ours: {path}", soft_wrap=True)
         return 0

@@ -1,6 +1,6 @@
-"""What `evaluate`, `prune` and `curve` share: a model, its task and data."""
+"""What commands of tasks share: a model, its task and data."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 import tyro
@@ -9,8 +9,12 @@ from headcount.cli.columns import named_columns
 from headcount.errors import InputError
 from headcount.models.load import Loaded, load
 from headcount.tasks import Task, build
+from headcount.tasks.similarity import Pooling
 
 TaskName = Literal["translation", "classification", "causal-lm", "masked-lm", "similarity"]
+
+OPTIONS = {"translation": ("num_beams", "tokenize", "prefix"), "similarity": ("scale", "pooling")}
+"""Those that only one task has."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,10 @@ class TaskArguments:
     """Translation: sacreBLEU's tokenizer of BLEU, e.g. zh, ja-mecab, intl."""
     prefix: str = ""
     """Translation: goes before every source, as T5 wants it."""
+    scale: tuple[float, float] | None = None
+    """Similarity: lowest and highest score that the data can have; 0 5 by default."""
+    pooling: Pooling = "mean"
+    """Similarity: a sentence is the mean of its tokens, or the first one."""
     limit: int | None = None
     """At most so many examples of each data set."""
     max_tokens: int = 4096
@@ -43,6 +51,10 @@ class TaskArguments:
     dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
     """Number format of the model."""
 
+    def shared(self, **changed: Any) -> dict[str, Any]:
+        """These arguments, some changed, for another command on the same model and task."""
+        return {each.name: getattr(self, each.name) for each in fields(TaskArguments)} | changed
+
     def loaded(self) -> Loaded:
         """The model."""
         return load(self.model, self.device, self.dtype)
@@ -51,21 +63,19 @@ class TaskArguments:
         """The task on some files.
 
         Raises:
-            InputError: for an option of translation with another task.
+            InputError: for an option of another task.
         """
         options = {"metric": self.metric, "limit": self.limit} | more
         options = {name: each for name, each in options.items() if each is not None}
         return build(self.task, loaded, files, named_columns(self.columns),
-                     **options, **self._of_translation())  # fmt: skip
+                     **options, **self._of_the_task())  # fmt: skip
 
-    def _of_translation(self) -> dict[str, Any]:
-        names = ("num_beams", "tokenize", "prefix")
-        if self.task == "translation":
-            return {name: getattr(self, name) for name in names}
-        for name in names:
-            if getattr(self, name) != getattr(TaskArguments, name):
-                raise InputError(
-                    f"--{name.replace('_', '-')} is an option of translation; the task is "
-                    f"{self.task}: leave it out"
-                )
-        return {}
+    def _of_the_task(self) -> dict[str, Any]:
+        for task, names in OPTIONS.items():
+            for name in names:
+                if task != self.task and getattr(self, name) != getattr(TaskArguments, name):
+                    raise InputError(
+                        f"--{name.replace('_', '-')} is an option of {task}; the task is "
+                        f"{self.task}: leave it out"
+                    )
+        return {name: getattr(self, name) for name in OPTIONS.get(self.task, ())}

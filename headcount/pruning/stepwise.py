@@ -53,7 +53,7 @@ class Stepwise(Ranking):
         units, loaded = setting.units.units, setting.loaded
         size = max(1, round(self.step * len(units)))
         file, key = _file(setting), _key(setting, repr(self))
-        order = read_order(file, key)
+        order = so_far = read_order(file, key)
         while left := _left(setting.units, order):
             setting.progress("ranking", len(units) - len(left), len(units))
             stay = set(loaded.heads) - set(order.heads)
@@ -62,7 +62,8 @@ class Stepwise(Ranking):
                 found = ascending(left, self.scores(setting, left))
             order = order.then(found, _going(found, setting.units, size))
             write_order(file, key, order)
-        setting.progress("ranking", len(units), len(units))
+        if order is not so_far:
+            setting.progress("ranking", len(units), len(units))
         return order
 
 

@@ -36,6 +36,10 @@ ROLES = {
     "score": Column(("score", "similarity_score", "similarity", "label")),
 }
 Pooling = Literal["mean", "cls"]
+Scale = tuple[int | float, int | float]
+
+STS_SCALE = (0, 5)
+"""Of the STS tasks."""
 
 
 @final
@@ -49,7 +53,8 @@ class Similarity(Task):
         loaded: a text encoder with its tokenizer.
         data: files, or `{"sentence1": [...], "sentence2": [...], "score": [...]}`.
         columns: `{"sentence1": NAME, "sentence2": NAME, "score": NAME}`.
-        scale: lowest and highest gold number that the data can have.
+        scale: lowest and highest gold number that the data can have: 0 and 5 if None, which data
+            of at most 1 has to confirm.
         pooling: `mean` over tokens, or `cls`, the first token.
         limit: at most so many examples.
     """
@@ -61,17 +66,23 @@ class Similarity(Task):
         loaded: Loaded,
         data: Data,
         columns: Columns | None = None,
-        scale: tuple[int | float, int | float] = (0, 5),
+        scale: Scale | None = None,
         pooling: Pooling = "mean",
         limit: int | None = None,
     ) -> None:
         refuse_misfit(loaded.model, self.name)
         self.metric, self.higher_is_better = "spearman", True
         table = read_data(data, columns, ROLES).first(limit)
-        self.sha256 = table.sha256
-        self.gold_N = _gold(table, scale)
+        low, high = STS_SCALE if scale is None else scale
+        self.gold_N = _gold(table, low, high)
         """Gold similarity of every pair, as the data has it."""
-        self._target_N = (self.gold_N - scale[0]) / (scale[1] - scale[0])
+        if scale is None:
+            _refuse_unit_scale(self.gold_N)
+        self._target_N = (self.gold_N - low) / (high - low)
+        self.sha256 = table.sha256_with(
+            scale=None if (low, high) == STS_SCALE else [low, high],
+            pooling=None if pooling == "mean" else pooling,
+        )
         self._pooling = pooling
         encoder = loaded.encoder()
         sides = [encoder.sources(sentences(table, side)) for side in ("sentence1", "sentence2")]
@@ -140,17 +151,18 @@ class Similarity(Task):
         return torch.einsum("rnw,rn->rw", hidden_RNW, mask_RN) / mask_RN.sum(1, keepdim=True)
 
 
-def _gold(table: Table, scale: tuple[int | float, int | float]) -> Float[np.ndarray, " example"]:
+def _gold(table: Table, low: int | float, high: int | float) -> Float[np.ndarray, " example"]:
     """Gold numbers, which must lie on the scale and differ."""
-    low, high = scale
     if not low < high:
-        raise InputError(f"a scale from a lower to a higher number was expected; came {scale}")
+        raise InputError(
+            f"a scale from a lower to a higher number was expected; came {low:g} to {high:g}"
+        )
     numbers = table.numbers("score")
     for number, origin in zip(numbers, table.origins, strict=True):
         if not low <= number <= high:
             raise CorpusError(
                 f"{origin}: expected a score between {low:g} and {high:g}, found {number:g}; mend "
-                "the line, or say which scale the data has (scale)"
+                "the line, or say which scale the data has, as --scale LOW HIGH"
             )
     if len(set(numbers)) < 2:
         raise CorpusError(
@@ -158,3 +170,12 @@ def _gold(table: Table, scale: tuple[int | float, int | float]) -> Float[np.ndar
             f"{numbers[0]:g}"
         )
     return np.array(numbers)
+
+
+def _refuse_unit_scale(gold_N: Float[np.ndarray, " example"]) -> None:
+    """Let data pass that can be on the scale of STS."""
+    if gold_N.max() <= 1:
+        raise CorpusError(
+            f"all {len(gold_N)} scores are at most 1, where those of STS go from 0 to 5: say which "
+            "scale the data has, as --scale 0 1 or --scale 0 5"
+        )

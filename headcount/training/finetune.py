@@ -16,6 +16,7 @@ from transformers import PreTrainedModel, TrainerCallback
 
 from headcount.errors import InputError
 from headcount.gates import GateTraining, HeadGates, gating
+from headcount.heads import Heads
 from headcount.models.load import Loaded
 from headcount.processes import processes
 from headcount.signature import revision
@@ -73,7 +74,7 @@ def finetune(
     """
     arguments = tuning_arguments(tuning, state and state / CHECKPOINTS, seed, loaded.model.device)
     model = copy.deepcopy(loaded.model).float()
-    frozen = _freeze(model, tuning, gates)
+    frozen = _freeze(model, loaded.heads, tuning, gates)
     lesson = Lesson(model, task, tuning, teacher)
     per_step = arguments.world_size * tuning.accumulate
     batches = _batches(task, tuning, seed, per_step)
@@ -106,19 +107,22 @@ def _batches(task: Task, tuning: Tuning, seed: int, per_step: int) -> Batches:
     return Batches(length_NS, tuning.batch_tokens, epochs, seed, per_step)
 
 
-def _freeze(model: PreTrainedModel, tuning: Tuning, gates: HeadGates | None) -> list[nn.Parameter]:
+def _freeze(
+    model: PreTrainedModel, heads: Heads, tuning: Tuning, gates: HeadGates | None
+) -> list[nn.Parameter]:
     """Freeze what is not to learn, and say what that is.
 
     Raises:
-        InputError: if nothing would learn, or a model has no encoder to train apart.
+        InputError: if nothing would learn, or a model has no encoder.
     """
-    if tuning.trained == "all":
-        return []
-    if tuning.trained == "encoder" and not model.config.is_encoder_decoder:
+    if tuning.trained == "encoder" and "encoder.self" not in heads.counts:
         raise InputError(
-            f"an encoder-decoder was expected, since only its encoder is to be trained; "
-            f"{type(model).__name__} is none: set trained to all"
+            f"an encoder was expected, since only it is to be trained; {type(model).__name__} has "
+            "none: set trained to all"
         )
+    is_encoder = set(heads.counts) == {"encoder.self"}
+    if tuning.trained == "all" or (tuning.trained == "encoder" and is_encoder):
+        return []
     if tuning.trained == "gates" and not (gates is not None and list(gates.parameters())):
         raise InputError("gates that learn were expected, since nothing else is to be trained")
     kept: set[nn.Parameter] = set()

@@ -21,7 +21,7 @@ class Tuning(Optimization):
     updates: int = 1000
     """Steps of the optimizer."""
     trained: Trained = "all"
-    """What learns beside the gates: everything; the encoder, but for what the decoder shares; or
+    """What learns beside the gates: everything; the encoder, but for what a decoder shares; or
     nothing."""
     distilled: float = 0.0
     """Share of the loss that is distance from a teacher."""

@@ -50,6 +50,10 @@ def test_options_of_another_task(bert: Path) -> None:
     data = ("--data", PARALLEL, "--columns", "text=0", "--num-beams", 2)
     status, _, errors = headcount("evaluate", bert, "--task", "masked-lm", *data)
     assert status == 2 and "--num-beams is an option of translation; the task is masked" in errors
+    status, _, errors = headcount(
+        "evaluate", bert, "--task", "masked-lm", *data[:4], "--scale", 0, 1
+    )
+    assert status == 2 and "--scale is an option of similarity; the task is masked-lm" in errors
 
 
 def test_refusals(marian: Path) -> None:

@@ -87,16 +87,21 @@ def test_other_tasks(task: str, marian: Path, tmp_path: Path) -> None:
 
 
 def test_bleu_without_each_head(marian: Path, tmp_path: Path) -> None:
+    """With a prefix and beams, as `evaluate` has them."""
     data = tmp_path / "data.tsv"
     lines = PARALLEL.read_text(encoding="utf-8").splitlines()[:3]
     data.write_text("source\ttarget\n" + "\n".join(lines) + "\n", encoding="utf-8")
     status, _, errors = headcount(
         "importance", marian, "--task", "translation", "--data", data, "--methods", "ablation",
-        "--quantity", "score", "--no-layers", "--samples", 20, "--out", tmp_path / "out",
+        "--quantity", "score", "--no-layers", "--samples", 20, "--num-beams", 2,
+        "--prefix", "so: ", "--out", tmp_path / "out",
     )  # fmt: skip
     assert status == 0, errors
     record = json.loads((tmp_path / "out" / "importance.json").read_text())
     assert record["metric"] == "bleu" and record["ablation"]["quantity"] == "score"
+    loaded = load(marian)
+    task = build("translation", loaded, data, num_beams=2, prefix="so: ")
+    assert record["loss"] == pytest.approx(evaluate(loaded.model, task).loss, rel=1e-5)
 
 
 def test_refusals(bert: Path, pairs: Path, tmp_path: Path) -> None:

@@ -92,8 +92,20 @@ def test_gold_that_spearman_or_the_scale_can_not_use_is_refused() -> None:
     message = "row 5: expected a score between 0 and 4, found 4.25; mend .* scale"
     with pytest.raises(CorpusError, match=message):
         Similarity(loaded, small.PAIRS | {"score": [0, 1, 2, 3, 4.25, 4, 5]}, scale=(0, 4))
-    with pytest.raises(InputError, match=r"from a lower to a higher number .* \(5, 0\)"):
+    with pytest.raises(InputError, match="from a lower to a higher number .* 5 to 0"):
         Similarity(loaded, small.PAIRS, scale=(5, 0))
+
+
+def test_gold_of_at_most_one_needs_a_scale() -> None:
+    """Scores from 0 to 1 would be taken for very unlike pairs."""
+    loaded = small.loaded("BertModel")
+    pairs = small.PAIRS | {"score": [each / 5 for each in small.PAIRS["score"]]}
+    with pytest.raises(CorpusError, match="all 7 scores are at most 1.* --scale 0 1 or"):
+        Similarity(loaded, pairs)
+    unit, whole = Similarity(loaded, pairs, scale=(0, 1)), Similarity(loaded, small.PAIRS)
+    assert evaluate(loaded.model, unit).loss == pytest.approx(evaluate(loaded.model, whole).loss)
+    assert Similarity(loaded, pairs, scale=(0, 5)).sha256 != unit.sha256
+    assert Similarity(loaded, small.PAIRS, pooling="cls").sha256 != whole.sha256
 
 
 def translation(**options: Any) -> Translation:

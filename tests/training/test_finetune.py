@@ -160,14 +160,26 @@ def test_what_is_frozen_stays() -> None:
         moved("gates", None)
 
 
+def test_of_an_encoder_alone_everything_is_the_encoder() -> None:
+    loaded, task = small.TASKS["similarity-bert"]()
+    whole, encoder = (
+        finetune(loaded, task, replace(QUICK, updates=2, trained=trained)).loaded.model.state_dict()
+        for trained in ("all", "encoder")
+    )  # fmt: skip
+    assert all(torch.equal(each, encoder[name]) for name, each in whole.items())
+    stock = loaded.model.state_dict()["embeddings.word_embeddings.weight"]
+    assert not torch.equal(encoder["embeddings.word_embeddings.weight"], stock)
+
+
 def test_refusals() -> None:
     loaded, task = small.TASKS["similarity-bert"]()
     with pytest.raises(InputError, match="similarity has no answers to smooth"):
         finetune(loaded, task, replace(QUICK, label_smoothing=0.1))
     with pytest.raises(InputError, match="a teacher was expected"):
         finetune(loaded, task, replace(QUICK, distilled=0.5))
-    with pytest.raises(InputError, match="only its encoder is to be trained; BertModel is none"):
-        finetune(loaded, task, replace(QUICK, trained="encoder"))
+    llama, texts = small.TASKS["causal-llama"]()
+    with pytest.raises(InputError, match="only it is to be trained; LlamaForCausalLM has none"):
+        finetune(llama, texts, replace(QUICK, trained="encoder"))
     with pytest.raises(InputError, match="a finite peak above 0 was expected; came 0"):
         replace(QUICK, peak=0.0)
     with pytest.raises(ModelError, match="a finite training loss was expected"):

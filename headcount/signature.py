@@ -36,10 +36,7 @@ def measured_revision(signature: str) -> str | None:
 
 
 def revision(model: PreTrainedModel) -> str:
-    """The hub's commit of the model where it has one, else a hash over its parameters."""
-    commit = getattr(model.config, "_commit_hash", None)
-    if commit is not None:
-        return str(commit)[:12]
+    """Hash over the model's parameters, which a copy that has learned shares with no other."""
     digest = hashlib.sha256()
     for name, parameter in model.named_parameters():
         digest.update(f"{name}{tuple(parameter.shape)}".encode())

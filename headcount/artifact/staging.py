@@ -28,8 +28,10 @@ def replaced(folder: Path) -> Iterator[Path]:
 
     After an error nothing is left of it, and what was in the folder is there as before.
     """
+    folder = folder.resolve()
     folder.parent.mkdir(parents=True, exist_ok=True)
     new, old = (folder.with_name(f".{folder.name}.{os.getpid()}.{end}") for end in ("part", "old"))
+    rmtree(new, ignore_errors=True)  # of a process that was killed and had the same number
     new.mkdir()
     try:
         yield new
@@ -49,6 +51,10 @@ def refuse_taken(folder: Path, overwrite: bool) -> None:
     Raises:
         InputError: for any other.
     """
+    if folder.resolve() == Path.cwd():
+        raise InputError(
+            f"{folder} is the working directory, which can't be replaced: name another"
+        )
     if not folder.exists():
         return
     if not folder.is_dir():

@@ -46,6 +46,11 @@ class Curve:
 
     def run(self) -> int:
         """Measure every point, write everything into `out`."""
+        if self.seeds < 1:
+            raise InputError(
+                f"at least 1 random order was expected as --seeds, came {self.seeds}; for none "
+                "name the other --methods"
+            )
         chosen = {name: method(name, self._options(name)) for name in self._names()}
         claim(self.out, FILES, self.out / "state", self.resume, self.overwrite)
         warnings, console = tuple(self.on.warnings()), Console(highlight=False)

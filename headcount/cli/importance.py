@@ -65,6 +65,8 @@ class Importance(TaskArguments):
 
     def run(self) -> int:
         """Run the methods and write everything into `out`."""
+        if self.seed < 0:
+            raise InputError(f"a seed of at least 0 was expected; came {self.seed}")
         claim_importance(self.out, self.resume, self.overwrite)
         loaded = self.loaded()
         self._refuse_other_models(loaded)

@@ -7,7 +7,9 @@ from rich.console import Console
 
 from headcount.cli.columns import named_columns
 from headcount.cli.task_arguments import TaskArguments
+from headcount.errors import InputError
 from headcount.models.load import Loaded
+from headcount.processes import processes
 from headcount.pruning import Units
 from headcount.pruning.overlap import DataSet, warning
 from headcount.signature import signature
@@ -31,6 +33,21 @@ class TrialArguments(TaskArguments):
     """Where heads share keys and values they go in whole groups; else as many of every group."""
     seed: int = 0
     """Of what is drawn: random orders, gates, the masks of masked language modelling."""
+
+    def loaded(self) -> Loaded:
+        """The model.
+
+        Raises:
+            InputError: for what no seed can be, and for several processes.
+        """
+        if self.seed < 0:
+            raise InputError(f"a seed of at least 0 was expected; came {self.seed}")
+        if (number := processes().num_processes) > 1:
+            raise InputError(
+                f"pruning runs in one process, and {number} were started: run it without torchrun; "
+                "gates in a training of your own do work under it (docs/gates.md)"
+            )
+        return super().loaded()
 
     def units(self, loaded: Loaded) -> Units:
         """What may go."""

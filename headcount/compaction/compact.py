@@ -75,7 +75,6 @@ def _built(
     config.head_plan = head_plan(
         model, anatomy.heads, plan, layers, {path: size for path, (size, _) in cut.items()}
     )
-    config._commit_hash = None  # its weights are no longer the hub's
     set_layer_config(config, anatomy, layers)
     stock = vars(type(model)).get("stock_class", type(model))
     with no_init_weights():

@@ -82,12 +82,12 @@ class Subset(HeadGates):
         return self.chosen() + (relaxed_U - relaxed_U.detach())
 
     def chosen(self) -> Float[Tensor, " unit"]:
-        """1 for the K units with the largest w of each quota, of equals the first."""
+        """1 for the K units with the largest w of each quota, of equals the last."""
         gate_U = torch.ones_like(self.w)
         for is_member_U, number in self._members:
             member_M = is_member_U.nonzero()[:, 0].to(self.w.device)
-            order_M = self.w.detach()[member_M].argsort(descending=True, stable=True)
-            gate_U[member_M[order_M[number:]]] = 0
+            order_M = self.w.detach()[member_M].argsort(stable=True)
+            gate_U[member_M[order_M[: len(order_M) - number]]] = 0
         return gate_U
 
     def penalty(self) -> Float[Tensor, ""]:
@@ -122,7 +122,7 @@ def relaxed_subset(
     r_M: Float[Tensor, " member"], number: int, temperature: int | float
 ) -> Float[Tensor, " member"]:
     """So many softmaxes, each of what those before it left; they add up to the number."""
-    gate_M = torch.zeros_like(r_M)
+    gate_M = 0 * r_M  # also of no softmax there is a gradient
     tiny = torch.finfo(r_M.dtype).tiny
     for _ in range(number):
         p_M = (r_M / temperature).softmax(0)

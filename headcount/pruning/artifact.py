@@ -22,7 +22,7 @@ from headcount.tasks import Task
 
 def state_of(out: Path) -> Path:
     """The folder of what is done so far: the neighbour of the model's."""
-    return out.with_name(f"{out.name}.state")
+    return out.resolve().with_name(f"{out.resolve().name}.state")
 
 
 def claim_artifact(out: Path, resume: bool, overwrite: bool) -> None:

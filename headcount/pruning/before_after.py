@@ -31,6 +31,7 @@ class BeforeAfter:
         return {
             "examples": task.num_examples,
             "metric": task.metric,
+            "higher_is_better": task.higher_is_better,
             "score": {"before": task.score(before), "after": task.score(after)},
             "loss": {"before": before.loss, "after": after.loss},
             "drop": asdict(dropped),

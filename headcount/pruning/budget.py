@@ -86,6 +86,20 @@ class Units:
         units = tuple(unit for site in keep for unit in self.at(site))
         return Units(self.heads, units, tuple(each for each in self.groups if _site(each) in keep))
 
+    def tied(self) -> "Units":
+        """Where a layer keeps as many heads of each group, those at one place of each as one unit.
+
+        >>> heads = Heads({"decoder.self": (4,)})
+        >>> first, second = tuple(heads)[:2], tuple(heads)[2:]
+        >>> tied = Units(heads, tuple((head,) for head in heads), ((first, second),)).tied()
+        >>> [list(map(str, unit)) for unit in tied.units]
+        [['dec.0.0', 'dec.0.2'], ['dec.0.1', 'dec.0.3']]
+        """
+        rows = {row[0]: row for groups in self.groups for row in zip(*groups, strict=True)}
+        later = {head for row in rows.values() for head in row[1:]}
+        units = (rows.get(unit[0], unit) for unit in self.units if unit[0] not in later)
+        return Units(self.heads, tuple(units))
+
     def sizes(self, site: str | None = None) -> list[int]:
         """How many heads go at once, of everything that can go at one site or in all.
 

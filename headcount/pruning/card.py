@@ -7,6 +7,7 @@ gated one, what functions survived, and how fast it is against its ceiling where
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from headcount.heads import Head
 from headcount.markdown import change, table
 
 Record = Mapping[str, Any]
@@ -47,8 +48,8 @@ def _heads(record: Record) -> Iterator[str]:
     scores = record.get("scores")
     rows = []
     for site in record["heads"]:
-        gone = [head for head in record["leaving"] if _site(head) == site]
-        stay = [head for head in record["staying"] if _site(head) == site]
+        gone = [head for head in record["leaving"] if Head.parse(head).site == site]
+        stay = [head for head in record["staying"] if Head.parse(head).site == site]
         rows.append([site, str(len(stay)), str(len(gone)), ", ".join(gone) or "none"])
     yield table(["site", "stay", "went", "which"], rows)
     if scores:
@@ -99,7 +100,7 @@ def _change_row(name: str, found: Record, kind: str) -> list[str]:
     """A row of numbers; changes are after minus before."""
     before, after = (_or_nan(found[kind][when]) for when in ("before", "after"))
     delta = found["drop" if kind == "score" else "rise"]
-    sign = 1 if kind == "loss" or (after - before) * _or_nan(delta["delta"]) > 0 else -1
+    sign = -1 if kind == "score" and found["higher_is_better"] else 1
     ends = sorted(sign * _or_nan(delta[end]) for end in ("low", "high"))
     interval = f"{_signed(ends[0])} to {_signed(ends[1])}"
     p = delta["p"]
@@ -173,11 +174,6 @@ def _speed(record: Record) -> Iterator[str]:
 def _tokens(case: Record) -> str:
     added = f" + {case['new_tokens']}" if case["new_tokens"] else ""
     return f"{case['length']}{added} tokens"
-
-
-def _site(head: str) -> str:
-    short = head.partition(".")[0]
-    return {"enc": "encoder.self", "dec": "decoder.self", "cross": "decoder.cross"}[short]
 
 
 def _or_nan(value: float | None) -> float:

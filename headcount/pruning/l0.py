@@ -59,6 +59,7 @@ class L0(Method):
 
     def choose(self, setting: Setting, keep: Keep) -> Choice:
         """Train with gates, then keep the likeliest."""
+        setting = replace(setting, units=setting.units.tied())
         return self._swept(setting, keep) if self.sweep else self._trained(setting, keep)
 
     def _swept(self, setting: Setting, keep: Keep) -> Choice:

@@ -12,7 +12,6 @@ from headcount.pruning.method import Choice, Setting
 from headcount.pruning.plan import Plan
 from headcount.signature import revision
 from headcount.training.finetune import finetune
-from headcount.training.telling import Moment
 from headcount.training.tuning import Tuning
 
 
@@ -38,9 +37,6 @@ def learned(
     """
     units = setting.units.named(keep)
 
-    def tell(moment: Moment) -> None:
-        setting.progress("gates", moment.step, moment.steps)
-
     about = {"method": repr(method), "units": units.sha256}
     if name is None:  # every budget is a training of its own, in a folder of its own
         name, about = _budget_name(keep), about | {"keep": repr(keep)}
@@ -53,7 +49,7 @@ def learned(
         setting.seed,
         setting.state and setting.state / name,
         about,
-        tell,
+        setting.telling("gates"),
     )
     score_U = scores().detach().double().cpu().tolist()
     score_of = {

@@ -97,13 +97,21 @@ def choose(
         assert limit.latency is not None
         budgets, largest, what = possible, limit.latency, "a latency in ms"
 
-    def measure(number: int) -> float:
-        choice = method.choose(setting, number)
+    choices: dict[int, Choice] = {}
+
+    def measured(choice: Choice) -> float:
         if limit.max_drop is not None:
             after = evaluate_gated(choice.loaded, choice.plan, dev, setting.max_tokens)
             return drop(dev, base, after)
         assert latency is not None
         return latency(choice)
 
+    def measure(number: int) -> float:
+        choice = method.choose(setting, number)
+        if (value := measured(choice)) <= largest:
+            choices.clear()  # a choice can have weights of its own: only the last within is kept
+            choices[number] = choice
+        return value
+
     found = last_within(budgets, measure, largest, what)
-    return Chosen(method.choose(setting, found.keep), found.keep, found)
+    return Chosen(choices[found.keep], found.keep, found)

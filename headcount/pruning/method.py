@@ -15,6 +15,7 @@ from headcount.pruning.budget import Keep, Units
 from headcount.pruning.order import Order
 from headcount.pruning.plan import Plan
 from headcount.tasks import Task
+from headcount.training.telling import Tell
 from headcount.training.tuning import Tuning
 
 Progress = Callable[[str, int, int], None]
@@ -36,6 +37,10 @@ class Setting:
     state: Path | None = None
     """Folder for what has been done so far: an interrupted choice goes on there."""
     progress: Progress = lambda stage, done, total: None
+
+    def telling(self, stage: str) -> Tell:
+        """Tells the progress of a training, which is a stage."""
+        return lambda moment: self.progress(stage, moment.step, moment.steps)
 
 
 @final

@@ -65,13 +65,13 @@ def read_points(file: Path | None, key: str) -> dict[str, Row]:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(
             f"{file} should hold the points of a curve but can't be read ({error}); start again "
-            "with --overwrite"
+            "with --overwrite instead of --resume"
         ) from error
     if made != key:
         raise InputError(
             f"--resume goes on with the same model, data and options; {file} is of the curve\n  "
             f"{made}\nand this one would be\n  {key}\nGive the same arguments, or start again with "
-            "--overwrite"
+            "--overwrite instead of --resume"
         )
     return rows
 

@@ -7,7 +7,9 @@ References: Analyzing Multi-Head Self-Attention (Voita et al., 2019), section 6 
 https://arxiv.org/abs/1905.09418; Hinton et al. (2015): see `headcount.training.answers`
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from headcount.errors import InputError
 from headcount.gates import Fixed
@@ -16,11 +18,16 @@ from headcount.models.random_copy import random_copy
 from headcount.pruning.method import Setting
 from headcount.pruning.plan import Plan
 from headcount.training.finetune import FineTuned, finetune
-from headcount.training.telling import Moment
 from headcount.training.tuning import Tuning
 
 
-def recover(setting: Setting, loaded: Loaded, plan: Plan, tuning: Tuning) -> FineTuned:
+def recover(
+    setting: Setting,
+    loaded: Loaded,
+    plan: Plan,
+    tuning: Tuning,
+    made: Mapping[str, Any] | None = None,
+) -> FineTuned:
     """Train a copy of a model with the heads that are left.
 
     Args:
@@ -29,15 +36,13 @@ def recover(setting: Setting, loaded: Loaded, plan: Plan, tuning: Tuning) -> Fin
             that keeps all of its heads, a compact model.
         plan: which stay.
         tuning: how; `distilled` is the share of the loss that is distance from the teacher.
+        made: how `loaded` came about, where its weights are not the same to the last bit each time:
+            a recovery that is resumed must have this in common instead of them.
     """
-
-    def tell(moment: Moment) -> None:
-        setting.progress("recovery", moment.step, moment.steps)
-
     teacher = setting.loaded.model if tuning.distilled else None
     return finetune(
         loaded, setting.train, tuning, Fixed(plan.gates(loaded.heads)), teacher, setting.seed,
-        setting.state, {"plan": plan.sha256}, tell,
+        setting.state, {"plan": plan.sha256} | dict(made or {}), setting.telling("recovery"),
     )  # fmt: skip
 
 

@@ -15,10 +15,10 @@ from headcount.pruning.moments import Moments, moments
 from headcount.pruning.plan import Plan
 from headcount.pruning.recovery import recover
 from headcount.pruning.rescaling import Per, rescale
+from headcount.signature import revision
 from headcount.tap import Tap
 from headcount.tasks import Task, evaluate
 from headcount.training.finetune import finetune
-from headcount.training.telling import Moment
 from headcount.training.tuning import Tuning
 
 
@@ -67,7 +67,10 @@ def run_stages(choice: Choice, stages: Stages, setting: Setting, dev: Task) -> F
     if stages.recovery is None:
         return done
     state = setting.state and setting.state / "recovery"
-    tuned = recover(replace(setting, state=state), done.loaded, choice.plan, stages.recovery)
+    # Least squares come out a little different in batches of another size.
+    mended = next((gain.stage for gain in done.gains if gain.kept), "nothing")
+    made = {"model": revision(choice.loaded.model), "mended by": mended}
+    tuned = recover(replace(setting, state=state), done.loaded, choice.plan, stages.recovery, made)
     before, after = (
         evaluate_gated(each, choice.plan, dev, setting.max_tokens, texts=False).loss
         for each in (done.loaded, tuned.loaded)
@@ -123,8 +126,12 @@ def _ways(
 
 
 def control(stages: Stages, method: Method, setting: Setting) -> tuple[Loaded, Tuning] | None:
-    """The whole model trained as long as the pruned one was; None where nothing was trained."""
-    trainings = [each for each in (method.tuning, stages.recovery) if each is not None]
+    """The whole model trained as long as the pruned one was; None where only gates were, if any."""
+    trainings = [
+        each
+        for each in (method.tuning, stages.recovery)
+        if each is not None and each.trained != "gates"
+    ]
     if not stages.control or not trainings:
         return None
     updates = sum(each.updates for each in trainings)
@@ -133,10 +140,6 @@ def control(stages: Stages, method: Method, setting: Setting) -> tuple[Loaded, T
     state = setting.state and setting.state / "control"
     tuned = finetune(
         setting.loaded, setting.train, tuning, seed=setting.seed, state=state,
-        tell=_told(setting.progress, "control"),
+        tell=setting.telling("control"),
     )  # fmt: skip
     return tuned.loaded, tuning
-
-
-def _told(progress: Callable[[str, int, int], None], stage: str) -> Callable[[Moment], None]:
-    return lambda moment: progress(stage, moment.step, moment.steps)

@@ -82,13 +82,13 @@ def read_order(file: Path | None, key: str) -> Order:
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(
             f"{file} should hold an order of heads but can't be read ({error}); start again with "
-            "--overwrite"
+            "--overwrite instead of --resume"
         ) from error
     if made != key:
         raise InputError(
             f"--resume goes on with the same model, data, heads and method; {file} is of\n  "
             f"{made}\nand this one would be\n  {key}\nGive the same arguments, or start again with "
-            "--overwrite"
+            "--overwrite instead of --resume"
         )
     return Order(tuple(scores), scores)
 

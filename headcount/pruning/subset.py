@@ -7,7 +7,7 @@ Reference: Differentiable Subset Pruning of Transformer Heads (Li et al., 2021),
 https://arxiv.org/abs/2108.04657
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, final
 
 from headcount.errors import InputError
@@ -43,6 +43,7 @@ class Subset(Method):
 
     def choose(self, setting: Setting, keep: Keep) -> Choice:
         """Train with gates, then keep those with the highest scores."""
+        setting = replace(setting, units=setting.units.tied())
         budget = tuple(by_site(setting.units, keep).items())
         layout = Layout(setting.units.heads, setting.units.named(keep).units)
         gates = SubsetGates(

@@ -1,5 +1,6 @@
 """The files of a curve: the table, figures, and a document with the numbers side by side."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -91,23 +92,28 @@ def sentences(points: CurvePoints, facts: CurveFacts) -> list[str]:
     """Which method is best over all budgets, and which are no better than random heads."""
     column = "score" if "score" in points else "loss"
     more_is_better = column == "score" and facts.higher_is_better
+    told = [
+        f"{method} trained the weights along, {updates:,} updates a point, and all heads as they "
+        "were given did not: `headcount prune` puts a control beside it."
+        for method, updates in facts.updates.items()
+    ]
     mean = {method: points.mean(method, column) for method in points.methods}
-    ranked = sorted(mean, key=lambda name: mean[name], reverse=more_is_better)
-    best = [method for method in ranked if method != RANDOM][:1]
+    if not all(map(math.isfinite, mean.values())):  # no budget, or a model that is broken
+        return told
+    sign = 1 if more_is_better else -1
+    ranked = sorted(mean, key=lambda name: sign * mean[name], reverse=True)
     name = METRICS.get(facts.metric, facts.metric) if column == "score" else "loss"
-    told = [f"Best mean {name} over the budgets: {one} ({_number(mean[one])})." for one in best]
+    best = [
+        f"Best mean {name} over the budgets: {one} ({_number(mean[one])})."
+        for one in [method for method in ranked if method != RANDOM][:1]
+    ]
     if RANDOM in mean:
-        below = ranked[ranked.index(RANDOM) + 1 :]
-        told.append(
+        below = [one for one in ranked if one != RANDOM and sign * (mean[one] - mean[RANDOM]) <= 0]
+        best.append(
             f"Random heads: {_number(mean[RANDOM])}; "
             + (f"no better than that: {', '.join(below)}." if below else "every method is better.")
         )
-    for method, updates in facts.updates.items():
-        told.append(
-            f"{method} trained the weights along, {updates:,} updates a point, and all heads as "
-            "they were given did not: `headcount prune` puts a control beside it."
-        )
-    return told
+    return [*best, *told]
 
 
 def _columns(points: CurvePoints, metric: str) -> list[tuple[str, str]]:

@@ -1,5 +1,6 @@
 """The points of a curve as figures and documents read them."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import final
@@ -66,14 +67,14 @@ class CurvePoints:
         ]
 
     def mean(self, method: str, column: str) -> float:
-        """The mean of a number over the budgets of all methods, each a mean over seeds."""
+        """The mean of a number over the budgets of all methods, each over seeds; NaN of none."""
         shared = [
             keep
             for keep in self.keeps
             if all(self.values(other, keep, column) for other in self.methods)
         ]
         each = [self.values(method, keep, column) for keep in shared]
-        return float(np.mean([np.mean(values) for values in each]))
+        return float(np.mean([np.mean(values) for values in each])) if each else math.nan
 
     def first_seed(self, method: str) -> list[CurvePoint]:
         """The points of a method with its first seed and of the whole model, fewest heads first."""

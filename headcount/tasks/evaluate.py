@@ -37,7 +37,7 @@ def evaluate(
     assert (count_N > 0).all(), "a task's batches leave no example out"
     evaluation = Evaluation(loss_N, count_N, outcome_N)
     if texts and isinstance(task, Translation):
-        return task.with_translations(evaluation, model)
+        return task.with_translations(evaluation, model, max_tokens)
     return evaluation
 
 

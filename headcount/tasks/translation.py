@@ -130,9 +130,12 @@ class Translation(Task):
                     texts[index] = text
         return texts
 
-    def with_translations(self, evaluation: Evaluation, model: PreTrainedModel) -> Evaluation:
+    def with_translations(
+        self, evaluation: Evaluation, model: PreTrainedModel, max_tokens: int = 4096
+    ) -> Evaluation:
         """An evaluation whose outcomes are the model's translations."""
-        return replace(evaluation, outcome_N=np.array(self.translate(model), dtype=object))
+        texts = self.translate(model, max_tokens)
+        return replace(evaluation, outcome_N=np.array(texts, dtype=object))
 
     def score(
         self, evaluation: Evaluation, index_S: Int[np.ndarray, " sample"] | None = None

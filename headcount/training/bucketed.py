@@ -72,10 +72,14 @@ class Batches(Dataset):
         num_batches = len(self._batches)
         self.per_epoch = num_batches // multiple * multiple
         if not self.per_epoch:
+            remedy = (
+                "start fewer processes, or set accumulate lower"
+                if len(length_NS) < multiple
+                else f"set batch_tokens lower than {max_tokens}"
+            )
             raise InputError(
                 f"expected at least {multiple} batches, one for each process and accumulated "
-                f"gradient; the data makes {num_batches}: set batch_tokens lower than "
-                f"{max_tokens}"
+                f"gradient; the data makes {num_batches}: {remedy}"
             )
 
     def __len__(self) -> int:

@@ -35,6 +35,6 @@ class FiniteLoss(TrainerCallback):
         if not math.isfinite(numbers.get("loss", 0.0)):
             raise ModelError(
                 f"a finite training loss was expected; at step {state.global_step}, with learning "
-                f"rate {numbers['learning_rate']:.3g}, it was {numbers['loss']}: lower the "
-                "recipe's peak or raise its warmup, and begin again"
+                f"rate {numbers['learning_rate']:.3g}, it was {numbers['loss']}: lower its "
+                "peak or raise its warmup, and begin again"
             )

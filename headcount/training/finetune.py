@@ -64,7 +64,8 @@ def finetune(
         teacher: what answers are distilled from.
         seed: of batches and dropout.
         state: folder of the checkpoints; an interrupted fine-tuning goes on there.
-        about: what more must be the same in a fine-tuning that goes on.
+        about: what more must be the same in a fine-tuning that goes on; what is named as something
+            that must be so anyway (`model`) takes its place.
         tell: is told how far it is.
 
     Raises:

@@ -134,7 +134,7 @@ def coming_back(out: Path) -> Iterator[None]:
 
 def _replaced(out: Path) -> Path:
     """Where an earlier training is until a new one has begun."""
-    return out.with_name(f".{out.name}.replaced")
+    return out.resolve().with_name(f".{out.resolve().name}.replaced")
 
 
 def _refuse_differing(out: Path, before: dict[str, Any], now: dict[str, Any]) -> None:

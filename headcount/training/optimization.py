@@ -1,6 +1,7 @@
 """Optimization: how a step is made, the same for training from scratch and for training on."""
 
 import math
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -77,8 +78,9 @@ def trainer_arguments(
         device: `cpu` or `cuda`.
         more: of the Trainer's arguments.
     """
-    return TrainingArguments(
-        output_dir=None if folder is None else str(folder),
+    arguments = TrainingArguments(
+        # Without a folder the Trainer would make one where the user is.
+        output_dir=tempfile.gettempdir() if folder is None else str(folder),
         gradient_accumulation_steps=optimization.accumulate,
         learning_rate=optimization.peak,
         lr_scheduler_type=optimization.schedule,
@@ -100,3 +102,6 @@ def trainer_arguments(
         dataloader_pin_memory=device != "cpu",
         **more,
     )
+    # A process trains on one device; the Trainer would cut batches up for all that it sees.
+    arguments._n_gpu = min(arguments.n_gpu, 1)
+    return arguments

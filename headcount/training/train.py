@@ -83,6 +83,11 @@ def train(
     text = _text(job)
     # What is wrong with it should come up before anything is replaced.
     begun = resume and bool(whole_checkpoints(out / CHECKPOINTS))
+    if resume and not begun and (out / RESULT).exists():
+        raise InputError(
+            f"{out} holds a model that is finished, without the checkpoints to go on from: give "
+            "--overwrite instead of --resume to train it anew"
+        )
     start = None if job.start is None or begun else read_start(job.start, out)
     is_first = processes().is_main_process
     with coming_back(out) if is_first else nullcontext():

@@ -136,7 +136,8 @@ class Pruning:
         for name, task in tasks.items():
             found[name] = BeforeAfter(task, before[name], after[name]).record(seed=seed)
             against = BeforeAfter(task, after[name], pruned[name]).record(seed=seed)
-            found[name]["pruned"] = {key: against[key] for key in ("score", "loss", "drop", "rise")}
+            about = ("higher_is_better", "score", "loss", "drop", "rise")
+            found[name]["pruned"] = {key: against[key] for key in about}
         return found
 
 

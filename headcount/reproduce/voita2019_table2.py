@@ -24,12 +24,16 @@ from headcount.pruning.plan import Plan
 from headcount.pruning.recovery import from_scratch
 from headcount.reproduce.comparison import score_column
 from headcount.signature import revision
+from headcount.training.recipe import RECIPES
 from headcount.training.tuning import Tuning
 
 TRAINED, SCRATCH = "trained", "scratch"
 
-FRESH = Tuning(peak=1.5e-3, warmup=500, beta2=0.98)
-"""How new weights are trained, if nothing else is asked for."""
+SMALL = RECIPES["small"]
+FRESH = Tuning(
+    batch_tokens=SMALL.batch_tokens, peak=SMALL.peak, warmup=SMALL.warmup, beta2=SMALL.beta2
+)
+"""How new weights are trained, if nothing else is asked for: as `headcount train` does."""
 
 Published = tuple[tuple[int, int, int], float, float | None]
 """Heads of encoder, decoder and decoder to encoder; BLEU from trained and from scratch."""

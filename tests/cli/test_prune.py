@@ -3,6 +3,7 @@
 import json
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,8 @@ import torch
 
 from headcount import load
 from headcount.cli.prune import over_the_limit
+from headcount.cli.trial import TrialArguments
+from headcount.errors import InputError
 from headcount.pruning import Plan
 from headcount.pruning.artifact import claim_artifact
 from headcount.pruning.gated import evaluate_gated
@@ -127,12 +130,29 @@ def test_a_drop_is_looked_at_where_it_counts() -> None:
         (("--keep", 2, "--method", "l0", "--set", "falling=0"), "falling is a share above 0"),
         (("--keep", 2, "--method", "subset", "--set", "cold=0"), "with 0 < cold <= hot"),
         (("--max-drop", -1e9), "raise the limit"),
+        (("--keep", 2, "--seed", -1), "a seed of at least 0 was expected; came -1"),
     ],
 )
 def test_refusals(bert: Path, data: list[Path], tmp_path: Path, more: tuple, sentence: str) -> None:
     status, _, errors = run("prune", bert, data, tmp_path / "out", *more)
     assert status == 2 and sentence in errors
     assert not (tmp_path / "out").exists()
+
+
+def test_not_into_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="is the working directory, which can't be replaced"):
+        claim_artifact(Path(), resume=False, overwrite=False)
+    claim_artifact(Path("new"), resume=False, overwrite=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["new.state"]
+
+
+def test_one_process(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several would each write the folder."""
+    monkeypatch.setattr("headcount.cli.trial.processes", lambda: SimpleNamespace(num_processes=2))
+    on = TrialArguments(str(bert), task="masked-lm", data=("a",), dev=("b",))
+    with pytest.raises(InputError, match="pruning runs in one process, and 2 were started"):
+        on.loaded()
 
 
 def test_interrupted_runs_are_not_mixed(bert: Path, data: list[Path], tmp_path: Path) -> None:

@@ -48,6 +48,7 @@ def test_a_drop_is_positive_where_the_pruned_model_is_worse(name: str, sign: int
     assert (
         found["drop"]["delta"] == pytest.approx(delta) == pytest.approx(drop(task, before, after))
     )
+    assert found["higher_is_better"] == (sign == 1)
     assert found["rise"]["delta"] == pytest.approx(after.loss - before.loss)
     assert found["drop"]["low"] <= delta <= found["drop"]["high"]
     parts = found["slices"].values()

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -87,6 +88,10 @@ def test_the_best_method_and_those_no_better_than_random() -> None:
     ]
     worse = CurvePoints.of(frame.assign(score=[1.0, 9, 9, 5, 8, 7, 8]))
     assert sentences(worse, facts())[1] == "Random heads: 7.00; no better than that: norm."
+    equal = CurvePoints.of(frame.assign(score=[1.0, 7, 7, 7, 7, 7, 7]))
+    assert sentences(equal, facts())[1] == "Random heads: 7.00; no better than that: norm."
+    broken = CurvePoints.of(frame.assign(score=[1.0, 9, np.nan, 5, 8, 7, 8]))
+    assert sentences(broken, facts()) == sentences(CurvePoints.of(frame.head(1)), facts()) == []
     trained = replace(facts(), updates={"l0": 1000})
     assert "l0 trained the weights along, 1,000 updates a point" in sentences(worse, trained)[2]
     assert "| 7            | 2.00 | 6.00 (5.00 to 7.00) |" in document(points, facts(), []).replace(

@@ -54,6 +54,30 @@ def test_exactly_so_many(method: Method, name: str, keep: Any, expected: dict[st
         assert choice.record["open"] == sum(score > 0 for score in scores.values())
 
 
+@pytest.mark.parametrize("method", METHODS, ids=repr)
+def test_as_many_heads_of_every_group(method: Method) -> None:
+    """Gates are one for the heads at a place of all groups, so those that learn are those kept."""
+    loaded, task = small.TASKS["causal-llama"]()
+    units = Units.of(loaded.anatomy, groups=False)
+    keep = units.possible()[len(units.possible()) // 2]
+    choice = method.choose(Setting(loaded, task, units), keep)
+    stay = choice.plan.staying(loaded.heads)
+    assert len(stay) == keep
+    for groups in units.groups:
+        places = [{at for at, head in enumerate(unit) if head in stay} for unit in groups]
+        assert all(each == places[0] for each in places)
+    for row in units.tied().units:
+        assert len({choice.record["scores"][str(head)] for head in row}) == 1
+
+
+def test_no_head_at_all() -> None:
+    tuning = replace(QUICK, trained="gates")
+    loaded, task = small.TASKS["classes-bert"]()
+    for method in (Subset(tuning), L0(tuning)):
+        choice = method.choose(Setting(loaded, task, Units.of(loaded.anatomy)), 0)
+        assert choice.plan.staying(loaded.heads) == []
+
+
 @pytest.mark.parametrize("method", [L0(QUICK), Subset(QUICK)], ids=repr)
 def test_a_seed_says_it_all_and_an_impossible_budget_is_refused(
     method: Method, tmp_path: Path

@@ -1,6 +1,9 @@
 """Folding and rescaling equal what hooks and lstsq do by hand, and never fit the data worse."""
 
 import copy
+import json
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -21,7 +24,8 @@ from headcount.pruning.method import Choice, Setting
 from headcount.pruning.moments import Moments, moments
 from headcount.pruning.recovery import from_scratch, recover
 from headcount.pruning.rescaling import rescale
-from headcount.pruning.stages import Stages, run_stages
+from headcount.pruning.stages import Stages, control, run_stages
+from headcount.pruning.subset import Subset
 from headcount.tap import Tap
 from headcount.tasks import TaskBatch, evaluate
 from headcount.training.tuning import Tuning
@@ -209,6 +213,37 @@ def test_recovery_is_kept_where_it_gains(peak: float, gains: bool) -> None:
     assert gain.kept == gains == (gain.after < gain.before)
     loss = evaluate_gated(done.loaded, plan, task).loss
     assert loss == pytest.approx(min(gain.before, gain.after), rel=1e-6)
+
+
+def test_a_recovery_goes_on_with_batches_of_another_size(tmp_path: Path) -> None:
+    """What it begins with then differs in the last bits; another way of mending is refused."""
+    loaded, task = small.TASKS["classes-bert"]()
+    plan = Plan.keeping(loaded.heads, [Head("encoder.self", 0, 1), Head("encoder.self", 1, 3)])
+    recovery = Tuning(updates=4, batch_tokens=100, peak=3e-3, warmup=2, save_every=2)
+    setting = Setting(loaded, task, Units.of(loaded.anatomy), seed=1, state=tmp_path)
+    stages = Stages(rescale=False, recovery=recovery)
+    first, again = (
+        run_stages(Choice(plan, loaded), stages, replace(setting, max_tokens=each), task)
+        for each in (4096, 16)
+    )
+    assert first.gains[-1].after == pytest.approx(again.gains[-1].after)
+    record = json.loads((tmp_path / "recovery" / "training.json").read_text())
+    assert record["mended by"] == next(gain.stage for gain in first.gains if gain.kept)
+    stages = Stages(fold=False, recovery=recovery)
+    with pytest.raises(InputError, match="was begun with mended by .*, and this command has resc"):
+        run_stages(Choice(plan, loaded), stages, setting, task)
+
+
+def test_where_only_gates_learned_there_is_no_control() -> None:
+    loaded, task = small.TASKS["classes-bert"]()
+    setting = Setting(loaded, task, Units.of(loaded.anatomy))
+    tuning = Tuning(updates=2, batch_tokens=100)
+    gates = Subset(replace(tuning, trained="gates"))
+    assert control(Stages(), gates, setting) is None
+    made = control(Stages(recovery=tuning), gates, setting)
+    assert made is not None and made[1].updates == 2, "as long as weights were trained"
+    made = control(Stages(recovery=tuning), Subset(tuning), setting)
+    assert made is not None and made[1].updates == 4
 
 
 def embeddings(loaded: Loaded) -> Tensor:

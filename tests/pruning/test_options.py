@@ -5,15 +5,20 @@ import random
 import pytest
 
 from headcount.errors import InputError
+from headcount.pruning.budget import Keep
 from headcount.pruning.coefficient import swept
 from headcount.pruning.gradient import Gradient
 from headcount.pruning.l0 import L0
-from headcount.pruning.limit import Limit
+from headcount.pruning.limit import Limit, choose
+from headcount.pruning.method import Choice, Method, Setting
 from headcount.pruning.methods import METHODS, TRAINED, method
 from headcount.pruning.presets import PRESETS, preset
+from headcount.pruning.random import Random
 from headcount.pruning.ranked import Ranked
 from headcount.pruning.search import last_within
 from headcount.pruning.subset import Subset
+from headcount.tasks import evaluate
+from tests.pruning.setting import setting
 
 
 def test_methods_have_their_names() -> None:
@@ -124,6 +129,24 @@ def test_search_is_a_linear_scan(limit: float) -> None:
     found = last_within(list(drops), drops.__getitem__, limit, "a drop")
     assert found.keep == [budget for budget, drop in drops.items() if drop <= limit][-1]
     assert found.tried.items() <= drops.items() and len(found.tried) <= 4
+
+
+def test_a_search_trains_once_a_budget() -> None:
+    """What was chosen with the budget found is not chosen again."""
+    given, asked = setting("similarity-bert"), []
+
+    class Asked(Method):
+        name = "asked"
+
+        def choose(self, setting: Setting, keep: Keep) -> Choice:
+            asked.append(keep)
+            return Ranked(Random()).choose(setting, keep)
+
+    base = evaluate(given.loaded.model, given.train)
+    chosen = choose(Limit(latency=5.0), Asked(), given, given.train, base,
+                    lambda choice: float(len(choice.plan.staying(given.loaded.heads))))  # fmt: skip
+    assert chosen.keep == len(chosen.choice.plan.staying(given.loaded.heads)) == 5
+    assert len(asked) == len(set(asked))
 
 
 def test_a_limit_out_of_reach() -> None:

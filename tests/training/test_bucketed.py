@@ -96,6 +96,8 @@ def test_multiple() -> None:
     assert even.per_epoch == whole.per_epoch // 4 * 4
     with pytest.raises(InputError, match="at least 1000 batches, .*; the data makes "):
         Batches(LENGTHS, 200, 1, seed=5, multiple=1000)
+    with pytest.raises(InputError, match="makes 1: start fewer processes, or set accumulate lower"):
+        Batches(LENGTHS[:1], 200, 1, seed=5, multiple=2)
 
 
 def test_cuts_by_hand() -> None:

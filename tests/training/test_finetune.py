@@ -44,6 +44,13 @@ def gates_for(loaded, keep: int = 4) -> HardConcrete:
     return HardConcrete(layout, Budget(layout, [Quota(None, keep)]), seed=2)
 
 
+def test_nothing_is_left_where_the_user_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    loaded, task = small.TASKS["similarity-bert"]()
+    finetune(loaded, task, replace(QUICK, updates=1))
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("name", TASKS)
 def test_every_task_learns_in_a_copy(name: str) -> None:
     loaded, task = small.TASKS[name]()

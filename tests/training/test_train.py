@@ -1,6 +1,7 @@
 """Training: it learns, goes on as if it had never stopped, stops early, survives a full disk."""
 
 import json
+import shutil
 from dataclasses import replace
 from itertools import product
 from math import isinf
@@ -253,7 +254,7 @@ def test_diverged(pairs: Rows, tmp_path: Path) -> None:
     with pytest.raises(
         ModelError,
         match=r"finite training loss was expected; at step \d+, with learning rate .*, it was nan: "
-        "lower the recipe's peak",
+        "lower its peak",
     ):
         train(Job("translation", recipe, pairs.columns, save_every=150), tmp_path)
     assert not whole_checkpoints(tmp_path / "checkpoints")
@@ -307,6 +308,16 @@ def test_pieces_are_kept_for_a_resumed_training(pairs: Rows, tmp_path: Path) -> 
     train(job, out, resume=True)
     after = load(out).tokenizer
     assert before is not None and after is not None and before.get_vocab() == after.get_vocab()
+
+
+def test_a_finished_model_is_not_trained_anew(pairs: Rows, tmp_path: Path) -> None:
+    job, out = Job("translation", TINY, pairs.columns, save_every=99), tmp_path / "out"
+    train(job, out)
+    before = (out / "model.safetensors").read_bytes()
+    shutil.rmtree(out / "checkpoints")
+    with pytest.raises(InputError, match="finished, without the checkpoints to go on from"):
+        train(job, out, resume=True)
+    assert (out / "model.safetensors").read_bytes() == before
 
 
 def test_several_gpus_want_a_process_each(

@@ -21,6 +21,7 @@ from headcount.compaction.layer_config import set_layer_config
 from headcount.compaction.layout import Resized, refuse_shared, resized
 from headcount.compaction.position_bias import biased
 from headcount.compaction.wiring import wire
+from headcount.errors import InputError
 from headcount.models.anatomy import Anatomy
 from headcount.models.load import Loaded
 from headcount.models.modeling_headcount import pruned
@@ -43,11 +44,21 @@ def compact(model: PreTrainedModel | Loaded, plan: Plan) -> PreTrainedModel:
     given = model.model if isinstance(model, Loaded) else model
     anatomy = model.anatomy if isinstance(model, Loaded) else examine(given)
     plan.refuse_misfit(given, anatomy.heads)
+    _refuse_other_sizes(plan, anatomy)
     refuse_shared(anatomy)
     layers = _layers(given, anatomy, plan)
     smaller = _built(given, anatomy, plan, layers)
     refuse_unequal(given, anatomy, plan, smaller)
     return smaller
+
+
+def _refuse_other_sizes(plan: Plan, anatomy: Anatomy) -> None:
+    sizes = {each.head_dim for each in anatomy.layers}
+    if plan.head_dim is not None and sizes != {plan.head_dim}:
+        raise InputError(
+            f"the plan is for heads of size {plan.head_dim}; the model's have "
+            f"{' or '.join(map(str, sorted(sizes)))}: the plan is for another model"
+        )
 
 
 def refuse_rigid(loaded: Loaded) -> None:

@@ -23,6 +23,11 @@ class Norm(Stepwise):
     name: ClassVar[str] = "norm"
 
     def scores(self, setting: Setting, left: Sequence[Unit]) -> Scores:
-        """Layer-normalised norms of what the heads add."""
+        """Layer-normalised norms of what the heads add; those that have gone add nothing."""
         loaded = setting.loaded
-        return norm(loaded.model, setting.train, loaded.anatomy, setting.max_tokens)
+        scores = norm(loaded.model, setting.train, loaded.anatomy, setting.max_tokens)
+        added = {place: score_H.clone() for place, score_H in scores.items()}
+        for unit in set(setting.units.units) - set(left):
+            for head in unit:
+                added[head.site, head.layer][head.index] = 0
+        return {place: score_H / added[place].mean() for place, score_H in scores.items()}

@@ -4,7 +4,7 @@ The last checkpoints are averaged. Where there is a development set, the checkpo
 score on it (transformers' Trainer keeps it) is the model if it is better there than the average.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import final
 
@@ -55,7 +55,7 @@ def choose(model: PreTrainedModel, found: list[Candidate], dev: Task | None) -> 
         judged = []
         for candidate in found:
             set_weights(model, candidate.checkpoints)
-            judged.append(Candidate(candidate.name, candidate.checkpoints, dev_numbers(model, dev)))
+            judged.append(replace(candidate, dev=dev_numbers(model, dev)))
         sign = -1 if dev.higher_is_better else 1
         metric = dev.metric
         ranked = sorted(judged, key=lambda candidate: sign * candidate.dev[metric])

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-import numpy as np
 from transformers import EarlyStoppingCallback, PreTrainedModel, TrainingArguments
 
 from headcount.tasks import Task, Translation, evaluate
@@ -84,8 +83,7 @@ class RecipeTrainer(BatchesTrainer):
 def dev_numbers(model: PreTrainedModel, dev: Task) -> dict[str, float]:
     """`loss` in nats a token, and the task's score by its name."""
     evaluation = evaluate(model, dev, texts=isinstance(dev, Translation))
-    loss = float(np.sum(evaluation.loss_N) / np.sum(evaluation.count_N))
-    return {"loss": loss, dev.metric: dev.score(evaluation)}
+    return {"loss": evaluation.loss, dev.metric: dev.score(evaluation)}
 
 
 def training_arguments(

@@ -257,6 +257,8 @@ def test_refuses_another_model() -> None:
         compact(model, Plan({"encoder.self": {7: ()}}))
     with pytest.raises(InputError, match=r"names enc\.0\.5"):
         compact(model, Plan({"encoder.self": {0: (5,)}}))
+    with pytest.raises(InputError, match="for heads of size 12; the model's have 11"):
+        compact(tiny.MODELS["bert"](), Plan({}, head_dim=12))
     with pytest.raises(InputError, match="layers of a plan are numbers from 0; came -1"):
         Plan.from_json({"version": 1, "kept": {"encoder.self": {"-1": []}}})
 

@@ -10,6 +10,8 @@ import torch
 from headcount.errors import InputError, ModelError
 from headcount.heads import Head
 from headcount.importance import gradient, norm, relevance, sink
+from headcount.importance.from_measures import query_means
+from headcount.importance.norm import OutputNorm
 from headcount.models.load import Loaded
 from headcount.models.selfcheck import tapped
 from headcount.pruning import Plan, Ranking, Setting, Units
@@ -115,6 +117,26 @@ def test_scores_are_taken_anew_without_those_that_have_gone() -> None:
     assert order.heads[3:6] == ascending(left, again).heads[:3]
     first = Gradient().order(given).scores
     assert any(order.scores[head] != first[head] for head in order.heads[3:])
+
+
+def test_heads_that_have_gone_add_nothing_to_their_layer() -> None:
+    """A layer that lost heads is as loud as those that are left make it."""
+    given = setting("similarity-bert")
+    model, anatomy = given.loaded.model, given.loaded.anatomy
+    order = Norm(step=0.3).order(given)
+    gone = set(order.heads[:3])
+    with tapped(model, gates={str(head): 0.0 for head in gone}, anatomy=anatomy):
+        means = query_means(model, given.train, OutputNorm(), anatomy)
+    for head in order.heads[3:6]:
+        of_layer = means[head.site, head.layer].tolist()
+        left = [
+            0.0 if Head(head.site, head.layer, index) in gone else each
+            for index, each in enumerate(of_layer)
+        ]
+        expected = of_layer[head.index] / (sum(left) / len(left))
+        assert order.scores[head] == pytest.approx(expected, rel=1e-5)
+    assert any((head.site, head.layer) == (one.site, one.layer) for head in gone
+               for one in order.heads[3:6])  # fmt: skip
 
 
 def test_an_interrupted_order_goes_on(tmp_path: Path) -> None:

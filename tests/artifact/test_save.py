@@ -108,6 +108,15 @@ def test_whole_or_not_at_all(folder: Path) -> None:
     assert list(folder.parent.iterdir()) == [folder]
 
 
+def test_what_a_killed_process_left_is_no_hindrance(folder: Path) -> None:
+    """In a container the next process can have the same number."""
+    left = folder.parent / f".{folder.name}.{os.getpid()}.part"
+    left.mkdir()
+    (left / "half").write_text("")
+    with staged(folder, overwrite=True) as staging:
+        assert not list(staging.iterdir())
+
+
 def test_broken_off_between_two_moves(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The old folder is out of the way, the new one does not come: the old one is put back."""
     before, move = (folder / "config.json").read_bytes(), os.replace

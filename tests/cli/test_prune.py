@@ -204,5 +204,7 @@ def test_curve(bert: Path, data: list[Path], tmp_path: Path) -> None:
     assert status == 2 and "holds an earlier run: give --resume" in errors
     status, _, errors = run("curve", bert, same, out, *more, "--resume")
     assert status == 2 and "--resume goes on with the same" in errors
+    status, _, errors = run("curve", bert, same, tmp_path / "b", *more, "--seeds", 0)
+    assert status == 2 and "at least 1 random order was expected as --seeds, came 0" in errors
     status, _, errors = run("curve", bert, same, tmp_path / "b", *more, "--set", "norm.step=1")
     assert status == 2 and "given as METHOD.NAME=VALUE" in errors

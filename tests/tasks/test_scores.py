@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import sacrebleu
+import torch
 from scipy.stats import rankdata
 from sklearn import metrics
 
@@ -160,6 +161,22 @@ def test_translations_are_in_the_order_of_the_data_and_scored() -> None:
         InputError, match=r"this evaluation has none; make some: evaluate\(model, t"
     ):
         task.score(bare)
+
+
+def test_searches_keep_to_the_padded_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    task, rows = translation(num_beams=2), []
+    model = small.loaded("MarianMTModel").model
+    generate = model.generate
+
+    def counted(input_ids: torch.Tensor, **options: Any) -> Any:
+        rows.append(len(input_ids))
+        return generate(input_ids=input_ids, **options)  # type: ignore[operator]
+
+    monkeypatch.setattr(model, "generate", counted)
+    few = evaluate(model, task, max_tokens=1, texts=True)
+    assert rows == [1] * task.num_examples
+    assert list(few.outcome_N) == list(evaluate(model, task, texts=True).outcome_N)
+    assert max(rows) > 1
 
 
 def test_beams_and_other_arguments_reach_the_search() -> None:

@@ -8,7 +8,7 @@ import pytest
 from headcount.heads import Head, Heads
 from headcount.pruning import Plan
 from headcount.pruning.before_after import BeforeAfter
-from headcount.pruning.card import _functions
+from headcount.pruning.card import _change_row, _functions
 from headcount.pruning.functions import Survival, old_names, survivals
 from headcount.pruning.gated import drop, evaluate_gated
 from headcount.pruning.overlap import DataSet, warning
@@ -54,6 +54,17 @@ def test_a_drop_is_positive_where_the_pruned_model_is_worse(name: str, sign: int
     parts = found["slices"].values()
     whole = sum(each["loss"]["after"] * each["examples"] for each in parts)
     assert whole > 0 and sum(each["examples"] for each in parts) == 2 * task.num_examples
+
+
+@pytest.mark.parametrize(
+    ("is_better", "after", "shown"),
+    [(True, 0.4, "−0.200 to −0.050"), (False, 0.6, "+0.050 to +0.200")],
+)
+def test_the_card_has_changes_after_minus_before(is_better: bool, after: float, shown: str) -> None:
+    """A drop of 0.1 is one of accuracy, or a rise of perplexity."""
+    drop = {"delta": 0.1, "low": 0.05, "high": 0.2, "p": 0.01}
+    found = {"higher_is_better": is_better, "score": {"before": 0.5, "after": after}, "drop": drop}
+    assert _change_row("name", found, "score")[4] == shown
 
 
 def test_functions() -> None:

@@ -4,12 +4,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
+from torch.optim import Optimizer
 from transformers import EarlyStoppingCallback, PreTrainedModel, TrainingArguments
 
 from headcount.tasks import Task, Translation, evaluate
 from headcount.training.batches_trainer import BatchesTrainer
 from headcount.training.bucketed import Batches, Parts
 from headcount.training.examples import Examples
+from headcount.training.muon import MuonAdamW
 from headcount.training.objective import smoothed
 from headcount.training.optimization import trainer_arguments
 from headcount.training.recipe import Recipe
@@ -55,7 +57,7 @@ class RecipeTrainer(BatchesTrainer):
             eval_dataset=dev,
             compute_loss_func=smoothed(recipe.label_smoothing),
         )  # fmt: skip
-        self.dev, self._examples = dev, examples
+        self.dev, self._examples, self._recipe = dev, examples, recipe
 
     @property
     def steps_per_epoch(self) -> float:
@@ -67,6 +69,13 @@ class RecipeTrainer(BatchesTrainer):
     def collate(self, number: int, part_EP: Parts) -> dict[str, Any]:
         """The model's inputs with labels."""
         return dict(self._examples.collate(number, part_EP))
+
+    def create_optimizer(self, model: Any = None) -> Optimizer:
+        """The recipe's."""
+        if self.optimizer is None and self._recipe.optimizer == "muon":
+            trained: Any = self.model if model is None else model
+            self.optimizer = MuonAdamW(trained, self._recipe.peak, self._recipe.beta2)
+        return super().create_optimizer(model)
 
     def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
         """Loss and score on the development set."""

@@ -25,6 +25,7 @@ def test_changed() -> None:
             "schedule=cosine",
             "schedule is linear, inverse_sqrt, constant_with_warmup; came 'cosine'",
         ),
+        ("optimizer=sgd", "optimizer is adamw, muon; came 'sgd'"),
         ("dropout=1", "dropout from 0 up to below 1 was expected; came 1.0"),
         ("peak=inf", "a finite peak above 0 was expected; came inf"),
         ("clip=nan", "a finite clip above 0 was expected; came nan"),

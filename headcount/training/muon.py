@@ -1,0 +1,74 @@
+r"""Muon for the matrices of the layers, AdamW for everything else, as one optimizer.
+
+$$B_t = \mu B_{t-1} + (1 - \mu) G_t, \qquad
+  W_t = (1 - \eta \lambda) W_{t-1} - 0.2 \sqrt{\max(m, n)} \, \eta \, \mathrm{NS}_5(G'_t)$$
+
+G is the gradient of an m x n matrix W, G' = mu B + (1 - mu) G (Nesterov), NS5 five Newton-Schulz
+iterations, which bring all singular values near 1; mu = 0.95, lambda = 0.1. The factor gives its
+steps the size of AdamW's, so both take one learning rate eta.
+
+Embeddings (that of the output among them), biases and norms are AdamW's, without weight decay.
+
+References: Muon (Jordan et al., 2024), https://kellerjordan.github.io/posts/muon/
+Muon is Scalable for LLM Training (Liu et al., 2025), section 2.2, https://arxiv.org/abs/2502.16982
+Departure: torch's AdamW part has no weight decay here, as without Muon.
+"""
+
+from collections.abc import Callable
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+from torch.optim import AdamW, Muon, Optimizer
+
+
+@final
+class MuonAdamW(Optimizer):
+    """Both optimizers behind one interface; their groups are its groups.
+
+    Args:
+        model: whose weights are trained.
+        lr: of all groups; a schedule changes it.
+        beta2: of AdamW, whose beta1 is 0.9.
+    """
+
+    def __init__(self, model: nn.Module, lr: float, beta2: float) -> None:
+        matrices = _matrices(model)
+        chosen = {id(matrix) for matrix in matrices}
+        rest = [p for p in model.parameters() if p.requires_grad and id(p) not in chosen]
+        self._parts: dict[str, Optimizer] = {
+            "muon": Muon(matrices, lr=lr, adjust_lr_fn="match_rms_adamw"),
+            "adamw": AdamW(rest, lr=lr, betas=(0.9, beta2), weight_decay=0.0, fused=True),
+        }
+        super().__init__(self._groups(), {"lr": lr})
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """One step of both."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for part in self._parts.values():
+            part.step()
+        return loss
+
+    def state_dict(self) -> dict[str, Any]:
+        """The states of both, by name."""
+        return {name: part.state_dict() for name, part in self._parts.items()}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from the states of both."""
+        for name, part in self._parts.items():
+            part.load_state_dict(state_dict[name])
+        self.param_groups = self._groups()  # loading makes new ones
+
+    def _groups(self) -> list[dict[str, Any]]:
+        return [group for part in self._parts.values() for group in part.param_groups]
+
+
+def _matrices(model: nn.Module) -> list[Tensor]:
+    """Weights of linear maps, but for those that are embeddings too."""
+    embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
+    linear = {id(m.weight): m.weight for m in model.modules() if isinstance(m, nn.Linear)}
+    return [w for key, w in linear.items() if key not in embeddings and w.requires_grad]

@@ -1,0 +1,128 @@
+"""Muon beside AdamW: a textbook step, who trains what, schedules and states of both."""
+
+from copy import deepcopy
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.optim import AdamW
+from torch.optim.lr_scheduler import LambdaLR
+
+from headcount.training.muon import MuonAdamW
+
+LR, BETA2 = 1e-2, 0.98
+
+
+class Tied(nn.Module):
+    """An embedding that is the output too, a tall and a wide matrix, a bias, a norm."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(7, 12)
+        self.tall, self.wide = nn.Linear(12, 20), nn.Linear(20, 12)
+        self.norm = nn.LayerNorm(12)
+        self.output = nn.Linear(12, 7, bias=False)
+        self.output.weight = self.embedding.weight
+
+    def forward(self, id_N: Tensor) -> Tensor:
+        inner = self.tall(self.embedding(id_N)).relu()
+        return self.output(self.norm(self.wide(inner)))
+
+
+@pytest.fixture
+def model() -> Tied:
+    torch.manual_seed(0)
+    return Tied()
+
+
+def _backward(model: nn.Module, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    ids = torch.randint(7, (30,), generator=generator)
+    model.zero_grad()
+    nn.functional.cross_entropy(model(ids), ids.roll(1)).backward()
+
+
+def _orthogonal(gradient: Tensor) -> Tensor:
+    """U V' of the singular value decomposition, which Newton and Schulz's iterations are near."""
+    u, _, vh = torch.linalg.svd(gradient.double(), full_matrices=False)
+    return u @ vh
+
+
+def test_a_step_is_orthogonal_and_of_adamws_size(model: Tied) -> None:
+    """The first step, whose momentum is a multiple of the gradient."""
+    before = deepcopy(model)
+    optimizer = MuonAdamW(model, LR, BETA2)
+    for weight in model.parameters():
+        weight.grad = 100 * torch.randn_like(weight)
+    optimizer.step()
+    for name in ("tall", "wide"):
+        old, layer = getattr(before, name), getattr(model, name)
+        step = ((1 - 0.1 * LR) * old.weight - layer.weight).double() / (0.2 * 20**0.5 * LR)
+        expected = _orthogonal(layer.weight.grad)
+        assert nn.functional.cosine_similarity(step.flatten(), expected.flatten(), 0) > 0.95, name
+        found = torch.linalg.svdvals(step)
+        assert 0.5 < found.min() and found.max() < 1.3, name
+
+
+def test_the_rest_is_adamws(model: Tied) -> None:
+    """Embeddings, tied to the output or not, biases and norms, without weight decay."""
+    alone = deepcopy(model)
+    rest = [
+        alone.embedding.weight, alone.tall.bias, alone.wide.bias, *alone.norm.parameters(),
+    ]  # fmt: skip
+    optimizer = MuonAdamW(model, LR, BETA2)
+    adamw = AdamW(rest, lr=LR, betas=(0.9, BETA2), weight_decay=0.0)
+    for seed in range(3):
+        alone.tall.weight.data.copy_(model.tall.weight.data)
+        alone.wide.weight.data.copy_(model.wide.weight.data)
+        for each, theirs in ((model, optimizer), (alone, adamw)):
+            _backward(each, seed)
+            theirs.step()
+    names = {"embedding.weight", "tall.bias", "wide.bias", "norm.weight", "norm.bias"}
+    expected = dict(alone.named_parameters())
+    for name, weight in model.named_parameters():
+        if name in names:
+            torch.testing.assert_close(weight, expected[name], rtol=1e-5, atol=1e-7)
+
+
+def test_every_weight_is_trained_once(model: Tied) -> None:
+    model.norm.bias.requires_grad_(False)
+    model.tall.weight.requires_grad_(False)
+    groups = MuonAdamW(model, LR, BETA2).param_groups
+    chosen = [id(weight) for group in groups for weight in group["params"]]
+    expected = [id(weight) for weight in model.parameters() if weight.requires_grad]
+    assert sorted(chosen) == sorted(expected)
+    assert [id(weight) for weight in groups[0]["params"]] == [id(model.wide.weight)]
+
+
+def test_a_schedule_reaches_both_after_loading_too(model: Tied) -> None:
+    first = MuonAdamW(model, LR, BETA2)
+    _backward(model, 0)
+    first.step()
+    copy = deepcopy(model)
+    second = MuonAdamW(copy, 1.0, 0.5)
+    second.load_state_dict(deepcopy(first.state_dict()))
+    for each, optimizer in ((model, first), (copy, second)):
+        schedule = LambdaLR(optimizer, lambda step: 0.0 if step else 0.5)
+        _backward(each, 1)
+        optimizer.step()
+        schedule.step()
+    for ours, theirs in zip(model.parameters(), copy.parameters(), strict=True):
+        assert torch.equal(ours, theirs)
+    still = deepcopy(copy)
+    _backward(copy, 2)
+    second.step()
+    for ours, theirs in zip(copy.parameters(), still.parameters(), strict=True):
+        assert torch.equal(ours, theirs), "at rate 0"
+
+
+def test_a_closure_is_called_with_gradients(model: Tied) -> None:
+    optimizer = MuonAdamW(model, LR, BETA2)
+    before = deepcopy(model)
+
+    def closure() -> float:
+        _backward(model, 0)
+        return 3.0
+
+    assert optimizer.step(closure) == 3.0
+    assert not torch.equal(before.tall.weight, model.tall.weight)

@@ -19,6 +19,7 @@ from headcount.measures import MEASURES, Sums
 from headcount.measuring import Totals, of_all_processes, run
 from headcount.models.load import Loaded, as_loaded
 from headcount.models.random_copy import random_copy
+from headcount.options import refuse_negative
 from headcount.processes import processes
 from headcount.record import counts_of, timings_of, versions, warnings_of
 from headcount.roles import Role, Thresholds, find_roles
@@ -55,6 +56,9 @@ class Options:
     """Of the random-weight copy."""
     thresholds: Thresholds = field(default_factory=Thresholds)
     """From where on a head has a role."""
+
+    def __post_init__(self) -> None:
+        refuse_negative(self.seed)
 
 
 @final

@@ -59,6 +59,16 @@ def changed(record: Changed, options: Sequence[str]) -> Changed:
     return replace(cast("Any", record), **values)
 
 
+def refuse_negative(seed: int) -> None:
+    """See that a seed can be one.
+
+    Raises:
+        InputError: if it is negative.
+    """
+    if seed < 0:
+        raise InputError(f"a seed of at least 0 was expected; came {seed}")
+
+
 def _kinds(make: Callable[..., object]) -> dict[str, Any]:
     return {name: each.annotation for name, each in signature(make).parameters.items()}
 

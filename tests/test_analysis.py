@@ -70,3 +70,8 @@ def test_thresholds_decide_roles(loaded: Loaded) -> None:
     low = headcount.Options(thresholds=headcount.Thresholds(positional_share=0.0))
     roles = headcount.analyze(loaded, corpus, low).roles
     assert all(found[0].role == "positional" for found in roles.values())
+
+
+def test_a_negative_seed_is_refused() -> None:
+    with pytest.raises(headcount.InputError, match="a seed of at least 0 was expected; came -2"):
+        headcount.Options(seed=-2)

@@ -24,6 +24,7 @@ from headcount.importance.folder import (
 from headcount.importance.gradient import Level
 from headcount.importance.relevance import Rules
 from headcount.models.load import Loaded
+from headcount.options import refuse_negative
 from headcount.reports import write_report
 from headcount.signature import revision
 
@@ -65,8 +66,7 @@ class Importance(TaskArguments):
 
     def run(self) -> int:
         """Run the methods and write everything into `out`."""
-        if self.seed < 0:
-            raise InputError(f"a seed of at least 0 was expected; came {self.seed}")
+        refuse_negative(self.seed)
         claim_importance(self.out, self.resume, self.overwrite)
         loaded = self.loaded()
         self._refuse_other_models(loaded)

@@ -9,6 +9,7 @@ from headcount.cli.columns import named_columns
 from headcount.cli.task_arguments import TaskArguments
 from headcount.errors import InputError
 from headcount.models.load import Loaded
+from headcount.options import refuse_negative
 from headcount.processes import processes
 from headcount.pruning import Units
 from headcount.pruning.overlap import DataSet, warning
@@ -40,8 +41,7 @@ class TrialArguments(TaskArguments):
         Raises:
             InputError: for what no seed can be, and for several processes.
         """
-        if self.seed < 0:
-            raise InputError(f"a seed of at least 0 was expected; came {self.seed}")
+        refuse_negative(self.seed)
         if (number := processes().num_processes) > 1:
             raise InputError(
                 f"pruning runs in one process, and {number} were started: run it without torchrun; "

@@ -10,6 +10,7 @@ from typing import Any, final
 
 from headcount.errors import InputError
 from headcount.files import write_json
+from headcount.options import refuse_negative
 from headcount.tasks import Columns, Data
 from headcount.training.objectives import Name
 from headcount.training.recipe import Recipe
@@ -66,8 +67,7 @@ class Job:
             raise InputError(
                 "a model that is trained on keeps its pieces: drop one of --start and --pieces"
             )
-        if self.seed < 0:
-            raise InputError(f"a seed of at least 0 was expected; came {self.seed}")
+        refuse_negative(self.seed)
         if self.patience is not None and self.patience < 1:
             raise InputError(f"patience is at least 1 evaluation; came {self.patience}")
         if self.patience is not None and self.dev is None and not self.hold_out:

@@ -31,7 +31,11 @@ TRAINED, SCRATCH = "trained", "scratch"
 
 SMALL = RECIPES["small"]
 FRESH = Tuning(
-    batch_tokens=SMALL.batch_tokens, peak=SMALL.peak, warmup=SMALL.warmup, beta2=SMALL.beta2
+    batch_tokens=SMALL.batch_tokens,
+    peak=SMALL.peak,
+    warmup=SMALL.warmup,
+    optimizer=SMALL.optimizer,
+    beta2=SMALL.beta2,
 )
 """How new weights are trained, if nothing else is asked for: as `headcount train` does."""
 

@@ -42,7 +42,7 @@ class Lesson(nn.Module):
             raise InputError("similarity has no answers to smooth: set label_smoothing to 0")
         if tuning.distilled and teacher is None:
             raise InputError("a teacher was expected, since a share of the loss is distilled")
-        self.model, self._task, self._tuning = model, task, tuning
+        self.model, self._task, self.tuning = model, task, tuning
         # Not in a list of modules: a teacher is neither trained nor saved.
         self._teacher = (teacher,) if teacher is not None and tuning.distilled else ()
         hears = bool(self._teacher or tuning.label_smoothing)
@@ -57,11 +57,11 @@ class Lesson(nn.Module):
         with self._listening.to(self.model):
             losses = self._task.losses(self.model, batch)
         loss, said = losses.loss_E.sum() / losses.count_E.sum(), self._listening.answers(batch)
-        if smoothing := self._tuning.label_smoothing:
+        if smoothing := self.tuning.label_smoothing:
             loss = (1 - smoothing) * loss + smoothing * unevenness(said)
         for teacher in self._teacher:
             with torch.no_grad(), self._listening.to(teacher):
                 self._task.losses(teacher, batch)
-            apart = distance(self._listening.answers(batch), said, self._tuning.temperature)
-            loss = (1 - self._tuning.distilled) * loss + self._tuning.distilled * apart
+            apart = distance(self._listening.answers(batch), said, self.tuning.temperature)
+            loss = (1 - self.tuning.distilled) * loss + self.tuning.distilled * apart
         return {"loss": loss}

@@ -21,6 +21,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import AdamW, Muon, Optimizer
 
+from headcount.training.optimization import Optimization
+
 
 @final
 class MuonAdamW(Optimizer):
@@ -36,10 +38,13 @@ class MuonAdamW(Optimizer):
         matrices = _matrices(model)
         chosen = {id(matrix) for matrix in matrices}
         rest = [p for p in model.parameters() if p.requires_grad and id(p) not in chosen]
-        self._parts: dict[str, Optimizer] = {
-            "muon": Muon(matrices, lr=lr, adjust_lr_fn="match_rms_adamw"),
-            "adamw": AdamW(rest, lr=lr, betas=(0.9, beta2), weight_decay=0.0, fused=True),
-        }
+        self._parts: dict[str, Optimizer] = {}
+        if matrices:
+            self._parts["muon"] = Muon(matrices, lr=lr, adjust_lr_fn="match_rms_adamw")
+        if rest:
+            self._parts["adamw"] = AdamW(
+                rest, lr=lr, betas=(0.9, beta2), weight_decay=0.0, fused=True
+            )
         super().__init__(self._groups(), {"lr": lr})
 
     @torch.no_grad()
@@ -65,6 +70,14 @@ class MuonAdamW(Optimizer):
 
     def _groups(self) -> list[dict[str, Any]]:
         return [group for part in self._parts.values() for group in part.param_groups]
+
+
+def factory(optimization: Optimization) -> tuple[Any, dict[str, Any]] | None:
+    """What transformers' Trainer makes the optimizer with; None for its own AdamW."""
+    if optimization.optimizer == "adamw":
+        return None
+    # The Trainer calls what is no class of optimizers, and hands the model to what comes of it.
+    return lambda: MuonAdamW, {"lr": optimization.peak, "beta2": optimization.beta2}
 
 
 def _matrices(model: nn.Module) -> list[Tensor]:

@@ -12,11 +12,12 @@ from headcount.errors import InputError
 
 Schedule = Literal["linear", "inverse_sqrt", "constant_with_warmup"]
 Precision = Literal["float32", "bfloat16"]
+Algorithm = Literal["adamw", "muon"]
 
 
 @dataclass(frozen=True)
 class Optimization:
-    """Batches, learning rate and gradients of transformers' Trainer, with AdamW.
+    """Batches, learning rate and gradients of transformers' Trainer.
 
     Raises:
         InputError: for a value that can't be, with the field's name.
@@ -33,8 +34,10 @@ class Optimization:
     schedule: Schedule = "linear"
     """After the warm-up: down to 0 at the last step, with the inverse root of the step, or as it
     is."""
+    optimizer: Algorithm = "adamw"
+    """Of the layers' matrices; embeddings, biases, norms and gates are always AdamW's."""
     beta2: float = 0.999
-    """Of Adam, whose beta1 is 0.9."""
+    """Of AdamW, whose beta1 is 0.9."""
     clip: float = 1.0
     """Norm that gradients are cut down to."""
     precision: Precision = "float32"

@@ -7,12 +7,10 @@ Departure: the two sides of a translation share one vocabulary and all their emb
 """
 
 from dataclasses import dataclass
-from typing import Literal, final
+from typing import final
 
 from headcount.errors import InputError
 from headcount.training.optimization import Optimization, Precision
-
-Optimizer = Literal["adamw", "muon"]
 
 
 @final
@@ -30,8 +28,6 @@ class Recipe(Optimization):
     beta2: float = 0.98
     precision: Precision = "bfloat16"
     label_smoothing: float = 0.1
-    optimizer: Optimizer = "adamw"
-    """Of the layers' matrices; embeddings, biases and norms are always AdamW's."""
     width: int = 256
     """Size of the residual stream."""
     feed_forward: int = 1024

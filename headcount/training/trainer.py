@@ -4,14 +4,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-from torch.optim import Optimizer
 from transformers import EarlyStoppingCallback, PreTrainedModel, TrainingArguments
 
 from headcount.tasks import Task, Translation, evaluate
 from headcount.training.batches_trainer import BatchesTrainer
 from headcount.training.bucketed import Batches, Parts
 from headcount.training.examples import Examples
-from headcount.training.muon import MuonAdamW
+from headcount.training.muon import factory
 from headcount.training.objective import smoothed
 from headcount.training.optimization import trainer_arguments
 from headcount.training.recipe import Recipe
@@ -56,8 +55,9 @@ class RecipeTrainer(BatchesTrainer):
             recipe.average,
             eval_dataset=dev,
             compute_loss_func=smoothed(recipe.label_smoothing),
+            optimizer_cls_and_kwargs=factory(recipe),
         )  # fmt: skip
-        self.dev, self._examples, self._recipe = dev, examples, recipe
+        self.dev, self._examples = dev, examples
 
     @property
     def steps_per_epoch(self) -> float:
@@ -69,13 +69,6 @@ class RecipeTrainer(BatchesTrainer):
     def collate(self, number: int, part_EP: Parts) -> dict[str, Any]:
         """The model's inputs with labels."""
         return dict(self._examples.collate(number, part_EP))
-
-    def create_optimizer(self, model: Any = None) -> Optimizer:
-        """The recipe's."""
-        if self.optimizer is None and self._recipe.optimizer == "muon":
-            trained: Any = self.model if model is None else model
-            self.optimizer = MuonAdamW(trained, self._recipe.peak, self._recipe.beta2)
-        return super().create_optimizer(model)
 
     def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
         """Loss and score on the development set."""

@@ -15,6 +15,7 @@ from headcount.tasks import Task
 from headcount.training.batches_trainer import BatchesTrainer
 from headcount.training.bucketed import Batches, Parts
 from headcount.training.lesson import Lesson
+from headcount.training.muon import factory
 from headcount.training.optimization import trainer_arguments
 from headcount.training.tuning import Tuning
 
@@ -39,7 +40,9 @@ class TuneTrainer(BatchesTrainer):
         arguments: TrainingArguments,
         callbacks: Sequence[TrainerCallback],
     ) -> None:
-        super().__init__(lesson, batches, arguments, callbacks)
+        super().__init__(
+            lesson, batches, arguments, callbacks, optimizer_cls_and_kwargs=factory(lesson.tuning)
+        )
         self._lesson, self._task = lesson, task
 
     def collate(self, number: int, part_EP: Parts) -> dict[str, Any]:

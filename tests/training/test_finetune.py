@@ -82,17 +82,19 @@ def test_a_student_comes_nearer_to_its_teacher(name: str) -> None:
     assert after < 0.8 * before
 
 
-def test_resumed_is_unbroken(tmp_path: Path) -> None:
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_resumed_is_unbroken(optimizer: str, tmp_path: Path) -> None:
     """With gates: weights, gates, noise and history are those of an unbroken fine-tuning."""
     loaded, task = small.TASKS["classes-bert"]()
+    quick = replace(QUICK, optimizer=optimizer)
     whole_gates, gates = gates_for(loaded), gates_for(loaded)
-    whole = finetune(loaded, task, QUICK, whole_gates, seed=3)
+    whole = finetune(loaded, task, quick, whole_gates, seed=3)
     state = tmp_path / "state"
     with pytest.raises(Stop):
-        finetune(loaded, task, QUICK, gates, seed=3, state=state, tell=stop_at(6))
+        finetune(loaded, task, quick, gates, seed=3, state=state, tell=stop_at(6))
     gates, steps = gates_for(loaded), []
     resumed = finetune(
-        loaded, task, QUICK, gates, seed=3, state=state, tell=lambda m: steps.append(m.step)
+        loaded, task, quick, gates, seed=3, state=state, tell=lambda m: steps.append(m.step)
     )
     assert min(steps) == 5, "and not from the start"
     for name, weight in whole.loaded.model.state_dict().items():
@@ -101,10 +103,10 @@ def test_resumed_is_unbroken(tmp_path: Path) -> None:
     numbers = [[row["loss"] for row in each.history] for each in (whole, resumed)]
     assert numbers[0] == numbers[1]
     again, gates = gates_for(loaded), gates_for(loaded)
-    done = finetune(loaded, task, QUICK, again, seed=3, state=state, tell=stop_at(0))
+    done = finetune(loaded, task, quick, again, seed=3, state=state, tell=stop_at(0))
     assert torch.equal(again.log_a, whole_gates.log_a) and done.history == resumed.history
     with pytest.raises(InputError, match="was begun with seed 3, and this command has 4"):
-        finetune(loaded, task, QUICK, gates, seed=4, state=state)
+        finetune(loaded, task, quick, gates, seed=4, state=state)
 
 
 def of_folder(folder: Path) -> tuple[Loaded, Task]:
@@ -146,12 +148,14 @@ def test_a_killed_fine_tuning_goes_on(tmp_path: Path) -> None:
         assert torch.equal(weight, resumed.loaded.model.state_dict()[name]), name
 
 
-def test_what_is_frozen_stays() -> None:
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_what_is_frozen_stays(optimizer: str) -> None:
     loaded, task = small.TASKS["translation-M2M100"]()
+    quick = replace(QUICK, updates=2, optimizer=optimizer)
     stock = loaded.model.state_dict()
 
     def moved(trained: str, gates: HardConcrete | None) -> set[str]:
-        tuned = finetune(loaded, task, replace(QUICK, updates=2, trained=trained), gates)  # type: ignore[arg-type]
+        tuned = finetune(loaded, task, replace(quick, trained=trained), gates)  # type: ignore[arg-type]
         state = tuned.loaded.model.state_dict()
         assert state.keys() == stock.keys()
         return {name for name, each in state.items() if not torch.equal(each, stock[name])}

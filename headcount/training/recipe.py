@@ -78,7 +78,10 @@ RECIPES = {
         width=32, feed_forward=64, layers=2, heads=4, pieces=200, max_length=64, epochs=4,
         init_std=0.18, batch_tokens=256, peak=3e-3, warmup=10, precision="float32", average=2,
     ),
-    "small": Recipe(),
+    "small": Recipe(
+        epochs=9, batch_tokens=1500, optimizer="muon", peak=2e-3, warmup=500, dropout=0.2,
+        concatenated=0.5,
+    ),
     "base": Recipe(
         width=512, feed_forward=2048, pieces=32000, attention_dropout=0.1, epochs=40,
         batch_tokens=16000, peak=7e-4, warmup=16000, schedule="inverse_sqrt",

@@ -109,6 +109,19 @@ def test_resumed_is_unbroken(optimizer: str, tmp_path: Path) -> None:
         finetune(loaded, task, quick, gates, seed=4, state=state)
 
 
+def test_the_optimizer_is_the_one_asked_for() -> None:
+    """Muon's first step moves a matrix in all directions alike, AdamW's its entries."""
+    loaded, task = small.TASKS["classes-bert"]()
+    name = "bert.encoder.layer.0.intermediate.dense.weight"
+    before = loaded.model.state_dict()[name]
+    spread = {}
+    for optimizer in ("adamw", "muon"):
+        tuning = replace(QUICK, updates=1, warmup=0, optimizer=optimizer)
+        step = finetune(loaded, task, tuning).loaded.model.state_dict()[name] - before
+        spread[optimizer] = (step.abs().std() / step.abs().mean()).item()
+    assert spread["adamw"] < 0.3 < spread["muon"], spread
+
+
 def of_folder(folder: Path) -> tuple[Loaded, Task]:
     loaded = load(folder)
     return loaded, Classification(loaded, small.CLASSES)

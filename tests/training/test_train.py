@@ -155,6 +155,18 @@ def test_schedule_and_precision(schedule: str, pairs: Rows, tmp_path: Path) -> N
     assert low != [row["loss"] for row in rows], "and is not float32"
 
 
+def test_the_optimizer_is_the_one_asked_for(pairs: Rows, tmp_path: Path) -> None:
+    """Muon leaves biases to AdamW: their first steps are the same, those of matrices are not."""
+    found = {}
+    for optimizer in ("adamw", "muon"):
+        recipe = replace(TINY, optimizer=optimizer, warmup=0, batch_tokens=10**6, average=1)
+        train(Job("translation", recipe, pairs.columns, seed=5), tmp_path / optimizer)
+        found[optimizer] = _weights(tmp_path / optimizer)
+    same = {k for k, each in found["adamw"].items() if torch.allclose(each, found["muon"][k])}
+    assert "model.encoder.layers.0.self_attn.q_proj.bias" in same
+    assert "model.encoder.layers.0.self_attn.q_proj.weight" not in same
+
+
 def test_average_of_the_last(pairs: Rows, tmp_path: Path) -> None:
     train(Job("translation", TINY, pairs.columns, save_every=4), tmp_path)
     checkpoints = whole_checkpoints(tmp_path / "checkpoints")

@@ -7,6 +7,7 @@ from typing import Any
 from headcount.analysis import Analysis
 from headcount.errors import InputError
 from headcount.files import write_json
+from headcount.folders import refuse_earlier, refuse_file
 from headcount.heads import HeadTable
 
 FILES = (
@@ -25,8 +26,7 @@ def claim(folder: Path, resume: bool = False, overwrite: bool = False) -> None:
     Raises:
         InputError: if the folder holds something, and it is neither to be resumed nor overwritten.
     """
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"a folder for the results was expected, {folder} is a file: name another")
+    refuse_file(folder)
     present = {path.name for path in folder.iterdir()} if folder.exists() else set()
     foreign = present - set(FILES) - set(FOLDERS)
     if foreign:
@@ -34,12 +34,8 @@ def claim(folder: Path, resume: bool = False, overwrite: bool = False) -> None:
             f"{folder} holds files that are not headcount's ({', '.join(sorted(foreign)[:3])}): "
             "name a folder that is new or holds an earlier run"
         )
-    if present and not (resume or overwrite):
-        raise InputError(
-            f"{folder} holds an earlier run: give --resume to go on with it, --overwrite to "
-            f"replace "
-            "it, or name another folder"
-        )
+    if present:
+        refuse_earlier(folder, "an earlier run", resume, overwrite)
     if overwrite and not resume:
         rmtree(folder / "state", ignore_errors=True)
         (folder / "targets.txt").unlink(missing_ok=True)

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.torch import save_file
 
-from headcount.errors import InputError
 from headcount.files import write_atomically
+from headcount.keyed import reading, refuse_other_key
 from headcount.measures import Sums
 from headcount.measuring import Totals
 
@@ -34,23 +34,15 @@ def load_state(path: Path, run_key: str, measures: Sequence[type[Sums]]) -> Tota
         return Totals()
     by_name = {measure.__name__: measure for measure in measures}
     fields: dict[tuple[str, str, str], dict] = {}
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            for key in file.keys():
-                *place, name = key.split("/")
-                fields.setdefault(tuple(place), {})[name] = file.get_tensor(key)
-    except (SafetensorError, OSError) as error:
-        raise InputError(
-            f"{path} should hold the sums of an interrupted run but can't be read ({error}); "
-            "start again with --overwrite"
-        ) from error
-    if metadata.get("run_key") != run_key:
-        raise InputError(
-            f"--resume goes on with the same model, corpus and options; {path} is of the run\n  "
-            f"{metadata.get('run_key')}\nand this one would be\n  {run_key}\n"
-            "Give the same arguments, or start again with --overwrite"
-        )
+    with (
+        reading(path, "the sums of an interrupted run"),
+        safe_open(path, framework="pt") as file,
+    ):
+        metadata = file.metadata() or {}
+        for key in file.keys():
+            *place, name = key.split("/")
+            fields.setdefault(tuple(place), {})[name] = file.get_tensor(key)
+    refuse_other_key(path, metadata.get("run_key"), run_key)
     sums = {
         (by_name[measure], (site, int(layer))): by_name[measure](**state)
         for (measure, site, layer), state in fields.items()

@@ -52,7 +52,7 @@ def test_a_damaged_file(tmp_path: Path, keep: int):
     assert message.startswith(
         f"{path} should hold the sums of an interrupted run but can't be read ("
     )
-    assert message.endswith("; start again with --overwrite")
+    assert message.endswith("; start again with --overwrite instead of --resume")
 
 
 def test_the_file_of_another_run(tmp_path: Path):
@@ -61,7 +61,7 @@ def test_the_file_of_another_run(tmp_path: Path):
     with pytest.raises(InputError) as refusal:
         load_state(path, "model=b", MEASURES)
     message = str(refusal.value)
-    assert "--resume goes on with the same model, corpus and options" in message
+    assert "--resume goes on with the same model, data and options" in message
     assert "  model=a\n" in message and "  model=b\n" in message
 
 

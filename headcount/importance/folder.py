@@ -9,6 +9,7 @@ import pandas as pd
 
 from headcount.errors import InputError
 from headcount.files import nulls_for_nan, write_json
+from headcount.folders import refuse_earlier, refuse_file
 from headcount.heads import Heads, HeadTable
 from headcount.importance.across import across
 from headcount.importance.agreement import Agreement, agreement
@@ -29,14 +30,10 @@ def claim_importance(folder: Path, resume: bool = False, overwrite: bool = False
         InputError: if an assessment is there, finished or not, that is neither to be resumed nor
             overwritten.
     """
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"a folder for the results was expected, {folder} is a file: name another")
+    refuse_file(folder)
     state = folder / "state" / "sweep.safetensors"
-    if not (resume or overwrite) and (state.exists() or (folder / "importance.json").exists()):
-        raise InputError(
-            f"{folder} holds an earlier assessment: give --resume to go on with it, --overwrite to "
-            "replace it, or name another folder"
-        )
+    if state.exists() or (folder / "importance.json").exists():
+        refuse_earlier(folder, "an earlier assessment", resume, overwrite)
     if overwrite and not resume:
         state.unlink(missing_ok=True)
     (folder / "state").mkdir(parents=True, exist_ok=True)

@@ -6,11 +6,11 @@ from typing import final
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.numpy import save_file
 
-from headcount.errors import InputError
 from headcount.files import write_atomically
+from headcount.keyed import reading, refuse_other_key
 
 _ARRAYS = ("loss_AN", "outcome_AN", "count_N", "seen_N")
 
@@ -47,19 +47,10 @@ def load_sweep(path: Path | None, key: str, num_rows: int, num_examples: int) ->
     """
     if path is None or not path.exists():
         return SweepTable.empty(num_rows, num_examples)
-    try:
-        with safe_open(path, framework="np") as file:
-            metadata = file.metadata() or {}
-            arrays = {name: file.get_tensor(name).copy() for name in _ARRAYS}
-    except (SafetensorError, OSError) as error:
-        raise InputError(
-            f"{path} should hold an interrupted sweep but can't be read ({error}); start again "
-            "with --overwrite"
-        ) from error
-    if metadata.get("key") != key or arrays["loss_AN"].shape != (num_rows, num_examples):
-        raise InputError(
-            f"--resume goes on with the same model, task and options; {path} is of the sweep\n  "
-            f"{metadata.get('key')}\nand this one would be\n  {key}\n"
-            "Give the same arguments, or start again with --overwrite"
-        )
+    with reading(path, "an interrupted sweep"), safe_open(path, framework="np") as file:
+        metadata = file.metadata() or {}
+        arrays = {name: file.get_tensor(name).copy() for name in _ARRAYS}
+    rows, examples = arrays["loss_AN"].shape
+    made = f"{metadata.get('key')}, {rows} losses of {examples} examples"
+    refuse_other_key(path, made, f"{key}, {num_rows} losses of {num_examples} examples")
     return SweepTable(**arrays)

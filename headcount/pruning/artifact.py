@@ -14,7 +14,7 @@ from headcount.artifact.head_card import write_head_card
 from headcount.artifact.make import gated_runner
 from headcount.artifact.save import write_into
 from headcount.artifact.staging import refuse_taken, staged
-from headcount.errors import InputError
+from headcount.folders import refuse_earlier
 from headcount.models.load import load
 from headcount.pruning.prune import Pruned
 from headcount.tasks import Task
@@ -34,11 +34,8 @@ def claim_artifact(out: Path, resume: bool, overwrite: bool) -> None:
     """
     refuse_taken(out, overwrite)
     state = state_of(out)
-    if state.exists() and any(state.iterdir()) and not (resume or overwrite):
-        raise InputError(
-            f"{state} holds an interrupted run: give --resume to go on with it, --overwrite to "
-            "begin anew, or name another --out"
-        )
+    if state.exists() and any(state.iterdir()):
+        refuse_earlier(state, "an interrupted run", resume, overwrite)
     if overwrite and not resume:
         rmtree(state, ignore_errors=True)
     state.mkdir(parents=True, exist_ok=True)

@@ -5,6 +5,7 @@ from pathlib import Path
 from shutil import rmtree
 
 from headcount.errors import InputError
+from headcount.folders import refuse_earlier, refuse_file
 
 
 def claim(out: Path, results: Sequence[str], state: Path, resume: bool, overwrite: bool) -> None:
@@ -21,19 +22,15 @@ def claim(out: Path, results: Sequence[str], state: Path, resume: bool, overwrit
         InputError: if an earlier run is there that is neither to be resumed nor overwritten, or the
             folder holds something else.
     """
-    if out.exists() and not out.is_dir():
-        raise InputError(f"a folder for the results was expected, {out} is a file: name another")
+    refuse_file(out)
     ours = any((out / name).exists() for name in results) or state.exists()
     if out.exists() and any(out.iterdir()) and not ours:
         raise InputError(
             f"a new folder was expected, or one with an earlier run; {out} holds other files: name "
             "another"
         )
-    if ours and not (resume or overwrite):
-        raise InputError(
-            f"{out} holds an earlier run: give --resume to go on with it, --overwrite to replace "
-            "it, or name another folder"
-        )
+    if ours:
+        refuse_earlier(out, "an earlier run", resume, overwrite)
     if overwrite and not resume:
         rmtree(state, ignore_errors=True)
     state.mkdir(parents=True, exist_ok=True)

@@ -3,14 +3,13 @@
 A point is a method, a seed, and a number of heads that stay.
 """
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-from headcount.errors import InputError
-from headcount.files import nulls_for_nan, write_json
+from headcount.files import nulls_for_nan
+from headcount.keyed import read_keyed, write_keyed
 
 Row = dict[str, Any]
 """Columns of a point by name."""
@@ -57,26 +56,9 @@ def read_points(file: Path | None, key: str) -> dict[str, Row]:
     Raises:
         InputError: if the file is damaged, or of another curve.
     """
-    if file is None or not file.exists():
-        return {}
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-        made, rows = found["key"], dict(found["rows"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(
-            f"{file} should hold the points of a curve but can't be read ({error}); start again "
-            "with --overwrite instead of --resume"
-        ) from error
-    if made != key:
-        raise InputError(
-            f"--resume goes on with the same model, data and options; {file} is of the curve\n  "
-            f"{made}\nand this one would be\n  {key}\nGive the same arguments, or start again with "
-            "--overwrite instead of --resume"
-        )
-    return rows
+    return read_keyed(file, key, "the points of a curve")
 
 
 def write_points(file: Path | None, key: str, rows: Mapping[str, Row]) -> None:
     """Write the rows so far, whole or not at all; nowhere for None."""
-    if file is not None:
-        write_json(file, {"key": key, "rows": nulls_for_nan(rows)})
+    write_keyed(file, key, nulls_for_nan(rows))

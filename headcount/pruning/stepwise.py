@@ -7,7 +7,6 @@ nested: under a smaller budget the same heads go, and more.
 Reference: Are Sixteen Heads Really Better than One? (Michel et al., 2019), section 4, https://arxiv.org/abs/1905.10650
 """
 
-import json
 from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -15,15 +14,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headcount.errors import InputError
-from headcount.files import write_json
 from headcount.heads import Head
 from headcount.importance.scores import Scores
+from headcount.keyed import read_keyed, reading, write_keyed
 from headcount.pruning.budget import Unit, Units
 from headcount.pruning.method import Ranking, Setting
 from headcount.pruning.order import Order, ascending
 from headcount.pruning.plan import Plan
 from headcount.signature import signature
 from headcount.tap import Tap
+
+_WHAT = "an order of heads"
 
 
 @dataclass(frozen=True)
@@ -73,31 +74,17 @@ def read_order(file: Path | None, key: str) -> Order:
     Raises:
         InputError: if the file is damaged, or of another model, data, units or method.
     """
-    if file is None or not file.exists():
+    done = read_keyed(file, key, _WHAT)
+    if file is None or not done:
         return Order(())
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-        made = found["key"]
-        scores = {Head.parse(name): float(score) for name, score in found["scores"].items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(
-            f"{file} should hold an order of heads but can't be read ({error}); start again with "
-            "--overwrite instead of --resume"
-        ) from error
-    if made != key:
-        raise InputError(
-            f"--resume goes on with the same model, data, heads and method; {file} is of\n  "
-            f"{made}\nand this one would be\n  {key}\nGive the same arguments, or start again with "
-            "--overwrite instead of --resume"
-        )
+    with reading(file, _WHAT):
+        scores = {Head.parse(name): float(score) for name, score in done.items()}
     return Order(tuple(scores), scores)
 
 
 def write_order(file: Path | None, key: str, order: Order) -> None:
     """Write the order so far, whole or not at all; nowhere for None."""
-    if file is not None:
-        scores = {str(head): order.scores[head] for head in order.heads}
-        write_json(file, {"key": key, "scores": scores})
+    write_keyed(file, key, {str(head): order.scores[head] for head in order.heads})
 
 
 def _left(units: Units, order: Order) -> list[Unit]:

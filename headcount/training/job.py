@@ -10,6 +10,7 @@ from typing import Any, final
 
 from headcount.errors import InputError
 from headcount.files import write_json
+from headcount.folders import refuse_earlier, refuse_file
 from headcount.options import refuse_negative
 from headcount.tasks import Columns, Data
 from headcount.training.objectives import Name
@@ -100,22 +101,18 @@ def claim(out: Path, identity: dict[str, Any], resume: bool, overwrite: bool) ->
         InputError: the folder holds something else; an earlier training that is neither to be
             resumed nor overwritten; or one to be resumed that was another: says what differs.
     """
-    if out.exists() and not out.is_dir():
-        raise InputError(f"a folder for the model was expected, {out} is a file: name another")
+    refuse_file(out)
     record = out / RECORD
     if out.exists() and any(out.iterdir()) and not record.exists():
         raise InputError(f"{out} holds files of something else: name a folder that is new or empty")
     if record.exists() and resume:
         _refuse_differing(out, json.loads(record.read_text(encoding="utf-8")), identity)
-    elif record.exists() and not overwrite:
-        raise InputError(
-            f"{out} holds an earlier training: give --resume to go on with it, --overwrite to "
-            "replace it, or name another folder"
-        )
-    elif record.exists() and _replaced(out).exists():
-        rmtree(out)  # was killed before it began
     elif record.exists():
-        out.rename(_replaced(out))
+        refuse_earlier(out, "an earlier training", resume, overwrite)
+        if _replaced(out).exists():
+            rmtree(out)  # was killed before it began
+        else:
+            out.rename(_replaced(out))
     write_json(record, identity)
 
 

@@ -108,8 +108,8 @@ def test_voita2019_table_2(bert: Path, texts: tuple[Path, Path], tmp_path: Path)
     # As if it were killed behind the first point from scratch.
     file = tmp_path / "out" / "state" / "from-scratch" / "points.json"
     state = json.loads(file.read_text())
-    assert list(state["rows"]) == ["scratch/0/6", "scratch/0/4", "scratch/0/2"]
-    state["rows"] = {"scratch/0/6": state["rows"]["scratch/0/6"]}
+    assert list(state["done"]) == ["scratch/0/6", "scratch/0/4", "scratch/0/2"]
+    state["done"] = {"scratch/0/6": state["done"]["scratch/0/6"]}
     file.write_text(json.dumps(state))
     assert pruning("voita2019", bert, texts, tmp_path / "out", *again)[0] == 0
     assert (tmp_path / "out" / "voita2019_table2.md").read_text(encoding="utf-8") == text

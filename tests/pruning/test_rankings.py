@@ -153,7 +153,7 @@ def test_an_interrupted_order_goes_on(tmp_path: Path) -> None:
     assert Gradient(step=0.2).order(given) == whole
     assert done == [6, 8, 10]
     assert Gradient(step=0.2).order(given) == whole and done == [6, 8, 10], "read, told nothing"
-    with pytest.raises(InputError, match="--resume goes on with the same model, data, heads and"):
+    with pytest.raises(InputError, match="--resume goes on with the same model, data and options"):
         Gradient(step=0.3).order(given)
     (tmp_path / "order.json").write_text("[")
     with pytest.raises(InputError, match="should hold an order of heads but can't be read"):

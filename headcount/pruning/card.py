@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from headcount.heads import Head
-from headcount.markdown import change, table
+from headcount.markdown import table
 
 Record = Mapping[str, Any]
 
@@ -34,12 +34,23 @@ def _left(record: Record) -> str:
 def _about(record: Record) -> str:
     made = "Made smaller with headcount by a plan"
     if "method" in record:
-        limit = ", ".join(f"{name} {value}" for name, value in record["limit"].items())
-        made = f"Pruned with headcount by {record['method']} (budget: {limit})"
+        made = f"Pruned with headcount by {record['method']} (budget: {_budget(record['limit'])})"
     return (
         f"{made}. Loads with `headcount.load(folder)`, or with transformers alone by "
         "`AutoModel.from_pretrained(folder, trust_remote_code=True)`."
     )
+
+
+def _budget(limit: Record) -> str:
+    """As it was asked for.
+
+    >>> _budget({"keep": {"encoder.self": 10, "decoder.cross": 20}}), _budget({"max_drop": 0.3})
+    ('keep 10 at encoder.self, 20 at decoder.cross', 'max drop 0.3')
+    """
+    (name, value), *_ = limit.items()
+    if isinstance(value, Mapping):
+        value = ", ".join(f"{number} at {site}" for site, number in value.items())
+    return f"{name.replace('_', ' ')} {value}"
 
 
 def _heads(record: Record) -> Iterator[str]:
@@ -85,6 +96,8 @@ def _numbers(record: Record, key: str, title: str) -> Iterator[str]:
     yield table(headers, rows)
     if control is not None:
         yield "Control: the whole model, trained as long on the same data."
+    if metric in ("bleu", "chrf"):
+        yield f"p of {metric} is that of sacreBLEU's paired bootstrap."
     if found["slices"]:
         rows = [
             [name, f"{each['examples']:,}", *(_number(each[kind][when])
@@ -113,7 +126,7 @@ def _gains(record: Record) -> Iterator[str]:
         yield "## What made up for them (loss on the development set)"
         rows = [
             [gain["stage"], _number(gain["before"]), _number(gain["after"]),
-             change(gain["after"] - gain["before"]), "yes" if gain["kept"] else "no"]
+             _signed(gain["after"] - gain["before"], 4), "yes" if gain["kept"] else "no"]
             for gain in record["gains"]
         ]  # fmt: skip
         yield table(["stage", "before", "after", "change", "kept"], rows)
@@ -186,5 +199,5 @@ def _number(value: float | None) -> str:
     return f"{value:.2f}" if abs(value) >= 10 else f"{value:.4f}"
 
 
-def _signed(value: float) -> str:
-    return "–" if value != value else f"{value:+.3f}".replace("-", "−")
+def _signed(value: float, digits: int = 3) -> str:
+    return "–" if value != value else f"{value:+.{digits}f}".replace("-", "−")

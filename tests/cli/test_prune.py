@@ -69,10 +69,14 @@ def test_pruned_folder(bert: Path, data: list[Path], tmp_path: Path) -> None:
     card = (out / "README.md").read_text()
     for words in ("2 of 6 heads", "## Functions\n\nNo head", "Ceiling by FLOPs", "| control"):
         assert (words in card) == (words != "| control"), words
+    gains = [f"{each['after'] - each['before']:+.4f}" for each in record["gains"]]
+    assert all(f"{gain} |".replace("-", "−") in card for gain in gains) and set(gains) > {gains[0]}
+    assert "(budget: keep 2)" in card and "sacreBLEU" not in card
     status, _, errors = run("prune", bert, data, out, "--keep", 2)
     assert status == 2 and "--overwrite" in errors
     plain = ("--no-fold", "--no-rescale", "--overwrite", "--site", "encoder.self", "--keep", 3)
     assert run("prune", bert, data, out, *plain)[0] == 0
+    assert "(budget: keep 3 at encoder.self)" in (out / "README.md").read_text()
     task, plan = build("masked-lm", dense, data[1], seed=0), Plan.read(out / "plan.json")
     gated = evaluate_gated(dense, plan, task).loss_N
     np.testing.assert_allclose(evaluate(load(out).model, task).loss_N, gated, rtol=1e-4)

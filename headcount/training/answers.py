@@ -4,10 +4,17 @@ $$L = (1 - \alpha) L_{task} + \alpha \frac{1}{P} \sum_p T^2\,
 \mathrm{KL}\big(\mathrm{softmax}(t_p / T) \,\|\, \mathrm{softmax}(s_p / T)\big)$$
 
 t and s are the teacher's and the student's logits of what is counted: predicted tokens, or classes
-of texts. Similarity has no logits: there it is the squared distance of the cosines.
+of texts. Similarity has no logits: there an answer is a sentence's embedding at unit length, and
+the distance of S sentences is
+
+$$\frac{1}{S} \sum_i \lVert t_i - s_i \rVert^2 = \frac{2}{S} \sum_i (1 - \cos(t_i, s_i))$$
+
+which says more of a teacher than its cosines of the pairs do.
 
 Reference: Distilling the Knowledge in a Neural Network (Hinton et al., 2015), section 2,
-https://arxiv.org/abs/1503.02531
+https://arxiv.org/abs/1503.02531; embeddings: Making Monolingual Sentence Embeddings Multilingual
+using Knowledge Distillation (Reimers and Gurevych, 2020), section 3, https://arxiv.org/abs/2004.09813
+Departure: embeddings have unit length, since only their angles are ever compared.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,15 +24,15 @@ from typing import Any, final
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn.functional import kl_div, log_softmax, mse_loss
+from torch.nn.functional import kl_div, log_softmax, normalize
 from transformers import PreTrainedModel
 
 from headcount.errors import InputError
 from headcount.tasks import Similarity, Task, TaskBatch
 from headcount.tasks.likelihood import IGNORED
 
-Answers = Float[Tensor, "counted answer"] | Float[Tensor, " counted"]
-"""Logits of everything that is counted, or numbers that are compared as they are."""
+Answers = Float[Tensor, "counted answer"] | Float[Tensor, "sentence width"]
+"""Logits of everything that is counted, or embeddings of sentences."""
 
 
 @final
@@ -61,14 +68,21 @@ class Listening:
 
 
 def distance(
-    teacher: Answers, student: Answers, temperature: int | float = 1.0
+    teacher: Float[Tensor, "counted answer"],
+    student: Float[Tensor, "counted answer"],
+    temperature: int | float = 1.0,
 ) -> Float[Tensor, ""]:
-    """How far the student is from the teacher, in nats or squared cosines, for each counted."""
-    if teacher.ndim == 1:
-        return mse_loss(student, teacher)
+    """How far the student's logits are from the teacher's, in nats for each counted."""
     teacher_PV, student_PV = (log_softmax(each / temperature, -1) for each in (teacher, student))
     apart = kl_div(student_PV, teacher_PV, reduction="batchmean", log_target=True)
     return temperature**2 * apart
+
+
+def embedding_distance(
+    teacher_SW: Float[Tensor, "sentence width"], student_SW: Float[Tensor, "sentence width"]
+) -> Float[Tensor, ""]:
+    """How far the student's embeddings are from the teacher's: from 0 to 4, a mean of sentences."""
+    return (student_SW - teacher_SW).pow(2).sum(-1).mean()
 
 
 def unevenness(answers: Answers) -> Float[Tensor, ""]:
@@ -88,8 +102,8 @@ def _classes(task: Any, output: Any, batch: TaskBatch) -> Tensor:
     return output.logits
 
 
-def _cosines(task: Any, output: Any, batch: TaskBatch) -> Tensor:
-    return task.cosines(output.last_hidden_state, batch)
+def _embeddings(task: Any, output: Any, batch: TaskBatch) -> Tensor:
+    return normalize(task.pooled(output.last_hidden_state, batch.inputs["attention_mask"]))
 
 
 _ANSWERS: dict[str, Callable[[Any, Any, TaskBatch], Tensor]] = {
@@ -97,6 +111,6 @@ _ANSWERS: dict[str, Callable[[Any, Any, TaskBatch], Tensor]] = {
     "masked-lm": _labelled,
     "causal-lm": _next,
     "classification": _classes,
-    "similarity": _cosines,
+    "similarity": _embeddings,
 }
 """By the task's name."""

@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 
 from headcount.errors import InputError
 from headcount.tasks import Similarity, Task, TaskBatch
-from headcount.training.answers import Listening, distance, unevenness
+from headcount.training.answers import Listening, distance, embedding_distance, unevenness
 from headcount.training.tuning import Tuning
 
 
@@ -62,6 +62,10 @@ class Lesson(nn.Module):
         for teacher in self._teacher:
             with torch.no_grad(), self._listening.to(teacher):
                 self._task.losses(teacher, batch)
-            apart = distance(self._listening.answers(batch), said, self.tuning.temperature)
+            taught = self._listening.answers(batch)
+            if isinstance(self._task, Similarity):
+                apart = embedding_distance(taught, said)
+            else:
+                apart = distance(taught, said, self.tuning.temperature)
             loss = (1 - self.tuning.distilled) * loss + self.tuning.distilled * apart
         return {"loss": loss}

@@ -1,12 +1,14 @@
 """Distance from a teacher and label smoothing equal their definitions, one answer at a time."""
 
+import copy
 import math
 
 import pytest
 import torch
+from transformers import PreTrainedModel
 
 from headcount.errors import InputError
-from headcount.training.answers import Listening, distance, unevenness
+from headcount.training.answers import Listening, distance, embedding_distance, unevenness
 from headcount.training.lesson import Lesson
 from headcount.training.tuning import Tuning
 from tests.importance.tiny_task import TinyTask
@@ -27,8 +29,35 @@ def test_distance_by_definition() -> None:
             total += p * math.log(p / q)
     assert distance(teacher, student, 3).item() == pytest.approx(9 * total / 5, rel=1e-4)
     assert distance(teacher, teacher, 3).item() == pytest.approx(0, abs=1e-6)
-    cosines = torch.tensor([0.5, -0.25]), torch.tensor([0.25, 0.75])
-    assert distance(*cosines).item() == pytest.approx((0.25**2 + 1) / 2)
+
+
+def test_embedding_distance_by_definition() -> None:
+    """Pooled by hand, sentence by sentence, from the model's own states."""
+    loaded, task = small.TASKS["similarity-bert"]()
+    (batch,) = task.batches(10**6)
+    model = loaded.model.eval()
+    teacher = copy.deepcopy(model)
+    with torch.no_grad():
+        for weight in teacher.parameters():
+            weight.mul_(1.3)
+
+    def embeddings(of: PreTrainedModel) -> list[torch.Tensor]:
+        mask = batch.inputs["attention_mask"].bool()
+        states = of.base_model(**batch.inputs).last_hidden_state
+        means = [row[seen].mean(0) for row, seen in zip(states, mask, strict=True)]
+        return [mean / mean.norm() for mean in means]
+
+    with torch.no_grad():
+        apart = [((t - s) ** 2).sum().item() for t, s in
+                 zip(embeddings(teacher), embeddings(model), strict=True)]  # fmt: skip
+        plain = Lesson(model, task, Tuning())(batch)["loss"].item()
+        taught = Lesson(model, task, Tuning(distilled=0.4), teacher)(batch)["loss"].item()
+        itself = Lesson(model, task, Tuning(distilled=0.4), model)(batch)["loss"].item()
+    mean = sum(apart) / len(apart)
+    assert mean > 1e-3 and taught == pytest.approx(0.6 * plain + 0.4 * mean, rel=1e-4)
+    assert itself == pytest.approx(0.6 * plain, rel=1e-5)
+    ends = torch.tensor([[1.0, 0.0], [0.6, 0.8]]), torch.tensor([[-1.0, 0.0], [0.6, 0.8]])
+    assert embedding_distance(*ends).item() == pytest.approx(2)
 
 
 def test_unevenness_by_definition() -> None:

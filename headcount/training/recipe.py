@@ -6,6 +6,7 @@ appendix A, https://arxiv.org/abs/1905.09418, after Attention Is All You Need (V
 Departure: the two sides of a translation share one vocabulary and all their embeddings.
 """
 
+import math
 from dataclasses import dataclass
 from typing import final
 
@@ -46,6 +47,8 @@ class Recipe(Optimization):
     """Of embeddings and sublayers' outputs."""
     attention_dropout: float = 0.0
     """Of attention weights."""
+    consistency: float = 0.0
+    """Weight of the distance between two passes through dropout (R-Drop's alpha); 0 for one pass."""
     bpe_dropout: float = 0.0
     """Of merges in cutting words into pieces, which then make examples and batches longer."""
     concatenated: float = 0.0
@@ -62,6 +65,13 @@ class Recipe(Optimization):
             "epochs", "average",
         )  # fmt: skip
         self._shares("dropout", "attention_dropout", "bpe_dropout")
+        if not (self.consistency >= 0 and math.isfinite(self.consistency)):
+            raise InputError(f"a consistency of at least 0 was expected; came {self.consistency}")
+        if self.consistency and not (self.dropout or self.attention_dropout):
+            raise InputError(
+                "dropout was expected where consistency is above 0, since without it two passes say "
+                "the same; came dropout=0"
+            )
         if not 0 <= self.concatenated <= 1:
             raise InputError(
                 f"a concatenated between 0 and 1 was expected; came {self.concatenated}"

@@ -9,9 +9,10 @@ from transformers import EarlyStoppingCallback, PreTrainedModel, TrainingArgumen
 from headcount.tasks import Task, Translation, evaluate
 from headcount.training.batches_trainer import BatchesTrainer
 from headcount.training.bucketed import Batches, Parts
+from headcount.training.consistency import consistent, twice
 from headcount.training.examples import Examples
 from headcount.training.muon import factory
-from headcount.training.objective import smoothed
+from headcount.training.objective import TrainingLoss, smoothed
 from headcount.training.optimization import trainer_arguments
 from headcount.training.recipe import Recipe
 
@@ -54,10 +55,11 @@ class RecipeTrainer(BatchesTrainer):
             [] if patience is None else [EarlyStoppingCallback(patience)],
             recipe.average,
             eval_dataset=dev,
-            compute_loss_func=smoothed(recipe.label_smoothing),
+            compute_loss_func=_loss(recipe),
             optimizer_cls_and_kwargs=factory(recipe),
         )  # fmt: skip
         self.dev, self._examples = dev, examples
+        self._twice = recipe.consistency > 0
 
     @property
     def steps_per_epoch(self) -> float:
@@ -68,7 +70,8 @@ class RecipeTrainer(BatchesTrainer):
 
     def collate(self, number: int, part_EP: Parts) -> dict[str, Any]:
         """The model's inputs with labels."""
-        return dict(self._examples.collate(number, part_EP))
+        inputs = dict(self._examples.collate(number, part_EP))
+        return twice(inputs) if self._twice else inputs
 
     def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
         """Loss and score on the development set."""
@@ -80,6 +83,12 @@ class RecipeTrainer(BatchesTrainer):
             self.args, self.state, self.control, metrics
         )
         return metrics
+
+
+def _loss(recipe: Recipe) -> TrainingLoss:
+    if recipe.consistency:
+        return consistent(recipe.label_smoothing, recipe.consistency)
+    return smoothed(recipe.label_smoothing)
 
 
 def dev_numbers(model: PreTrainedModel, dev: Task) -> dict[str, float]:

@@ -29,6 +29,7 @@ def test_changed() -> None:
         ("dropout=1", "dropout from 0 up to below 1 was expected; came 1.0"),
         ("peak=inf", "a finite peak above 0 was expected; came inf"),
         ("clip=nan", "a finite clip above 0 was expected; came nan"),
+        ("consistency=-1", "consistency of at least 0 was expected; came -1.0"),
         ("warmup=-1", "warmup of at least 0 steps was expected; came -1"),
         ("heads=5", "a width that 5 heads can share in even parts was expected; came 32"),
     ],
@@ -36,6 +37,12 @@ def test_changed() -> None:
 def test_refusals(setting: str, told: str) -> None:
     with pytest.raises(InputError, match=told):
         changed(RECIPES["tiny"], [setting])
+
+
+def test_consistency_needs_dropout() -> None:
+    assert changed(RECIPES["tiny"], ["consistency=5"]).consistency == 5
+    with pytest.raises(InputError, match="dropout was expected where consistency is above 0"):
+        changed(RECIPES["tiny"], ["consistency=5", "dropout=0"])
 
 
 def test_base_is_the_paper_s() -> None:

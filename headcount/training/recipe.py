@@ -48,7 +48,7 @@ class Recipe(Optimization):
     attention_dropout: float = 0.0
     """Of attention weights."""
     consistency: float = 0.0
-    """Weight of the distance between two passes through dropout (R-Drop's alpha); 0 for one pass."""
+    """Weight of the distance between two passes through dropout (R-Drop's alpha); 0: one pass."""
     bpe_dropout: float = 0.0
     """Of merges in cutting words into pieces, which then make examples and batches longer."""
     concatenated: float = 0.0
@@ -69,8 +69,8 @@ class Recipe(Optimization):
             raise InputError(f"a consistency of at least 0 was expected; came {self.consistency}")
         if self.consistency and not (self.dropout or self.attention_dropout):
             raise InputError(
-                "dropout was expected where consistency is above 0, since without it two passes say "
-                "the same; came dropout=0"
+                "dropout was expected where consistency is above 0, since two passes say the same "
+                "without; came dropout=0"
             )
         if not 0 <= self.concatenated <= 1:
             raise InputError(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from headcount.artifact.batches import Data
 from headcount.artifact.certificate import Certificate, compare, runner
-from headcount.artifact.head_card import update_head_card
+from headcount.artifact.head_card import read_record, update_head_card
 from headcount.artifact.onnx import export_onnx, onnx_runner
 from headcount.artifact.staging import replaced
 from headcount.corpora import Corpus
@@ -28,6 +28,7 @@ def export(loaded: Loaded, folder: Path, corpus: Corpus | None) -> Certificate:
         ModelError: if the model can't be exported, or gives other numbers in ONNX Runtime.
     """
     certificate = Certificate.read(folder).of_now(folder)
+    read_record(folder)  # before anything is replaced
     data = Data.of(loaded, corpus)
     with replaced(folder / FOLDER) as staging:
         path = staging / FILE

@@ -26,12 +26,15 @@ def staged(folder: Path, overwrite: bool = False) -> Iterator[Path]:
 def replaced(folder: Path) -> Iterator[Path]:
     """A new neighbour of the folder to write into, which takes its place at the end of the block.
 
-    After an error nothing is left of it, and what was in the folder is there as before.
+    After an error nothing is left of it, and what was in the folder is there as before; what a
+    killed process left is put right by the next.
     """
     folder = folder.resolve()
     folder.parent.mkdir(parents=True, exist_ok=True)
-    new, old = (folder.with_name(f".{folder.name}.{os.getpid()}.{end}") for end in ("part", "old"))
-    rmtree(new, ignore_errors=True)  # of a process that was killed and had the same number
+    new, old = (folder.with_name(f".{folder.name}.{end}") for end in ("part", "old"))
+    if old.exists() and not folder.exists():  # killed between the two
+        os.replace(old, folder)
+    rmtree(new, ignore_errors=True)
     new.mkdir()
     try:
         yield new
@@ -45,8 +48,13 @@ def replaced(folder: Path) -> Iterator[Path]:
         rmtree(old, ignore_errors=True)
 
 
-def refuse_taken(folder: Path, overwrite: bool) -> None:
+def refuse_taken(folder: Path, overwrite: bool, advice: str = "--overwrite") -> None:
     """Let a folder pass that is new, empty, or holds a compact model that may be replaced.
+
+    Args:
+        folder: it.
+        overwrite: whether a compact model may be replaced.
+        advice: what to give to replace it.
 
     Raises:
         InputError: for any other.
@@ -67,8 +75,7 @@ def refuse_taken(folder: Path, overwrite: bool) -> None:
         )
     if present and not overwrite:
         raise InputError(
-            f"{folder} holds a compact model: give --overwrite to replace it, or name another "
-            "folder"
+            f"{folder} holds a compact model: give {advice} to replace it, or name another folder"
         )
 
 

@@ -1,6 +1,6 @@
 """`headcount compare OUT_A OUT_B`: two runs side by side."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import tyro
@@ -18,8 +18,8 @@ class Compare:
     """Folder of a run."""
     other: tyro.conf.Positional[Path]
     """Folder of another, of the same model on other data or of a model of the same architecture."""
-    out: Path = field(kw_only=True)
-    """Folder for the comparison."""
+    out: Path = Path("headcount-comparison")
+    """Folder for the comparison; an earlier one in it is replaced."""
 
     def run(self) -> int:
         """Compare, write, and say the main numbers."""

@@ -13,7 +13,7 @@ from headcount.cli.trial import TrialArguments, print_warnings
 from headcount.errors import InputError
 from headcount.pruning import Setting
 from headcount.pruning.analysed import read_roles
-from headcount.pruning.curve import Trial, curve
+from headcount.pruning.curve import Trial, curve, weight_updates
 from headcount.pruning.folder import claim
 from headcount.pruning.methods import METHODS, method
 from headcount.reports.curve_document import FILES, CurveFacts, numbers_table, write_curve
@@ -26,7 +26,7 @@ class Curve:
 
     on: tyro.conf.OmitArgPrefixes[TrialArguments]
     keep: tuple[int, ...] = field(kw_only=True)
-    """Heads that stay, in all: one point each."""
+    """Heads that stay, of those that may go (see --site): one point each."""
     out: Path = field(kw_only=True)
     """Folder of the table, the document and the figures."""
     methods: tuple[str, ...] = ("all",)
@@ -66,14 +66,10 @@ class Curve:
             trial = Trial(setting, dev, test, self.scores)
             seeds = range(self.on.seed, self.on.seed + self.seeds)
             frame = curve(trial, chosen, self.keep, seeds, key)
-        updates = {
-            name: each.tuning.updates
-            for name, each in chosen.items()
-            if each.tuning is not None and each.tuning.trained != "gates"
-        }
         facts = CurveFacts(
-            loaded.heads, dev.metric, dev.higher_is_better, warnings, key, roles, updates
-        )
+            loaded.heads, dev.metric, dev.higher_is_better, warnings, key, roles,
+            weight_updates(chosen),
+        )  # fmt: skip
         write_curve(frame, facts, self.out, plain(asdict(self)))
         column = "score" if self.scores else "loss"
         console.print(Markdown(numbers_table(CurvePoints.of(frame), column)))

@@ -10,6 +10,7 @@ from sacrebleu.metrics.chrf import CHRF
 from headcount.cli.plain import plain
 from headcount.cli.task_arguments import TaskArguments
 from headcount.files import nulls_for_nan, write_json, write_text
+from headcount.folders import refuse_file
 from headcount.models.load import Loaded
 from headcount.signature import signature
 from headcount.tasks import Evaluation, Task, Translation, evaluate
@@ -24,6 +25,8 @@ class Evaluate(TaskArguments):
 
     def run(self) -> int:
         """Evaluate, print the numbers, and write them where that was asked for."""
+        if self.out is not None:
+            refuse_file(self.out)
         loaded = self.loaded()
         task = self.built(loaded, self.data)
         evaluation = evaluate(loaded.model, task, self.max_tokens, texts=True)

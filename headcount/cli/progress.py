@@ -52,11 +52,14 @@ def shown() -> Iterator[Report]:
         return
     quiet = not processes().is_main_process
     with Progress(*columns, console=console, disable=quiet) as bars:
-        tasks = {}
+        tasks, last = {}, {}
 
         def report(stage: str, done: int, total: int) -> None:
             if stage not in tasks:
                 tasks[stage] = bars.add_task(stage, total=total or None)
+            elif done < last[stage]:  # it comes again, of another method or training
+                bars.reset(tasks[stage])
+            last[stage] = done
             bars.update(tasks[stage], completed=done, total=total or None)
 
         yield report
@@ -71,14 +74,19 @@ class _Lines:
     """When every stage began, and what was done then: more than nothing in a resumed one."""
     told: dict[str, float] = field(default_factory=dict)
     """When every stage was last told."""
+    last: dict[str, int] = field(default_factory=dict)
+    """What of every stage was done then or later."""
 
     def report(self, stage: str, done: int, total: int) -> None:
         """A line, if it is time for one."""
         if not processes().is_main_process:
             return
         now = monotonic()
-        is_new = stage not in self.begun
-        start, first = self.begun.setdefault(stage, (now, done))
+        is_new = done < self.last.get(stage, done + 1)  # or it comes again, of another method
+        self.last[stage] = done
+        if is_new:
+            self.begun[stage] = now, done
+        start, first = self.begun[stage]
         if not (is_new or done == total or now - self.told[stage] >= SECONDS):
             return
         self.told[stage] = now

@@ -14,7 +14,7 @@ from headcount.errors import InputError
 from headcount.models.load import Loaded
 from headcount.options import made
 from headcount.pruning import Keep, Setting
-from headcount.pruning.analysed import functions, read_roles
+from headcount.pruning.analysed import functions, read_again, read_roles
 from headcount.pruning.artifact import claim_artifact, state_of, write_pruned
 from headcount.pruning.limit import Limit
 from headcount.pruning.method import Method
@@ -78,6 +78,7 @@ class Prune:
         print_warnings(warnings, Console(highlight=False, soft_wrap=True))
         loaded, state = self.on.loaded(), state_of(self.out)
         roles = None if self.analysis is None else read_roles(self.analysis, loaded)
+        again = read_again(self.analysis, self.corpus) if self.analysis and self.corpus else None
         tasks = self.on.tasks(loaded)
         with shown() as progress:
             setting = Setting(
@@ -90,7 +91,7 @@ class Prune:
             ).run()  # fmt: skip
         record = pruned.record | {"warnings": warnings} | self._about(loaded, tasks)
         if roles is not None:
-            record["functions"] = functions(pruned, loaded.heads, roles, self.corpus)
+            record["functions"] = functions(pruned, loaded.heads, roles, again)
         pruned = replace(pruned, record=record)
         write_pruned(pruned, self.out, self.on.model, tasks[1], self.overwrite)
         _print(pruned, self.out)

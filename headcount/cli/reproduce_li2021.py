@@ -15,7 +15,7 @@ class Li2021(FolderArguments):
 
     on: tyro.conf.OmitArgPrefixes[TrialArguments]
     keep: tuple[int, ...] = field(kw_only=True)
-    """Heads that stay, in all: one point each."""
+    """Heads that stay, of those that may go (see --site): one point each."""
     tune: tuple[str, ...] = ()
     """Fields of the trainings with gates, as NAME=VALUE, e.g. updates=2000 peak=3e-4."""
 

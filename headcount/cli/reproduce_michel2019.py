@@ -4,10 +4,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from rich.console import Console
-
 from headcount.cli.importance import Importance
-from headcount.cli.reproduce_pruning import Experiment, PaperArguments, plan_of
+from headcount.cli.reproduce_pruning import (
+    Experiment,
+    PaperArguments,
+    plan_of,
+    show_document,
+)
 from headcount.compaction import compact
 from headcount.errors import InputError, ModelError
 from headcount.importance.folder import claim_importance
@@ -45,7 +48,7 @@ class Michel2019(PaperArguments):
             self._assess(self.other_data, other)
         self._assess(self.data, self.out, against=other)
         path = write_michel2019(self.out, other)
-        Console(highlight=False).print(f"Paper beside ours: {path}", soft_wrap=True)
+        show_document(path)
         return 0
 
     def _refuse_early(self, other: Path | None) -> None:

@@ -1,7 +1,7 @@
 """What reproductions of pruning share: their arguments, and a curve in a folder."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, final
@@ -9,6 +9,7 @@ from typing import Any, final
 import pandas as pd
 import tyro
 from rich.console import Console
+from rich.markdown import Markdown
 
 from headcount.cli.plain import plain
 from headcount.cli.progress import shown
@@ -19,7 +20,7 @@ from headcount.files import write_text
 from headcount.heads import Head
 from headcount.models.load import Loaded
 from headcount.pruning import Method, Plan, Setting, Units
-from headcount.pruning.curve import Trial, curve
+from headcount.pruning.curve import Trial, curve, weight_updates
 from headcount.pruning.folder import claim
 from headcount.pruning.method import Progress
 from headcount.reports.curve_document import FILES, CurveFacts, write_curve
@@ -151,20 +152,27 @@ class Experiment:
         with shown() as progress:
             trial = self.trial(progress)
             frame = curve(trial, methods, keeps, seeds, self.facts.signature)
-        self.write(frame)
+        self.write(frame, methods)
         return frame
 
-    def write(self, frame: pd.DataFrame) -> None:
+    def write(self, frame: pd.DataFrame, methods: Mapping[str, Method]) -> None:
         """The curve's own files."""
-        write_curve(frame, self.facts, self.out, self.arguments)
+        facts = replace(self.facts, updates=weight_updates(methods))
+        write_curve(frame, facts, self.out, self.arguments)
 
     def told(self, name: str, text: str) -> int:
-        """Write the document and say where it is."""
+        """Write the document and show it."""
         write_text(self.out / name, text)
-        console = Console(highlight=False)
-        print_warnings(list(self.facts.warnings), console)
-        console.print(f"Paper beside ours: {self.out / name}", soft_wrap=True)
+        print_warnings(list(self.facts.warnings), Console(highlight=False))
+        show_document(self.out / name)
         return 0
+
+
+def show_document(path: Path) -> None:
+    """Print a paper's tables with our numbers, and where they are."""
+    console = Console(highlight=False)
+    console.print(Markdown(path.read_text(encoding="utf-8")))
+    console.print(f"Paper beside ours: {path}", soft_wrap=True)
 
 
 def plan_of(frame: pd.DataFrame, method: str, keep: int, loaded: Loaded) -> Plan:

@@ -1,23 +1,28 @@
 """`headcount reproduce voita2019`: Voita et al., our numbers beside theirs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
-
-from rich.console import Console
 
 from headcount.cli.analyze import Analyze
 from headcount.cli.importance import Importance
 from headcount.cli.progress import shown
-from headcount.cli.reproduce_pruning import Experiment, PaperArguments
+from headcount.cli.reproduce_pruning import Experiment, PaperArguments, show_document
 from headcount.corpora import Corpus
 from headcount.errors import InputError
 from headcount.importance.folder import read_assessment
 from headcount.options import changed
+from headcount.processes import refuse_several
 from headcount.pruning.methods import method
 from headcount.pruning.presets import preset
 from headcount.reproduce import write_voita2019
-from headcount.reproduce.voita2019_table2 import FRESH, document, paper_keeps, table2
+from headcount.reproduce.voita2019_table2 import (
+    FRESH,
+    TRAINED,
+    document,
+    paper_keeps,
+    table2,
+)
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,7 @@ class Voita2019(PaperArguments):
         if not self.treebank:
             raise InputError("a treebank was expected: name CoNLL-U files with --treebank")
         self._refuse_other_scores()
+        refuse_several()  # the analysis alone would spread
         treebank = tuple(file for path in self.treebank for file in _treebank_files(path))
         Analyze(
             self.model, treebank, out=self.out, limit=self.limit,
@@ -53,7 +59,7 @@ class Voita2019(PaperArguments):
         ).run()  # fmt: skip
         Importance(**self.shared(), out=self.out, methods=("relevance",), overwrite=True).run()
         path = write_voita2019(self.out, Corpus(treebank, limit=self.limit))
-        Console(highlight=False).print(f"Paper beside ours: {path}", soft_wrap=True)
+        show_document(path)
         return 0
 
     def _refuse_other_scores(self) -> None:
@@ -72,13 +78,14 @@ class Voita2019(PaperArguments):
         way = preset("voita2019")
         fields = [f"tuning.{each}" for each in self.pruning.tune]
         chosen = method(way.method, [*way.of(()), *fields])
-        scratch = changed(FRESH, self.scratch)
+        fresh = replace(FRESH, label_smoothing=0.0) if self.task == "similarity" else FRESH
+        scratch = changed(fresh, self.scratch)
         experiment = Experiment.of(self, f"{chosen!r};{scratch!r}")
         keeps = self.pruning.keep or paper_keeps(experiment.units)
         facts = experiment.facts
         with shown() as progress:
             frame = table2(experiment.trial(progress), chosen, keeps, scratch, facts.signature)
-        experiment.write(frame)
+        experiment.write(frame, {TRAINED: chosen})
         text = document(frame, facts.metric, facts.signature, scratch)
         return experiment.told("voita2019_table2.md", text)
 

@@ -11,6 +11,7 @@ from rich.table import Table
 from headcount.artifact.head_card import read_record, update_head_card
 from headcount.cli.plain import plain
 from headcount.corpora import Corpus
+from headcount.folders import refuse_file
 from headcount.models.load import load
 from headcount.signature import signature
 from headcount.speed import Options, Speed, compare_speed, write_speed
@@ -55,6 +56,8 @@ class SpeedCommand:
             self.batch, self.length, self.modes, self.new_tokens, self.rounds, self.seed
         )
         options.refuse_nonsense()
+        if self.out is not None:
+            refuse_file(self.out)
         if self.card:
             read_record(Path(self.pruned))
         corpus = Corpus(self.data) if self.data else None

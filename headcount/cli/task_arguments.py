@@ -8,6 +8,7 @@ import tyro
 from headcount.cli.columns import named_columns
 from headcount.errors import InputError
 from headcount.models.load import Loaded, load
+from headcount.processes import refuse_several
 from headcount.tasks import Task, build
 from headcount.tasks.similarity import Pooling
 
@@ -26,8 +27,8 @@ class TaskArguments:
     task: TaskName = field(kw_only=True)
     """What the model is to be good at."""
     data: tuple[str, ...] = field(kw_only=True)
-    """Files: .tsv, .csv, .jsonl, .txt; two text files for a translation; or hf://NAME. What heads
-    are chosen with, where some are."""
+    """Files: .tsv, .csv, .jsonl, .txt; two text files for a translation; or
+    hf://dataset/config?split=validation. What heads are chosen with, where some are."""
     columns: tuple[str, ...] = ()
     """Columns as ROLE=NAME, or ROLE=NUMBER (from 0) where the file has no header."""
     metric: str | None = None
@@ -56,7 +57,12 @@ class TaskArguments:
         return {each.name: getattr(self, each.name) for each in fields(TaskArguments)} | changed
 
     def loaded(self) -> Loaded:
-        """The model."""
+        """The model.
+
+        Raises:
+            InputError: for several processes.
+        """
+        refuse_several()
         return load(self.model, self.device, self.dtype)
 
     def built(self, loaded: Loaded, files: tuple[str, ...], **more: Any) -> Task:

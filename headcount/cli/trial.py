@@ -7,10 +7,8 @@ from rich.console import Console
 
 from headcount.cli.columns import named_columns
 from headcount.cli.task_arguments import TaskArguments
-from headcount.errors import InputError
 from headcount.models.load import Loaded
 from headcount.options import refuse_negative
-from headcount.processes import processes
 from headcount.pruning import Units
 from headcount.pruning.overlap import DataSet, warning
 from headcount.signature import signature
@@ -42,11 +40,6 @@ class TrialArguments(TaskArguments):
             InputError: for what no seed can be, and for several processes.
         """
         refuse_negative(self.seed)
-        if (number := processes().num_processes) > 1:
-            raise InputError(
-                f"pruning runs in one process, and {number} were started: run it without torchrun; "
-                "gates in a training of your own do work under it (docs/gates.md)"
-            )
         return super().loaded()
 
     def units(self, loaded: Loaded) -> Units:

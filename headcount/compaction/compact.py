@@ -18,7 +18,7 @@ from transformers.initialization import no_init_weights
 from headcount.compaction.equality import refuse_unequal
 from headcount.compaction.head_plan import head_plan
 from headcount.compaction.layer_config import set_layer_config
-from headcount.compaction.layout import Resized, refuse_shared, resized
+from headcount.compaction.layout import Resized, refuse_rigid_layers, resized
 from headcount.compaction.position_bias import biased
 from headcount.compaction.wiring import wire
 from headcount.errors import InputError
@@ -45,7 +45,7 @@ def compact(model: PreTrainedModel | Loaded, plan: Plan) -> PreTrainedModel:
     anatomy = model.anatomy if isinstance(model, Loaded) else examine(given)
     plan.refuse_misfit(given, anatomy.heads)
     _refuse_other_sizes(plan, anatomy)
-    refuse_shared(anatomy)
+    refuse_rigid_layers(anatomy)
     layers = _layers(given, anatomy, plan)
     smaller = _built(given, anatomy, plan, layers)
     refuse_unequal(given, anatomy, plan, smaller)
@@ -67,7 +67,7 @@ def refuse_rigid(loaded: Loaded) -> None:
     Raises:
         ModelError: if it can't be made smaller; says why.
     """
-    refuse_shared(loaded.anatomy)
+    refuse_rigid_layers(loaded.anatomy)
     wire(loaded.model, loaded.anatomy)
 
 

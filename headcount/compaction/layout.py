@@ -35,18 +35,13 @@ class Resized:
 
 
 def resized(model: nn.Module, wiring: Wiring, kept: tuple[int, ...]) -> Resized:
-    """How one layer is cut.
+    """How one layer is cut, of a model that `refuse_rigid_layers` let pass.
 
     Raises:
         InputError: where key/value groups would be left with unequal numbers of heads.
-        ModelError: where the output of the heads does not go straight into a linear map.
     """
     layer = wiring.layer
-    if layer.output is None:
-        raise ModelError(
-            f"attention of {layer.module} does not go straight into a linear map: what becomes of "
-            "a head's output is not known, so the model can be gated but not made smaller"
-        )
+    assert layer.output is not None
     groups = kept_groups(layer, kept)
     cuts = tuple(_inward(wiring, kept, groups) if kept else _hollow(wiring))
     columns = torch.arange(layer.num_heads * layer.head_dim).view(layer.num_heads, -1)
@@ -84,11 +79,12 @@ def _owners(wiring: Wiring) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
         yield path, queries, wiring.keys_values.get(path, nobody)
 
 
-def refuse_shared(anatomy: Anatomy) -> None:
-    """Let a model pass whose layers have attention modules of their own.
+def refuse_rigid_layers(anatomy: Anatomy) -> None:
+    """Let a model pass whose layers each have an attention module and an output projection.
 
     Raises:
-        ModelError: for one that calls a module several times (ALBERT).
+        ModelError: for one that calls a module several times (ALBERT), or where the output of the
+            heads does not go straight into a linear map.
     """
     shared: Sequence[str] = [path for path, each in anatomy.by_module().items() if len(each) > 1]
     if shared:
@@ -96,3 +92,9 @@ def refuse_shared(anatomy: Anatomy) -> None:
             f"the model's layers share the attention module {shared[0]}: a head that goes from one "
             "layer would go from all, so the model can be gated but not made smaller"
         )
+    for layer in anatomy.layers:
+        if layer.output is None:
+            raise ModelError(
+                f"attention of {layer.module} does not go straight into a linear map: what becomes "
+                "of a head's output is not known, so the model can be gated but not made smaller"
+            )

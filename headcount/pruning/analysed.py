@@ -1,11 +1,12 @@
 """Analysed: roles of heads by the folder of an analysis, and of a pruned model by a new one."""
 
+import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
-from headcount.analysis import analyze
+from headcount.analysis import Options, analyze
 from headcount.corpora import Corpus
 from headcount.errors import InputError
 from headcount.heads import Heads, HeadTable
@@ -13,7 +14,17 @@ from headcount.importance.folder import refuse_other_model
 from headcount.models.load import Loaded
 from headcount.pruning.functions import Roles, old_names, survivals
 from headcount.pruning.prune import Pruned
+from headcount.roles import Thresholds
 from headcount.signature import revision
+
+
+@final
+@dataclass(frozen=True)
+class Again:
+    """How the pruned model is analysed: as the whole one was."""
+
+    corpus: Corpus
+    options: Options
 
 
 def read_roles(folder: Path, loaded: Loaded) -> Roles:
@@ -32,8 +43,38 @@ def read_roles(folder: Path, loaded: Loaded) -> Roles:
     return {str(row["head"]): list(row["roles"]) for row in frame.to_dict("records")}
 
 
+def read_again(folder: Path, files: Sequence[Path]) -> Again:
+    """The corpus of an analysis and the options that roles depend on.
+
+    Args:
+        folder: of the analysis.
+        files: its corpus.
+
+    Raises:
+        CorpusError: for files that can't be read.
+        InputError: for another corpus, or for frequencies whose file is not known.
+    """
+    record = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    signed = dict(part.split(":", 1) for part in record["signature"].split("|"))
+    corpus = Corpus(files, limit=record["counts"]["sentences"])
+    if (found := corpus.sha256()[:12]) != signed["corpus"]:
+        raise InputError(
+            f"the corpus of the analysis in {folder} was expected, {signed['corpus']}; came "
+            f"another one, {found}: name the files {' '.join(record['corpora'])}"
+        )
+    frequencies = record["arguments"].get("frequencies")
+    if "frequencies" in signed and frequencies is None:
+        raise InputError(
+            f"the analysis in {folder} counted rare tokens by a file that it does not name: "
+            "analyse again with `headcount analyze --frequencies`"
+        )
+    thresholds = Thresholds(**record["thresholds"])
+    path = None if frequencies is None else Path(frequencies)
+    return Again(corpus, Options(frequencies=path, thresholds=thresholds))
+
+
 def functions(
-    pruned: Pruned, heads: Heads, dense: Roles, corpus: Sequence[Path] = ()
+    pruned: Pruned, heads: Heads, dense: Roles, again: Again | None = None
 ) -> list[dict[str, Any]]:
     """What became of every role.
 
@@ -41,11 +82,11 @@ def functions(
         pruned: the pruned model.
         heads: of the whole one.
         dense: its roles.
-        corpus: what these are from; the pruned model is analysed on it too, if any is given.
+        again: how these were found; the pruned model is analysed so too, if that is given.
     """
     now = None
-    if corpus:
+    if again is not None:
         names = old_names(pruned.plan, heads)
-        roles = analyze(pruned.compact, Corpus(corpus)).roles
+        roles = analyze(pruned.compact, again.corpus, again.options).roles
         now = {names[head]: [role.role for role in each] for head, each in roles.items()}
     return [asdict(each) for each in survivals(pruned.plan, heads, dense, now)]

@@ -32,9 +32,13 @@ def claim_artifact(out: Path, resume: bool, overwrite: bool) -> None:
         InputError: if a model or an interrupted run is there that is not to be replaced or gone on
             with.
     """
-    refuse_taken(out, overwrite)
     state = state_of(out)
-    if state.exists() and any(state.iterdir()):
+    begun = state.exists() and any(state.iterdir())
+    # --overwrite alone would begin anew.
+    refuse_taken(
+        out, overwrite, "--overwrite beside --resume" if begun and resume else "--overwrite"
+    )
+    if begun:
         refuse_earlier(state, "an interrupted run", resume, overwrite)
     if overwrite and not resume:
         rmtree(state, ignore_errors=True)

@@ -86,6 +86,18 @@ class Units:
         units = tuple(unit for site in keep for unit in self.at(site))
         return Units(self.heads, units, tuple(each for each in self.groups if _site(each) in keep))
 
+    def alone(self) -> "Units":
+        """The same units without the heads of sites that lose none.
+
+        >>> heads = Heads({"encoder.self": (2,), "decoder.self": (3,)})
+        >>> alone = Units(heads, tuple((head,) for head in heads if head.site[0] == "e")).alone()
+        >>> len(alone.heads), len(alone.units)
+        (2, 2)
+        """
+        sites = dict.fromkeys(unit[0].site for unit in self.units)
+        heads = Heads({site: self.heads.counts[site] for site in sites})
+        return Units(heads, self.units, self.groups)
+
     def tied(self) -> "Units":
         """Where a layer keeps as many heads of each group, those at one place of each as one unit.
 

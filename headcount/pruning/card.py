@@ -95,7 +95,7 @@ def _numbers(record: Record, key: str, title: str) -> Iterator[str]:
             rows.append(_change_row(f"from control to pruned: {name}", control["pruned"], kind))
     yield table(headers, rows)
     if control is not None:
-        yield "Control: the whole model, trained as long on the same data."
+        yield "Control: the whole model, trained in the same ways, as long, on the same data."
     if metric in ("bleu", "chrf"):
         yield f"p of {metric} is that of sacreBLEU's paired bootstrap."
     if found["slices"]:
@@ -125,8 +125,9 @@ def _gains(record: Record) -> Iterator[str]:
     if record.get("gains"):
         yield "## What made up for them (loss on the development set)"
         rows = [
-            [gain["stage"], _number(gain["before"]), _number(gain["after"]),
-             _signed(gain["after"] - gain["before"], 4), "yes" if gain["kept"] else "no"]
+            [gain["stage"], *(_number(_or_nan(gain[when])) for when in ("before", "after")),
+             _signed(_or_nan(gain["after"]) - _or_nan(gain["before"]), 4),
+             "yes" if gain["kept"] else "no"]
             for gain in record["gains"]
         ]  # fmt: skip
         yield table(["stage", "before", "after", "change", "kept"], rows)

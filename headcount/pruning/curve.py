@@ -17,7 +17,7 @@ import pandas as pd
 
 from headcount.pruning.budget import by_site
 from headcount.pruning.gated import evaluate_gated
-from headcount.pruning.method import Choice, Method, Setting
+from headcount.pruning.method import Choice, Method, Setting, refuse_tunings
 from headcount.pruning.plan import Plan
 from headcount.pruning.points import ALL, Point, Row, points, read_points, write_points
 from headcount.tasks import Task
@@ -68,7 +68,7 @@ def curve(
     Args:
         trial: model and data.
         methods: by the name that they have in the table.
-        keeps: heads that stay, in all.
+        keeps: heads that stay, of those that may go.
         seeds: of `random`; every other method has the first of them.
         key: what the points so far must have been made with.
         with_whole: whether the whole model is measured.
@@ -81,15 +81,18 @@ def curve(
     Raises:
         InputError: for a budget that can't be met, or points of another curve.
     """
+    may_go = trial.setting.units.alone()
     for keep in keeps:
-        by_site(trial.setting.units, keep)
+        by_site(may_go, keep)
+    for method in methods.values():
+        refuse_tunings(trial.setting, method)
     if trial.setting.state is None:  # so that rankings are made once all the same
         with TemporaryDirectory() as folder:
             kept = replace(trial.setting, state=Path(folder))
             return curve(replace(trial, setting=kept), methods, keeps, seeds, key, with_whole)
     setting, wanted = trial.setting, points(methods, keeps, seeds)
     if with_whole:
-        wanted = [Point(ALL, 0, len(setting.units.heads)), *wanted]
+        wanted = [Point(ALL, 0, len(may_go.heads)), *wanted]
     file = trial.setting.state / "points.json"
     rows = read_points(file, key)
     for number, point in enumerate(wanted):
@@ -103,6 +106,14 @@ def curve(
     return pd.DataFrame([rows[point.name] for point in wanted])
 
 
+def weight_updates(methods: Mapping[str, Method]) -> dict[str, int]:
+    """Updates of the weights for a point, of the methods that train them."""
+    tunings = {name: method.tuning for name, method in methods.items()}
+    return {
+        name: each.updates for name, each in tunings.items() if each and each.trained != "gates"
+    }
+
+
 def _chosen(trial: Trial, methods: Mapping[str, Method], point: Point) -> Choice:
     """What a method keeps, with a folder of its own for its state."""
     setting = trial.setting
@@ -110,4 +121,7 @@ def _chosen(trial: Trial, methods: Mapping[str, Method], point: Point) -> Choice
         heads = setting.units.heads
         return Choice(Plan.keeping(heads, heads), setting.loaded)
     own = None if setting.state is None else setting.state / f"{point.method}-{point.seed}"
-    return methods[point.method].choose(replace(setting, seed=point.seed, state=own), point.keep)
+    others = len(setting.units.heads) - len(setting.units.alone().heads)
+    return methods[point.method].choose(
+        replace(setting, seed=point.seed, state=own), point.keep + others
+    )

@@ -23,8 +23,10 @@ def claim(out: Path, results: Sequence[str], state: Path, resume: bool, overwrit
             folder holds something else.
     """
     refuse_file(out)
-    ours = any((out / name).exists() for name in results) or state.exists()
-    if out.exists() and any(out.iterdir()) and not ours:
+    present = {path.name for path in out.iterdir()} if out.exists() else set()
+    # A folder of the state alone is not enough: other commands have one too.
+    ours = bool(present) and (not present.isdisjoint(results) or present <= {state.name, "figures"})
+    if present and not ours:
         raise InputError(
             f"a new folder was expected, or one with an earlier run; {out} holds other files: name "
             "another"

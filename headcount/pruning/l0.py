@@ -6,6 +6,9 @@ the paper, and the budget is met by rounding alone. With a `sweep` the coefficie
 that leaves as many gates `open` as are to stay, each in a training of its own; budgets that share a
 folder for their state share these trainings.
 
+Departure: gradients of the loss are cut to the norm `tuning.clip`, that of the penalty is not, so a
+fixed coefficient weighs more in steps that are cut; a large `tuning.clip` gives it as written.
+
 References: Voita et al. (2019), section 6; Louizos et al. (2018); Wang et al. (2020): see
 `headcount.gates`.
 """
@@ -23,7 +26,8 @@ from headcount.pruning.method import Choice, Method, Setting
 from headcount.training.tuning import Tuning
 
 PUBLISHED = 0.1
-"""The coefficient of the authors' code, for the mean over layers; a sweep begins with it."""
+"""The coefficient of the authors' code, for a mean over the layers that have gates; a sweep begins
+with it."""
 
 
 @final
@@ -46,6 +50,10 @@ class L0(Method):
     """Start near 1/2, as the authors do."""
 
     def __post_init__(self) -> None:
+        if self.voita2019 and self.start != L0.start:
+            raise InputError("voita2019 has its own start: leave start out")
+        if self.falling != L0.falling and (self.sweep or self.coefficient is not None):
+            raise InputError("falling is of a training without a coefficient: leave it out")
         if not 0 < self.falling <= 1:
             raise InputError(f"falling is a share above 0 and at most 1; came {self.falling}")
         if self.sweep < 0:
@@ -64,13 +72,15 @@ class L0(Method):
 
     def _swept(self, setting: Setting, keep: Keep) -> Choice:
         """As chosen with the coefficient that leaves as many gates open, or nearly."""
+        layout, open_quotas = _gated(setting, keep)
+        num_layers = len({(head.site, head.layer) for unit in layout.units for head in unit})
         found = swept(
             lambda coefficient: replace(self, sweep=0, coefficient=coefficient)._trained(
                 setting, keep
             ),
             lambda choice: int(choice.record["open"]),
-            sum(quota.heads for quota in _gated(setting, keep)[1]),
-            self.coefficient or PUBLISHED / len(setting.loaded.anatomy.layers),
+            sum(quota.heads for quota in open_quotas),
+            self.coefficient or PUBLISHED / num_layers,
             self.sweep,
         )
         tried = {str(coefficient): number for coefficient, number in found.tried.items()}

@@ -2,18 +2,22 @@
 
 A number of heads, a share, a number for each site; or the fewest heads whose score drops no further
 than allowed, or the most heads that are fast enough. The last two are searched by bisection, each
-budget tried being a choice of the method's own.
+budget tried being a choice of the method's own; with a folder for the state what was measured is
+kept there, so that a killed search goes on and ends with the same budget.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import isfinite
 from typing import final
 
 from headcount.errors import InputError
+from headcount.keyed import read_keyed, write_keyed
 from headcount.pruning.budget import Keep, Units, by_site, share
 from headcount.pruning.gated import drop, evaluate_gated
 from headcount.pruning.method import Choice, Method, Setting
 from headcount.pruning.search import Found, last_within
+from headcount.signature import signature
 from headcount.tasks import Evaluation, Task
 
 
@@ -85,7 +89,7 @@ def choose(
         latency: milliseconds of the compact model of a choice; needed for a limit of latency only.
 
     Raises:
-        InputError: if the limit can't be met.
+        InputError: if the limit can't be met, or the state is of another search.
     """
     keep = limit.budget(setting.units)
     if keep is not None:
@@ -106,12 +110,27 @@ def choose(
         assert latency is not None
         return latency(choice)
 
+    file = setting.state and setting.state / "limit.json"
+    key = _key(limit, method, setting, dev)
+    done = read_keyed(file, key, "the search of a budget")
+
     def measure(number: int) -> float:
-        choice = method.choose(setting, number)
-        if (value := measured(choice)) <= largest:
-            choices.clear()  # a choice can have weights of its own: only the last within is kept
-            choices[number] = choice
-        return value
+        if str(number) not in done:
+            choice = method.choose(setting, number)
+            if (value := measured(choice)) <= largest:
+                choices.clear()  # each can have weights of its own: only the last within is kept
+                choices[number] = choice
+            done[str(number)] = value
+            write_keyed(file, key, {name: each for name, each in done.items() if isfinite(each)})
+        return done[str(number)]
 
     found = last_within(budgets, measure, largest, what)
-    return Chosen(choices[found.keep], found.keep, found)
+    choice = choices.get(found.keep) or method.choose(setting, found.keep)
+    return Chosen(choice, found.keep, found)
+
+
+def _key(limit: Limit, method: Method, setting: Setting, dev: Task) -> str:
+    return signature(
+        setting.loaded.model, setting.train.sha256, dev=dev.sha256[:12], metric=dev.metric,
+        units=setting.units.sha256[:12], by=repr(method), limit=repr(limit), seed=setting.seed,
+    )  # fmt: skip

@@ -15,6 +15,7 @@ from headcount.pruning.budget import Keep, Units
 from headcount.pruning.order import Order
 from headcount.pruning.plan import Plan
 from headcount.tasks import Task
+from headcount.training.finetune import refuse_tuning
 from headcount.training.telling import Tell
 from headcount.training.tuning import Tuning
 
@@ -70,6 +71,18 @@ class Method(ABC):
         Raises:
             InputError: for a budget that the units can't meet; says the nearest that they can.
         """
+
+
+def refuse_tunings(setting: Setting, method: Method, recovery: Tuning | None = None) -> None:
+    """See that a model can be trained as a method does it, and as a recovery does.
+
+    Raises:
+        InputError: if it can't be.
+    """
+    if method.tuning is not None:
+        refuse_tuning(setting.loaded, setting.train, method.tuning, gates_learn=True)
+    if recovery is not None:
+        refuse_tuning(setting.loaded, setting.train, recovery)
 
 
 class Ranking(ABC):

@@ -41,9 +41,6 @@ METHODS: dict[str, Callable[..., Method]] = {
 }
 """Those that rank, and then those that learn gates and train."""
 
-TRAINED = frozenset({"l0", "subset"})
-"""Methods that train the model: what they give is compared with a model trained as long."""
-
 
 def method(name: str, options: Sequence[str] = ()) -> Method:
     """A method with some options, each NAME=VALUE.

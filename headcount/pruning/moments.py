@@ -73,7 +73,7 @@ def moments(
     Raises:
         InputError: for layers without an output projection of their own.
     """
-    refuse_shared(anatomy)
+    refuse_unmendable(anatomy)
     listener = _OutputListener(model, anatomy)
     with evaluating(model), torch.inference_mode(), listener.listening():
         for batch in _drawn(task, max_tokens, most, seed):
@@ -90,7 +90,7 @@ def _drawn(task: Task, max_tokens: int, most: int, seed: int) -> Iterator[TaskBa
     return (task.batch(drawn_N[group]) for group in groups(task.length_N[drawn_N], max_tokens))
 
 
-def refuse_shared(anatomy: Anatomy) -> None:
+def refuse_unmendable(anatomy: Anatomy) -> None:
     """Let layers pass that each have an output projection of their own.
 
     Raises:

@@ -13,12 +13,13 @@ from headcount.compaction import compact, refuse_rigid
 from headcount.models.load import Loaded
 from headcount.pruning.before_after import BeforeAfter
 from headcount.pruning.budget import Keep, Units
+from headcount.pruning.control import control
 from headcount.pruning.latency import milliseconds
 from headcount.pruning.limit import Chosen, Limit, choose
-from headcount.pruning.method import Method, Setting
+from headcount.pruning.method import Method, Setting, refuse_tunings
 from headcount.pruning.plan import Plan
 from headcount.pruning.slices import slices
-from headcount.pruning.stages import Finished, Stages, control, run_stages
+from headcount.pruning.stages import Finished, Stages, run_stages
 from headcount.signature import revision
 from headcount.speed.ceiling import ceiling
 from headcount.tasks import Evaluation, Task, evaluate
@@ -63,6 +64,7 @@ class Pruning:
         # What is known to be impossible is refused before anything is spent on it.
         self.limit.budget(self.setting.units)
         refuse_rigid(loaded)
+        refuse_tunings(self.setting, self.method, self.stages.recovery)
         tasks = {"dev": self.dev} | ({} if self.test is None else {"test": self.test})
         before = {name: self._evaluated(loaded, task) for name, task in tasks.items()}
         chosen = choose(
@@ -101,6 +103,7 @@ class Pruning:
             "scores": dict(chosen.choice.record.get("scores", {})),
             "open": chosen.choice.record.get("open"),
             "swept": chosen.choice.record.get("swept"),
+            "history": chosen.choice.record.get("history"),
             "gains": [asdict(gain) for gain in done.gains],
             "stages": done.record,
         }
@@ -127,12 +130,11 @@ class Pruning:
         self, tasks: dict[str, Task], before: dict[str, Evaluation], pruned: dict[str, Evaluation]
     ) -> dict[str, Any] | None:
         """What training alone does to the whole model, and how the pruned one does beside it."""
-        trained = control(self.stages, self.method, self.setting)
-        if trained is None:
+        made = control(self.stages, self.method, self.setting, self.dev)
+        if made is None:
             return None
-        loaded, tuning = trained
-        after = {name: self._evaluated(loaded, task) for name, task in tasks.items()}
-        seed, found = self.setting.seed, {"tuning": asdict(tuning)}
+        after = {name: self._evaluated(made.loaded, task) for name, task in tasks.items()}
+        seed, found = self.setting.seed, dict[str, Any](trainings=list(made.trainings))
         for name, task in tasks.items():
             found[name] = BeforeAfter(task, before[name], after[name]).record(seed=seed)
             against = BeforeAfter(task, after[name], pruned[name]).record(seed=seed)

@@ -1,16 +1,18 @@
-"""Stages: what follows the choice of heads, each with what it gained, and the control beside it."""
+"""Stages: what follows the choice of heads, each with what it gained."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
 from typing import Any, final, get_args
 
+from headcount.errors import ModelError
 from headcount.heads import Place
 from headcount.models.load import Loaded
 from headcount.pruning.folding import fold
 from headcount.pruning.gated import evaluate_gated
-from headcount.pruning.method import Choice, Method, Setting
+from headcount.pruning.method import Choice, Setting
 from headcount.pruning.moments import Moments, moments
 from headcount.pruning.plan import Plan
 from headcount.pruning.recovery import recover
@@ -18,7 +20,6 @@ from headcount.pruning.rescaling import Per, rescale
 from headcount.signature import revision
 from headcount.tap import Tap
 from headcount.tasks import Task, evaluate
-from headcount.training.finetune import finetune
 from headcount.training.tuning import Tuning
 
 
@@ -99,9 +100,13 @@ def _made_up(choice: Choice, stages: Stages, setting: Setting, dev: Task) -> Fin
     for number, (name, way) in enumerate(ways.items()):
         setting.progress("folding and rescaling", number, len(ways))
         mended = way()
-        after[name] = loss(mended)
+        try:
+            after[name] = loss(mended)
+        except ModelError:  # numbers too large for the model's format: not this way
+            after[name] = math.inf
         if after[name] < lowest:
             lowest, kept, best = after[name], mended, name
+    setting.progress("folding and rescaling", len(ways), len(ways))
     gains = tuple(Gain(name, before, each, name == best) for name, each in after.items())
     calibration = {
         "data": train.sha256,
@@ -123,23 +128,3 @@ def _ways(
             name = f"rescaling by {per}" + (", folding" if folds else "")
             ways[name] = partial(rescale, loaded, plan, sums, per, folds)
     return ways
-
-
-def control(stages: Stages, method: Method, setting: Setting) -> tuple[Loaded, Tuning] | None:
-    """The whole model trained as long as the pruned one was; None where only gates were, if any."""
-    trainings = [
-        each
-        for each in (method.tuning, stages.recovery)
-        if each is not None and each.trained != "gates"
-    ]
-    if not stages.control or not trainings:
-        return None
-    updates = sum(each.updates for each in trainings)
-    # It would be its own teacher.
-    tuning = replace(trainings[-1], updates=updates, trained="all", distilled=0.0)
-    state = setting.state and setting.state / "control"
-    tuned = finetune(
-        setting.loaded, setting.train, tuning, seed=setting.seed, state=state,
-        tell=setting.telling("control"),
-    )  # fmt: skip
-    return tuned.loaded, tuning

@@ -34,6 +34,12 @@ class Stepwise(Ranking):
     step: float = 1.0
     """Share of the heads that go before the others are scored anew; 0: after each."""
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.step <= 1:
+            raise InputError(
+                f"a share of the heads from 0 to 1 was expected as a step; came {self.step}"
+            )
+
     @abstractmethod
     def scores(self, setting: Setting, left: Sequence[Unit]) -> Scores:
         """Scores of the heads of the units that are left, while the others are gated to 0."""
@@ -45,12 +51,8 @@ class Stepwise(Ranking):
         finished one is read.
 
         Raises:
-            InputError: for a step that is no share, or a state of another run.
+            InputError: for a state of another run.
         """
-        if not 0 <= self.step <= 1:
-            raise InputError(
-                f"a share of the heads from 0 to 1 was expected as a step; came {self.step}"
-            )
         units, loaded = setting.units.units, setting.loaded
         size = max(1, round(self.step * len(units)))
         file, key = _file(setting), _key(setting, repr(self))
@@ -105,6 +107,9 @@ def _file(setting: Setting) -> Path | None:
 
 def _key(setting: Setting, way: str) -> str:
     task, units = setting.train, setting.units.sha256[:12]
+    # A gradient may be taken of batches.
+    batch = setting.max_tokens if "level='batch'" in way else None
     return signature(
-        setting.loaded.model, task.sha256, task=task.name, n=task.num_examples, units=units, by=way
-    )
+        setting.loaded.model, task.sha256, task=task.name, n=task.num_examples, units=units, by=way,
+        max_tokens=batch,
+    )  # fmt: skip

@@ -48,14 +48,14 @@ def score_curve(points: CurvePoints, column: str, label: str) -> Figure:
             color=COLOURS[number % len(COLOURS)], marker=MARKERS[number % len(MARKERS)],
             markersize=3.5, linewidth=1.3, label=method,
         )  # fmt: skip
-    axes.set(xlabel=f"heads left, of {points.whole.keep}", ylabel=label)
+    axes.set(xlabel=_left(points), ylabel=label)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     figure.legend(loc="outside right upper")
     return figure
 
 
 def sites(points: CurvePoints, heads: Heads) -> Figure:
-    """Heads left at each site against heads left in all, a panel a method; random's first seed."""
+    """Heads left at each site against the budget, a panel a method; random's first seed."""
     figure, panels = _panels(points)
     for method, axes in panels:
         rows = points.first_seed(method)
@@ -68,7 +68,7 @@ def sites(points: CurvePoints, heads: Heads) -> Figure:
         axes.set_ylim(bottom=0)
         axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
         axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-    return _labelled(figure, "heads left in all", "heads left at the site", panels[0][1])
+    return _labelled(figure, _left(points), "heads left at the site", panels[0][1])
 
 
 def functions(points: CurvePoints, roles: Mapping[str, Sequence[str]]) -> Figure:
@@ -85,7 +85,7 @@ def functions(points: CurvePoints, roles: Mapping[str, Sequence[str]]) -> Figure
             axes.bar(range(len(rows)), count_K, 0.8, bottom_K, color=colour, label=role)
             bottom_K = bottom_K + count_K
         axes.set_xticks(range(len(rows)), [str(row.keep) for row in rows])
-    return _labelled(figure, "heads left in all", "heads, by main role", panels[0][1])
+    return _labelled(figure, _left(points), "heads, by main role", panels[0][1])
 
 
 def layers(points: CurvePoints, heads: Heads) -> Figure:
@@ -102,10 +102,15 @@ def layers(points: CurvePoints, heads: Heads) -> Figure:
         grid[row, 0].set_ylabel(f"{method}\nlayer")
     for column, site in enumerate(columns):
         grid[0, column].set_title(SITE_TITLES[site], size=7.5)
-    figure.supxlabel("heads left in all", fontsize=8)
+    figure.supxlabel(_left(points), fontsize=8)
     bar = figure.colorbar(images[0], ax=list(grid.flat), shrink=0.5, pad=0.02)
     bar.set_label("share of the layer's heads that is left")
     return figure
+
+
+def _left(points: CurvePoints) -> str:
+    """What stands below an axis of budgets."""
+    return f"heads left, of {points.whole.keep}"
 
 
 def curve_figures(

@@ -1,11 +1,13 @@
-"""Figures 1 to 3 of Voita et al. (2019): relevance, confidence, functions, places of dependents."""
+"""Figures 1 to 3 and 5 of Voita et al. (2019): what heads do, and where dependents stand."""
+
+import math
 
 from matplotlib.figure import Figure
 
 from headcount.reports.figure_maps import draw_numbers, draw_roles
 from headcount.reports.figure_style import ACCENT, by_site, new_figure, plain_grid
 from headcount.reports.measure_names import SITE_TITLES
-from headcount.reports.run import Run
+from headcount.reports.run import HeadRow, Run
 from headcount.reproduce.voita2019 import FUNCTIONS, RELATIONS
 
 FUNCTION = "function (Po positional, Sy syntactic, Ra rare)"
@@ -32,6 +34,32 @@ def function_maps(run: Run) -> Figure:
             axes.set_title(title)
         line[0].set_ylabel(f"{SITE_TITLES.get(site, site)}\nlayer")
     return figure
+
+
+def rare_maps(run: Run) -> Figure:
+    """Share of queries that look most at one of the two rarest tokens, a map per site."""
+    sites = [(site, rows) for site, rows in by_site(run) if not all(map(_rare_is_unknown, rows))]
+    layers = max(row.layer for _, rows in sites for row in rows) + 1
+    columns = max(row.index for _, rows in sites for row in rows) + 1
+    figure = new_figure(len(sites) * (0.3 * columns + 0.7) + 0.9, 0.3 * layers + 1.0)
+    grid = figure.subplots(1, len(sites), squeeze=False)[0]
+    for (site, rows), axes in zip(sites, grid, strict=True):
+        plain_grid(axes, max(row.layer for row in rows) + 1, columns)
+        image = draw_numbers(axes, rows, "rare2_share", 0.0, 1.0)
+        axes.set_title(SITE_TITLES.get(site, site))
+    grid[0].set_ylabel("layer")
+    bar = figure.colorbar(image, ax=list(grid), shrink=0.8, pad=0.02)
+    bar.set_label("to one of the two rarest")
+    return figure
+
+
+def has_rare(run: Run) -> bool:
+    """Whether there were sentences whose rarest token is rare."""
+    return not all(map(_rare_is_unknown, run.heads))
+
+
+def _rare_is_unknown(row: HeadRow) -> bool:
+    return math.isnan(row.values["rare2_share"])
 
 
 def positions(offsets: dict[str, dict[int, int]]) -> Figure:

@@ -36,6 +36,8 @@ FRESH = Tuning(
     warmup=SMALL.warmup,
     optimizer=SMALL.optimizer,
     beta2=SMALL.beta2,
+    precision=SMALL.precision,
+    label_smoothing=SMALL.label_smoothing,
 )
 """How new weights are trained, if nothing else is asked for: as `headcount train` does."""
 

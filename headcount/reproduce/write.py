@@ -14,7 +14,12 @@ from headcount.reports.read import read_run
 from headcount.reproduce.michel2019 import Ablated, michel2019
 from headcount.reproduce.michel2019_figures import histogram, two_data_sets
 from headcount.reproduce.voita2019 import voita2019
-from headcount.reproduce.voita2019_figures import function_maps, positions
+from headcount.reproduce.voita2019_figures import (
+    function_maps,
+    has_rare,
+    positions,
+    rare_maps,
+)
 
 
 def write_michel2019(folder: Path, other_folder: Path | None = None) -> Path:
@@ -49,6 +54,8 @@ def write_voita2019(folder: Path, corpus: Corpus) -> Path:
     offsets = dependent_positions(corpus)
     with styled():
         figures = {"voita2019_figure1": function_maps(run), "voita2019_figure3": positions(offsets)}
+        if has_rare(run):
+            figures["voita2019_figure5"] = rare_maps(run)
         return _write(folder / "voita2019.md", voita2019(run, offsets), figures)
 
 

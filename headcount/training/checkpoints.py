@@ -40,6 +40,14 @@ def remove_early(folder: Path, keep: int, best: int | None) -> None:
             rmtree(path, ignore_errors=True)
 
 
+def strip(folder: Path) -> None:
+    """Remove what only a training that goes on needs from the last checkpoint of a finished one."""
+    for path in whole_checkpoints(folder)[-1:]:
+        for pattern in ("optimizer*", "scheduler*", "rng_state*"):
+            for file in path.glob(pattern):
+                file.unlink()
+
+
 @contextmanager
 def saving(folder: Path, is_main: bool = True) -> Iterator[None]:
     """Mark the folder as whole at the end of the block, in which all processes have saved theirs.

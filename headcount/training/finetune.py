@@ -22,9 +22,9 @@ from headcount.processes import processes
 from headcount.signature import revision
 from headcount.tasks import Task
 from headcount.training.bucketed import Batches
-from headcount.training.checkpoints import remove_broken, whole_checkpoints
+from headcount.training.checkpoints import remove_broken, strip, whole_checkpoints
 from headcount.training.job import claim
-from headcount.training.lesson import Lesson
+from headcount.training.lesson import Lesson, refuse_lesson
 from headcount.training.telling import Tell, Telling
 from headcount.training.tune_trainer import TuneTrainer, tuning_arguments
 from headcount.training.tuning import Tuning
@@ -73,9 +73,10 @@ def finetune(
             trained on.
         ModelError: the loss is no longer a finite number.
     """
+    refuse_tuning(loaded, task, tuning, gates is not None and bool(list(gates.parameters())))
     arguments = tuning_arguments(tuning, state and state / CHECKPOINTS, seed, loaded.model.device)
     model = copy.deepcopy(loaded.model).float()
-    frozen = _freeze(model, loaded.heads, tuning, gates)
+    frozen = _freeze(model, loaded.heads, tuning)
     lesson = Lesson(model, task, tuning, teacher)
     per_step = arguments.world_size * tuning.accumulate
     batches = _batches(task, tuning, seed, per_step)
@@ -93,11 +94,37 @@ def finetune(
             callbacks.append(GateTraining(gates, tuning.gate_rate))
         trainer = TuneTrainer(lesson, task, batches, arguments, callbacks)
         trainer.go_on([] if state is None else whole_checkpoints(state / CHECKPOINTS))
+    processes().wait_for_everyone()
+    if state is not None and processes().is_main_process:
+        strip(state / CHECKPOINTS)  # a curve keeps one of every budget
     for parameter in frozen:
         parameter.requires_grad_(True)
     model = model.to(loaded.model.dtype).eval()  # type: ignore[arg-type]
     history = [row for row in trainer.state.log_history if "loss" in row]
     return FineTuned(Loaded(model, loaded.tokenizer, loaded.name), history)
+
+
+def refuse_tuning(loaded: Loaded, task: Task, tuning: Tuning, gates_learn: bool = False) -> None:
+    """See that a model can be trained so, before anything is spent on it.
+
+    Args:
+        loaded: the model.
+        task: that it would be trained on.
+        tuning: how.
+        gates_learn: whether there are gates that learn too.
+
+    Raises:
+        InputError: if nothing would learn, the model has no encoder to train, or the task has no
+            such loss.
+    """
+    refuse_lesson(task, tuning)
+    if tuning.trained == "encoder" and "encoder.self" not in loaded.heads.counts:
+        raise InputError(
+            f"an encoder was expected, since only it is to be trained; "
+            f"{type(loaded.model).__name__} has none: set trained to all"
+        )
+    if tuning.trained == "gates" and not gates_learn:
+        raise InputError("gates that learn were expected, since nothing else is to be trained")
 
 
 def _batches(task: Task, tuning: Tuning, seed: int, per_step: int) -> Batches:
@@ -108,24 +135,11 @@ def _batches(task: Task, tuning: Tuning, seed: int, per_step: int) -> Batches:
     return Batches(length_NS, tuning.batch_tokens, epochs, seed, per_step)
 
 
-def _freeze(
-    model: PreTrainedModel, heads: Heads, tuning: Tuning, gates: HeadGates | None
-) -> list[nn.Parameter]:
-    """Freeze what is not to learn, and say what that is.
-
-    Raises:
-        InputError: if nothing would learn, or a model has no encoder.
-    """
-    if tuning.trained == "encoder" and "encoder.self" not in heads.counts:
-        raise InputError(
-            f"an encoder was expected, since only it is to be trained; {type(model).__name__} has "
-            "none: set trained to all"
-        )
+def _freeze(model: PreTrainedModel, heads: Heads, tuning: Tuning) -> list[nn.Parameter]:
+    """Freeze what is not to learn, and say what that is."""
     is_encoder = set(heads.counts) == {"encoder.self"}
     if tuning.trained == "all" or (tuning.trained == "encoder" and is_encoder):
         return []
-    if tuning.trained == "gates" and not (gates is not None and list(gates.parameters())):
-        raise InputError("gates that learn were expected, since nothing else is to be trained")
     kept: set[nn.Parameter] = set()
     if tuning.trained == "encoder":
         inside = set(model.get_encoder().modules())

@@ -38,8 +38,7 @@ class Lesson(nn.Module):
         teacher: PreTrainedModel | None = None,
     ) -> None:
         super().__init__()
-        if tuning.label_smoothing and isinstance(task, Similarity):
-            raise InputError("similarity has no answers to smooth: set label_smoothing to 0")
+        refuse_lesson(task, tuning)
         if tuning.distilled and teacher is None:
             raise InputError("a teacher was expected, since a share of the loss is distilled")
         self.model, self._task, self.tuning = model, task, tuning
@@ -69,3 +68,15 @@ class Lesson(nn.Module):
                 apart = distance(taught, said, self.tuning.temperature)
             loss = (1 - self.tuning.distilled) * loss + self.tuning.distilled * apart
         return {"loss": loss}
+
+
+def refuse_lesson(task: Task, tuning: Tuning) -> None:
+    """See that the loss of a task can be made so.
+
+    Raises:
+        InputError: if it can't.
+    """
+    if tuning.label_smoothing and isinstance(task, Similarity):
+        raise InputError("similarity has no answers to smooth: set label_smoothing to 0")
+    if tuning.distilled or tuning.label_smoothing:
+        Listening(task)

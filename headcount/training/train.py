@@ -136,7 +136,8 @@ def _text(job: Job) -> Text:
 
 
 def _write_held_out(job: Job, text: Text, out: Path) -> None:
-    for name, rows in (("dev", text.dev), ("test", text.test)):
+    # What is left is what other trainings, and pruning, should see.
+    for name, rows in (("train", text.train), ("dev", text.dev), ("test", text.test)):
         if job.hold_out and rows is not None:
             write_rows(rows, out / f"{name}.tsv")
 

@@ -81,12 +81,22 @@ def test_tokenizer_goes_along(tmp_path: Path) -> None:
 
 
 def test_side_files_go_along(tmp_path: Path) -> None:
-    """sentence-transformers finds its pooling."""
+    """sentence-transformers finds its modules; a pickle is left out, which is said."""
     source = saved.bert(tmp_path / "bert")
-    (source / "1_Pooling").mkdir()
-    (source / "1_Pooling" / "config.json").write_text('{"pooling_mode_mean_tokens": true}')
-    save(compact(headcount.load(source), Plan({"encoder.self": {0: (1,)}})), tmp_path / "small")
-    assert (tmp_path / "small" / "1_Pooling" / "config.json").read_text().startswith("{")
+    paths = ["", "1_Pooling", "2_Dense", "3_Dense"]
+    (source / "modules.json").write_text(json.dumps([{"path": path} for path in paths]))
+    for path in paths[1:]:
+        (source / path).mkdir()
+        (source / path / "config.json").write_text(json.dumps({"of": path}))
+    (source / "2_Dense" / "model.safetensors").write_bytes(b"weights")
+    (source / "3_Dense" / "pytorch_model.bin").write_bytes(b"a pickle")
+    out = tmp_path / "small"
+    with pytest.warns(UserWarning, match="the weights of its module 3_Dense are pickled and were"):
+        save(compact(headcount.load(source), Plan({"encoder.self": {0: (1,)}})), out)
+    for path in paths[1:]:
+        assert json.loads((out / path / "config.json").read_text()) == {"of": path}
+    assert (out / "2_Dense" / "model.safetensors").read_bytes() == b"weights"
+    assert {path.suffix for path in out.rglob("*.*")} <= {".json", ".py", ".safetensors", ".txt"}
 
 
 def test_can_be_analysed(tmp_path: Path) -> None:
@@ -109,12 +119,16 @@ def test_whole_or_not_at_all(folder: Path) -> None:
 
 
 def test_what_a_killed_process_left_is_no_hindrance(folder: Path) -> None:
-    """In a container the next process can have the same number."""
-    left = folder.parent / f".{folder.name}.{os.getpid()}.part"
+    """A half-written neighbour, and the old folder out of the way."""
+    left = folder.parent / f".{folder.name}.part"
     left.mkdir()
     (left / "half").write_text("")
+    folder.rename(folder.parent / f".{folder.name}.old")  # killed between the two moves
     with staged(folder, overwrite=True) as staging:
         assert not list(staging.iterdir())
+        assert (folder / "config.json").exists(), "the old model is back until the new is whole"
+        (staging / "config.json").write_text("{}")
+    assert list(folder.parent.iterdir()) == [folder]
 
 
 def test_broken_off_between_two_moves(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

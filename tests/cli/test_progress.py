@@ -21,6 +21,14 @@ def test_lines_of_a_log(
         "gates  80/100  1.00/s  0:00:20 left",
         "gates  100/100  1.00/s",
     ]
+    for done in (0, 50, 100):  # the stage comes again: of another method
+        lines.report("gates", done, 100)
+        clock[0] += 100
+    assert capsys.readouterr().err.splitlines() == [
+        "gates  0/100",
+        "gates  50/100  0.50/s  0:01:40 left",
+        "gates  100/100  0.50/s",
+    ]
     lines.report("an unknown number", 3, 0)
     assert capsys.readouterr().err == "an unknown number  3\n"
 

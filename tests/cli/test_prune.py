@@ -11,7 +11,10 @@ import pytest
 import torch
 
 from headcount import load
+from headcount.cli.evaluate import Evaluate
+from headcount.cli.importance import Importance
 from headcount.cli.prune import over_the_limit
+from headcount.cli.reproduce_voita2019 import Voita2019
 from headcount.cli.trial import TrialArguments
 from headcount.errors import InputError
 from headcount.pruning import Plan
@@ -47,6 +50,7 @@ def test_pruned_folder(bert: Path, data: list[Path], tmp_path: Path) -> None:
     status, output, errors = run("prune", bert, data, out, "--keep", 2, *more)
     assert status == 0, errors
     assert "2 of 6 heads stay, chosen by gradient" in output and "test: perplexity" in output
+    assert "\nfolding " in output and "\nrescaling by map, folding " in output
     assert not (tmp_path / "out.state").exists()
     record, plan = json.loads((out / "prune.json").read_text()), Plan.read(out / "plan.json")
     dense, pruned = load(bert), load(out)
@@ -82,6 +86,24 @@ def test_pruned_folder(bert: Path, data: list[Path], tmp_path: Path) -> None:
     np.testing.assert_allclose(evaluate(load(out).model, task).loss_N, gated, rtol=1e-4)
 
 
+def test_functions_by_the_analysis_own_thresholds(
+    bert: Path, data: list[Path], tmp_path: Path
+) -> None:
+    """The pruned model is looked at as the whole one was; another corpus is refused at once."""
+    analysis, limits = tmp_path / "analysis", ("--thresholds.positional-share", 0.01)
+    status, _, errors = headcount("analyze", bert, SAMPLE, "--limit", 9, "--out", analysis, *limits)
+    assert status == 0, errors
+    more = ("--keep", 2, "--no-fold", "--no-rescale", "--analysis", analysis, "--corpus")
+    status, _, errors = run("prune", bert, data, tmp_path / "out", *more, SAMPLE)
+    assert status == 0, errors
+    record = json.loads((tmp_path / "out" / "prune.json").read_text())
+    positional = next(each for each in record["functions"] if each["role"] == "positional")
+    assert positional["before"] == 6 and positional["kept"] == record["staying"]
+    assert positional["taken_over"] == []
+    status, _, errors = run("prune", bert, data, tmp_path / "new", *more, data[0])
+    assert status == 2 and "the corpus of the analysis in" in errors and str(SAMPLE) in errors
+
+
 def test_recovery_has_a_control(bert: Path, data: list[Path], tmp_path: Path) -> None:
     tune = ("--tune", "warmup=0", "distilled=0.5")
     more = ("--share", 0.5, "--recover", 2, *tune, "--method", "random")
@@ -90,11 +112,12 @@ def test_recovery_has_a_control(bert: Path, data: list[Path], tmp_path: Path) ->
     record = json.loads((tmp_path / "out" / "prune.json").read_text())
     control = record["control"]
     assert "; control " in output and " against it" in output
-    assert control["tuning"]["updates"] == 2
+    (training,) = control["trainings"]
+    assert training["updates"] == 2
     for name in ("dev", "test"):
         ends = {"before": control[name]["loss"]["after"], "after": record[name]["loss"]["after"]}
         assert control[name]["pruned"]["loss"] == ends
-    assert control["tuning"]["distilled"] == 0, "it would be its own teacher"
+    assert training["distilled"] == 0, "it would be its own teacher"
     assert record["gains"][-1]["stage"] == "recovery" and len(record["gains"]) == 8
     assert len(record["staying"]) == 3 and record["limit"] == {"share": 0.5}
     card = (tmp_path / "out" / "README.md").read_text()
@@ -152,11 +175,15 @@ def test_not_into_the_working_directory(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_one_process(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Several would each write the folder."""
-    monkeypatch.setattr("headcount.cli.trial.processes", lambda: SimpleNamespace(num_processes=2))
-    on = TrialArguments(str(bert), task="masked-lm", data=("a",), dev=("b",))
-    with pytest.raises(InputError, match="pruning runs in one process, and 2 were started"):
-        on.loaded()
+    """Several would each do all the work and write the folder."""
+    monkeypatch.setattr("headcount.processes.processes", lambda: SimpleNamespace(num_processes=2))
+    given = {"task": "masked-lm", "data": ("a",), "out": bert / "out"}
+    for command in (TrialArguments(str(bert), task="masked-lm", data=("a",), dev=("b",)),
+                    Importance(str(bert), **given), Evaluate(str(bert), **given)):  # fmt: skip
+        with pytest.raises(InputError, match="this runs in one process, and 2 were started"):
+            command.loaded()
+    with pytest.raises(InputError, match="this runs in one process"):
+        Voita2019(str(bert), **given, treebank=(bert / "config.json",)).run()
 
 
 def test_interrupted_runs_are_not_mixed(bert: Path, data: list[Path], tmp_path: Path) -> None:
@@ -166,6 +193,19 @@ def test_interrupted_runs_are_not_mixed(bert: Path, data: list[Path], tmp_path: 
     status, _, errors = run("prune", bert, data, tmp_path / "out", "--keep", 2)
     assert status == 2 and "holds an interrupted run: give --resume" in errors
     assert run("prune", bert, data, tmp_path / "out", "--keep", 2, "--resume")[0] == 0
+    claim_artifact(tmp_path / "out", resume=False, overwrite=True)
+    (tmp_path / "out.state" / "plan.json").touch()
+    status, _, errors = run("prune", bert, data, tmp_path / "out", "--keep", 2, "--resume")
+    assert status == 2 and "give --overwrite beside --resume to replace it" in errors
+
+
+def test_a_curve_leaves_other_folders_alone(bert: Path, data: list[Path], tmp_path: Path) -> None:
+    """Though an analysis has a state too."""
+    assert headcount("analyze", bert, SAMPLE, "--limit", 3, "--out", tmp_path / "out")[0] == 0
+    for how in ("--overwrite", "--resume"):
+        status, _, errors = run("curve", bert, data, tmp_path / "out", "--keep", 2, how)
+        assert status == 2 and "holds other files" in errors
+    assert list((tmp_path / "out" / "state").iterdir())
 
 
 @pytest.mark.slow

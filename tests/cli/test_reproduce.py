@@ -54,12 +54,13 @@ def test_michel2019(bert: Path, data: tuple[Path, Path], tmp_path: Path) -> None
 def test_voita2019(bert: Path, data: tuple[Path, Path], tmp_path: Path) -> None:
     out = tmp_path / "out"
     command = ("reproduce", "voita2019", bert, *COLUMNS, "--data", data[0], "--treebank", SAMPLE)
-    status, _, errors = headcount(*command, "--limit", 12, "--out", out)
+    status, output, errors = headcount(*command, "--limit", 12, "--out", out)
     assert status == 0, errors
+    assert "dependents stand" in output and "nsubj" in output and "66" in output
     text = (out / "voita2019.md").read_text(encoding="utf-8")
     assert "12 sentences" in text and "12 examples" in text and "nsubj" in text
     figures = {path.name for path in (out / "figures").iterdir()}
-    assert {"voita2019_figure1.png", "voita2019_figure3.svg"} <= figures
+    assert {"voita2019_figure1.png", "voita2019_figure3.svg", "voita2019_figure5.pdf"} <= figures
     assert (out / "report.html").exists()
     assert headcount(*command, "--limit", 12, "--out", out, "--overwrite")[0] == 0
 
@@ -146,6 +147,9 @@ def test_li2021(bert: Path, texts: tuple[Path, Path], tmp_path: Path) -> None:
     more = ("--keep", 3, "--tune", "updates=2", "gate_rate=0.3")
     status, _, errors = pruning("li2021", bert, texts, tmp_path / "out", *more)
     assert status == 0, errors
+    curve = (tmp_path / "out" / "curve.md").read_text(encoding="utf-8")
+    assert "subset-joint trained the weights along, 2 updates a point" in curve
+    assert "subset-pipelined trained" not in curve
     text = (tmp_path / "out" / "li2021.md").read_text(encoding="utf-8")
     for words in ("subset-pipelined", "l0", "| 3 ", "joint subset minus l0"):
         assert words in text, words

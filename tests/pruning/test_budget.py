@@ -19,7 +19,9 @@ from headcount.pruning.limit import Limit
 from headcount.pruning.methods import method
 from headcount.pruning.plan import Plan
 from headcount.pruning.prune import Pruning
+from headcount.pruning.stages import Stages
 from headcount.signature import revision
+from headcount.training.tuning import Tuning
 from tests import tiny
 from tests.examined import examined
 from tests.pruning.setting import setting
@@ -186,6 +188,21 @@ def test_what_can_not_be_is_refused_before_anything_is_measured(
     albert = replace(bert, loaded=loaded, units=Units.of(loaded.anatomy))
     with pytest.raises(ModelError, match="share the attention module"):
         Pruning(albert, method("random"), Limit(keep=2), bert.train).run()
+    for trained, task, told in (
+        ("gates", "masked-bert", "gates that learn were expected"),
+        ("encoder", "causal-gpt2", "an encoder was expected"),
+    ):
+        model = setting(task)
+        stages = Stages(recovery=Tuning(trained=trained))  # type: ignore[arg-type]
+        with pytest.raises(InputError, match=told):
+            Pruning(model, method("random"), Limit(keep=2), model.train, stages=stages).run()
+    blind = replace(bert.loaded.anatomy.layers[0], output=None)
+    loaded = replace(bert.loaded)
+    loaded.__dict__["anatomy"] = replace(
+        bert.loaded.anatomy, layers=(blind, *bert.loaded.anatomy.layers[1:])
+    )
+    with pytest.raises(ModelError, match="does not go straight into a linear map"):
+        Pruning(replace(bert, loaded=loaded), method("random"), Limit(keep=2), bert.train).run()
 
 
 def test_share() -> None:

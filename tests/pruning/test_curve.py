@@ -47,6 +47,33 @@ def test_rows() -> None:
         assert row["score"] == pytest.approx(given.train.score(expected), rel=1e-6)
 
 
+def test_budgets_are_of_the_heads_that_may_go() -> None:
+    """Of one site: the others keep theirs, and axes and refusals are of that site."""
+    given = setting("translation-Marian", sites=["encoder.self"])
+    heads = given.loaded.heads.counts
+    trial = Trial(given, given.train, scores=False)
+    frame = curve(trial, {"norm": method("norm")}, [4, 1])
+    assert list(frame["keep"]) == list(frame["kept_encoder.self"]) == [
+        sum(heads["encoder.self"]), 4, 1,
+    ]  # fmt: skip
+    for site in ("decoder.self", "decoder.cross"):
+        assert set(frame[f"kept_{site}"]) == {sum(heads[site])}
+    with pytest.raises(InputError, match=f"between 0 and {sum(heads['encoder.self'])} heads can"):
+        curve(trial, {"norm": method("norm")}, [99])
+
+
+def test_what_can_not_be_trained_is_refused_before_anything_is_measured() -> None:
+    given = setting("causal-gpt2")
+    way = method("l0", ["tuning.trained=encoder"])
+
+    def told(*_: object) -> None:
+        raise AssertionError("measured")
+
+    trial = Trial(replace(given, progress=told), given.train)
+    with pytest.raises(InputError, match="an encoder was expected"):
+        curve(trial, {"l0": way}, KEEPS)
+
+
 def test_goes_on(tmp_path: Path) -> None:
     def stop(stage: str, done: int, total: int) -> None:
         if (stage, done) == ("points", 4):

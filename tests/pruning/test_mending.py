@@ -18,16 +18,18 @@ from headcount.importance.replacements import mean
 from headcount.models.load import Loaded
 from headcount.pruning import Plan
 from headcount.pruning.budget import Units
+from headcount.pruning.control import control
 from headcount.pruning.folding import fold
 from headcount.pruning.gated import evaluate_gated
 from headcount.pruning.method import Choice, Setting
 from headcount.pruning.moments import Moments, moments
 from headcount.pruning.recovery import from_scratch, recover
 from headcount.pruning.rescaling import rescale
-from headcount.pruning.stages import Stages, control, run_stages
+from headcount.pruning.stages import Stages, run_stages
 from headcount.pruning.subset import Subset
 from headcount.tap import Tap
 from headcount.tasks import TaskBatch, evaluate
+from headcount.training.finetune import finetune
 from headcount.training.tuning import Tuning
 from tests.examined import examined_double
 from tests.importance.tiny_task import TinyTask
@@ -239,11 +241,27 @@ def test_where_only_gates_learned_there_is_no_control() -> None:
     setting = Setting(loaded, task, Units.of(loaded.anatomy))
     tuning = Tuning(updates=2, batch_tokens=100)
     gates = Subset(replace(tuning, trained="gates"))
-    assert control(Stages(), gates, setting) is None
-    made = control(Stages(recovery=tuning), gates, setting)
-    assert made is not None and made[1].updates == 2, "as long as weights were trained"
-    made = control(Stages(recovery=tuning), Subset(tuning), setting)
-    assert made is not None and made[1].updates == 4
+    assert control(Stages(), gates, setting, task) is None
+    made = control(Stages(recovery=tuning), gates, setting, task)
+    assert made is not None and [each["updates"] for each in made.trainings] == [2]
+
+
+@pytest.mark.parametrize("peak", [3e-3, 0.3])
+def test_a_control_is_trained_in_the_same_ways(peak: float) -> None:
+    """One training after the other, each as the pruned model's; the second only if it gains."""
+    loaded, task = small.TASKS["classes-bert"]()
+    setting = Setting(loaded, task, Units.of(loaded.anatomy), seed=1)
+    first = Tuning(updates=3, batch_tokens=60, peak=1e-3, warmup=0, distilled=0.5)
+    second = Tuning(updates=12, batch_tokens=100, peak=peak, warmup=2)
+    made = control(Stages(recovery=second), Subset(first), setting, task)
+    assert made is not None
+    once = finetune(loaded, task, replace(first, distilled=0.0), seed=1).loaded
+    twice = finetune(once, task, second, seed=1).loaded
+    losses = [evaluate(each.model, task).loss for each in (once, twice)]
+    gains = losses[1] < losses[0]
+    assert gains == (peak < 0.1), losses
+    assert evaluate(made.loaded.model, task).loss == pytest.approx(min(losses), rel=1e-6)
+    assert [each["kept"] for each in made.trainings] == [True, gains]
 
 
 def embeddings(loaded: Loaded) -> Tensor:

@@ -1,6 +1,9 @@
 """Methods and their options by text; presets; limits; searches: and what can't be."""
 
 import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,9 +12,10 @@ from headcount.pruning.budget import Keep
 from headcount.pruning.coefficient import swept
 from headcount.pruning.gradient import Gradient
 from headcount.pruning.l0 import L0
-from headcount.pruning.limit import Limit, choose
+from headcount.pruning.latency import milliseconds
+from headcount.pruning.limit import Chosen, Limit, choose
 from headcount.pruning.method import Choice, Method, Setting
-from headcount.pruning.methods import METHODS, TRAINED, method
+from headcount.pruning.methods import METHODS, method
 from headcount.pruning.presets import PRESETS, preset
 from headcount.pruning.random import Random
 from headcount.pruning.ranked import Ranked
@@ -24,7 +28,7 @@ from tests.pruning.setting import setting
 def test_methods_have_their_names() -> None:
     for name in METHODS:
         assert method(name).name == name
-        assert (method(name).tuning is not None) == (name in TRAINED)
+        assert (method(name).tuning is not None) == (name in ("l0", "subset"))
 
 
 def test_options() -> None:
@@ -147,6 +151,41 @@ def test_a_search_trains_once_a_budget() -> None:
                     lambda choice: float(len(choice.plan.staying(given.loaded.heads))))  # fmt: skip
     assert chosen.keep == len(chosen.choice.plan.staying(given.loaded.heads)) == 5
     assert len(asked) == len(set(asked))
+
+
+def test_a_killed_search_ends_with_the_same_budget(tmp_path: Path) -> None:
+    """What was timed is not timed again: another clock would lead elsewhere."""
+    given, times = replace(setting("similarity-bert"), state=tmp_path), []
+    base = evaluate(given.loaded.model, given.train)
+
+    def slow(choice: Choice, factor: float) -> float:
+        times.append(factor)
+        return factor * len(choice.plan.staying(given.loaded.heads))
+
+    def search(factor: float, limit: float = 4.5, seed: int = 0) -> Chosen:
+        return choose(Limit(latency=limit), Ranked(Random()), replace(given, seed=seed),
+                      given.train, base, lambda choice: slow(choice, factor))  # fmt: skip
+
+    first = search(1.0)
+    count = len(times)
+    again = search(3.0)
+    assert again.keep == first.keep == 4 and again.choice.plan == first.choice.plan
+    assert len(times) == count and again.found == first.found
+    with pytest.raises(InputError, match="--resume goes on with the same model, data and options"):
+        search(1.0, limit=3.5)
+
+
+def test_latency_is_that_of_the_median_example(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = setting("similarity-bert")
+    seen: list[Any] = []
+    monkeypatch.setattr(
+        "headcount.pruning.latency.latency",
+        lambda model, inputs, rounds: seen.append(inputs) or 2.0,
+    )
+    assert milliseconds(given.loaded, given.train) == 2000
+    batches = list(given.train.batches(1))
+    expected = batches[len(batches) // 2].inputs["input_ids"]
+    assert seen[0]["input_ids"].shape == expected.shape
 
 
 def test_a_limit_out_of_reach() -> None:

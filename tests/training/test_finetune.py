@@ -82,6 +82,19 @@ def test_a_student_comes_nearer_to_its_teacher(name: str) -> None:
     assert after < 0.8 * before
 
 
+def test_a_finished_fine_tuning_leaves_weights_only(tmp_path: Path) -> None:
+    """What the optimizer knew is twice as large, and a curve has a state for each budget."""
+    loaded, task = small.TASKS["classes-bert"]()
+    first = finetune(loaded, task, QUICK, seed=3, state=tmp_path)
+    (last,) = (tmp_path / "checkpoints").iterdir()
+    names = {path.name for path in last.iterdir()}
+    assert "model.safetensors" in names
+    assert not [name for name in names if name.startswith(("optimizer", "scheduler", "rng_state"))]
+    again = finetune(loaded, task, QUICK, seed=3, state=tmp_path)
+    for name, weight in first.loaded.model.state_dict().items():
+        assert torch.equal(weight, again.loaded.model.state_dict()[name]), name
+
+
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 def test_resumed_is_unbroken(optimizer: str, tmp_path: Path) -> None:
     """With gates: weights, gates, noise and history are those of an unbroken fine-tuning."""

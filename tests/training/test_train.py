@@ -300,6 +300,11 @@ def test_held_out_files_and_pieces(pairs: Rows, tmp_path: Path) -> None:
     lines = {name: (first / f"{name}.tsv").read_text().splitlines() for name in ("dev", "test")}
     assert [len(lines["dev"]), len(lines["test"])] == [7, 10]
     assert lines["dev"][0] == "source\ttarget"
+    left = (first / "train.tsv").read_text().splitlines()
+    assert len(left) == trained.result["examples"] + 1 and left[0] == lines["dev"][0]
+    assert not {line.lower() for name in lines for line in lines[name][1:]} & set(
+        map(str.lower, left)
+    )
     text = {"text": pairs.columns["source"]}
     train(Job("masked-lm", TINY, text, pieces=str(first), save_every=99), second)
     assert load(second).encoder().single_words(["dog"]) == load(first).encoder().single_words(

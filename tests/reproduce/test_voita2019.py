@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from headcount.corpora import Corpus
@@ -9,6 +11,7 @@ from headcount.corpora.sentence import Sentence, Tree
 from headcount.errors import InputError
 from headcount.reports.read import read_run
 from headcount.reproduce.voita2019 import SYNTACTIC, voita2019
+from headcount.reproduce.voita2019_figures import rare_maps
 from headcount.reproduce.write import dependent_positions, write_voita2019
 from tests.reports.run_folder import Wish, write_run
 
@@ -63,3 +66,20 @@ def test_without_relevance_it_is_refused(tmp_path: Path) -> None:
 def test_all_directions_of_the_table_are_measured_ones() -> None:
     assert {direction for _, direction in SYNTACTIC} == {"head->dependent", "dependent->head"}
     assert len(SYNTACTIC) == 8
+
+
+def test_the_map_of_rare_tokens(tmp_path: Path) -> None:
+    """Every head is a cell with its share; without rare tokens there is no map."""
+    folder = write_run(tmp_path, Wish(layers=3, heads=4, importance=True))
+    run = read_run(folder)
+    shares = [row.values["rare2_share"] for row in run.heads]
+    figure = rare_maps(run)
+    cells = [value for axes in figure.axes for image in axes.images for value in image.get_array()]
+    drawn = np.concatenate(cells[: len(shares) // 4])
+    assert sorted(drawn) == pytest.approx(sorted(shares))
+    path = write_voita2019(folder, Corpus.from_sentences(["a"]))
+    assert "figures/voita2019_figure5.svg" in path.read_text(encoding="utf-8")
+    assert (folder / "figures" / "voita2019_figure5.pdf").exists()
+    table = pd.read_parquet(folder / "heads.parquet").assign(rare2_share=np.nan)
+    table.to_parquet(folder / "heads.parquet", index=False)
+    assert "figure5.svg" not in write_voita2019(folder, Corpus.from_sentences(["a"])).read_text()

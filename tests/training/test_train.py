@@ -301,10 +301,13 @@ def test_held_out_files_and_pieces(pairs: Rows, tmp_path: Path) -> None:
     assert [len(lines["dev"]), len(lines["test"])] == [7, 10]
     assert lines["dev"][0] == "source\ttarget"
     left = (first / "train.tsv").read_text().splitlines()
-    assert len(left) == trained.result["examples"] + 1 and left[0] == lines["dev"][0]
-    assert not {line.lower() for name in lines for line in lines[name][1:]} & set(
-        map(str.lower, left)
-    )
+    assert len(left) == trained.result["examples"] + trained.result["num_long"] + 1
+    for side in range(2):
+        held, kept = (
+            {line.split("\t")[side].lower() for line in each[1:]}
+            for each in ([*lines["dev"], *lines["test"][1:]], left)
+        )
+        assert len(held) == 15 and not held & kept
     text = {"text": pairs.columns["source"]}
     train(Job("masked-lm", TINY, text, pieces=str(first), save_every=99), second)
     assert load(second).encoder().single_words(["dog"]) == load(first).encoder().single_words(

@@ -65,5 +65,18 @@ def write_into(
         tokenizer.save_pretrained(folder)
 
 
+def write_model(
+    folder: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None
+) -> None:
+    """Write any model into a folder, with its tokenizer and side files."""
+    if "stock_class" in vars(type(model)):
+        write_into(folder, model, tokenizer)
+        return
+    model.save_pretrained(folder)
+    copy_side_files(model.config.name_or_path or "", folder)
+    if tokenizer is not None:
+        tokenizer.save_pretrained(folder)
+
+
 def _patch(path: Path, **values: Any) -> None:
     write_json(path, json.loads(path.read_text(encoding="utf-8")) | values)

@@ -15,6 +15,7 @@ from headcount.cli.demo import Demo
 from headcount.cli.doctor import Doctor
 from headcount.cli.evaluate import Evaluate
 from headcount.cli.export import Export
+from headcount.cli.finetune import Finetune
 from headcount.cli.importance import Importance
 from headcount.cli.prune import Prune
 from headcount.cli.report import Report
@@ -32,6 +33,7 @@ Command = (
     | Annotated[Compact, tyro.conf.subcommand("compact")]
     | Annotated[Export, tyro.conf.subcommand("export")]
     | Annotated[Train, tyro.conf.subcommand("train")]
+    | Annotated[Finetune, tyro.conf.subcommand("finetune")]
     | Annotated[Evaluate, tyro.conf.subcommand("evaluate")]
     | Annotated[SpeedCommand, tyro.conf.subcommand("speed")]
     | Annotated[Report, tyro.conf.subcommand("report")]

@@ -1,4 +1,4 @@
-"""What `prune` and `curve` share: a model, its task, and data to choose with and to measure on."""
+"""What commands that train or prune share: a model, its task, data to learn and to measure on."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -18,18 +18,14 @@ Site = Literal["encoder.self", "decoder.self", "decoder.cross"]
 
 
 @dataclass(frozen=True)
-class TrialArguments(TaskArguments):
-    """Data to choose heads with, and to measure on."""
+class LearningArguments(TaskArguments):
+    """Data to learn from or to choose heads with, and to measure on."""
 
     dev: tuple[str, ...] = field(kw_only=True)
-    """Files that the pruned model is measured on; a budget is searched on them, and what makes up
-    for the heads that go is chosen on them."""
+    """Files that the new model is measured on; what is searched or chosen in pruning, a budget or
+    what makes up for the heads that go, is so on them."""
     test: tuple[str, ...] = ()
     """Held-out files: measured on, and nothing is chosen on them."""
-    site: tuple[Site, ...] = ()
-    """Sites whose heads may go; all by default."""
-    groups: bool = True
-    """Where heads share keys and values they go in whole groups; else as many of every group."""
     seed: int = 0
     """Of what is drawn: random orders, gates, the masks of masked language modelling."""
 
@@ -42,10 +38,6 @@ class TrialArguments(TaskArguments):
         refuse_negative(self.seed)
         return super().loaded()
 
-    def units(self, loaded: Loaded) -> Units:
-        """What may go."""
-        return Units.of(loaded.anatomy, self.site or None, self.groups)
-
     def tasks(self, loaded: Loaded) -> tuple[Task, Task, Task | None]:
         """To choose with, to measure on, and held out if there is any."""
         more = {"seed": self.seed} if self.task == "masked-lm" else {}
@@ -53,15 +45,16 @@ class TrialArguments(TaskArguments):
         train, dev = (self.built(loaded, each, **more) for each in (self.data, self.dev))
         return train, dev, test
 
-    def signature(self, loaded: Loaded, tasks: tuple[Task, Task, Task | None]) -> str:
+    def signature(
+        self, loaded: Loaded, tasks: tuple[Task, Task, Task | None], **more: object
+    ) -> str:
         """What all numbers depend on."""
         train, dev, test = tasks
         return signature(
             loaded.model, train.sha256, dev=dev.sha256[:12],
             test=None if test is None else test.sha256[:12], task=self.task, metric=dev.metric,
             beams=self.num_beams if self.task == "translation" else None,
-            tok=self.tokenize if dev.metric == "bleu" else None,
-            sites="+".join(self.site) or None, groups=self.groups, seed=self.seed,
+            tok=self.tokenize if dev.metric == "bleu" else None, **more, seed=self.seed,
         )  # fmt: skip
 
     def warnings(self) -> list[str]:
@@ -76,6 +69,27 @@ class TrialArguments(TaskArguments):
         pairs = [("--data", "--dev"), ("--data", "--test"), ("--dev", "--test")]
         found = [warning(read[a], read[b], (a, b)) for a, b in pairs if b in read]
         return [sentence for sentence in found if sentence is not None]
+
+
+@dataclass(frozen=True)
+class TrialArguments(LearningArguments):
+    """What may go, too."""
+
+    site: tuple[Site, ...] = ()
+    """Sites whose heads may go; all by default."""
+    groups: bool = True
+    """Where heads share keys and values they go in whole groups; else as many of every group."""
+
+    def units(self, loaded: Loaded) -> Units:
+        """What may go."""
+        return Units.of(loaded.anatomy, self.site or None, self.groups)
+
+    def signature(
+        self, loaded: Loaded, tasks: tuple[Task, Task, Task | None], **more: object
+    ) -> str:
+        """What all numbers depend on."""
+        sites = "+".join(self.site) or None
+        return super().signature(loaded, tasks, sites=sites, groups=self.groups, **more)
 
 
 def print_warnings(sentences: list[str], console: Console) -> None:

@@ -49,3 +49,21 @@ def headcount(*arguments: object) -> tuple[int, str, str]:
         patch.setenv("COLUMNS", "400")
         status = main([str(argument) for argument in arguments])
     return status, output.getvalue(), errors.getvalue()
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Texts to choose with, to measure on, and held out."""
+    lines = PARALLEL.read_text(encoding="utf-8").splitlines()
+    texts = [line.split("\t")[0] for line in lines]
+    folder = tmp_path_factory.mktemp("texts")
+    for number, name in enumerate(("train", "dev", "test")):
+        part = "\n".join(texts[8 * number : 8 * number + 8]) + "\n"
+        (folder / f"{name}.txt").write_text(part, encoding="utf-8")
+    return [folder / f"{name}.txt" for name in ("train", "dev", "test")]
+
+
+def run(command: str, model: Path, data: list[Path], out: Path, *more: object):
+    files = ("--data", data[0], "--dev", data[1], "--test", data[2])
+    task = ("--task", "masked-lm", *files)
+    return headcount(command, model, *task, "--out", out, *more)

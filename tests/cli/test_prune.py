@@ -21,26 +21,8 @@ from headcount.pruning import Plan
 from headcount.pruning.artifact import claim_artifact
 from headcount.pruning.gated import evaluate_gated
 from headcount.tasks import build, evaluate
-from tests.cli.conftest import PARALLEL, SAMPLE, headcount, start
+from tests.cli.conftest import SAMPLE, headcount, run, start
 from tests.cli.test_long_work import wait_for
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Texts to choose with, to measure on, and held out."""
-    lines = PARALLEL.read_text(encoding="utf-8").splitlines()
-    texts = [line.split("\t")[0] for line in lines]
-    folder = tmp_path_factory.mktemp("texts")
-    for number, name in enumerate(("train", "dev", "test")):
-        part = "\n".join(texts[8 * number : 8 * number + 8]) + "\n"
-        (folder / f"{name}.txt").write_text(part, encoding="utf-8")
-    return [folder / f"{name}.txt" for name in ("train", "dev", "test")]
-
-
-def run(command: str, model: Path, data: list[Path], out: Path, *more: object):
-    files = ("--data", data[0], "--dev", data[1], "--test", data[2])
-    task = ("--task", "masked-lm", *files)
-    return headcount(command, model, *task, "--out", out, *more)
 
 
 def test_pruned_folder(bert: Path, data: list[Path], tmp_path: Path) -> None:

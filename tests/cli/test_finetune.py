@@ -1,0 +1,76 @@
+"""`headcount finetune`: a folder with the model, and what the training changed."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from headcount import load
+from headcount.artifact.save import save
+from headcount.compaction import compact
+from headcount.pruning import Plan
+from headcount.tasks import build, evaluate
+from headcount.training.finetune import finetune
+from headcount.training.tuning import Tuning
+from tests.cli.conftest import headcount, run
+
+SET = ("--set", "updates=6", "peak=3e-3", "warmup=1", "batch_tokens=100")
+
+
+def test_finetune(bert: Path, data: list[Path], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    status, output, errors = run("finetune", bert, data, out, *SET)
+    assert status == 0, errors
+    record = json.loads((out / "finetune.json").read_text(encoding="utf-8"))
+    trained, stock = load(out), load(bert)
+    for name, file in zip(("dev", "test"), data[1:], strict=True):
+        for when, loaded in (("before", stock), ("after", trained)):
+            loss = evaluate(loaded.model, build("masked-lm", loaded, file, seed=0)).loss
+            assert record[name]["loss"][when] == pytest.approx(loss, rel=1e-5)
+        assert f"{name}: perplexity" in output
+    assert record["dev"]["loss"]["after"] < record["dev"]["loss"]["before"]
+    train = build("masked-lm", stock, data[0], seed=0)
+    tuning = Tuning(updates=6, peak=3e-3, warmup=1, batch_tokens=100)
+    expected = finetune(stock, train, tuning).loaded.model.state_dict()
+    for name, weight in trained.model.state_dict().items():
+        assert torch.equal(weight, expected[name]), name
+    assert record["tuning"]["updates"] == 6 and len(record["history"]) > 0
+    status, _, errors = run("finetune", bert, data, out, *SET)
+    assert status == 2 and "--overwrite" in errors
+    assert run("finetune", bert, data, out, *SET, "--overwrite")[0] == 0
+
+
+def test_a_compact_model(bert: Path, data: list[Path], tmp_path: Path) -> None:
+    """Stays one that loads."""
+    loaded = load(bert)
+    save(compact(loaded, Plan({"encoder.self": {0: (1,)}})), tmp_path / "small", loaded.tokenizer)
+    status, _, errors = run("finetune", tmp_path / "small", data, tmp_path / "out", *SET)
+    assert status == 0, errors
+    assert load(tmp_path / "out").heads.counts == load(tmp_path / "small").heads.counts
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (("--set", "distilled=0.5"), "has neither a teacher nor gates: leave distilled and"),
+        (("--set", "trained=gates"), "gates that learn were expected"),
+        (("--set", "updates=0"), "a finite updates above 0 was expected"),
+    ],
+)
+def test_refusals(
+    bert: Path, data: list[Path], tmp_path: Path, more: tuple[str, ...], told: str
+) -> None:
+    status, _, errors = run("finetune", bert, data, tmp_path / "out", *more)
+    assert status == 2 and told in errors
+    assert not (tmp_path / "out" / "finetune.json").exists()
+
+
+def test_not_into_the_model(bert: Path, data: list[Path]) -> None:
+    before = sorted(path.name for path in bert.iterdir())
+    status, _, errors = headcount(
+        "finetune", bert, "--task", "masked-lm", "--data", data[0], "--dev", data[1], "--out", bert,
+        "--overwrite",
+    )  # fmt: skip
+    assert status == 2 and "is the model to train: name another folder" in errors
+    assert sorted(path.name for path in bert.iterdir()) == before

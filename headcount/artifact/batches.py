@@ -12,6 +12,7 @@ from headcount.corpora.batches import groups_by_length
 from headcount.corpora.encoded import Encoded
 from headcount.models.load import Loaded
 from headcount.models.tiny_inputs import tiny_inputs
+from headcount.tasks import Task
 
 MAX_TOKENS = 1024
 """Padded tokens in a batch."""
@@ -29,6 +30,12 @@ class Data:
     """None in a made-up batch."""
     names: tuple[str, ...] = ()
     sha256: str | None = None
+
+    @classmethod
+    def of_task(cls, task: Task, device: torch.device) -> "Data":
+        """All examples of a task."""
+        batches = [batch.to(device).inputs for batch in task.batches(MAX_TOKENS)]
+        return cls(batches, task.num_examples, (), task.sha256)
 
     @classmethod
     def of(cls, loaded: Loaded, corpus: Corpus | None) -> "Data":

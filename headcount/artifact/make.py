@@ -1,5 +1,6 @@
 """Make: plan and model to a folder, with the certificate that nothing but heads has gone."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -43,26 +44,43 @@ def make(
         ModelError: if the model can't be made smaller exactly, or does not reload as itself.
     """
     refuse_taken(folder, overwrite)
-    smaller = compact(loaded, plan)
+    smaller = Loaded(compact(loaded, plan), loaded.tokenizer, loaded.name)
     data = Data.of(loaded, corpus)
     with staged(folder, overwrite) as staging:
-        write_into(staging, smaller, loaded.tokenizer)
-        reloaded = load(staging, str(smaller.device), "auto").model
-        others = {"compact": runner(smaller), "reloaded": runner(reloaded)}
-        gated = ("gated", gated_runner(loaded, plan))
-        comparisons = compare(gated, others, data, smaller.dtype)
-        for comparison in comparisons:
-            comparison.refuse_unequal()
-        certificate = Certificate(
-            smaller.config.head_plan["sha256"], weights_sha256(staging), tuple(comparisons)
-        )
-        certificate.write(staging)
+        certificate = certify(staging, loaded, plan, smaller, data)
         plan.write(staging / "plan.json")
-        write_head_card(staging, _record(loaded, plan, comparisons))
+        write_head_card(staging, _record(loaded, plan, certificate.comparisons))
     return certificate
 
 
-def _record(loaded: Loaded, plan: Plan, comparisons: list[Comparison]) -> dict[str, Any]:
+def certify(staging: Path, whole: Loaded, plan: Plan, smaller: Loaded, data: Data) -> Certificate:
+    """Write a compact model, load it again, and see that nothing but heads has gone.
+
+    Args:
+        staging: folder to write model, tokenizer and certificate into.
+        whole: the model with all its heads.
+        plan: which of them stay.
+        smaller: the compact model.
+        data: gated, compact and reloaded model are compared on it.
+
+    Raises:
+        ModelError: if two of the three differ.
+    """
+    model = smaller.model
+    write_into(staging, model, smaller.tokenizer)
+    reloaded = load(staging, str(model.device), "auto").model
+    gated = ("gated", gated_runner(whole, plan))
+    others = {"compact": runner(model), "reloaded": runner(reloaded)}
+    comparisons = compare(gated, others, data, model.dtype)
+    for comparison in comparisons:
+        comparison.refuse_unequal()
+    sha256 = model.config.head_plan["sha256"]
+    certificate = Certificate(sha256, weights_sha256(staging), tuple(comparisons))
+    certificate.write(staging)
+    return certificate
+
+
+def _record(loaded: Loaded, plan: Plan, comparisons: Sequence[Comparison]) -> dict[str, Any]:
     heads = loaded.heads
     return {
         "model": Path(loaded.name).name,

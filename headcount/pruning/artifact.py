@@ -9,13 +9,10 @@ from pathlib import Path
 from shutil import rmtree
 
 from headcount.artifact.batches import Data
-from headcount.artifact.certificate import Certificate, compare, runner, weights_sha256
 from headcount.artifact.head_card import write_head_card
-from headcount.artifact.make import gated_runner
-from headcount.artifact.save import write_into
+from headcount.artifact.make import certify
 from headcount.artifact.staging import refuse_taken, staged
 from headcount.folders import refuse_earlier
-from headcount.models.load import load
 from headcount.pruning.prune import Pruned
 from headcount.tasks import Task
 
@@ -59,26 +56,10 @@ def write_pruned(pruned: Pruned, out: Path, name: str, task: Task, overwrite: bo
         ModelError: if two of the three differ.
     """
     with staged(out, overwrite) as staging:
-        write_into(staging, pruned.compact.model, pruned.compact.tokenizer)
-        certificate = _certificate(pruned, staging, task)
-        certificate.write(staging)
+        data = Data.of_task(task, pruned.compact.model.device)
+        certificate = certify(staging, pruned.whole, pruned.plan, pruned.compact, data)
         comparisons = [asdict(each) for each in certificate.comparisons]
         pruned.plan.write(staging / "plan.json")
         about = {"model": Path(name).name, "comparisons": comparisons}
         write_head_card(staging, about | pruned.record)
     rmtree(state_of(out), ignore_errors=True)
-
-
-def _certificate(pruned: Pruned, folder: Path, task: Task) -> Certificate:
-    """Gated, compact and reloaded on all examples of a task, which must be equal."""
-    model = pruned.compact.model
-    dtype = str(model.dtype).removeprefix("torch.")
-    reloaded = load(folder, str(model.device), dtype).model
-    batches = [batch.to(model.device).inputs for batch in task.batches(1024)]
-    data = Data(batches, task.num_examples, (), task.sha256)
-    gated = ("gated", gated_runner(pruned.whole, pruned.plan))
-    others = {"compact": runner(model), "reloaded": runner(reloaded)}
-    comparisons = compare(gated, others, data, model.dtype)
-    for comparison in comparisons:
-        comparison.refuse_unequal()
-    return Certificate(pruned.plan.sha256, weights_sha256(folder), tuple(comparisons))

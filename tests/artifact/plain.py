@@ -27,7 +27,7 @@ def _run(folder: Path, auto: str, inputs: Path, found: Path):
         output = model(**batch)[0]
         tokens = (
             model.generate(batch["input_ids"], num_beams=2, max_new_tokens=9)
-            if "Seq2Seq" in auto
+            if "Seq2Seq" in auto or "Causal" in auto
             else None
         )
     torch.save((output, tokens), found)

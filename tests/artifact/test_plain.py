@@ -23,6 +23,7 @@ CASES = {
     "bert": "AutoModelForMaskedLM",
     "gpt2": "AutoModelForCausalLM",
     "llama": "AutoModelForCausalLM",
+    "m2m_100": "AutoModelForSeq2SeqLM",
     "marian": "AutoModelForSeq2SeqLM",
     "modernbert": "AutoModelForMaskedLM",
     "own": "AutoModelForMaskedLM",

@@ -23,7 +23,10 @@ from headcount.pruning.plan import Plan
 from tests import saved, tiny
 from tests.compaction.plans import compacted, some_heads
 
-FAMILIES = ("bert", "distilbert", "gpt2", "llama", "marian", "modernbert", "t5", "vit")
+FAMILIES = (
+    "bart", "bert", "distilbert", "electra", "gemma2", "gpt2", "gpt_neox", "llama", "m2m_100",
+    "marian", "modernbert", "qwen3", "roberta", "t5", "vit",
+)  # fmt: skip
 
 
 @pytest.fixture

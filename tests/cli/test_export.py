@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file, save_file
 
-from headcount.artifact.certificate import Certificate
+from headcount.artifact.certificate import Certificate, Comparison
+from headcount.errors import ModelError
 from tests.cli.conftest import headcount
 
 
@@ -20,7 +21,7 @@ def compact(model: Path, folder: Path, kept: dict[str, dict[str, list[int]]]) ->
 
 
 @pytest.mark.slow
-def test_onnx(bert: Path, tmp_path: Path) -> None:
+def test_onnx(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches of other sizes than the exported one, through ONNX Runtime."""
     out = compact(bert, tmp_path, {"encoder.self": {"0": [0, 2], "1": []}})
     status, output, errors = headcount("export", out, "--onnx", "--limit", 7)
@@ -38,6 +39,18 @@ def test_onnx(bert: Path, tmp_path: Path) -> None:
     assert status == 0 and "weights were changed since" in output, errors
     names = [each.what for each in Certificate.read(out).comparisons]
     assert names == ["ONNX and reloaded"]
+    before = (out / "onnx" / "model.onnx").read_bytes()
+
+    def refuse(self: Comparison) -> None:
+        raise ModelError("not equal")
+
+    monkeypatch.setattr(Comparison, "refuse_unequal", refuse)
+    status, _, errors = headcount("export", out, "--onnx", "--limit", 7)
+    assert status == 2 and "not equal" in errors
+    assert (out / "onnx" / "model.onnx").read_bytes() == before
+    (out / "prune.json").write_text("{")
+    status, _, errors = headcount("export", out, "--onnx", "--limit", 7)
+    assert status == 2 and "prune.json" in errors
 
 
 @pytest.mark.slow

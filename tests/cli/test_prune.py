@@ -17,6 +17,7 @@ from headcount.cli.prune import over_the_limit
 from headcount.cli.reproduce_voita2019 import Voita2019
 from headcount.cli.trial import TrialArguments
 from headcount.errors import InputError
+from headcount.models.load import Loaded
 from headcount.pruning import Plan
 from headcount.pruning.artifact import claim_artifact
 from headcount.pruning.gated import evaluate_gated
@@ -66,6 +67,61 @@ def test_pruned_folder(bert: Path, data: list[Path], tmp_path: Path) -> None:
     task, plan = build("masked-lm", dense, data[1], seed=0), Plan.read(out / "plan.json")
     gated = evaluate_gated(dense, plan, task).loss_N
     np.testing.assert_allclose(evaluate(load(out).model, task).loss_N, gated, rtol=1e-4)
+
+
+def test_a_failed_certificate_fails_the_command(
+    bert: Path, data: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reloaded model that is another one: nothing is written, what was chosen is kept."""
+
+    def other(folder: Path, *how: str) -> Loaded:
+        loaded = load(folder, *how)
+        with torch.no_grad():
+            next(loaded.model.parameters()).mul_(1.5)
+        return loaded
+
+    monkeypatch.setattr("headcount.artifact.make.load", other)
+    status, _, errors = run("prune", bert, data, tmp_path / "out", "--keep", 2)
+    assert status == 2 and "reloaded and gated should be equal to 1e-05" in errors
+    assert not (tmp_path / "out").exists() and (tmp_path / "out.state" / "plan.json").exists()
+    monkeypatch.undo()
+    assert run("prune", bert, data, tmp_path / "out", "--keep", 2, "--resume")[0] == 0
+
+
+def test_data_sets_that_share_examples_are_told(
+    bert: Path, data: list[Path], tmp_path: Path
+) -> None:
+    same = [data[0], data[1], data[0]]
+    status, output, _ = run("prune", bert, same, tmp_path / "out", "--keep", 2)
+    assert status == 0 and "warning: " in output and "--test" in output
+    record = json.loads((tmp_path / "out" / "prune.json").read_text())
+    assert any("--data" in warning and "--test" in warning for warning in record["warnings"])
+
+
+@pytest.mark.parametrize("preset", ["michel2019", "li2021"])
+def test_presets(preset: str, bert: Path, data: list[Path], tmp_path: Path) -> None:
+    """A paper's way from end to end: nothing is folded or rescaled."""
+    quick = ("--set", "tuning.updates=2", "tuning.batch_tokens=60") if preset == "li2021" else ()
+    status, _, errors = run(
+        "prune", bert, data, tmp_path / "out", "--preset", preset, "--keep", 2, *quick
+    )
+    assert status == 0, errors
+    record = json.loads((tmp_path / "out" / "prune.json").read_text())
+    assert record["gains"] == [] and len(record["staying"]) == 2
+    assert record["method"] == {"michel2019": "gradient", "li2021": "subset"}[preset]
+    assert (record["control"] is None) == (preset == "michel2019")
+    assert (record["history"] is None) == (preset == "michel2019")
+
+
+def test_a_latency(bert: Path, data: list[Path], tmp_path: Path) -> None:
+    """Of an hour every head may stay; of a nanosecond not even none."""
+    more = ("--method", "norm", "--no-fold", "--no-rescale")
+    status, _, errors = run("prune", bert, data, tmp_path / "out", "--latency", 3.6e6, *more)
+    assert status == 0, errors
+    record = json.loads((tmp_path / "out" / "prune.json").read_text())
+    assert record["keep"] == 6 and 0 < min(record["tried"].values()) < 3.6e6
+    status, _, errors = run("prune", bert, data, tmp_path / "new", "--latency", 1e-6, *more)
+    assert status == 2 and "a latency in ms of at most 1e-06 was asked for" in errors
 
 
 def test_functions_by_the_analysis_own_thresholds(

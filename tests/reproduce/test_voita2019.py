@@ -74,7 +74,12 @@ def test_the_map_of_rare_tokens(tmp_path: Path) -> None:
     run = read_run(folder)
     shares = [row.values["rare2_share"] for row in run.heads]
     figure = rare_maps(run)
-    cells = [value for axes in figure.axes for image in axes.images for value in image.get_array()]
+    cells = [
+        value
+        for axes in figure.axes
+        for image in axes.images
+        for value in np.asarray(image.get_array())
+    ]
     drawn = np.concatenate(cells[: len(shares) // 4])
     assert sorted(drawn) == pytest.approx(sorted(shares))
     path = write_voita2019(folder, Corpus.from_sentences(["a"]))

@@ -51,6 +51,8 @@ class Curve:
                 f"at least 1 random order was expected as --seeds, came {self.seeds}; for none "
                 "name the other --methods"
             )
+        if self.seeds != Curve.seeds and "random" not in self._names():
+            raise InputError("--seeds is of random, which is not among the --methods: leave it out")
         chosen = {name: method(name, self._options(name)) for name in self._names()}
         claim(self.out, FILES, self.out / "state", self.resume, self.overwrite)
         warnings, console = tuple(self.on.warnings()), Console(highlight=False)

@@ -35,7 +35,7 @@ class Prune:
     method: str | None = None
     """How heads are chosen; gradient by default."""
     preset: str | None = None
-    """A paper's way: voita2019, michel2019 or li2021; nothing follows the choice of heads."""
+    """A paper's way: voita2019, michel2019 or li2021; nothing is folded or rescaled."""
     set: tuple[str, ...] = ()
     """Options of the method, as NAME=VALUE, e.g. step=0.1."""
     keep: tuple[int, ...] = ()
@@ -131,7 +131,14 @@ class Prune:
         recovery = None
         if self.recover:
             recovery = made(Tuning, [f"updates={self.recover}", *self.tune])
-        mend = self.preset is None
+            if recovery.gate_rate != Tuning.gate_rate:
+                raise InputError("a recovery has no gates that learn: leave gate_rate out")
+        mend, plain = self.preset is None, (Prune.fold, Prune.rescale, Prune.calibration)
+        if not mend and (self.fold, self.rescale, self.calibration) != plain:
+            raise InputError(
+                "a preset folds and rescales nothing: leave --no-fold, --no-rescale and "
+                "--calibration out, or name its --method instead"
+            )
         return Stages(
             self.fold and mend, self.rescale and mend, self.calibration, recovery, self.control
         )

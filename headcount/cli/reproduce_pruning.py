@@ -82,11 +82,17 @@ class PaperArguments(FolderArguments, TaskArguments):
         """
         if not self.pruning.dev:
             raise InputError(f"{option} measures pruned models: name a development set with --dev")
+        self.refuse_given(names, option)
+
+    def refuse_given(self, names: Sequence[str], part: str) -> None:
+        """Let arguments pass that leave some options as they are.
+
+        Raises:
+            InputError: for one that would do nothing.
+        """
         for name in names:
             if getattr(self, name) != getattr(type(self), name):
-                raise InputError(
-                    f"--{name.replace('_', '-')} has no part in {option}: leave it out"
-                )
+                raise InputError(f"--{name.replace('_', '-')} has no part in {part}: leave it out")
 
 
 @final

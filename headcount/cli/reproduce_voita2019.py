@@ -47,6 +47,7 @@ class Voita2019(PaperArguments):
         self.refuse_pruning("--table 2")
         if self.scratch:
             raise InputError("--scratch is of --table 2: give it too, or leave --scratch out")
+        self.refuse_given(("num_beams", "tokenize", "metric"), "maps and relevance")
         if not self.treebank:
             raise InputError("a treebank was expected: name CoNLL-U files with --treebank")
         self._refuse_other_scores()

@@ -33,7 +33,8 @@ def control(stages: Stages, method: Method, setting: Setting, dev: Task) -> Cont
         return None
     loaded, done = setting.loaded, []
     for name, given in wanted.items():
-        tuning = replace(given, trained="all", distilled=0.0)  # it would be its own teacher
+        # It would be its own teacher.
+        tuning = replace(given, trained="all", distilled=0.0, temperature=1.0)
         state = setting.state and setting.state / f"control-{name}"
         tuned = finetune(
             loaded, setting.train, tuning, seed=setting.seed, state=state,

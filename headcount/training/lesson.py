@@ -78,5 +78,10 @@ def refuse_lesson(task: Task, tuning: Tuning) -> None:
     """
     if tuning.label_smoothing and isinstance(task, Similarity):
         raise InputError("similarity has no answers to smooth: set label_smoothing to 0")
+    if tuning.temperature != 1 and (isinstance(task, Similarity) or not tuning.distilled):
+        raise InputError(
+            "a temperature is of logits that are distilled, which similarity has none of: leave "
+            "temperature out, or set distilled too"
+        )
     if tuning.distilled or tuning.label_smoothing:
         Listening(task)

@@ -185,6 +185,8 @@ def test_a_drop_is_looked_at_where_it_counts() -> None:
     [
         (("--keep", 7), "between 0 and 6 heads can stay in all; came 7: the nearest is 6"),
         ((), "one budget was expected"),
+        (("--keep", 2, "--preset", "michel2019", "--no-fold"), "a preset folds and rescales noth"),
+        (("--keep", 2, "--recover", 3, "--tune", "gate_rate=1"), "has no gates that learn"),
         (("--keep", 2, 3), "--keep takes one number, or with --site one for each site"),
         (("--keep", 2, "--method", "best"), "a method out of gradient"),
         (("--keep", 2, "--preset", "michel2019", "--method", "norm"), "one of --method and --pre"),
@@ -288,5 +290,9 @@ def test_curve(bert: Path, data: list[Path], tmp_path: Path) -> None:
     assert status == 2 and "--resume goes on with the same" in errors
     status, _, errors = run("curve", bert, same, tmp_path / "b", *more, "--seeds", 0)
     assert status == 2 and "at least 1 random order was expected as --seeds, came 0" in errors
+    status, _, errors = run(
+        "curve", bert, same, tmp_path / "b", "--methods", "norm", "--keep", 2, "--seeds", 3
+    )
+    assert status == 2 and "--seeds is of random, which is not among the --methods" in errors
     status, _, errors = run("curve", bert, same, tmp_path / "b", *more, "--set", "norm.step=1")
     assert status == 2 and "given as METHOD.NAME=VALUE" in errors

@@ -212,6 +212,9 @@ def test_refusals() -> None:
     loaded, task = small.TASKS["similarity-bert"]()
     with pytest.raises(InputError, match="similarity has no answers to smooth"):
         finetune(loaded, task, replace(QUICK, label_smoothing=0.1))
+    for distilled in (0.0, 0.5):
+        with pytest.raises(InputError, match="a temperature is of logits that are distilled"):
+            finetune(loaded, task, replace(QUICK, temperature=2.0, distilled=distilled))
     with pytest.raises(InputError, match="a teacher was expected"):
         finetune(loaded, task, replace(QUICK, distilled=0.5))
     llama, texts = small.TASKS["causal-llama"]()

@@ -1,6 +1,7 @@
 """Commands are run through `main`; those that are to be killed in a process of their own."""
 
 import os
+import signal
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
@@ -35,8 +36,10 @@ def start(*arguments: object, launcher: tuple[str, ...] = ()) -> subprocess.Pope
     environment["PYTHONPATH"] = str(ROOT)
     command = [*(launcher or (sys.executable,)), "-m", "headcount", *map(str, arguments)]
     return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    )
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
+        # A shell that started the tests in the background has Ctrl-C ignored, and children too.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )  # fmt: skip
 
 
 def headcount(*arguments: object) -> tuple[int, str, str]:

@@ -175,9 +175,10 @@ class Experiment:
 
 
 def show_document(path: Path) -> None:
-    """Print a paper's tables with our numbers, and where they are."""
+    """Print a paper's tables with our numbers, and where they and the figures are."""
     console = Console(highlight=False)
-    console.print(Markdown(path.read_text(encoding="utf-8")))
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    console.print(Markdown("".join(line for line in lines if not line.startswith("!["))))
     console.print(f"Paper beside ours: {path}", soft_wrap=True)
 
 

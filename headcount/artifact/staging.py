@@ -34,7 +34,8 @@ def replaced(folder: Path) -> Iterator[Path]:
     new, old = (folder.with_name(f".{folder.name}.{end}") for end in ("part", "old"))
     if old.exists() and not folder.exists():  # killed between the two
         os.replace(old, folder)
-    rmtree(new, ignore_errors=True)
+    for left in (new, old):
+        rmtree(left, ignore_errors=True)
     new.mkdir()
     try:
         yield new

@@ -130,7 +130,13 @@ def test_what_a_killed_process_left_is_no_hindrance(folder: Path) -> None:
     with staged(folder, overwrite=True) as staging:
         assert not list(staging.iterdir())
         assert (folder / "config.json").exists(), "the old model is back until the new is whole"
-        (staging / "config.json").write_text("{}")
+        (staging / "config.json").write_text((folder / "config.json").read_text())
+    assert list(folder.parent.iterdir()) == [folder]
+    (folder.parent / f".{folder.name}.old").mkdir()  # killed behind them
+    (folder.parent / f".{folder.name}.old" / "config.json").write_text("{}")
+    with staged(folder, overwrite=True) as staging:
+        (staging / "config.json").write_text("new")
+    assert (folder / "config.json").read_text() == "new"
     assert list(folder.parent.iterdir()) == [folder]
 
 

@@ -9,7 +9,7 @@ from rich.markdown import Markdown
 
 from headcount.cli.plain import plain
 from headcount.cli.progress import shown
-from headcount.cli.trial import TrialArguments, print_warnings
+from headcount.cli.trial import TrialArguments, print_warnings, refuse_calibration
 from headcount.errors import InputError
 from headcount.pruning import Setting
 from headcount.pruning.analysed import read_roles
@@ -54,6 +54,7 @@ class Curve:
         if self.seeds != Curve.seeds and "random" not in self._names():
             raise InputError("--seeds is of random, which is not among the --methods: leave it out")
         chosen = {name: method(name, self._options(name)) for name in self._names()}
+        refuse_calibration(self.on.calibration, chosen.values())
         claim(self.out, FILES, self.out / "state", self.resume, self.overwrite)
         warnings, console = tuple(self.on.warnings()), Console(highlight=False)
         print_warnings(list(warnings), console)
@@ -63,8 +64,10 @@ class Curve:
         units, state = self.on.units(loaded), self.out / "state"
         key = f"{self.on.signature(loaded, tasks)}|scores:{self.scores}|set:{','.join(self.set)}"
         with shown() as progress:
-            setting = Setting(loaded, train, units, self.on.seed, self.on.max_tokens, state,
-                              progress)  # fmt: skip
+            setting = Setting(
+                loaded, train, units, self.on.seed, self.on.max_tokens, state, progress,
+                self.on.calibration,
+            )  # fmt: skip
             trial = Trial(setting, dev, test, self.scores)
             seeds = range(self.on.seed, self.on.seed + self.seeds)
             frame = curve(trial, chosen, self.keep, seeds, key)

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from headcount.cli.plain import plain
 from headcount.cli.progress import shown
-from headcount.cli.trial import TrialArguments, print_warnings
+from headcount.cli.trial import TrialArguments, print_warnings, refuse_calibration
 from headcount.errors import InputError
 from headcount.models.load import Loaded
 from headcount.options import made
@@ -50,8 +50,6 @@ class Prune:
     """Move the mean output of the heads that go into the bias, where that lowers the loss."""
     rescale: bool = True
     """Let the heads that stay make up for those that go, where that lowers the loss."""
-    calibration: int = 2000
-    """Examples of --data, drawn, that folding and rescaling are computed on."""
     recover: int = 0
     """Updates of training with the heads that are left, on --data; kept where they lower the
     loss."""
@@ -73,6 +71,8 @@ class Prune:
         chosen, limit, stages = self._method(), self._limit(), self._stages()
         if self.corpus and self.analysis is None:
             raise InputError("--corpus goes with --analysis: name the whole model's analysis on it")
+        if not (stages.fold or stages.rescale):
+            refuse_calibration(self.on.calibration, [chosen])
         claim_artifact(self.out, self.resume, self.overwrite)
         warnings = self.on.warnings()
         print_warnings(warnings, Console(highlight=False, soft_wrap=True))
@@ -83,7 +83,7 @@ class Prune:
         with shown() as progress:
             setting = Setting(
                 loaded, tasks[0], self.on.units(loaded), self.on.seed, self.on.max_tokens, state,
-                progress,
+                progress, self.on.calibration,
             )  # fmt: skip
             pruned = Pruning(
                 setting, chosen, limit, tasks[1], tasks[2], stages,
@@ -124,8 +124,6 @@ class Prune:
     def _stages(self) -> Stages:
         if self.recover < 0:
             raise InputError(f"--recover takes a number of updates from 0 on; came {self.recover}")
-        if self.calibration < 1:
-            raise InputError(f"--calibration takes at least 1 example; came {self.calibration}")
         if self.tune and not self.recover:
             raise InputError("--tune is of a training: give its updates too, as --recover UPDATES")
         recovery = None
@@ -133,15 +131,13 @@ class Prune:
             recovery = made(Tuning, [f"updates={self.recover}", *self.tune])
             if recovery.gate_rate != Tuning.gate_rate:
                 raise InputError("a recovery has no gates that learn: leave gate_rate out")
-        mend, plain = self.preset is None, (Prune.fold, Prune.rescale, Prune.calibration)
-        if not mend and (self.fold, self.rescale, self.calibration) != plain:
+        mend = self.preset is None
+        if not mend and (self.fold, self.rescale) != (Prune.fold, Prune.rescale):
             raise InputError(
-                "a preset folds and rescales nothing: leave --no-fold, --no-rescale and "
-                "--calibration out, or name its --method instead"
+                "a preset folds and rescales nothing: leave --no-fold and --no-rescale out, or "
+                "name its --method instead"
             )
-        return Stages(
-            self.fold and mend, self.rescale and mend, self.calibration, recovery, self.control
-        )
+        return Stages(self.fold and mend, self.rescale and mend, recovery, self.control)
 
     def _about(self, loaded: Loaded, tasks: Any) -> dict[str, Any]:
         return {

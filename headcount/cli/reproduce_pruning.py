@@ -42,6 +42,8 @@ class PruningArguments:
     """Pruning: fields of a training with gates, as NAME=VALUE, e.g. updates=2000 peak=3e-4."""
     seed: int = 0
     """Pruning: of what is drawn."""
+    calibration: int = Setting.calibration
+    """Pruning: examples of --data, drawn, that heads are scored on without training."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ class PaperArguments(FolderArguments, TaskArguments):
         """
         if self.pruning != PruningArguments():
             raise InputError(
-                "--dev, --test, --keep, --tune and --seed are of pruning: give "
+                "--dev, --test, --keep, --tune, --seed and --calibration are of pruning: give "
                 f"{option} too, or leave them out"
             )
 
@@ -127,7 +129,10 @@ class Experiment:
     def of(cls, paper: PaperArguments, made_by: str) -> "Experiment":
         """That of a paper's arguments, which name a development set."""
         pruning = paper.pruning
-        on = TrialArguments(**paper.shared(), dev=pruning.dev, test=pruning.test, seed=pruning.seed)
+        on = TrialArguments(
+            **paper.shared(), dev=pruning.dev, test=pruning.test, seed=pruning.seed,
+            calibration=pruning.calibration,
+        )  # fmt: skip
         return cls.claimed(paper, on, made_by)
 
     @cached_property
@@ -147,7 +152,7 @@ class Experiment:
         on, (train, dev, test) = self.on, self.tasks
         setting = Setting(
             self.loaded, train, self.units, on.seed, on.max_tokens, self.out / "state",
-            progress,
+            progress, on.calibration,
         )  # fmt: skip
         return Trial(setting, dev, test)
 

@@ -8,6 +8,7 @@ from headcount.cli.analyze import Analyze
 from headcount.cli.importance import Importance
 from headcount.cli.progress import shown
 from headcount.cli.reproduce_pruning import Experiment, PaperArguments, show_document
+from headcount.cli.trial import refuse_calibration
 from headcount.corpora import Corpus
 from headcount.errors import InputError
 from headcount.importance.folder import read_assessment
@@ -81,6 +82,7 @@ class Voita2019(PaperArguments):
         chosen = method(way.method, [*way.of(()), *fields])
         fresh = replace(FRESH, label_smoothing=0.0) if self.task == "similarity" else FRESH
         scratch = changed(fresh, self.scratch)
+        refuse_calibration(self.pruning.calibration, [chosen])
         experiment = Experiment.of(self, f"{chosen!r};{scratch!r}")
         keeps = self.pruning.keep or paper_keeps(experiment.units)
         facts = experiment.facts

@@ -1,5 +1,6 @@
 """What commands that train or prune share: a model, its task, data to learn and to measure on."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -7,10 +8,13 @@ from rich.console import Console
 
 from headcount.cli.columns import named_columns
 from headcount.cli.task_arguments import TaskArguments
+from headcount.errors import InputError
 from headcount.models.load import Loaded
 from headcount.options import refuse_negative
 from headcount.pruning import Units
+from headcount.pruning.method import Method, Setting
 from headcount.pruning.overlap import DataSet, warning
+from headcount.pruning.ranked import Ranked
 from headcount.signature import signature
 from headcount.tasks import Task
 
@@ -79,6 +83,19 @@ class TrialArguments(LearningArguments):
     """Sites whose heads may go; all by default."""
     groups: bool = True
     """Where heads share keys and values they go in whole groups; else as many of every group."""
+    calibration: int = Setting.calibration
+    """Examples of --data, drawn, for what needs no training: scores of heads, folding, rescaling;
+    trainings take all."""
+
+    def loaded(self) -> Loaded:
+        """The model.
+
+        Raises:
+            InputError: for what no seed or number of examples can be, and for several processes.
+        """
+        if self.calibration < 1:
+            raise InputError(f"--calibration takes at least 1 example; came {self.calibration}")
+        return super().loaded()
 
     def units(self, loaded: Loaded) -> Units:
         """What may go."""
@@ -89,7 +106,23 @@ class TrialArguments(LearningArguments):
     ) -> str:
         """What all numbers depend on."""
         sites = "+".join(self.site) or None
-        return super().signature(loaded, tasks, sites=sites, groups=self.groups, **more)
+        return super().signature(
+            loaded, tasks, sites=sites, groups=self.groups, calibration=self.calibration, **more
+        )
+
+
+def refuse_calibration(calibration: int, methods: Iterable[Method]) -> None:
+    """Let one pass that is left alone, or is of methods that score heads without training.
+
+    Raises:
+        InputError: for a --calibration that would do nothing.
+    """
+    ranked = any(isinstance(method, Ranked) for method in methods)
+    if calibration != Setting.calibration and not ranked:
+        raise InputError(
+            "--calibration is of scores of heads, of folding and of rescaling, and there is none "
+            "of them here: leave it out"
+        )
 
 
 def print_warnings(sentences: list[str], console: Console) -> None:

@@ -36,7 +36,7 @@ class Greedy(Stepwise):
         loaded = setting.loaded
         ablations = [Ablation("+".join(map(str, unit)), unit) for unit in left]
         swept = sweep(
-            loaded.model, setting.train, ablations, anatomy=loaded.anatomy,
+            loaded.model, setting.sample, ablations, anatomy=loaded.anatomy,
             max_tokens=setting.max_tokens,
             progress=lambda done, total: setting.progress(f"without {len(left)}", done, total),
         )  # fmt: skip

@@ -37,7 +37,7 @@ class Fisher(Stepwise):
 
     def scores(self, setting: Setting, left: Sequence[Unit]) -> Scores:
         """The diagonal Fisher information of every head's gate."""
-        model, task, anatomy = setting.loaded.model, setting.train, setting.loaded.anatomy
+        model, task, anatomy = setting.loaded.model, setting.sample, setting.loaded.anatomy
         sums: dict[Place, Tensor] = {}
         with evaluating(model), frozen(model):
             for batch in task.batches(setting.max_tokens):

@@ -32,5 +32,5 @@ class Gradient(Stepwise):
         """Gradient importance."""
         loaded, max_tokens = setting.loaded, setting.max_tokens
         return gradient(
-            loaded.model, setting.train, self.level, self.normalise, loaded.anatomy, max_tokens
+            loaded.model, setting.sample, self.level, self.normalise, loaded.anatomy, max_tokens
         )

@@ -7,6 +7,7 @@ learn their choice are asked for each budget anew.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, final
 
@@ -14,7 +15,7 @@ from headcount.models.load import Loaded
 from headcount.pruning.budget import Keep, Units
 from headcount.pruning.order import Order
 from headcount.pruning.plan import Plan
-from headcount.tasks import Task
+from headcount.tasks import Task, drawn
 from headcount.training.finetune import refuse_tuning
 from headcount.training.telling import Tell
 from headcount.training.tuning import Tuning
@@ -30,7 +31,7 @@ class Setting:
 
     loaded: Loaded
     train: Task
-    """What is scored and trained on."""
+    """What is trained on, and some of it scored on."""
     units: Units
     """What can go: heads one by one, or whole groups; and what must stay."""
     seed: int = 0
@@ -38,6 +39,14 @@ class Setting:
     state: Path | None = None
     """Folder for what has been done so far: an interrupted choice goes on there."""
     progress: Progress = lambda stage, done, total: None
+    calibration: int = 2000
+    """Examples of `train`, drawn, for what needs no training: scores of heads, folding, rescaling;
+    all where there are no more."""
+
+    @cached_property
+    def sample(self) -> Task:
+        """The examples for what needs no training."""
+        return drawn(self.train, self.calibration, self.seed)
 
     def telling(self, stage: str) -> Tell:
         """Tells the progress of a training, which is a stage."""

@@ -2,8 +2,7 @@ r"""Moments: what the heads put out over a data set, all that folding and rescal
 
 $$n, \quad \sum_q o_q, \quad \sum_q o_q o_q^\top, \qquad o_q = [o_{1,q}; \dots; o_{H,q}]$$
 
-of every attention layer, over the queries that are no padding of some examples, in the model with
-all its heads.
+of every attention layer, over the queries that are no padding, in the model with all its heads.
 """
 
 from collections.abc import Iterator
@@ -11,7 +10,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, final
 
-import numpy as np
 import torch
 from jaxtyping import Float64
 from torch import Tensor, nn
@@ -22,7 +20,6 @@ from headcount.heads import Place
 from headcount.models.anatomy import Anatomy, AttentionLayer
 from headcount.models.selfcheck import evaluating
 from headcount.tasks import Task, TaskBatch
-from headcount.tasks.padding import groups
 
 
 @final
@@ -57,8 +54,6 @@ def moments(
     task: Task,
     anatomy: Anatomy,
     max_tokens: int = 4096,
-    most: int = 2000,
-    seed: int = 0,
 ) -> dict[Place, Moments]:
     """The moments of every layer.
 
@@ -67,8 +62,6 @@ def moments(
         task: gives the examples.
         anatomy: of the model.
         max_tokens: padded tokens in a batch.
-        most: examples that are drawn; all where there are no more.
-        seed: of the draw.
 
     Raises:
         InputError: for layers without an output projection of their own.
@@ -76,18 +69,10 @@ def moments(
     refuse_unmendable(anatomy)
     listener = _OutputListener(model, anatomy)
     with evaluating(model), torch.inference_mode(), listener.listening():
-        for batch in _drawn(task, max_tokens, most, seed):
+        for batch in task.batches(max_tokens):
             listener.batch = batch.to(model.device)
             task.losses(model, listener.batch)
     return listener.sums
-
-
-def _drawn(task: Task, max_tokens: int, most: int, seed: int) -> Iterator[TaskBatch]:
-    """Batches of examples drawn without return."""
-    if task.num_examples <= most:
-        return task.batches(max_tokens)
-    drawn_N = np.random.default_rng(seed).choice(task.num_examples, most, replace=False)
-    return (task.batch(drawn_N[group]) for group in groups(task.length_N[drawn_N], max_tokens))
 
 
 def refuse_unmendable(anatomy: Anatomy) -> None:

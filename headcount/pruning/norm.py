@@ -25,7 +25,7 @@ class Norm(Stepwise):
     def scores(self, setting: Setting, left: Sequence[Unit]) -> Scores:
         """Layer-normalised norms of what the heads add; those that have gone add nothing."""
         loaded = setting.loaded
-        scores = norm(loaded.model, setting.train, loaded.anatomy, setting.max_tokens)
+        scores = norm(loaded.model, setting.sample, loaded.anatomy, setting.max_tokens)
         added = {place: score_H.clone() for place, score_H in scores.items()}
         for unit in set(setting.units.units) - set(left):
             for head in unit:

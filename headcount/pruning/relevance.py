@@ -28,5 +28,5 @@ class Relevance(Stepwise):
 
     def scores(self, setting: Setting, left: Sequence[Unit]) -> Scores:
         """Relevance of the heads."""
-        loaded, max_tokens = setting.loaded, setting.max_tokens
-        return relevance(loaded.model, setting.train, self.rules, loaded.anatomy, max_tokens).scores
+        model, anatomy = setting.loaded.model, setting.loaded.anatomy
+        return relevance(model, setting.sample, self.rules, anatomy, setting.max_tokens).scores

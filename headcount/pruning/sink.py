@@ -25,4 +25,4 @@ class Sink(Stepwise):
     def scores(self, setting: Setting, left: Sequence[Unit]) -> Scores:
         """Attention on the first token, negative."""
         loaded = setting.loaded
-        return sink(loaded.model, setting.train, loaded.anatomy, setting.max_tokens)
+        return sink(loaded.model, setting.sample, loaded.anatomy, setting.max_tokens)

@@ -32,8 +32,6 @@ class Stages:
     """The mean output of the heads that go moves into the bias, where that lowers the loss."""
     rescale: bool = True
     """The heads that stay grow to make up for those that go, where that lowers the loss."""
-    calibration: int = 2000
-    """Examples of the training data, drawn, that folding and rescaling are computed on."""
     recovery: Tuning | None = None
     """Training with the heads that are left, kept where it lowers the loss; None for none."""
     control: bool = True
@@ -85,15 +83,13 @@ def _made_up(choice: Choice, stages: Stages, setting: Setting, dev: Task) -> Fin
     """Fold, rescale, or both at once: what lowers the loss on the development set most, if any."""
     if not (stages.fold or stages.rescale):
         return Finished(choice.loaded)
-    loaded, plan, train, max_tokens = choice.loaded, choice.plan, setting.train, setting.max_tokens
+    loaded, plan, max_tokens = choice.loaded, choice.plan, setting.max_tokens
 
     def loss(mended: Loaded) -> float:
         with Tap(mended.model, loaded.anatomy, gates=plan.gates(loaded.heads)):
             return evaluate(mended.model, dev, max_tokens).loss
 
-    sums = moments(
-        loaded.model, train, loaded.anatomy, max_tokens, stages.calibration, setting.seed
-    )
+    sums = moments(loaded.model, setting.sample, loaded.anatomy, max_tokens)
     best, before = "", loss(loaded)
     lowest, kept, after = before, loaded, {}
     ways = _ways(loaded, plan, sums, stages)
@@ -109,8 +105,8 @@ def _made_up(choice: Choice, stages: Stages, setting: Setting, dev: Task) -> Fin
     setting.progress("folding and rescaling", len(ways), len(ways))
     gains = tuple(Gain(name, before, each, name == best) for name, each in after.items())
     calibration = {
-        "data": train.sha256,
-        "examples": min(stages.calibration, train.num_examples),
+        "data": setting.train.sha256,
+        "examples": setting.sample.num_examples,
         "queries": max(each.queries for each in sums.values()),
     }
     return Finished(kept, gains, {"calibration": calibration})

@@ -106,7 +106,7 @@ def _file(setting: Setting) -> Path | None:
 
 
 def _key(setting: Setting, way: str) -> str:
-    task, units = setting.train, setting.units.sha256[:12]
+    task, units = setting.sample, setting.units.sha256[:12]
     # A gradient may be taken of batches.
     batch = setting.max_tokens if "level='batch'" in way else None
     return signature(

@@ -3,6 +3,7 @@
 from headcount.tasks.build import TASKS, build
 from headcount.tasks.causal import CausalLanguageModelling
 from headcount.tasks.classification import Classification
+from headcount.tasks.drawn import drawn
 from headcount.tasks.evaluate import evaluate
 from headcount.tasks.fit import fitting
 from headcount.tasks.masked import MaskedLanguageModelling
@@ -15,5 +16,5 @@ from headcount.tasks.translation import Translation
 __all__ = [
     "TASKS", "CausalLanguageModelling", "Classification", "Column", "Columns", "Data",
     "Evaluation", "Losses", "MaskedLanguageModelling", "Similarity", "Table", "Task", "TaskBatch",
-    "Translation", "build", "evaluate", "fitting", "read_data", "read_table",
+    "Translation", "build", "drawn", "evaluate", "fitting", "read_data", "read_table",
 ]  # fmt: skip

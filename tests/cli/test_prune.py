@@ -197,6 +197,11 @@ def test_a_drop_is_looked_at_where_it_counts() -> None:
         (("--keep", 2, "--method", "l0", "--set", "falling=0"), "falling is a share above 0"),
         (("--keep", 2, "--method", "subset", "--set", "cold=0"), "with 0 < cold <= hot"),
         (("--max-drop", -1e9), "raise the limit"),
+        (("--keep", 2, "--calibration", 0), "--calibration takes at least 1 example; came 0"),
+        (
+            ("--keep", 2, "--calibration", 9, "--preset", "li2021"),
+            "--calibration is of scores of heads",
+        ),
         (("--keep", 2, "--seed", -1), "a seed of at least 0 was expected; came -1"),
     ],
 )

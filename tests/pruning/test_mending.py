@@ -165,20 +165,15 @@ def test_shared_layers_are_refused() -> None:
         moments(model, TinyTask(model), anatomy)
 
 
-def test_examples_are_drawn() -> None:
-    """Of many examples so many, by the seed; sums of all parts are the sum of the whole."""
+def test_moments_are_those_of_the_examples_drawn() -> None:
+    """What is made up for is computed on so many examples, drawn by the seed."""
     loaded, task = small.TASKS["classes-bert"]()
-    model, anatomy = loaded.model, loaded.anatomy
-    whole, few, again, other = (
-        moments(model, task, anatomy, most=most, seed=seed)["encoder.self", 1]
-        for most, seed in ((task.num_examples, 0), (5, 0), (5, 0), (5, 1))
-    )
-    assert whole.queries == moments(model, task, anatomy)["encoder.self", 1].queries
-    assert few.queries < whole.queries and torch.equal(few.output_OO, again.output_OO)
-    assert not torch.equal(few.output_OO, other.output_OO)
-    index_N = np.random.default_rng(0).choice(task.num_examples, 5, replace=False)
+    plan = Plan.keeping(loaded.heads, [Head("encoder.self", 0, 1), Head("encoder.self", 1, 3)])
+    setting = Setting(loaded, task, Units.of(loaded.anatomy), seed=1, calibration=5)
+    record = run_stages(Choice(plan, loaded), Stages(), setting, task).record["calibration"]
+    index_N = np.random.default_rng(1).choice(task.num_examples, 5, replace=False)
     lengths = [task.batch(np.array([index])).inputs["attention_mask"].sum() for index in index_N]
-    assert few.queries == sum(map(int, lengths))
+    assert record == {"data": task.sha256, "examples": 5, "queries": sum(map(int, lengths))}
 
 
 @pytest.mark.parametrize(

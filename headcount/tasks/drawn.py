@@ -1,0 +1,76 @@
+"""Drawn: some examples of a task, where all of them would cost more than they tell."""
+
+from dataclasses import replace
+from hashlib import sha256
+from typing import final
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from transformers import PreTrainedModel
+
+from headcount.tasks.task import Evaluation, Losses, Task, TaskBatch
+
+
+def drawn(task: Task, most: int, seed: int = 0) -> Task:
+    """At most so many examples of a task, drawn without return; the task itself if it has no more.
+
+    Args:
+        task: all examples.
+        most: examples that are drawn.
+        seed: of the draw.
+
+    Raises:
+        InputError: for a larger task that makes only its own batches.
+    """
+    if task.num_examples <= most:
+        return task
+    index_N = np.random.default_rng(seed).choice(task.num_examples, most, replace=False)
+    return Drawn(task, np.sort(index_N))
+
+
+@final
+class Drawn(Task):
+    """Examples of another task, by their numbers there; they are numbered anew, from 0."""
+
+    name: str  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    def __init__(self, whole: Task, index_N: Int[np.ndarray, " example"]) -> None:
+        self._whole, self._index_N = whole, index_N
+        self.name, self.metric = whole.name, whole.metric
+        self.higher_is_better = whole.higher_is_better
+        self.num_examples = len(index_N)
+        numbers = sha256(index_N.astype("<i8").tobytes()).hexdigest()
+        self.sha256 = sha256(f"{whole.sha256}|{numbers}".encode()).hexdigest()
+        self._length_N = whole.length_N[index_N]
+
+    @property
+    def length_N(self) -> Int[np.ndarray, " example"]:
+        """As in the whole task."""
+        return self._length_N
+
+    def batch(self, index_E: Int[np.ndarray, " example"]) -> TaskBatch:
+        """The whole task's, with the numbers that the examples have here."""
+        batch = self._whole.batch(self._index_N[index_E])
+        return replace(batch, index_E=torch.from_numpy(np.asarray(index_E)))
+
+    def losses(self, model: PreTrainedModel, batch: TaskBatch) -> Losses:
+        """The whole task's."""
+        return self._whole.losses(model, batch)
+
+    def score(
+        self, evaluation: Evaluation, index_S: Int[np.ndarray, " sample"] | None = None
+    ) -> float:
+        """The whole task's score, over the examples drawn or some of them."""
+        index_S = np.arange(self.num_examples) if index_S is None else index_S
+        return self._whole.score(self._spread(evaluation), self._index_N[index_S])
+
+    def _spread(self, evaluation: Evaluation) -> Evaluation:
+        """The evaluation as the whole task numbers examples; where none was drawn is never read."""
+        shape, outcome_N = self._whole.num_examples, evaluation.outcome_N
+        texts = outcome_N.dtype == object
+        loss, count = np.full(shape, np.nan), np.ones(shape, np.int64)
+        outcome = np.full(shape, "", dtype=object) if texts else np.full(shape, np.nan)
+        loss[self._index_N], count[self._index_N] = evaluation.loss_N, evaluation.count_N
+        outcome[self._index_N] = outcome_N
+        return Evaluation(loss, count, outcome)

@@ -1,0 +1,48 @@
+"""Some examples of a task are what they are in the whole task."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from headcount.importance.sweep import Ablation, sweep
+from headcount.tasks import Translation, drawn, evaluate
+from tests.tasks.loaded import TASKS
+
+
+@pytest.mark.parametrize("name", list(TASKS))
+def test_losses_and_scores_are_those_of_the_whole_task(name: str) -> None:
+    """Twin: the whole task's evaluation, and its score over the same examples."""
+    loaded, task = TASKS[name]()
+    most = task.num_examples - 2
+    few = drawn(task, most, seed=3)
+    chosen = np.random.default_rng(3).choice(task.num_examples, most, replace=False)
+    index_N = np.sort(chosen)
+    found, whole = evaluate(loaded.model, few), evaluate(loaded.model, task)
+    np.testing.assert_allclose(found.loss_N, whole.loss_N[index_N], rtol=1e-5)
+    np.testing.assert_array_equal(found.count_N, whole.count_N[index_N])
+    np.testing.assert_allclose(found.outcome_N, whole.outcome_N[index_N], rtol=1e-5)
+    np.testing.assert_array_equal(few.length_N, task.length_N[index_N])
+    assert (few.name, few.metric) == (task.name, task.metric)
+    if isinstance(task, Translation):
+        whole = replace(whole, outcome_N=np.array(task.references[::-1], dtype=object))
+        found = replace(found, outcome_N=whole.outcome_N[index_N])
+    assert few.score(found) == pytest.approx(task.score(whole, index_N), rel=1e-5)
+    twice_S = np.array([1, 1, 0])
+    expected = task.score(whole, index_N[twice_S])
+    np.testing.assert_allclose(few.score(found, twice_S), expected, rtol=1e-5)
+
+
+def test_a_draw_is_of_its_seed_and_a_task_that_is_no_larger_is_itself() -> None:
+    _, task = TASKS["classes-bert"]()
+    hashes = {drawn(task, most, seed).sha256 for most, seed in ((3, 0), (3, 0), (3, 1), (4, 0))}
+    assert len(hashes) == 3 and task.sha256 not in hashes
+    assert drawn(task, task.num_examples) is task
+
+
+def test_a_sweep_over_some_examples() -> None:
+    loaded, task = TASKS["translation-Marian"]()
+    few = drawn(task, 4)
+    ablation = Ablation("first", (next(iter(loaded.heads)),))
+    swept = sweep(loaded.model, few, [ablation], anatomy=loaded.anatomy)
+    assert swept.base.loss == pytest.approx(evaluate(loaded.model, few).loss, rel=1e-5)

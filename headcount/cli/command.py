@@ -1,5 +1,6 @@
 """The command line: `headcount COMMAND ...`. Commands only call the library."""
 
+import os
 import sys
 from typing import Annotated
 
@@ -46,6 +47,15 @@ Command = (
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; mistakes of the user end in one sentence and exit status 2."""
+    try:
+        return _run(arguments)
+    except BrokenPipeError:
+        # A reader that has seen enough, as in `| head`; what is still buffered must go somewhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _run(arguments: list[str] | None) -> int:
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     command = tyro.cli(

@@ -4,7 +4,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests.cli.conftest import PARALLEL, SAMPLE, headcount
+from tests.cli.conftest import PARALLEL, SAMPLE, headcount, start
 
 COLUMNS = """head site layer index confidence entropy positional_offset positional_share attn_self
 attn_prev attn_next attn_first attn_sep attn_punct rare_share rare2_share rare_cases value_norm
@@ -106,3 +106,12 @@ def test_doctor(bert: Path, marian: Path, tmp_path: Path) -> None:
     assert "slow" in headcount("doctor", marian)[1]
     status, output, _ = headcount("doctor", tmp_path / "nothing")
     assert status == 1 and "can't be loaded" in output
+
+
+def test_a_reader_that_has_seen_enough() -> None:
+    """As in `headcount analyze --help | head -1`: no traceback."""
+    with start("analyze", "--help") as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 1

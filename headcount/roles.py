@@ -7,10 +7,12 @@ References: positional, syntactic and rare: Voita et al. (2019), section 5; sink
     with each threshold.
 """
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
 from typing import Any, final
 
+import numpy as np
 import pandas as pd
 
 from headcount.heads import HeadTable
@@ -30,7 +32,9 @@ class Thresholds:
     positional_share: float = 0.9
     """Voita: the largest weight is at one offset in at least 90 % of queries."""
     syntactic_gain: float = 0.1
-    """Voita: accuracy above the best fixed offset by 10 % (here points; the paper does not say)."""
+    """Voita: accuracy above the best fixed offset by 10 % (points, or see below)."""
+    syntactic_relative: bool = False
+    """Whether that gain is a share of the offset's accuracy instead (the paper does not say)."""
     syntactic_cases: int = 100
     """Clark: relations with at least 100 instances."""
     rare2_share: float = 0.5
@@ -41,6 +45,28 @@ class Thresholds:
     """As for separators."""
     block_share: float = 0.5
     """Half of the maps are blocks (the paper gives no threshold for a head)."""
+
+    @classmethod
+    def of(cls, info: Mapping[str, Any]) -> "Thresholds":
+        """Those that the roles of a run were found with; the papers' where its record has none."""
+        given = info.get("thresholds") or {}
+        return cls(**{each.name: given[each.name] for each in fields(cls) if each.name in given})
+
+    def is_syntactic(self, accuracy: float, baseline: float) -> bool:
+        """Whether a relation is found clearly more often than by the best fixed offset."""
+        # Rounded, so that 0.6 against 0.5 is 10 points
+        return round(self.syntactic_excess(accuracy, baseline), 9) >= self.syntactic_gain
+
+    def syntactic_excess(self, accuracy: float, baseline: float) -> float:
+        """What `syntactic_gain` is held against; infinite where no offset ever finds it."""
+        if not self.syntactic_relative:
+            return accuracy - baseline
+        return accuracy / baseline - 1 if baseline else math.inf
+
+    @property
+    def syntactic_words(self) -> str:
+        """That threshold, to print: `10 points`, or `10 %`."""
+        return f"{100 * self.syntactic_gain:.0f} {'%' if self.syntactic_relative else 'points'}"
 
 
 @final
@@ -122,13 +148,13 @@ def _block(row: dict, limits: Thresholds) -> Iterator[Role]:
 
 
 def _best_relations(relations: pd.DataFrame, limits: Thresholds) -> dict[str, list[dict]]:
-    gain = relations["accuracy"] - relations["baseline"]
     enough = (relations["cases"] >= limits.syntactic_cases) & ~relations["relation"].isin(
         list(NOT_SYNTAX)
     )
-    # Rounded, so that 0.6 against 0.5 is 10 points
-    beats = relations[enough & (gain.round(9) >= limits.syntactic_gain)].assign(gain=gain)
-    ordered = beats.sort_values(["gain", "relation", "direction"], ascending=[False, True, True])
+    scores = list(zip(relations["accuracy"], relations["baseline"], strict=True))
+    beats = enough & np.array([limits.is_syntactic(*each) for each in scores], dtype=bool)
+    found = relations.assign(gain=[limits.syntactic_excess(*each) for each in scores]).loc[beats]
+    ordered = found.sort_values(["gain", "relation", "direction"], ascending=[False, True, True])
     return {str(head): rows.to_dict("records") for head, rows in ordered.groupby("head")}
 
 

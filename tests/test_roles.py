@@ -133,6 +133,25 @@ def test_syntax_begins_at_ten_points_above_the_baseline_and_a_hundred_cases():
     assert found(0.9, 0.5, 99) == []
 
 
+def test_ten_percent_can_be_relative():
+    """The paper does not say: 0.6 against 0.5 is 10 points, and 20 % more."""
+    limits = Thresholds(syntactic_relative=True)
+
+    def found(accuracy: float, baseline: float) -> list[Role]:
+        relations = _relations(("enc.0.0", "obj", "head->dependent", accuracy, baseline, 100))
+        return _roles({}, relations, limits)
+
+    for accuracy, baseline, gain in ((0.6, 0.5, 0.2), (0.55, 0.5, 0.1), (0.22, 0.2, 0.1)):
+        (role,) = found(accuracy, baseline)
+        assert role.score == pytest.approx(gain)
+    assert (
+        found(0.5499, 0.5) == []
+        and _roles({}, _relations(("enc.0.0", "obj", "head->dependent", 0.55, 0.5, 100))) == []
+    )
+    (role,) = found(0.1, 0.0)
+    assert role.score == np.inf
+
+
 def test_punctuation_is_no_syntax_though_its_arcs_are_easy():
     assert _roles({}, _relations(("enc.0.0", "punct", "dependent->head", 0.9, 0.1, 500))) == []
 

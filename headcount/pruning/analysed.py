@@ -68,7 +68,7 @@ def read_again(folder: Path, files: Sequence[Path]) -> Again:
             f"the analysis in {folder} counted rare tokens by a file that it does not name: "
             "analyse again with `headcount analyze --frequencies`"
         )
-    thresholds = Thresholds(**record["thresholds"])
+    thresholds = Thresholds.of(record)
     path = None if frequencies is None else Path(frequencies)
     return Again(corpus, Options(frequencies=path, thresholds=thresholds))
 

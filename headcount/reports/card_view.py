@@ -8,10 +8,11 @@ from typing import final
 from headcount.reports import numbers
 from headcount.reports.example_view import ExampleView, example_view
 from headcount.reports.measure_names import MEASURES, SITE_TITLES, measures
-from headcount.reports.relation_view import Limits, RelationScore, best_of_head
+from headcount.reports.relation_view import RelationScore, best_of_head
 from headcount.reports.run import Evidence, Run
 from headcount.reports.sentences import arrows, head_line
 from headcount.reports.worth_view import effect_of, interval, ranked, scores_of
+from headcount.roles import Thresholds
 
 MAX_OFFSET = 10
 """Offsets further away are lumped on either side."""
@@ -74,7 +75,7 @@ class Card:
 
 def cards(run: Run) -> tuple[Card, ...]:
     """One card per head, in the order of the table of heads."""
-    relations = best_of_head(run.relations or (), run.null_relations, Limits.of(run.info))
+    relations = best_of_head(run.relations or (), run.null_relations, Thresholds.of(run.info))
     null = {row.head: row.values for row in run.null_heads or ()}
     worth = _worth(run)
     return tuple(

@@ -21,8 +21,9 @@ from headcount.reports.figure_style import (
 )
 from headcount.reports.measure_names import SITE_TITLES
 from headcount.reports.numbers import percent
-from headcount.reports.relation_view import Limits, relation_table
+from headcount.reports.relation_view import relation_table
 from headcount.reports.run import HeadRow, Run
+from headcount.roles import Thresholds
 
 
 def positional_offsets(run: Run, limit: int = 6) -> Figure:
@@ -51,7 +52,7 @@ def relations(run: Run, limit: int = 20) -> Figure | None:
     """Best head of each relation against the best fixed offset; None without trees."""
     if not run.relations:
         return None
-    table = relation_table(run.relations, None, Limits.of(run.info))
+    table = relation_table(run.relations, None, Thresholds.of(run.info))
     best = [row.clearest for row in (table.rows or table.few_rows)[:limit]]
     figure = new_figure(5.6, 0.24 * len(best) + 0.9)
     axes = figure.subplots()

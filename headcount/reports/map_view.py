@@ -7,9 +7,9 @@ from typing import Literal, final
 
 from headcount.reports import numbers
 from headcount.reports.measure_names import DIRECTIONS, SIGNED, measures
-from headcount.reports.relation_view import Key, Limits, map_key, measured
+from headcount.reports.relation_view import Key, is_few, map_key, measured
 from headcount.reports.run import RelationResult, Run
-from headcount.roles import NOT_SYNTAX
+from headcount.roles import NOT_SYNTAX, Thresholds
 
 
 @final
@@ -77,9 +77,9 @@ def head_map(
 
 def _relation_maps(run: Run) -> list[Map]:
     by_key: dict[Key, dict[str, RelationResult]] = {}
-    limits = Limits.of(run.info)
+    limits = Thresholds.of(run.info)
     for result in measured(run.relations or ()):
-        if not limits.is_few(result):
+        if not is_few(result, limits):
             by_key.setdefault((result.relation, result.direction), {})[result.head] = result
     if not by_key:
         return []

@@ -1,7 +1,6 @@
 """Nearest: where no head has a role of the paper, how far the best one is from it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 
 from headcount.reports.run import HeadRow, Run
 from headcount.roles import NOT_SYNTAX, Thresholds
@@ -14,9 +13,7 @@ def nearest(run: Run, role: str) -> str | None:
         run: results in which no head has the role.
         role: `positional`, `syntactic` or `rare`.
     """
-    given = run.info.get("thresholds") or {}
-    known = {field.name: given[field.name] for field in fields(Thresholds) if field.name in given}
-    return _SENTENCES[role](run, Thresholds(**known))
+    return _SENTENCES[role](run, Thresholds.of(run.info))
 
 
 def _positional(run: Run, limits: Thresholds) -> str | None:
@@ -42,9 +39,13 @@ def _syntactic(run: Run, limits: Thresholds) -> str | None:
         for each in run.relations or ()
         if each.cases >= limits.syntactic_cases and each.relation not in NOT_SYNTAX
     ]
-    best = max(enough, key=lambda each: each.gain, default=None)
+    best = max(
+        enough,
+        key=lambda each: limits.syntactic_excess(each.accuracy, each.baseline),
+        default=None,
+    )
     return best and (
-        f"No head finds a relation {100 * limits.syntactic_gain:.0f} points more often than the "
+        f"No head finds a relation {limits.syntactic_words} more often than the "
         f"best fixed offset: {best.head} comes nearest with {best.relation} {best.direction}, "
         f"{best.accuracy:.0%} against {best.baseline:.0%}."
     )

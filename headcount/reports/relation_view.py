@@ -3,41 +3,16 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from functools import partial
+from typing import final
 
 from headcount.reports import numbers
 from headcount.reports.measure_names import DIRECTIONS, relation_words
 from headcount.reports.run import RelationResult
-from headcount.roles import NOT_SYNTAX
+from headcount.roles import NOT_SYNTAX, Thresholds
 
 Key = tuple[str, str]
 """Relation and direction."""
-
-
-@final
-@dataclass(frozen=True)
-class Limits:
-    """From where on a relation counts; the thresholds of the run, else those of the papers."""
-
-    cases: int = 100
-    """Fewer cases are flagged (Clark 2019 leaves such relations out)."""
-    gain: float = 0.1
-    """Accuracy above the best fixed offset (Voita 2019, section 5)."""
-
-    @classmethod
-    def of(cls, info: Mapping[str, Any]) -> "Limits":
-        """The thresholds that the roles of a run were found with."""
-        given = info.get("thresholds") or {}
-        cases, gain = given.get("syntactic_cases"), given.get("syntactic_gain")
-        return cls(cls.cases if cases is None else int(cases), cls.gain if gain is None else gain)
-
-    def is_few(self, result: RelationResult) -> bool:
-        """Whether chance can look like skill."""
-        return result.cases < self.cases
-
-    def rank(self, result: RelationResult) -> tuple[bool, bool, float]:
-        """Enough cases first, punctuation last, then the largest gain."""
-        return self.is_few(result), result.relation in NOT_SYNTAX, -result.gain
 
 
 @final
@@ -105,7 +80,7 @@ def map_key(key: Key) -> str:
 def best_of_head(
     results: Sequence[RelationResult],
     null: Sequence[RelationResult] | None,
-    limits: Limits,
+    limits: Thresholds,
     most: int = 6,
     least: int = 3,
 ) -> dict[str, tuple[RelationScore, ...]]:
@@ -119,7 +94,7 @@ def best_of_head(
         by_head.setdefault(result.head, []).append(result)
     scores = {}
     for head, own in by_head.items():
-        own.sort(key=limits.rank)
+        own.sort(key=partial(_rank, limits))
         shown = [r for place, r in enumerate(own) if place < least or r.gain > 0][:most]
         scores[head] = tuple(
             _score(r, random.get((head, r.relation, r.direction)), null is not None, limits)
@@ -129,7 +104,7 @@ def best_of_head(
 
 
 def relation_table(
-    results: Sequence[RelationResult], null: Sequence[RelationResult] | None, limits: Limits
+    results: Sequence[RelationResult], null: Sequence[RelationResult] | None, limits: Thresholds
 ) -> RelationTable:
     """The best head of every relation and direction."""
     best = _best(results)
@@ -141,7 +116,7 @@ def relation_table(
     occurring = {direction for _, direction in best}
     directions = [name for name in DIRECTIONS if name in occurring]
     directions += sorted(occurring - set(directions))
-    ranked = sorted(best, key=lambda key: limits.rank(best[key]))
+    ranked = sorted(best, key=lambda key: _rank(limits, best[key]))
     rows: dict[str, RelationRow] = {}
     for relation, direction in ranked:  # a relation stands where its best direction stands
         if relation not in rows:
@@ -151,7 +126,7 @@ def relation_table(
         rows=tuple(row for row in rows.values() if not row.clearest.few),
         few_rows=tuple(row for row in rows.values() if row.clearest.few),
         summary=_summary(list(scores.values()), limits),
-        min_cases=limits.cases,
+        min_cases=limits.syntactic_cases,
         has_null=null is not None,
     )
 
@@ -178,14 +153,15 @@ def _row(key: Key, directions: list[str], scores: Mapping[Key, RelationScore]) -
     )
 
 
-def _summary(scores: list[RelationScore], limits: Limits) -> str:
+def _summary(scores: list[RelationScore], limits: Thresholds) -> str:
     enough = [score for score in scores if not score.few and score.relation not in NOT_SYNTAX]
     if not enough:
-        return f"No relation has {limits.cases} cases: the numbers below are from few sentences."
+        few = limits.syntactic_cases
+        return f"No relation has {few} cases: the numbers below are from few sentences."
     relations = {score.relation for score in enough}
     beating = {score.relation for score in enough if score.beats}
     noun = numbers.of(len(relations), "relation", "relations")
-    of = f"the {noun} with at least {limits.cases} cases"
+    of = f"the {noun} with at least {limits.syntactic_cases} cases"
     if not beating:
         return f"None beats its baseline: for {of}, a fixed offset is at least as good as any head."
     clearly = {score.relation for score in enough if score.clearly}
@@ -194,12 +170,12 @@ def _summary(scores: list[RelationScore], limits: Limits) -> str:
     return (
         f"Of {of}, {how_many} {verb} a head that beats the best fixed offset, "
         f"{numbers.count(len(clearly)) if clearly else 'none'} by "
-        f"{100 * limits.gain:.0f} points or more."
+        f"{limits.syntactic_words} or more."
     )
 
 
 def _score(
-    result: RelationResult, null: float | None, has_null: bool, limits: Limits
+    result: RelationResult, null: float | None, has_null: bool, limits: Thresholds
 ) -> RelationScore:
     offset, baseline = numbers.signed(result.baseline_offset), numbers.percent(result.baseline)
     return RelationScore(
@@ -213,8 +189,18 @@ def _score(
         baseline_text=f"{offset}: {baseline}",
         gain_text=numbers.points(result.gain),
         cases_text=numbers.count(result.cases),
-        few=limits.is_few(result),
+        few=is_few(result, limits),
         beats=result.gain > 0,
-        clearly=round(result.gain, 9) >= limits.gain,
+        clearly=limits.is_syntactic(result.accuracy, result.baseline),
         null_text=numbers.percent(math.nan if null is None else null) if has_null else "",
     )
+
+
+def is_few(result: RelationResult, limits: Thresholds) -> bool:
+    """Whether chance can look like skill."""
+    return result.cases < limits.syntactic_cases
+
+
+def _rank(limits: Thresholds, result: RelationResult) -> tuple[bool, bool, float]:
+    """Enough cases first, punctuation last, then the largest gain."""
+    return is_few(result, limits), result.relation in NOT_SYNTAX, -result.gain

@@ -11,11 +11,12 @@ from headcount.reports.curve_view import Panel, panels, sites
 from headcount.reports.importance import Importance
 from headcount.reports.map_view import Map, maps
 from headcount.reports.measure_names import SITE_TITLES
-from headcount.reports.relation_view import Limits, RelationTable, relation_table
+from headcount.reports.relation_view import RelationTable, relation_table
 from headcount.reports.role_names import RoleName, role_names
 from headcount.reports.run import Run
 from headcount.reports.sentences import arrows, by_chance, headline, measured, several, short_name
 from headcount.reports.worth_view import Worth, worth_view
+from headcount.roles import Thresholds
 
 NO_TREES = (
     "The corpus has no trees, so nothing can be said about syntax. Give a treebank (.conllu) to "
@@ -134,7 +135,7 @@ def report_view(run: Run) -> Report:
 def _syntax(run: Run) -> RelationTable | None:
     if not run.relations:
         return None
-    return relation_table(run.relations, run.null_relations, Limits.of(run.info))
+    return relation_table(run.relations, run.null_relations, Thresholds.of(run.info))
 
 
 def _chips(

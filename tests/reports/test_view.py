@@ -13,8 +13,9 @@ from headcount.reports.curve_view import layer_means
 from headcount.reports.example_view import MAX_LINES, MAX_WORDS, example_view
 from headcount.reports.map_view import head_map
 from headcount.reports.numbers import percent
-from headcount.reports.relation_view import Limits, best_of_head, relation_table
+from headcount.reports.relation_view import best_of_head, relation_table
 from headcount.reports.run import Example, RelationResult
+from headcount.roles import Thresholds
 
 
 def result(head: str, relation: str, accuracy: float, baseline: float = 0.5, cases: int = 200):
@@ -86,7 +87,7 @@ def test_map_of_nothing_measured():
 def test_best_head_of_a_relation_has_the_largest_accuracy(plain: Path):
     run = read_run(plain)
     assert run.relations is not None
-    for row in relation_table(run.relations, None, Limits()).rows:
+    for row in relation_table(run.relations, None, Thresholds()).rows:
         best = row.best[0]
         assert best is not None
         own = [
@@ -101,7 +102,7 @@ def test_relations_rank_by_gain_with_few_cases_and_punctuation_last():
     few = result("enc.0.0", "vocative", 0.98, cases=7)
     results = [result("enc.0.0", "obj", 0.6), few, result("enc.0.1", "nsubj", 0.7),
                result("enc.0.0", "punct", 0.99)]  # fmt: skip
-    table = relation_table(results, None, Limits())
+    table = relation_table(results, None, Thresholds())
     assert [row.relation for row in table.rows] == ["nsubj", "obj", "punct"]
     assert [row.relation for row in table.few_rows] == ["vocative"]
     assert table.summary == (
@@ -111,25 +112,28 @@ def test_relations_rank_by_gain_with_few_cases_and_punctuation_last():
 
 
 def test_none_beats_its_baseline():
-    table = relation_table([result("enc.0.0", "obj", 0.5)], None, Limits())
+    table = relation_table([result("enc.0.0", "obj", 0.5)], None, Thresholds())
     assert table.summary.startswith("None beats its baseline")
-    few = relation_table([result("enc.0.0", "obj", 0.9, cases=99)], None, Limits())
+    few = relation_table([result("enc.0.0", "obj", 0.9, cases=99)], None, Thresholds())
     assert few.summary.startswith("No relation has 100 cases")
 
 
 def test_thresholds_of_the_run_decide():
-    limits = Limits.of({"thresholds": {"syntactic_cases": 5, "syntactic_gain": 0.3}})
+    limits = Thresholds.of({"thresholds": {"syntactic_cases": 5, "syntactic_gain": 0.3}})
     table = relation_table([result("enc.0.0", "obj", 0.7, cases=5)], None, limits)
     assert table.min_cases == 5 and table.rows[0].clearest.beats
     assert "none by 30 points" in table.summary
-    assert Limits.of({}) == Limits(100, 0.1)
+    limits = Thresholds(syntactic_gain=0.3, syntactic_relative=True)
+    table = relation_table([result("enc.0.0", "obj", 0.7)], None, limits)
+    assert "1 by 30 % or more" in table.summary and table.rows[0].clearest.clearly
+    assert Thresholds.of({}) == Thresholds()
 
 
 def test_a_head_shows_all_that_beat_and_at_least_three():
     results = [
         result("enc.0.0", f"r{i}", 0.5 + gain) for i, gain in enumerate([0.2, -0.1, -0.2, -0.3])
     ]
-    shown = best_of_head(results, results[:1], Limits())["enc.0.0"]
+    shown = best_of_head(results, results[:1], Thresholds())["enc.0.0"]
     assert [score.relation for score in shown] == ["r0", "r1", "r2"]
     assert [score.null_text for score in shown] == [percent(0.7), "–", "–"]
 

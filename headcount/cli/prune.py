@@ -103,7 +103,7 @@ class Prune:
         if self.method is not None:
             raise InputError("one of --method and --preset was expected; came both")
         found = preset(self.preset)
-        return method(found.method, [*found.of(self.on.site), *self.set])
+        return method(found.method, [*found.of(self.on.site, self.on.task), *self.set])
 
     def _limit(self) -> Limit:
         return Limit(self._keep(), self.share, self.max_drop, self.latency)

@@ -79,7 +79,7 @@ class Voita2019(PaperArguments):
         self.refuse_all_but_pruning("--table 2", ("treebank", "frequencies"))
         way = preset("voita2019")
         fields = [f"tuning.{each}" for each in self.pruning.tune]
-        chosen = method(way.method, [*way.of(()), *fields])
+        chosen = method(way.method, [*way.of((), self.task), *fields])
         fresh = replace(FRESH, label_smoothing=0.0) if self.task == "similarity" else FRESH
         scratch = changed(fresh, self.scratch)
         refuse_calibration(self.pruning.calibration, [chosen])

@@ -1,7 +1,7 @@
 """Presets: a paper's way of pruning, option by option.
 
 - `voita2019`: Hard Concrete gates from the authors' start, weights trained along; where only the
-  encoder's heads go, the decoder is frozen. The coefficient of the penalty is swept, up to eight
+  encoder's heads go, the decoder is frozen; label smoothing of 0.1 in translation. The coefficient of the penalty is swept, up to eight
   trainings, until as many gates stay open as heads are to stay. Gates are rounded, and nothing is
   trained afterwards. *Departure*: where eight do not hit the number, the nearest is cut to it.
 - `michel2019`: gradient importance of the paper's formula, normalised by layer, one ranking over
@@ -28,14 +28,22 @@ class Preset:
     options: tuple[str, ...] = ()
     encoder_only: tuple[str, ...] = ()
     """Options where only heads of the encoder go."""
+    translation: tuple[str, ...] = ()
+    """Options of that task."""
 
-    def of(self, sites: Sequence[str]) -> list[str]:
-        """The options, given the sites whose heads may go."""
-        return [*self.options, *(self.encoder_only if set(sites) == {"encoder.self"} else ())]
+    def of(self, sites: Sequence[str], task: str) -> list[str]:
+        """The options, given the sites whose heads may go, and the name of the task."""
+        encoder_only = self.encoder_only if set(sites) == {"encoder.self"} else ()
+        return [*self.options, *encoder_only, *(self.translation if task == "translation" else ())]
 
 
 PRESETS: Mapping[str, Preset] = {
-    "voita2019": Preset("l0", ("voita2019=true", "sweep=8"), ("tuning.trained=encoder",)),
+    "voita2019": Preset(
+        "l0",
+        ("voita2019=true", "sweep=8"),
+        ("tuning.trained=encoder",),
+        ("tuning.label_smoothing=0.1",),
+    ),
     "michel2019": Preset("gradient", ("step=0.1", "level=sample", "normalise=true")),
     "li2021": Preset("subset", ("tuning.trained=all",)),
 }

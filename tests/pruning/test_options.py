@@ -63,15 +63,19 @@ def test_bad_options(name: str, option: str, sentence: str) -> None:
 
 
 def test_presets_are_what_the_papers_did() -> None:
-    made = {name: method(each.method, each.of(["encoder.self"])) for name, each in PRESETS.items()}
+    made = {
+        name: method(each.method, each.of(["encoder.self"], "translation"))
+        for name, each in PRESETS.items()
+    }
     assert made["michel2019"] == Ranked(Gradient(0.1, "sample", True))
     voita, li = made["voita2019"], made["li2021"]
     assert isinstance(voita, L0) and voita.voita2019 and voita.tuning.trained == "encoder"
-    assert voita.sweep == 8 and voita.coefficient is None
+    assert voita.sweep == 8 and voita.coefficient is None and voita.tuning.label_smoothing == 0.1
     assert isinstance(li, Subset) and li.tuning.trained == "all" and not li.straight_through
-    both = preset("voita2019").of(["encoder.self", "decoder.self"])
+    both = preset("voita2019").of(["encoder.self", "decoder.self"], "similarity")
     everything = method("l0", both)
     assert isinstance(everything, L0) and everything.tuning.trained == "all"
+    assert everything.tuning.label_smoothing == 0
     with pytest.raises(InputError, match="a preset out of voita2019, michel2019, li2021"):
         preset("he2020")
 

@@ -15,7 +15,7 @@ from transformers import PreTrainedTokenizerBase as Tokenizer
 from headcount.corpora import Batch, Corpus, Frequencies, batches, take_census
 from headcount.examples import candidates, find_examples
 from headcount.heads import HeadTable
-from headcount.measures import MEASURES, Sums
+from headcount.measures import MEASURES, Confidence, Sums, confidence
 from headcount.measuring import Totals, of_all_processes, run
 from headcount.models.load import Loaded, as_loaded
 from headcount.models.random_copy import random_copy
@@ -54,6 +54,10 @@ class Options:
     """Seconds between two savings of the sums so far."""
     seed: int = 0
     """Of the random-weight copy."""
+    exclude_keys: bool = True
+    """Special tokens are no keys of confidence."""
+    exclude_queries: bool = True
+    """Special tokens are no queries of confidence."""
     thresholds: Thresholds = field(default_factory=Thresholds)
     """From where on a head has a role."""
 
@@ -144,6 +148,8 @@ class _Analyzing:
         self.loaded, self.options = loaded, options
         self.out, self.progress = out, progress
         self.timings: dict[str, float] = {}
+        sharpness = confidence(options.exclude_keys, options.exclude_queries)
+        self.measures = tuple(sharpness if each is Confidence else each for each in MEASURES)
         self.anatomy = loaded.anatomy
         self.encoder = loaded.encoder(options.strict)
         self.corpus = self._timed("translate", lambda: self._with_targets(corpus))
@@ -176,7 +182,7 @@ class _Analyzing:
         return Analysis(heads, relations, offsets, roles, examples, null, self._record(roles))
 
     def _tables(self, totals: Totals) -> tuple[HeadTable, pd.DataFrame | None, Roles]:
-        heads = head_table(self.anatomy.heads, totals, MEASURES)
+        heads = head_table(self.anatomy.heads, totals, self.measures)
         relations = relation_table(self.anatomy.heads, totals, self.census.relations)
         roles = find_roles(heads, relations, self.options.thresholds)
         names = [[role.role for role in roles[head]] for head in heads.frame["head"]]
@@ -200,7 +206,7 @@ class _Analyzing:
 
     def _measure(self, loaded: Loaded, stage: str) -> Totals:
         path = self.out / "state" / f"{stage}-{processes().process_index}.safetensors"
-        latest = load_state(path, self._run_key, MEASURES)
+        latest = load_state(path, self._run_key, self.measures)
         saved = time.monotonic()
         # Other processes are as far as this one, near enough for a progress bar
         in_all = round(self.census.num_sentences / processes().num_processes)
@@ -215,7 +221,7 @@ class _Analyzing:
 
         try:
             work = self._batches(self.corpus)
-            totals = run(loaded.model, self.anatomy, work, MEASURES, latest, after_batch)
+            totals = run(loaded.model, self.anatomy, work, self.measures, latest, after_batch)
         finally:  # after Ctrl-C too
             save_state(path, latest, self._run_key)
         return of_all_processes(totals)
@@ -244,6 +250,7 @@ class _Analyzing:
             max_length=self.encoder.max_length,
             frequencies=rare,
             seed=options.seed if options.null else None,
+            special=_special(options),
         )
 
     @property
@@ -251,12 +258,16 @@ class _Analyzing:
         """What two runs must share for one to go on with the other's sums."""
         options, us = self.options, processes()
         batches = f"{options.max_tokens}/{options.window}"
-        measures = "+".join(measure.__name__ for measure in MEASURES)
+        measures = "+".join(measure.__name__ for measure in self.measures)
         run = f"measures:{measures}|batches:{batches}|processes:{us.num_processes}"
         return f"{self.signature}|{run}"
 
     def _record(self, roles: Roles) -> dict[str, Any]:
         warnings = warnings_of(self.census, self.encoder.max_length, self.anatomy)
+        if (special := _special(self.options)) is not None:
+            warnings.append(
+                f"special tokens count in confidence, as {special.replace('+', ' and ')}"
+            )
         record = {
             "version": 1,
             "signature": self.signature,
@@ -272,3 +283,9 @@ class _Analyzing:
             "versions": versions(),
         }
         return record
+
+
+def _special(options: Options) -> str | None:
+    """As what special tokens count in confidence."""
+    sides = {"keys": options.exclude_keys, "queries": options.exclude_queries}
+    return "+".join(side for side, excluded in sides.items() if not excluded) or None

@@ -41,6 +41,8 @@ class Attention:
     """Largest weight on a content key."""
     peak_key_BHQ: Int64[Tensor, "batch head query"]
     """The content key with the largest weight (the earliest of equals)."""
+    peak_special_BHQ: Float[Tensor, "batch head query"]
+    """Largest weight on a special key."""
     entropy_BHQ: Float[Tensor, "batch head query"]
     """-sum A ln A over all keys, in nats."""
     diagonals_BHQO: Float[Tensor, "batch head query offset"]
@@ -96,6 +98,7 @@ class Reducer:
         empty = value_BHKD.new_empty
         self.peak_BHQ, self.entropy_BHQ, self.first_BHQ = (empty(per_query) for _ in range(3))
         self.peak_key_BHQ = empty(per_query, dtype=torch.long)
+        self.peak_special_BHQ = value_BHKD.new_zeros(per_query)
         self.diagonals_OBHQ = value_BHKD.new_zeros(len(OFFSETS), *per_query)
         self.column_BHK = value_BHKD.new_zeros(batch, num_heads, num_keys)
         self.knows_norms = roots_HDD is not None
@@ -147,9 +150,16 @@ class Reducer:
             self.diagonals_OBHQ[o, block.rows, block.heads, into] = diagonal
 
     def _content_only(self, block: Block) -> Tensor:
-        rows, keys = self._hidden_keys(block.rows)
-        block.weights_BHQK[rows, :, :, keys] = -1
-        return block.weights_BHQK
+        """The block without its special keys, whose largest weights are kept."""
+        weights, (rows, keys) = block.weights_BHQK, self._hidden_keys(block.rows)
+        special_NHQ = weights[rows, :, :, keys]
+        place = (block.rows, block.heads, block.queries)
+        index_NHQ = rows[:, None, None].expand_as(special_NHQ)
+        self.peak_special_BHQ[place] = weights.new_zeros(weights.shape[:3]).scatter_reduce(
+            0, index_NHQ, special_NHQ, "amax"
+        )
+        weights[rows, :, :, keys] = -1
+        return weights
 
     def _hidden_keys(self, rows: slice) -> tuple[Tensor, ...]:
         """Special tokens among the keys of some rows, counted from the first; found once."""
@@ -169,7 +179,8 @@ class Reducer:
         words = (None, None) if self.words is None else self.words.peaks()
         return Attention(
             self.layer, self.queries, self.keys, self.arcs, self.peak_BHQ.clamp_min(0),
-            self.peak_key_BHQ, self.entropy_BHQ, self.diagonals_OBHQ.movedim(0, -1), self.first_BHQ,
+            self.peak_key_BHQ, self.peak_special_BHQ, self.entropy_BHQ,
+            self.diagonals_OBHQ.movedim(0, -1), self.first_BHQ,
             self.masses_BHQC[..., :num_masses], self._own_segment(), self.segment_BN,
             self.column_BHK, self.value_norm_BHK, *words,
         )  # fmt: skip

@@ -65,6 +65,20 @@ def test_frequencies_from_a_file_change_what_is_rare(loaded: Loaded, tmp_path: P
     assert any((counted[column] != given[column]).any() for column in columns)
 
 
+def test_special_tokens_can_count_in_confidence(loaded: Loaded, tmp_path: Path) -> None:
+    """BERT looks at [CLS] and [SEP] too; sums of another confidence are not gone on with."""
+    corpus = headcount.Corpus(SAMPLE, limit=20)
+    plain = headcount.analyze(loaded, corpus, out=tmp_path)
+    options = headcount.Options(exclude_keys=False)
+    keys = headcount.analyze(loaded, corpus, options, out=tmp_path / "keys")
+    assert (keys.heads.frame["confidence"] >= plain.heads.frame["confidence"]).all()
+    assert "|special:keys|" in keys.record["signature"]
+    assert "special:" not in plain.record["signature"]
+    assert "special tokens count in confidence, as keys" in keys.record["warnings"]
+    with pytest.raises(headcount.InputError, match="goes on with the same model, data"):
+        headcount.analyze(loaded, corpus, options, out=tmp_path)
+
+
 def test_thresholds_decide_roles(loaded: Loaded) -> None:
     corpus = headcount.Corpus(SAMPLE, limit=40)
     low = headcount.Options(thresholds=headcount.Thresholds(positional_share=0.0))

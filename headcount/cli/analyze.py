@@ -57,6 +57,10 @@ class Analyze:
     """Where to run, e.g. cuda."""
     dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
     """Number format of the model."""
+    exclude_keys: bool = True
+    """Leave special tokens out of the keys that confidence looks at."""
+    exclude_queries: bool = True
+    """Leave special tokens out of the queries that confidence is a mean over."""
     thresholds: Thresholds = field(default_factory=Thresholds)
     """From where on a head has a role; the papers' values by default."""
 
@@ -84,6 +88,8 @@ class Analyze:
             window=self.window,
             save_every=self.save_every,
             seed=self.seed,
+            exclude_keys=self.exclude_keys,
+            exclude_queries=self.exclude_queries,
             thresholds=self.thresholds,
         )
 

@@ -1,6 +1,6 @@
 """Measures: what a head looks at. One file a measure; each is sums that add."""
 
-from headcount.measures.confidence import Confidence
+from headcount.measures.confidence import Confidence, confidence
 from headcount.measures.entropy import Entropy
 from headcount.measures.norms import Norms
 from headcount.measures.patterns import Patterns
@@ -17,5 +17,5 @@ MEASURES: tuple[type[Sums], ...] = (
 
 __all__ = [
     "DIRECTIONS", "MEASURES", "Confidence", "Entropy", "Norms", "Patterns", "Positional", "Rare",
-    "Sums", "Surface", "Syntactic",
+    "Sums", "Surface", "Syntactic", "confidence",
 ]  # fmt: skip

@@ -3,7 +3,7 @@ r"""Confidence: how sharply a head looks at one token.
 $$\mathrm{conf}(h) = \frac{1}{|Q|} \sum_{q \in Q} \max_{k \in K} A_h(q, k) \in (0, 1]$$
 
 Q and K are content tokens: special tokens and padding are left out on both sides, and the weights
-on what is left are not normalised again.
+on what is left are not normalised again. Special tokens can be let in on either side.
 
 Reference: Analyzing Multi-Head Self-Attention (Voita et al., 2019), section 4, https://arxiv.org/abs/1905.09418
 Departure: the paper leaves out the end-of-sentence symbol only, the one special token of its
@@ -11,8 +11,9 @@ Departure: the paper leaves out the end-of-sentence symbol only, the one special
 """
 
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -20,12 +21,15 @@ from headcount.attention import Attention
 from headcount.measures.sums import Sums, over_queries
 
 
-@final
 @dataclass(frozen=True)
 class Confidence(Sums):
     """Mean over content queries of the largest weight on a content key."""
 
     columns = ("confidence",)
+    exclude_keys: ClassVar[bool] = True
+    """Special tokens are no keys."""
+    exclude_queries: ClassVar[bool] = True
+    """Special tokens are no queries."""
 
     peak: Float[Tensor, " head"]
     """Sum over queries of the largest weight."""
@@ -35,9 +39,40 @@ class Confidence(Sums):
     @classmethod
     def of(cls, attention: Attention) -> "Confidence":
         """The sums over one batch."""
-        is_query_BQ = attention.queries.is_content_BN
-        return cls(over_queries(attention.peak_BHQ, is_query_BQ), is_query_BQ.sum())
+        peak_BHQ, queries = attention.peak_BHQ, attention.queries
+        if not cls.exclude_keys:
+            peak_BHQ = torch.maximum(peak_BHQ, attention.peak_special_BHQ)
+        is_query_BQ = queries.is_content_BN if cls.exclude_queries else queries.is_token_BN
+        return cls(over_queries(peak_BHQ, is_query_BQ), is_query_BQ.sum())
 
     def value(self) -> dict[str, Float[Tensor, " head"]]:
         """`confidence`, between 0 and 1."""
         return {"confidence": self.peak / self.queries}
+
+
+@final
+class ConfidenceOnAllKeys(Confidence):
+    """The largest weight on any key."""
+
+    exclude_keys = False
+
+
+@final
+class ConfidenceOfAllQueries(Confidence):
+    """Mean over all queries."""
+
+    exclude_queries = False
+
+
+@final
+class ConfidenceOfAll(Confidence):
+    """Mean over all queries of the largest weight on any key."""
+
+    exclude_keys = exclude_queries = False
+
+
+def confidence(exclude_keys: bool = True, exclude_queries: bool = True) -> type[Confidence]:
+    """Confidence with special tokens left out, or not, of those attended to and that attend."""
+    ways = (Confidence, ConfidenceOnAllKeys, ConfidenceOfAllQueries, ConfidenceOfAll)
+    wanted = (exclude_keys, exclude_queries)
+    return next(way for way in ways if (way.exclude_keys, way.exclude_queries) == wanted)

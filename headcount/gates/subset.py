@@ -28,6 +28,10 @@ from headcount.tap import Gates
 EPS = 1e-12
 """Smallest uniform number that a Gumbel number is made of."""
 
+DUST = 1e-12
+"""Gates below this are 0 in the forward pass: what they are multiplied with becomes denormal
+numbers, which processors take many times as long for."""
+
 
 @final
 class Subset(HeadGates):
@@ -115,7 +119,8 @@ class Subset(HeadGates):
             member_M = is_member_U.nonzero()[:, 0].to(r_U.device)
             relaxed_M = relaxed_subset(r_U[member_M], number, self.temperature)
             gate_U = gate_U.index_put((member_M,), relaxed_M)
-        return gate_U
+        dust_U = torch.where(gate_U < DUST, gate_U, 0).detach()
+        return gate_U - dust_U  # with the gradient of all gates
 
 
 def relaxed_subset(

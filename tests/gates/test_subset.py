@@ -9,7 +9,7 @@ import torch
 from headcount.errors import InputError, ModelError
 from headcount.gates import Layout, Quota, Subset, quotas
 from headcount.gates.head_gates import uniform_noise
-from headcount.gates.subset import EPS, relaxed_subset
+from headcount.gates.subset import DUST, EPS, relaxed_subset
 from headcount.heads import Head, Heads
 from tests.textbook import gates as textbook
 
@@ -75,6 +75,23 @@ def test_a_head_that_helps_is_lifted(straight_through: bool) -> None:
     assert gates.w.grad is not None
     gradient = gates.w.grad
     assert gradient[3] < 0 and (gradient[[0, 1, 2, 4, 5]] >= 0).all() and gradient.abs().max() > 0
+
+
+def test_gates_are_no_denormal_numbers() -> None:
+    """A tiny gate makes backward passes several times slower; at 0 it still has its gradient."""
+    gates = made(seed=5)
+    gates.advance(0.4)
+    gate, r = flat(gates), gates.w.detach().clone().requires_grad_()
+    noise = uniform_noise(5, torch.tensor(0), 11, EPS)
+    plain = relaxed_subset(r - torch.tensor(noise).log().neg().log(), 4, gates.temperature)
+    tiny = (plain > 0) & (plain < DUST)
+    assert tiny.any() and not gate[tiny].any()
+    torch.testing.assert_close(gate[~tiny], plain[~tiny].float(), rtol=1e-3, atol=1e-6)
+    weights = torch.linspace(-1, 1, 11)
+    (gate @ weights).backward()
+    (plain.float() @ weights).backward()
+    assert gates.w.grad is not None and r.grad is not None
+    torch.testing.assert_close(gates.w.grad, r.grad, rtol=1e-2, atol=1e-6)
 
 
 def test_cold_gradients_are_numbers() -> None:

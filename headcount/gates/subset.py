@@ -9,6 +9,7 @@ evaluation, with the gradient of the sum of softmaxes of w.
 
 Reference: Differentiable Subset Pruning of Transformer Heads (Li et al., 2021), section 4,
 https://arxiv.org/abs/2108.04657
+Departure: gates below 1e-12 count as 0, with the gradient that they have.
 """
 
 import math

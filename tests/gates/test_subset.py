@@ -80,18 +80,18 @@ def test_a_head_that_helps_is_lifted(straight_through: bool) -> None:
 def test_gates_are_no_denormal_numbers() -> None:
     """A tiny gate makes backward passes several times slower; at 0 it still has its gradient."""
     gates = made(seed=5)
-    gates.advance(0.4)
+    gates.advance(0.3)
     gate, r = flat(gates), gates.w.detach().clone().requires_grad_()
-    noise = uniform_noise(5, torch.tensor(0), 11, EPS)
-    plain = relaxed_subset(r - torch.tensor(noise).log().neg().log(), 4, gates.temperature)
-    tiny = (plain > 0) & (plain < DUST)
-    assert tiny.any() and not gate[tiny].any()
-    torch.testing.assert_close(gate[~tiny], plain[~tiny].float(), rtol=1e-3, atol=1e-6)
-    weights = torch.linspace(-1, 1, 11)
-    (gate @ weights).backward()
-    (plain.float() @ weights).backward()
-    assert gates.w.grad is not None and r.grad is not None
-    torch.testing.assert_close(gates.w.grad, r.grad, rtol=1e-2, atol=1e-6)
+    noise = torch.from_numpy(-np.log(-np.log(uniform_noise(5, torch.tensor(0), 11, EPS))))
+    plain = relaxed_subset(r + noise.to(r), 4, gates.temperature)
+    tiny = ((plain > 0) & (plain < DUST)).nonzero()[:, 0]
+    assert len(tiny) and not gate[tiny].any()
+    others = plain >= DUST
+    torch.testing.assert_close(gate[others], plain[others], rtol=1e-6, atol=0)
+    gate[tiny[0]].backward()
+    plain[tiny[0]].backward()
+    assert gates.w.grad is not None and r.grad is not None and r.grad.any()
+    torch.testing.assert_close(gates.w.grad, r.grad, rtol=1e-4, atol=0)
 
 
 def test_cold_gradients_are_numbers() -> None:

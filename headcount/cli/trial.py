@@ -112,13 +112,13 @@ class TrialArguments(LearningArguments):
 
 
 def refuse_calibration(calibration: int, methods: Iterable[Method]) -> None:
-    """Let one pass that is left alone, or is of methods that score heads without training.
+    """Let one pass that is left alone, or is of methods that score heads on examples.
 
     Raises:
         InputError: for a --calibration that would do nothing.
     """
-    ranked = any(isinstance(method, Ranked) for method in methods)
-    if calibration != Setting.calibration and not ranked:
+    scored = any(isinstance(each, Ranked) and each.ranking.uses_data for each in methods)
+    if calibration != Setting.calibration and not scored:
         raise InputError(
             "--calibration is of scores of heads, of folding and of rescaling, and there is none "
             "of them here: leave it out"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 from headcount.models.load import Loaded
 from headcount.pruning.budget import Keep, Units
@@ -98,6 +98,8 @@ class Ranking(ABC):
     """A method that needs no training: one order serves every budget."""
 
     name: str
+    uses_data: ClassVar[bool] = True
+    """Whether heads are scored on examples."""
 
     @abstractmethod
     def order(self, setting: Setting) -> Order:

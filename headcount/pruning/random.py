@@ -17,6 +17,7 @@ class Random(Ranking):
     """An order drawn with the setting's seed; all orders of the units alike."""
 
     name: ClassVar[str] = "random"
+    uses_data: ClassVar[bool] = False
 
     def order(self, setting: Setting) -> Order:
         """Heads that may go, in any order."""

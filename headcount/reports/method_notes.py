@@ -18,8 +18,9 @@ _VOITA = "Voita et al., ACL 2019, arXiv:1905.09418"
 _CLARK = "Clark et al., BlackboxNLP 2019, arXiv:1906.04341"
 
 NOTES = (
-    Note("Confidence", "Mean over queries of the largest weight; special tokens and padding are "
-         "left out on both sides, nothing is renormalised.", f"{_VOITA}, section 4"),
+    Note("Confidence", "Mean over queries of the largest weight; padding is left out on both "
+         "sides, and so are special tokens where the signature does not let them in (special:keys, "
+         "queries); nothing is renormalised.", f"{_VOITA}, section 4"),
     Note("Positional", "Share of queries whose largest weight lies at the head's most frequent "
          "offset, key minus query, in tokens.", f"{_VOITA}, section 5"),
     Note("Syntactic", "Weights of the pieces of a word are summed over keys and averaged over "

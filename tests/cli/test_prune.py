@@ -202,6 +202,10 @@ def test_a_drop_is_looked_at_where_it_counts() -> None:
             ("--keep", 2, "--calibration", 9, "--preset", "li2021"),
             "--calibration is of scores of heads",
         ),
+        (
+            ("--keep", 2, "--calibration", 9, "--method", "random", "--no-fold", "--no-rescale"),
+            "--calibration is of scores of heads",
+        ),
         (("--keep", 2, "--seed", -1), "a seed of at least 0 was expected; came -1"),
     ],
 )

@@ -95,12 +95,18 @@ def refuse_tunings(setting: Setting, method: Method, recovery: Tuning | None = N
 
 
 class Ranking(ABC):
-    """A method that needs no training: one order serves every budget."""
+    """A method that needs no training: one order serves every budget in all."""
 
     name: str
     uses_data: ClassVar[bool] = True
     """Whether heads are scored on examples."""
 
     @abstractmethod
-    def order(self, setting: Setting) -> Order:
-        """Heads that may go, in the order in which they go."""
+    def order(self, setting: Setting, keep: Keep | None = None) -> Order:
+        """Heads that may go, in the order in which they go.
+
+        Args:
+            setting: what may go, and what to choose with.
+            keep: the budget, which an order may depend on where sites have budgets of their own,
+                and need not be right behind; None for none.
+        """

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from random import Random as Chance
 from typing import ClassVar, final
 
+from headcount.pruning.budget import Keep
 from headcount.pruning.method import Ranking, Setting
 from headcount.pruning.order import Order
 
@@ -19,8 +20,9 @@ class Random(Ranking):
     name: ClassVar[str] = "random"
     uses_data: ClassVar[bool] = False
 
-    def order(self, setting: Setting) -> Order:
+    def order(self, setting: Setting, keep: Keep | None = None) -> Order:
         """Heads that may go, in any order."""
+        del keep  # all orders are alike
         units = list(setting.units.units)
         Chance(setting.seed).shuffle(units)
         return Order(tuple(head for unit in units for head in unit))

@@ -24,7 +24,7 @@ class Ranked(Method):
     def choose(self, setting: Setting, keep: Keep) -> Choice:
         """Keep the last of the order; a budget that can't be met is refused before ranking."""
         by_site(setting.units, keep)
-        order, heads = self.ranking.order(setting), setting.units.heads
+        order, heads = self.ranking.order(setting, keep), setting.units.heads
         stay = set(heads) - set(leaving(order.heads, setting.units, keep))
         plan = Plan.keeping(heads, stay, revision(setting.loaded.model))
         scores = {str(head): score for head, score in order.scores.items()}

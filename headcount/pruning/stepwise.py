@@ -2,22 +2,25 @@
 
 After every step the heads that have gone are gated to 0 while those left are scored again. With a
 step of 1 there is one scoring for the whole order, with a step of 0 one for each head. An order is
-nested: under a smaller budget the same heads go, and more.
+nested: under a smaller budget in all the same heads go, and more. Budgets of sites make an order of
+their own, since a site that has lost its share is left as it is while others are scored on.
 
 Reference: Are Sixteen Heads Really Better than One? (Michel et al., 2019), section 4, https://arxiv.org/abs/1905.10650
 """
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import final
 
 from headcount.errors import InputError
 from headcount.heads import Head
 from headcount.importance.scores import Scores
 from headcount.keyed import read_keyed, reading, write_keyed
-from headcount.pruning.budget import Unit, Units
+from headcount.pruning.budget import Keep, Unit, Units
 from headcount.pruning.method import Ranking, Setting
 from headcount.pruning.order import Order, ascending
 from headcount.pruning.plan import Plan
@@ -25,6 +28,8 @@ from headcount.signature import signature
 from headcount.tap import Tap
 
 _WHAT = "an order of heads"
+Room = Mapping[str | None, int]
+"""How many more heads go, in all or at each site."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +49,11 @@ class Stepwise(Ranking):
     def scores(self, setting: Setting, left: Sequence[Unit]) -> Scores:
         """Scores of the heads of the units that are left, while the others are gated to 0."""
 
-    def order(self, setting: Setting) -> Order:
+    def order(self, setting: Setting, keep: Keep | None = None) -> Order:
         """Heads that may go, those with the lowest scores first.
+
+        With a budget scores are taken anew until as many heads have gone; those that stay follow by
+        their last scores. A site that has lost as many as its own budget says loses no more.
 
         Where the setting has a folder for the state, an order that was interrupted goes on, and a
         finished one is read.
@@ -53,24 +61,64 @@ class Stepwise(Ranking):
         Raises:
             InputError: for a state of another run.
         """
-        units, loaded = setting.units.units, setting.loaded
-        size = max(1, round(self.step * len(units)))
-        file, key = _file(setting), _key(setting, repr(self))
-        order = so_far = read_order(file, key)
-        while left := _left(setting.units, order):
-            setting.progress("ranking", len(units) - len(left), len(units))
-            stay = set(loaded.heads) - set(order.heads)
-            gates = Plan.keeping(loaded.heads, stay).gates(loaded.heads)
-            with Tap(loaded.model, loaded.anatomy, gates=gates) if gates else nullcontext():
-                found = ascending(left, self.scores(setting, left))
-            order = order.then(found, _going(found, setting.units, size))
-            write_order(file, key, order)
-        if order is not so_far:
-            setting.progress("ranking", len(units), len(units))
-        return order
+        units = setting.units if keep is None else setting.units.named(keep)
+        size = max(1, round(self.step * len(units.units)))
+        file, key = _file(setting), _key(setting, units, repr(self), keep)
+        so_far = done = read_order(file, key)
+        # Once everything is scored, even where nothing goes: scores are told.
+        while any((room := _room(units, done.gone, keep)).values()) or not done.whole.heads:
+            left = _left(units, done.gone, room) if done.whole.heads else units.units
+            self._tell(setting, done.gone, room)
+            found = self._scored(setting, done.gone, left)
+            done = done.after(found, _going(found, units, size, room))
+            write_order(file, key, done)
+        if done is not so_far:
+            self._tell(setting, done.gone, {})
+        return done.whole
+
+    def _tell(self, setting: Setting, gone: Order, room: Room) -> None:
+        going = len(gone.heads) + sum(room.values())
+        setting.progress("ranking", len(gone.heads), going)
+
+    def _scored(self, setting: Setting, gone: Order, left: Sequence[Unit]) -> Order:
+        """Those that are left, by scores of the model without those that have gone."""
+        loaded = setting.loaded
+        stay = set(loaded.heads) - set(gone.heads)
+        gates = Plan.keeping(loaded.heads, stay).gates(loaded.heads)
+        with Tap(loaded.model, loaded.anatomy, gates=gates) if gates else nullcontext():
+            return ascending(left, self.scores(setting, left))
 
 
-def read_order(file: Path | None, key: str) -> Order:
+@final
+@dataclass(frozen=True)
+class Progressed:
+    """An order so far."""
+
+    gone: Order = field(default_factory=lambda: Order(()))
+    left: Order = field(default_factory=lambda: Order(()))
+    """Those that were scored and have not gone, by their last scores."""
+
+    @property
+    def whole(self) -> Order:
+        """Those that have gone, then the others."""
+        return self.gone.then(self.left, self.left.heads)
+
+    def after(self, found: Order, going: Sequence[Head]) -> "Progressed":
+        """When more have gone of those that were scored.
+
+        >>> from headcount.heads import Heads
+        >>> a, b, c = Heads({"decoder.self": (3,)})
+        >>> first = Progressed().after(Order((b, a, c), {a: 2.0, b: 1.0, c: 3.0}), [b])
+        >>> [str(head) for head in first.after(Order((c,), {c: 0.5}), [c]).whole.heads]
+        ['dec.0.1', 'dec.0.2', 'dec.0.0']
+        """
+        gone = self.gone.then(found, going)
+        scores = {**self.left.scores, **found.scores}
+        still = {head: score for head, score in scores.items() if head not in gone.scores}
+        return Progressed(gone, Order(tuple(sorted(still, key=still.__getitem__)), still))
+
+
+def read_order(file: Path | None, key: str) -> Progressed:
     """The order so far; nothing where there is no file.
 
     Raises:
@@ -78,38 +126,72 @@ def read_order(file: Path | None, key: str) -> Order:
     """
     done = read_keyed(file, key, _WHAT)
     if file is None or not done:
-        return Order(())
+        return Progressed()
     with reading(file, _WHAT):
-        scores = {Head.parse(name): float(score) for name, score in done.items()}
-    return Order(tuple(scores), scores)
+        return Progressed(*(_order(done[part]) for part in ("gone", "left")))
 
 
-def write_order(file: Path | None, key: str, order: Order) -> None:
+def write_order(file: Path | None, key: str, done: Progressed) -> None:
     """Write the order so far, whole or not at all; nowhere for None."""
-    write_keyed(file, key, {str(head): order.scores[head] for head in order.heads})
+    parts = {"gone": done.gone, "left": done.left}
+    write_keyed(file, key, {part: {str(head): each.scores[head] for head in each.heads}
+                            for part, each in parts.items()})  # fmt: skip
 
 
-def _left(units: Units, order: Order) -> list[Unit]:
-    gone = set(order.heads)
-    return [unit for unit in units.units if unit[0] not in gone]
+def _order(scores: Mapping[str, float]) -> Order:
+    found = {Head.parse(name): float(score) for name, score in scores.items()}
+    return Order(tuple(found), found)
 
 
-def _going(found: Order, units: Units, size: int) -> tuple[Head, ...]:
-    """The heads of the first units."""
+def _room(units: Units, gone: Order, keep: Keep | None) -> dict[str | None, int]:
+    """How many more heads go: in all (None), or at each site that has a budget of its own."""
+    if keep is None or units.groups:  # where every group loses as many, any place may matter
+        return {None: sum(map(len, units.units)) - len(gone.heads)}
+    if isinstance(keep, int):
+        return {None: max(0, len(units.heads) - keep - len(gone.heads))}
+    at = Counter(head.site for head in gone.heads)
+    return {site: sum(units.heads.counts[site]) - number - at[site]
+            for site, number in keep.items()}  # fmt: skip
+
+
+def _left(units: Units, gone: Order, room: Room) -> list[Unit]:
+    """Units that have not gone, at sites that still lose some."""
+    return [
+        unit
+        for unit in units.units
+        if unit[0] not in gone.scores and room[_counts_for(unit, room)] > 0
+    ]
+
+
+def _going(found: Order, units: Units, size: int, room: Room) -> tuple[Head, ...]:
+    """The heads of the first units, no more of a site than there is room for.
+
+    In all there may be more than that: the next steps are then the same under a smaller budget.
+    """
     unit_of = {head: unit for unit in units.units for head in unit}
-    first = list(dict.fromkeys(unit_of[head] for head in found.heads))[:size]
-    return tuple(head for unit in first for head in unit)
+    rest, going = Counter(room), []
+    for unit in dict.fromkeys(unit_of[head] for head in found.heads):
+        where = _counts_for(unit, room)
+        if len(going) < size and (where is None or rest[where] > 0):
+            going.append(unit)
+            rest[where] -= len(unit)
+    return tuple(head for unit in going for head in unit)
+
+
+def _counts_for(unit: Unit, room: Room) -> str | None:
+    """What a unit counts for: its site, or all."""
+    return None if None in room else unit[0].site
 
 
 def _file(setting: Setting) -> Path | None:
     return None if setting.state is None else setting.state / "order.json"
 
 
-def _key(setting: Setting, way: str) -> str:
-    task, units = setting.sample, setting.units.sha256[:12]
+def _key(setting: Setting, units: Units, way: str, keep: Keep | None) -> str:
+    task, by_site = setting.sample, None if isinstance(keep, int | None) else dict(keep)
     # A gradient may be taken of batches.
     batch = setting.max_tokens if "level='batch'" in way else None
     return signature(
-        setting.loaded.model, task.sha256, task=task.name, n=task.num_examples, units=units, by=way,
-        max_tokens=batch,
+        setting.loaded.model, task.sha256, task=task.name, n=task.num_examples,
+        units=units.sha256[:12], by=way, max_tokens=batch, keep=by_site,
     )  # fmt: skip

@@ -1,8 +1,11 @@
 """Every ranking is an order of the heads that may go; scores are those of the model left."""
 
 import json
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar, final
 
 import pytest
 import torch
@@ -12,10 +15,12 @@ from headcount.heads import Head
 from headcount.importance import gradient, norm, relevance, sink
 from headcount.importance.from_measures import query_means
 from headcount.importance.norm import OutputNorm
+from headcount.importance.scores import Scores
 from headcount.models.load import Loaded
 from headcount.models.selfcheck import tapped
 from headcount.pruning import Plan, Ranking, Setting, Units
 from headcount.pruning.ablation import Greedy
+from headcount.pruning.budget import Unit
 from headcount.pruning.fisher import Fisher
 from headcount.pruning.gradient import Gradient
 from headcount.pruning.norm import Norm
@@ -24,6 +29,7 @@ from headcount.pruning.random import Random
 from headcount.pruning.ranked import Ranked
 from headcount.pruning.relevance import Relevance
 from headcount.pruning.sink import Sink
+from headcount.pruning.stepwise import Stepwise
 from headcount.tasks import evaluate
 from tests.examined import examined_double
 from tests.importance.test_gradient import by_differences
@@ -137,6 +143,72 @@ def test_heads_that_have_gone_add_nothing_to_their_layer() -> None:
         assert order.scores[head] == pytest.approx(expected, rel=1e-5)
     assert any((head.site, head.layer) == (one.site, one.layer) for head in gone
                for one in order.heads[3:6])  # fmt: skip
+
+
+def test_sites_with_budgets_of_their_own_lose_no_more_than_that() -> None:
+    """While heads of one site are measured, those of the other that stay are there."""
+    given = setting("translation-Marian")
+    heads, keep = given.loaded.heads, {"encoder.self": 9, "decoder.cross": 7}
+    room = {site: sum(heads.counts[site]) - number for site, number in keep.items()}
+
+    def loss_without(gone: list[Head]) -> float:
+        with tapped(given.loaded.model, gates={str(head): 0.0 for head in gone},
+                    anatomy=given.loaded.anatomy):  # fmt: skip
+            return evaluate(given.loaded.model, given.train).loss
+
+    gone: list[Head] = []
+    while sum(room.values()) > len(gone):
+        open_sites = [
+            site for site, number in room.items() if sum(h.site == site for h in gone) < number
+        ]
+        left = [head for head in heads if head.site in open_sites and head not in gone]
+        gone.append(min(left, key=lambda head: loss_without([*gone, head])))
+    found = Ranked(Greedy(step=0.0)).choose(given, keep)
+    assert set(found.plan.leaving(heads)) == set(gone)
+
+
+def test_a_site_that_has_lost_its_share_is_left_as_it_is() -> None:
+    given = setting("translation-Marian")
+    heads, keep = given.loaded.heads, {"encoder.self": 9, "decoder.cross": 4}
+    num = {site: sum(heads.counts[site]) for site in keep}
+    counted = Counted(step=0.25)
+    order = counted.order(given, keep)
+    assert Counter(head.site for head in order.heads) == num
+    going = Counter(head.site for head in order.heads[: sum(num.values()) - 13])
+    assert going == {site: num[site] - number for site, number in keep.items()}
+    # The first step of 11 takes 1 of the encoder; it is left as it is in those that follow.
+    assert counted.asked == [43, 33 - 10, 33 - 10 - 11]
+
+
+@final
+@dataclass(frozen=True)
+class Counted(Stepwise):
+    """Scores that say how often they were asked for."""
+
+    name: ClassVar[str] = "counted"
+    asked: list[int] = field(default_factory=list, repr=False)
+
+    def scores(self, setting: Setting, left: Sequence[Unit]) -> Scores:
+        self.asked.append(len(left))
+        return {
+            (site, layer): torch.arange(count).double() + 10 * layer
+            for site, counts in setting.loaded.heads.counts.items()
+            for layer, count in enumerate(counts)
+        }
+
+
+def test_scores_are_taken_no_longer_than_the_budget_asks(tmp_path: Path) -> None:
+    counted, given = Counted(step=0.0), setting("similarity-bert", tmp_path)
+    first = Ranked(counted).choose(given, 8)
+    assert counted.asked == [10, 9], "two heads go"
+    assert len(first.record["scores"]) == 10, "those that stay have a score too"
+    second = Ranked(counted).choose(given, 7)
+    assert counted.asked == [10, 9, 8], "and one more, from where it was"
+    assert set(first.plan.leaving(given.loaded.heads)) < set(
+        second.plan.leaving(given.loaded.heads)
+    )
+    Ranked(counted).choose(given, 9)
+    assert counted.asked == [10, 9, 8]
 
 
 def test_an_interrupted_order_goes_on(tmp_path: Path) -> None:

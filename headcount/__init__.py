@@ -11,9 +11,10 @@ from headcount.analysis import Analysis, Options, analyze, measure
 from headcount.artifact.save import save
 from headcount.compaction import compact
 from headcount.corpora import Corpus, Sentence, Tree
+from headcount.doctor import diagnose
 from headcount.errors import CorpusError, InputError, ModelError
 from headcount.heads import Head, Heads, HeadTable
-from headcount.models import Loaded, diagnose, examine, gated, load, tapped
+from headcount.models import Loaded, examine, gated, load, tapped
 from headcount.pruning.plan import Plan
 from headcount.pruning.prune import prune
 from headcount.reports import write_figures, write_report

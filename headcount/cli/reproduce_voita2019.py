@@ -87,7 +87,8 @@ class Voita2019(PaperArguments):
         keeps = self.pruning.keep or paper_keeps(experiment.units)
         facts = experiment.facts
         with shown() as progress:
-            frame = table2(experiment.trial(progress), chosen, keeps, scratch, facts.signature)
+            trial, key = experiment.trial(progress), experiment.signed(repr(chosen))
+            frame = table2(trial, chosen, keeps, scratch, key)
         experiment.write(frame, {TRAINED: chosen})
         text = document(frame, facts.metric, facts.signature, scratch)
         return experiment.told("voita2019_table2.md", text)

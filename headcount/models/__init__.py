@@ -1,7 +1,6 @@
 """Models: loading, finding the attention layers, checking the tap on them."""
 
 from headcount.models.anatomy import Anatomy, AttentionLayer
-from headcount.models.doctor import Finding, diagnose
 from headcount.models.load import Loaded, load
 from headcount.models.random_copy import random_copy
 from headcount.models.selfcheck import examine, gated, tapped
@@ -9,9 +8,7 @@ from headcount.models.selfcheck import examine, gated, tapped
 __all__ = [
     "Anatomy",
     "AttentionLayer",
-    "Finding",
     "Loaded",
-    "diagnose",
     "examine",
     "gated",
     "load",

@@ -1,50 +1,112 @@
-r"""Ablation: the head whose loss is missed least goes first; greedy, measured anew as heads go.
+r"""Ablation: the head that is missed least goes first; greedy, measured anew as heads go.
 
 $$h_1, h_2, \ldots: \quad h_n = \operatorname{arg\,min}_h L(\text{without } h_1 \ldots h_{n-1}, h)$$
 
 With a step of 0 every head is measured anew after each that goes, which is the formula: as many
-sweeps as heads. With a step of 0.1, the default, ten sweeps.
+sweeps as heads. With a step of 0.1, the default, ten sweeps. What is missed is the task's loss or,
+as in the paper, its score; that of a translation takes a beam search for every head.
 
 Reference: Are Sixteen Heads Really Better than One? (Michel et al., 2019), section 4.2 (pruning by
 score difference, measured once), https://arxiv.org/abs/1905.10650. The sweep: importance/sweep.py.
 """
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, final
+from pathlib import Path
+from typing import ClassVar, Literal, final
 
 import torch
 
 from headcount.heads import Place
 from headcount.importance.scores import Scores
-from headcount.importance.sweep import Ablation, sweep
+from headcount.importance.sweep import Ablation, Swept, sweep
+from headcount.keyed import read_keyed, write_keyed
 from headcount.pruning.budget import Unit
+from headcount.pruning.gated import drop, evaluate_gated
 from headcount.pruning.method import Setting
+from headcount.pruning.plan import Plan
 from headcount.pruning.stepwise import Stepwise
+from headcount.signature import signature
+from headcount.tasks import Translation
 
 
 @final
 @dataclass(frozen=True)
 class Greedy(Stepwise):
-    """Ascending rise of the loss without each unit, by itself, among those left."""
+    """Ascending harm of each unit's absence, by itself, among those left."""
 
     name: ClassVar[str] = "ablation"
     step: float = 0.1
+    quantity: Literal["loss", "score"] = "loss"
+    """What gets worse without a head."""
 
     def scores(self, setting: Setting, left: Sequence[Unit]) -> Scores:
-        """How much the loss rises without each unit; NaN for heads that stay or have gone."""
-        loaded = setting.loaded
+        """How much worse the model is without each unit; NaN for heads that stay or have gone."""
         ablations = [Ablation("+".join(map(str, unit)), unit) for unit in left]
-        swept = sweep(
-            loaded.model, setting.sample, ablations, anatomy=loaded.anatomy,
-            max_tokens=setting.max_tokens,
-            progress=lambda done, total: setting.progress(f"without {len(left)}", done, total),
-        )  # fmt: skip
-        scores: dict[Place, torch.Tensor] = {}
-        for number, unit in enumerate(left):
-            rise = swept.evaluation(number).loss - swept.base.loss
-            for head in unit:
-                blank = torch.full((loaded.heads.counts[head.site][head.layer],), torch.nan)
-                place_scores = scores.setdefault((head.site, head.layer), blank.double())
-                place_scores[head.index] = rise
-        return scores
+        key = _key(setting, ablations, self.quantity)
+        if self.quantity == "score" and isinstance(setting.sample, Translation):
+            state = _file(setting, "ablation.json")
+            harm = _harm_to_translations(setting, setting.sample, ablations, state, key)
+        else:
+            state = _file(setting, "ablation.safetensors")
+            harm = self._harm(setting, _swept(setting, ablations, state, key))
+        if state is not None:
+            state.unlink(missing_ok=True)  # of this step only
+        return _by_place(setting, left, harm)
+
+    def _harm(self, setting: Setting, swept: Swept) -> list[float]:
+        without = map(swept.evaluation, range(len(swept.ablations)))
+        if self.quantity == "score":
+            return [drop(setting.sample, swept.base, each) for each in without]
+        return [each.loss - swept.base.loss for each in without]
+
+
+def _swept(setting: Setting, ablations: Sequence[Ablation], state: Path | None, key: str) -> Swept:
+    loaded = setting.loaded
+    return sweep(
+        loaded.model, setting.sample, ablations, anatomy=loaded.anatomy,
+        max_tokens=setting.max_tokens, state=state, key=key,
+        progress=lambda done, total: setting.progress(f"without {len(ablations)}", done, total),
+    )  # fmt: skip
+
+
+def _harm_to_translations(
+    setting: Setting,
+    task: Translation,
+    ablations: Sequence[Ablation],
+    state: Path | None,
+    key: str,
+) -> list[float]:
+    """What is lost of BLEU or chrF; the scores so far are kept."""
+    loaded, done = setting.loaded, read_keyed(state, key, "scores without heads")
+    for number, each in enumerate([Ablation("no ablation", ()), *ablations]):
+        if each.name not in done:
+            plan = Plan.keeping(loaded.heads, set(loaded.heads) - set(each.heads))
+            done[each.name] = task.score(evaluate_gated(loaded, plan, task, setting.max_tokens))
+            write_keyed(state, key, done)
+        setting.progress(f"without {len(ablations)}", number, len(ablations))
+    return [done["no ablation"] - done[each.name] for each in ablations]
+
+
+def _by_place(setting: Setting, left: Sequence[Unit], harm: Sequence[float]) -> Scores:
+    scores: dict[Place, torch.Tensor] = {}
+    counts = setting.loaded.heads.counts
+    for unit, value in zip(left, harm, strict=True):
+        for head in unit:
+            blank = torch.full((counts[head.site][head.layer],), torch.nan).double()
+            scores.setdefault((head.site, head.layer), blank)[head.index] = value
+    return scores
+
+
+def _file(setting: Setting, name: str) -> Path | None:
+    return None if setting.state is None else setting.state / name
+
+
+def _key(setting: Setting, ablations: Sequence[Ablation], quantity: str) -> str:
+    task = setting.sample
+    left = hashlib.sha256(" ".join(each.name for each in ablations).encode()).hexdigest()
+    return signature(
+        setting.loaded.model, task.sha256, task=task.name, n=task.num_examples, left=left[:12],
+        quantity=quantity, measured=task.signature if isinstance(task, Translation) else None,
+    )  # fmt: skip

@@ -34,7 +34,7 @@ def control(stages: Stages, method: Method, setting: Setting, dev: Task) -> Cont
     loaded, done = setting.loaded, []
     for name, given in wanted.items():
         # It would be its own teacher.
-        tuning = replace(given, trained="all", distilled=0.0, temperature=1.0)
+        tuning = replace(given, distilled=0.0, temperature=1.0)
         state = setting.state and setting.state / f"control-{name}"
         tuned = finetune(
             loaded, setting.train, tuning, seed=setting.seed, state=state,

@@ -24,6 +24,8 @@ def claim(out: Path, results: Sequence[str], state: Path, resume: bool, overwrit
     """
     refuse_file(out)
     present = {path.name for path in out.iterdir()} if out.exists() else set()
+    if state.is_dir() and not any(state.iterdir()):
+        present -= {state.name}  # of a run that was refused before it did anything
     # A folder of the state alone is not enough: other commands have one too.
     ours = bool(present) and (not present.isdisjoint(results) or present <= {state.name, "figures"})
     if present and not ours:

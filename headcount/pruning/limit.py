@@ -18,7 +18,7 @@ from headcount.pruning.gated import drop, evaluate_gated
 from headcount.pruning.method import Choice, Method, Setting
 from headcount.pruning.search import Found, last_within
 from headcount.signature import signature
-from headcount.tasks import Evaluation, Task
+from headcount.tasks import Evaluation, Task, Translation
 
 
 @final
@@ -132,5 +132,7 @@ def choose(
 def _key(limit: Limit, method: Method, setting: Setting, dev: Task) -> str:
     return signature(
         setting.loaded.model, setting.train.sha256, dev=dev.sha256[:12], metric=dev.metric,
+        measured=dev.signature if isinstance(dev, Translation) else None,
+        device=setting.loaded.model.device.type,
         units=setting.units.sha256[:12], by=repr(method), limit=repr(limit), seed=setting.seed,
     )  # fmt: skip

@@ -9,8 +9,10 @@ from dataclasses import asdict, dataclass, field, replace
 from time import perf_counter
 from typing import Any, final
 
+from transformers import PreTrainedModel
+
 from headcount.compaction import compact, refuse_rigid
-from headcount.models.load import Loaded
+from headcount.models.load import Loaded, as_loaded
 from headcount.pruning.before_after import BeforeAfter
 from headcount.pruning.budget import Keep, Units
 from headcount.pruning.control import control
@@ -144,7 +146,7 @@ class Pruning:
 
 
 def prune(
-    loaded: Loaded,
+    model: Loaded | PreTrainedModel,
     task: Task,
     method: Method,
     keep: Keep,
@@ -154,7 +156,7 @@ def prune(
     """The heads that a method keeps; the model is left as it is.
 
     Args:
-        loaded: the model with its tokenizer.
+        model: what `load` gave, or a plain model.
         task: what heads are chosen with.
         method: e.g. `method("gradient")`; of those that train, the weights are lost: see `Pruning`.
         keep: heads that stay, in all or at each site named.
@@ -164,6 +166,7 @@ def prune(
     Raises:
         InputError: for a budget that can't be met; says the nearest that can.
     """
+    loaded = as_loaded(model, None)
     units = Units.of(loaded.anatomy, sites)
     choice = method.choose(Setting(loaded, task, units, seed), keep)
     return replace(choice.plan, model=revision(loaded.model))

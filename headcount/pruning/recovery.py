@@ -17,7 +17,7 @@ from headcount.models.load import Loaded
 from headcount.models.random_copy import random_copy
 from headcount.pruning.method import Setting
 from headcount.pruning.plan import Plan
-from headcount.training.finetune import FineTuned, finetune
+from headcount.training.finetune import FineTuned, finetune, refuse_tuning
 from headcount.training.tuning import Tuning
 
 
@@ -50,10 +50,22 @@ def from_scratch(setting: Setting, plan: Plan, tuning: Tuning) -> FineTuned:
     """Train a model of the same architecture with new weights and only the heads that are left.
 
     Raises:
-        InputError: for a training with a teacher, which would not be from scratch.
+        InputError: for a training that can't be, or would not be from scratch.
     """
-    if tuning.distilled:
-        raise InputError("training from scratch has no teacher: set distilled to 0")
+    refuse_from_scratch(setting, tuning)
     loaded = setting.loaded
     fresh = replace(loaded, model=random_copy(loaded.model, setting.seed))
     return recover(setting, fresh, plan, tuning)
+
+
+def refuse_from_scratch(setting: Setting, tuning: Tuning) -> None:
+    """See that new weights can be trained so.
+
+    Raises:
+        InputError: for a teacher, for fixed weights, or for what no training of the task takes.
+    """
+    if tuning.distilled:
+        raise InputError("training from scratch has no teacher: set distilled to 0")
+    if tuning.trained != "all":
+        raise InputError("training from scratch trains all weights: set trained to all")
+    refuse_tuning(setting.loaded, setting.train, tuning)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
+from headcount.errors import InputError
 from headcount.markdown import change, table
 from headcount.options import made
 from headcount.pruning.method import Method
@@ -31,7 +32,14 @@ def methods(tuning: Sequence[str]) -> Mapping[str, Method]:
 
     Args:
         tuning: fields of every training, each NAME=VALUE.
+
+    Raises:
+        InputError: for what tells the paper's ways apart.
     """
+    if any(setting.partition("=")[0].strip() == "trained" for setting in tuning):
+        raise InputError(
+            "joint and pipelined subsets differ in what is trained: leave trained out of --tune"
+        )
     fields = [f"tuning.{setting}" for setting in tuning]
     found: dict[str, Method] = {
         name: made(Subset, [*options, *fields]) for name, options in WAYS.items()

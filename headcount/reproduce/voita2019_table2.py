@@ -8,6 +8,7 @@ Reference: Analyzing Multi-Head Self-Attention: Specialized Heads Do the Heavy L
 Be Pruned (Voita et al., 2019), section 6, table 2, https://arxiv.org/abs/1905.09418
 """
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, final
@@ -21,7 +22,7 @@ from headcount.pruning.budget import Keep, Units, share
 from headcount.pruning.curve import Trial, curve
 from headcount.pruning.method import Choice, Method, Setting
 from headcount.pruning.plan import Plan
-from headcount.pruning.recovery import from_scratch
+from headcount.pruning.recovery import from_scratch, refuse_from_scratch
 from headcount.reproduce.comparison import score_column
 from headcount.signature import revision
 from headcount.training.recipe import RECIPES
@@ -95,23 +96,26 @@ def table2(
         method: chooses heads, and trains the model along.
         keeps: heads that stay, in all.
         scratch: the training of new weights.
-        key: what the points so far must have been made with.
+        key: what the points so far of the method must have been made with.
 
     Raises:
-        InputError: for a budget that can't be met.
+        InputError: for a budget that can't be met, or a training that can't be.
     """
     seeds, heads = [trial.setting.seed], trial.setting.units.heads
     if len(heads) in keeps:
         raise InputError(f"fewer heads than all {len(heads)} were expected to stay")
+    # Before hours of training with gates.
+    refuse_from_scratch(trial.setting, scratch)
     first = curve(trial, {TRAINED: method}, keeps, seeds, key)
     plans = {
         int(row["keep"]): Plan.keeping(heads, map(Head.parse, str(row["heads"]).split()))
         for row in first.to_dict("records")
     }
-    state = trial.setting.state and trial.setting.state / "from-scratch"
-    again = replace(trial, setting=replace(trial.setting, state=state))
-    ways = {SCRATCH: FromScratch(plans, scratch)}
-    second = curve(again, ways, [*plans], seeds, key, with_whole=False)
+    # Another training from scratch leaves what the method did as it is.
+    own = f"from-scratch-{hashlib.sha256(repr(scratch).encode()).hexdigest()[:8]}"
+    again = replace(trial.setting, state=trial.setting.state and trial.setting.state / own)
+    ways, key = {SCRATCH: FromScratch(plans, scratch)}, f"{key};{scratch!r}"
+    second = curve(replace(trial, setting=again), ways, [*plans], seeds, key, with_whole=False)
     return pd.concat([first, second], ignore_index=True)
 
 

@@ -1,7 +1,6 @@
 """Drawn: some examples of a task, where all of them would cost more than they tell."""
 
 from dataclasses import replace
-from hashlib import sha256
 from typing import final
 
 import numpy as np
@@ -10,6 +9,7 @@ from jaxtyping import Int
 from transformers import PreTrainedModel
 
 from headcount.tasks.task import Evaluation, Losses, Task, TaskBatch
+from headcount.tasks.translation import Translation
 
 
 def drawn(task: Task, most: int, seed: int = 0) -> Task:
@@ -25,8 +25,8 @@ def drawn(task: Task, most: int, seed: int = 0) -> Task:
     """
     if task.num_examples <= most:
         return task
-    index_N = np.random.default_rng(seed).choice(task.num_examples, most, replace=False)
-    return Drawn(task, np.sort(index_N))
+    index_N = np.sort(np.random.default_rng(seed).choice(task.num_examples, most, replace=False))
+    return task.some(index_N) if isinstance(task, Translation) else Drawn(task, index_N)
 
 
 @final
@@ -40,8 +40,7 @@ class Drawn(Task):
         self.name, self.metric = whole.name, whole.metric
         self.higher_is_better = whole.higher_is_better
         self.num_examples = len(index_N)
-        numbers = sha256(index_N.astype("<i8").tobytes()).hexdigest()
-        self.sha256 = sha256(f"{whole.sha256}|{numbers}".encode()).hexdigest()
+        self.sha256 = whole.sha256_of(index_N)
         self._length_N = whole.length_N[index_N]
 
     @property
@@ -67,10 +66,9 @@ class Drawn(Task):
 
     def _spread(self, evaluation: Evaluation) -> Evaluation:
         """The evaluation as the whole task numbers examples; where none was drawn is never read."""
-        shape, outcome_N = self._whole.num_examples, evaluation.outcome_N
-        texts = outcome_N.dtype == object
+        shape = self._whole.num_examples
         loss, count = np.full(shape, np.nan), np.ones(shape, np.int64)
-        outcome = np.full(shape, "", dtype=object) if texts else np.full(shape, np.nan)
+        outcome = np.full(shape, np.nan)
         loss[self._index_N], count[self._index_N] = evaluation.loss_N, evaluation.count_N
-        outcome[self._index_N] = outcome_N
+        outcome[self._index_N] = evaluation.outcome_N
         return Evaluation(loss, count, outcome)

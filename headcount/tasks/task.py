@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import ClassVar, final
 
 import numpy as np
@@ -121,6 +122,11 @@ class Task(ABC):
             InputError: if the task makes no batches of examples that are asked for.
         """
         raise self._without_examples()
+
+    def sha256_of(self, index_N: Int[np.ndarray, " example"]) -> str:
+        """Hash of some of the examples, by their numbers."""
+        numbers = sha256(index_N.astype("<i8").tobytes()).hexdigest()
+        return sha256(f"{self.sha256}|{numbers}".encode()).hexdigest()
 
     def batches(self, max_tokens: int = 4096) -> Iterator[TaskBatch]:
         """Every example once, sorted by length, the same batches every time."""

@@ -7,6 +7,7 @@ Reference: A Call for Clarity in Reporting BLEU Scores (Post, 2018),
 https://arxiv.org/abs/1804.08771; chrF (Popović, 2015), https://aclanthology.org/W15-3049
 """
 
+import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, final
@@ -110,6 +111,17 @@ class Translation(Task):
         }
         rows = torch.arange(len(index_E))
         return TaskBatch(inputs, {"labels": labels_EN}, rows, torch.from_numpy(index_E))
+
+    def some(self, index_N: Int[np.ndarray, " example"]) -> "Translation":
+        """Some of the pairs, by their numbers; they are numbered anew, from 0."""
+        part = copy.copy(self)
+        part.sha256, part.num_examples = self.sha256_of(index_N), len(index_N)
+        part.references, part._sources, part._targets = (
+            [each[index] for index in index_N]
+            for each in (self.references, self._sources, self._targets)
+        )
+        part.num_truncated = sum(one.truncated for one in [*part._sources, *part._targets])
+        return part
 
     def losses(self, model: PreTrainedModel, batch: TaskBatch) -> Losses:
         """NLL of the target's tokens."""

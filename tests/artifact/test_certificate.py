@@ -12,6 +12,7 @@ from headcount.artifact.batches import Data
 from headcount.artifact.certificate import Certificate, Comparison, compare, weights_sha256
 from headcount.artifact.make import make
 from headcount.corpora import Corpus
+from headcount.doctor import diagnose
 from headcount.errors import InputError, ModelError
 from headcount.models.load import load
 from headcount.pruning.plan import Plan
@@ -72,9 +73,27 @@ def test_of_real_text(kind: str, tmp_path: Path) -> None:
     assert max(each.share for each in certificate.comparisons) < 1e-5
     assert Certificate.read(tmp_path / "small") == certificate.of_now(tmp_path / "small")
     assert Plan.read(tmp_path / "small" / "plan.json") == plan
+    finding = diagnose(tmp_path / "small")[1]
+    assert finding.works and finding.text == "2 comparisons of these weights"
     card = (tmp_path / "small" / "README.md").read_text()
     assert "Made smaller with headcount by a plan" in card
     assert re.search(r"\| compact and gated +\| +11 \|", card)
+
+
+def test_a_changed_byte_is_told(tmp_path: Path) -> None:
+    """It can be loaded all the same: safetensors has no checksum."""
+    loaded = load(saved.bert(tmp_path / "bert"))
+    corpus = Corpus(Path(__file__).parents[2] / "headcount" / "data" / "sample.conllu", limit=3)
+    make(loaded, Plan({"encoder.self": {0: (1,)}}), tmp_path / "small", corpus)
+    weights = tmp_path / "small" / "model.safetensors"
+    data = bytearray(weights.read_bytes())
+    data[-3] ^= 1
+    weights.write_bytes(data)
+    finding = diagnose(tmp_path / "small")[1]
+    assert finding.subject == "certificate" and not finding.works
+    assert "not the weights that were compared" in finding.text
+    (tmp_path / "small" / "certificate.json").write_text("{")
+    assert "can't be read" in diagnose(tmp_path / "small")[1].text
 
 
 def test_nothing_is_written_where_it_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -257,6 +257,17 @@ def test_a_curve_leaves_other_folders_alone(bert: Path, data: list[Path], tmp_pa
     assert list((tmp_path / "out" / "state").iterdir())
 
 
+def test_a_curve_refused_for_a_typo_does_not_stand_in_its_own_way(
+    bert: Path, data: list[Path], tmp_path: Path
+) -> None:
+    wrong = [tmp_path / "typo.txt", *data[1:]]
+    quick = ("--keep", 4, "--methods", "random", "--seeds", 1)
+    assert run("curve", bert, wrong, tmp_path / "out", *quick)[0] == 2
+    assert run("curve", bert, data, tmp_path / "out", *quick)[0] == 0
+    status, _, errors = run("curve", bert, data, tmp_path / "out", *quick)
+    assert status == 2 and "an earlier run" in errors
+
+
 @pytest.mark.slow
 def test_killed_and_resumed(bert: Path, data: list[Path], tmp_path: Path) -> None:
     """Killed while gates learn there is no folder; resumed it is what an unbroken run writes."""

@@ -109,7 +109,7 @@ def test_voita2019_table_2(bert: Path, texts: tuple[Path, Path], tmp_path: Path)
         assert words in text, words
     again = (*quick, "--table", 2, "--resume")
     # As if it were killed behind the first point from scratch.
-    file = tmp_path / "out" / "state" / "from-scratch" / "points.json"
+    (file,) = (tmp_path / "out" / "state").glob("from-scratch-*/points.json")
     state = json.loads(file.read_text())
     assert list(state["done"]) == ["scratch/0/6", "scratch/0/4", "scratch/0/2"]
     state["done"] = {"scratch/0/6": state["done"]["scratch/0/6"]}
@@ -119,6 +119,16 @@ def test_voita2019_table_2(bert: Path, texts: tuple[Path, Path], tmp_path: Path)
     other = ("--keep", 4, 2, "--tune", "updates=4", "--scratch", "updates=2", "--resume")
     status, _, errors = pruning("voita2019", bert, texts, tmp_path / "out", "--table", 2, *other)
     assert status == 2 and "--resume goes on with the same model, data and options" in errors
+    before = (tmp_path / "out" / "state" / "points.json").stat().st_mtime_ns
+    longer = ("--keep", 4, 2, "--tune", "updates=3", "--scratch", "updates=3", "--resume")
+    assert pruning("voita2019", bert, texts, tmp_path / "out", "--table", 2, *longer)[0] == 0
+    text = (tmp_path / "out" / "voita2019_table2.md").read_text(encoding="utf-8")
+    assert "3 updates of 1,500 tokens" in text
+    assert (tmp_path / "out" / "state" / "points.json").stat().st_mtime_ns == before, "kept"
+    for wrong, sentence in (("distilled=0.5", "has no teacher"), ("trained=gates", "all weights")):
+        quick = ("--table", 2, "--keep", 2, "--tune", "updates=9999999", "--scratch", wrong)
+        status, _, errors = pruning("voita2019", bert, texts, tmp_path / "new", *quick)
+        assert status == 2 and sentence in errors, "before anything is trained"
     status, _, errors = pruning(
         "voita2019", bert, texts, tmp_path / "new", "--table", 2, "--keep", 6
     )
@@ -140,8 +150,12 @@ def test_michel2019_pruning(bert: Path, texts: tuple[Path, Path], tmp_path: Path
     status, _, errors = pruning("michel2019", bert, texts, tmp_path / "out", "--prune")
     assert status == 0, errors
     text = (tmp_path / "out" / "michel2019_pruning.md").read_text(encoding="utf-8")
-    for words in ("| here", "paper, WMT", "+17.5", " 64 |"):
+    for words in ("| here", "paper, WMT", "+17.5", " 64 |", "differences of the score without"):
         assert words in text, words
+    cheap = ("--prune", "--quantity", "loss", "--keep", 4)
+    assert pruning("michel2019", bert, texts, tmp_path / "cheap", *cheap)[0] == 0
+    text = (tmp_path / "cheap" / "michel2019_pruning.md").read_text(encoding="utf-8")
+    assert "differences of the loss without a head, where the paper has the score" in text
     assert (tmp_path / "out" / "figures" / "curve_score.svg").exists()
 
 
@@ -155,3 +169,7 @@ def test_li2021(bert: Path, texts: tuple[Path, Path], tmp_path: Path) -> None:
     text = (tmp_path / "out" / "li2021.md").read_text(encoding="utf-8")
     for words in ("subset-pipelined", "l0", "| 3 ", "joint subset minus l0"):
         assert words in text, words
+    status, _, errors = pruning(
+        "li2021", bert, texts, tmp_path / "new", "--keep", 3, "--tune", "trained=gates"
+    )
+    assert status == 2 and "leave trained out of --tune" in errors

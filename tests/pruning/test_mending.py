@@ -259,6 +259,21 @@ def test_a_control_is_trained_in_the_same_ways(peak: float) -> None:
     assert [each["kept"] for each in made.trainings] == [True, gains]
 
 
+def test_a_control_learns_where_the_pruned_model_does() -> None:
+    loaded, task = small.TASKS["translation-Marian"]()
+    setting = Setting(loaded, task, Units.of(loaded.anatomy), seed=1)
+    tuning = Tuning(updates=2, batch_tokens=60, peak=1e-2, warmup=0, trained="encoder")
+    made = control(Stages(), Subset(tuning), setting, task)
+    assert made is not None and made.trainings[0]["trained"] == "encoder"
+    learned = made.loaded.model.state_dict()
+    changed = {
+        name.split(".")[1]
+        for name, weight in loaded.model.state_dict().items()
+        if not torch.equal(weight, learned[name])
+    }
+    assert changed == {"encoder"}
+
+
 def embeddings(loaded: Loaded) -> Tensor:
     weight = loaded.model.get_input_embeddings().weight
     assert isinstance(weight, Tensor)

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, final
+from typing import Any, ClassVar, final
 
 import pytest
 import torch
@@ -25,6 +25,7 @@ from headcount.pruning.fisher import Fisher
 from headcount.pruning.gradient import Gradient
 from headcount.pruning.norm import Norm
 from headcount.pruning.order import ascending
+from headcount.pruning.prune import prune
 from headcount.pruning.random import Random
 from headcount.pruning.ranked import Ranked
 from headcount.pruning.relevance import Relevance
@@ -109,6 +110,55 @@ def test_greedy_takes_the_head_that_is_missed_least(task: str) -> None:
     rise = loss_without([head for unit in expected for head in unit])
     rise -= loss_without([head for unit in expected[:-1] for head in unit])
     assert order.scores[last[0]] == pytest.approx(rise, abs=1e-5)
+
+
+@pytest.mark.parametrize("task", ["similarity-bert", "translation-Marian"])
+def test_greedy_by_score_takes_the_head_whose_score_is_missed_least(task: str) -> None:
+    given = setting(task)
+    model, anatomy, units = given.loaded.model, given.loaded.anatomy, given.units.units[:3]
+    found = Greedy(quantity="score").scores(given, units)
+
+    def score(gates: dict[str, float]) -> float:
+        with tapped(model, gates=gates, anatomy=anatomy):
+            return given.train.score(evaluate(model, given.train, texts=True))
+
+    for (head,) in units:
+        expected = score({}) - score({str(head): 0.0})
+        assert found[head.site, head.layer][head.index] == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("quantity", ["loss", "score"])
+def test_a_killed_sweep_of_an_ablation_goes_on(quantity: Any, tmp_path: Path) -> None:
+    """What was measured is measured no second time; the step's file is gone afterwards."""
+    name = "similarity-bert" if quantity == "loss" else "translation-Marian"
+    greedy = Greedy(step=1.0, quantity=quantity)
+    units = setting(name).units.units[:4]
+    small = {"max_tokens": 40, "state": tmp_path}
+
+    def stop(stage: str, done: int, total: int) -> None:
+        if done >= 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        greedy.scores(setting(name, progress=stop, **small), units)
+    (file,) = tmp_path.iterdir()
+    told: list[int] = []
+    given = setting(name, progress=lambda _, number, __: told.append(number), **small)
+    if quantity == "score":
+        kept = json.loads(file.read_text())["done"]
+        assert list(kept) == ["no ablation", *(str(head) for (head,) in units[:2])]
+    found = greedy.scores(given, units)
+    assert not list(tmp_path.iterdir())
+    whole = greedy.scores(setting(name), units)
+    for place, scores in whole.items():
+        torch.testing.assert_close(found[place], scores, equal_nan=True)
+    if quantity == "loss":
+        assert min(told) > 2, "goes on behind what was done"
+    greedy.scores(setting(name, progress=lambda *_: None, **small), units[:2])
+    with pytest.raises(KeyboardInterrupt):
+        greedy.scores(setting(name, progress=stop, **small), units)
+    with pytest.raises(InputError, match="--resume goes on with the same"):
+        greedy.scores(setting(name, **small), units[:3])
 
 
 def test_scores_are_taken_anew_without_those_that_have_gone() -> None:
@@ -271,3 +321,12 @@ def test_a_plan_is_exact_and_nested(tmp_path: Path) -> None:
     assert Plan.from_json(json.loads(json.dumps(choice.plan._json()))) == choice.plan
     with pytest.raises(InputError, match="came 11: the nearest is 10"):
         Ranked(Norm()).choose(given, 11)
+
+
+def test_pruning_takes_a_plain_model_too() -> None:
+    given = setting("similarity-bert")
+    plans = [
+        prune(model, given.train, Ranked(Norm()), keep=4)
+        for model in (given.loaded, given.loaded.model)
+    ]
+    assert plans[0] == plans[1] and len(plans[0].staying(given.loaded.heads)) == 4

@@ -50,7 +50,7 @@ def test_what_is_free(higher: bool, values: dict[int, float], share: float) -> N
 
 def test_michel_s_table() -> None:
     points = frame([(ALL, 10, 40.0), ("gradient", 8, 39.9), ("random", 8, 30.0)])
-    text = michel2019_pruning.document(points, "bleu", True, "signature", "Not measured.")
+    text = michel2019_pruning.document(points, "bleu", True, "signature", "Not measured.", "score")
     rows = [[cell.strip() for cell in line.split("|")] for line in text.splitlines()]
     assert ["", "here", "gradient", "20", ""] in rows and ["", "here", "random", "0", ""] in rows
     assert "Not measured." in text and not any("ablation" in row for row in rows)

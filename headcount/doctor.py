@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
+from headcount.artifact import certificate
 from headcount.corpora import Corpus, Encoder, Sentence
 from headcount.errors import InputError
 from headcount.models.load import Loaded, load
@@ -37,6 +38,8 @@ def diagnose(name: str | Path, device: str = "cpu", dtype: str = "float32") -> l
     kind = f"{type(model).__name__} ({config.model_type})"
     what = f"{kind}, {size / 1e6:,.1f} M parameters, {model.dtype}"
     findings.append(Finding("loading", True, what))
+    if (folder := Path(name)).joinpath(certificate.NAME).exists():
+        findings.append(_certificate(folder))
     checks = (_attention, _projections, _tokenizer, _words)
     for check in checks:
         for finding in _caught(check, loaded):
@@ -44,6 +47,21 @@ def diagnose(name: str | Path, device: str = "cpu", dtype: str = "float32") -> l
         if check is _attention and not findings[-1].works:
             break
     return findings
+
+
+def _certificate(folder: Path) -> Finding:
+    """Whether the weights of a compact model are those that were compared."""
+    try:
+        made = certificate.Certificate.read(folder)
+    except InputError as error:
+        return Finding("certificate", False, str(error))
+    if made.of_now(folder) is made:
+        return Finding("certificate", True, f"{len(made.comparisons)} comparisons of these weights")
+    text = (
+        "these are not the weights that were compared: they were trained on or damaged since. "
+        "`headcount export` compares those that are there now"
+    )
+    return Finding("certificate", False, text)
 
 
 def _caught(check: Callable[[Loaded], Iterator[Finding]], loaded: Loaded) -> Iterator[Finding]:

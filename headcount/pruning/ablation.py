@@ -3,8 +3,9 @@ r"""Ablation: the head that is missed least goes first; greedy, measured anew as
 $$h_1, h_2, \ldots: \quad h_n = \operatorname{arg\,min}_h L(\text{without } h_1 \ldots h_{n-1}, h)$$
 
 With a step of 0 every head is measured anew after each that goes, which is the formula: as many
-sweeps as heads. With a step of 0.1, the default, ten sweeps. What is missed is the task's loss or,
-as in the paper, its score; that of a translation takes a beam search for every head.
+sweeps as heads go. With a step of 0.1, the default, at most ten sweeps. What is missed is the
+task's loss or, as in the paper, its score; that of a translation takes a beam search for every
+head.
 
 Reference: Are Sixteen Heads Really Better than One? (Michel et al., 2019), section 4.2 (pruning by
 score difference, measured once), https://arxiv.org/abs/1905.10650. The sweep: importance/sweep.py.

@@ -1,7 +1,7 @@
 """Curve: how good a model is with fewer and fewer heads, for every method under the same budgets.
 
 What a method chose is gated: nothing is cut, and the compact model would be the same. A method that
-ranks is asked for its order once, one that learns its choice for every budget.
+ranks goes on with its order from budget to budget, one that learns its choice is asked for each anew.
 
 Reference: Analyzing Multi-Head Self-Attention (Voita et al., 2019), figures 7 to 10, https://arxiv.org/abs/1905.09418
 """  # noqa: E501
@@ -75,8 +75,8 @@ def curve(
 
     Returns:
         Columns `method seed keep`, `kept_SITE` for each site, `loss score` on the development set,
-        `test_loss test_score` where there is a test set, `seconds` that choosing took (a ranking is
-        made at its first point), and `heads`, the names of those that stay.
+        `test_loss test_score` where there is a test set, `seconds` that choosing took (a ranking
+        goes on where it was at the point before), and `heads`, the names of those that stay.
 
     Raises:
         InputError: for a budget that can't be met, or points of another curve.

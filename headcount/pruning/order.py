@@ -40,6 +40,11 @@ def ascending(units: Sequence[Unit], scores: Scores) -> Order:
             f"a score was expected for every head that may go; {unknown[0]} and "
             f"{len(unknown) - 1} others have none: take another method for this model"
         )
+    return by_mean(units, values)
+
+
+def by_mean(units: Sequence[Unit], values: Mapping[Head, float]) -> Order:
+    """The order by ascending mean of the units' heads; equals in the order in which they come."""
     means = {unit: math.fsum(values[head] for head in unit) / len(unit) for unit in units}
     ordered = sorted(units, key=means.__getitem__)
     return Order(tuple(head for unit in ordered for head in unit), values)

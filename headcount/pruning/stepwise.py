@@ -2,8 +2,9 @@
 
 After every step the heads that have gone are gated to 0 while those left are scored again. With a
 step of 1 there is one scoring for the whole order, with a step of 0 one for each head. An order is
-nested: under a smaller budget in all the same heads go, and more. Budgets of sites make an order of
-their own, since a site that has lost its share is left as it is while others are scored on.
+nested: under a smaller budget in all the same units go, and more, if units are equally large.
+Budgets of sites make an order of their own, since a site that has lost its share is left as it is
+while others are scored on.
 
 Reference: Are Sixteen Heads Really Better than One? (Michel et al., 2019), section 4, https://arxiv.org/abs/1905.10650
 """
@@ -22,7 +23,7 @@ from headcount.importance.scores import Scores
 from headcount.keyed import read_keyed, reading, write_keyed
 from headcount.pruning.budget import Keep, Unit, Units
 from headcount.pruning.method import Ranking, Setting
-from headcount.pruning.order import Order, ascending
+from headcount.pruning.order import Order, ascending, by_mean
 from headcount.pruning.plan import Plan
 from headcount.signature import signature
 from headcount.tap import Tap
@@ -47,13 +48,21 @@ class Stepwise(Ranking):
 
     @abstractmethod
     def scores(self, setting: Setting, left: Sequence[Unit]) -> Scores:
-        """Scores of the heads of the units that are left, while the others are gated to 0."""
+        """Scores of the heads of the units that are left, while those that have gone are at 0.
+
+        Args:
+            setting: its model is gated.
+            left: units that may go still. What is not among them has gone, or is at a site that has
+                lost its share, whose layers need no score.
+        """
 
     def order(self, setting: Setting, keep: Keep | None = None) -> Order:
         """Heads that may go, those with the lowest scores first.
 
         With a budget scores are taken anew until as many heads have gone; those that stay follow by
-        their last scores. A site that has lost as many as its own budget says loses no more.
+        their last scores. A site that has lost as many as its own budget says loses no more. Where
+        units differ in size, or every group loses as many, there is no knowing which a budget takes
+        without an order of all: there is none but that.
 
         Where the setting has a folder for the state, an order that was interrupted goes on, and a
         finished one is read.
@@ -62,6 +71,8 @@ class Stepwise(Ranking):
             InputError: for a state of another run.
         """
         units = setting.units if keep is None else setting.units.named(keep)
+        if not units.units:
+            return Order(())
         size = max(1, round(self.step * len(units.units)))
         file, key = _file(setting), _key(setting, units, repr(self), keep)
         so_far = done = read_order(file, key)
@@ -70,7 +81,7 @@ class Stepwise(Ranking):
             left = _left(units, done.gone, room) if done.whole.heads else units.units
             self._tell(setting, done.gone, room)
             found = self._scored(setting, done.gone, left)
-            done = done.after(found, _going(found, units, size, room))
+            done = done.after(found, _going(found, units, size, room), units.units)
             write_order(file, key, done)
         if done is not so_far:
             self._tell(setting, done.gone, {})
@@ -103,19 +114,20 @@ class Progressed:
         """Those that have gone, then the others."""
         return self.gone.then(self.left, self.left.heads)
 
-    def after(self, found: Order, going: Sequence[Head]) -> "Progressed":
+    def after(self, found: Order, going: Sequence[Head], units: Sequence[Unit]) -> "Progressed":
         """When more have gone of those that were scored.
 
         >>> from headcount.heads import Heads
         >>> a, b, c = Heads({"decoder.self": (3,)})
-        >>> first = Progressed().after(Order((b, a, c), {a: 2.0, b: 1.0, c: 3.0}), [b])
-        >>> [str(head) for head in first.after(Order((c,), {c: 0.5}), [c]).whole.heads]
+        >>> units = [(a,), (b,), (c,)]
+        >>> first = Progressed().after(Order((b, a, c), {a: 2.0, b: 1.0, c: 3.0}), [b], units)
+        >>> [str(head) for head in first.after(Order((c,), {c: 0.5}), [c], units).whole.heads]
         ['dec.0.1', 'dec.0.2', 'dec.0.0']
         """
         gone = self.gone.then(found, going)
         scores = {**self.left.scores, **found.scores}
-        still = {head: score for head, score in scores.items() if head not in gone.scores}
-        return Progressed(gone, Order(tuple(sorted(still, key=still.__getitem__)), still))
+        still = [unit for unit in units if unit[0] in scores and unit[0] not in gone.scores]
+        return Progressed(gone, by_mean(still, {head: scores[head] for u in still for head in u}))
 
 
 def read_order(file: Path | None, key: str) -> Progressed:
@@ -145,7 +157,8 @@ def _order(scores: Mapping[str, float]) -> Order:
 
 def _room(units: Units, gone: Order, keep: Keep | None) -> dict[str | None, int]:
     """How many more heads go: in all (None), or at each site that has a budget of its own."""
-    if keep is None or units.groups:  # where every group loses as many, any place may matter
+    uneven = units.groups or len({len(unit) for unit in units.units}) > 1
+    if keep is None or uneven:
         return {None: sum(map(len, units.units)) - len(gone.heads)}
     if isinstance(keep, int):
         return {None: max(0, len(units.heads) - keep - len(gone.heads))}

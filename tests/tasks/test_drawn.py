@@ -33,6 +33,17 @@ def test_losses_and_scores_are_those_of_the_whole_task(name: str) -> None:
     np.testing.assert_allclose(few.score(found, twice_S), expected, rtol=1e-5)
 
 
+def test_some_pairs_are_translated_as_in_the_whole_task() -> None:
+    loaded, task = TASKS["translation-Marian"]()
+    few = drawn(task, 4, seed=3)
+    assert isinstance(task, Translation) and isinstance(few, Translation)
+    index_N = np.sort(np.random.default_rng(3).choice(task.num_examples, 4, replace=False))
+    whole = task.translate(loaded.model)
+    assert few.translate(loaded.model) == [whole[index] for index in index_N]
+    assert len(set(whole)) > 1, "else any four would do"
+    assert few.references == [task.references[index] for index in index_N]
+
+
 def test_a_draw_is_of_its_seed_and_a_task_that_is_no_larger_is_itself() -> None:
     _, task = TASKS["classes-bert"]()
     hashes = {drawn(task, most, seed).sha256 for most, seed in ((3, 0), (3, 0), (3, 1), (4, 0))}

@@ -71,10 +71,10 @@ class Finetune:
 
     def _tuning(self) -> Tuning:
         tuning = made(Tuning, self.set)
-        if tuning.distilled or tuning.gate_rate != Tuning.gate_rate:
+        if tuning.is_taught or tuning.gate_rate != Tuning.gate_rate:
             raise InputError(
-                "a model that is fine-tuned has neither a teacher nor gates: leave distilled and "
-                "gate_rate out"
+                "a model that is fine-tuned has neither a teacher nor gates: leave distilled, "
+                "layerwise and gate_rate out"
             )
         if Path(place_of(self.on.model)).resolve() == self.out.resolve():
             raise InputError(f"{self.out} is the model to train: name another folder")

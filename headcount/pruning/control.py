@@ -5,7 +5,7 @@ other, with its own batches, optimizer and learning rate; that of a recovery is 
 the loss on the development set, as the recovery itself is.
 """
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, final
 
 from headcount.models.load import Loaded
@@ -34,7 +34,7 @@ def control(stages: Stages, method: Method, setting: Setting, dev: Task) -> Cont
     loaded, done = setting.loaded, []
     for name, given in wanted.items():
         # It would be its own teacher.
-        tuning = replace(given, distilled=0.0, temperature=1.0)
+        tuning = given.untaught()
         state = setting.state and setting.state / f"control-{name}"
         tuned = finetune(
             loaded, setting.train, tuning, seed=setting.seed, state=state,

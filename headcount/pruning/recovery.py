@@ -35,11 +35,11 @@ def recover(
         loaded: the model with all its heads, whose weights may be mended already; or, with a plan
             that keeps all of its heads, a compact model.
         plan: which stay.
-        tuning: how; `distilled` is the share of the loss that is distance from the teacher.
+        tuning: how, and what of the teacher is distilled.
         made: how `loaded` came about, where its weights are not the same to the last bit each time:
             a recovery that is resumed must have this in common instead of them.
     """
-    teacher = setting.loaded.model if tuning.distilled else None
+    teacher = setting.loaded.model if tuning.is_taught else None
     return finetune(
         loaded, setting.train, tuning, Fixed(plan.gates(loaded.heads)), teacher, setting.seed,
         setting.state, {"plan": plan.sha256} | dict(made or {}), setting.telling("recovery"),
@@ -64,8 +64,8 @@ def refuse_from_scratch(setting: Setting, tuning: Tuning) -> None:
     Raises:
         InputError: for a teacher, for fixed weights, or for what no training of the task takes.
     """
-    if tuning.distilled:
-        raise InputError("training from scratch has no teacher: set distilled to 0")
+    if tuning.is_taught:
+        raise InputError("training from scratch has no teacher: set distilled and layerwise to 0")
     if tuning.trained != "all":
         raise InputError("training from scratch trains all weights: set trained to all")
     refuse_tuning(setting.loaded, setting.train, tuning)

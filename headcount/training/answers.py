@@ -19,9 +19,9 @@ Departure: embeddings have unit length, since only their angles are ever compare
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, final
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import kl_div, log_softmax, normalize
@@ -30,41 +30,69 @@ from transformers import PreTrainedModel
 from headcount.errors import InputError
 from headcount.tasks import Similarity, Task, TaskBatch
 from headcount.tasks.likelihood import IGNORED
+from headcount.training.layerwise import States, hidden_states, single
 
 Answers = Float[Tensor, "counted answer"] | Float[Tensor, "sentence width"]
 """Logits of everything that is counted, or embeddings of sentences."""
 
 
 @final
-class Listening:
-    """Keeps the answers that a model gives in the forwards of a task's losses."""
+@dataclass(frozen=True, eq=False)
+class Said:
+    """What was heard of a model on one batch."""
 
-    def __init__(self, task: Task) -> None:
+    answers: Answers
+    states: States
+    """Of every layer; none where nobody listened inside."""
+
+
+@final
+class Listening:
+    """Keeps what a model says in the forwards of a task's losses.
+
+    Args:
+        task: whose losses are taken.
+        inside: hear the hidden states of every layer too.
+    """
+
+    def __init__(self, task: Task, inside: bool = False) -> None:
         if task.name not in _ANSWERS:
             raise InputError(
                 f"answers of one of the tasks {', '.join(_ANSWERS)} can be distilled or smoothed; "
                 f"came {task.name}"
             )
-        self._task, self._output = task, None
+        self._task, self._inside, self._output = task, inside, None
 
     @contextmanager
     def to(self, model: PreTrainedModel) -> Iterator[None]:
         """Hear the forwards of a block."""
         spoken = model.base_model if isinstance(self._task, Similarity) else model
-        handle = spoken.register_forward_hook(self._hear)
+        handles = [spoken.register_forward_hook(self._hear)]
+        if self._inside:
+            handles.append(spoken.register_forward_pre_hook(_ask_inside, with_kwargs=True))
         try:
             yield
         finally:
-            handle.remove()
+            for handle in handles:
+                handle.remove()
 
     def _hear(self, module: Any, args: Any, output: Any) -> None:
         self._output = output
 
-    def answers(self, batch: TaskBatch) -> Answers:
-        """What was said to a batch, in single precision at least."""
-        said = _ANSWERS[self._task.name](self._task, self._output, batch)
-        self._output = None
-        return said.to(torch.promote_types(said.dtype, torch.float32))
+    def said(self, batch: TaskBatch) -> Said:
+        """What was said to a batch, in single precision at least.
+
+        Raises:
+            ModelError: if the model does not tell its hidden states.
+        """
+        output, self._output = self._output, None  # it is large
+        answers = _ANSWERS[self._task.name](self._task, output, batch)
+        states = hidden_states(output, batch) if self._inside else []
+        return Said(single(answers), states)
+
+
+def _ask_inside(module: Any, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    return args, kwargs | {"output_hidden_states": True}
 
 
 def distance(

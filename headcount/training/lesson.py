@@ -12,7 +12,15 @@ from transformers import PreTrainedModel
 
 from headcount.errors import InputError
 from headcount.tasks import Similarity, Task, TaskBatch
-from headcount.training.answers import Listening, distance, embedding_distance, unevenness
+from headcount.tasks.task import Losses
+from headcount.training.answers import (
+    Listening,
+    Said,
+    distance,
+    embedding_distance,
+    unevenness,
+)
+from headcount.training.layerwise import layerwise_distance
 from headcount.training.tuning import Tuning
 
 
@@ -39,13 +47,13 @@ class Lesson(nn.Module):
     ) -> None:
         super().__init__()
         refuse_lesson(task, tuning)
-        if tuning.distilled and teacher is None:
-            raise InputError("a teacher was expected, since a share of the loss is distilled")
+        if tuning.is_taught and teacher is None:
+            raise InputError("a teacher was expected, since a part of the loss is distilled")
         self.model, self._task, self.tuning = model, task, tuning
         # Not in a list of modules: a teacher is neither trained nor saved.
-        self._teacher = (teacher,) if teacher is not None and tuning.distilled else ()
+        self._teacher = (teacher,) if teacher is not None and tuning.is_taught else ()
         hears = bool(self._teacher or tuning.label_smoothing)
-        self._listening = Listening(task) if hears else None
+        self._listening = Listening(task, tuning.layerwise > 0) if hears else None
 
     def forward(self, batch: TaskBatch) -> dict[str, Float[Tensor, ""]]:
         """The loss, a mean over what the task counts."""
@@ -53,21 +61,34 @@ class Lesson(nn.Module):
         if self._listening is None:
             losses = self._task.losses(self.model, batch)
             return {"loss": losses.loss_E.sum() / losses.count_E.sum()}
-        with self._listening.to(self.model):
-            losses = self._task.losses(self.model, batch)
-        loss, said = losses.loss_E.sum() / losses.count_E.sum(), self._listening.answers(batch)
+        losses, said = self._heard(self.model, self._listening, batch)
+        loss = losses.loss_E.sum() / losses.count_E.sum()
         if smoothing := self.tuning.label_smoothing:
-            loss = (1 - smoothing) * loss + smoothing * unevenness(said)
+            loss = (1 - smoothing) * loss + smoothing * unevenness(said.answers)
         for teacher in self._teacher:
-            with torch.no_grad(), self._listening.to(teacher):
-                self._task.losses(teacher, batch)
-            taught = self._listening.answers(batch)
-            if isinstance(self._task, Similarity):
-                apart = embedding_distance(taught, said)
-            else:
-                apart = distance(taught, said, self.tuning.temperature)
-            loss = (1 - self.tuning.distilled) * loss + self.tuning.distilled * apart
+            with torch.no_grad():
+                _, taught = self._heard(teacher, self._listening, batch)
+            loss = self._distilled(loss, taught, said)
         return {"loss": loss}
+
+    def _heard(
+        self, model: PreTrainedModel, listening: Listening, batch: TaskBatch
+    ) -> tuple[Losses, Said]:
+        with listening.to(model):
+            losses = self._task.losses(model, batch)
+        return losses, listening.said(batch)
+
+    def _distilled(self, loss: Float[Tensor, ""], taught: Said, said: Said) -> Float[Tensor, ""]:
+        tuning = self.tuning
+        if tuning.distilled:
+            if isinstance(self._task, Similarity):
+                apart = embedding_distance(taught.answers, said.answers)
+            else:
+                apart = distance(taught.answers, said.answers, tuning.temperature)
+            loss = (1 - tuning.distilled) * loss + tuning.distilled * apart
+        if tuning.layerwise:
+            loss = loss + tuning.layerwise * layerwise_distance(taught.states, said.states)
+        return loss
 
 
 def refuse_lesson(task: Task, tuning: Tuning) -> None:
@@ -83,5 +104,5 @@ def refuse_lesson(task: Task, tuning: Tuning) -> None:
             "a temperature is of logits that are distilled, which similarity has none of: leave "
             "temperature out, or set distilled too"
         )
-    if tuning.distilled or tuning.label_smoothing:
+    if tuning.is_taught or tuning.label_smoothing:
         Listening(task)

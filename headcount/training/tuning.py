@@ -1,6 +1,7 @@
 """Tuning: everything that decides how a trained model is trained on, but for the data."""
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Literal, final
 
 from headcount.errors import InputError
@@ -25,6 +26,8 @@ class Tuning(Optimization):
     nothing."""
     distilled: float = 0.0
     """Share of the loss that is distance from a teacher."""
+    layerwise: float = 0.0
+    """Weight of the distance from a teacher's hidden states after every layer, beside the loss."""
     temperature: float = 1.0
     """Of teacher and student in that distance."""
     gate_rate: float = 0.1
@@ -37,3 +40,16 @@ class Tuning(Optimization):
         self._above_zero("updates", "save_every", "temperature", "gate_rate")
         if not 0 <= self.distilled <= 1:
             raise InputError(f"a distilled between 0 and 1 was expected; came {self.distilled}")
+        if not 0 <= self.layerwise < math.inf:
+            raise InputError(
+                f"a finite layerwise of at least 0 was expected; came {self.layerwise}"
+            )
+
+    @property
+    def is_taught(self) -> bool:
+        """Whether there is a teacher."""
+        return bool(self.distilled or self.layerwise)
+
+    def untaught(self) -> "Tuning":
+        """The same without a teacher."""
+        return replace(self, distilled=0.0, layerwise=0.0, temperature=1.0)

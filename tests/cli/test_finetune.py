@@ -53,7 +53,8 @@ def test_a_compact_model(bert: Path, data: list[Path], tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        (("--set", "distilled=0.5"), "has neither a teacher nor gates: leave distilled and"),
+        (("--set", "distilled=0.5"), "has neither a teacher nor gates: leave distilled, layerwise"),
+        (("--set", "layerwise=2"), "has neither a teacher nor gates"),
         (("--set", "trained=gates"), "gates that learn were expected"),
         (("--set", "updates=0"), "a finite updates above 0 was expected"),
     ],

@@ -143,7 +143,7 @@ def test_functions_by_the_analysis_own_thresholds(
 
 
 def test_recovery_has_a_control(bert: Path, data: list[Path], tmp_path: Path) -> None:
-    tune = ("--tune", "warmup=0", "distilled=0.5")
+    tune = ("--tune", "warmup=0", "distilled=0.5", "layerwise=3")
     more = ("--share", 0.5, "--recover", 2, *tune, "--method", "random")
     status, output, errors = run("prune", bert, data, tmp_path / "out", *more)
     assert status == 0, errors
@@ -155,7 +155,7 @@ def test_recovery_has_a_control(bert: Path, data: list[Path], tmp_path: Path) ->
     for name in ("dev", "test"):
         ends = {"before": control[name]["loss"]["after"], "after": record[name]["loss"]["after"]}
         assert control[name]["pruned"]["loss"] == ends
-    assert training["distilled"] == 0, "it would be its own teacher"
+    assert training["distilled"] == training["layerwise"] == 0, "it would be its own teacher"
     assert record["gains"][-1]["stage"] == "recovery" and len(record["gains"]) == 8
     assert len(record["staying"]) == 3 and record["limit"] == {"share": 0.5}
     card = (tmp_path / "out" / "README.md").read_text()

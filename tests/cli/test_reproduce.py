@@ -125,7 +125,10 @@ def test_voita2019_table_2(bert: Path, texts: tuple[Path, Path], tmp_path: Path)
     text = (tmp_path / "out" / "voita2019_table2.md").read_text(encoding="utf-8")
     assert "3 updates of 1,500 tokens" in text
     assert (tmp_path / "out" / "state" / "points.json").stat().st_mtime_ns == before, "kept"
-    for wrong, sentence in (("distilled=0.5", "has no teacher"), ("trained=gates", "all weights")):
+    for wrong, sentence in (
+        ("distilled=0.5", "has no teacher"), ("layerwise=1", "has no teacher"),
+        ("trained=gates", "all weights"),
+    ):  # fmt: skip
         quick = ("--table", 2, "--keep", 2, "--tune", "updates=9999999", "--scratch", wrong)
         status, _, errors = pruning("voita2019", bert, texts, tmp_path / "new", *quick)
         assert status == 2 and sentence in errors, "before anything is trained"

@@ -246,11 +246,12 @@ def test_a_control_is_trained_in_the_same_ways(peak: float) -> None:
     """One training after the other, each as the pruned model's; the second only if it gains."""
     loaded, task = small.TASKS["classes-bert"]()
     setting = Setting(loaded, task, Units.of(loaded.anatomy), seed=1)
-    first = Tuning(updates=3, batch_tokens=60, peak=1e-3, warmup=0, distilled=0.5)
+    taught = {"distilled": 0.5, "layerwise": 2.0}
+    first = Tuning(updates=3, batch_tokens=60, peak=1e-3, warmup=0, **taught)
     second = Tuning(updates=12, batch_tokens=100, peak=peak, warmup=2)
     made = control(Stages(recovery=second), Subset(first), setting, task)
     assert made is not None
-    once = finetune(loaded, task, replace(first, distilled=0.0), seed=1).loaded
+    once = finetune(loaded, task, replace(first, distilled=0.0, layerwise=0.0), seed=1).loaded
     twice = finetune(once, task, second, seed=1).loaded
     losses = [evaluate(each.model, task).loss for each in (once, twice)]
     gains = losses[1] < losses[0]

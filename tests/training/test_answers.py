@@ -79,7 +79,7 @@ def test_what_is_heard_is_what_is_counted(name: str) -> None:
     listening = Listening(task)
     with listening.to(loaded.model):
         losses = task.losses(loaded.model, batch)
-    said_PV = listening.answers(batch)
+    said_PV = listening.said(batch).answers
     ids_RN, seen_RN = batch.inputs["input_ids"], batch.inputs["attention_mask"].bool()
     right_P = ids_RN[:, 1:][seen_RN[:, 1:]]
     if "labels" in batch.labels:

@@ -11,6 +11,7 @@ from typing import ClassVar, final
 
 from headcount.importance.lrp_rule_sets import Rules
 from headcount.importance.relevance import relevance
+from headcount.importance.relevance_starts import start_of
 from headcount.importance.scores import Scores
 from headcount.pruning.budget import Unit
 from headcount.pruning.method import Setting
@@ -29,4 +30,7 @@ class Relevance(Stepwise):
     def scores(self, setting: Setting, left: Sequence[Unit]) -> Scores:
         """Relevance of the heads."""
         model, anatomy = setting.loaded.model, setting.loaded.anatomy
-        return relevance(model, setting.sample, self.rules, anatomy, setting.max_tokens).scores
+        start = start_of(setting.train)  # a sample is of no task's own type
+        return relevance(
+            model, setting.sample, self.rules, anatomy, setting.max_tokens, start
+        ).scores

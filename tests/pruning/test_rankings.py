@@ -48,9 +48,12 @@ def names(heads: Sequence[Head]) -> list[str]:
 
 
 @pytest.mark.parametrize("ranking", RANKINGS, ids=lambda ranking: ranking.name)
+@pytest.mark.parametrize("calibration", [5, 2000])
 @pytest.mark.parametrize("task", ["similarity-bert", "causal-llama", "translation-Marian"])
-def test_a_head_order_is_a_permutation(ranking: Ranking, task: str) -> None:
-    given = setting(task)
+def test_a_head_order_is_a_permutation(ranking: Ranking, task: str, calibration: int) -> None:
+    """Of all examples and of some that are drawn."""
+    given = setting(task, calibration=calibration)
+    assert given.sample.num_examples == min(calibration, given.train.num_examples)
     with leaving_no_trace(given.loaded.model, next(given.train.batches()).inputs):
         order = ranking.order(given)
     assert sorted(names(order.heads)) == sorted(names(list(given.loaded.heads)))

@@ -109,5 +109,5 @@ def _key(setting: Setting, ablations: Sequence[Ablation], quantity: str) -> str:
     left = hashlib.sha256(" ".join(each.name for each in ablations).encode()).hexdigest()
     return signature(
         setting.loaded.model, task.sha256, task=task.name, n=task.num_examples, left=left[:12],
-        quantity=quantity, measured=task.signature if isinstance(task, Translation) else None,
+        quantity=quantity, metric=task.signature,
     )  # fmt: skip

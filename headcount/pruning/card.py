@@ -64,21 +64,33 @@ def _heads(record: Record) -> Iterator[str]:
         rows.append([site, str(len(stay)), str(len(gone)), ", ".join(gone) or "none"])
     yield table(["site", "stay", "went", "which"], rows)
     if scores:
-        yield (
-            f"Why: {record['method']} scored each head; the lowest went. Score when it went (of "
-            "those that stay: when it was last scored):"
-        )
-        if record.get("open") is not None:
-            yield (
-                f"When the gates had learned, those of {record['open']} heads of the sites that "
-                "lose some were open; which stay says the score alone."
-            )
+        yield _why(record)
         order = sorted(scores, key=lambda head: scores[head])
         gone = set(record["leaving"])
         yield table(
             ["head", "score", ""],
             [[head, f"{scores[head]:.4g}", "went" if head in gone else "stays"] for head in order],
         )
+
+
+def _why(record: Record) -> str:
+    """What the scores are, and how they led to what went."""
+    if (open_at := record.get("open")) is not None:
+        number = ", ".join(f"{number} heads at {site}" for site, number in open_at.items())
+        return (
+            "Why: each head's score is log a of its gate when the gates had learned; above 0 it is "
+            f"rather open than closed, as those of {number} were. The lowest of each budget went:"
+        )
+    if record.get("history"):
+        return (
+            f"Why: each head's score is what {record['method']} had learned of it at the end. The "
+            "lowest of each budget went:"
+        )
+    return (
+        f"Why: {record['method']} scored each head, and the lowest of each budget went. The score "
+        "is that when a head went, or the last one of those that stay; where heads were scored "
+        "anew as others went, scores of different steps do not compare:"
+    )
 
 
 def _numbers(record: Record, key: str, title: str) -> Iterator[str]:
@@ -95,7 +107,11 @@ def _numbers(record: Record, key: str, title: str) -> Iterator[str]:
             rows.append(_change_row(f"from control to pruned: {name}", control["pruned"], kind))
     yield table(headers, rows)
     if control is not None:
-        yield "Control: the whole model, trained in the same ways, as long, on the same data."
+        taught = any(training["taught"] for training in record["control"]["trainings"])
+        yield (
+            "Control: the whole model, trained in the same ways, as long, on the same data"
+            + (", but without the teacher that the pruned one had." if taught else ".")
+        )
     if metric in ("bleu", "chrf"):
         yield f"p of {metric} is that of sacreBLEU's paired bootstrap."
     if found["slices"]:

@@ -2,14 +2,15 @@
 
 The paper trains once for every coefficient of the penalty and takes the number of heads that comes
 out. Here the coefficients follow from what came out so far: a quarter or four times the last one
-until numbers on both sides are known, then the geometric mean of the two nearest.
+until numbers on both sides are known, then the geometric mean of the two nearest. Where sites have
+numbers of their own it is led by their sum, since one coefficient weighs on all.
 
 Reference: Analyzing Multi-Head Self-Attention (Voita et al., 2019), section 6.1,
 https://arxiv.org/abs/1905.09418
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar, final
 
@@ -25,15 +26,15 @@ class Swept(Generic[Trained]):
     """What a sweep of coefficients came to."""
 
     nearest: Trained
-    """Whose number of open heads is nearest; of equals the one that leaves more open."""
+    """Whose open heads miss the fewest, site by site; of equals the one that leaves more open."""
     tried: Mapping[float, int]
-    """Open heads by coefficient, in the order of trying."""
+    """Open heads in all by coefficient, in the order of trying."""
 
 
 def swept(
     train: Callable[[float], Trained],
-    count: Callable[[Trained], int],
-    wanted: int,
+    count: Callable[[Trained], Sequence[int]],
+    wanted: Sequence[int],
     first: float,
     trials: int,
 ) -> Swept[Trained]:
@@ -42,23 +43,23 @@ def swept(
     The number is taken to fall as the coefficient grows; where noise makes it rise, the nearest of
     those that were tried is the answer all the same.
 
-    >>> found = swept(lambda coefficient: 8 - 40 * coefficient, round, 4, 0.2, 8)
+    >>> found = swept(lambda coefficient: [round(8 - 40 * coefficient)], list, [4], 0.2, 8)
     >>> found.nearest, found.tried
-    (4.0, {0.2: 0, 0.05: 6, 0.1: 4})
+    ([4], {0.2: 0, 0.05: 6, 0.1: 4})
 
     Args:
         train: trains with a coefficient.
-        count: says how many heads such a training left open.
-        wanted: how many are to stay open.
+        count: says how many heads such a training left open, at each of some sites.
+        wanted: how many are to stay open there.
         first: coefficient, above 0.
         trials: coefficients at most, at least one.
     """
     nearest = train(first)
-    tried = {first: count(nearest)}
-    while len(tried) < trials and wanted not in tried.values():
-        coefficient = _next(tried, wanted)
+    tried = {first: sum(count(nearest))}
+    while len(tried) < trials and sum(wanted) not in tried.values():
+        coefficient = _next(tried, sum(wanted))
         trained = train(coefficient)
-        tried[coefficient] = count(trained)
+        tried[coefficient] = sum(count(trained))
         if _misses(count(trained), wanted) < _misses(count(nearest), wanted):
             nearest = trained
     return Swept(nearest, tried)
@@ -73,5 +74,6 @@ def _next(tried: Mapping[float, int], wanted: int) -> float:
     return math.sqrt(max(weak) * min(strong)) if weak else min(strong) / FACTOR
 
 
-def _misses(number: int, wanted: int) -> tuple[int, int]:
-    return abs(number - wanted), -number
+def _misses(numbers: Sequence[int], wanted: Sequence[int]) -> tuple[int, int]:
+    apart = sum(abs(number - want) for number, want in zip(numbers, wanted, strict=True))
+    return apart, -sum(numbers)

@@ -22,7 +22,8 @@ class Control:
 
     loaded: Loaded
     trainings: tuple[dict[str, Any], ...]
-    """Fields of each, and whether its weights were `kept`."""
+    """Fields of each, whether the pruned model was `taught` in it, and whether its weights were
+    `kept`."""
 
 
 def control(stages: Stages, method: Method, setting: Setting, dev: Task) -> Control | None:
@@ -33,7 +34,7 @@ def control(stages: Stages, method: Method, setting: Setting, dev: Task) -> Cont
         return None
     loaded, done = setting.loaded, []
     for name, given in wanted.items():
-        # It would be its own teacher.
+        # What is asked is what training on the data does, and at first it would be its own teacher.
         tuning = given.untaught()
         state = setting.state and setting.state / f"control-{name}"
         tuned = finetune(
@@ -42,7 +43,7 @@ def control(stages: Stages, method: Method, setting: Setting, dev: Task) -> Cont
         ).loaded  # fmt: skip
         is_kept = name == "choice" or _loss(tuned, dev, setting) < _loss(loaded, dev, setting)
         loaded = tuned if is_kept else loaded
-        done.append(asdict(tuning) | {"kept": is_kept})
+        done.append(asdict(tuning) | {"taught": given.is_taught, "kept": is_kept})
     return Control(loaded, tuple(done))
 
 

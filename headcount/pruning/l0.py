@@ -14,6 +14,7 @@ References: Voita et al. (2019), section 6; Louizos et al. (2018); Wang et al. (
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, final
 
@@ -78,8 +79,8 @@ class L0(Method):
             lambda coefficient: replace(self, sweep=0, coefficient=coefficient)._trained(
                 setting, keep
             ),
-            lambda choice: int(choice.record["open"]),
-            sum(quota.heads for quota in open_quotas),
+            lambda choice: [_open(choice, quota.site) for quota in open_quotas],
+            [quota.heads for quota in open_quotas],
             self.coefficient or PUBLISHED / num_layers,
             self.sweep,
         )
@@ -98,11 +99,14 @@ class L0(Method):
         else:
             gates = HardConcrete(layout, pressure, setting.seed, self.start)
         choice = learned(setting, keep, gates, lambda: gates.log_a, self.tuning, self, name)
-        is_open_U = gates.likelier().tolist()
-        count = sum(
-            len(unit) for unit, is_open in zip(layout.units, is_open_U, strict=True) if is_open
-        )
-        return replace(choice, record={**choice.record, "open": count})
+        open_at = {site: int(n) for site, n in layout.by_site(gates.likelier().float()).items()}
+        return replace(choice, record={**choice.record, "open": open_at})
+
+
+def _open(choice: Choice, site: str | None) -> int:
+    """Heads whose gates a training left open, at a site or in all."""
+    open_at: Mapping[str, int] = choice.record["open"]
+    return sum(open_at.values()) if site is None else open_at[site]
 
 
 def _gated(setting: Setting, keep: Keep) -> tuple[Layout, tuple[Quota, ...]]:

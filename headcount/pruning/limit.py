@@ -131,8 +131,7 @@ def choose(
 
 def _key(limit: Limit, method: Method, setting: Setting, dev: Task) -> str:
     return signature(
-        setting.loaded.model, setting.train.sha256, dev=dev.sha256[:12], metric=dev.metric,
-        measured=dev.signature if isinstance(dev, Translation) else None,
+        setting.loaded.model, setting.train.sha256, dev=dev.sha256[:12], metric=dev.signature,
         device=setting.loaded.model.device.type,
         units=setting.units.sha256[:12], by=repr(method), limit=repr(limit), seed=setting.seed,
     )  # fmt: skip

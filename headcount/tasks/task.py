@@ -107,6 +107,11 @@ class Task(ABC):
     """Hash of the data and of what else decides what the model is given, for signatures."""
 
     @property
+    def signature(self) -> str:
+        """The score's full name: the metric, and what else a score of that name depends on."""
+        return self.metric
+
+    @property
     def length_N(self) -> Int[np.ndarray, " example"]:
         """Padded tokens that each example needs in a batch where it is the longest.
 

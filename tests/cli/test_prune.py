@@ -98,17 +98,26 @@ def test_data_sets_that_share_examples_are_told(
     assert any("--data" in warning and "--test" in warning for warning in record["warnings"])
 
 
-@pytest.mark.parametrize("preset", ["michel2019", "li2021"])
+@pytest.mark.parametrize("preset", ["michel2019", "li2021", "voita2019"])
 def test_presets(preset: str, bert: Path, data: list[Path], tmp_path: Path) -> None:
     """A paper's way from end to end: nothing is folded or rescaled."""
-    quick = ("--set", "tuning.updates=2", "tuning.batch_tokens=60") if preset == "li2021" else ()
+    fast = ("--set", "tuning.updates=2", "tuning.batch_tokens=60")
+    quick = () if preset == "michel2019" else fast
     status, _, errors = run(
         "prune", bert, data, tmp_path / "out", "--preset", preset, "--keep", 2, *quick
     )
     assert status == 0, errors
     record = json.loads((tmp_path / "out" / "prune.json").read_text())
     assert record["gains"] == [] and len(record["staying"]) == 2
-    assert record["method"] == {"michel2019": "gradient", "li2021": "subset"}[preset]
+    method, why = {
+        "michel2019": ("gradient", "gradient scored each head"),
+        "li2021": ("subset", "what subset had learned of it"),
+        "voita2019": ("l0", "log a of its gate when"),
+    }[preset]
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert record["method"] == method and why in card
+    assert ("long, on the same data.\n" in card) == (preset != "michel2019")
+    assert (record["swept"] is None) == (preset != "voita2019")
     assert (record["control"] is None) == (preset == "michel2019")
     assert (record["history"] is None) == (preset == "michel2019")
 
@@ -160,6 +169,7 @@ def test_recovery_has_a_control(bert: Path, data: list[Path], tmp_path: Path) ->
     assert len(record["staying"]) == 3 and record["limit"] == {"share": 0.5}
     card = (tmp_path / "out" / "README.md").read_text()
     assert "| control: loss" in card and "| from control to pruned: loss" in card
+    assert "but without the teacher that the pruned one had" in card
 
 
 def test_largest_drop(bert: Path, data: list[Path], tmp_path: Path) -> None:

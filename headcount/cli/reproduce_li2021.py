@@ -25,4 +25,5 @@ class Li2021(FolderArguments):
         experiment = Experiment.claimed(self, self.on, repr(chosen))
         frame = experiment.curve(chosen, self.keep, [self.on.seed])
         facts = experiment.facts
-        return experiment.told("li2021.md", document(frame, facts.metric, facts.signature))
+        text = document(frame, facts.metric, facts.higher_is_better, facts.signature)
+        return experiment.told("li2021.md", text)

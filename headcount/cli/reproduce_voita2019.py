@@ -90,7 +90,7 @@ class Voita2019(PaperArguments):
             trial, key = experiment.trial(progress), experiment.signed(repr(chosen))
             frame = table2(trial, chosen, keeps, scratch, key)
         experiment.write(frame, {TRAINED: chosen})
-        text = document(frame, facts.metric, facts.signature, scratch)
+        text = document(frame, facts.metric, facts.higher_is_better, facts.signature, scratch)
         return experiment.told("voita2019_table2.md", text)
 
 

@@ -1,10 +1,29 @@
-"""What documents of pruning share: which column is compared, and how much is free."""
+"""What documents of pruning share: which column is compared, in what unit, how much is free."""
 
 from statistics import fmean
 
 import pandas as pd
 
 from headcount.reports.curve_points import CurvePoints
+
+
+IN_POINTS = ("accuracy", "f1", "matthews", "spearman")
+"""Scores whose best is 1, which papers print in points, a hundred times that."""
+
+
+def scale(quantity: str) -> float:
+    """From a score or a loss to what is printed."""
+    return 100.0 if quantity in IN_POINTS else 1.0
+
+
+def in_unit(quantity: str, higher_is_better: bool) -> str:
+    """The quantity as a document names it.
+
+    >>> in_unit("spearman", True), in_unit("perplexity", False)
+    ('spearman in points', 'perplexity (lower is better)')
+    """
+    unit = " in points" if quantity in IN_POINTS else ""
+    return f"{quantity}{unit}{'' if higher_is_better else ' (lower is better)'}"
 
 
 def score_column(frame: pd.DataFrame) -> str:

@@ -16,7 +16,7 @@ from headcount.pruning.methods import method
 from headcount.pruning.presets import preset
 from headcount.pruning.subset import Subset
 from headcount.reports.curve_points import CurvePoints
-from headcount.reproduce.comparison import score_column
+from headcount.reproduce.comparison import in_unit, scale, score_column
 
 JOINT, PIPELINED, STRAIGHT = "subset-joint", "subset-pipelined", "subset-straight-through"
 WAYS = {
@@ -50,22 +50,23 @@ def methods(tuning: Sequence[str]) -> Mapping[str, Method]:
     return found
 
 
-def document(frame: pd.DataFrame, metric: str, signature: str) -> str:
+def document(frame: pd.DataFrame, metric: str, higher_is_better: bool, signature: str) -> str:
     """Every method's score under every budget, and what the paper claims."""
     column, points, names = score_column(frame), CurvePoints.of(frame), [*methods(())]
-    whole = points.whole.numbers[column]
+    times = scale(metric)
+    whole = times * points.whole.numbers[column]
     rows = [[f"{points.whole.keep} (all)", *[f"{whole:.2f}"] * len(names)]]
     rows += [
         [
             str(keep),
-            *(f"{value:.2f}" for name in names for value in points.values(name, keep, column)),
+            *(f"{times * value:.2f}" for name in names for value in points.values(name, keep, column)),
         ]
         for keep in points.keeps
     ]
-    gap = points.mean(JOINT, column) - points.mean("l0", column)
+    gap = times * (points.mean(JOINT, column) - points.mean("l0", column))
     parts = [
         "# Differentiable subset pruning (Li et al., 2021), with our numbers",
-        f"{metric}; `{column}` of `curve.parquet`, figures in [curve.md](curve.md).",
+        f"{in_unit(metric, higher_is_better)}; `{column}` of `curve.parquet`, figures in [curve.md](curve.md).",
         table(["heads left", *names], rows),
         "The paper: subsets are as good as Hard Concrete gates (l0) or better, with exactly as "
         f"many heads as asked for. Here, joint subset minus l0, mean over the budgets: "

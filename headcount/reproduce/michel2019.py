@@ -21,6 +21,7 @@ from headcount.importance.correlation import effects
 from headcount.importance.folder import read_assessment
 from headcount.markdown import change, table
 from headcount.reports.measure_names import SITE_TITLES
+from headcount.reproduce.comparison import in_unit, scale
 
 ALPHA = 0.01
 """The paper's level of significance."""
@@ -65,13 +66,12 @@ class Ablated:
     def scale(self) -> float:
         """From how much worse (between 0 and 1 for all but BLEU, chrF and losses) to a change."""
         falls = self.quantity != "loss" and self.record["higher_is_better"]
-        in_points = self.quantity in ("accuracy", "f1", "matthews", "spearman")
-        return (-1.0 if falls else 1.0) * (100.0 if in_points else 1.0)
+        return (-1.0 if falls else 1.0) * scale(self.quantity)
 
     @property
     def unit(self) -> str:
         """The quantity with its unit."""
-        return f"{self.quantity} in points" if abs(self.scale) == 100 else self.quantity
+        return in_unit(self.quantity, higher_is_better=True)
 
     @property
     def change_H(self) -> np.ndarray:

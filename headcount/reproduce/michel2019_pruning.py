@@ -83,7 +83,14 @@ def _speeds(speed: Speed) -> str:
     rows = [
         [str(each.case.batch), f"{each.case.mode}, {each.case.length} tokens",
          f"{SPEED[each.case.batch]:+.1f}" if each.case.batch in SPEED else "–",
-         f"{100 * (each.speedup.value - 1):+.1f}", f"{100 * (each.ceiling - 1):+.1f}"]
+         _gain(each.speedup.value), f"{_gain(each.speedup.low)} to {_gain(each.speedup.high)}",
+         _gain(each.ceiling)]
         for each in speed.timings
     ]  # fmt: skip
-    return table(["batch", "case", "paper, %", "here, %", "ceiling by FLOPs, %"], rows)
+    names = ["batch", "case", "paper, %", "here, %", "95 % interval", "ceiling by FLOPs, %"]
+    told = (f"**Warning**: {warning}." for warning in speed.warnings())
+    return "\n\n".join([table(names, rows), *told])
+
+
+def _gain(ratio: float) -> str:
+    return f"{100 * (ratio - 1):+.1f}".replace("-", "−")

@@ -23,7 +23,7 @@ from headcount.pruning.curve import Trial, curve
 from headcount.pruning.method import Choice, Method, Setting
 from headcount.pruning.plan import Plan
 from headcount.pruning.recovery import from_scratch, refuse_from_scratch
-from headcount.reproduce.comparison import score_column
+from headcount.reproduce.comparison import in_unit, scale, score_column
 from headcount.signature import revision
 from headcount.training.recipe import RECIPES
 from headcount.training.tuning import Tuning
@@ -119,7 +119,9 @@ def table2(
     return pd.concat([first, second], ignore_index=True)
 
 
-def document(frame: pd.DataFrame, metric: str, signature: str, scratch: Tuning) -> str:
+def document(
+    frame: pd.DataFrame, metric: str, higher_is_better: bool, signature: str, scratch: Tuning
+) -> str:
     """Ours beside the published ones."""
     column = score_column(frame)
     trained = frame[frame["method"] != SCRATCH].set_index("keep")
@@ -128,13 +130,13 @@ def document(frame: pd.DataFrame, metric: str, signature: str, scratch: Tuning) 
     rows = []
     for keep in sorted(trained.index, reverse=True):
         kept = "/".join(str(trained.loc[keep, site]) for site in sites)
-        ours, new = float(trained.loc[keep, column]), float(fresh.loc[keep, column])
+        ours, new = (scale(metric) * float(each.loc[keep, column]) for each in (trained, fresh))
         rows.append([kept, str(keep), f"{ours:.2f}", f"{new:.2f}", change(new - ours)])
     names = "/".join(name.removeprefix("kept_") for name in sites)
     header = [f"heads ({names})", "in all", "from trained", "from scratch", "difference"]
     parts = [
         "# Heads left: from trained and from scratch (Voita et al., 2019, table 2)",
-        f"{metric}; `{column}` of `curve.parquet`. From scratch: {scratch.updates:,} updates of "
+        f"{in_unit(metric, higher_is_better)}; `{column}` of `curve.parquet`. From scratch: {scratch.updates:,} updates of "
         f"{scratch.batch_tokens * scratch.accumulate:,} tokens; the first row has all heads, so it "
         "says what that training reaches. The trained model is as it was given in the first row, "
         "and trained on with gates in the others.",

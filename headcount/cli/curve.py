@@ -9,7 +9,8 @@ from rich.markdown import Markdown
 
 from headcount.cli.plain import plain
 from headcount.cli.progress import shown
-from headcount.cli.trial import TrialArguments, print_warnings, refuse_calibration
+from headcount.cli.task_arguments import print_warnings
+from headcount.cli.trial import TrialArguments, refuse_calibration
 from headcount.errors import InputError
 from headcount.pruning import Setting
 from headcount.pruning.analysed import read_roles
@@ -56,11 +57,11 @@ class Curve:
         chosen = {name: method(name, self._options(name)) for name in self._names()}
         refuse_calibration(self.on.calibration, chosen.values())
         claim(self.out, FILES, self.out / "state", self.resume, self.overwrite)
-        warnings, console = tuple(self.on.warnings()), Console(highlight=False)
-        print_warnings(list(warnings), console)
         loaded = self.on.loaded()
         roles = None if self.analysis is None else read_roles(self.analysis, loaded)
         train, dev, test = tasks = self.on.tasks(loaded)
+        warnings, console = tuple(self.on.warnings(tasks)), Console(highlight=False)
+        print_warnings(list(warnings), console)
         units, state = self.on.units(loaded), self.out / "state"
         key = f"{self.on.signature(loaded, tasks)}|scores:{self.scores}|set:{','.join(self.set)}"
         with shown() as progress:

@@ -8,7 +8,7 @@ from rich.console import Console
 from sacrebleu.metrics.chrf import CHRF
 
 from headcount.cli.plain import plain
-from headcount.cli.task_arguments import TaskArguments
+from headcount.cli.task_arguments import TaskArguments, print_warnings
 from headcount.files import nulls_for_nan, write_json, write_text
 from headcount.folders import refuse_file
 from headcount.models.load import Loaded
@@ -32,6 +32,7 @@ class Evaluate(TaskArguments):
         evaluation = evaluate(loaded.model, task, self.max_tokens, texts=True)
         numbers = self._numbers(loaded, task, evaluation)
         console = Console(highlight=False, soft_wrap=True)
+        print_warnings(task.warnings(), console)
         for name, value in numbers.items():
             shown = f"{value:,.4f}" if isinstance(value, float) else value
             console.print(f"{name:<18} {shown}", markup=False)

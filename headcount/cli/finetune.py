@@ -10,7 +10,8 @@ from rich.console import Console
 from headcount.artifact.save import write_model
 from headcount.cli.plain import plain
 from headcount.cli.progress import shown
-from headcount.cli.trial import LearningArguments, print_warnings
+from headcount.cli.task_arguments import print_warnings
+from headcount.cli.trial import LearningArguments
 from headcount.errors import InputError
 from headcount.files import nulls_for_nan, write_json
 from headcount.models.load import Loaded
@@ -43,10 +44,10 @@ class Finetune:
         """Train, write the folder, say what changed."""
         tuning = self._tuning()
         claim(self.out, (RESULT,), self.out / "state", self.resume, self.overwrite)
-        console, warnings = Console(highlight=False, soft_wrap=True), self.on.warnings()
-        print_warnings(warnings, console)
         loaded = self.on.loaded()
         train, dev, test = tasks = self.on.tasks(loaded)
+        console, warnings = Console(highlight=False, soft_wrap=True), self.on.warnings(tasks)
+        print_warnings(warnings, console)
         refuse_tuning(loaded, train, tuning)
         measured = {"dev": dev} | ({} if test is None else {"test": test})
         before = self._evaluated(loaded, measured)

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from headcount.cli.plain import plain
 from headcount.cli.progress import shown
-from headcount.cli.task_arguments import TaskArguments
+from headcount.cli.task_arguments import TaskArguments, print_warnings
 from headcount.cli.worth_summary import print_worth
 from headcount.errors import InputError
 from headcount.importance.ablation import Instead
@@ -72,6 +72,7 @@ class Importance(TaskArguments):
         self._refuse_other_models(loaded)
         seed = {"seed": self.seed} if self.task == "masked-lm" else {}
         task = self.built(loaded, self.data, **seed)
+        print_warnings(task.warnings(), Console(highlight=False, soft_wrap=True))
         with shown() as progress:
             assessment = assess(loaded, task, self._methods(), self.out, progress)
         self._write(assessment, loaded)

@@ -9,7 +9,8 @@ from rich.console import Console
 
 from headcount.cli.plain import plain
 from headcount.cli.progress import shown
-from headcount.cli.trial import TrialArguments, print_warnings, refuse_calibration
+from headcount.cli.task_arguments import print_warnings
+from headcount.cli.trial import TrialArguments, refuse_calibration
 from headcount.errors import InputError
 from headcount.models.load import Loaded
 from headcount.options import made
@@ -74,12 +75,12 @@ class Prune:
         if not (stages.fold or stages.rescale):
             refuse_calibration(self.on.calibration, [chosen])
         claim_artifact(self.out, self.resume, self.overwrite)
-        warnings = self.on.warnings()
-        print_warnings(warnings, Console(highlight=False, soft_wrap=True))
         loaded, state = self.on.loaded(), state_of(self.out)
         roles = None if self.analysis is None else read_roles(self.analysis, loaded)
         again = read_again(self.analysis, self.corpus) if self.analysis and self.corpus else None
         tasks = self.on.tasks(loaded)
+        warnings = self.on.warnings(tasks)
+        print_warnings(warnings, Console(highlight=False, soft_wrap=True))
         with shown() as progress:
             setting = Setting(
                 loaded, tasks[0], self.on.units(loaded), self.on.seed, self.on.max_tokens, state,

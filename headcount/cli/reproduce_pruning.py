@@ -13,8 +13,8 @@ from rich.markdown import Markdown
 
 from headcount.cli.plain import plain
 from headcount.cli.progress import shown
-from headcount.cli.task_arguments import TaskArguments
-from headcount.cli.trial import TrialArguments, print_warnings
+from headcount.cli.task_arguments import TaskArguments, print_warnings
+from headcount.cli.trial import TrialArguments
 from headcount.errors import InputError
 from headcount.files import write_text
 from headcount.heads import Head
@@ -110,6 +110,8 @@ class Experiment:
     """Methods and trainings with their options."""
     arguments: dict[str, Any]
     """Of the command."""
+    warnings: tuple[str, ...]
+    """Of the data; they were told."""
 
     @classmethod
     def claimed(cls, command: FolderArguments, on: TrialArguments, made_by: str) -> "Experiment":
@@ -123,7 +125,10 @@ class Experiment:
         out = command.out
         claim(out, FILES, out / "state", command.resume, command.overwrite)
         loaded = on.loaded()
-        return cls(on, out, loaded, on.tasks(loaded), made_by, plain(asdict(command)))
+        tasks = on.tasks(loaded)
+        warnings = on.warnings(tasks)
+        print_warnings(warnings, Console(highlight=False))
+        return cls(on, out, loaded, tasks, made_by, plain(asdict(command)), tuple(warnings))
 
     @classmethod
     def of(cls, paper: PaperArguments, made_by: str) -> "Experiment":
@@ -143,7 +148,7 @@ class Experiment:
     @cached_property
     def facts(self) -> CurveFacts:
         """What is known beside the points; the signature is what all of them depend on."""
-        dev, warnings = self.tasks[1], tuple(self.on.warnings())
+        dev, warnings = self.tasks[1], self.warnings
         signed = self.signed(self.made_by)
         return CurveFacts(self.loaded.heads, dev.metric, dev.higher_is_better, warnings, signed)
 
@@ -178,7 +183,6 @@ class Experiment:
     def told(self, name: str, text: str) -> int:
         """Write the document and show it."""
         write_text(self.out / name, text)
-        print_warnings(list(self.facts.warnings), Console(highlight=False))
         show_document(self.out / name)
         return 0
 

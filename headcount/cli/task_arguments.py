@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 import tyro
+from rich.console import Console
 
 from headcount.cli.columns import named_columns
 from headcount.errors import InputError
@@ -85,3 +86,9 @@ class TaskArguments:
                         f"{self.task}: leave it out"
                     )
         return {name: getattr(self, name) for name in OPTIONS.get(self.task, ())}
+
+
+def print_warnings(sentences: list[str], console: Console) -> None:
+    """Each on a line."""
+    for sentence in sentences:
+        console.print(f"warning: {sentence}", style="yellow", markup=False)

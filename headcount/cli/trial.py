@@ -4,8 +4,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from rich.console import Console
-
 from headcount.cli.columns import named_columns
 from headcount.cli.task_arguments import TaskArguments
 from headcount.errors import InputError
@@ -61,9 +59,15 @@ class LearningArguments(TaskArguments):
             tok=self.tokenize if dev.metric == "bleu" else None, **more, seed=self.seed,
         )  # fmt: skip
 
-    def warnings(self) -> list[str]:
-        """A sentence for every two data sets that share examples."""
+    def warnings(self, tasks: tuple[Task, Task, Task | None]) -> list[str]:
+        """A sentence for every two data sets that share examples, and for what is not in one."""
         sets = {"--data": self.data, "--dev": self.dev, "--test": self.test}
+        lost = [
+            f"{name}: {sentence}"
+            for name, task in zip(sets, tasks, strict=True)
+            if task is not None
+            for sentence in task.warnings()
+        ]
         columns = named_columns(self.columns)
         read = {
             name: DataSet(self.task, files, columns, self.limit)
@@ -72,7 +76,7 @@ class LearningArguments(TaskArguments):
         }
         pairs = [("--data", "--dev"), ("--data", "--test"), ("--dev", "--test")]
         found = [warning(read[a], read[b], (a, b)) for a, b in pairs if b in read]
-        return [sentence for sentence in found if sentence is not None]
+        return [*(sentence for sentence in found if sentence is not None), *lost]
 
 
 @dataclass(frozen=True)
@@ -123,9 +127,3 @@ def refuse_calibration(calibration: int, methods: Iterable[Method]) -> None:
             "--calibration is of scores of heads, of folding and of rescaling, and there is none "
             "of them here: leave it out"
         )
-
-
-def print_warnings(sentences: list[str], console: Console) -> None:
-    """Each on a line."""
-    for sentence in sentences:
-        console.print(f"warning: {sentence}", style="yellow", markup=False)

@@ -18,7 +18,7 @@ from headcount.pruning.gated import drop, evaluate_gated
 from headcount.pruning.method import Choice, Method, Setting
 from headcount.pruning.search import Found, last_within
 from headcount.signature import signature
-from headcount.tasks import Evaluation, Task, Translation
+from headcount.tasks import Evaluation, Task
 
 
 @final

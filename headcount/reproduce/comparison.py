@@ -6,7 +6,6 @@ import pandas as pd
 
 from headcount.reports.curve_points import CurvePoints
 
-
 IN_POINTS = ("accuracy", "f1", "matthews", "spearman")
 """Scores whose best is 1, which papers print in points, a hundred times that."""
 

@@ -59,14 +59,19 @@ def document(frame: pd.DataFrame, metric: str, higher_is_better: bool, signature
     rows += [
         [
             str(keep),
-            *(f"{times * value:.2f}" for name in names for value in points.values(name, keep, column)),
+            *(
+                f"{times * value:.2f}"
+                for name in names
+                for value in points.values(name, keep, column)
+            ),
         ]
         for keep in points.keeps
     ]
     gap = times * (points.mean(JOINT, column) - points.mean("l0", column))
     parts = [
         "# Differentiable subset pruning (Li et al., 2021), with our numbers",
-        f"{in_unit(metric, higher_is_better)}; `{column}` of `curve.parquet`, figures in [curve.md](curve.md).",
+        f"{in_unit(metric, higher_is_better)}; `{column}` of `curve.parquet`, figures in "
+        "[curve.md](curve.md).",
         table(["heads left", *names], rows),
         "The paper: subsets are as good as Hard Concrete gates (l0) or better, with exactly as "
         f"many heads as asked for. Here, joint subset minus l0, mean over the budgets: "

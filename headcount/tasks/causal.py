@@ -76,6 +76,13 @@ class CausalLanguageModelling(Task):
         """Tokens of every piece."""
         return np.array([len(ids) for ids in self._ids])
 
+    def warnings(self) -> list[str]:
+        """Texts that are left out."""
+        if not self.num_unpredictable:
+            return []
+        number = f"{self.num_unpredictable:,} of {self.num_texts:,}"
+        return [f"texts of one token have nothing to predict and are left out: {number}"]
+
     def batch(self, index_E: Int[np.ndarray, " example"]) -> TaskBatch:
         """Some pieces; labels are the inputs themselves."""
         inputs = text_inputs([self._ids[index] for index in index_E], self._pad_id)

@@ -105,11 +105,20 @@ class Task(ABC):
     num_examples: int
     sha256: str
     """Hash of the data and of what else decides what the model is given, for signatures."""
+    num_truncated: int = 0
+    """Texts that were longer than the model takes, and lost their end."""
 
     @property
     def signature(self) -> str:
         """The score's full name: the metric, and what else a score of that name depends on."""
         return self.metric
+
+    def warnings(self) -> list[str]:
+        """A sentence for everything of the data that the model is not given."""
+        if not self.num_truncated:
+            return []
+        number = f"{self.num_truncated:,}"
+        return [f"texts that are longer than the model takes lose their end: {number} of them"]
 
     @property
     def length_N(self) -> Int[np.ndarray, " example"]:

@@ -98,9 +98,7 @@ def test_a_sweep_begins_above_zero() -> None:
 )
 def test_a_sweep_closes_in(wanted: int, trials: int, nearest: int, tried: list[float]) -> None:
     """On the numbers of gates that a law of the penalty leaves open."""
-    found = swept(
-        lambda coefficient: [int(6 / (coefficient + 0.15))], list, [wanted], 0.1, trials
-    )
+    found = swept(lambda coefficient: [int(6 / (coefficient + 0.15))], list, [wanted], 0.1, trials)
     assert found.nearest == [nearest]
     assert [*found.tried] == pytest.approx(tried, rel=1e-2)
 

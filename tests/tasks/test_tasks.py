@@ -114,6 +114,9 @@ def test_a_text_of_one_token_is_counted_and_left_out() -> None:
     loaded = small.loaded("GPT2LMHeadModel")
     task = CausalLanguageModelling(loaded, {"text": ["the dog", "a", "old dogs"]})
     assert (task.num_texts, task.num_unpredictable, task.num_examples) == (3, 1, 2)
+    assert task.warnings() == [
+        "texts of one token have nothing to predict and are left out: 1 of 3"
+    ]
     with pytest.raises(CorpusError, match="found 2 texts of one token"):
         CausalLanguageModelling(loaded, {"text": ["a", "b"]})
 
@@ -238,6 +241,10 @@ def test_texts_that_are_too_long_are_counted_and_the_tokenizer_is_as_before() ->
     loaded = small.loaded("BertForSequenceClassification")
     task = Classification(loaded, {"text": ["a dog", long], "label": [0, 1]})
     assert task.num_truncated == 1
+    assert task.warnings() == [
+        "texts that are longer than the model takes lose their end: 1 of them"
+    ]
+    assert not small.TASKS["classes-bert"]()[1].warnings()
     (batch,) = task.batches(10**6)
     assert batch.inputs["input_ids"].shape == (2, 64)
     assert batch.inputs["input_ids"][1, -1] == small.tokenizer("bert").sep_token_id

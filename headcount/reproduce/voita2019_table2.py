@@ -138,8 +138,8 @@ def document(
         "# Heads left: from trained and from scratch (Voita et al., 2019, table 2)",
         f"{in_unit(metric, higher_is_better)}; `{column}` of `curve.parquet`. From scratch: "
         f"{scratch.updates:,} updates of {scratch.batch_tokens * scratch.accumulate:,} tokens; the "
-        "first row has all heads, so it says what that training reaches. The trained model is as it "
-        "was given in the first row, and trained on with gates in the others.",
+        "first row has all heads, so it says what that training reaches. The trained model is as "
+        "it was given in the first row, and trained on with gates in the others.",
         table(header, rows),
         "Published, Transformer-base EN-RU, BLEU on lower-cased tokens: compare differences.",
         table(["", *header], [*_published("WMT", WMT), *_published("OpenSubtitles", SUBTITLES)]),

@@ -1,5 +1,6 @@
 """Slices cut a data set in thirds; functions are followed; overlap is seen; numbers have a sign."""
 
+from collections import Counter
 from dataclasses import asdict
 
 import numpy as np
@@ -13,7 +14,7 @@ from headcount.pruning.functions import Survival, old_names, survivals
 from headcount.pruning.gated import drop, evaluate_gated
 from headcount.pruning.overlap import DataSet, warning
 from headcount.pruning.slices import slices
-from headcount.tasks import evaluate
+from headcount.tasks import CausalLanguageModelling, evaluate
 from tests.tasks.loaded import PAIRS, TASKS, TEXTS
 
 HEADS = Heads({"encoder.self": (2, 2)})
@@ -32,6 +33,18 @@ def test_slices() -> None:
     length_N = np.array([len(loaded.tokenizer(text)["input_ids"]) for text in TEXTS])
     assert length_N[thirds[0]].max() <= length_N[thirds[1]].min()
     assert length_N[thirds[1]].max() <= length_N[thirds[2]].min()
+    known = CausalLanguageModelling(loaded, {"text": [*TEXTS, *TEXTS, "the dog", "the old dog"]})
+    counts = Counter(token for text in [*TEXTS, *TEXTS, *TEXTS, "the dog", "the old dog"]
+                     for token in loaded.tokenizer(text)["input_ids"])  # fmt: skip
+    rarest_N = np.array(
+        [min(counts[token] for token in loaded.tokenizer(text)["input_ids"]) for text in TEXTS]
+    )
+    assert len({*rarest_N}) > 1
+    for name, part in [*slices(task, known).items()][3:]:
+        assert name.endswith(f"({rarest_N[part].min()} to {rarest_N[part].max()})")
+    rare, middling, common = [*slices(task, known).values()][3:]
+    assert rarest_N[rare].max() <= rarest_N[middling].min()
+    assert rarest_N[middling].max() <= rarest_N[common].min()
 
 
 @pytest.mark.parametrize(("name", "sign"), [("causal-gpt2", -1), ("classes-bert", 1)])
@@ -51,9 +64,15 @@ def test_a_drop_is_positive_where_the_pruned_model_is_worse(name: str, sign: int
     assert found["higher_is_better"] == (sign == 1)
     assert found["rise"]["delta"] == pytest.approx(after.loss - before.loss)
     assert found["drop"]["low"] <= delta <= found["drop"]["high"]
-    parts = found["slices"].values()
-    whole = sum(each["loss"]["after"] * each["examples"] for each in parts)
-    assert whole > 0 and sum(each["examples"] for each in parts) == 2 * task.num_examples
+    for name, index_S in slices(task, task).items():
+        part = found["slices"][name]
+        assert part["examples"] == len(index_S)
+        for when, of in (("before", before), ("after", after)):
+            lost = [of.loss_N[index] for index in index_S]
+            count = [of.count_N[index] for index in index_S]
+            assert part["loss"][when] == pytest.approx(sum(lost) / sum(count))
+            assert part["score"][when] == pytest.approx(task.score(of, index_S))
+    assert len(found["slices"]) == 6
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import final
 
 from headcount.artifact import certificate
+from headcount.compaction import refuse_rigid
 from headcount.corpora import Corpus, Encoder, Sentence
 from headcount.errors import InputError
 from headcount.models.load import Loaded, load
@@ -40,7 +41,7 @@ def diagnose(name: str | Path, device: str = "cpu", dtype: str = "float32") -> l
     findings.append(Finding("loading", True, what))
     if (folder := Path(name)).joinpath(certificate.NAME).exists():
         findings.append(_certificate(folder))
-    checks = (_attention, _projections, _tokenizer, _words)
+    checks = (_attention, _projections, _compaction, _tokenizer, _words)
     for check in checks:
         for finding in _caught(check, loaded):
             findings.append(finding)
@@ -105,6 +106,11 @@ def _projections(loaded: Loaded) -> Iterator[Finding]:
         yield Finding("output projections", False, text)
     else:
         yield Finding("output projections", True, f"found for all {len(layers)} attention layers")
+
+
+def _compaction(loaded: Loaded) -> Iterator[Finding]:
+    refuse_rigid(loaded)
+    yield Finding("compaction", True, "heads can be cut out: prune, compact")
 
 
 def _tokenizer(loaded: Loaded) -> Iterator[Finding]:

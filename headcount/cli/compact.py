@@ -61,8 +61,14 @@ class Compact:
 def certificate_corpus(
     loaded: Loaded, data: tuple[Path, ...], limit: int | None = None
 ) -> Corpus | None:
-    """The texts that models are compared on; None for a model that takes no text."""
+    """The texts that models are compared on; None for a model that can be given none.
+
+    Raises:
+        ModelError: for texts that are named all the same.
+    """
     if loaded.tokenizer is None or loaded.model.main_input_name != "input_ids":
+        if data:
+            loaded.encoder()  # says why there is none
         return None
     sample = Path(str(files("headcount") / "data" / "sample.tsv"))
     return Corpus(data or (sample,), limit=limit)

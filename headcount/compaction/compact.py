@@ -23,19 +23,25 @@ from headcount.compaction.position_bias import biased
 from headcount.compaction.wiring import wire
 from headcount.errors import InputError
 from headcount.models.anatomy import Anatomy
+from headcount.models.compacted import is_compact
+from headcount.models.formats import keep_formats
 from headcount.models.load import Loaded
 from headcount.models.modeling_headcount import pruned
 from headcount.models.selfcheck import examine
 from headcount.pruning.plan import Plan
 
 
-def compact(model: PreTrainedModel | Loaded, plan: Plan) -> PreTrainedModel:
+def compact(
+    model: PreTrainedModel | Loaded, plan: Plan, origin: str | None = None
+) -> PreTrainedModel:
     """A new model without the heads that the plan lets go; the one given is left as it is.
 
     Args:
         model: a transformers model whose attention goes through the attention interface, or what
             `load` gave; it may be a compact one.
         plan: which heads stay, by the numbers they have in this model.
+        origin: revision of the model that heads were chosen in, where its weights have learned
+            since; the artifact names it.
 
     Raises:
         InputError: if the plan is for another model, or leaves key/value groups uneven.
@@ -47,7 +53,7 @@ def compact(model: PreTrainedModel | Loaded, plan: Plan) -> PreTrainedModel:
     _refuse_other_sizes(plan, anatomy)
     refuse_rigid_layers(anatomy)
     layers = _layers(given, anatomy, plan)
-    smaller = _built(given, anatomy, plan, layers)
+    smaller = _built(given, anatomy, plan, layers, origin)
     refuse_unequal(given, anatomy, plan, smaller)
     return smaller
 
@@ -78,15 +84,19 @@ def _layers(model: PreTrainedModel, anatomy: Anatomy, plan: Plan) -> list[Resize
 
 
 def _built(
-    model: PreTrainedModel, anatomy: Anatomy, plan: Plan, layers: Sequence[Resized]
+    model: PreTrainedModel,
+    anatomy: Anatomy,
+    plan: Plan,
+    layers: Sequence[Resized],
+    origin: str | None,
 ) -> PreTrainedModel:
     """The model that the stock class builds with smaller maps, and what stays of the weights."""
     cut = {one.path: one.of(model) for each in layers for one in each.cuts}
     config = copy.deepcopy(model.config)
     config.head_plan = head_plan(
-        model, anatomy.heads, plan, layers, {path: size for path, (size, _) in cut.items()}
+        model, anatomy.heads, plan, layers, {path: size for path, (size, _) in cut.items()}, origin
     )
-    set_layer_config(config, anatomy, layers)
+    set_layer_config(config, anatomy, layers, is_compact(model.config))
     stock = vars(type(model)).get("stock_class", type(model))
     with no_init_weights():
         smaller = pruned(stock)._from_config(config, dtype=model.dtype).to(model.device)
@@ -104,6 +114,7 @@ def _fill(
         for name in ("weight", "bias"):
             state.pop(f"{path}.{name}", None)
         state.update({f"{path}.{name}": tensor for name, tensor in tensors.items()})
+    keep_formats(smaller, state)
     smaller.load_state_dict(state)
     smaller.tie_weights()  # a model that is built without initial weights does not
     learned = {name: each.requires_grad for name, each in model.named_parameters()}

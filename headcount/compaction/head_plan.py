@@ -35,6 +35,7 @@ def head_plan(
     plan: Plan,
     layers: Sequence[Resized],
     sizes: Mapping[str, dict[str, Any]],
+    origin: str | None = None,
 ) -> dict[str, Any]:
     """What is to be written.
 
@@ -44,6 +45,7 @@ def head_plan(
         plan: which of these stay.
         layers: how its layers are cut.
         sizes: of its maps by path.
+        origin: revision of the model that was pruned, if the weights are others by now.
     """
     before = getattr(model.config, "head_plan", None) or {}
     kept = original(plan, heads, before)
@@ -54,7 +56,7 @@ def head_plan(
     return {
         "version": VERSION,
         "sha256": kept.sha256,
-        "model": before.get("model", revision(model)),
+        "model": before.get("model", origin or revision(model)),
         "heads": before.get("heads", {site: list(each) for site, each in heads.counts.items()}),
         "kept": as_json(kept),
         "layers": before.get("layers") or _layers(layers, body),

@@ -3,7 +3,8 @@
 `per_layer_config` (transformers >= 5.14) is where the stock library is going; its classes do not
 build from it yet, but caches and other runtimes read it. It has one row per hidden layer and no
 name for a second kind of attention, so encoder-decoders have none. A layer without heads says 1:
-that is what a cache holds of it.
+that is what a cache holds of it. Rows that a stock model came with are left as they are, and models
+that have attention in some of their layers only, or a configuration inside another, get none.
 """
 
 from collections.abc import Sequence
@@ -15,11 +16,24 @@ from headcount.compaction.layout import Resized
 from headcount.models.anatomy import Anatomy
 
 
-def set_layer_config(config: PreTrainedConfig, anatomy: Anatomy, layers: Sequence[Resized]) -> None:
-    """Add `head_dim` and the layers' numbers of heads to a configuration that can say them."""
+def set_layer_config(
+    config: PreTrainedConfig, anatomy: Anatomy, layers: Sequence[Resized], is_ours: bool
+) -> None:
+    """Add `head_dim` and the layers' numbers of heads to a configuration that can say them.
+
+    Args:
+        config: of the smaller model, with the rows of the larger one, if any.
+        anatomy: of the larger one.
+        layers: how they are cut.
+        is_ours: whether the larger one is a compact model, whose rows are ours.
+    """
+    if config.is_heterogeneous and not is_ours:
+        return
     config.per_layer_config = None
     sizes = {each.layer.head_dim for each in layers}
     if config.is_encoder_decoder or len(sizes) != 1 or len(anatomy.heads.counts) != 1:
+        return
+    if getattr(config, "num_hidden_layers", None) != len(layers) + len(anatomy.dead):
         return
     if getattr(config, "head_dim", None) is None:
         config.head_dim = sizes.pop()

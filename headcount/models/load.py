@@ -57,10 +57,15 @@ class Loaded:
             ModelError: if the model takes no text, or an encoder-decoder has no start token.
         """
         config = self.model.config
-        if self.tokenizer is None or self.model.main_input_name != "input_ids":
+        if self.model.main_input_name != "input_ids":
             raise ModelError(
                 f"a model with a tokenizer was expected, since a corpus is text; {self.name} "
                 f"({config.model_type}) takes none. In Python, `tapped` hears any model"
+            )
+        if self.tokenizer is None:
+            raise ModelError(
+                f"a tokenizer was expected beside the weights, since a corpus is text; {self.name} "
+                f"has none that loads (AutoTokenizer.from_pretrained says why): give it one"
             )
         start = None
         if config.is_encoder_decoder:
@@ -136,8 +141,14 @@ def _model_class(config: PreTrainedConfig) -> Any:
 
 
 def _tokenizer(name: str | Path) -> Tokenizer | None:
-    """The tokenizer of a text model; None for models of pixels or sound, which have none."""
+    """The tokenizer of a text model; None for models of pixels or sound, which have none.
+
+    A folder without a tokenizer's files gets one from transformers all the same, which knows
+    nothing but special tokens and makes every text a row of unknown ones.
+    """
     try:
-        return AutoTokenizer.from_pretrained(name)
-    except (OSError, ValueError, KeyError, TypeError):  # Marian asks for its files
+        tokenizer = AutoTokenizer.from_pretrained(name)
+    except (OSError, ValueError, KeyError, TypeError, ImportError):  # Marian asks for its files
         return None
+    usual = {*tokenizer.get_vocab()} - {*tokenizer.get_added_vocab()}
+    return tokenizer if len(usual - {*tokenizer.all_special_tokens}) > 1 else None

@@ -7,8 +7,10 @@ from transformers import PreTrainedModel
 
 
 def random_copy(model: PreTrainedModel, seed: int = 0) -> PreTrainedModel:
-    """The same class and configuration, initialised anew; global random state is kept."""
+    """The same class and configurations, initialised anew; global random state is kept."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         fresh = type(model)(copy.deepcopy(model.config))
+    if fresh.can_generate():
+        fresh.generation_config = copy.deepcopy(model.generation_config)
     return fresh.to(model.device, model.dtype).eval()  # type: ignore[arg-type]

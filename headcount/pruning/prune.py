@@ -71,15 +71,16 @@ class Pruning:
         before = {name: self._evaluated(loaded, task) for name, task in tasks.items()}
         chosen = choose(
             self.limit, self.method, self.setting, self.dev, before["dev"],
-            lambda choice: milliseconds(_compact(choice.loaded, choice.plan), self.dev),
+            lambda choice: milliseconds(_compact(choice.loaded, choice.plan, None), self.dev),
         )  # fmt: skip
         plan = replace(chosen.choice.plan, model=revision(loaded.model))
         self.told(plan)
         done = run_stages(chosen.choice, self.stages, self.setting, self.dev)
-        smaller = _compact(done.loaded, plan)
+        smaller = _compact(done.loaded, plan, plan.model)
         after = {name: self._evaluated(smaller, task) for name, task in tasks.items()}
         record = self._about(chosen, plan, done)
-        record["ceiling"] = self._ceiling(plan)
+        if loaded.model.main_input_name == "input_ids":  # FLOPs are counted on tokens
+            record["ceiling"] = self._ceiling(plan)
         record |= {name: self._compared(task, before[name], after[name])
                    for name, task in tasks.items()}  # fmt: skip
         record["within_limit"] = self._within_limit(record)
@@ -172,7 +173,7 @@ def prune(
     return replace(choice.plan, model=revision(loaded.model))
 
 
-def _compact(loaded: Loaded, plan: Plan) -> Loaded:
+def _compact(loaded: Loaded, plan: Plan, origin: str | None) -> Loaded:
     """The smaller model, with its tokenizer."""
     fitting = replace(plan, model=revision(loaded.model))
-    return Loaded(compact(loaded, fitting), loaded.tokenizer, loaded.name)
+    return Loaded(compact(loaded, fitting, origin), loaded.tokenizer, loaded.name)

@@ -29,6 +29,7 @@ from headcount.models.load import Loaded, max_length
 from headcount.models.selfcheck import evaluating, examine
 from headcount.pruning.plan import Plan
 from headcount.seam import dispatching
+from headcount.speed.fit import refuse_textless
 from headcount.speed.flops import counter
 from headcount.speed.modes import forward
 from headcount.speed.rows import TokenRows
@@ -101,7 +102,9 @@ def model_flops(model: PreTrainedModel, anatomy: Anatomy, length: int = 128) -> 
 
     Raises:
         InputError: for no tokens, or more than the model takes.
+        ModelError: for a model that reads no text.
     """
+    refuse_textless(model)
     limit = max_length(model.config, None)
     if length < 1 or (limit is not None and length > limit):
         most = "" if limit is None else f" and at most {limit}"

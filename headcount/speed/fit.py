@@ -2,6 +2,7 @@
 
 import torch
 from torch import Tensor
+from transformers import PreTrainedModel
 
 from headcount.errors import InputError, ModelError
 from headcount.models.load import Loaded
@@ -20,11 +21,7 @@ def refuse_misfit(dense: Loaded, pruned: Loaded) -> None:
         InputError: if they are of different families, vocabularies, tasks, formats or devices.
     """
     for each in (dense, pruned):
-        if each.model.main_input_name != "input_ids":
-            raise ModelError(
-                f"a model that reads text was expected, since lengths are in tokens; {each.name} "
-                f"takes {each.model.main_input_name!r}"
-            )
+        refuse_textless(each.model)
     for what, one, other in (
         ("architecture", dense.model.config.model_type, pruned.model.config.model_type),
         ("vocabulary", vocabulary(dense.model.config), vocabulary(pruned.model.config)),
@@ -37,6 +34,19 @@ def refuse_misfit(dense: Loaded, pruned: Loaded) -> None:
                 f"two models of one {what} were expected; {dense.name} has {one}, {pruned.name} "
                 f"has {other}: {_MEND}"
             )
+
+
+def refuse_textless(model: PreTrainedModel) -> None:
+    """Let a model pass whose inputs are tokens.
+
+    Raises:
+        ModelError: for pixels or sound.
+    """
+    if model.main_input_name != "input_ids":
+        raise ModelError(
+            "a model that reads text was expected, since lengths are in tokens; "
+            f"{model.config.name_or_path or type(model).__name__} takes {model.main_input_name!r}"
+        )
 
 
 def _answers(loaded: Loaded) -> str:

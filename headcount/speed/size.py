@@ -1,13 +1,22 @@
 """Size: parameters of a model, in memory and on disk."""
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
+from transformers.utils import (
+    SAFE_WEIGHTS_INDEX_NAME,
+    SAFE_WEIGHTS_NAME,
+    WEIGHTS_INDEX_NAME,
+    WEIGHTS_NAME,
+)
+
 from headcount.models.load import Loaded
 from headcount.models.shipped import place_of
 
-WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
+WEIGHTS = (SAFE_WEIGHTS_NAME, "*.safetensors", WEIGHTS_NAME)
+INDICES = (SAFE_WEIGHTS_INDEX_NAME, WEIGHTS_INDEX_NAME)
 
 
 @final
@@ -34,6 +43,11 @@ class Size:
 
 
 def _on_disk(folder: Path) -> int | None:
+    """Of the files that are loaded: others with the same weights may lie beside them."""
+    for index in INDICES:
+        if (folder / index).exists():
+            named = json.loads((folder / index).read_text(encoding="utf-8"))["weight_map"]
+            return sum((folder / name).stat().st_size for name in {*named.values()})
     for pattern in WEIGHTS:
         if files := list(folder.glob(pattern)):
             return sum(file.stat().st_size for file in files)

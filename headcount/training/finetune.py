@@ -17,6 +17,7 @@ from transformers import PreTrainedModel, TrainerCallback
 from headcount.errors import InputError
 from headcount.gates import GateTraining, HeadGates, gating
 from headcount.heads import Heads
+from headcount.models.formats import keep_formats
 from headcount.models.load import Loaded
 from headcount.processes import processes
 from headcount.signature import revision
@@ -99,7 +100,7 @@ def finetune(
         strip(state / CHECKPOINTS)  # a curve keeps one of every budget
     for parameter in frozen:
         parameter.requires_grad_(True)
-    model = model.to(loaded.model.dtype).eval()  # type: ignore[arg-type]
+    keep_formats(model.eval(), loaded.model.state_dict())
     history = [row for row in trainer.state.log_history if "loss" in row]
     return FineTuned(Loaded(model, loaded.tokenizer, loaded.name), history)
 

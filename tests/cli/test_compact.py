@@ -33,6 +33,20 @@ def test_compact(bert: Path, tmp_path: Path) -> None:
     assert status == 0 and "2/0 heads" in output
 
 
+def test_texts_without_a_tokenizer_are_refused(bert: Path, tmp_path: Path) -> None:
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    for name in ("config.json", "model.safetensors"):
+        (bare / name).write_bytes((bert / name).read_bytes())
+    arguments = ("compact", bare, "--plan", plan(tmp_path), "--out", tmp_path / "out")
+    (tmp_path / "own.txt").write_text("The old dog barked.\n")
+    status, _, errors = headcount(*arguments, "--data", tmp_path / "own.txt")
+    assert status == 2 and "a tokenizer was expected beside the weights" in errors
+    assert not (tmp_path / "out").exists()
+    status, output, errors = headcount(*arguments)
+    assert status == 0 and "on a made-up batch" in output, errors
+
+
 @pytest.mark.parametrize(
     ("changed", "told"),
     [

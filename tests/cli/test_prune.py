@@ -21,6 +21,7 @@ from headcount.models.load import Loaded
 from headcount.pruning import Plan
 from headcount.pruning.artifact import claim_artifact
 from headcount.pruning.gated import evaluate_gated
+from headcount.signature import revision
 from headcount.tasks import build, evaluate
 from tests.cli.conftest import SAMPLE, headcount, run, start
 from tests.cli.test_long_work import wait_for
@@ -53,6 +54,9 @@ def test_pruned_folder(bert: Path, data: list[Path], tmp_path: Path) -> None:
     kept = [gain for gain in record["gains"] if gain["kept"]]
     assert kept == ([best] if best["after"] < best["before"] else [])
     assert record["control"] is None and record["ceiling"]["value"] > 1
+    head_plan = json.loads((out / "config.json").read_text())["head_plan"]
+    assert head_plan["model"] == plan.model == revision(dense.model), "though folded"
+    assert head_plan["sha256"] == plan.sha256
     card = (out / "README.md").read_text()
     for words in ("2 of 6 heads", "## Functions\n\nNo head", "Ceiling by FLOPs", "| control"):
         assert (words in card) == (words != "| control"), words

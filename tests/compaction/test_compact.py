@@ -11,12 +11,15 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from headcount.compaction import compact
+from headcount.compaction.compact import _layers
+from headcount.compaction.layer_config import set_layer_config
 from headcount.errors import InputError, ModelError
 from headcount.heads import Head, Heads
 from headcount.models import examine, gated, random_copy, tapped
 from headcount.models.encoder_lm import EncoderConfig, EncoderForCausalLM, EncoderForMaskedLM
 from headcount.models.selfcheck import difference, outputs
 from headcount.pruning.plan import Plan
+from headcount.signature import revision
 from headcount.tap import Block, Tap
 from tests import tiny
 from tests.compaction.plans import compacted, some_heads
@@ -243,10 +246,55 @@ def test_random_copy_has_the_same_heads() -> None:
     assert examine(random_copy(smaller)).heads == examine(smaller).heads
 
 
+def test_random_copy_generates_in_the_same_way() -> None:
+    model = tiny.MODELS["marian"]()
+    model.generation_config.bad_words_ids = [[7]]
+    assert random_copy(model).generation_config.bad_words_ids == [[7]]
+
+
 def test_another_dtype_and_mode() -> None:
     model = tiny.MODELS["bert"]().bfloat16().train()
     smaller = compact(model, Plan({"encoder.self": {0: (1, 3)}}))
     assert smaller.dtype == torch.bfloat16 and smaller.training and model.training
+
+
+def test_weights_of_other_formats_keep_them() -> None:
+    """As T5's `wo`, which transformers leaves in single precision."""
+    model = tiny.MODELS["t5"]().bfloat16()
+    for name, weight in model.named_parameters():
+        if name.endswith("wo.weight"):
+            weight.data = weight.data.float()
+    smaller = compact(model, Plan({"encoder.self": {0: (1, 3)}}))
+    formats = {name: weight.dtype for name, weight in smaller.named_parameters()}
+    whole = {name: weight.dtype for name, weight in model.named_parameters()}
+    assert {*whole.values()} == {torch.bfloat16, torch.float32}
+    assert {name: formats[name] for name in whole} == whole
+
+
+def test_the_model_that_was_pruned_is_named() -> None:
+    """Not the one whose weights have learned since."""
+    model, _ = examined("bert")
+    plan = Plan({"encoder.self": {0: (1, 3)}})
+    assert compact(model, plan).config.head_plan["model"] == revision(model)
+    assert compact(model, plan, "0123").config.head_plan["model"] == "0123"
+
+
+@pytest.mark.parametrize("config", [hf.Gemma3Config(), hf.LlamaConfig(num_hidden_layers=9)])
+def test_a_configuration_without_a_row_for_each_layer_gets_none(config: Any) -> None:
+    """One inside another, and one of a model that has attention in some of its layers."""
+    model, anatomy = examined("llama")
+    plan = Plan({"decoder.self": {0: ()}})
+    cut = _layers(model, anatomy, plan)
+    set_layer_config(config, anatomy, cut, is_ours=False)
+    assert not config.is_heterogeneous
+    usual = copy.deepcopy(model.config)
+    set_layer_config(usual, anatomy, cut, is_ours=False)
+    assert usual.is_heterogeneous
+    before, other = usual.to_dict(), _layers(model, anatomy, Plan({"decoder.self": {1: ()}}))
+    set_layer_config(usual, anatomy, other, is_ours=False)
+    assert usual.to_dict() == before, "rows of a stock model are left as they are"
+    set_layer_config(usual, anatomy, other, is_ours=True)
+    assert usual.to_dict()["per_layer_config"] != before["per_layer_config"]
 
 
 def test_refuses_another_model() -> None:

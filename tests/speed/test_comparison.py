@@ -1,6 +1,8 @@
 """Two models in one run: what is run, what is left out, what is refused."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,7 +11,7 @@ from headcount.corpora import Corpus
 from headcount.errors import InputError, ModelError
 from headcount.models.load import Loaded
 from headcount.speed import Options, compare_speed
-from headcount.speed.size import Size
+from headcount.speed.size import Size, _on_disk
 from tests import tiny
 from tests.examined import examined
 from tests.laws import leaving_no_trace
@@ -128,8 +130,23 @@ def test_models_that_cannot_stand_in_for_each_other() -> None:
     with pytest.raises(InputError, match="one number format .*float32, double has torch.float64"):
         compare_speed(dense, double, FEW)
     picture = Loaded(examined("vit")[0], None, "vit")
-    with pytest.raises(ModelError, match="a model that reads text .* vit takes 'pixel_values'"):
+    with pytest.raises(ModelError, match="a model that reads text .* .* takes 'pixel_values'"):
         compare_speed(picture, picture, FEW)
+
+
+def test_weights_that_lie_twice_in_a_folder_are_counted_once(tmp_path: Path) -> None:
+    """As in those of Mistral, beside transformers' own files."""
+    for name, size in (("model-1.safetensors", 5), ("model-2.safetensors", 7), ("all.bin", 11),
+                       ("consolidated.safetensors", 12)):  # fmt: skip
+        (tmp_path / name).write_bytes(b"." * size)
+    assert _on_disk(tmp_path) == 24
+    index = {"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors",
+                            "c": "model-1.safetensors"}}  # fmt: skip
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
+    assert _on_disk(tmp_path) == 12
+    (tmp_path / "model.safetensors.index.json").unlink()
+    (tmp_path / "model.safetensors").write_bytes(b".")
+    assert _on_disk(tmp_path) == 1
 
 
 def test_sizes(tmp_path: object) -> None:

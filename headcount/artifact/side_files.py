@@ -60,10 +60,8 @@ def _copy(name: str, file: str, folder: Path) -> bool:
 
 
 def _found(name: str, file: str) -> str | None:
-    """Where it lies; None also for a name that is no longer there."""
+    """Where it lies, fetched from the hub if need be; None also for a name that is nowhere."""
     try:
-        return cached_file(
-            name, file, local_files_only=True, _raise_exceptions_for_missing_entries=False
-        )
+        return cached_file(name, file, _raise_exceptions_for_missing_entries=False)
     except (OSError, ValueError):
         return None

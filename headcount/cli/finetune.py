@@ -1,7 +1,9 @@
 """`headcount finetune`: a model trained on with a task's data, and what that changed."""
 
+import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import tyro
@@ -82,10 +84,17 @@ class Finetune:
         return tuning
 
     def _write(self, tuned: FineTuned, compared: dict[str, Any], about: dict[str, Any]) -> None:
-        """The record first: it makes the folder ours, so that --resume can write the model anew."""
+        """All of it elsewhere first; then the record, which makes the folder ours for --resume."""
         record = compared | about | {"history": tuned.history, "arguments": plain(asdict(self))}
-        write_json(self.out / RESULT, nulls_for_nan(record))
-        write_model(self.out, tuned.loaded.model, tuned.loaded.tokenizer)
+        with TemporaryDirectory(dir=self.out / "state") as name:
+            new = Path(name)
+            write_model(new, tuned.loaded.model, tuned.loaded.tokenizer)
+            write_json(self.out / RESULT, nulls_for_nan(record))
+            for file in sorted(new.rglob("*")):
+                if file.is_file():
+                    place = self.out / file.relative_to(new)
+                    place.parent.mkdir(exist_ok=True)
+                    os.replace(file, place)
 
     def _evaluated(self, loaded: Loaded, tasks: dict[str, Task]) -> dict[str, Evaluation]:
         return {

@@ -24,12 +24,13 @@ class LearningArguments(TaskArguments):
     """Data to learn from or to choose heads with, and to measure on."""
 
     dev: tuple[str, ...] = field(kw_only=True)
-    """Files that the new model is measured on; what is searched or chosen in pruning, a budget or
-    what makes up for the heads that go, is so on them."""
+    """Files that the new model is measured on. `prune` chooses on them too (a budget that is
+    searched, what makes up for the heads that go), so report --test."""
     test: tuple[str, ...] = ()
     """Held-out files: measured on, and nothing is chosen on them."""
     seed: int = 0
-    """Of what is drawn: random orders, gates, the masks of masked language modelling."""
+    """Of what is drawn: random orders, gates, batches, dropout, examples to score on, the masks
+    of masked language modelling."""
 
     def loaded(self) -> Loaded:
         """The model.

@@ -8,7 +8,10 @@ from headcount.tasks import Task
 
 
 def milliseconds(loaded: Loaded, task: Task, rounds: int = 9) -> float:
-    """Median over rounds of one forward with the example whose length is the median, alone."""
+    """Median over rounds of one forward with the example whose length is the median, alone.
+
+    Of a translation it is one with the reference as decoder input, no search.
+    """
     median = np.argsort(task.length_N, kind="stable")[task.num_examples // 2]
     inputs = task.batch(median[None]).to(loaded.model.device).inputs
     return 1000 * latency(loaded.model, inputs, rounds)

@@ -13,6 +13,7 @@ from transformers import BertForMaskedLM
 
 import headcount
 from headcount.artifact.save import save
+from headcount.artifact.side_files import copy_side_files
 from headcount.artifact.staging import staged
 from headcount.compaction import compact
 from headcount.errors import InputError, ModelError
@@ -100,6 +101,21 @@ def test_side_files_go_along(tmp_path: Path) -> None:
         assert json.loads((out / path / "config.json").read_text()) == {"of": path}
     assert (out / "2_Dense" / "model.safetensors").read_bytes() == b"weights"
     assert {path.suffix for path in out.rglob("*.*")} <= {".json", ".py", ".safetensors", ".txt"}
+
+
+def test_side_files_of_a_name_are_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`load` has no need of them, so they are not in the cache of one who has only loaded."""
+    (tmp_path / "modules.json").write_text("[]")
+
+    def hub(name: str, file: str, local_files_only: bool = False, **more: Any) -> str | None:
+        found = tmp_path / file
+        return str(found) if found.exists() and not local_files_only else None
+
+    monkeypatch.setattr("headcount.artifact.side_files.cached_file", hub)
+    out = tmp_path / "out"
+    out.mkdir()
+    copy_side_files("someone/model", out)
+    assert [path.name for path in out.iterdir()] == ["modules.json"]
 
 
 def test_can_be_analysed(tmp_path: Path) -> None:

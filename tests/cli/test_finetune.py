@@ -41,6 +41,27 @@ def test_finetune(bert: Path, data: list[Path], tmp_path: Path) -> None:
     assert run("finetune", bert, data, out, *SET, "--overwrite")[0] == 0
 
 
+def test_a_model_that_can_t_be_written_leaves_the_earlier_one(
+    bert: Path, data: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk: numbers and weights of the first training stay together."""
+    out = tmp_path / "out"
+    assert run("finetune", bert, data, out, *SET)[0] == 0
+    before = {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()}
+
+    def full(folder: Path, *model: object) -> None:
+        (folder / "config.json").write_text("half of")
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr("headcount.cli.finetune.write_model", full)
+    with pytest.raises(OSError, match="no space left"):
+        run("finetune", bert, data, out, *SET, "--overwrite", "--seed", 5)
+    monkeypatch.undo()
+    assert {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()} == before
+    assert run("finetune", bert, data, out, *SET, "--resume", "--seed", 5)[0] == 0
+    assert (out / "finetune.json").read_bytes() != before["finetune.json"]
+
+
 def test_a_compact_model(bert: Path, data: list[Path], tmp_path: Path) -> None:
     """Stays one that loads."""
     loaded = load(bert)

@@ -67,10 +67,12 @@ def _heads(record: Record) -> Iterator[str]:
         yield _why(record)
         order = sorted(scores, key=lambda head: scores[head])
         gone = set(record["leaving"])
+        yield "<details><summary>Score of every head</summary>"
         yield table(
             ["head", "score", ""],
             [[head, f"{scores[head]:.4g}", "went" if head in gone else "stays"] for head in order],
         )
+        yield "</details>"
 
 
 def _why(record: Record) -> str:
@@ -79,17 +81,17 @@ def _why(record: Record) -> str:
         number = ", ".join(f"{number} heads at {site}" for site, number in open_at.items())
         return (
             "Why: each head's score is log a of its gate when the gates had learned; above 0 it is "
-            f"rather open than closed, as those of {number} were. The lowest of each budget went:"
+            f"rather open than closed, as those of {number} were. The lowest of each budget went."
         )
     if record.get("history"):
         return (
             f"Why: each head's score is what {record['method']} had learned of it at the end. The "
-            "lowest of each budget went:"
+            "lowest of each budget went."
         )
     return (
         f"Why: {record['method']} scored each head, and the lowest of each budget went. The score "
         "is that when a head went, or the last one of those that stay; where heads were scored "
-        "anew as others went, scores of different steps do not compare:"
+        "anew as others went, scores of different steps do not compare."
     )
 
 

@@ -63,6 +63,11 @@ def test_pruned_folder(bert: Path, data: list[Path], tmp_path: Path) -> None:
     gains = [f"{each['after'] - each['before']:+.4f}" for each in record["gains"]]
     assert all(f"{gain} |".replace("-", "−") in card for gain in gains) and set(gains) > {gains[0]}
     assert "(budget: keep 2)" in card and "sacreBLEU" not in card
+    shown = card.partition("Score of every head</summary>\n\n| head")[2].partition("\n\n</details>")
+    rows = [[cell.strip() for cell in line.split("|")] for line in shown[0].splitlines()[2:]]
+    assert {row[1]: row[3] for row in rows} == {
+        head: "went" if head in record["leaving"] else "stays" for head in record["scores"]
+    }
     status, _, errors = run("prune", bert, data, out, "--keep", 2)
     assert status == 2 and "--overwrite" in errors
     plain = ("--no-fold", "--no-rescale", "--overwrite", "--site", "encoder.self", "--keep", 3)

@@ -30,8 +30,9 @@ from headcount.pruning.random import Random
 from headcount.pruning.ranked import Ranked
 from headcount.pruning.relevance import Relevance
 from headcount.pruning.sink import Sink
-from headcount.pruning.stepwise import Stepwise
+from headcount.pruning.stepwise import Stepwise, _key
 from headcount.tasks import Translation, evaluate
+from headcount.tasks.translation import Metric
 from tests.examined import examined_double
 from tests.importance.test_gradient import by_differences
 from tests.importance.tiny_task import TinyTask
@@ -376,3 +377,17 @@ def test_pruning_takes_a_plain_model_too() -> None:
         for model in (given.loaded, given.loaded.model)
     ]
     assert plans[0] == plans[1] and len(plans[0].staying(given.loaded.heads)) == 4
+
+
+def test_an_order_by_score_is_of_one_score(tmp_path: Path) -> None:
+    """What was begun with BLEU is not gone on with under another score; losses know none."""
+    given = setting("translation-Marian", state=tmp_path, sites=["encoder.self"])
+    keys: dict[str, set[str]] = {}
+    scores: list[tuple[Metric, int]] = [("bleu", 1), ("bleu", 2), ("chrf", 1)]
+    for metric, beams in scores:
+        task = Translation(given.loaded, TRANSLATIONS, metric=metric, num_beams=beams)
+        again = replace(given, train=task)
+        for way in (Greedy(1.0, "score"), Greedy(1.0, "loss")):
+            key = _key(again, given.units, repr(way), 3)
+            keys.setdefault(way.quantity, set()).add(key)
+    assert len(keys["score"]) == 3 and len(keys["loss"]) == 1

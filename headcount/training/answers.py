@@ -61,7 +61,8 @@ class Listening:
                 f"answers of one of the tasks {', '.join(_ANSWERS)} can be distilled or smoothed; "
                 f"came {task.name}"
             )
-        self._task, self._inside, self._output = task, inside, None
+        self._task, self._inside = task, inside
+        self._output: Any = None
 
     @contextmanager
     def to(self, model: PreTrainedModel) -> Iterator[None]:

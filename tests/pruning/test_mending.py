@@ -246,8 +246,7 @@ def test_a_control_is_trained_in_the_same_ways(peak: float) -> None:
     """One training after the other, each as the pruned model's; the second only if it gains."""
     loaded, task = small.TASKS["classes-bert"]()
     setting = Setting(loaded, task, Units.of(loaded.anatomy), seed=1)
-    taught = {"distilled": 0.5, "layerwise": 2.0}
-    first = Tuning(updates=3, batch_tokens=60, peak=1e-3, warmup=0, **taught)
+    first = Tuning(updates=3, batch_tokens=60, peak=1e-3, warmup=0, distilled=0.5, layerwise=2.0)
     second = Tuning(updates=12, batch_tokens=100, peak=peak, warmup=2)
     made = control(Stages(recovery=second), Subset(first), setting, task)
     assert made is not None

@@ -13,6 +13,7 @@ from headcount.corpora.encoded import Encoded
 from headcount.models.load import Loaded
 from headcount.models.tiny_inputs import tiny_inputs
 from headcount.tasks import Task
+from headcount.tasks.padding import text_inputs
 
 MAX_TOKENS = 1024
 """Padded tokens in a batch."""
@@ -58,8 +59,5 @@ def _batches(encoder: Encoder, sentences: Sequence[Sentence]) -> Iterator[Inputs
 
 
 def _padded(rows: Sequence[Encoded], pad: int, prefix: str) -> Inputs:
-    ids = [torch.tensor(row.ids) for row in rows]
-    ids_BN = torch.nn.utils.rnn.pad_sequence(ids, batch_first=True, padding_value=pad)
-    ones = [torch.ones_like(row) for row in ids]
-    mask_BN = torch.nn.utils.rnn.pad_sequence(ones, batch_first=True)
-    return {f"{prefix}input_ids": ids_BN, f"{prefix}attention_mask": mask_BN}
+    inputs = text_inputs([row.ids for row in rows], pad)
+    return {f"{prefix}{name}": each for name, each in inputs.items()}

@@ -14,6 +14,7 @@ from headcount.corpora.corpus import Corpus
 from headcount.corpora.encoded import NO_WORD, Encoded
 from headcount.corpora.encoder import EncodedPair, Encoder
 from headcount.corpora.frequencies import Frequencies
+from headcount.corpora.padding import padded, present
 from headcount.corpora.punctuation import PunctuationTable
 from headcount.corpora.sentence import Sentence
 from headcount.corpora.tokens import Arcs, Tokens
@@ -123,25 +124,16 @@ def _tokens(
     punctuation: PunctuationTable,
     frequencies: Frequencies,
 ) -> Tokens:
-    ids_BN = _padded([one.ids for one in encoded], encoder.pad_id)
-    word_BN = _padded([one.word_of for one in encoded], NO_WORD)
-    is_special_BN = _padded([one.is_special for one in encoded], True).astype(bool)
-    # Padding is known by length: its id can be a token's too (Marian and T5 start with it).
-    lengths_B = np.array([len(one.ids) for one in encoded])
-    is_token_BN = np.arange(ids_BN.shape[1]) < lengths_B[:, None]
+    ids_BN = padded([one.ids for one in encoded], encoder.pad_id)
+    word_BN = padded([one.word_of for one in encoded], NO_WORD)
+    is_special_BN = padded([one.is_special for one in encoded], True).astype(bool)
+    is_token_BN = present([one.ids for one in encoded])  # Marian and T5 start with padding's id
     is_content_BN = ~is_special_BN
     is_sep_BN = is_token_BN & is_special_BN & np.isin(ids_BN, encoder.sep_ids)
     is_punct_BN = is_content_BN & punctuation(ids_BN)
     rarest_B2 = frequencies.rarest(ids_BN, is_content_BN)
     columns = (ids_BN, is_token_BN, is_content_BN, is_sep_BN, is_punct_BN, word_BN, rarest_B2)
     return Tokens(*map(torch.from_numpy, columns))
-
-
-def _padded(rows: Sequence[Sequence[int]], fill: int) -> Int64[np.ndarray, "batch token"]:
-    padded_BN = np.full((len(rows), max(map(len, rows))), fill, dtype=np.int64)
-    for index, row in enumerate(rows):
-        padded_BN[index, : len(row)] = row
-    return padded_BN
 
 
 def _arcs(pairs: Sequence[EncodedPair], relations: dict[str, int]) -> Arcs:

@@ -4,9 +4,6 @@ Thirds of the examples by number of tokens (of the source, in translation) and b
 rarest of their tokens occurs in it and in the data that heads were chosen with.
 """
 
-from collections import Counter
-from collections.abc import Iterator
-
 import numpy as np
 from jaxtyping import Int
 
@@ -21,13 +18,13 @@ def slices(task: Task, known: Task, max_tokens: int = 4096) -> dict[str, Int[np.
         known: counts tokens, beside it.
         max_tokens: padded tokens in a batch.
     """
-    rows = sorted(_rows(task, max_tokens))
-    if not rows:
+    index_T, id_T = _tokens(task, max_tokens)
+    if not len(id_T):
         return {}
-    counts = Counter(token for _, ids in rows for token in ids)
-    counts.update(token for _, ids in _rows(known, max_tokens) for token in ids)
-    length_N = np.array([len(ids) for _, ids in rows])
-    rarest_N = np.array([min(counts[token] for token in ids) for _, ids in rows])
+    count_V = np.bincount(np.concatenate([id_T, _tokens(known, max_tokens)[1]]))
+    length_N = np.bincount(index_T, minlength=task.num_examples)
+    rarest_N = np.full(task.num_examples, count_V.max())
+    np.minimum.at(rarest_N, index_T, count_V[id_T])
     names = ("short", "middling", "long"), ("rarest tokens", "rare tokens", "no rare tokens")
     found = {}
     for three, number_N in zip(names, (length_N, rarest_N), strict=True):
@@ -38,13 +35,17 @@ def slices(task: Task, known: Task, max_tokens: int = 4096) -> dict[str, Int[np.
     return found
 
 
-def _rows(task: Task, max_tokens: int) -> Iterator[tuple[int, list[int]]]:
-    """Number and tokens of every example; of a pair both."""
+def _tokens(
+    task: Task, max_tokens: int
+) -> tuple[Int[np.ndarray, " token"], Int[np.ndarray, " token"]]:
+    """For every token the number of its example and its id; of a pair both texts'."""
+    found = [np.empty((2, 0), dtype=np.int64)]
     for batch in task.batches(max_tokens):
         if "input_ids" not in batch.inputs:
-            return
-        mask = batch.inputs["attention_mask"].bool()
-        for example, index in enumerate(batch.index_E.tolist()):
-            rows = (batch.example_R == example).nonzero().flatten()
-            tokens = batch.inputs["input_ids"][rows][mask[rows]]
-            yield index, tokens.tolist()
+            break
+        is_token_RN = batch.inputs["attention_mask"].bool()
+        index_R = batch.index_E[batch.example_R]
+        index_T = index_R.repeat_interleave(is_token_RN.sum(1))
+        found.append(np.stack([index_T, batch.inputs["input_ids"][is_token_RN]]))
+    index_T, id_T = np.concatenate(found, 1)
+    return index_T, id_T

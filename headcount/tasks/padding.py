@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Int, Int64
 from torch import Tensor
 
+from headcount.corpora import padding
 from headcount.errors import InputError
 from headcount.models.load import Loaded
 
@@ -34,18 +35,15 @@ def groups(
 
 def padded(rows: Sequence[Sequence[int]], fill: int) -> Int64[Tensor, "row token"]:
     """Rows of numbers, filled on the right."""
-    padded_RN = torch.full((len(rows), max(map(len, rows))), fill, dtype=torch.int64)
-    for index, row in enumerate(rows):
-        padded_RN[index, : len(row)] = torch.as_tensor(row)
-    return padded_RN
+    return torch.from_numpy(padding.padded(rows, fill))
 
 
 def text_inputs(
     rows: Sequence[Sequence[int]], pad_id: int
 ) -> dict[str, Int64[Tensor, "row token"]]:
-    """Token ids with their mask. The mask goes by length: padding's id can be a token's too."""
-    ones = [[1] * len(row) for row in rows]
-    return {"input_ids": padded(rows, pad_id), "attention_mask": padded(ones, 0)}
+    """Token ids with their mask."""
+    mask_RN = torch.from_numpy(padding.present(rows)).long()
+    return {"input_ids": padded(rows, pad_id), "attention_mask": mask_RN}
 
 
 def pad_id(loaded: Loaded) -> int:

@@ -9,19 +9,27 @@ steps the size of AdamW's, so both take one learning rate eta.
 
 Embeddings (that of the output among them), biases and norms are AdamW's, without weight decay.
 
+torch's iterations are in bfloat16, which processors without units for it take several times as long
+for as for float32: there they are in float32.
+
 References: Muon (Jordan et al., 2024), https://kellerjordan.github.io/posts/muon/
 Muon is Scalable for LLM Training (Liu et al., 2025), section 2.2, https://arxiv.org/abs/2502.16982
 Departure: torch's AdamW part has no weight decay here, as without Muon.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, final
 
 import torch
 from torch import Tensor, nn
 from torch.optim import AdamW, Muon, Optimizer
+from torch.overrides import TorchFunctionMode
 
 from headcount.training.optimization import Optimization
+
+BFLOAT16_UNITS = ("amx_bf16", "avx512_bf16", "bf16", "sve_bf16")
+"""Any of them among a CPU's capabilities, as torch names them, makes its bfloat16 fast."""
 
 
 @final
@@ -55,7 +63,8 @@ class MuonAdamW(Optimizer):
             with torch.enable_grad():
                 loss = closure()
         for part in self._parts.values():
-            part.step()
+            with _quicker_iterations():
+                part.step()
         return loss
 
     def state_dict(self) -> dict[str, Any]:
@@ -70,6 +79,29 @@ class MuonAdamW(Optimizer):
 
     def _groups(self) -> list[dict[str, Any]]:
         return [group for part in self._parts.values() for group in part.param_groups]
+
+
+@final
+class Float32Iterations(TorchFunctionMode):
+    """While this is entered, a tensor of a CPU that is asked for in bfloat16 comes in float32."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        del types
+        if func is Tensor.bfloat16 and args[0].device.type == "cpu":
+            return args[0].to(torch.float32, copy=True)  # what comes is changed in place
+        return func(*args, **(kwargs or {}))
+
+
+def _quicker_iterations() -> AbstractContextManager[object]:
+    known = torch.cpu.get_capabilities()
+    has_units = any(known.get(name) for name in BFLOAT16_UNITS)
+    return nullcontext() if has_units else Float32Iterations()
 
 
 def factory(optimization: Optimization) -> tuple[Any, dict[str, Any]] | None:

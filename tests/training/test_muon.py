@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.optim import AdamW
 from torch.optim.lr_scheduler import LambdaLR
 
-from headcount.training.muon import MuonAdamW
+from headcount.training.muon import BFLOAT16_UNITS, MuonAdamW
 
 LR, BETA2 = 1e-2, 0.98
 
@@ -48,6 +48,14 @@ def _orthogonal(gradient: Tensor) -> Tensor:
     return u @ vh
 
 
+def _newton_schulz(gradient: Tensor) -> Tensor:
+    """Five of the quintic iterations, spelled out."""
+    x = gradient / gradient.norm()
+    for _ in range(5):
+        x = 3.4445 * x - 4.7750 * x @ x.T @ x + 2.0315 * x @ x.T @ x @ x.T @ x
+    return x
+
+
 def test_a_step_is_orthogonal_and_of_adamws_size(model: Tied) -> None:
     """The first step, whose momentum is a multiple of the gradient."""
     before = deepcopy(model)
@@ -62,6 +70,22 @@ def test_a_step_is_orthogonal_and_of_adamws_size(model: Tied) -> None:
         assert nn.functional.cosine_similarity(step.flatten(), expected.flatten(), 0) > 0.95, name
         found = torch.linalg.svdvals(step)
         assert 0.5 < found.min() and found.max() < 1.3, name
+
+
+@pytest.mark.parametrize("unit", [None, *BFLOAT16_UNITS])
+def test_iterations_take_the_format_that_the_processor_has(
+    unit: str | None, model: Tied, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In bfloat16 a step has eight bits of mantissa, in float32 it is that of the textbook."""
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {unit: True})
+    weight = model.wide.weight
+    gradient = torch.randn(weight.shape, generator=torch.Generator().manual_seed(0))
+    before, weight.grad = weight.detach().double(), gradient.clone()
+    MuonAdamW(model, LR, BETA2).step()
+    step = ((1 - 0.1 * LR) * before - weight.detach()) / (0.2 * 20**0.5 * LR)
+    error = (step - _newton_schulz(gradient.double())).abs().max().item()
+    assert error < 1e-5 if unit is None else 1e-3 < error < 0.1
+    assert torch.equal(weight.grad, gradient)
 
 
 def test_the_rest_is_adamws(model: Tied) -> None:

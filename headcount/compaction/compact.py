@@ -52,7 +52,7 @@ def compact(
     plan.refuse_misfit(given, anatomy.heads)
     _refuse_other_sizes(plan, anatomy)
     refuse_rigid_layers(anatomy)
-    layers = _layers(given, anatomy, plan)
+    layers = layers_of(given, anatomy, plan)
     smaller = _built(given, anatomy, plan, layers, origin)
     refuse_unequal(given, anatomy, plan, smaller)
     return smaller
@@ -77,7 +77,8 @@ def refuse_rigid(loaded: Loaded) -> None:
     wire(loaded.model, loaded.anatomy)
 
 
-def _layers(model: PreTrainedModel, anatomy: Anatomy, plan: Plan) -> list[Resized]:
+def layers_of(model: PreTrainedModel, anatomy: Anatomy, plan: Plan) -> list[Resized]:
+    """How every attention layer is cut to what the plan keeps of it."""
     kept = [plan.of_layer(anatomy.heads, each.site, each.layer) for each in anatomy.layers]
     wirings = wire(model, anatomy)
     return biased(model, [resized(model, *pair) for pair in zip(wirings, kept, strict=True)])

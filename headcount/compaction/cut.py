@@ -56,6 +56,26 @@ class Cut:
         inputs, outputs = weight.shape if not outputs_first else weight.shape[::-1]
         return {"kind": kind, "in": inputs, "out": outputs, "bias": bias is not None}, tensors
 
+    def restore(self, model: nn.Module, smaller: nn.Module) -> None:
+        """Give the smaller map's weights back to the model's own; what was cut away stays there."""
+        if self.removed:
+            return
+        stock, cut = (each.get_submodule(self.path) for each in (model, smaller))
+        bias: Any = getattr(cut, "bias", None)
+        if bias is not None:
+            stock.get_parameter("bias")[_all_if_none(self.rows)] = bias
+        if self.constant is None:
+            weight, kept = (each.get_parameter("weight") for each in (stock, cut))
+            if not isinstance(stock, nn.Linear):  # inputs first
+                weight, kept = weight.T, kept.T
+            part = weight[_all_if_none(self.rows)]
+            part[:, _all_if_none(self.columns)] = kept
+            weight[_all_if_none(self.rows)] = part
+
+
+def _all_if_none(indices: Tensor | None) -> Tensor | slice:
+    return slice(None) if indices is None else indices
+
 
 def staying(owners: Int64[Tensor, " row"], kept: tuple[int, ...]) -> Tensor:
     """True for rows of heads that stay, and for those of no head."""

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from headcount.compaction import restorable, restored
 from headcount.errors import InputError
 from headcount.gates import Fixed
 from headcount.models.load import Loaded
@@ -28,7 +29,7 @@ def recover(
     tuning: Tuning,
     made: Mapping[str, Any] | None = None,
 ) -> FineTuned:
-    """Train a copy of a model with the heads that are left.
+    """Train a copy of a model with the heads that are left, as a compact model where that can be.
 
     Args:
         setting: data, seed, and the model that had all its heads, which may teach.
@@ -40,10 +41,14 @@ def recover(
             a recovery that is resumed must have this in common instead of them.
     """
     teacher = setting.loaded.model if tuning.is_taught else None
-    return finetune(
-        loaded, setting.train, tuning, Fixed(plan.gates(loaded.heads)), teacher, setting.seed,
-        setting.state, {"plan": plan.sha256} | dict(made or {}), setting.telling("recovery"),
+    smaller = restorable(loaded, plan)
+    gates = Fixed(plan.gates(loaded.heads)) if smaller is None else None
+    about = {"plan": plan.sha256, "form": "compact" if gates is None else "gated"}
+    tuned = finetune(
+        smaller or loaded, setting.train, tuning, gates, teacher, setting.seed, setting.state,
+        about | dict(made or {}), setting.telling("recovery"),
     )  # fmt: skip
+    return tuned if smaller is None else replace(tuned, loaded=restored(loaded, plan, tuned.loaded))
 
 
 def from_scratch(setting: Setting, plan: Plan, tuning: Tuning) -> FineTuned:

@@ -24,6 +24,7 @@ from headcount.signature import revision
 from headcount.tasks import Task
 from headcount.training.bucketed import Batches
 from headcount.training.checkpoints import remove_broken, strip, whole_checkpoints
+from headcount.training.dropout_rates import at_rate, rates
 from headcount.training.job import claim
 from headcount.training.lesson import Lesson, refuse_lesson
 from headcount.training.telling import Tell, Telling
@@ -90,6 +91,7 @@ def finetune(
     steps, tokens = batches.per_epoch / per_step, int(task.length_N.sum())
     callbacks: list[TrainerCallback] = [Telling(tell, steps, tokens)]
     with ExitStack() as stack:
+        stack.enter_context(at_rate(model, tuning.dropout))
         if gates is not None:
             stack.enter_context(gating(model, gates))
             callbacks.append(GateTraining(gates, tuning.gate_rate))
@@ -115,10 +117,15 @@ def refuse_tuning(loaded: Loaded, task: Task, tuning: Tuning, gates_learn: bool 
         gates_learn: whether there are gates that learn too.
 
     Raises:
-        InputError: if nothing would learn, the model has no encoder to train, or the task has no
-            such loss.
+        InputError: if nothing would learn, the model has no encoder to train or no dropout to set,
+            or the task has no such loss.
     """
     refuse_lesson(task, tuning)
+    if tuning.dropout is not None and not rates(loaded.model):
+        raise InputError(
+            f"a model with dropout was expected, since its rate is to be {tuning.dropout:g}; "
+            f"{type(loaded.model).__name__} has none: leave dropout out"
+        )
     if tuning.trained == "encoder" and "encoder.self" not in loaded.heads.counts:
         raise InputError(
             f"an encoder was expected, since only it is to be trained; "

@@ -30,6 +30,8 @@ class Tuning(Optimization):
     """Weight of the distance from a teacher's hidden states after every layer, beside the loss."""
     temperature: float = 1.0
     """Of teacher and student in that distance."""
+    dropout: float | None = None
+    """Rate of every dropout that the model has, while it is trained; None for its own rates."""
     gate_rate: float = 0.1
     """Learning rate of gates, where that of weights is at its peak."""
     save_every: int = 500
@@ -40,6 +42,8 @@ class Tuning(Optimization):
         self._above_zero("updates", "save_every", "temperature", "gate_rate")
         if not 0 <= self.distilled <= 1:
             raise InputError(f"a distilled between 0 and 1 was expected; came {self.distilled}")
+        if self.dropout is not None:
+            self._shares("dropout")
         if not 0 <= self.layerwise < math.inf:
             raise InputError(
                 f"a finite layerwise of at least 0 was expected; came {self.layerwise}"

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from headcount.compaction import compact
-from headcount.compaction.compact import _layers
+from headcount.compaction.compact import layers_of
 from headcount.compaction.layer_config import set_layer_config
 from headcount.errors import InputError, ModelError
 from headcount.heads import Head, Heads
@@ -284,13 +284,13 @@ def test_a_configuration_without_a_row_for_each_layer_gets_none(config: Any) -> 
     """One inside another, and one of a model that has attention in some of its layers."""
     model, anatomy = examined("llama")
     plan = Plan({"decoder.self": {0: ()}})
-    cut = _layers(model, anatomy, plan)
+    cut = layers_of(model, anatomy, plan)
     set_layer_config(config, anatomy, cut, is_ours=False)
     assert not config.is_heterogeneous
     usual = copy.deepcopy(model.config)
     set_layer_config(usual, anatomy, cut, is_ours=False)
     assert usual.is_heterogeneous
-    before, other = usual.to_dict(), _layers(model, anatomy, Plan({"decoder.self": {1: ()}}))
+    before, other = usual.to_dict(), layers_of(model, anatomy, Plan({"decoder.self": {1: ()}}))
     set_layer_config(usual, anatomy, other, is_ours=False)
     assert usual.to_dict() == before, "rows of a stock model are left as they are"
     set_layer_config(usual, anatomy, other, is_ours=True)

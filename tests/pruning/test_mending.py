@@ -12,7 +12,9 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from headcount.compaction import compact
 from headcount.errors import InputError
+from headcount.gates import Fixed
 from headcount.heads import Head, Place
 from headcount.importance.replacements import mean
 from headcount.models.load import Loaded
@@ -302,3 +304,25 @@ def test_recovery_gains_and_keeps_to_the_plan() -> None:
     stock = start.loaded.model.get_parameter(query).detach()
     moved = (rows - stock).abs().amax(1).view(5, 11).amax(1)
     assert (moved > 1e-6).tolist() == [False, True, False, False, False], "only heads that stay"
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+@pytest.mark.parametrize("name", ["classes-bert", "translation-Marian"])
+def test_a_compact_model_recovers_as_the_gated_one_does(name: str, optimizer: Any) -> None:
+    """The same weights of all that stays, with a layer that has no head left."""
+    loaded, task = small.TASKS[name]()
+    stay = [head for head in loaded.heads if head.layer != 1 and head.index != 1]
+    plan = Plan.keeping(loaded.heads, stay)
+    tuning = Tuning(updates=6, batch_tokens=100, peak=3e-3, warmup=2, distilled=0.5,
+                    optimizer=optimizer, trained="encoder", dropout=0.0)  # fmt: skip
+    setting = Setting(loaded, task, Units.of(loaded.anatomy), seed=1)
+    found = recover(setting, loaded, plan, tuning)
+    gates = Fixed(plan.gates(loaded.heads))
+    expected = finetune(loaded, task, tuning, gates, loaded.model, 1)
+    ours, theirs = (
+        compact(each.loaded, replace(plan, model=None)).state_dict() for each in (found, expected)
+    )
+    for key, tensor in theirs.items():
+        if not key.endswith(("k_proj.bias", "key.bias")):  # their gradients are rounding alone
+            torch.testing.assert_close(ours[key], tensor, rtol=1e-3, atol=1e-5, msg=key)
+    assert found.history[-1]["loss"] == pytest.approx(expected.history[-1]["loss"], rel=1e-4)

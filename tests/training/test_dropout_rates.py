@@ -1,0 +1,70 @@
+"""Another dropout rate while a model is trained, and its own afterwards."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+
+from headcount.errors import InputError
+from headcount.training.dropout_rates import at_rate, rates
+from headcount.training.finetune import finetune, refuse_tuning
+from headcount.training.tuning import Tuning
+from tests import tiny
+from tests.tasks import loaded as small
+
+QUICK = Tuning(updates=1, batch_tokens=100, warmup=0)
+
+
+def noise(model: PreTrainedModel) -> float:
+    """How far two passes in training mode are apart."""
+    batch, found = tiny.inputs(model), []
+    model.train()
+    for seed in (0, 1):
+        torch.manual_seed(seed)
+        found.append(model(**batch)[0].detach())
+    model.eval()
+    return (found[0] - found[1]).abs().max().item()
+
+
+@pytest.mark.parametrize("name", ["bert", "m2m_100", "t5", "gpt2", "vit"])
+def test_every_dropout_has_the_rate_in_the_block(name: str) -> None:
+    model = tiny.MODELS[name]()
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.2
+        elif name == "m2m_100" and "dropout" in vars(module):
+            module.dropout = 0.2
+    before = rates(model)
+    assert before and noise(model) > 1e-3
+    with at_rate(model, 0.0):
+        assert noise(model) == 0
+    with at_rate(model, 0.4):
+        assert [each.value for each in rates(model)] == [0.4] * len(before)
+    with at_rate(model, None):
+        assert rates(model) == before
+    assert rates(model) == before
+
+
+def test_a_training_takes_the_rate_and_leaves_the_models_own() -> None:
+    loaded, task = small.TASKS["translation-M2M100"]()
+    for module in loaded.model.modules():
+        if "dropout" in vars(module):
+            module.dropout = 0.5
+    own, without = (finetune(loaded, task, replace(QUICK, dropout=rate)) for rate in (None, 0.0))
+    weights = [each.loaded.model.state_dict() for each in (own, without)]
+    assert any(not torch.equal(weights[0][key], weights[1][key]) for key in weights[0])
+    again = finetune(loaded, task, replace(QUICK, dropout=0.0), seed=0).loaded.model.state_dict()
+    assert all(torch.equal(again[key], weights[1][key]) for key in again)
+    assert {each.value for each in rates(without.loaded.model)} == {0.5}
+
+
+def test_rates_that_can_not_be_are_refused() -> None:
+    loaded, task = small.TASKS["classes-bert"]()
+    for each in rates(loaded.model):
+        setattr(each.module, each.name, 0.0)
+    with pytest.raises(InputError, match="a model with dropout was expected.*leave dropout out"):
+        refuse_tuning(loaded, task, replace(QUICK, dropout=0.1))
+    with pytest.raises(InputError, match="a dropout from 0 up to below 1 was expected; came 1"):
+        replace(QUICK, dropout=1.0)

@@ -2,6 +2,9 @@
 
 So a pruned model trains at the cost of what is left of it: the heads that went take no part in its
 gradients anyway. They have their old weights then, behind gates that are zero.
+
+Departure: a step of Muon goes by the larger side of a map, which is smaller in a compact model
+where heads or fused maps are wider than the model; other steps are those of the gated model.
 """
 
 import copy
@@ -9,11 +12,12 @@ from dataclasses import replace
 
 import torch
 
-from headcount.compaction.compact import compact, layers_of
-from headcount.errors import InputError
+from headcount.compaction.compact import compact, layers_of, refuse_rigid
+from headcount.compaction.cut import Cut
+from headcount.compaction.equality import refuse_unequal
+from headcount.errors import ModelError
 from headcount.models.load import Loaded
 from headcount.pruning.plan import Plan
-from headcount.signature import revision
 
 
 def restorable(loaded: Loaded, plan: Plan) -> Loaded | None:
@@ -25,16 +29,18 @@ def restorable(loaded: Loaded, plan: Plan) -> Loaded | None:
     Args:
         loaded: the model with all heads.
         plan: which of them stay, whatever weights it was made for.
+
+    Raises:
+        InputError: if the plan does not fit the model.
     """
-    fitting = replace(plan, model=revision(loaded.model))
+    fitting = replace(plan, model=None)
     try:
-        model = compact(loaded, fitting)
-    except InputError:
+        refuse_rigid(loaded)
+        if any(cut.source not in (None, cut.path) for cut in _cuts(loaded, fitting)):
+            return None
+        return Loaded(compact(loaded, fitting), loaded.tokenizer, loaded.name)
+    except ModelError:
         return None
-    cuts = [cut for layer in layers_of(loaded.model, loaded.anatomy, plan) for cut in layer.cuts]
-    if any(cut.source not in (None, cut.path) for cut in cuts):
-        return None
-    return Loaded(model, loaded.tokenizer, loaded.name)
 
 
 def restored(loaded: Loaded, plan: Plan, smaller: Loaded) -> Loaded:
@@ -44,9 +50,12 @@ def restored(loaded: Loaded, plan: Plan, smaller: Loaded) -> Loaded:
         loaded: the model with all heads.
         plan: which of them stay.
         smaller: what `restorable` gave for them, with weights that have learned.
+
+    Raises:
+        ModelError: if the copy, gated, does not compute what the compact model does.
     """
-    model = copy.deepcopy(loaded.model)
-    cuts = [cut for layer in layers_of(model, loaded.anatomy, plan) for cut in layer.cuts]
+    model = copy.deepcopy(loaded.model).eval()
+    cuts = _cuts(loaded, plan)
     own = tuple(f"{cut.path}." for cut in cuts)
     here = model.state_dict()
     with torch.no_grad():
@@ -55,4 +64,10 @@ def restored(loaded: Loaded, plan: Plan, smaller: Loaded) -> Loaded:
         for name, tensor in smaller.model.state_dict().items():
             if not name.startswith(own):
                 here[name].copy_(tensor)
+    refuse_unequal(model, loaded.anatomy, plan, smaller.model)
     return Loaded(model, loaded.tokenizer, loaded.name)
+
+
+def _cuts(loaded: Loaded, plan: Plan) -> list[Cut]:
+    layers = layers_of(loaded.model, loaded.anatomy, plan)
+    return [cut for layer in layers for cut in layer.cuts]

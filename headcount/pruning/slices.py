@@ -4,6 +4,8 @@ Thirds of the examples by number of tokens (of the source, in translation) and b
 rarest of their tokens occurs in it and in the data that heads were chosen with.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 from jaxtyping import Int
 
@@ -18,10 +20,13 @@ def slices(task: Task, known: Task, max_tokens: int = 4096) -> dict[str, Int[np.
         known: counts tokens, beside it.
         max_tokens: padded tokens in a batch.
     """
-    index_T, id_T = _tokens(task, max_tokens)
-    if not len(id_T):
+    batches = [*_tokens(task, max_tokens)]
+    if not batches:
         return {}
-    count_V = np.bincount(np.concatenate([id_T, _tokens(known, max_tokens)[1]]))
+    index_T, id_T = np.concatenate(batches, 1)
+    count_V = np.bincount(id_T)
+    for _, id_B in _tokens(known, max_tokens):
+        count_V = _added(count_V, np.bincount(id_B))
     length_N = np.bincount(index_T, minlength=task.num_examples)
     rarest_N = np.full(task.num_examples, count_V.max())
     np.minimum.at(rarest_N, index_T, count_V[id_T])
@@ -35,17 +40,20 @@ def slices(task: Task, known: Task, max_tokens: int = 4096) -> dict[str, Int[np.
     return found
 
 
-def _tokens(
-    task: Task, max_tokens: int
-) -> tuple[Int[np.ndarray, " token"], Int[np.ndarray, " token"]]:
-    """For every token the number of its example and its id; of a pair both texts'."""
-    found = [np.empty((2, 0), dtype=np.int64)]
+def _tokens(task: Task, max_tokens: int) -> Iterator[Int[np.ndarray, "2 token"]]:
+    """Batch by batch every token's example and id; of a pair both texts'."""
     for batch in task.batches(max_tokens):
         if "input_ids" not in batch.inputs:
-            break
+            return
         is_token_RN = batch.inputs["attention_mask"].bool()
         index_R = batch.index_E[batch.example_R]
         index_T = index_R.repeat_interleave(is_token_RN.sum(1))
-        found.append(np.stack([index_T, batch.inputs["input_ids"][is_token_RN]]))
-    index_T, id_T = np.concatenate(found, 1)
-    return index_T, id_T
+        yield np.stack([index_T, batch.inputs["input_ids"][is_token_RN]])
+
+
+def _added(one_V: Int[np.ndarray, " id"], other_V: Int[np.ndarray, " id"]) -> np.ndarray:
+    """Counts of both, of which one may know higher ids."""
+    sums_V = np.zeros(max(len(one_V), len(other_V)), dtype=np.int64)
+    sums_V[: len(one_V)] += one_V
+    sums_V[: len(other_V)] += other_V
+    return sums_V

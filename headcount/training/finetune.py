@@ -121,7 +121,7 @@ def refuse_tuning(loaded: Loaded, task: Task, tuning: Tuning, gates_learn: bool 
             or the task has no such loss.
     """
     refuse_lesson(task, tuning)
-    if tuning.dropout is not None and not rates(loaded.model):
+    if tuning.dropout and not rates(loaded.model):
         raise InputError(
             f"a model with dropout was expected, since its rate is to be {tuning.dropout:g}; "
             f"{type(loaded.model).__name__} has none: leave dropout out"

@@ -62,8 +62,8 @@ class MuonAdamW(Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        for part in self._parts.values():
-            with _quicker_iterations():
+        for name, part in self._parts.items():
+            with _quicker_iterations() if name == "muon" else nullcontext():
                 part.step()
         return loss
 

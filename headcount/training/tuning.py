@@ -31,7 +31,7 @@ class Tuning(Optimization):
     temperature: float = 1.0
     """Of teacher and student in that distance."""
     dropout: float | None = None
-    """Rate of every dropout that the model has, while it is trained; None for its own rates."""
+    """What every dropout rate of the model above 0 is while it is trained; None for its own."""
     gate_rate: float = 0.1
     """Learning rate of gates, where that of weights is at its peak."""
     save_every: int = 500

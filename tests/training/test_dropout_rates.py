@@ -1,5 +1,6 @@
 """Another dropout rate while a model is trained, and its own afterwards."""
 
+import copy
 from dataclasses import replace
 
 import pytest
@@ -8,6 +9,8 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from headcount.errors import InputError
+from headcount.models import Loaded
+from headcount.tasks import Task
 from headcount.training.dropout_rates import at_rate, rates
 from headcount.training.finetune import finetune, refuse_tuning
 from headcount.training.tuning import Tuning
@@ -15,6 +18,12 @@ from tests import tiny
 from tests.tasks import loaded as small
 
 QUICK = Tuning(updates=1, batch_tokens=100, warmup=0)
+
+
+def own_copy(name: str) -> tuple[Loaded, Task]:
+    """A model to change, which no other test has."""
+    loaded, task = small.TASKS[name]()
+    return Loaded(copy.deepcopy(loaded.model), loaded.tokenizer, loaded.name), task
 
 
 def noise(model: PreTrainedModel) -> float:
@@ -35,7 +44,7 @@ def test_every_dropout_has_the_rate_in_the_block(name: str) -> None:
         if isinstance(module, nn.Dropout):
             module.p = 0.2
         elif name == "m2m_100" and "dropout" in vars(module):
-            module.dropout = 0.2
+            vars(module)["dropout"] = 0.2
     before = rates(model)
     assert before and noise(model) > 1e-3
     with at_rate(model, 0.0):
@@ -48,10 +57,10 @@ def test_every_dropout_has_the_rate_in_the_block(name: str) -> None:
 
 
 def test_a_training_takes_the_rate_and_leaves_the_models_own() -> None:
-    loaded, task = small.TASKS["translation-M2M100"]()
+    loaded, task = own_copy("translation-M2M100")
     for module in loaded.model.modules():
         if "dropout" in vars(module):
-            module.dropout = 0.5
+            vars(module)["dropout"] = 0.5
     own, without = (finetune(loaded, task, replace(QUICK, dropout=rate)) for rate in (None, 0.0))
     weights = [each.loaded.model.state_dict() for each in (own, without)]
     assert any(not torch.equal(weights[0][key], weights[1][key]) for key in weights[0])
@@ -61,10 +70,11 @@ def test_a_training_takes_the_rate_and_leaves_the_models_own() -> None:
 
 
 def test_rates_that_can_not_be_are_refused() -> None:
-    loaded, task = small.TASKS["classes-bert"]()
+    loaded, task = own_copy("classes-bert")
     for each in rates(loaded.model):
         setattr(each.module, each.name, 0.0)
     with pytest.raises(InputError, match="a model with dropout was expected.*leave dropout out"):
         refuse_tuning(loaded, task, replace(QUICK, dropout=0.1))
+    refuse_tuning(loaded, task, replace(QUICK, dropout=0.0))
     with pytest.raises(InputError, match="a dropout from 0 up to below 1 was expected; came 1"):
         replace(QUICK, dropout=1.0)

@@ -51,9 +51,9 @@ def _tokens(task: Task, max_tokens: int) -> Iterator[Int[np.ndarray, "2 token"]]
         yield np.stack([index_T, batch.inputs["input_ids"][is_token_RN]])
 
 
-def _added(one_V: Int[np.ndarray, " id"], other_V: Int[np.ndarray, " id"]) -> np.ndarray:
+def _added(one_V: Int[np.ndarray, " one"], other_W: Int[np.ndarray, " other"]) -> np.ndarray:
     """Counts of both, of which one may know higher ids."""
-    sums_V = np.zeros(max(len(one_V), len(other_V)), dtype=np.int64)
+    sums_V = np.zeros(max(len(one_V), len(other_W)), dtype=np.int64)
     sums_V[: len(one_V)] += one_V
-    sums_V[: len(other_V)] += other_V
+    sums_V[: len(other_W)] += other_W
     return sums_V

@@ -9,8 +9,8 @@ steps the size of AdamW's, so both take one learning rate eta.
 
 Embeddings (that of the output among them), biases and norms are AdamW's, without weight decay.
 
-torch's iterations are in bfloat16, which processors without units for it take several times as long
-for as for float32: there they are in float32.
+torch's iterations are in bfloat16, which CPUs without units for it take three times as long for as
+for float32: there they are in float32.
 
 References: Muon (Jordan et al., 2024), https://kellerjordan.github.io/posts/muon/
 Muon is Scalable for LLM Training (Liu et al., 2025), section 2.2, https://arxiv.org/abs/2502.16982

@@ -55,7 +55,7 @@ class Evaluate(TaskArguments):
     ) -> None:
         record = nulls_for_nan(numbers) | {"arguments": plain(asdict(self))}
         write_json(out / "evaluation.json", record)
-        if isinstance(task, Translation):
+        if task.writes:
             lines = "".join(f"{text}\n" for text in evaluation.outcome_N)
             write_text(out / "translations.txt", lines)
 

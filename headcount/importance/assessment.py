@@ -31,7 +31,7 @@ from headcount.models.load import Loaded
 from headcount.models.selfcheck import tapped
 from headcount.signature import signature
 from headcount.tap import Replacement
-from headcount.tasks import Evaluation, Task, Translation, evaluate
+from headcount.tasks import Evaluation, Task, evaluate
 
 METHODS = ("gradient", "relevance", "ablation", "norm", "sink")
 """Every method, cheap ones first."""
@@ -229,19 +229,19 @@ class _Assessing:
                 loss_AN, base.loss_N, base.count_N, methods.num_samples, methods.seed
             )
         without = [swept.evaluation(row) for row in rows]
-        if not isinstance(self.task, Translation):
+        if not self.task.writes:
             return score_deltas(self.task, without, base, methods.num_samples or 1000, methods.seed)
-        return self._of_translations(self.task, swept, rows)
+        return self._of_texts(swept, rows)
 
-    def _of_translations(self, task: Translation, swept: Swept, rows: range) -> Deltas:
+    def _of_texts(self, swept: Swept, rows: range) -> Deltas:
         """Deltas of BLEU or chrF: a beam search for every ablation; p-values are sacreBLEU's."""
-        model, methods = self.loaded.model, self.methods
+        model, task, methods = self.loaded.model, self.task, self.methods
         base = replace(swept.base, outcome_N=self.base.outcome_N)
         without = []
         for row in rows:
             gates = {str(head): 0.0 for head in swept.ablations[row].heads}
             with tapped(model, None, gates, self.loaded.anatomy, self.stand_in):
-                without.append(task.with_translations(swept.evaluation(row), model))
+                without.append(task.with_texts(swept.evaluation(row), model))
             self.progress("translating", len(without), len(rows))
         # SacreBLEU counts, so that its p can't be below 1 / (samples + 1): enough for Holm
         num_samples = methods.num_samples or enough_samples(len(without))

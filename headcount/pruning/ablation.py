@@ -29,7 +29,6 @@ from headcount.pruning.method import Setting
 from headcount.pruning.plan import Plan
 from headcount.pruning.stepwise import Stepwise
 from headcount.signature import signature
-from headcount.tasks import Translation
 
 
 @final
@@ -46,9 +45,9 @@ class Greedy(Stepwise):
         """How much worse the model is without each unit; NaN for heads that stay or have gone."""
         ablations = [Ablation("+".join(map(str, unit)), unit) for unit in left]
         key = _key(setting, ablations, self.quantity)
-        if self.quantity == "score" and isinstance(setting.sample, Translation):
+        if self.quantity == "score" and setting.sample.writes:
             state = _file(setting, "ablation.json")
-            harm = _harm_to_translations(setting, setting.sample, ablations, state, key)
+            harm = _harm_to_texts(setting, ablations, state, key)
         else:
             state = _file(setting, "ablation.safetensors")
             harm = self._harm(setting, _swept(setting, ablations, state, key))
@@ -72,15 +71,12 @@ def _swept(setting: Setting, ablations: Sequence[Ablation], state: Path | None, 
     )  # fmt: skip
 
 
-def _harm_to_translations(
-    setting: Setting,
-    task: Translation,
-    ablations: Sequence[Ablation],
-    state: Path | None,
-    key: str,
+def _harm_to_texts(
+    setting: Setting, ablations: Sequence[Ablation], state: Path | None, key: str
 ) -> list[float]:
-    """What is lost of BLEU or chrF; the scores so far are kept."""
-    loaded, done = setting.loaded, read_keyed(state, key, "scores without heads")
+    """What is lost of a score of texts, BLEU or chrF; the scores so far are kept."""
+    loaded, task = setting.loaded, setting.sample
+    done = read_keyed(state, key, "scores without heads")
     for number, each in enumerate([Ablation("no ablation", ()), *ablations]):
         if each.name not in done:
             plan = Plan.keeping(loaded.heads, set(loaded.heads) - set(each.heads))

@@ -7,7 +7,7 @@ import numpy as np
 
 from headcount.importance.score_significance import score_deltas
 from headcount.importance.significance import loss_deltas
-from headcount.tasks import Evaluation, Task, Translation
+from headcount.tasks import Evaluation, Task
 
 
 @final
@@ -25,7 +25,7 @@ class BeforeAfter:
         `drop` is positive where the pruned model is worse; so is `rise` of the loss.
         """
         task, before, after = self.task, self.before, self.after
-        tail = "sacrebleu" if isinstance(task, Translation) else "counted"
+        tail = "sacrebleu" if task.writes else "counted"
         dropped = score_deltas(task, [after], before, 1000, seed, tail)[0]
         risen = loss_deltas(after.loss_N[None], before.loss_N, before.count_N, 1000, seed)[0]
         return {

@@ -24,9 +24,8 @@ def slices(task: Task, known: Task, max_tokens: int = 4096) -> dict[str, Int[np.
     if not batches:
         return {}
     index_T, id_T = np.concatenate(batches, 1)
-    count_V = np.bincount(id_T)
-    for _, id_B in _tokens(known, max_tokens):
-        count_V = _added(count_V, np.bincount(id_B))
+    known_T = np.concatenate([id_T, *(id_B for _, id_B in _tokens(known, max_tokens))])
+    count_V = np.bincount(known_T)
     length_N = np.bincount(index_T, minlength=task.num_examples)
     rarest_N = np.full(task.num_examples, count_V.max())
     np.minimum.at(rarest_N, index_T, count_V[id_T])
@@ -49,11 +48,3 @@ def _tokens(task: Task, max_tokens: int) -> Iterator[Int[np.ndarray, "2 token"]]
         index_R = batch.index_E[batch.example_R]
         index_T = index_R.repeat_interleave(is_token_RN.sum(1))
         yield np.stack([index_T, batch.inputs["input_ids"][is_token_RN]])
-
-
-def _added(one_V: Int[np.ndarray, " one"], other_W: Int[np.ndarray, " other"]) -> np.ndarray:
-    """Counts of both, of which one may know higher ids."""
-    sums_V = np.zeros(max(len(one_V), len(other_W)), dtype=np.int64)
-    sums_V[: len(one_V)] += one_V
-    sums_V[: len(other_W)] += other_W
-    return sums_V

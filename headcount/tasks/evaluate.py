@@ -7,7 +7,6 @@ from transformers import PreTrainedModel
 from headcount.errors import ModelError
 from headcount.models.selfcheck import evaluating
 from headcount.tasks.task import Evaluation, Losses, Task
-from headcount.tasks.translation import Translation
 
 
 def evaluate(
@@ -19,7 +18,7 @@ def evaluate(
         model: the one the task was made for, gated or not.
         task: data and loss.
         max_tokens: padded tokens of a batch.
-        texts: make translations too, which the score of a translation task needs.
+        texts: let the model write too, which the score of a translation task needs.
 
     Raises:
         ModelError: if a loss is not a finite number; names the example.
@@ -36,9 +35,7 @@ def evaluate(
             outcome_N[index_E] = losses.outcome_E.double().cpu().numpy()
     assert (count_N > 0).all(), "a task's batches leave no example out"
     evaluation = Evaluation(loss_N, count_N, outcome_N)
-    if texts and isinstance(task, Translation):
-        return task.with_translations(evaluation, model, max_tokens)
-    return evaluation
+    return task.with_texts(evaluation, model, max_tokens) if texts else evaluation
 
 
 def _refuse_not_finite(losses: Losses, index_E: np.ndarray, task: Task) -> None:

@@ -105,6 +105,8 @@ class Task(ABC):
     num_examples: int
     sha256: str
     """Hash of the data and of what else decides what the model is given, for signatures."""
+    writes: ClassVar[bool] = False
+    """Whether the score is of texts that the model writes: an evaluation has them if asked."""
     num_truncated: int = 0
     """Texts that were longer than the model takes, and lost their end."""
 
@@ -155,6 +157,12 @@ class Task(ABC):
         self, evaluation: Evaluation, index_S: Int[np.ndarray, " sample"] | None = None
     ) -> float:
         """The score over all examples, or over those drawn (an example may come twice)."""
+
+    def with_texts(
+        self, evaluation: Evaluation, model: PreTrainedModel, max_tokens: int = 4096
+    ) -> Evaluation:
+        """An evaluation whose outcomes are what the model writes; the same where it writes none."""
+        return evaluation
 
     def resampled(self, evaluation: Evaluation) -> Resampled:
         """The score as a function of the examples drawn, for many draws from one evaluation."""

@@ -61,6 +61,7 @@ class Translation(Task):
     """
 
     name: ClassVar[str] = "translation"
+    writes: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -142,7 +143,7 @@ class Translation(Task):
                     texts[index] = text
         return texts
 
-    def with_translations(
+    def with_texts(
         self, evaluation: Evaluation, model: PreTrainedModel, max_tokens: int = 4096
     ) -> Evaluation:
         """An evaluation whose outcomes are the model's translations."""
@@ -165,7 +166,7 @@ class Translation(Task):
         if evaluation.outcome_N.dtype != object:
             raise InputError(
                 f"{self.metric} compares translations, and this evaluation has none; make some: "
-                "evaluate(model, task, texts=True) or task.with_translations(evaluation, model)"
+                "evaluate(model, task, texts=True) or task.with_texts(evaluation, model)"
             )
         # What sacreBLEU's own tests of significance do; it has no public name for it
         hypotheses, references = list(evaluation.outcome_N), [list(self.references)]

@@ -6,7 +6,7 @@ from typing import Any, final
 
 from transformers import EarlyStoppingCallback, PreTrainedModel, TrainingArguments
 
-from headcount.tasks import Task, Translation, evaluate
+from headcount.tasks import Task, evaluate
 from headcount.training.batches_trainer import BatchesTrainer
 from headcount.training.bucketed import Batches, Parts
 from headcount.training.consistency import consistent, twice
@@ -93,7 +93,7 @@ def _loss(recipe: Recipe) -> TrainingLoss:
 
 def dev_numbers(model: PreTrainedModel, dev: Task) -> dict[str, float]:
     """`loss` in nats a token, and the task's score by its name."""
-    evaluation = evaluate(model, dev, texts=isinstance(dev, Translation))
+    evaluation = evaluate(model, dev, texts=True)
     return {"loss": evaluation.loss, dev.metric: dev.score(evaluation)}
 
 

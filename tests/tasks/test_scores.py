@@ -156,7 +156,7 @@ def test_translations_are_in_the_order_of_the_data_and_scored() -> None:
         assert 0 <= task.score(evaluation) < 100
     bare = evaluate(loaded.model, task)
     np.testing.assert_array_equal(bare.loss_N, evaluation.loss_N)
-    assert task.with_translations(bare, loaded.model).outcome_N.tolist() == texts
+    assert task.with_texts(bare, loaded.model).outcome_N.tolist() == texts
     with pytest.raises(
         InputError, match=r"this evaluation has none; make some: evaluate\(model, t"
     ):

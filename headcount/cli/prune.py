@@ -91,12 +91,13 @@ class Prune:
                 setting, chosen, limit, tasks[1], tasks[2], stages,
                 told=lambda plan: plan.write(state / "plan.json"),
             ).run()  # fmt: skip
-        record = pruned.record | {"warnings": warnings} | self._about(loaded, tasks)
+        late = pruned.record["warnings"]
+        record = pruned.record | {"warnings": warnings + late} | self._about(loaded, tasks)
         if roles is not None:
             record["functions"] = functions(pruned, loaded.heads, roles, again)
         pruned = replace(pruned, record=record)
         write_pruned(pruned, self.out, self.on.model, tasks[1], self.overwrite)
-        _print(pruned, self.out)
+        _print(pruned, late, self.out)
         return 0
 
     def _method(self) -> Method:
@@ -148,7 +149,7 @@ class Prune:
         }
 
 
-def _print(pruned: Pruned, out: Path) -> None:
+def _print(pruned: Pruned, warnings: list[str], out: Path) -> None:
     """What a person who has just pruned wants to read first."""
     console, record = Console(highlight=False, soft_wrap=True), pruned.record
     total = len(record["staying"]) + len(record["leaving"])
@@ -168,26 +169,10 @@ def _print(pruned: Pruned, out: Path) -> None:
                 f"{name}: {found['metric']} {found['score']['before']:.4g} -> "
                 f"{found['score']['after']:.4g} ({_drop(found)}){beside}"
             )
-    print_warnings(over_the_limit(record), console)
+    print_warnings(warnings, console)
     console.print(f"Folder: {out}, with the head card in README.md")
 
 
 def _drop(found: dict[str, Any]) -> str:
     drop = found["drop"]
     return f"drop {drop['delta']:.3g}, 95 % {drop['low']:.3g} to {drop['high']:.3g}"
-
-
-def over_the_limit(record: dict[str, Any]) -> list[str]:
-    """What a person who gave a largest drop must know of the model that came out."""
-    within = record["within_limit"]
-    if within is None:
-        return []
-    found = [
-        f"the drop on --{name} is larger than {record['limit']['max_drop']}: the budget was "
-        "searched on --dev with gates only"
-        for name, is_within in within.items()
-        if not is_within
-    ]
-    if "test" not in within:
-        found.append("no --test was given: the drop holds for the data it was searched on")
-    return found

@@ -16,6 +16,7 @@ from headcount.models.load import Loaded, as_loaded
 from headcount.pruning.before_after import BeforeAfter
 from headcount.pruning.budget import Keep, Units
 from headcount.pruning.control import control
+from headcount.pruning.kept_limit import broken_limit, kept_limit
 from headcount.pruning.latency import milliseconds
 from headcount.pruning.limit import Chosen, Limit, choose
 from headcount.pruning.method import Method, Setting, refuse_tunings
@@ -81,9 +82,9 @@ class Pruning:
         record = self._about(chosen, plan, done)
         if loaded.model.main_input_name == "input_ids":  # FLOPs are counted on tokens
             record["ceiling"] = self._ceiling(plan)
-        record |= {name: self._compared(task, before[name], after[name])
-                   for name, task in tasks.items()}  # fmt: skip
-        record["within_limit"] = self._within_limit(record)
+        compared = {name: self._compared(task, before[name], after[name])
+                    for name, task in tasks.items()}  # fmt: skip
+        record |= compared | self._kept_limit(compared, smaller)
         record["control"] = self._control(tasks, before, after)
         return Pruned(
             plan, done.loaded, smaller, record | {"seconds": round(perf_counter() - start, 1)}
@@ -121,13 +122,13 @@ class Pruning:
         length = min(128, loaded.max_length or 128)
         return {"tokens": length, "value": ceiling(loaded.model, plan, length, loaded.anatomy)}
 
-    def _within_limit(self, record: dict[str, Any]) -> dict[str, bool] | None:
-        """Whether the model that comes out holds the drop that was searched with gates."""
-        largest = self.limit.max_drop
-        if largest is None:
-            return None
-        sets = [name for name in ("dev", "test") if name in record]
-        return {name: record[name]["drop"]["delta"] <= largest for name in sets}
+    def _kept_limit(self, compared: dict[str, Any], smaller: Loaded) -> dict[str, Any]:
+        """Whether the model that comes out holds what its budget was searched for."""
+        limit = self.limit
+        latency = None if limit.latency is None else milliseconds(smaller, self.dev)
+        kept = kept_limit(limit, compared, latency)
+        warnings = broken_limit(limit, kept, latency)
+        return {"within_limit": kept, "latency_ms": latency, "warnings": warnings}
 
     def _control(
         self, tasks: dict[str, Task], before: dict[str, Evaluation], pruned: dict[str, Evaluation]

@@ -13,7 +13,6 @@ import torch
 from headcount import load
 from headcount.cli.evaluate import Evaluate
 from headcount.cli.importance import Importance
-from headcount.cli.prune import over_the_limit
 from headcount.cli.reproduce_voita2019 import Voita2019
 from headcount.cli.trial import TrialArguments
 from headcount.errors import InputError
@@ -138,6 +137,7 @@ def test_a_latency(bert: Path, data: list[Path], tmp_path: Path) -> None:
     assert status == 0, errors
     record = json.loads((tmp_path / "out" / "prune.json").read_text())
     assert record["keep"] == 6 and 0 < min(record["tried"].values()) < 3.6e6
+    assert record["within_limit"] == {"latency": True} and 0 < record["latency_ms"] < 3.6e6
     status, _, errors = run("prune", bert, data, tmp_path / "new", "--latency", 1e-6, *more)
     assert status == 2 and "a latency in ms of at most 1e-06 was asked for" in errors
 
@@ -190,13 +190,17 @@ def test_largest_drop(bert: Path, data: list[Path], tmp_path: Path) -> None:
     assert set(record["tried"]) > {"6", "0"}
 
 
-def test_a_drop_is_looked_at_where_it_counts() -> None:
-    limit = {"max_drop": 0.3}
-    held = {"within_limit": {"dev": True, "test": True}, "limit": limit}
-    broken = {"within_limit": {"dev": False}, "limit": limit}
-    assert over_the_limit(held) == over_the_limit({"within_limit": None}) == []
-    first, second = over_the_limit(broken)
-    assert "the drop on --dev is larger than 0.3" in first and "no --test was given" in second
+def test_the_card_tells_of_a_drop_that_nothing_confirmed(
+    bert: Path, data: list[Path], tmp_path: Path
+) -> None:
+    """Without --test; so it tells what else is known of the limit."""
+    more = ("--method", "norm", "--no-fold", "--no-rescale", "--max-drop", 1e9)
+    files = ("--task", "masked-lm", "--data", data[0], "--dev", data[1], "--out", tmp_path / "out")
+    status, output, errors = headcount("prune", bert, *files, *more)
+    assert status == 0, errors
+    sentence = "no --test was given: the drop holds for the data it was searched on"
+    assert output.count(sentence) == 1
+    assert f"**Warning**: {sentence}." in (tmp_path / "out" / "README.md").read_text()
 
 
 @pytest.mark.parametrize(

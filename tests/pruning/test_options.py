@@ -11,6 +11,7 @@ from headcount.errors import InputError
 from headcount.pruning.budget import Keep
 from headcount.pruning.coefficient import swept
 from headcount.pruning.gradient import Gradient
+from headcount.pruning.kept_limit import broken_limit, kept_limit
 from headcount.pruning.l0 import L0
 from headcount.pruning.latency import milliseconds
 from headcount.pruning.limit import Chosen, Limit, choose
@@ -198,6 +199,29 @@ def test_latency_is_that_of_the_median_example(monkeypatch: pytest.MonkeyPatch) 
     batches = list(given.train.batches(1))
     expected = batches[len(batches) // 2].inputs["input_ids"]
     assert seen[0]["input_ids"].shape == expected.shape
+
+
+def test_a_drop_is_kept_on_every_data_set_or_told() -> None:
+    limit = Limit(max_drop=0.3)
+    compared = {"dev": {"drop": {"delta": 0.3}}, "test": {"drop": {"delta": 0.31}}}
+    kept = kept_limit(limit, compared, None)
+    assert kept == {"dev": True, "test": False}
+    (sentence,) = broken_limit(limit, kept, None)
+    assert "the drop on --test is larger than 0.3" in sentence
+    assert broken_limit(limit, {"dev": True, "test": True}, None) == []
+    first, second = broken_limit(limit, {"dev": False}, None)
+    assert "the drop on --dev" in first and "no --test was given" in second
+
+
+def test_a_latency_is_kept_by_the_model_that_comes_out_or_told() -> None:
+    limit = Limit(latency=5.0)
+    assert kept_limit(limit, {}, 5.0) == {"latency": True}
+    assert broken_limit(limit, {"latency": True}, 5.0) == []
+    assert kept_limit(limit, {}, 5.25) == {"latency": False}
+    (sentence,) = broken_limit(limit, {"latency": False}, 5.25)
+    assert "timed again the model takes 5.25 ms, more than 5.0" in sentence
+    assert kept_limit(Limit(keep=3), compared={}, latency=None) is None
+    assert broken_limit(Limit(keep=3), None, None) == []
 
 
 def test_a_limit_out_of_reach() -> None:

@@ -5,6 +5,8 @@ optimizer then does to them is scaled to a learning rate of their own:
 
 $$\theta \leftarrow \theta + \frac{\eta_{gates}}{\eta} \Delta\theta$$
 
+with $\eta$ the optimizer's own rate for them at its peak, whatever made the optimizer.
+
 So the penalty joins whatever loss the Trainer has, after accumulation, clipping and the exchange
 between processes; one optimizer, one schedule and one checkpoint hold everything; and weight decay
 leaves the gates alone.
@@ -32,6 +34,7 @@ class GateTraining(TrainerCallback):
     def __init__(self, gates: HeadGates, rate: int | float = 0.1) -> None:
         self.gates, self.rate = gates, rate
         self._before: list[Tensor] = []
+        self._peaks: list[float] = []
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -39,14 +42,25 @@ class GateTraining(TrainerCallback):
         """See that the optimizer has the gates.
 
         Raises:
-            InputError: if it does not, or gradients are scaled when the penalty joins them.
+            InputError: if it does not, or with a rate of 0, or gradients are scaled when the
+                penalty joins them.
         """
-        known = {id(each) for group in kwargs["optimizer"].param_groups for each in group["params"]}
-        if any(id(parameter) not in known for parameter in self._parameters()):
+        peaks = {
+            id(each): group.get("initial_lr", group["lr"])  # a schedule that warms up begins at 0
+            for group in kwargs["optimizer"].param_groups
+            for each in group["params"]
+        }
+        if any(id(parameter) not in peaks for parameter in self._parameters()):
             raise InputError(
                 "an optimizer with the gates' parameters was expected; this one has none of them: "
                 "train, and make the optimizer, inside `with gating(model, gates)`; sharded "
                 "parameters (FSDP, DeepSpeed) can't be gated"
+            )
+        self._peaks = [float(peaks[id(parameter)]) for parameter in self._parameters()]
+        if not all(self._peaks):
+            raise InputError(
+                "a learning rate above 0 of the optimizer was expected, by which the gates' own is "
+                "reached; came 0: to train gates alone, let the model's parameters need no gradient"
             )
         if args.fp16 and not args.max_grad_norm:
             raise InputError(
@@ -78,8 +92,10 @@ class GateTraining(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
     ) -> None:
         """Take the scaled step."""
-        for parameter, before in zip(self._parameters(), self._before, strict=True):
-            parameter.data.mul_(self.rate / args.learning_rate).add_(before)
+        for parameter, before, peak in zip(
+            self._parameters(), self._before, self._peaks, strict=True
+        ):
+            parameter.data.mul_(self.rate / peak).add_(before)
         self.gates.settle()
 
     def on_log(

@@ -62,12 +62,15 @@ def test_weight_decay_leaves_gates_alone(ends: dict[str, Any], tmp_path: Path) -
 
 
 def test_the_penalty_joins_with_its_gradient() -> None:
-    """Plain gradient descent: log a moves by -rate (slope of the loss + slope of the penalty)."""
+    """Plain gradient descent: log a moves by -rate (slope of the loss + slope of the penalty).
+
+    The optimizer's rate is its own, not that of the Trainer's arguments.
+    """
     model = tiny.MODELS["bert"]().eval()
     gates = made_gates("l0", model)
     assert isinstance(gates, HardConcrete)
     training = GateTraining(gates, rate=0.7)
-    args = TrainingArguments(learning_rate=0.01, use_cpu=True, report_to="none")
+    args = TrainingArguments(learning_rate=3e-5, use_cpu=True, report_to="none")
     optimizer = torch.optim.SGD(gates.parameters(), 0.01)
     state, control = TrainerState(), TrainerControl()
     with gating(model, gates):
@@ -93,6 +96,31 @@ def test_an_optimizer_without_the_gates_is_refused(tmp_path: Path) -> None:
     trainer = Trainer(model, args, train_dataset=Texts(), callbacks=[GateTraining(gates)])
     with pytest.raises(InputError, match="make the optimizer, inside `with gating"):
         trainer.train()
+
+
+def test_gates_move_at_their_rate_by_an_optimizer_of_ones_own(tmp_path: Path) -> None:
+    """The first step of Adam is the rate, in its direction; warmup halves it, a rate of 0 has none.
+
+    The Trainer's own rate, 5e-5, has no part in it.
+    """
+    for lr in (1e-3, 0.0):
+        model = tiny.MODELS["bert"]()
+        gates = made_gates("l0", model)
+        args = TrainingArguments(output_dir=str(tmp_path), max_steps=1, use_cpu=True,
+                                 report_to="none", save_strategy="no")  # fmt: skip
+        with gating(model, gates):
+            adam = torch.optim.Adam([*model.parameters()], lr)
+            half = torch.optim.lr_scheduler.LambdaLR(adam, lambda step: 0.5)
+            trainer = Trainer(model, args, train_dataset=Texts(), optimizers=(adam, half),
+                              callbacks=[GateTraining(gates, rate=0.08)])  # fmt: skip
+            if not lr:
+                with pytest.raises(InputError, match="above 0 of the optimizer was expected"):
+                    trainer.train()
+                continue
+            trainer.train()
+        assert isinstance(gates, HardConcrete)
+        torch.testing.assert_close((gates.log_a - 0.5).abs(), torch.full_like(gates.log_a, 0.04),
+                                   rtol=1e-3, atol=1e-5)  # fmt: skip
 
 
 @pytest.mark.slow

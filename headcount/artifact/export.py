@@ -12,7 +12,7 @@ from headcount.corpora import Corpus
 from headcount.models.load import Loaded
 from headcount.models.tiny_inputs import tiny_inputs
 
-FOLDER, FILE = "onnx", "model.onnx"
+FOLDER, FILE, FORM = "onnx", "model.onnx", "ONNX"
 
 
 def export(loaded: Loaded, folder: Path, corpus: Corpus | None) -> Certificate:
@@ -34,10 +34,15 @@ def export(loaded: Loaded, folder: Path, corpus: Corpus | None) -> Certificate:
         path = staging / FILE
         export_onnx(loaded.model, tiny_inputs(loaded.model), path)
         reloaded = ("reloaded", runner(loaded.model))
-        comparisons = compare(reloaded, {"ONNX": onnx_runner(path)}, data, loaded.model.dtype)
+        comparisons = compare(reloaded, {FORM: onnx_runner(path)}, data, loaded.model.dtype)
         for comparison in comparisons:
             comparison.refuse_unequal()
+        _tell(folder, certificate.without(FORM))  # killed here, nothing is said of either file
     certificate = certificate.joined(comparisons)
+    _tell(folder, certificate)
+    return certificate
+
+
+def _tell(folder: Path, certificate: Certificate) -> None:
     certificate.write(folder)
     update_head_card(folder, comparisons=[asdict(each) for each in certificate.comparisons])
-    return certificate

@@ -2,22 +2,45 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from shutil import rmtree
+from typing import final
 
 from headcount.errors import InputError
 
 
+def _is_compact(folder: Path) -> bool:
+    try:
+        return "head_plan" in json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, TypeError):
+        return False
+
+
+@final
+@dataclass(frozen=True)
+class Kind:
+    """What a folder may hold that is replaced by another of its kind, and by nothing else."""
+
+    name: str
+    """In the sentences about it."""
+    is_in: Callable[[Path], bool]
+    """Whether a folder holds one."""
+
+
+COMPACT = Kind("a compact model", _is_compact)
+
+
 @contextmanager
-def staged(folder: Path, overwrite: bool = False) -> Iterator[Path]:
-    """`replaced`, for the folder of a compact model.
+def staged(folder: Path, overwrite: bool = False, kind: Kind = COMPACT) -> Iterator[Path]:
+    """`replaced`, for the folder of a model.
 
     Raises:
-        InputError: if the folder holds something, and it is not a compact model to be replaced.
+        InputError: if the folder holds something, and it is not of this kind and to be replaced.
     """
-    refuse_taken(folder, overwrite)
+    refuse_taken(folder, overwrite, kind=kind)
     with replaced(folder) as new:
         yield new
 
@@ -49,13 +72,16 @@ def replaced(folder: Path) -> Iterator[Path]:
         rmtree(old, ignore_errors=True)
 
 
-def refuse_taken(folder: Path, overwrite: bool, advice: str = "--overwrite") -> None:
-    """Let a folder pass that is new, empty, or holds a compact model that may be replaced.
+def refuse_taken(
+    folder: Path, overwrite: bool, advice: str = "--overwrite", kind: Kind = COMPACT
+) -> None:
+    """Let a folder pass that is new, empty, or holds a model that may be replaced.
 
     Args:
         folder: it.
-        overwrite: whether a compact model may be replaced.
+        overwrite: whether a model may be replaced.
         advice: what to give to replace it.
+        kind: of model that may be.
 
     Raises:
         InputError: for any other.
@@ -69,19 +95,12 @@ def refuse_taken(folder: Path, overwrite: bool, advice: str = "--overwrite") -> 
     if not folder.is_dir():
         raise InputError(f"a folder for the model was expected, {folder} is a file: name another")
     present = sorted(path.name for path in folder.iterdir())
-    if present and not _is_compact(folder):
+    if present and not kind.is_in(folder):
         raise InputError(
-            f"{folder} holds files that are not a compact model's ({', '.join(present[:3])}): name "
-            "a folder that is new"
+            f"{folder} holds files that are not {kind.name}'s ({', '.join(present[:3])}): name a "
+            "folder that is new"
         )
     if present and not overwrite:
         raise InputError(
-            f"{folder} holds a compact model: give {advice} to replace it, or name another folder"
+            f"{folder} holds {kind.name}: give {advice} to replace it, or name another folder"
         )
-
-
-def _is_compact(folder: Path) -> bool:
-    try:
-        return "head_plan" in json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, TypeError):
-        return False

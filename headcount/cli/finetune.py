@@ -1,15 +1,16 @@
 """`headcount finetune`: a model trained on with a task's data, and what that changed."""
 
-import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from shutil import rmtree
 from typing import Any
 
 import tyro
 from rich.console import Console
 
+from headcount.artifact.claim import claim_artifact, state_of
 from headcount.artifact.save import write_model
+from headcount.artifact.staging import Kind, staged
 from headcount.cli.plain import plain
 from headcount.cli.progress import shown
 from headcount.cli.task_arguments import print_warnings
@@ -20,12 +21,12 @@ from headcount.models.load import Loaded
 from headcount.models.shipped import place_of
 from headcount.options import made
 from headcount.pruning.before_after import BeforeAfter
-from headcount.pruning.folder import claim
 from headcount.tasks import Evaluation, Task, evaluate
 from headcount.training.finetune import FineTuned, finetune, refuse_tuning
 from headcount.training.tuning import Tuning
 
 RESULT = "finetune.json"
+KIND = Kind("a fine-tuned model", lambda folder: (folder / RESULT).exists())
 
 
 @dataclass(frozen=True)
@@ -34,18 +35,18 @@ class Finetune:
 
     on: tyro.conf.OmitArgPrefixes[LearningArguments]
     out: Path = field(kw_only=True)
-    """Folder of the model, its record, and what is done so far."""
+    """Folder of the model and its record; until then what is done so far is in OUT.state."""
     set: tuple[str, ...] = ()
     """Fields of the training, as NAME=VALUE, e.g. updates=2000 peak=3e-4."""
     resume: bool = False
-    """Go on with an interrupted training in --out."""
+    """Go on with an interrupted training."""
     overwrite: bool = False
     """Replace an earlier model in --out."""
 
     def run(self) -> int:
         """Train, write the folder, say what changed."""
         tuning = self._tuning()
-        claim(self.out, (RESULT,), self.out / "state", self.resume, self.overwrite)
+        claim_artifact(self.out, self.resume, self.overwrite, KIND)
         loaded = self.on.loaded()
         train, dev, test = tasks = self.on.tasks(loaded)
         console, warnings = Console(highlight=False, soft_wrap=True), self.on.warnings(tasks)
@@ -55,7 +56,7 @@ class Finetune:
         before = self._evaluated(loaded, measured)
         with shown() as progress:
             tuned = finetune(
-                loaded, train, tuning, seed=self.on.seed, state=self.out / "state",
+                loaded, train, tuning, seed=self.on.seed, state=state_of(self.out),
                 tell=lambda moment: progress("training", moment.step, moment.steps),
             )  # fmt: skip
         after = self._evaluated(tuned.loaded, measured)
@@ -84,17 +85,12 @@ class Finetune:
         return tuning
 
     def _write(self, tuned: FineTuned, compared: dict[str, Any], about: dict[str, Any]) -> None:
-        """All of it elsewhere first; then the record, which makes the folder ours for --resume."""
+        """All of it or nothing; the state is needed no more."""
         record = compared | about | {"history": tuned.history, "arguments": plain(asdict(self))}
-        with TemporaryDirectory(dir=self.out / "state") as name:
-            new = Path(name)
+        with staged(self.out, self.overwrite, KIND) as new:
             write_model(new, tuned.loaded.model, tuned.loaded.tokenizer)
-            write_json(self.out / RESULT, nulls_for_nan(record))
-            for file in sorted(new.rglob("*")):
-                if file.is_file():
-                    place = self.out / file.relative_to(new)
-                    place.parent.mkdir(exist_ok=True)
-                    os.replace(file, place)
+            write_json(new / RESULT, nulls_for_nan(record))
+        rmtree(state_of(self.out), ignore_errors=True)
 
     def _evaluated(self, loaded: Loaded, tasks: dict[str, Task]) -> dict[str, Evaluation]:
         return {

@@ -7,6 +7,7 @@ from typing import Any
 import tyro
 from rich.console import Console
 
+from headcount.artifact.claim import claim_artifact, state_of
 from headcount.cli.plain import plain
 from headcount.cli.progress import shown
 from headcount.cli.task_arguments import print_warnings
@@ -16,7 +17,7 @@ from headcount.models.load import Loaded
 from headcount.options import made
 from headcount.pruning import Keep, Setting
 from headcount.pruning.analysed import functions, read_again, read_roles
-from headcount.pruning.artifact import claim_artifact, state_of, write_pruned
+from headcount.pruning.artifact import write_pruned
 from headcount.pruning.limit import Limit
 from headcount.pruning.method import Method
 from headcount.pruning.methods import method

@@ -16,6 +16,7 @@ from headcount.models.load import load
 from headcount.signature import signature
 from headcount.speed import Options, Speed, compare_speed, write_speed
 from headcount.speed.document import COSTS, GAINS, cost_cells, gain_cells, size_rows
+from headcount.speed.fit import refuse_other_sizes
 from headcount.speed.write import record
 
 
@@ -62,6 +63,8 @@ class SpeedCommand:
             read_record(Path(self.pruned))
         corpus = Corpus(self.data) if self.data else None
         dense, pruned = (load(each, self.device, self.dtype) for each in (self.dense, self.pruned))
+        if self.card:
+            refuse_other_sizes(dense, pruned)
         found = compare_speed(dense, pruned, options, corpus, _tell)
         _print(found)
         if self.out is not None:

@@ -48,7 +48,7 @@ def read_again(folder: Path, files: Sequence[Path]) -> Again:
 
     Args:
         folder: of the analysis.
-        files: its corpus.
+        files: its corpus, in the order of its record: of a pair the source, then the target.
 
     Raises:
         CorpusError: for files that can't be read.
@@ -56,7 +56,7 @@ def read_again(folder: Path, files: Sequence[Path]) -> Again:
     """
     record = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     signed = dict(part.split(":", 1) for part in record["signature"].split("|"))
-    corpus = Corpus(files, limit=record["counts"]["sentences"])
+    corpus = _corpus(record, files)
     if (found := corpus.sha256()[:12]) != signed["corpus"]:
         raise InputError(
             f"the corpus of the analysis in {folder} was expected, {signed['corpus']}; came "
@@ -71,6 +71,16 @@ def read_again(folder: Path, files: Sequence[Path]) -> Again:
     thresholds = Thresholds.of(record)
     path = None if frequencies is None else Path(frequencies)
     return Again(corpus, Options(frequencies=path, thresholds=thresholds))
+
+
+def _corpus(record: dict[str, Any], files: Sequence[Path]) -> Corpus:
+    """Files as the analysis read them: in a pair of files the second has the targets."""
+    sides = [side for side in ("source", "target") if record["arguments"].get(side) is not None]
+    limit = record["counts"]["sentences"]
+    if not sides or len(files) != len(record["corpora"]):
+        return Corpus(files, limit=limit)  # another one is found by its hash
+    alone = len(files) - len(sides)
+    return Corpus(files[:alone], *files[alone:], limit=limit)
 
 
 def functions(

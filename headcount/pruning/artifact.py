@@ -9,37 +9,12 @@ from pathlib import Path
 from shutil import rmtree
 
 from headcount.artifact.batches import Data
+from headcount.artifact.claim import state_of
 from headcount.artifact.head_card import write_head_card
 from headcount.artifact.make import certify
-from headcount.artifact.staging import refuse_taken, staged
-from headcount.folders import refuse_earlier
+from headcount.artifact.staging import staged
 from headcount.pruning.prune import Pruned
 from headcount.tasks import Task
-
-
-def state_of(out: Path) -> Path:
-    """The folder of what is done so far: the neighbour of the model's."""
-    return out.resolve().with_name(f"{out.resolve().name}.state")
-
-
-def claim_artifact(out: Path, resume: bool, overwrite: bool) -> None:
-    """See that a pruned model may be written, and make the folder of the state.
-
-    Raises:
-        InputError: if a model or an interrupted run is there that is not to be replaced or gone on
-            with.
-    """
-    state = state_of(out)
-    begun = state.exists() and any(state.iterdir())
-    # --overwrite alone would begin anew.
-    refuse_taken(
-        out, overwrite, "--overwrite beside --resume" if begun and resume else "--overwrite"
-    )
-    if begun:
-        refuse_earlier(state, "an interrupted run", resume, overwrite)
-    if overwrite and not resume:
-        rmtree(state, ignore_errors=True)
-    state.mkdir(parents=True, exist_ok=True)
 
 
 def write_pruned(pruned: Pruned, out: Path, name: str, task: Task, overwrite: bool = False) -> None:

@@ -36,6 +36,27 @@ def refuse_misfit(dense: Loaded, pruned: Loaded) -> None:
             )
 
 
+def refuse_other_sizes(dense: Loaded, pruned: Loaded) -> None:
+    """Let a model pass that the pruned one can have been made of: the same but for its heads.
+
+    Weights don't matter here: a model before and after it was trained on is as fast.
+
+    Raises:
+        InputError: for models of other sizes; says which.
+    """
+    one, other = (each.model.config.get_text_config().to_dict() for each in (dense, pruned))
+    found = [
+        f"{name} {one[name]} and {other[name]}"
+        for name in one
+        if type(one[name]) is int and name in other and one[name] != other[name]
+    ]
+    if found:
+        raise InputError(
+            f"the model that {pruned.name} was made of was expected, whose head card gets the "
+            f"numbers; {dense.name} has other sizes ({', '.join(found)}): {_MEND}"
+        )
+
+
 def refuse_textless(model: PreTrainedModel) -> None:
     """Let a model pass whose inputs are tokens.
 

@@ -36,7 +36,10 @@ class TokenRows:
 
     @classmethod
     def of_text(cls, loaded: Loaded, corpus: Corpus, num_tokens: int) -> "TokenRows":
-        """The first tokens of a corpus, without those that its tokenizer adds."""
+        """The first tokens of a corpus, without those that its tokenizer adds.
+
+        Where the decoder knows fewer ids than the encoder, higher ones begin again from 0.
+        """
         encoder = loaded.encoder()
 
         def tokens() -> Iterable[int]:
@@ -45,7 +48,8 @@ class TokenRows:
                     pairs = zip(encoded.ids, encoded.is_special, strict=True)
                     yield from (token for token, special in pairs if not special)
 
-        return cls(torch.tensor(list(islice(tokens(), num_tokens))))
+        ids_T = torch.tensor(list(islice(tokens(), num_tokens)))
+        return cls(ids_T % vocabulary(loaded.model.config))
 
     def rows(self, batch: int, length: int) -> Int64[Tensor, "row token"]:
         """The first rows of a length."""

@@ -38,6 +38,34 @@ def test_largest_difference_of_all_batches() -> None:
         theirs.refuse_unequal()
 
 
+def test_padding_is_not_compared() -> None:
+    """There a token may see no other, which every runtime answers in its own way."""
+    mask = torch.tensor([[1, 1, 1], [1, 1, 0]])
+    batch = {
+        "x": torch.ones(2, 3, 4),
+        "attention_mask": mask,
+        "decoder_attention_mask": mask.flip(0),
+    }
+
+    def run(*changed: tuple[int, int, int]):
+        def outputs(inputs: dict[str, Tensor]) -> list[Tensor]:
+            found = [inputs["x"].clone(), inputs["x"].clone(), inputs["x"][:, 0].clone()]
+            for place, row, token in changed:
+                found[place][row, token] = torch.nan
+            return found
+
+        return outputs
+
+    others = {
+        "padding": run((0, 0, 2), (1, 1, 2)),  # of the decoder, of the encoder
+        "target": run((0, 1, 2)),
+        "source": run((1, 0, 2)),
+        "sentence": run((2, 1, 0)),
+    }
+    found = compare(("one", run()), others, Data([batch]), torch.float32)
+    assert [each.difference for each in found] == [0, torch.inf, torch.inf, torch.inf]
+
+
 def test_not_a_number_is_not_equal() -> None:
     data = Data(BATCHES)
     (found,) = compare(("one", times(1)), {"a": times(float("nan"))}, data, torch.float32)

@@ -1,5 +1,7 @@
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -48,6 +50,17 @@ def test_onnx(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     status, _, errors = headcount("export", out, "--onnx", "--limit", 7)
     assert status == 2 and "not equal" in errors
     assert (out / "onnx" / "model.onnx").read_bytes() == before
+    monkeypatch.undo()
+
+    @contextmanager
+    def killed(folder: Path) -> Iterator[Path]:
+        yield tmp_path
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("headcount.artifact.export.replaced", killed)
+    assert headcount("export", out, "--onnx", "--limit", 7)[0] == 130
+    assert Certificate.read(out).comparisons == (), "of whichever file is there nothing is claimed"
+    assert "ONNX and reloaded" not in (out / "README.md").read_text()
     (out / "prune.json").write_text("{")
     status, _, errors = headcount("export", out, "--onnx", "--limit", 7)
     assert status == 2 and "prune.json" in errors

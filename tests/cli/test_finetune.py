@@ -39,6 +39,16 @@ def test_finetune(bert: Path, data: list[Path], tmp_path: Path) -> None:
     status, _, errors = run("finetune", bert, data, out, *SET)
     assert status == 2 and "--overwrite" in errors
     assert run("finetune", bert, data, out, *SET, "--overwrite")[0] == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out"], "no state is left"
+
+
+def test_other_folders_are_left_alone(bert: Path, data: list[Path], tmp_path: Path) -> None:
+    """A model that was not made by this command stays where it is."""
+    other = tmp_path / "other"
+    load(bert).model.save_pretrained(other)
+    status, _, errors = run("finetune", bert, data, other, *SET, "--overwrite")
+    assert status == 2 and "holds files that are not a fine-tuned model's" in errors
+    assert (other / "model.safetensors").exists()
 
 
 def test_a_model_that_can_t_be_written_leaves_the_earlier_one(
@@ -58,7 +68,8 @@ def test_a_model_that_can_t_be_written_leaves_the_earlier_one(
         run("finetune", bert, data, out, *SET, "--overwrite", "--seed", 5)
     monkeypatch.undo()
     assert {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()} == before
-    assert run("finetune", bert, data, out, *SET, "--resume", "--seed", 5)[0] == 0
+    more = ("--resume", "--overwrite", "--seed", 5)
+    assert run("finetune", bert, data, out, *SET, *more)[0] == 0, "with the updates that it had"
     assert (out / "finetune.json").read_bytes() != before["finetune.json"]
 
 

@@ -11,14 +11,16 @@ import pytest
 import torch
 
 from headcount import load
+from headcount.artifact.claim import claim_artifact
 from headcount.cli.evaluate import Evaluate
 from headcount.cli.importance import Importance
 from headcount.cli.reproduce_voita2019 import Voita2019
 from headcount.cli.trial import TrialArguments
+from headcount.corpora import Corpus
 from headcount.errors import InputError
 from headcount.models.load import Loaded
 from headcount.pruning import Plan
-from headcount.pruning.artifact import claim_artifact
+from headcount.pruning.analysed import read_again
 from headcount.pruning.gated import evaluate_gated
 from headcount.signature import revision
 from headcount.tasks import build, evaluate
@@ -160,6 +162,18 @@ def test_functions_by_the_analysis_own_thresholds(
     assert status == 2 and "the corpus of the analysis in" in errors and str(SAMPLE) in errors
 
 
+def test_an_analysis_of_a_pair_of_files_is_read_again(marian: Path, tmp_path: Path) -> None:
+    """With their trees and their targets; sources alone are another corpus."""
+    pair = (SAMPLE, SAMPLE.with_suffix(".de"))
+    sides = ("--source", pair[0], "--target", pair[1])
+    status, _, errors = headcount("analyze", marian, *sides, "--limit", 5, "--out", tmp_path / "a")
+    assert status == 0, errors
+    again = read_again(tmp_path / "a", pair)
+    assert list(again.corpus) == list(Corpus(source=pair[0], target=pair[1], limit=5))
+    with pytest.raises(InputError, match=f"another one, .*: name the files {SAMPLE} .*sample.de"):
+        read_again(tmp_path / "a", pair[:1])
+
+
 def test_recovery_has_a_control(bert: Path, data: list[Path], tmp_path: Path) -> None:
     tune = ("--tune", "warmup=0", "distilled=0.5", "layerwise=3")
     more = ("--share", 0.5, "--recover", 2, *tune, "--method", "random")
@@ -278,6 +292,13 @@ def test_a_curve_leaves_other_folders_alone(bert: Path, data: list[Path], tmp_pa
         status, _, errors = run("curve", bert, data, tmp_path / "out", "--keep", 2, how)
         assert status == 2 and "holds other files" in errors
     assert list((tmp_path / "out" / "state").iterdir())
+    killed = tmp_path / "killed" / "state" / "measuring-0.safetensors"
+    killed.parent.mkdir(parents=True)
+    killed.write_bytes(b"sums of an analysis that was killed")
+    for how in ("--overwrite", "--resume"):
+        status, _, errors = run("curve", bert, data, tmp_path / "killed", "--keep", 2, how)
+        assert status == 2 and "holds other files" in errors
+    assert killed.exists()
 
 
 def test_a_curve_refused_for_a_typo_does_not_stand_in_its_own_way(

@@ -1,5 +1,6 @@
 """`headcount speed`: tables, files, refusals."""
 
+import copy
 import json
 from pathlib import Path
 
@@ -54,6 +55,21 @@ def test_a_compact_model_that_was_saved(bert: Path, tmp_path: Path) -> None:
     assert found["cases"][0]["ceiling"] == pytest.approx(ceiling(loaded.model, plan, 8))
     assert found["pruned"]["parameters"] < found["dense"]["parameters"]
     assert found["pruned"]["disk_bytes"] < found["dense"]["disk_bytes"]
+
+
+def test_a_card_is_of_the_model_that_was_pruned(bert: Path, tmp_path: Path) -> None:
+    """Or one of its sizes: another's ratio would stand in the card as this one's."""
+    loaded = load(bert)
+    make(loaded, Plan({"encoder.self": {0: (1,)}}), tmp_path / "small", None)
+    before = (tmp_path / "small" / "README.md").read_text()
+    config = copy.deepcopy(loaded.model.config)
+    config.intermediate_size += 8
+    type(loaded.model)(config).save_pretrained(tmp_path / "wide")
+    assert loaded.tokenizer is not None
+    loaded.tokenizer.save_pretrained(tmp_path / "wide")
+    status, _, errors = headcount("speed", tmp_path / "wide", tmp_path / "small", *FEW, "--card")
+    assert status == 2 and "has other sizes (intermediate_size" in errors, errors
+    assert (tmp_path / "small" / "README.md").read_text() == before
 
 
 def test_refusals(bert: Path, marian: Path) -> None:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from transformers import MarianConfig
 
 from headcount.corpora import Corpus
@@ -40,3 +41,13 @@ def test_text_is_cut_into_rows_and_begins_again() -> None:
         rows = TokenRows.of_text(model, Corpus.from_sentences(TEXTS), 10_000).rows(17, 31)
         expected = (ids * 9)[: 17 * 31]
         assert rows.flatten().tolist() == expected and len(ids) < 17 * 31
+
+
+def test_text_has_no_ids_that_the_decoder_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are its inputs too."""
+    model = loaded("MarianMTModel")
+    ids_T = TokenRows.of_text(model, Corpus.from_sentences(TEXTS), 10_000).ids_T
+    fewer = int(ids_T.max())
+    monkeypatch.setattr(model.model.config, "decoder_vocab_size", fewer)
+    found_T = TokenRows.of_text(model, Corpus.from_sentences(TEXTS), 10_000).ids_T
+    assert found_T.equal(ids_T.where(ids_T < fewer, 0)) and not found_T.equal(ids_T)

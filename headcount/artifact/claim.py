@@ -3,10 +3,13 @@
 The state is the neighbour of the model's folder, so that this is never half a model.
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 from shutil import rmtree
 
 from headcount.artifact.staging import COMPACT, Kind, refuse_taken
+from headcount.errors import InputError
+from headcount.files import write_text
 from headcount.folders import refuse_earlier
 
 
@@ -15,7 +18,9 @@ def state_of(out: Path) -> Path:
     return out.resolve().with_name(f"{out.resolve().name}.state")
 
 
-def claim_artifact(out: Path, resume: bool, overwrite: bool, kind: Kind = COMPACT) -> None:
+def claim_artifact(
+    out: Path, resume: bool, overwrite: bool, kind: Kind = COMPACT, read: Iterable[Path] = ()
+) -> None:
     """See that a model may be written, and make the folder of the state.
 
     Args:
@@ -23,13 +28,24 @@ def claim_artifact(out: Path, resume: bool, overwrite: bool, kind: Kind = COMPAC
         resume: go on with an interrupted run.
         overwrite: replace an earlier model.
         kind: what may be replaced.
+        read: what the run reads, which must not be in the folder: it is replaced as a whole.
 
     Raises:
         InputError: if a model or an interrupted run is there that is not to be replaced or gone on
-            with.
+            with, or of another kind, or something in the folder is to be read.
     """
+    for path in read:
+        if path.exists() and out.resolve() in (path.resolve(), *path.resolve().parents):
+            raise InputError(
+                f"{path} is read, and {out} will be replaced as a whole: name another folder"
+            )
     state = state_of(out)
-    begun = state.exists() and any(state.iterdir())
+    mark = state / "kind.txt"
+    if mark.exists() and (other := mark.read_text(encoding="utf-8")) != kind.name:
+        raise InputError(
+            f"{state} holds the interrupted run of {other}, not of {kind.name}: name another folder"
+        )
+    begun = state.exists() and any(path != mark for path in state.iterdir())
     # --overwrite alone would begin anew.
     advice = "--overwrite beside --resume" if begun and resume else "--overwrite"
     refuse_taken(out, overwrite, advice, kind)
@@ -37,4 +53,4 @@ def claim_artifact(out: Path, resume: bool, overwrite: bool, kind: Kind = COMPAC
         refuse_earlier(state, "an interrupted run", resume, overwrite)
     if overwrite and not resume:
         rmtree(state, ignore_errors=True)
-    state.mkdir(parents=True, exist_ok=True)
+    write_text(mark, kind.name)

@@ -18,7 +18,6 @@ from headcount.cli.trial import LearningArguments
 from headcount.errors import InputError
 from headcount.files import nulls_for_nan, write_json
 from headcount.models.load import Loaded
-from headcount.models.shipped import place_of
 from headcount.options import made
 from headcount.pruning.before_after import BeforeAfter
 from headcount.tasks import Evaluation, Task, evaluate
@@ -46,7 +45,7 @@ class Finetune:
     def run(self) -> int:
         """Train, write the folder, say what changed."""
         tuning = self._tuning()
-        claim_artifact(self.out, self.resume, self.overwrite, KIND)
+        claim_artifact(self.out, self.resume, self.overwrite, KIND, self.on.files())
         loaded = self.on.loaded()
         train, dev, test = tasks = self.on.tasks(loaded)
         console, warnings = Console(highlight=False, soft_wrap=True), self.on.warnings(tasks)
@@ -56,7 +55,7 @@ class Finetune:
         before = self._evaluated(loaded, measured)
         with shown() as progress:
             tuned = finetune(
-                loaded, train, tuning, seed=self.on.seed, state=state_of(self.out),
+                loaded, train, tuning, seed=self.on.seed, state=state_of(self.out) / "training",
                 tell=lambda moment: progress("training", moment.step, moment.steps),
             )  # fmt: skip
         after = self._evaluated(tuned.loaded, measured)
@@ -80,8 +79,6 @@ class Finetune:
                 "a model that is fine-tuned has neither a teacher nor gates: leave distilled, "
                 "layerwise and gate_rate out"
             )
-        if Path(place_of(self.on.model)).resolve() == self.out.resolve():
-            raise InputError(f"{self.out} is the model to train: name another folder")
         return tuning
 
     def _write(self, tuned: FineTuned, compared: dict[str, Any], about: dict[str, Any]) -> None:

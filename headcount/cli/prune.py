@@ -76,7 +76,7 @@ class Prune:
             raise InputError("--corpus goes with --analysis: name the whole model's analysis on it")
         if not (stages.fold or stages.rescale):
             refuse_calibration(self.on.calibration, [chosen])
-        claim_artifact(self.out, self.resume, self.overwrite)
+        claim_artifact(self.out, self.resume, self.overwrite, read=self.on.files())
         loaded, state = self.on.loaded(), state_of(self.out)
         roles = None if self.analysis is None else read_roles(self.analysis, loaded)
         again = read_again(self.analysis, self.corpus) if self.analysis and self.corpus else None

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 from headcount.cli.columns import named_columns
 from headcount.cli.task_arguments import TaskArguments
 from headcount.errors import InputError
 from headcount.models.load import Loaded
+from headcount.models.shipped import place_of
 from headcount.options import refuse_negative
 from headcount.pruning import Units
 from headcount.pruning.method import Method, Setting
@@ -40,6 +42,10 @@ class LearningArguments(TaskArguments):
         """
         refuse_negative(self.seed)
         return super().loaded()
+
+    def files(self) -> list[Path]:
+        """Everything that is read, where it is a file or folder here."""
+        return [Path(place) for place in (place_of(self.model), *self.data, *self.dev, *self.test)]
 
     def tasks(self, loaded: Loaded) -> tuple[Task, Task, Task | None]:
         """To choose with, to measure on, and held out if there is any."""

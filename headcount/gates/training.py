@@ -5,7 +5,8 @@ optimizer then does to them is scaled to a learning rate of their own:
 
 $$\theta \leftarrow \theta + \frac{\eta_{gates}}{\eta} \Delta\theta$$
 
-with $\eta$ the optimizer's own rate for them at its peak, whatever made the optimizer.
+with $\eta$ the optimizer's own rate for them at its peak: that which its schedule began with (of a
+`OneCycleLR` the highest), or which the caller names.
 
 So the penalty joins whatever loss the Trainer has, after accumulation, clipping and the exchange
 between processes; one optimizer, one schedule and one checkpoint hold everything; and weight decay
@@ -29,10 +30,14 @@ class GateTraining(TrainerCallback):
     Args:
         gates: those of the block.
         rate: their learning rate where that of the weights is at its peak.
+        peak: that peak, if the optimizer does not tell: where a schedule's factors end far from 1,
+            as those of Vaswani et al. (2017).
     """
 
-    def __init__(self, gates: HeadGates, rate: int | float = 0.1) -> None:
-        self.gates, self.rate = gates, rate
+    def __init__(
+        self, gates: HeadGates, rate: int | float = 0.1, peak: int | float | None = None
+    ) -> None:
+        self.gates, self.rate, self.peak = gates, rate, peak
         self._before: list[Tensor] = []
         self._peaks: list[float] = []
 
@@ -42,11 +47,11 @@ class GateTraining(TrainerCallback):
         """See that the optimizer has the gates.
 
         Raises:
-            InputError: if it does not, or with a rate of 0, or gradients are scaled when the
+            InputError: if it does not, or with no rate above 0, or gradients are scaled when the
                 penalty joins them.
         """
         peaks = {
-            id(each): group.get("initial_lr", group["lr"])  # a schedule that warms up begins at 0
+            id(each): self._peak_of(group)
             for group in kwargs["optimizer"].param_groups
             for each in group["params"]
         }
@@ -56,11 +61,12 @@ class GateTraining(TrainerCallback):
                 "train, and make the optimizer, inside `with gating(model, gates)`; sharded "
                 "parameters (FSDP, DeepSpeed) can't be gated"
             )
-        self._peaks = [float(peaks[id(parameter)]) for parameter in self._parameters()]
+        self._peaks = [peaks[id(parameter)] for parameter in self._parameters()]
         if not all(self._peaks):
             raise InputError(
                 "a learning rate above 0 of the optimizer was expected, by which the gates' own is "
-                "reached; came 0: to train gates alone, let the model's parameters need no gradient"
+                "reached; came none: give GateTraining its peak; to train gates alone, let the "
+                "model's parameters need no gradient"
             )
         if args.fp16 and not args.max_grad_norm:
             raise InputError(
@@ -104,6 +110,16 @@ class GateTraining(TrainerCallback):
         """Put the gates' numbers beside the loss in the Trainer's history."""
         if state.log_history and "loss" in state.log_history[-1]:
             state.log_history[-1].update(self.gates.numbers())
+
+    def _peak_of(self, group: dict[str, Any]) -> float:
+        """Of a group of the optimizer, noted in it, so that its checkpoint holds it; 0 for none.
+
+        A schedule that warms up is at 0 now, and one that has none may have lowered the rate when
+        a training is resumed.
+        """
+        if self.peak is not None:
+            return self.peak
+        return group.get("max_lr") or group.setdefault("initial_lr", group["lr"]) or 0.0
 
     def _parameters(self) -> list[Tensor]:
         return list(self.gates.parameters())

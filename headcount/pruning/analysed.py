@@ -57,10 +57,11 @@ def read_again(folder: Path, files: Sequence[Path]) -> Again:
     record = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     signed = dict(part.split(":", 1) for part in record["signature"].split("|"))
     corpus = _corpus(record, files)
-    if (found := corpus.sha256()[:12]) != signed["corpus"]:
+    if corpus is None or (found := corpus.sha256()[:12]) != signed["corpus"]:
+        came = " ".join(map(str, files)) if corpus is None else f"another one, {found}"
         raise InputError(
             f"the corpus of the analysis in {folder} was expected, {signed['corpus']}; came "
-            f"another one, {found}: name the files {' '.join(record['corpora'])}"
+            f"{came}: name the files {' '.join(record['corpora'])}"
         )
     frequencies = record["arguments"].get("frequencies")
     if "frequencies" in signed and frequencies is None:
@@ -73,12 +74,14 @@ def read_again(folder: Path, files: Sequence[Path]) -> Again:
     return Again(corpus, Options(frequencies=path, thresholds=thresholds))
 
 
-def _corpus(record: dict[str, Any], files: Sequence[Path]) -> Corpus:
-    """Files as the analysis read them: in a pair of files the second has the targets."""
+def _corpus(record: dict[str, Any], files: Sequence[Path]) -> Corpus | None:
+    """Files as the analysis read them, the last as its sides; None where there are others."""
     sides = [side for side in ("source", "target") if record["arguments"].get(side) is not None]
-    limit = record["counts"]["sentences"]
-    if not sides or len(files) != len(record["corpora"]):
-        return Corpus(files, limit=limit)  # another one is found by its hash
+    limit, suffixes = record["counts"]["sentences"], [path.suffix for path in files]
+    if not sides:
+        return Corpus(files, limit=limit)
+    if suffixes != [Path(name).suffix for name in record["corpora"]]:
+        return None
     alone = len(files) - len(sides)
     return Corpus(files[:alone], *files[alone:], limit=limit)
 

@@ -24,8 +24,10 @@ def slices(task: Task, known: Task, max_tokens: int = 4096) -> dict[str, Int[np.
     if not batches:
         return {}
     index_T, id_T = np.concatenate(batches, 1)
-    known_T = np.concatenate([id_T, *(id_B for _, id_B in _tokens(known, max_tokens))])
-    count_V = np.bincount(known_T)
+    count_V = np.bincount(id_T)
+    for _, id_B in _tokens(known, max_tokens):
+        more_V = np.bincount(id_B, minlength=len(count_V))
+        count_V = np.pad(count_V, (0, len(more_V) - len(count_V))) + more_V
     length_N = np.bincount(index_T, minlength=task.num_examples)
     rarest_N = np.full(task.num_examples, count_V.max())
     np.minimum.at(rarest_N, index_T, count_V[id_T])

@@ -42,13 +42,18 @@ def refuse_other_sizes(dense: Loaded, pruned: Loaded) -> None:
     Weights don't matter here: a model before and after it was trained on is as fast.
 
     Raises:
-        InputError: for models of other sizes; says which.
+        ModelError: if a model reads no text.
+        InputError: for models that `refuse_misfit` refuses or of other sizes; says which.
     """
+    refuse_misfit(dense, pruned)
     one, other = (each.model.config.get_text_config().to_dict() for each in (dense, pruned))
     found = [
         f"{name} {one[name]} and {other[name]}"
         for name in one
-        if type(one[name]) is int and name in other and one[name] != other[name]
+        if type(one[name]) is int
+        and name in other
+        and one[name] != other[name]
+        and not name.endswith("_token_id")
     ]
     if found:
         raise InputError(

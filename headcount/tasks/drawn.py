@@ -34,11 +34,12 @@ class Drawn(Task):
     """Examples of another task, by their numbers there; they are numbered anew, from 0."""
 
     name: str  # pyright: ignore[reportIncompatibleVariableOverride]
+    writes: bool  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def __init__(self, whole: Task, index_N: Int[np.ndarray, " example"]) -> None:
         self._whole, self._index_N = whole, index_N
         self.name, self.metric = whole.name, whole.metric
-        self.higher_is_better = whole.higher_is_better
+        self.higher_is_better, self.writes = whole.higher_is_better, whole.writes
         self.num_examples = len(index_N)
         self.sha256 = whole.sha256_of(index_N)
         self._length_N = whole.length_N[index_N]
@@ -57,6 +58,15 @@ class Drawn(Task):
         """The whole task's."""
         return self._whole.losses(model, batch)
 
+    def with_texts(
+        self, evaluation: Evaluation, model: PreTrainedModel, max_tokens: int = 4096
+    ) -> Evaluation:
+        """What the model writes for these examples; the whole task makes it for all of its own."""
+        if not self.writes:
+            return evaluation
+        outcome_N = self._whole.with_texts(self._spread(evaluation), model, max_tokens).outcome_N
+        return replace(evaluation, outcome_N=outcome_N[self._index_N])
+
     def score(
         self, evaluation: Evaluation, index_S: Int[np.ndarray, " sample"] | None = None
     ) -> float:
@@ -68,7 +78,8 @@ class Drawn(Task):
         """The evaluation as the whole task numbers examples; where none was drawn is never read."""
         shape = self._whole.num_examples
         loss, count = np.full(shape, np.nan), np.ones(shape, np.int64)
-        outcome = np.full(shape, np.nan)
+        kind = evaluation.outcome_N.dtype
+        outcome = np.full(shape, "" if kind == object else np.nan, kind)
         loss[self._index_N], count[self._index_N] = evaluation.loss_N, evaluation.count_N
         outcome[self._index_N] = evaluation.outcome_N
         return Evaluation(loss, count, outcome)

@@ -1,17 +1,21 @@
 """`headcount finetune`: a folder with the model, and what the training changed."""
 
 import json
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from headcount import load
+from headcount.artifact.claim import claim_artifact
 from headcount.artifact.save import save
+from headcount.artifact.staging import COMPACT
 from headcount.compaction import compact
 from headcount.pruning import Plan
 from headcount.tasks import build, evaluate
-from headcount.training.finetune import finetune
+from headcount.training.finetune import FineTuned, finetune
 from headcount.training.tuning import Tuning
 from tests.cli.conftest import headcount, run
 
@@ -49,6 +53,24 @@ def test_other_folders_are_left_alone(bert: Path, data: list[Path], tmp_path: Pa
     status, _, errors = run("finetune", bert, data, other, *SET, "--overwrite")
     assert status == 2 and "holds files that are not a fine-tuned model's" in errors
     assert (other / "model.safetensors").exists()
+    out = tmp_path / "out"
+    assert run("finetune", bert, data, out, *SET)[0] == 0
+    mine = [data[0], data[1], Path(shutil.copy(data[2], out / "test.txt"))]
+    status, _, errors = run("finetune", bert, mine, out, *SET, "--overwrite")
+    assert status == 2 and "test.txt is read, and" in errors
+    assert mine[2].exists() and not (tmp_path / "out.state").exists()
+
+
+def test_an_interrupted_run_of_another_command_is_left_alone(
+    bert: Path, data: list[Path], tmp_path: Path
+) -> None:
+    claim_artifact(tmp_path / "out", resume=False, overwrite=False, kind=COMPACT)
+    plan = tmp_path / "out.state" / "plan.json"
+    plan.touch()
+    for how in ("--resume", "--overwrite"):
+        status, _, errors = run("finetune", bert, data, tmp_path / "out", *SET, how)
+        assert status == 2 and "the interrupted run of a compact model" in errors
+    assert plan.exists()
 
 
 def test_a_model_that_can_t_be_written_leaves_the_earlier_one(
@@ -68,8 +90,15 @@ def test_a_model_that_can_t_be_written_leaves_the_earlier_one(
         run("finetune", bert, data, out, *SET, "--overwrite", "--seed", 5)
     monkeypatch.undo()
     assert {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()} == before
+    steps = []
+
+    def told(*arguments: Any, **options: Any) -> FineTuned:
+        return finetune(*arguments, **options | {"tell": steps.append})
+
+    monkeypatch.setattr("headcount.cli.finetune.finetune", told)
     more = ("--resume", "--overwrite", "--seed", 5)
-    assert run("finetune", bert, data, out, *SET, *more)[0] == 0, "with the updates that it had"
+    assert run("finetune", bert, data, out, *SET, *more)[0] == 0
+    assert not steps, "with the updates that it had"
     assert (out / "finetune.json").read_bytes() != before["finetune.json"]
 
 
@@ -105,5 +134,5 @@ def test_not_into_the_model(bert: Path, data: list[Path]) -> None:
         "finetune", bert, "--task", "masked-lm", "--data", data[0], "--dev", data[1], "--out", bert,
         "--overwrite",
     )  # fmt: skip
-    assert status == 2 and "is the model to train: name another folder" in errors
+    assert status == 2 and "is read, and" in errors
     assert sorted(path.name for path in bert.iterdir()) == before

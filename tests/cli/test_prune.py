@@ -170,7 +170,7 @@ def test_an_analysis_of_a_pair_of_files_is_read_again(marian: Path, tmp_path: Pa
     assert status == 0, errors
     again = read_again(tmp_path / "a", pair)
     assert list(again.corpus) == list(Corpus(source=pair[0], target=pair[1], limit=5))
-    with pytest.raises(InputError, match=f"another one, .*: name the files {SAMPLE} .*sample.de"):
+    with pytest.raises(InputError, match=f"came {SAMPLE}: name the files {SAMPLE} .*sample.de"):
         read_again(tmp_path / "a", pair[:1])
 
 

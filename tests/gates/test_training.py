@@ -123,6 +123,40 @@ def test_gates_move_at_their_rate_by_an_optimizer_of_ones_own(tmp_path: Path) ->
                                    rtol=1e-3, atol=1e-5)  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("group", "peak", "expected"),
+    [
+        ({"lr": 0.0, "initial_lr": 0.02}, None, 0.02),  # while it warms up
+        ({"lr": 0.1, "initial_lr": 0.04, "max_lr": 1.0}, None, 1.0),  # OneCycleLR
+        ({"lr": 0.3}, None, 0.3),  # no schedule, or one by the loss
+        ({"lr": 1.0, "initial_lr": 1.0}, 7e-4, 7e-4),  # the caller knows better
+        ({"lr": None}, None, None),  # Adafactor's own
+    ],
+)
+def test_the_optimizer_s_peak(
+    group: dict[str, float | None], peak: float | None, expected: float | None
+) -> None:
+    """A schedule by the loss has lowered the rate when its training is resumed."""
+    model = tiny.MODELS["bert"]()
+    gates = made_gates("l0", model)
+    optimizer = torch.optim.SGD(gates.parameters(), 0.5)
+    optimizer.param_groups[0].update(group)
+    training = GateTraining(gates, peak=peak)
+    args = TrainingArguments(use_cpu=True, report_to="none")
+
+    def begin() -> None:
+        training.on_train_begin(args, TrainerState(), TrainerControl(), optimizer=optimizer)
+
+    if expected is None:
+        with pytest.raises(InputError, match="came none: give GateTraining its peak"):
+            begin()
+        return
+    for _ in range(2):
+        begin()
+        assert training._peaks == [expected] * len(list(gates.parameters()))
+        optimizer.param_groups[0]["lr"] = 0.01
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["l0", "subset"])
 def test_two_processes_learn_what_one_does(kind: str, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from headcount.importance.sweep import Ablation, sweep
 from headcount.tasks import Translation, drawn, evaluate
+from headcount.tasks.drawn import Drawn
 from tests.tasks.loaded import TASKS
 
 
@@ -42,6 +43,19 @@ def test_some_pairs_are_translated_as_in_the_whole_task() -> None:
     assert few.translate(loaded.model) == [whole[index] for index in index_N]
     assert len(set(whole)) > 1, "else any four would do"
     assert few.references == [task.references[index] for index in index_N]
+
+
+def test_a_task_that_writes_writes_for_the_examples_drawn() -> None:
+    """Of any class, though one that can take some of its examples is quicker."""
+    loaded, task = TASKS["translation-Marian"]()
+    index_N = np.array([1, 4])
+    few = Drawn(task, index_N)
+    assert few.writes and isinstance(task, Translation)
+    found = evaluate(loaded.model, few, texts=True)
+    assert list(found.outcome_N) == task.some(index_N).translate(loaded.model)
+    assert few.score(found) == task.score(evaluate(loaded.model, task, texts=True), index_N)
+    _, silent = TASKS["classes-bert"]()
+    assert not Drawn(silent, index_N).writes
 
 
 def test_a_draw_is_of_its_seed_and_a_task_that_is_no_larger_is_itself() -> None:

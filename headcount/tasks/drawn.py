@@ -79,7 +79,7 @@ class Drawn(Task):
         shape = self._whole.num_examples
         loss, count = np.full(shape, np.nan), np.ones(shape, np.int64)
         kind = evaluation.outcome_N.dtype
-        outcome = np.full(shape, "" if kind == object else np.nan, kind)
+        outcome = np.full(shape, "" if kind.hasobject else np.nan, kind)
         loss[self._index_N], count[self._index_N] = evaluation.loss_N, evaluation.count_N
         outcome[self._index_N] = evaluation.outcome_N
         return Evaluation(loss, count, outcome)

@@ -41,11 +41,11 @@ def claim_artifact(
             )
     state = state_of(out)
     mark = state / "kind.txt"
-    if mark.exists() and (other := mark.read_text(encoding="utf-8")) != kind.name:
+    begun = state.exists() and any(path != mark for path in state.iterdir())
+    if begun and mark.exists() and (other := mark.read_text(encoding="utf-8")) != kind.name:
         raise InputError(
             f"{state} holds the interrupted run of {other}, not of {kind.name}: name another folder"
         )
-    begun = state.exists() and any(path != mark for path in state.iterdir())
     # --overwrite alone would begin anew.
     advice = "--overwrite beside --resume" if begun and resume else "--overwrite"
     refuse_taken(out, overwrite, advice, kind)

@@ -1,5 +1,6 @@
 """`headcount finetune`: a model trained on with a task's data, and what that changed."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from shutil import rmtree
@@ -14,27 +15,36 @@ from headcount.artifact.staging import Kind, staged
 from headcount.cli.plain import plain
 from headcount.cli.progress import shown
 from headcount.cli.task_arguments import print_warnings
+from headcount.cli.told_drop import told_drop
 from headcount.cli.trial import LearningArguments
 from headcount.errors import InputError
 from headcount.files import nulls_for_nan, write_json
-from headcount.models.load import Loaded
+from headcount.models.load import Loaded, load
+from headcount.models.shipped import place_of
 from headcount.options import made
 from headcount.pruning.before_after import BeforeAfter
+from headcount.signature import revision
 from headcount.tasks import Evaluation, Task, evaluate
 from headcount.training.finetune import FineTuned, finetune, refuse_tuning
+from headcount.training.lesson import refuse_teacher
 from headcount.training.tuning import Tuning
 
 RESULT = "finetune.json"
+Evaluations = dict[str, Evaluation]
+"""Of each data set."""
 KIND = Kind("a fine-tuned model", lambda folder: (folder / RESULT).exists())
 
 
 @dataclass(frozen=True)
 class Finetune:
-    """Train a model on with a task's data: before it is pruned, or as a control of your own."""
+    """Train a model on with a task's data: before it is pruned, after, or as a control."""
 
     on: tyro.conf.OmitArgPrefixes[LearningArguments]
     out: Path = field(kw_only=True)
     """Folder of the model and its record; until then what is done so far is in OUT.state."""
+    teacher: str | None = None
+    """The model whose answers are distilled, e.g. the whole one of a pruned model; with distilled
+    or layerwise in --set."""
     set: tuple[str, ...] = ()
     """Fields of the training, as NAME=VALUE, e.g. updates=2000 peak=3e-4."""
     resume: bool = False
@@ -45,41 +55,72 @@ class Finetune:
     def run(self) -> int:
         """Train, write the folder, say what changed."""
         tuning = self._tuning()
-        claim_artifact(self.out, self.resume, self.overwrite, KIND, self.on.files())
-        loaded = self.on.loaded()
+        claim_artifact(self.out, self.resume, self.overwrite, KIND, self._read())
+        loaded, teacher = self.on.loaded(), self._taught_by()
         train, dev, test = tasks = self.on.tasks(loaded)
         console, warnings = Console(highlight=False, soft_wrap=True), self.on.warnings(tasks)
         print_warnings(warnings, console)
         refuse_tuning(loaded, train, tuning)
+        if teacher is not None:
+            refuse_teacher(loaded, teacher)
         measured = {"dev": dev} | ({} if test is None else {"test": test})
-        before = self._evaluated(loaded, measured)
+        beside = {"before": loaded} | ({} if teacher is None else {"teacher": teacher})
+        earlier = {name: self._evaluated(each, measured) for name, each in beside.items()}
         with shown() as progress:
             tuned = finetune(
-                loaded, train, tuning, seed=self.on.seed, state=state_of(self.out) / "training",
+                loaded, train, tuning, teacher=teacher and teacher.model, seed=self.on.seed,
+                state=state_of(self.out) / "training",
                 tell=lambda moment: progress("training", moment.step, moment.steps),
             )  # fmt: skip
-        after = self._evaluated(tuned.loaded, measured)
-        compared = {
-            name: BeforeAfter(task, before[name], after[name]).record(seed=self.on.seed)
-            for name, task in measured.items()
-        }
+        compared = self._compared(measured, earlier, self._evaluated(tuned.loaded, measured))
+        taught_by = teacher and revision(teacher.model)
         self._write(tuned, compared, {
             "tuning": asdict(tuning),
             "warnings": warnings,
-            "signature": self.on.signature(loaded, tasks),
+            "signature": self.on.signature(loaded, tasks, teacher=taught_by),
         })  # fmt: skip
         _print(compared, console)
         console.print(f"Folder: {self.out}")
         return 0
 
+    def _read(self) -> list[Path]:
+        """Everything that is read, where it is a file or folder here."""
+        return [*self.on.files(), *([Path(place_of(self.teacher))] if self.teacher else [])]
+
     def _tuning(self) -> Tuning:
         tuning = made(Tuning, self.set)
-        if tuning.is_taught or tuning.gate_rate != Tuning.gate_rate:
+        if tuning.gate_rate != Tuning.gate_rate:
+            raise InputError("a model that is fine-tuned has no gates: leave gate_rate out")
+        if tuning.is_taught != (self.teacher is not None):
             raise InputError(
-                "a model that is fine-tuned has neither a teacher nor gates: leave distilled, "
-                "layerwise and gate_rate out"
+                "a --teacher goes with a loss that is distilled, distilled or layerwise in --set; "
+                "came one without the other"
             )
         return tuning
+
+    def _taught_by(self) -> Loaded | None:
+        on = self.on
+        return None if self.teacher is None else load(self.teacher, on.device, on.dtype)
+
+    def _compared(
+        self,
+        tasks: Mapping[str, Task],
+        earlier: Mapping[str, Evaluations],
+        after: Evaluations,
+    ) -> dict[str, Any]:
+        """Of every data set the model before and after, and beside its teacher if it has one."""
+        records = {
+            beside: {
+                name: BeforeAfter(task, each[name], after[name]).record(seed=self.on.seed)
+                for name, task in tasks.items()
+            }
+            for beside, each in earlier.items()
+        }
+        taught = records.get("teacher", {})
+        return {
+            name: record | {"teacher": taught.get(name)}
+            for name, record in records["before"].items()
+        }
 
     def _write(self, tuned: FineTuned, compared: dict[str, Any], about: dict[str, Any]) -> None:
         """All of it or nothing; the state is needed no more."""
@@ -89,7 +130,7 @@ class Finetune:
             write_json(new / RESULT, nulls_for_nan(record))
         rmtree(state_of(self.out), ignore_errors=True)
 
-    def _evaluated(self, loaded: Loaded, tasks: dict[str, Task]) -> dict[str, Evaluation]:
+    def _evaluated(self, loaded: Loaded, tasks: Mapping[str, Task]) -> Evaluations:
         return {
             name: evaluate(loaded.model, task, self.on.max_tokens, texts=True)
             for name, task in tasks.items()
@@ -100,3 +141,6 @@ def _print(compared: dict[str, Any], console: Console) -> None:
     for name, found in compared.items():
         for what, numbers in ((found["metric"], found["score"]), ("loss", found["loss"])):
             console.print(f"{name}: {what} {numbers['before']:.4g} -> {numbers['after']:.4g}")
+        if found["teacher"] is not None:
+            taught, against = found["teacher"]["score"]["before"], told_drop(found["teacher"])
+            console.print(f"{name}: {found['metric']} of the teacher {taught:.4g}; {against}")

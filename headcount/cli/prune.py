@@ -11,6 +11,7 @@ from headcount.artifact.claim import claim_artifact, state_of
 from headcount.cli.plain import plain
 from headcount.cli.progress import shown
 from headcount.cli.task_arguments import print_warnings
+from headcount.cli.told_drop import told_drop
 from headcount.cli.trial import TrialArguments, refuse_calibration
 from headcount.errors import InputError
 from headcount.models.load import Loaded
@@ -165,15 +166,10 @@ def _print(pruned: Pruned, warnings: list[str], out: Path) -> None:
             beside = ""
             if control is not None:
                 score = control["score"]["after"]
-                beside = f"; control {score:.4g}, {_drop(control['pruned'])} against it"
+                beside = f"; control {score:.4g}, {told_drop(control['pruned'])} against it"
             console.print(
                 f"{name}: {found['metric']} {found['score']['before']:.4g} -> "
-                f"{found['score']['after']:.4g} ({_drop(found)}){beside}"
+                f"{found['score']['after']:.4g} ({told_drop(found)}){beside}"
             )
     print_warnings(warnings, console)
     console.print(f"Folder: {out}, with the head card in README.md")
-
-
-def _drop(found: dict[str, Any]) -> str:
-    drop = found["drop"]
-    return f"drop {drop['delta']:.3g}, 95 % {drop['low']:.3g} to {drop['high']:.3g}"

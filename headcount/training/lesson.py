@@ -10,7 +10,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from headcount.errors import InputError
+from headcount.errors import InputError, ModelError
+from headcount.models.load import Loaded
 from headcount.tasks import Similarity, Task, TaskBatch
 from headcount.tasks.task import Losses
 from headcount.training.answers import (
@@ -80,6 +81,7 @@ class Lesson(nn.Module):
 
     def _distilled(self, loss: Float[Tensor, ""], taught: Said, said: Said) -> Float[Tensor, ""]:
         tuning = self.tuning
+        _refuse_other_shapes(taught, said)
         if tuning.distilled:
             if isinstance(self._task, Similarity):
                 apart = embedding_distance(taught.answers, said.answers)
@@ -106,3 +108,32 @@ def refuse_lesson(task: Task, tuning: Tuning) -> None:
         )
     if tuning.is_taught or tuning.label_smoothing:
         Listening(task)
+
+
+def refuse_teacher(loaded: Loaded, teacher: Loaded) -> None:
+    """See that two models read the same tokens.
+
+    Raises:
+        InputError: if they have not the same vocabulary.
+    """
+    tokenizers = [each.tokenizer for each in (loaded, teacher)]
+    mine, its = [None if each is None else each.get_vocab() for each in tokenizers]
+    if mine != its:
+        raise InputError(
+            f"a teacher with the vocabulary of {loaded.name} was expected, since both read the "
+            f"same tokens; {teacher.name} has another: name a teacher of the same family"
+        )
+
+
+def _refuse_other_shapes(taught: Said, said: Said) -> None:
+    """Nothing is as far from a vector as from one of another width."""
+    for what, pair in {
+        "answers": ([taught.answers], [said.answers]),
+        "hidden states of every layer": (taught.states, said.states),
+    }.items():
+        its, mine = [[tuple(each.shape) for each in states] for states in pair]
+        if its != mine:
+            raise ModelError(
+                f"{what} of the same shape as the teacher's were expected, since they are to be "
+                f"distilled; the teacher has {its}, the model {mine}: take another teacher"
+            )

@@ -111,11 +111,52 @@ def test_a_compact_model(bert: Path, data: list[Path], tmp_path: Path) -> None:
     assert load(tmp_path / "out").heads.counts == load(tmp_path / "small").heads.counts
 
 
+def test_a_teacher(bert: Path, data: list[Path], tmp_path: Path) -> None:
+    """The compact model learns the whole one's answers, and is compared with it."""
+    whole, out = load(bert), tmp_path / "out"
+    save(compact(whole, Plan({"encoder.self": {0: (1,)}})), tmp_path / "small", whole.tokenizer)
+    taught = (*SET, "distilled=0.5")
+    status, output, errors = run(
+        "finetune", tmp_path / "small", data, out, "--teacher", bert, *taught
+    )
+    assert status == 0, errors
+    small = load(tmp_path / "small")
+    train = build("masked-lm", small, data[0], seed=0)
+    tuning = Tuning(updates=6, peak=3e-3, warmup=1, batch_tokens=100, distilled=0.5)
+    expected = finetune(small, train, tuning, teacher=whole.model).loaded.model.state_dict()
+    trained = load(out)
+    for name, weight in trained.model.state_dict().items():
+        assert torch.equal(weight, expected[name]), name
+    record = json.loads((out / "finetune.json").read_text(encoding="utf-8"))
+    for name, file in zip(("dev", "test"), data[1:], strict=True):
+        losses = {
+            each: evaluate(each.model, build("masked-lm", each, file, seed=0)).loss
+            for each in (small, whole, trained)
+        }
+        assert record[name]["loss"]["before"] == pytest.approx(losses[small], rel=1e-5)
+        found = record[name]["teacher"]["loss"]
+        assert found["before"] == pytest.approx(losses[whole], rel=1e-5)
+        assert found["after"] == record[name]["loss"]["after"]
+        assert found["after"] == pytest.approx(losses[trained], rel=1e-5)
+        assert f"{name}: perplexity of the teacher" in output
+    assert "|teacher:" in record["signature"]
+    status, _, errors = run(
+        "finetune", tmp_path / "small", data, bert, "--teacher", bert, *taught, "--overwrite"
+    )
+    assert status == 2 and f"{bert} is read, and" in errors
+
+
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        (("--set", "distilled=0.5"), "has neither a teacher nor gates: leave distilled, layerwise"),
-        (("--set", "layerwise=2"), "has neither a teacher nor gates"),
+        (("--set", "distilled=0.5"), "a --teacher goes with a loss that is distilled"),
+        (("--set", "layerwise=2"), "came one without the other"),
+        (("--teacher", "headcount:en-de"), "came one without the other"),
+        (
+            ("--teacher", "headcount:en-de", "--set", "distilled=0.5"),
+            "since both read the same tokens; headcount:en-de has another",
+        ),
+        (("--set", "gate_rate=1"), "has no gates: leave gate_rate out"),
         (("--set", "trained=gates"), "gates that learn were expected"),
         (("--set", "updates=0"), "a finite updates above 0 was expected"),
     ],

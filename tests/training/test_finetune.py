@@ -225,3 +225,13 @@ def test_refusals() -> None:
         replace(QUICK, peak=0.0)
     with pytest.raises(ModelError, match="a finite training loss was expected"):
         finetune(loaded, task, replace(QUICK, peak=1e30, warmup=0, clip=1e30))
+
+
+def test_teachers_of_another_shape() -> None:
+    loaded, task = small.TASKS["masked-bert"]()
+    wider = small.loaded("BertForMaskedLM", vocab_size=loaded.model.config.vocab_size + 8)
+    with pytest.raises(ModelError, match="answers of the same shape as the teacher's were expect"):
+        finetune(loaded, task, replace(QUICK, distilled=0.5), teacher=wider.model)
+    deeper = small.loaded("BertForMaskedLM", num_hidden_layers=3)
+    with pytest.raises(ModelError, match="hidden states of every layer of the same shape as the"):
+        finetune(loaded, task, replace(QUICK, layerwise=1.0), teacher=deeper.model)

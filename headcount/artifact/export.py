@@ -4,8 +4,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from headcount.artifact.batches import Data
-from headcount.artifact.certificate import Certificate, compare, runner
-from headcount.artifact.head_card import read_record, update_head_card
+from headcount.artifact.certificate import NAME, Certificate, compare, runner, weights_sha256
+from headcount.artifact.head_card import RECORD, read_record, update_head_card
 from headcount.artifact.onnx import export_onnx, onnx_runner
 from headcount.artifact.staging import replaced
 from headcount.corpora import Corpus
@@ -20,15 +20,17 @@ def export(loaded: Loaded, folder: Path, corpus: Corpus | None) -> Certificate:
 
     Args:
         loaded: the model of the folder.
-        folder: where `headcount compact` wrote it.
+        folder: where `headcount compact` or `prune` wrote it; or `finetune`, which leaves neither
+            certificate nor card: then there is a certificate of the exported form alone.
         corpus: what to compare on; None for a made-up batch.
 
     Raises:
-        InputError: if the folder has no certificate, or without the `onnx` extra.
+        InputError: if the folder is not a compact model's, or without the `onnx` extra.
         ModelError: if the model can't be exported, or gives other numbers in ONNX Runtime.
     """
-    certificate = Certificate.read(folder).of_now(folder)
-    read_record(folder)  # before anything is replaced
+    certificate = _certificate_of_now(loaded, folder)
+    if (folder / RECORD).exists():
+        read_record(folder)  # before anything is replaced
     data = Data.of(loaded, corpus)
     with replaced(folder / FOLDER) as staging:
         path = staging / FILE
@@ -45,4 +47,13 @@ def export(loaded: Loaded, folder: Path, corpus: Corpus | None) -> Certificate:
 
 def _tell(folder: Path, certificate: Certificate) -> None:
     certificate.write(folder)
-    update_head_card(folder, comparisons=[asdict(each) for each in certificate.comparisons])
+    if (folder / RECORD).exists():
+        update_head_card(folder, comparisons=[asdict(each) for each in certificate.comparisons])
+
+
+def _certificate_of_now(loaded: Loaded, folder: Path) -> Certificate:
+    """What was compared of the weights that are there: nothing, where the model learned on."""
+    plan = getattr(loaded.model.config, "head_plan", None)
+    if plan is None or any((folder / name).exists() for name in (NAME, RECORD)):
+        return Certificate.read(folder).of_now(folder)
+    return Certificate(plan["sha256"], weights_sha256(folder), ())

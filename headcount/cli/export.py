@@ -36,8 +36,8 @@ class Export:
         print_certificate(certificate, console)
         if not any(each.what.endswith("gated") for each in certificate.comparisons):
             console.print(
-                "warning: the weights were changed since the folder was made; that they equal the "
-                "gated model's was taken out of the certificate",
+                "warning: the weights were changed since heads were cut out: the certificate does "
+                "not say that they equal a gated model's",
                 style="yellow",
             )
         console.print(f"Saved: {self.model / FOLDER / FILE}", markup=False)

@@ -73,6 +73,14 @@ def test_an_interrupted_run_of_another_command_is_left_alone(
     assert plan.exists()
 
 
+def test_a_run_that_was_refused_before_it_began_is_in_nobody_s_way(
+    bert: Path, data: list[Path], tmp_path: Path
+) -> None:
+    claim_artifact(tmp_path / "out", resume=False, overwrite=False, kind=COMPACT)
+    status, _, errors = run("finetune", bert, data, tmp_path / "out", *SET)
+    assert status == 0, errors
+
+
 def test_a_model_that_can_t_be_written_leaves_the_earlier_one(
     bert: Path, data: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -104,7 +104,7 @@ def layers(points: CurvePoints, heads: Heads) -> Figure:
         grid[0, column].set_title(SITE_TITLES[site], size=7.5)
     figure.supxlabel(_left(points), fontsize=8)
     bar = figure.colorbar(images[0], ax=list(grid.flat), shrink=0.5, pad=0.02)
-    bar.set_label("share of the layer's heads that is left")
+    bar.set_label("share left")
     return figure
 
 
@@ -164,7 +164,9 @@ def _labelled(figure: Figure, x: str, y: str, axes: Axes) -> Figure:
     figure.supxlabel(x, fontsize=8)
     figure.supylabel(y, fontsize=8)
     handles, labels = axes.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=3)
+    columns = axes.get_gridspec().ncols  # a name is not wider than a panel
+    figure.set_figheight(figure.get_figheight() + 0.15 * (-(-len(labels) // columns) - 1))
+    figure.legend(handles, labels, loc="outside upper center", ncols=columns)
     return figure
 
 

@@ -1,0 +1,40 @@
+"""Figures of a curve: whatever the number of methods, all that is drawn is inside."""
+
+import matplotlib
+import pytest
+
+from headcount.heads import Heads
+from headcount.pruning.methods import METHODS
+from headcount.pruning.points import ALL
+from headcount.reports.curve_points import CurvePoint, CurvePoints
+from headcount.reports.figure_curve import curve_figures
+from headcount.reports.figure_style import STYLE
+from headcount.reports.role_names import KNOWN
+
+HEADS = Heads({site: (8,) * 6 for site in ("encoder.self", "decoder.self", "decoder.cross")})
+MARGIN = 0.1
+"""Of the legend, in inches: there is no frame that is seen."""
+NAMES = list(map(str, HEADS))
+
+
+def point(method: str, keep: int) -> CurvePoint:
+    left = NAMES[:: len(NAMES) // keep][:keep]
+    kept = {f"kept_{site}": float(keep // 3) for site in HEADS.counts}
+    return CurvePoint(
+        method, 0, keep, {"loss": 1 + 9 / keep, "score": keep / 3} | kept, tuple(left)
+    )
+
+
+@pytest.mark.parametrize("count", [1, 2, len(METHODS)])
+def test_nothing_is_cut_off(count: int) -> None:
+    methods = list(METHODS)[:count]
+    points = [point(method, keep) for method in methods for keep in (36, 12)]
+    roles = {name: [list(KNOWN)[i % len(KNOWN)]] for i, name in enumerate(NAMES)}
+    figures = curve_figures(CurvePoints((point(ALL, 144), *points)), HEADS, "bleu", roles)
+    for name, draw in figures.items():
+        with matplotlib.rc_context(STYLE):
+            figure = draw()
+            figure.canvas.draw()
+        drawn, (width, height) = figure.get_tightbbox(), figure.get_size_inches()
+        assert drawn.x0 >= -MARGIN and drawn.x1 <= width + MARGIN, name
+        assert drawn.y0 >= -MARGIN and drawn.y1 <= height + MARGIN, name

@@ -1,6 +1,5 @@
 """Figures of a curve: whatever the number of methods, all that is drawn is inside."""
 
-import matplotlib
 import pytest
 
 from headcount.heads import Heads
@@ -8,7 +7,7 @@ from headcount.pruning.methods import METHODS
 from headcount.pruning.points import ALL
 from headcount.reports.curve_points import CurvePoint, CurvePoints
 from headcount.reports.figure_curve import curve_figures
-from headcount.reports.figure_style import STYLE
+from headcount.reports.figure_style import styled
 from headcount.reports.role_names import KNOWN
 
 HEADS = Heads({site: (8,) * 6 for site in ("encoder.self", "decoder.self", "decoder.cross")})
@@ -32,7 +31,7 @@ def test_nothing_is_cut_off(count: int) -> None:
     roles = {name: [list(KNOWN)[i % len(KNOWN)]] for i, name in enumerate(NAMES)}
     figures = curve_figures(CurvePoints((point(ALL, 144), *points)), HEADS, "bleu", roles)
     for name, draw in figures.items():
-        with matplotlib.rc_context(STYLE):
+        with styled():
             figure = draw()
             figure.canvas.draw()
         drawn, (width, height) = figure.get_tightbbox(), figure.get_size_inches()

@@ -26,6 +26,9 @@ METRICS = {"bleu": "BLEU", "chrf": "chrF", "f1": "F1"}
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#7A3E9D", "#8C564B")
 """Of methods, in the order in which they come; told apart by colour-blind readers."""
 MARKERS = "os^Dv<>P"
+IN_A_ROW = 3
+Panels = list[tuple[str, Axes]]
+"""Of every method."""
 
 
 def score_curve(points: CurvePoints, column: str, label: str) -> Figure:
@@ -68,7 +71,7 @@ def sites(points: CurvePoints, heads: Heads) -> Figure:
         axes.set_ylim(bottom=0)
         axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
         axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-    return _labelled(figure, _left(points), "heads left at the site", panels[0][1])
+    return _labelled(figure, _left(points), "heads left at the site", panels)
 
 
 def functions(points: CurvePoints, roles: Mapping[str, Sequence[str]]) -> Figure:
@@ -85,7 +88,7 @@ def functions(points: CurvePoints, roles: Mapping[str, Sequence[str]]) -> Figure
             axes.bar(range(len(rows)), count_K, 0.8, bottom_K, color=colour, label=role)
             bottom_K = bottom_K + count_K
         axes.set_xticks(range(len(rows)), [str(row.keep) for row in rows])
-    return _labelled(figure, _left(points), "heads, by main role", panels[0][1])
+    return _labelled(figure, _left(points), "heads, by main role", panels)
 
 
 def layers(points: CurvePoints, heads: Heads) -> Figure:
@@ -144,10 +147,10 @@ def _random(axes: Axes, points: CurvePoints, column: str) -> None:
     axes.plot(keeps, means, color=MUTED, linewidth=1.1, label=RANDOM, zorder=1)
 
 
-def _panels(points: CurvePoints) -> tuple[Figure, list[tuple[str, Axes]]]:
+def _panels(points: CurvePoints) -> tuple[Figure, Panels]:
     """A small panel a method, three in a row."""
     methods = points.methods
-    columns = min(3, len(methods))
+    columns = min(IN_A_ROW, len(methods))
     rows = -(-len(methods) // columns)
     figure = new_figure(2.2 * columns + 0.6, 1.6 * rows + 0.9)
     grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
@@ -160,11 +163,12 @@ def _panels(points: CurvePoints) -> tuple[Figure, list[tuple[str, Axes]]]:
     return figure, list(zip(methods, grid.flat, strict=False))
 
 
-def _labelled(figure: Figure, x: str, y: str, axes: Axes) -> Figure:
+def _labelled(figure: Figure, x: str, y: str, panels: Panels) -> Figure:
+    """With a legend of as many columns as panels: a name is not wider than one."""
     figure.supxlabel(x, fontsize=8)
     figure.supylabel(y, fontsize=8)
-    handles, labels = axes.get_legend_handles_labels()
-    columns = axes.get_gridspec().ncols  # a name is not wider than a panel
+    handles, labels = panels[0][1].get_legend_handles_labels()
+    columns = min(IN_A_ROW, len(panels))
     figure.set_figheight(figure.get_figheight() + 0.15 * (-(-len(labels) // columns) - 1))
     figure.legend(handles, labels, loc="outside upper center", ncols=columns)
     return figure

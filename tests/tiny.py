@@ -231,6 +231,16 @@ def _t5() -> PreTrainedModel:
     return _seeded(hf.T5ForConditionalGeneration(config))
 
 
+def even_t5() -> PreTrainedModel:
+    """The stock T5 makes its decoder's cache as long as the encoder, and fails where it is not."""
+    model = _t5()
+    config: Any = copy.deepcopy(model.config)
+    config.num_decoder_layers = config.num_layers
+    even = hf.T5ForConditionalGeneration(config).eval()
+    even.load_state_dict(model.state_dict(), strict=False)
+    return even
+
+
 def _whisper() -> PreTrainedModel:
     """Seventeen encoder positions, whatever the sound; sinusoids ask for an even width."""
     config = hf.WhisperConfig(

@@ -11,6 +11,7 @@ Reference: Statistical Significance Tests for Machine Translation Evaluation (Ko
 from collections.abc import Sequence
 
 import numpy as np
+from jaxtyping import Int
 
 from headcount.importance.significance import Deltas, Tail, of_distribution, resamples
 from headcount.tasks.task import Evaluation, Task
@@ -23,6 +24,7 @@ def score_deltas(
     num_samples: int = 1000,
     seed: int = 0,
     tail: Tail = "normal",
+    index_N: Int[np.ndarray, " example"] | None = None,
 ) -> Deltas:
     """How much worse the score gets without each head; positive = the head helps.
 
@@ -34,6 +36,7 @@ def score_deltas(
         seed: of the draws.
         tail: how p-values are read off; with `counted`, 1000 resamples are too few for Holm's
             correction over more than 25 heads.
+        index_N: numbers of the examples that count; None for all.
     """
     sign = -1.0 if task.higher_is_better else 1.0
     score_of_base, scores = task.resampled(base), [task.resampled(each) for each in without]
@@ -42,6 +45,8 @@ def score_deltas(
         whole_S = score_of_base(index_SN)
         return sign * np.stack([score(index_SN) - whole_S for score in scores], axis=1)
 
-    num = len(base.loss_N)
-    delta_SH = np.concatenate([worse(each) for each in resamples(num, num_samples, seed)])
-    return of_distribution(worse(np.arange(num)[None])[0], delta_SH, tail)
+    if index_N is None:
+        index_N = np.arange(len(base.loss_N))
+    draws = resamples(len(index_N), num_samples, seed)
+    delta_SH = np.concatenate([worse(index_N[drawn_SN]) for drawn_SN in draws])
+    return of_distribution(worse(index_N[None])[0], delta_SH, tail)

@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, final
 
 import numpy as np
+from jaxtyping import Int
 
 from headcount.importance.score_significance import score_deltas
 from headcount.importance.significance import loss_deltas
@@ -24,28 +25,31 @@ class BeforeAfter:
 
         `drop` is positive where the pruned model is worse; so is `rise` of the loss.
         """
-        task, before, after = self.task, self.before, self.after
-        tail = "sacrebleu" if task.writes else "counted"
-        dropped = score_deltas(task, [after], before, 1000, seed, tail)[0]
-        risen = loss_deltas(after.loss_N[None], before.loss_N, before.count_N, 1000, seed)[0]
         return {
-            "examples": task.num_examples,
-            "metric": task.metric,
-            "higher_is_better": task.higher_is_better,
-            "score": {"before": task.score(before), "after": task.score(after)},
-            "loss": {"before": before.loss, "after": after.loss},
-            "drop": asdict(dropped),
-            "rise": asdict(risen),
-            "slices": {name: self._slice(index_S) for name, index_S in (parts or {}).items()},
+            "metric": self.task.metric,
+            "higher_is_better": self.task.higher_is_better,
+            **self._numbers(np.arange(self.task.num_examples), seed),
+            "slices": {
+                name: self._numbers(index_S, seed) for name, index_S in (parts or {}).items()
+            },
         }
 
-    def _slice(self, index_S: np.ndarray) -> dict[str, Any]:
-        """The same numbers on some examples only, without intervals."""
-        count = self.before.count_N[index_S].sum()
-        scores = [self.task.score(each, index_S) for each in (self.before, self.after)]
-        losses = [float(each.loss_N[index_S].sum() / count) for each in (self.before, self.after)]
+    def _numbers(self, index_S: Int[np.ndarray, " some"], seed: int) -> dict[str, Any]:
+        """Those of some examples."""
+        task, before, after = self.task, self.before, self.after
+        tail = "sacrebleu" if task.writes else "counted"
+        dropped = score_deltas(task, [after], before, 1000, seed, tail, index_S)[0]
+        before_S, after_S = (each.loss_N[index_S] for each in (before, after))
+        count_S = before.count_N[index_S]
+        risen = loss_deltas(after_S[None], before_S, count_S, 1000, seed)[0]
         return {
             "examples": len(index_S),
-            "score": dict(zip(("before", "after"), scores, strict=True)),
-            "loss": dict(zip(("before", "after"), losses, strict=True)),
+            "score": _both(task.score(before, index_S), task.score(after, index_S)),
+            "loss": _both(*(float(loss_S.sum() / count_S.sum()) for loss_S in (before_S, after_S))),
+            "drop": asdict(dropped),
+            "rise": asdict(risen),
         }
+
+
+def _both(before: float, after: float) -> dict[str, float]:
+    return {"before": before, "after": after}

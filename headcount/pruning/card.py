@@ -5,6 +5,7 @@ gated one, what functions survived, and how fast it is against its ceiling where
 """
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 from headcount.heads import Head
@@ -117,14 +118,16 @@ def _numbers(record: Record, key: str, title: str) -> Iterator[str]:
     if metric in ("bleu", "chrf"):
         yield f"p of {metric} is that of sacreBLEU's paired bootstrap."
     if found["slices"]:
-        rows = [
-            [name, f"{each['examples']:,}", *(_number(each[kind][when])
-             for kind in ("score", "loss") for when in ("before", "after"))]
-            for name, each in found["slices"].items()
-        ]  # fmt: skip
-        yield table(
-            ["examples", "number", f"{metric} before", "after", "loss before", "after"], rows
-        )
+        rows = [_slice_row(name, found, part) for name, part in found["slices"].items()]
+        more = ["after", "change", "95 % interval"]
+        yield table(["examples", "number", f"{metric} before", *more, "loss before", *more], rows)
+
+
+def _slice_row(name: str, whole: Record, part: Record) -> list[str]:
+    """Score and loss of a slice, without p: many slices are looked at."""
+    found = {**part, "higher_is_better": whole["higher_is_better"]}
+    numbers = (_change_row(name, found, kind)[1:-1] for kind in ("score", "loss"))
+    return [name, f"{part['examples']:,}", *chain(*numbers)]
 
 
 def _change_row(name: str, found: Record, kind: str) -> list[str]:

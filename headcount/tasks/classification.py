@@ -23,7 +23,7 @@ from headcount.tasks.padding import pad_id, padded, text_inputs
 from headcount.tasks.pairs import encoded_pairs
 from headcount.tasks.reading import read_data
 from headcount.tasks.table import Column, Columns, Data
-from headcount.tasks.task import Evaluation, Losses, Task, TaskBatch
+from headcount.tasks.task import Evaluation, Losses, Resampled, Task, TaskBatch
 
 FIRST = ("text", "sentence", "sentence1", "premise", "question1", "question", "text1")
 SECOND = ("sentence2", "hypothesis", "question2", "text2", "text_pair")
@@ -116,6 +116,13 @@ class Classification(Task):
         average = "binary" if self._num_classes == 2 else "macro"
         none: Any = 0.0  # where a class is neither right nor predicted
         return float(metrics.f1_score(gold_S, predicted_S, average=average, zero_division=none))
+
+    def resampled(self, evaluation: Evaluation) -> Resampled:
+        """The score as a function of the examples drawn; accuracy of all draws at once."""
+        if self.metric != "accuracy":
+            return super().resampled(evaluation)
+        is_right_N = evaluation.outcome_N == self.gold_N
+        return lambda index_DS: is_right_N[index_DS].mean(1)
 
 
 def _matthews(gold_S: Int[np.ndarray, " sample"], predicted_S: Int[np.ndarray, " sample"]) -> float:

@@ -20,14 +20,22 @@ from tests.compaction.plans import compacted, some_heads
 
 PLAIN = Path(__file__).with_name("plain.py")
 CASES = {
+    "bart": "AutoModelForSeq2SeqLM",
     "bert": "AutoModelForMaskedLM",
+    "distilbert": "AutoModelForMaskedLM",
+    "electra": "AutoModelForMaskedLM",
+    "gemma2": "AutoModelForCausalLM",
+    "gemma3_text": "AutoModelForCausalLM",
     "gpt2": "AutoModelForCausalLM",
+    "gpt_neox": "AutoModelForCausalLM",
     "llama": "AutoModelForCausalLM",
     "m2m_100": "AutoModelForSeq2SeqLM",
     "marian": "AutoModelForSeq2SeqLM",
     "modernbert": "AutoModelForMaskedLM",
     "own": "AutoModelForMaskedLM",
-    "t5": "AutoModelForPreTraining",
+    "qwen3": "AutoModelForCausalLM",
+    "roberta": "AutoModelForMaskedLM",
+    "t5": "AutoModelForSeq2SeqLM",
     "vit": "AutoModelForImageClassification",
 }
 
@@ -35,7 +43,7 @@ CASES = {
 @pytest.mark.slow
 def test_without_this_package(tmp_path: Path) -> None:
     """The same outputs and beams; also when what was loaded is saved and loaded again."""
-    models = {name: _own() if name == "own" else compacted(name, 0)[1] for name in CASES}
+    models = {name: _compact(name) for name in CASES}
     for name, model in models.items():
         save(model, tmp_path / name)
         torch.save(tiny.inputs(model), tmp_path / f"{name}.inputs")
@@ -53,9 +61,14 @@ def test_without_this_package(tmp_path: Path) -> None:
                 assert torch.equal(tokens, beams), name
 
 
-def _own() -> PreTrainedModel:
-    config = EncoderConfig(**tiny.UNEQUAL_SIDES, encoder_layerdrop=0.0)  # type: ignore[arg-type]
-    model = EncoderForMaskedLM(config).eval()
+def _compact(name: str) -> PreTrainedModel:
+    if name == "t5":
+        model = tiny.even_t5()
+    elif name == "own":
+        config = EncoderConfig(**tiny.UNEQUAL_SIDES, encoder_layerdrop=0.0)  # type: ignore[arg-type]
+        model = EncoderForMaskedLM(config).eval()
+    else:
+        return compacted(name, 0)[1]
     return compact(model, some_heads(examine(model), 0))
 
 

@@ -105,7 +105,7 @@ def _half(anatomy, place: tuple[str, int], heads: Heads) -> int:
 @pytest.mark.parametrize("name", GENERATING)
 def test_generation(name: str, dead: int) -> None:
     """Beam search with a cache goes the same way, also without heads in the first layer."""
-    _generates_the_same(_even_t5() if name == "t5" else examined(name)[0], dead)
+    _generates_the_same(tiny.even_t5() if name == "t5" else examined(name)[0], dead)
 
 
 @pytest.mark.parametrize(
@@ -138,16 +138,6 @@ def _generates_the_same(model: PreTrainedModel, dead: int) -> None:
         found = smaller.generate(**batch, **options)  # type: ignore[operator]
     assert torch.equal(found.sequences, expected.sequences)
     torch.testing.assert_close(found.sequences_scores, expected.sequences_scores)
-
-
-def _even_t5() -> PreTrainedModel:
-    """The stock T5 makes its decoder's cache as long as the encoder, and fails where it is not."""
-    model = tiny.MODELS["t5"]()
-    config: Any = copy.deepcopy(model.config)
-    config.num_decoder_layers = config.num_layers
-    even = hf.T5ForConditionalGeneration(config).eval()
-    even.load_state_dict(model.state_dict(), strict=False)
-    return even
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt2"])

@@ -1,21 +1,24 @@
 """Slices cut a data set in thirds; functions are followed; overlap is seen; numbers have a sign."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict
 
 import numpy as np
 import pytest
 
 from headcount.heads import Head, Heads
+from headcount.importance.significance import resamples
 from headcount.pruning import Plan
 from headcount.pruning.before_after import BeforeAfter
-from headcount.pruning.card import _change_row, _functions
+from headcount.pruning.card import _change_row, _functions, _slice_row
 from headcount.pruning.functions import Survival, old_names, survivals
 from headcount.pruning.gated import drop, evaluate_gated
 from headcount.pruning.overlap import DataSet, warning
 from headcount.pruning.slices import slices
 from headcount.tasks import CausalLanguageModelling, evaluate
 from tests.tasks.loaded import PAIRS, TASKS, TEXTS
+from tests.textbook import statistics
 
 HEADS = Heads({"encoder.self": (2, 2)})
 
@@ -72,6 +75,23 @@ def test_a_drop_is_positive_where_the_pruned_model_is_worse(name: str, sign: int
             count = [of.count_N[index] for index in index_S]
             assert part["loss"][when] == pytest.approx(sum(lost) / sum(count))
             assert part["score"][when] == pytest.approx(task.score(of, index_S))
+
+        if not name.startswith(("long", "rarest")):  # two are enough for a slow twin
+            continue
+
+        def rise(sample: Sequence[int], index_S: np.ndarray = index_S) -> float:
+            lost = sum(after.loss_N[index_S[n]] - before.loss_N[index_S[n]] for n in sample)
+            return float(lost / sum(before.count_N[index_S[n]] for n in sample))
+
+        def fall(sample: Sequence[int], index_S: np.ndarray = index_S) -> float:
+            taken = index_S[list(sample)]
+            return float(sign * (task.score(before, taken) - task.score(after, taken)))
+
+        draws = np.concatenate([*resamples(len(index_S), 1000, 0)]).tolist()
+        for kind, change in (("drop", fall), ("rise", rise)):
+            low, high, p = statistics.bootstrap(change, draws)
+            delta = change(range(len(index_S)))
+            assert part[kind] == pytest.approx({"delta": delta, "low": low, "high": high, "p": p})
     assert len(found["slices"]) == 6
 
 
@@ -84,6 +104,14 @@ def test_the_card_has_changes_after_minus_before(is_better: bool, after: float, 
     drop = {"delta": 0.1, "low": 0.05, "high": 0.2, "p": 0.01}
     found = {"higher_is_better": is_better, "score": {"before": 0.5, "after": after}, "drop": drop}
     assert _change_row("name", found, "score")[4] == shown
+    part = found | {"examples": 1200, "loss": {"before": 1.0, "after": 1.5},
+                    "rise": {"delta": 0.5, "low": 0.4, "high": 0.6, "p": 0.01}}  # fmt: skip
+    del part["higher_is_better"]
+    change = f"{after - 0.5:+.3f}".replace("-", "−")
+    assert _slice_row("short", found, part) == [
+        "short", "1,200", "0.5000", f"{after:.4f}", change, shown,
+        "1.0000", "1.5000", "+0.500", "+0.400 to +0.600",
+    ]  # fmt: skip
 
 
 def test_functions() -> None:

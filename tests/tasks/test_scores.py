@@ -206,12 +206,15 @@ def test_many_draws_are_scored_one_by_one() -> None:
     texts = Evaluation(np.ones(7), np.ones(7, int), np.array(hypotheses(), dtype=object))
     cosines = with_outcomes([-0.2, 0.9, 0.4, 0.5, 0.8, 0.4, 0.7])
     similarity = Similarity(small.loaded("BertModel"), small.PAIRS)
-    classes = classification([0, 1, 2, 2, 1, 0, 1], metric="f1")
+    accuracy, f1 = (
+        classification([0, 1, 2, 2, 1, 0, 1], metric=name) for name in ("accuracy", "f1")
+    )
     index_DS = np.random.default_rng(0).integers(7, size=(5, 7))
     for task, evaluation in (
         (translation(), texts),
         (similarity, cosines),
-        (classes, with_outcomes([0, 2, 2, 1, 1, 0, 0])),
+        (accuracy, with_outcomes([0, 2, 2, 1, 1, 0, 0])),
+        (f1, with_outcomes([0, 2, 2, 1, 1, 0, 0])),
     ):
         expected = [task.score(evaluation, index_S) for index_S in index_DS]
         np.testing.assert_allclose(task.resampled(evaluation)(index_DS), expected)

@@ -3,6 +3,10 @@
 from pathlib import Path
 
 from headcount.errors import InputError
+from headcount.files import write_text
+
+MARK = "kind.txt"
+"""In a state: whose it is. Other commands have a folder of that name too."""
 
 
 def refuse_file(folder: Path) -> None:
@@ -32,3 +36,19 @@ def refuse_earlier(folder: Path, what: str, resume: bool, overwrite: bool) -> No
             f"{folder} holds {what}: give --resume to go on with it, --overwrite to replace it, "
             "or name another folder"
         )
+
+
+def mark(state: Path, kind: str) -> None:
+    """Say in a folder of what is done so far what kind of run it is of; makes the folder."""
+    write_text(state / MARK, kind)
+
+
+def marked(state: Path) -> str | None:
+    """What kind of run a folder of what is done so far is of; None if it does not say."""
+    path = state / MARK
+    return path.read_text(encoding="utf-8") if path.exists() else None
+
+
+def is_begun(state: Path) -> bool:
+    """Whether there is anything to go on with: a refused run leaves its mark only."""
+    return state.is_dir() and any(path.name != MARK for path in state.iterdir())

@@ -9,8 +9,7 @@ from shutil import rmtree
 
 from headcount.artifact.staging import COMPACT, Kind, refuse_taken
 from headcount.errors import InputError
-from headcount.files import write_text
-from headcount.folders import refuse_earlier
+from headcount.folders import is_begun, mark, marked, refuse_earlier
 
 
 def state_of(out: Path) -> Path:
@@ -40,9 +39,8 @@ def claim_artifact(
                 f"{path} is read, and {out} will be replaced as a whole: name another folder"
             )
     state = state_of(out)
-    mark = state / "kind.txt"
-    begun = state.exists() and any(path != mark for path in state.iterdir())
-    if begun and mark.exists() and (other := mark.read_text(encoding="utf-8")) != kind.name:
+    begun, other = is_begun(state), marked(state)
+    if begun and other not in (None, kind.name):
         raise InputError(
             f"{state} holds the interrupted run of {other}, not of {kind.name}: name another folder"
         )
@@ -53,4 +51,4 @@ def claim_artifact(
         refuse_earlier(state, "an interrupted run", resume, overwrite)
     if overwrite and not resume:
         rmtree(state, ignore_errors=True)
-    write_text(mark, kind.name)
+    mark(state, kind.name)

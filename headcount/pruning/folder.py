@@ -5,8 +5,7 @@ from pathlib import Path
 from shutil import rmtree
 
 from headcount.errors import InputError
-from headcount.files import write_text
-from headcount.folders import refuse_earlier, refuse_file
+from headcount.folders import is_begun, mark, marked, refuse_earlier, refuse_file
 
 
 def claim(out: Path, results: Sequence[str], state: Path, resume: bool, overwrite: bool) -> None:
@@ -25,12 +24,11 @@ def claim(out: Path, results: Sequence[str], state: Path, resume: bool, overwrit
     """
     refuse_file(out)
     present = {path.name for path in out.iterdir()} if out.exists() else set()
-    mark, kind = state / "results.txt", "".join(f"{name}\n" for name in results)
-    is_marked = mark.exists() and mark.read_text(encoding="utf-8") == kind
-    if state.is_dir() and {path.name for path in state.iterdir()} <= {mark.name}:
-        present -= {state.name}  # of a run that was refused before it did anything
-    # A folder of a state is not enough: other commands have one too.
-    ours = not present.isdisjoint(results) or (is_marked and present <= {state.name, "figures"})
+    kind = "".join(f"{name}\n" for name in results)
+    if not is_begun(state):
+        present -= {state.name}
+    is_ours = marked(state) == kind and present <= {state.name, "figures"}
+    ours = is_ours or not present.isdisjoint(results)
     if present and not ours:
         raise InputError(
             f"a new folder was expected, or one with an earlier run; {out} holds other files: name "
@@ -40,4 +38,4 @@ def claim(out: Path, results: Sequence[str], state: Path, resume: bool, overwrit
         refuse_earlier(out, "an earlier run", resume, overwrite)
     if overwrite and not resume:
         rmtree(state, ignore_errors=True)
-    write_text(mark, kind)
+    mark(state, kind)

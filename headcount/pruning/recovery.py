@@ -4,7 +4,7 @@ Also training from scratch with the heads that are left, which asks whether prun
 or weights too.
 
 References: Analyzing Multi-Head Self-Attention (Voita et al., 2019), section 6 (from scratch),
-https://arxiv.org/abs/1905.09418; Hinton et al. (2015): see `headcount.training.answers`
+https://arxiv.org/abs/1905.09418; Hinton et al. (2015): see `headcount.training.soft_targets`
 """
 
 from collections.abc import Mapping

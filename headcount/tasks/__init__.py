@@ -10,11 +10,11 @@ from headcount.tasks.masked import MaskedLanguageModelling
 from headcount.tasks.reading import read_data, read_table
 from headcount.tasks.similarity import Similarity
 from headcount.tasks.table import Column, Columns, Data, Table
-from headcount.tasks.task import Evaluation, Losses, Task, TaskBatch
+from headcount.tasks.task import Answers, Evaluation, Losses, Task, TaskBatch
 from headcount.tasks.translation import Translation
 
 __all__ = [
-    "TASKS", "CausalLanguageModelling", "Classification", "Column", "Columns", "Data",
+    "TASKS", "Answers", "CausalLanguageModelling", "Classification", "Column", "Columns", "Data",
     "Evaluation", "Losses", "MaskedLanguageModelling", "Similarity", "Table", "Task", "TaskBatch",
     "Translation", "build", "drawn", "evaluate", "fitting", "read_data", "read_table",
 ]  # fmt: skip

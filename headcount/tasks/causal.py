@@ -5,11 +5,12 @@ Reference: `headcount.tasks.likelihood`.
 Departure: an example is a line of a `.txt` (a row elsewhere), not a stretch of one long stream.
 """
 
-from typing import ClassVar, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 import torch
 from jaxtyping import Int
+from torch.nn.functional import pad
 from transformers import PreTrainedModel
 
 from headcount.errors import CorpusError
@@ -20,7 +21,7 @@ from headcount.tasks.padding import pad_id, text_inputs
 from headcount.tasks.pieces import chained, whole_texts
 from headcount.tasks.reading import read_data
 from headcount.tasks.table import Column, Columns, Data
-from headcount.tasks.task import Evaluation, Losses, Task, TaskBatch
+from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Task, TaskBatch
 
 ROLES = {"text": Column(("text", "sentence", "content"))}
 
@@ -43,6 +44,7 @@ class CausalLanguageModelling(Task):
     """
 
     name: ClassVar[str] = "causal-lm"
+    distils: ClassVar[Distils | None] = "answers"
 
     def __init__(
         self,
@@ -88,15 +90,27 @@ class CausalLanguageModelling(Task):
         inputs = text_inputs([self._ids[index] for index in index_E], self._pad_id)
         return TaskBatch(inputs, {}, torch.arange(len(index_E)), torch.from_numpy(index_E))
 
-    def losses(self, model: PreTrainedModel, batch: TaskBatch) -> Losses:
+    def output(self, model: PreTrainedModel, batch: TaskBatch, **more: Any) -> Any:
+        """Of the model."""
+        return model(**batch.inputs, use_cache=False, **more)
+
+    def losses_of(self, output: Any, batch: TaskBatch) -> Losses:
         """NLL of every token but the first of each row; padding is neither seen nor predicted."""
-        logits_RNV = model(**batch.inputs, use_cache=False).logits
-        is_token_RN = batch.inputs["attention_mask"].bool()
-        labels_RN = batch.inputs["input_ids"].masked_fill(~is_token_RN, IGNORED)
-        return likelihoods(logits_RNV[:, :-1], labels_RN[:, 1:])
+        return likelihoods(output.logits, _next(batch))
+
+    def answers(self, output: Any, batch: TaskBatch) -> Answers:
+        """Every token but the first of each row."""
+        return Answers(output.logits, _next(batch))
 
     def score(
         self, evaluation: Evaluation, index_S: Int[np.ndarray, " sample"] | None = None
     ) -> float:
         """Perplexity."""
         return perplexity(evaluation, index_S)
+
+
+def _next(batch: TaskBatch) -> Int[torch.Tensor, "row token"]:
+    """What comes after each token, which nothing does after the last one."""
+    is_token_RN = batch.inputs["attention_mask"].bool()
+    labels_RN = batch.inputs["input_ids"].masked_fill(~is_token_RN, IGNORED)
+    return pad(labels_RN[:, 1:], (0, 1), value=IGNORED)

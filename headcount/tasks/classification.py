@@ -23,7 +23,7 @@ from headcount.tasks.padding import pad_id, padded, text_inputs
 from headcount.tasks.pairs import encoded_pairs
 from headcount.tasks.reading import read_data
 from headcount.tasks.table import Column, Columns, Data
-from headcount.tasks.task import Evaluation, Losses, Resampled, Task, TaskBatch
+from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
 
 FIRST = ("text", "sentence", "sentence1", "premise", "question1", "question", "text1")
 SECOND = ("sentence2", "hypothesis", "question2", "text2", "text_pair")
@@ -52,6 +52,7 @@ class Classification(Task):
     """
 
     name: ClassVar[str] = "classification"
+    distils: ClassVar[Distils | None] = "answers"
 
     def __init__(
         self,
@@ -92,13 +93,21 @@ class Classification(Task):
         labels = {"class": torch.from_numpy(self.gold_N[index_E])}
         return TaskBatch(inputs, labels, torch.arange(len(rows)), torch.from_numpy(index_E))
 
-    def losses(self, model: PreTrainedModel, batch: TaskBatch) -> Losses:
+    def output(self, model: PreTrainedModel, batch: TaskBatch, **more: Any) -> Any:
+        """Of the model."""
+        return model(**batch.inputs, **more)
+
+    def losses_of(self, output: Any, batch: TaskBatch) -> Losses:
         """Cross-entropy of the right class."""
-        logits_EC = model(**batch.inputs).logits
+        logits_EC = output.logits
         logits_EC = logits_EC.to(torch.promote_types(logits_EC.dtype, torch.float32))
         loss_E = cross_entropy(logits_EC, batch.labels["class"], reduction="none")
         predicted_E = logits_EC.detach().argmax(1).to(loss_E)
         return Losses(loss_E, torch.ones_like(batch.labels["class"]), predicted_E)
+
+    def answers(self, output: Any, batch: TaskBatch) -> Answers:
+        """The texts' classes."""
+        return Answers(output.logits, batch.labels["class"])
 
     def score(
         self, evaluation: Evaluation, index_S: Int[np.ndarray, " sample"] | None = None

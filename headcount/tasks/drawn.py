@@ -1,14 +1,14 @@
 """Drawn: some examples of a task, where all of them would cost more than they tell."""
 
 from dataclasses import replace
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import torch
 from jaxtyping import Int
 from transformers import PreTrainedModel
 
-from headcount.tasks.task import Evaluation, Losses, Task, TaskBatch
+from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Task, TaskBatch
 from headcount.tasks.translation import Translation
 
 
@@ -34,12 +34,14 @@ class Drawn(Task):
     """Examples of another task, by their numbers there; they are numbered anew, from 0."""
 
     name: str  # pyright: ignore[reportIncompatibleVariableOverride]
+    distils: Distils | None  # pyright: ignore[reportIncompatibleVariableOverride]
     writes: bool  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def __init__(self, whole: Task, index_N: Int[np.ndarray, " example"]) -> None:
         self._whole, self._index_N = whole, index_N
         self.name, self.metric = whole.name, whole.metric
         self.higher_is_better, self.writes = whole.higher_is_better, whole.writes
+        self.distils = whole.distils
         self.num_examples = len(index_N)
         self.sha256 = whole.sha256_of(index_N)
         self._length_N = whole.length_N[index_N]
@@ -57,6 +59,18 @@ class Drawn(Task):
     def losses(self, model: PreTrainedModel, batch: TaskBatch) -> Losses:
         """The whole task's."""
         return self._whole.losses(model, batch)
+
+    def output(self, model: PreTrainedModel, batch: TaskBatch, **more: Any) -> Any:
+        """The whole task's."""
+        return self._whole.output(model, batch, **more)
+
+    def losses_of(self, output: Any, batch: TaskBatch) -> Losses:
+        """The whole task's."""
+        return self._whole.losses_of(output, batch)
+
+    def answers(self, output: Any, batch: TaskBatch) -> Answers:
+        """The whole task's."""
+        return self._whole.answers(output, batch)
 
     def with_texts(
         self, evaluation: Evaluation, model: PreTrainedModel, max_tokens: int = 4096

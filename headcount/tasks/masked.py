@@ -8,7 +8,7 @@ each example's content tokens (rounded, at least one); a mask is always [MASK], 
 `replacement="bert"` asks for the paper's 80 % [MASK], 10 % random, 10 % unchanged.
 """
 
-from typing import ClassVar, Literal, final
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ from headcount.tasks.padding import pad_id, padded, text_inputs
 from headcount.tasks.pieces import framed, whole_texts
 from headcount.tasks.reading import read_data
 from headcount.tasks.table import Column, Columns, Data
-from headcount.tasks.task import Evaluation, Losses, Task, TaskBatch
+from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Task, TaskBatch
 
 ROLES = {"text": Column(("text", "sentence", "content"))}
 Replacement = Literal["mask", "bert"]
@@ -51,6 +51,7 @@ class MaskedLanguageModelling(Task):
     """
 
     name: ClassVar[str] = "masked-lm"
+    distils: ClassVar[Distils | None] = "answers"
 
     def __init__(
         self,
@@ -99,9 +100,17 @@ class MaskedLanguageModelling(Task):
         rows = torch.arange(len(index_E))
         return TaskBatch(inputs, {"labels": labels_EN}, rows, torch.from_numpy(index_E))
 
-    def losses(self, model: PreTrainedModel, batch: TaskBatch) -> Losses:
+    def output(self, model: PreTrainedModel, batch: TaskBatch, **more: Any) -> Any:
+        """Of the model."""
+        return model(**batch.inputs, **more)
+
+    def losses_of(self, output: Any, batch: TaskBatch) -> Losses:
         """NLL of the masked tokens of each row."""
-        return likelihoods(model(**batch.inputs).logits, batch.labels["labels"])
+        return likelihoods(output.logits, batch.labels["labels"])
+
+    def answers(self, output: Any, batch: TaskBatch) -> Answers:
+        """The masked tokens."""
+        return Answers(output.logits, batch.labels["labels"])
 
     def score(
         self, evaluation: Evaluation, index_S: Int[np.ndarray, " sample"] | None = None

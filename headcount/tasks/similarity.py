@@ -11,14 +11,14 @@ Departure: the loss compares with gold on the scale from 0 to 1; texts are trunc
 model ends, not where a sentence-transformers folder says.
 """
 
-from typing import ClassVar, Literal, final
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from scipy.stats import rankdata
 from torch import Tensor
-from torch.nn.functional import cosine_similarity
+from torch.nn.functional import cosine_similarity, normalize
 from transformers import PreTrainedModel
 
 from headcount.errors import CorpusError, InputError
@@ -28,7 +28,7 @@ from headcount.tasks.padding import pad_id, text_inputs
 from headcount.tasks.pieces import sentences
 from headcount.tasks.reading import read_data
 from headcount.tasks.table import Column, Columns, Data, Table
-from headcount.tasks.task import Evaluation, Losses, Resampled, Task, TaskBatch
+from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
 
 ROLES = {
     "sentence1": Column(("sentence1", "first", "text1", "sentence_1")),
@@ -60,6 +60,7 @@ class Similarity(Task):
     """
 
     name: ClassVar[str] = "similarity"
+    distils: ClassVar[Distils | None] = "embeddings"
 
     def __init__(
         self,
@@ -104,11 +105,20 @@ class Similarity(Task):
         inputs = text_inputs(rows, self._pad_id)
         return TaskBatch(inputs, labels, example_R, torch.from_numpy(index_E))
 
-    def losses(self, model: PreTrainedModel, batch: TaskBatch) -> Losses:
+    def output(self, model: PreTrainedModel, batch: TaskBatch, **more: Any) -> Any:
+        """Of the model without its head."""
+        return model.base_model(**batch.inputs, **more)
+
+    def losses_of(self, output: Any, batch: TaskBatch) -> Losses:
         """Squared distance of the cosine from the gold number on the scale from 0 to 1."""
-        cosine_E = self.cosines(model.base_model(**batch.inputs).last_hidden_state, batch)
+        cosine_E = self.cosines(output.last_hidden_state, batch)
         loss_E = (cosine_E - batch.labels["target"].to(cosine_E)) ** 2
         return Losses(loss_E, torch.ones_like(batch.index_E), cosine_E.detach())
+
+    def answers(self, output: Any, batch: TaskBatch) -> Answers:
+        """The sentences' embeddings."""
+        pooled_RW = self.pooled(output.last_hidden_state, batch.inputs["attention_mask"])
+        return Answers(normalize(pooled_RW))
 
     def score(
         self, evaluation: Evaluation, index_S: Int[np.ndarray, " sample"] | None = None

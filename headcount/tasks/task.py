@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import ClassVar, final
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 import torch
@@ -75,6 +75,21 @@ class Losses:
 
 @final
 @dataclass(frozen=True, eq=False)
+class Answers:
+    """What can be distilled of what a model said on one batch."""
+
+    values: Float[Tensor, "*place answer"]
+    """Logits of every place of the batch, or embeddings of its sentences at unit length."""
+    labels: Int[Tensor, "*place"] | None = None
+    """The number of each place's right answer, `IGNORED` where nothing is asked; None of
+    embeddings."""
+
+
+Distils = Literal["answers", "embeddings"]
+
+
+@final
+@dataclass(frozen=True, eq=False)
 class Evaluation:
     """What a model did on every example of a task, in the order of the data."""
 
@@ -107,6 +122,9 @@ class Task(ABC):
     """Hash of the data and of what else decides what the model is given, for signatures."""
     writes: ClassVar[bool] = False
     """Whether the score is of texts that the model writes: an evaluation has them if asked."""
+    distils: ClassVar[Distils | None] = None
+    """What `answers` are: one of several at each place (logits), or embeddings; None if a model
+    can't learn from what another says here."""
     num_truncated: int = 0
     """Texts that were longer than the model takes, and lost their end."""
 
@@ -148,9 +166,30 @@ class Task(ABC):
         """Every example once, sorted by length, the same batches every time."""
         return map(self.batch, groups(self.length_N, max_tokens))
 
-    @abstractmethod
     def losses(self, model: PreTrainedModel, batch: TaskBatch) -> Losses:
-        """Run the model on a batch. Rows do not influence each other."""
+        """Run the model on a batch. Rows do not influence each other.
+
+        A task has this, or `output` and `losses_of`, which it is made of.
+        """
+        return self.losses_of(self.output(model, batch), batch)
+
+    def output(self, model: PreTrainedModel, batch: TaskBatch, **more: Any) -> Any:
+        """The output of the one forward that losses are taken of.
+
+        Args:
+            model: what is run.
+            batch: on what.
+            more: arguments of its forward, `output_hidden_states` for one.
+        """
+        raise NotImplementedError
+
+    def losses_of(self, output: Any, batch: TaskBatch) -> Losses:
+        """Losses of a model whose output this is."""
+        raise NotImplementedError
+
+    def answers(self, output: Any, batch: TaskBatch) -> Answers:
+        """What can be distilled, where the task `distils` anything."""
+        raise NotImplementedError
 
     @abstractmethod
     def score(

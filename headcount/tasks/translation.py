@@ -31,7 +31,7 @@ from headcount.tasks.likelihood import IGNORED, likelihoods
 from headcount.tasks.padding import groups, pad_id, padded, text_inputs
 from headcount.tasks.parallel import read_parallel
 from headcount.tasks.table import Column, Columns, Data, Table
-from headcount.tasks.task import Evaluation, Losses, Resampled, Task, TaskBatch
+from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
 
 ROLES = {
     "source": Column(("source", "src")),
@@ -62,6 +62,7 @@ class Translation(Task):
 
     name: ClassVar[str] = "translation"
     writes: ClassVar[bool] = True
+    distils: ClassVar[Distils | None] = "answers"
 
     def __init__(
         self,
@@ -124,10 +125,17 @@ class Translation(Task):
         part.num_truncated = sum(one.truncated for one in [*part._sources, *part._targets])
         return part
 
-    def losses(self, model: PreTrainedModel, batch: TaskBatch) -> Losses:
+    def output(self, model: PreTrainedModel, batch: TaskBatch, **more: Any) -> Any:
+        """Of the model with the targets as decoder inputs."""
+        return model(**batch.inputs, use_cache=False, **more)
+
+    def losses_of(self, output: Any, batch: TaskBatch) -> Losses:
         """NLL of the target's tokens."""
-        logits_ENV = model(**batch.inputs, use_cache=False).logits
-        return likelihoods(logits_ENV, batch.labels["labels"])
+        return likelihoods(output.logits, batch.labels["labels"])
+
+    def answers(self, output: Any, batch: TaskBatch) -> Answers:
+        """The target's tokens."""
+        return Answers(output.logits, batch.labels["labels"])
 
     def translate(self, model: PreTrainedModel, max_tokens: int = 4096) -> list[str]:
         """The model's translations by beam search, in the order of the data.

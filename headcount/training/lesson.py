@@ -3,7 +3,8 @@
 So every process calls the module that the Trainer wrapped, whatever the task calls of the model.
 """
 
-from typing import final
+from collections.abc import Sequence
+from typing import Any, final
 
 import torch
 from jaxtyping import Float
@@ -12,16 +13,10 @@ from transformers import PreTrainedModel
 
 from headcount.errors import InputError, ModelError
 from headcount.models.load import Loaded
-from headcount.tasks import Similarity, Task, TaskBatch
-from headcount.tasks.task import Losses
-from headcount.training.answers import (
-    Listening,
-    Said,
-    distance,
-    embedding_distance,
-    unevenness,
-)
-from headcount.training.layerwise import layerwise_distance
+from headcount.tasks import Answers, Task, TaskBatch
+from headcount.training.embeddings import embedding_distance
+from headcount.training.layerwise import hidden_states, layerwise_distance
+from headcount.training.soft_targets import Targets, soft_cross_entropy
 from headcount.training.tuning import Tuning
 
 
@@ -53,44 +48,50 @@ class Lesson(nn.Module):
         self.model, self._task, self.tuning = model, task, tuning
         # Not in a list of modules: a teacher is neither trained nor saved.
         self._teacher = (teacher,) if teacher is not None and tuning.is_taught else ()
-        hears = bool(self._teacher or tuning.label_smoothing)
-        self._listening = Listening(task, tuning.layerwise > 0) if hears else None
 
     def forward(self, batch: TaskBatch) -> dict[str, Float[Tensor, ""]]:
         """The loss, a mean over what the task counts."""
         batch = batch.to(self.model.device)
-        if self._listening is None:
+        if not (self._teacher or self.tuning.label_smoothing):
             losses = self._task.losses(self.model, batch)
             return {"loss": losses.loss_E.sum() / losses.count_E.sum()}
-        losses, said = self._heard(self.model, self._listening, batch)
-        loss = losses.loss_E.sum() / losses.count_E.sum()
-        if smoothing := self.tuning.label_smoothing:
-            loss = (1 - smoothing) * loss + smoothing * unevenness(said.answers)
+        taught: Any = None
         for teacher in self._teacher:
             with torch.no_grad():
-                _, taught = self._heard(teacher, self._listening, batch)
-            loss = self._distilled(loss, taught, said)
+                taught = self._output(teacher, batch)
+        output = self._output(self.model, batch)
+        loss = self._loss(output, taught, batch)
+        if weight := self.tuning.layerwise:
+            its, mine = hidden_states(taught, batch), hidden_states(output, batch)
+            _refuse_other_shapes("hidden states of every layer", its, mine)
+            loss = loss + weight * layerwise_distance(its, mine)
         return {"loss": loss}
 
-    def _heard(
-        self, model: PreTrainedModel, listening: Listening, batch: TaskBatch
-    ) -> tuple[Losses, Said]:
-        with listening.to(model):
-            losses = self._task.losses(model, batch)
-        return losses, listening.said(batch)
+    def _output(self, model: PreTrainedModel, batch: TaskBatch) -> Any:
+        more = {"output_hidden_states": True} if self.tuning.layerwise else {}
+        return self._task.output(model, batch, **more)
 
-    def _distilled(self, loss: Float[Tensor, ""], taught: Said, said: Said) -> Float[Tensor, ""]:
-        tuning = self.tuning
-        _refuse_other_shapes(taught, said)
+    def _loss(self, output: Any, taught: Any, batch: TaskBatch) -> Float[Tensor, ""]:
+        """What is made of the models' last outputs."""
+        tuning, said = self.tuning, self._task.answers(output, batch)
+        its = None
         if tuning.distilled:
-            if isinstance(self._task, Similarity):
-                apart = embedding_distance(taught.answers, said.answers)
-            else:
-                apart = distance(taught.answers, said.answers, tuning.temperature)
-            loss = (1 - tuning.distilled) * loss + tuning.distilled * apart
-        if tuning.layerwise:
-            loss = loss + tuning.layerwise * layerwise_distance(taught.states, said.states)
-        return loss
+            its = self._task.answers(taught, batch).values
+            _refuse_other_shapes("answers", [its], [said.values])
+        if said.labels is None:
+            return self._embedded(output, its, said, batch)
+        targets = Targets(tuning.label_smoothing, tuning.distilled, tuning.temperature)
+        return soft_cross_entropy(said.values, said.labels, targets, its)
+
+    def _embedded(
+        self, output: Any, its: Tensor | None, said: Answers, batch: TaskBatch
+    ) -> Float[Tensor, ""]:
+        losses = self._task.losses_of(output, batch)
+        loss = losses.loss_E.sum() / losses.count_E.sum()
+        if its is None:
+            return loss
+        share = self.tuning.distilled
+        return (1 - share) * loss + share * embedding_distance(its, said.values)
 
 
 def refuse_lesson(task: Task, tuning: Tuning) -> None:
@@ -99,15 +100,19 @@ def refuse_lesson(task: Task, tuning: Tuning) -> None:
     Raises:
         InputError: if it can't.
     """
-    if tuning.label_smoothing and isinstance(task, Similarity):
-        raise InputError("similarity has no answers to smooth: set label_smoothing to 0")
-    if tuning.temperature != 1 and (isinstance(task, Similarity) or not tuning.distilled):
+    embeds = task.distils == "embeddings"
+    if tuning.label_smoothing and embeds:
+        raise InputError(f"{task.name} has no answers to smooth: set label_smoothing to 0")
+    if tuning.temperature != 1 and (embeds or not tuning.distilled):
         raise InputError(
             "a temperature is of logits that are distilled, which similarity has none of: leave "
             "temperature out, or set distilled too"
         )
-    if tuning.is_taught or tuning.label_smoothing:
-        Listening(task)
+    if (tuning.is_taught or tuning.label_smoothing) and task.distils is None:
+        raise InputError(
+            "a task whose answers can be distilled or smoothed was expected; the task "
+            f"{task.name} has none: set distilled, layerwise and label_smoothing to 0"
+        )
 
 
 def refuse_teacher(loaded: Loaded, teacher: Loaded) -> None:
@@ -125,15 +130,11 @@ def refuse_teacher(loaded: Loaded, teacher: Loaded) -> None:
         )
 
 
-def _refuse_other_shapes(taught: Said, said: Said) -> None:
+def _refuse_other_shapes(what: str, its: Sequence[Tensor], mine: Sequence[Tensor]) -> None:
     """Nothing is as far from a vector as from one of another width."""
-    for what, pair in {
-        "answers": ([taught.answers], [said.answers]),
-        "hidden states of every layer": (taught.states, said.states),
-    }.items():
-        its, mine = [[tuple(each.shape) for each in states] for states in pair]
-        if its != mine:
-            raise ModelError(
-                f"{what} of the same shape as the teacher's were expected, since they are to be "
-                f"distilled; the teacher has {its}, the model {mine}: take another teacher"
-            )
+    shapes = [[tuple(each.shape) for each in states] for states in (its, mine)]
+    if shapes[0] != shapes[1]:
+        raise ModelError(
+            f"{what} of the same shape as the teacher's were expected, since they are to be "
+            f"distilled; the teacher has {shapes[0]}, the model {shapes[1]}: take another teacher"
+        )

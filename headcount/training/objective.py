@@ -1,21 +1,15 @@
-r"""The training loss: cross-entropy with label smoothing, in one fused call.
+"""The training loss from scratch: cross-entropy with label smoothing, by `soft_cross_entropy`.
 
-$$L = -\frac{1}{T} \sum_{t} \Big( (1 - \varepsilon) \log p(y_t)
-  + \frac{\varepsilon}{V} \sum_{v} \log p(v) \Big)$$
-
-T is the number of predicted tokens of the whole step, over accumulated batches and processes.
-Reference: Rethinking the Inception Architecture for Computer Vision (Szegedy et al., 2016),
-section 7, https://arxiv.org/abs/1512.00567
+It is divided by the number of predicted tokens of the whole step, over accumulated batches and
+processes.
 """
 
 from collections.abc import Callable
 
-import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 from transformers.utils.generic import ModelOutput
 
-from headcount.tasks.likelihood import IGNORED
+from headcount.training.soft_targets import Targets, soft_cross_entropy
 
 TrainingLoss = Callable[..., Tensor]
 
@@ -26,14 +20,7 @@ def smoothed(smoothing: float) -> TrainingLoss:
     def loss(
         outputs: ModelOutput, labels: Tensor, num_items_in_batch: Tensor | int | None = None
     ) -> Tensor:
-        summed = cross_entropy(
-            outputs["logits"].flatten(0, 1).float(),
-            labels.flatten(),
-            ignore_index=IGNORED,
-            reduction="sum",
-            label_smoothing=smoothing,
-        )
-        count = (labels != IGNORED).sum() if num_items_in_batch is None else num_items_in_batch
-        return summed / torch.as_tensor(count).clamp(min=1)  # a batch may have nothing to predict
+        targets = Targets(smoothing)
+        return soft_cross_entropy(outputs["logits"], labels, targets, count=num_items_in_batch)
 
     return loss

@@ -17,6 +17,7 @@ from headcount.cli.doctor import Doctor
 from headcount.cli.evaluate import Evaluate
 from headcount.cli.export import Export
 from headcount.cli.finetune import Finetune
+from headcount.cli.full_disk import is_full, told_full
 from headcount.cli.importance import Importance
 from headcount.cli.prune import Prune
 from headcount.cli.report import Report
@@ -46,7 +47,7 @@ Command = (
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command; mistakes of the user end in one sentence and exit status 2."""
+    """Run one command; the user's mistakes end in a sentence and status 2, a full disk in 1."""
     try:
         return _run(arguments)
     except BrokenPipeError:
@@ -72,6 +73,11 @@ def _run(arguments: list[str] | None) -> int:
     except InputError as error:
         errors.print(f"headcount: {error}", style="red", markup=False)
         return 2
+    except Exception as error:
+        if not is_full(error):
+            raise
+        errors.print(f"headcount: {told_full(error)}", style="red", markup=False)
+        return 1
     except KeyboardInterrupt:
         errors.print("headcount: stopped; where a command has --resume, it goes on", style="yellow")
         return 130

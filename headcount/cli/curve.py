@@ -14,7 +14,7 @@ from headcount.cli.trial import TrialArguments, refuse_calibration
 from headcount.errors import InputError
 from headcount.pruning import Setting
 from headcount.pruning.analysed import read_roles
-from headcount.pruning.curve import Trial, curve, weight_updates
+from headcount.pruning.curve import Trial, curve, trained
 from headcount.pruning.folder import claim
 from headcount.pruning.methods import METHODS, method
 from headcount.reports.curve_document import FILES, CurveFacts, numbers_table, write_curve
@@ -38,6 +38,8 @@ class Curve:
     """Random orders that are drawn."""
     scores: bool = True
     """Take the score at every point, a beam search in translation; else losses only."""
+    control: bool = True
+    """Train the whole model as long as a method trains the weights for a point, and measure it."""
     analysis: Path | None = None
     """Folder of `headcount analyze` of this model, for the functions of the heads left."""
     resume: bool = False
@@ -71,10 +73,10 @@ class Curve:
             )  # fmt: skip
             trial = Trial(setting, dev, test, self.scores)
             seeds = range(self.on.seed, self.on.seed + self.seeds)
-            frame = curve(trial, chosen, self.keep, seeds, key)
+            frame = curve(trial, chosen, self.keep, seeds, key, with_controls=self.control)
         facts = CurveFacts(
             loaded.heads, dev.metric, dev.higher_is_better, warnings, key, roles,
-            weight_updates(chosen),
+            {name: tuning.updates for name, tuning in trained(chosen).items()},
         )  # fmt: skip
         write_curve(frame, facts, self.out, plain(asdict(self)))
         column = "score" if self.scores else "loss"

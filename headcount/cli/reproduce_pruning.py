@@ -20,7 +20,7 @@ from headcount.files import write_text
 from headcount.heads import Head
 from headcount.models.load import Loaded
 from headcount.pruning import Method, Plan, Setting, Units
-from headcount.pruning.curve import Trial, curve, weight_updates
+from headcount.pruning.curve import Trial, curve, trained
 from headcount.pruning.folder import claim
 from headcount.pruning.method import Progress
 from headcount.reports.curve_document import FILES, CurveFacts, write_curve
@@ -177,7 +177,8 @@ class Experiment:
 
     def write(self, frame: pd.DataFrame, methods: Mapping[str, Method]) -> None:
         """The curve's own files."""
-        facts = replace(self.facts, updates=weight_updates(methods))
+        updates = {name: tuning.updates for name, tuning in trained(methods).items()}
+        facts = replace(self.facts, updates=updates)
         write_curve(frame, facts, self.out, self.arguments)
 
     def told(self, name: str, text: str) -> int:

@@ -19,8 +19,10 @@ from headcount.pruning.budget import by_site
 from headcount.pruning.gated import evaluate_gated
 from headcount.pruning.method import Choice, Method, Setting, refuse_tunings
 from headcount.pruning.plan import Plan
-from headcount.pruning.points import ALL, Point, Row, points, read_points, write_points
+from headcount.pruning.points import ALL, CONTROL, Point, Row, points, read_points, write_points
 from headcount.tasks import Task
+from headcount.training.finetune import finetune
+from headcount.training.tuning import Tuning
 
 
 @final
@@ -62,8 +64,9 @@ def curve(
     seeds: Sequence[int] = (0, 1, 2, 3, 4),
     key: str = "",
     with_whole: bool = True,
+    with_controls: bool = True,
 ) -> pd.DataFrame:
-    """One row per method, seed and budget, after one of the whole model.
+    """One row per method, seed and budget, after those of the whole model.
 
     Args:
         trial: model and data.
@@ -72,6 +75,8 @@ def curve(
         seeds: of `random`; every other method has the first of them.
         key: what the points so far must have been made with.
         with_whole: whether the whole model is measured.
+        with_controls: whether it is also trained as long as each method trains the weights for a
+            point, without a teacher, and measured then.
 
     Returns:
         Columns `method seed keep`, `kept_SITE` for each site, `loss score` on the development set,
@@ -89,8 +94,12 @@ def curve(
     if trial.setting.state is None:  # so that rankings are made once all the same
         with TemporaryDirectory() as folder:
             kept = replace(trial.setting, state=Path(folder))
-            return curve(replace(trial, setting=kept), methods, keeps, seeds, key, with_whole)
+            trial = replace(trial, setting=kept)
+            return curve(trial, methods, keeps, seeds, key, with_whole, with_controls)
     setting, wanted = trial.setting, points(methods, keeps, seeds)
+    if with_controls:
+        controls = [Point(CONTROL + name, seeds[0], len(may_go.heads)) for name in trained(methods)]
+        wanted = [*controls, *wanted]
     if with_whole:
         wanted = [Point(ALL, 0, len(may_go.heads)), *wanted]
     file = trial.setting.state / "points.json"
@@ -106,12 +115,10 @@ def curve(
     return pd.DataFrame([rows[point.name] for point in wanted])
 
 
-def weight_updates(methods: Mapping[str, Method]) -> dict[str, int]:
-    """Updates of the weights for a point, of the methods that train them."""
+def trained(methods: Mapping[str, Method]) -> dict[str, Tuning]:
+    """How the weights are trained for a point, by the methods that train them."""
     tunings = {name: method.tuning for name, method in methods.items()}
-    return {
-        name: each.updates for name, each in tunings.items() if each and each.trained != "gates"
-    }
+    return {name: each for name, each in tunings.items() if each and each.trained != "gates"}
 
 
 def _chosen(trial: Trial, methods: Mapping[str, Method], point: Point) -> Choice:
@@ -120,8 +127,23 @@ def _chosen(trial: Trial, methods: Mapping[str, Method], point: Point) -> Choice
     if point.method == ALL:
         heads = setting.units.heads
         return Choice(Plan.keeping(heads, heads), setting.loaded)
+    if point.method.startswith(CONTROL):
+        return _control(setting, trained(methods), point)
     own = None if setting.state is None else setting.state / f"{point.method}-{point.seed}"
     others = len(setting.units.heads) - len(setting.units.alone().heads)
     return methods[point.method].choose(
         replace(setting, seed=point.seed, state=own), point.keep + others
     )
+
+
+def _control(setting: Setting, tunings: Mapping[str, Tuning], point: Point) -> Choice:
+    """All heads, trained as a method trains; methods that train alike share one training."""
+    wanted = tunings[point.method.removeprefix(CONTROL)].untaught()
+    first = next(name for name, tuning in tunings.items() if tuning.untaught() == wanted)
+    tuned = finetune(
+        setting.loaded, setting.train, wanted, seed=point.seed,
+        state=setting.state and setting.state / f"control-{first}",
+        tell=setting.telling("control"),
+    )  # fmt: skip
+    heads = setting.units.heads
+    return Choice(Plan.keeping(heads, heads), tuned.loaded)

@@ -17,6 +17,9 @@ Row = dict[str, Any]
 ALL = "all heads"
 """The method of the row of the whole model."""
 
+CONTROL = "control of "
+"""Before a method that trains weights: what the row of all heads trained as long is named."""
+
 WITH_SEEDS = frozenset({"random"})
 """Methods that are run with every seed; the others with the first."""
 

@@ -81,22 +81,23 @@ def numbers_table(points: CurvePoints, column: str) -> str:
         _cell(points.values(method, whole.keep, column) or [whole.numbers[column]])
         for method in points.methods
     ]
+    controls = [
+        _cell([points.controls[name].numbers[column]] if name in points.controls else [])
+        for name in points.methods
+    ]
+    beside = [[f"{whole.keep} (all), trained as long", *controls]] if points.controls else []
     rest = [
         [str(keep), *(_cell(points.values(method, keep, column)) for method in points.methods)]
         for keep in points.keeps
     ]
-    return table(["heads left", *points.methods], [first, *rest])
+    return table(["heads left", *points.methods], [first, *beside, *rest])
 
 
 def sentences(points: CurvePoints, facts: CurveFacts) -> list[str]:
     """Which method is best over all budgets, and which are no better than random heads."""
     column = "score" if "score" in points else "loss"
     more_is_better = column == "score" and facts.higher_is_better
-    told = [
-        f"{method} trained the weights along, {updates:,} updates a point, and all heads as they "
-        "were given did not: `headcount prune` puts a control beside it."
-        for method, updates in facts.updates.items()
-    ]
+    told = [_trained(points, method, updates) for method, updates in facts.updates.items()]
     mean = {method: points.mean(method, column) for method in points.methods}
     if not all(map(math.isfinite, mean.values())):  # no budget, or a model that is broken
         return told
@@ -114,6 +115,16 @@ def sentences(points: CurvePoints, facts: CurveFacts) -> list[str]:
             + (f"no better than that: {', '.join(below)}." if below else "every method is better.")
         )
     return [*best, *told]
+
+
+def _trained(points: CurvePoints, method: str, updates: int) -> str:
+    """What a method's points have had that the whole model as it was given has not."""
+    along = f"{method} trained the weights along, {updates:,} updates a point, "
+    if method in points.controls:
+        return (
+            along + "so hold it against all heads trained as long (its control), without teacher."
+        )
+    return along + "and all heads as they were given did not: there is no control."
 
 
 def _columns(points: CurvePoints, metric: str) -> list[tuple[str, str]]:

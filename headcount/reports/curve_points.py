@@ -8,7 +8,7 @@ from typing import final
 import numpy as np
 import pandas as pd
 
-from headcount.pruning.points import ALL
+from headcount.pruning.points import ALL, CONTROL
 
 RANDOM = "random"
 
@@ -47,8 +47,21 @@ class CurvePoints:
     @property
     def methods(self) -> list[str]:
         """Every method, random last."""
-        names = dict.fromkeys(point.method for point in self.points if point.method != ALL)
+        names = dict.fromkeys(
+            point.method
+            for point in self.points
+            if point.method != ALL and not point.method.startswith(CONTROL)
+        )
         return sorted(names, key=lambda name: name == RANDOM)
+
+    @property
+    def controls(self) -> dict[str, CurvePoint]:
+        """The whole model trained as long as a method trains, by the method."""
+        return {
+            point.method.removeprefix(CONTROL): point
+            for point in self.points
+            if point.method.startswith(CONTROL)
+        }
 
     @property
     def keeps(self) -> list[int]:

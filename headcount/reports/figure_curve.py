@@ -51,6 +51,13 @@ def score_curve(points: CurvePoints, column: str, label: str) -> Figure:
             color=COLOURS[number % len(COLOURS)], marker=MARKERS[number % len(MARKERS)],
             markersize=3.5, linewidth=1.3, label=method,
         )  # fmt: skip
+        if method in points.controls:
+            control = points.controls[method]
+            axes.plot(
+                control.keep, control.numbers[column], color=COLOURS[number % len(COLOURS)],
+                marker=MARKERS[number % len(MARKERS)], markersize=5, markerfacecolor="none",
+                linestyle="none", clip_on=False, label=f"{method}, control",
+            )  # fmt: skip
     axes.set(xlabel=_left(points), ylabel=label)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     figure.legend(loc="outside right upper")

@@ -56,6 +56,10 @@ def document(frame: pd.DataFrame, metric: str, higher_is_better: bool, signature
     times = scale(metric)
     whole = times * points.whole.numbers[column]
     rows = [[f"{points.whole.keep} (all)", *[f"{whole:.2f}"] * len(names)]]
+    if points.controls:
+        controls = [points.controls.get(name) for name in names]
+        told = [f"{times * each.numbers[column]:.2f}" if each else "" for each in controls]
+        rows.append([f"{points.whole.keep} (all), trained as long", *told])
     rows += [
         [
             str(keep),

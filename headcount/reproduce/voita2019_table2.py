@@ -106,7 +106,7 @@ def table2(
         raise InputError(f"fewer heads than all {len(heads)} were expected to stay")
     # Before hours of training with gates.
     refuse_from_scratch(trial.setting, scratch)
-    first = curve(trial, {TRAINED: method}, keeps, seeds, key)
+    first = curve(trial, {TRAINED: method}, keeps, seeds, key, with_controls=False)
     plans = {
         int(row["keep"]): Plan.keeping(heads, map(Head.parse, str(row["heads"]).split()))
         for row in first.to_dict("records")
@@ -115,7 +115,10 @@ def table2(
     own = f"from-scratch-{hashlib.sha256(repr(scratch).encode()).hexdigest()[:8]}"
     again = replace(trial.setting, state=trial.setting.state and trial.setting.state / own)
     ways, key = {SCRATCH: FromScratch(plans, scratch)}, f"{key};{scratch!r}"
-    second = curve(replace(trial, setting=again), ways, [*plans], seeds, key, with_whole=False)
+    second = curve(
+        replace(trial, setting=again), ways, [*plans], seeds, key, with_whole=False,
+        with_controls=False,
+    )  # fmt: skip
     return pd.concat([first, second], ignore_index=True)
 
 

@@ -55,5 +55,7 @@ class Tuning(Optimization):
         return bool(self.distilled or self.layerwise)
 
     def untaught(self) -> "Tuning":
-        """The same without a teacher."""
-        return replace(self, distilled=0.0, layerwise=0.0, temperature=1.0)
+        """The same without a teacher and without gates."""
+        return replace(
+            self, distilled=0.0, layerwise=0.0, temperature=1.0, gate_rate=Tuning.gate_rate
+        )

@@ -347,7 +347,9 @@ def test_curve(bert: Path, data: list[Path], tmp_path: Path) -> None:
     fields = ("updates=2", "warmup=0", "batch_tokens=60")
     tuned = ("--methods", "l0", "--keep", 3, "--set", *(f"l0.tuning.{each}" for each in fields))
     assert run("curve", bert, data, tmp_path / "l0", *tuned)[0] == 0
-    assert "l0 trained the weights along, 2 up" in (tmp_path / "l0" / "curve.md").read_text()
+    assert "hold it against all heads trained as long" in (tmp_path / "l0" / "curve.md").read_text()
+    assert run("curve", bert, data, tmp_path / "alone", *tuned, "--no-control")[0] == 0
+    assert "there is no control" in (tmp_path / "alone" / "curve.md").read_text()
     status, _, errors = run("curve", bert, same, out, *more)
     assert status == 2 and "holds an earlier run: give --resume" in errors
     status, _, errors = run("curve", bert, same, out, *more, "--resume")

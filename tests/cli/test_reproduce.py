@@ -170,7 +170,7 @@ def test_li2021(bert: Path, texts: tuple[Path, Path], tmp_path: Path) -> None:
     assert "subset-joint trained the weights along, 2 updates a point" in curve
     assert "subset-pipelined trained" not in curve
     text = (tmp_path / "out" / "li2021.md").read_text(encoding="utf-8")
-    for words in ("subset-pipelined", "l0", "| 3 ", "joint subset minus l0"):
+    for words in ("subset-pipelined", "l0", "| 3 ", "joint subset minus l0", "trained as long"):
         assert words in text, words
     status, _, errors = pruning(
         "li2021", bert, texts, tmp_path / "new", "--keep", 3, "--tune", "trained=gates"

@@ -14,7 +14,11 @@ from headcount.pruning.methods import method
 from headcount.pruning.points import ALL
 from headcount.reports.curve_document import CurveFacts, document, sentences, write_curve
 from headcount.reports.curve_points import CurvePoints
+from headcount.reports.figure_curve import curve_figures
+from headcount.reports.figure_style import styled
 from headcount.tasks import evaluate
+from headcount.training.finetune import finetune
+from headcount.training.tuning import Tuning
 from tests.pruning.setting import setting
 
 METHODS = {name: method(name) for name in ("norm", "random")}
@@ -90,6 +94,46 @@ def test_goes_on(tmp_path: Path) -> None:
         measured(tmp_path, key="another")
 
 
+def test_controls(tmp_path: Path) -> None:
+    """All heads, trained as each method trains, once where methods train alike."""
+    fields = ("updates=4", "warmup=0", "batch_tokens=90", "peak=0.01", "distilled=0.5")
+    ways = {
+        name: method(way, [f"tuning.{each}" for each in (*fields, *more)])
+        for name, way, more in (
+            ("l0", "l0", ()), ("subset", "subset", ()), ("longer", "l0", ("updates=5",)),
+            ("frozen", "l0", ("trained=gates",)),
+        )
+    }  # fmt: skip
+    given = setting("causal-gpt2", tmp_path)
+    trial = Trial(given, given.train, scores=False)
+    frame = curve(trial, ways | {"norm": method("norm")}, [3], seeds=[2])
+    points = CurvePoints.of(frame)
+    assert points.methods == [*ways, "norm"] and points.keeps == [3]
+    assert list(points.controls) == ["l0", "subset", "longer"]
+    whole, controls = points.whole.numbers["loss"], points.controls
+    alone = Tuning(updates=4, warmup=0, batch_tokens=90, peak=0.01)
+    expected = evaluate(
+        finetune(given.loaded, given.train, alone, seed=2).loaded.model, given.train
+    )
+    assert controls["l0"].numbers["loss"] == pytest.approx(expected.loss, rel=1e-6)
+    assert controls["l0"].numbers == controls["subset"].numbers != controls["longer"].numbers
+    assert controls["l0"].numbers["loss"] != whole and len(controls["l0"].heads) == 10
+    assert {path.name for path in tmp_path.glob("control-*")} == {"control-l0", "control-longer"}
+    table = document(points, facts(), [])
+    row = next(line for line in table.splitlines() if "10 (all), trained as long" in line)
+    assert [cell.strip() for cell in row.split("|")[2:-1]] == [
+        *(f"{controls[name].numbers['loss']:.2f}" for name in ("l0", "subset", "longer")), "–", "–",
+    ]  # fmt: skip
+    told = sentences(points, replace(facts(), updates={"l0": 4}))
+    assert "so hold it against all heads trained as long (its control)" in told[-1]
+    with styled():
+        (axes,) = curve_figures(points, given.loaded.heads, "perplexity")["curve_loss"]().axes
+    labels = axes.get_legend_handles_labels()[1]
+    assert [label for label in labels if "control" in label] == [
+        "l0, control", "subset, control", "longer, control",
+    ]  # fmt: skip
+
+
 def test_document_and_figures(tmp_path: Path) -> None:
     frame, roles = measured(), {str(head): ["sink"] for head in setting("causal-gpt2").loaded.heads}
     paths = write_curve(frame, facts(roles | {"dec.0.0": []}), tmp_path)
@@ -121,6 +165,7 @@ def test_the_best_method_and_those_no_better_than_random() -> None:
     assert sentences(broken, facts()) == sentences(CurvePoints.of(frame.head(1)), facts()) == []
     trained = replace(facts(), updates={"l0": 1000})
     assert "l0 trained the weights along, 1,000 updates a point" in sentences(worse, trained)[2]
+    assert "there is no control" in sentences(worse, trained)[2]
     assert "| 7            | 2.00 | 6.00 (5.00 to 7.00) |" in document(points, facts(), []).replace(
         "|   ", "| "
     ).replace("|  ", "| ")

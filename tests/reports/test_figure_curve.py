@@ -4,7 +4,7 @@ import pytest
 
 from headcount.heads import Heads
 from headcount.pruning.methods import METHODS
-from headcount.pruning.points import ALL
+from headcount.pruning.points import ALL, CONTROL
 from headcount.reports.curve_points import CurvePoint, CurvePoints
 from headcount.reports.figure_curve import curve_figures
 from headcount.reports.figure_style import styled
@@ -28,6 +28,7 @@ def point(method: str, keep: int) -> CurvePoint:
 def test_nothing_is_cut_off(count: int) -> None:
     methods = list(METHODS)[:count]
     points = [point(method, keep) for method in methods for keep in (36, 12)]
+    points += [point(CONTROL + method, 144) for method in methods[-3:]]
     roles = {name: [list(KNOWN)[i % len(KNOWN)]] for i, name in enumerate(NAMES)}
     figures = curve_figures(CurvePoints((point(ALL, 144), *points)), HEADS, "bleu", roles)
     for name, draw in figures.items():

@@ -1,5 +1,7 @@
 """Folders of results: what an earlier run left is gone on with or replaced, never mixed."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from headcount.errors import InputError
@@ -36,6 +38,24 @@ def refuse_earlier(folder: Path, what: str, resume: bool, overwrite: bool) -> No
             f"{folder} holds {what}: give --resume to go on with it, --overwrite to replace it, "
             "or name another folder"
         )
+
+
+@contextmanager
+def reading_results(file: Path) -> Iterator[None]:
+    """Say that a file of results can't be read where that fails in the block.
+
+    Raises:
+        InputError: in place of the error.
+    """
+    try:
+        yield
+    except InputError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError) as error:  # ArrowInvalid is a ValueError
+        raise InputError(
+            f"{file} should be of a finished run but can't be read ({error}): name a whole folder, "
+            "or run the command that wrote it again"
+        ) from error
 
 
 def mark(state: Path, kind: str) -> None:

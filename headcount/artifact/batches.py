@@ -33,10 +33,10 @@ class Data:
     sha256: str | None = None
 
     @classmethod
-    def of_task(cls, task: Task, device: torch.device) -> "Data":
-        """All examples of a task."""
+    def of_task(cls, task: Task, device: torch.device, names: tuple[str, ...] = ()) -> "Data":
+        """All examples of a task, with the names of its files."""
         batches = [batch.to(device).inputs for batch in task.batches(MAX_TOKENS)]
-        return cls(batches, task.num_examples, (), task.sha256)
+        return cls(batches, task.num_examples, names, task.sha256)
 
     @classmethod
     def of(cls, loaded: Loaded, corpus: Corpus | None) -> "Data":

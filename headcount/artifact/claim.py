@@ -33,16 +33,15 @@ def claim_artifact(
         InputError: if a model or an interrupted run is there that is not to be replaced or gone on
             with, or of another kind, or something in the folder is to be read.
     """
-    for path in read:
-        if path.exists() and out.resolve() in (path.resolve(), *path.resolve().parents):
-            raise InputError(
-                f"{path} is read, and {out} will be replaced as a whole: name another folder"
-            )
+    refuse_read(out, read)
     state = state_of(out)
     begun, other = is_begun(state), marked(state)
-    if begun and other not in (None, kind.name):
+    if begun and other != kind.name:
         raise InputError(
             f"{state} holds the interrupted run of {other}, not of {kind.name}: name another folder"
+            if other
+            else f"{state} is where this run would keep what is done so far, and holds something "
+            "else: name another folder"
         )
     # --overwrite alone would begin anew.
     advice = "--overwrite beside --resume" if begun and resume else "--overwrite"
@@ -52,3 +51,16 @@ def claim_artifact(
     if overwrite and not resume:
         rmtree(state, ignore_errors=True)
     mark(state, kind.name)
+
+
+def refuse_read(out: Path, read: Iterable[Path]) -> None:
+    """See that a folder that will be replaced as a whole holds nothing that is to be read.
+
+    Raises:
+        InputError: if it does.
+    """
+    for path in read:
+        if path.exists() and out.resolve() in (path.resolve(), *path.resolve().parents):
+            raise InputError(
+                f"{path} is read, and {out} will be replaced as a whole: name another folder"
+            )

@@ -1,9 +1,12 @@
 """Export: ONNX beside a compact model, and what ONNX Runtime makes of it in the certificate."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
-from headcount.artifact.batches import Data
+import torch
+from torch import Tensor
+
+from headcount.artifact.batches import Data, Inputs
 from headcount.artifact.certificate import NAME, Certificate, compare, runner, weights_sha256
 from headcount.artifact.head_card import RECORD, read_record, update_head_card
 from headcount.artifact.onnx import export_onnx, onnx_runner
@@ -13,6 +16,7 @@ from headcount.models.load import Loaded
 from headcount.models.tiny_inputs import tiny_inputs
 
 FOLDER, FILE, FORM = "onnx", "model.onnx", "ONNX"
+TYPES = "token_type_ids"
 
 
 def export(loaded: Loaded, folder: Path, corpus: Corpus | None) -> Certificate:
@@ -31,10 +35,11 @@ def export(loaded: Loaded, folder: Path, corpus: Corpus | None) -> Certificate:
     certificate = _certificate_of_now(loaded, folder)
     if (folder / RECORD).exists():
         read_record(folder)  # before anything is replaced
-    data = Data.of(loaded, corpus)
+    data = _with_types(loaded, Data.of(loaded, corpus))
     with replaced(folder / FOLDER) as staging:
         path = staging / FILE
-        export_onnx(loaded.model, tiny_inputs(loaded.model), path)
+        (inputs,) = _with_types(loaded, Data([tiny_inputs(loaded.model)])).batches
+        export_onnx(loaded.model, inputs, path)
         reloaded = ("reloaded", runner(loaded.model))
         comparisons = compare(reloaded, {FORM: onnx_runner(path)}, data, loaded.model.dtype)
         for comparison in comparisons:
@@ -43,6 +48,21 @@ def export(loaded: Loaded, folder: Path, corpus: Corpus | None) -> Certificate:
     certificate = certificate.joined(comparisons)
     _tell(folder, certificate)
     return certificate
+
+
+def _with_types(loaded: Loaded, data: Data) -> Data:
+    """With the types of tokens, where the model's tokenizer gives them: of a pair, as it were."""
+    names = [] if loaded.tokenizer is None else loaded.tokenizer.model_input_names
+    if TYPES not in names or getattr(loaded.model.config, "type_vocab_size", 0) < 2:
+        return data
+    return replace(data, batches=[each | {TYPES: _second_half(each)} for each in data.batches])
+
+
+def _second_half(batch: Inputs) -> Tensor:
+    """0 for the first half of the tokens of a batch, 1 for the rest."""
+    mask_RN = batch["attention_mask"]
+    place_N = torch.arange(mask_RN.shape[1], device=mask_RN.device)
+    return (place_N >= mask_RN.shape[1] // 2).long().expand_as(mask_RN).contiguous()
 
 
 def _tell(folder: Path, certificate: Certificate) -> None:

@@ -18,7 +18,7 @@ from transformers import PreTrainedModel
 from headcount.artifact.batches import Inputs
 from headcount.errors import InputError, ModelError
 from headcount.models.selfcheck import evaluating, outputs
-from headcount.models.tiny_inputs import run_tiny
+from headcount.models.tiny_inputs import run_tiny, runs_whole
 
 
 def export_onnx(model: PreTrainedModel, inputs: Inputs, path: Path) -> None:
@@ -34,6 +34,12 @@ def export_onnx(model: PreTrainedModel, inputs: Inputs, path: Path) -> None:
         ModelError: if the model can't be exported; says why.
     """
     _runtime()
+    if not runs_whole(model):
+        raise ModelError(
+            "a model whose forward takes its inputs as they are was expected; "
+            f"{type(model).__name__} makes its decoder's inputs of its source and looks for the "
+            "ends of sentences there, which is not exported: take it without its head"
+        )
     names = list(inputs)
     dynamic = {name: _axes(name, tensor) for name, tensor in inputs.items()}
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -44,6 +50,7 @@ def export_onnx(model: PreTrainedModel, inputs: Inputs, path: Path) -> None:
                 tuple(inputs.values()),
                 path,
                 input_names=names,
+                output_names=_output_names(model, inputs),
                 dynamic_shapes=(tuple(dynamic[name] for name in names),),
                 dynamo=True,
                 verbose=False,
@@ -59,13 +66,17 @@ def onnx_runner(path: Path) -> Callable[[Inputs], list[Tensor]]:
 
     Raises:
         InputError: without the `onnx` extra.
+        ModelError: if ONNX Runtime can't run it, then or on a batch; says why.
     """
-    session = _runtime().InferenceSession(path, providers=["CPUExecutionProvider"])
+    runtime = _runtime()
+    with _told():
+        session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
 
     def run(inputs: Inputs) -> list[Tensor]:
         given = {each.name for each in session.get_inputs()}
         feed = {name: each.cpu().numpy() for name, each in inputs.items() if name in given}
-        return [torch.from_numpy(each) for each in session.run(None, feed)]
+        with _told():
+            return [torch.from_numpy(each) for each in session.run(None, feed)]
 
     return run
 
@@ -88,6 +99,25 @@ def _axes(name: str, tensor: Tensor) -> dict[int, Any]:
     if tensor.is_floating_point():
         return {0: torch.export.Dim.DYNAMIC}
     return {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
+
+
+def _output_names(model: PreTrainedModel, inputs: Inputs) -> list[str]:
+    """As transformers calls them."""
+    with evaluating(model), torch.inference_mode():
+        found = run_tiny(model, inputs)
+    shown = {id(each) for each in outputs(found)}
+    return [str(name) for name, value in found.items() if id(value) in shown]
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """ONNX Runtime's own exceptions, which share no class but Exception, as one of ours."""
+    try:
+        yield
+    except Exception as error:
+        if not type(error).__module__.startswith("onnxruntime"):
+            raise
+        raise ModelError(f"ONNX Runtime can't run the export: {error}") from error
 
 
 @contextmanager

@@ -9,9 +9,11 @@ import tyro
 from rich.console import Console
 
 from headcount.artifact.certificate import Certificate
+from headcount.artifact.claim import refuse_read
 from headcount.artifact.make import make
 from headcount.corpora import Corpus
 from headcount.models.load import Loaded, load
+from headcount.models.shipped import place_of
 from headcount.pruning.plan import Plan
 
 
@@ -39,6 +41,7 @@ class Compact:
 
     def run(self) -> int:
         """Compact, compare, save."""
+        refuse_read(self.out, [Path(place_of(self.model)), self.plan, *self.data])
         plan = Plan.read(self.plan)
         loaded = load(self.model, self.device, self.dtype)
         corpus = certificate_corpus(loaded, self.data, self.limit)

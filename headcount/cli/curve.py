@@ -49,6 +49,8 @@ class Curve:
 
     def run(self) -> int:
         """Measure every point, write everything into `out`."""
+        if not (self.keep and self.methods):
+            raise InputError("budgets and methods were expected: name at least one of each")
         if self.seeds < 1:
             raise InputError(
                 f"at least 1 random order was expected as --seeds, came {self.seeds}; for none "
@@ -73,9 +75,16 @@ class Curve:
             )  # fmt: skip
             trial = Trial(setting, dev, test, self.scores)
             seeds = range(self.on.seed, self.on.seed + self.seeds)
-            frame = curve(trial, chosen, self.keep, seeds, key, with_controls=self.control)
+            # Who asks for all of them asks for those that there are of this model.
+            left_out: dict[str, str] | None = {} if "all" in self.methods else None
+            frame = curve(
+                trial, chosen, self.keep, seeds, key, with_controls=self.control, left_out=left_out
+            )
+        without = [f"{name} is left out: {why}" for name, why in (left_out or {}).items()]
+        print_warnings(without, console)
+        chosen = {name: each for name, each in chosen.items() if name not in (left_out or {})}
         facts = CurveFacts(
-            loaded.heads, dev.metric, dev.higher_is_better, warnings, key, roles,
+            loaded.heads, dev.metric, dev.higher_is_better, (*warnings, *without), key, roles,
             {name: tuning.updates for name, tuning in trained(chosen).items()},
         )  # fmt: skip
         write_curve(frame, facts, self.out, plain(asdict(self)))

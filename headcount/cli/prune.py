@@ -77,7 +77,8 @@ class Prune:
             raise InputError("--corpus goes with --analysis: name the whole model's analysis on it")
         if not (stages.fold or stages.rescale):
             refuse_calibration(self.on.calibration, [chosen])
-        claim_artifact(self.out, self.resume, self.overwrite, read=self.on.files())
+        read = [*self.on.files(), *self.corpus, *([self.analysis] if self.analysis else [])]
+        claim_artifact(self.out, self.resume, self.overwrite, read=read)
         loaded, state = self.on.loaded(), state_of(self.out)
         roles = None if self.analysis is None else read_roles(self.analysis, loaded)
         again = read_again(self.analysis, self.corpus) if self.analysis and self.corpus else None
@@ -98,7 +99,7 @@ class Prune:
         if roles is not None:
             record["functions"] = functions(pruned, loaded.heads, roles, again)
         pruned = replace(pruned, record=record)
-        write_pruned(pruned, self.out, self.on.model, tasks[1], self.overwrite)
+        write_pruned(pruned, self.out, self.on.model, tasks[1], self.overwrite, self.on.dev)
         _print(pruned, late, self.out)
         return 0
 
@@ -131,6 +132,8 @@ class Prune:
             raise InputError(f"--recover takes a number of updates from 0 on; came {self.recover}")
         if self.tune and not self.recover:
             raise InputError("--tune is of a training: give its updates too, as --recover UPDATES")
+        if any(each.partition("=")[0].strip() == "updates" for each in self.tune):
+            raise InputError("the updates of a recovery are those of --recover: leave updates out")
         recovery = None
         if self.recover:
             recovery = made(Tuning, [f"updates={self.recover}", *self.tune])

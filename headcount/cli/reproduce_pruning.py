@@ -24,7 +24,6 @@ from headcount.pruning.curve import Trial, curve, trained
 from headcount.pruning.folder import claim
 from headcount.pruning.method import Progress
 from headcount.reports.curve_document import FILES, CurveFacts, write_curve
-from headcount.signature import revision
 from headcount.tasks import Task
 
 
@@ -200,4 +199,4 @@ def plan_of(frame: pd.DataFrame, method: str, keep: int, loaded: Loaded) -> Plan
     """The plan of a point of a method that leaves the weights as they are."""
     row = frame[(frame["method"] == method) & (frame["keep"] == keep)].iloc[0]
     stay = map(Head.parse, str(row["heads"]).split())
-    return Plan.keeping(loaded.heads, stay, revision(loaded.model))
+    return Plan.made_for(loaded, stay)

@@ -3,7 +3,7 @@
 from headcount.gates.fixed import Fixed
 from headcount.gates.gating import gating
 from headcount.gates.hard_concrete import HardConcrete
-from headcount.gates.head_gates import HeadGates
+from headcount.gates.head_gates import HeadGates, LearnedGates
 from headcount.gates.layout import Layout, Quota, quotas
 from headcount.gates.pressure import Budget, Constant, Pressure
 from headcount.gates.subset import Subset
@@ -11,5 +11,5 @@ from headcount.gates.training import GateTraining
 
 __all__ = [
     "Budget", "Constant", "Fixed", "GateTraining", "HardConcrete", "HeadGates", "Layout",
-    "Pressure", "Quota", "Subset", "gating", "quotas",
+    "LearnedGates", "Pressure", "Quota", "Subset", "gating", "quotas",
 ]  # fmt: skip

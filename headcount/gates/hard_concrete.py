@@ -23,7 +23,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from headcount.gates.head_gates import HeadGates, uniform_noise
+from headcount.gates.head_gates import LearnedGates, uniform_noise
 from headcount.gates.layout import Layout
 from headcount.gates.pressure import Pressure
 from headcount.tap import Gates
@@ -32,7 +32,7 @@ Evaluation = Literal["rounded", "mean"]
 
 
 @final
-class HardConcrete(HeadGates):
+class HardConcrete(LearnedGates):
     """Gates with an L0 penalty.
 
     Args:
@@ -108,6 +108,10 @@ class HardConcrete(HeadGates):
         """Of being open: P(g > 0)."""
         open_U = (self.log_a - self._closed).sigmoid()
         return open_U.clamp(self.eps, 1 - self.eps)
+
+    def scores(self) -> Float[Tensor, " unit"]:
+        """Log alpha."""
+        return self.log_a.detach()
 
     def penalty(self) -> Float[Tensor, ""]:
         """The pressure's, of the probabilities, once the loss has left its gradient."""

@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float
 from torch import Tensor, distributed, nn
 
+from headcount.gates.layout import Layout
 from headcount.tap import Gates
 
 
@@ -39,6 +40,17 @@ class HeadGates(nn.Module, ABC):
     @abstractmethod
     def numbers(self) -> dict[str, float]:
         """What a log says of the gates."""
+
+
+class LearnedGates(HeadGates, ABC):
+    """Gates by which heads are chosen."""
+
+    layout: Layout
+    """Which heads share a gate."""
+
+    @abstractmethod
+    def scores(self) -> Float[Tensor, " unit"]:
+        """A number for every gate; those that have the highest stay."""
 
 
 def uniform_noise(

@@ -22,7 +22,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from headcount.errors import InputError
-from headcount.gates.head_gates import HeadGates, uniform_noise
+from headcount.gates.head_gates import LearnedGates, uniform_noise
 from headcount.gates.layout import Layout, Quota
 from headcount.tap import Gates
 
@@ -35,7 +35,7 @@ numbers, which processors take many times as long for."""
 
 
 @final
-class Subset(HeadGates):
+class Subset(LearnedGates):
     """Gates of which K are open.
 
     Args:
@@ -94,6 +94,10 @@ class Subset(HeadGates):
             order_M = self.w.detach()[member_M].argsort(stable=True)
             gate_U[member_M[order_M[: len(order_M) - number]]] = 0
         return gate_U
+
+    def scores(self) -> Float[Tensor, " unit"]:
+        """W."""
+        return self.w.detach()
 
     def penalty(self) -> Float[Tensor, ""]:
         """None: the number is exact as it is."""

@@ -48,8 +48,14 @@ class GateTraining(TrainerCallback):
 
         Raises:
             InputError: if it does not, or with no rate above 0, or gradients are scaled when the
-                penalty joins them.
+                penalty joins them, or one process has several GPUs.
         """
+        if args.n_gpu > 1:
+            raise InputError(
+                f"a process for each of the {args.n_gpu} GPUs was expected, since gates are of "
+                "one copy of the model: start the script with `torchrun --nproc-per-node`, or name "
+                "one GPU in CUDA_VISIBLE_DEVICES"
+            )
         peaks = {
             id(each): self._peak_of(group)
             for group in kwargs["optimizer"].param_groups

@@ -9,7 +9,7 @@ import pandas as pd
 
 from headcount.errors import InputError
 from headcount.files import nulls_for_nan, write_json
-from headcount.folders import refuse_earlier, refuse_file
+from headcount.folders import reading_results, refuse_earlier, refuse_file
 from headcount.heads import Heads, HeadTable
 from headcount.importance.across import across
 from headcount.importance.agreement import Agreement, agreement
@@ -48,14 +48,17 @@ def refuse_other_model(folder: Path, heads: Heads, revision: str | None) -> None
     table, record = folder / "heads.parquet", folder / "run.json"
     advice = "name the folder of this model's analysis, or a new one"
     if table.exists():
-        names = list(HeadTable.read(table).frame["head"])
+        with reading_results(table):
+            names = list(HeadTable.read(table).frame["head"])
         if names != list(map(str, heads)):
             raise InputError(
                 f"{table} should have the heads of this model ({heads}), but has {len(names)} "
                 f"heads of another: {advice}"
             )
     if record.exists():
-        analysed = measured_revision(json.loads(record.read_text(encoding="utf-8"))["signature"])
+        with reading_results(record):
+            signed = json.loads(record.read_text(encoding="utf-8"))["signature"]
+        analysed = measured_revision(signed)
         if analysed != revision:
             raise InputError(
                 f"{record} should be of the analysis of this model (revision {revision}), but is "

@@ -1,7 +1,7 @@
 """Models: loading, finding the attention layers, checking the tap on them."""
 
 from headcount.models.anatomy import Anatomy, AttentionLayer
-from headcount.models.load import Loaded, load
+from headcount.models.load import Loaded, as_loaded, load
 from headcount.models.random_copy import random_copy
 from headcount.models.selfcheck import examine, gated, tapped
 
@@ -9,6 +9,7 @@ __all__ = [
     "Anatomy",
     "AttentionLayer",
     "Loaded",
+    "as_loaded",
     "examine",
     "gated",
     "load",

@@ -41,8 +41,12 @@ def run_tiny(model: PreTrainedModel, inputs: dict[str, Tensor]) -> ModelOutput:
     A sequence classifier with a decoder looks for the ends of sentences in its source and makes the
     decoder's inputs of it: its sites could not be told apart by lengths.
     """
-    whole = not (model.config.is_encoder_decoder and _CLASSIFIER in type(model).__name__)
-    return (model if whole else model.base_model)(**inputs)
+    return (model if runs_whole(model) else model.base_model)(**inputs)
+
+
+def runs_whole(model: PreTrainedModel) -> bool:
+    """Whether `run_tiny` runs the model's head too."""
+    return not (model.config.is_encoder_decoder and _CLASSIFIER in type(model).__name__)
 
 
 def _rows(

@@ -4,6 +4,7 @@ Written whole or not at all, and only after the gated, the compact and the reloa
 same outputs. What is done so far lies beside it, so that the folder is never half a model.
 """
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from shutil import rmtree
@@ -17,7 +18,14 @@ from headcount.pruning.prune import Pruned
 from headcount.tasks import Task
 
 
-def write_pruned(pruned: Pruned, out: Path, name: str, task: Task, overwrite: bool = False) -> None:
+def write_pruned(
+    pruned: Pruned,
+    out: Path,
+    name: str,
+    task: Task,
+    overwrite: bool = False,
+    files: Sequence[str] = (),
+) -> None:
     """Write model, plan, record, certificate and card, and remove the state.
 
     Args:
@@ -26,12 +34,14 @@ def write_pruned(pruned: Pruned, out: Path, name: str, task: Task, overwrite: bo
         name: of the model that was pruned.
         task: the gated, the compact and the reloaded model are compared on its examples.
         overwrite: replace a pruned model in the folder.
+        files: of the task, for the certificate.
 
     Raises:
         ModelError: if two of the three differ.
     """
+    names = tuple(Path(file).name for file in files)
     with staged(out, overwrite) as staging:
-        data = Data.of_task(task, pruned.compact.model.device)
+        data = Data.of_task(task, pruned.compact.model.device, names)
         certificate = certify(staging, pruned.whole, pruned.plan, pruned.compact, data)
         comparisons = [asdict(each) for each in certificate.comparisons]
         pruned.plan.write(staging / "plan.json")

@@ -6,7 +6,8 @@ ranks goes on with its order from budget to budget, one that learns its choice i
 Reference: Analyzing Multi-Head Self-Attention (Voita et al., 2019), figures 7 to 10, https://arxiv.org/abs/1905.09418
 """  # noqa: E501
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,6 +16,7 @@ from typing import final
 
 import pandas as pd
 
+from headcount.errors import InputError
 from headcount.pruning.budget import by_site
 from headcount.pruning.gated import evaluate_gated
 from headcount.pruning.method import Choice, Method, Setting, refuse_tunings
@@ -65,6 +67,7 @@ def curve(
     key: str = "",
     with_whole: bool = True,
     with_controls: bool = True,
+    left_out: dict[str, str] | None = None,
 ) -> pd.DataFrame:
     """One row per method, seed and budget, after those of the whole model.
 
@@ -77,6 +80,8 @@ def curve(
         with_whole: whether the whole model is measured.
         with_controls: whether it is also trained as long as each method trains the weights for a
             point, without a teacher, and measured then.
+        left_out: takes methods that can't choose heads of this model, with the reason, and the
+            curve goes on without them; None for an error.
 
     Returns:
         Columns `method seed keep`, `kept_SITE` for each site, `loss score` on the development set,
@@ -84,18 +89,21 @@ def curve(
         goes on where it was at the point before), and `heads`, the names of those that stay.
 
     Raises:
-        InputError: for a budget that can't be met, or points of another curve.
+        InputError: for a budget that can't be met, points of another curve, or a method that can't
+            choose heads of this model.
     """
     may_go = trial.setting.units.alone()
     for keep in keeps:
         by_site(may_go, keep)
-    for method in methods.values():
-        refuse_tunings(trial.setting, method)
+    methods = dict(methods)
+    for name, method in [*methods.items()]:
+        with _leaving_out(methods, name, left_out):
+            refuse_tunings(trial.setting, method)
     if trial.setting.state is None:  # so that rankings are made once all the same
         with TemporaryDirectory() as folder:
             kept = replace(trial.setting, state=Path(folder))
             trial = replace(trial, setting=kept)
-            return curve(trial, methods, keeps, seeds, key, with_whole, with_controls)
+            return curve(trial, methods, keeps, seeds, key, with_whole, with_controls, left_out)
     setting, wanted = trial.setting, points(methods, keeps, seeds)
     if with_controls:
         controls = [Point(CONTROL + name, seeds[0], len(may_go.heads)) for name in trained(methods)]
@@ -106,13 +114,36 @@ def curve(
     rows = read_points(file, key)
     for number, point in enumerate(wanted):
         setting.progress("points", number, len(wanted))
-        if point.name not in rows:
-            start = perf_counter()
+        if point.name in rows or not _is_asked(point, methods):
+            continue
+        start = perf_counter()
+        with _leaving_out(methods, point.method, left_out):
             choice = _chosen(trial, methods, point)
             rows[point.name] = trial.row(point, choice, perf_counter() - start)
             write_points(file, key, rows)
+    if not methods:
+        raise InputError(f"no method can choose heads of this model: {left_out}")
     setting.progress("points", len(wanted), len(wanted))
-    return pd.DataFrame([rows[point.name] for point in wanted])
+    return pd.DataFrame([rows[point.name] for point in wanted if _is_asked(point, methods)])
+
+
+def _is_asked(point: Point, methods: Mapping[str, Method]) -> bool:
+    """Whether the point's method was not left out."""
+    return point.method == ALL or point.method.removeprefix(CONTROL) in methods
+
+
+@contextmanager
+def _leaving_out(
+    methods: dict[str, Method], name: str, left_out: dict[str, str] | None
+) -> Iterator[None]:
+    """Go on without a method that fails in the block, if that is wanted."""
+    try:
+        yield
+    except InputError as error:
+        if left_out is None or name not in methods:
+            raise
+        left_out[name] = str(error)
+        del methods[name]
 
 
 def trained(methods: Mapping[str, Method]) -> dict[str, Tuning]:

@@ -98,7 +98,7 @@ class L0(Method):
             gates = HardConcrete.voita2019(layout, pressure, setting.seed)
         else:
             gates = HardConcrete(layout, pressure, setting.seed, self.start)
-        choice = learned(setting, keep, gates, lambda: gates.log_a, self.tuning, self, name)
+        choice = learned(setting, keep, gates, self.tuning, self, name)
         open_at = {site: int(n) for site, n in layout.by_site(gates.likelier().float()).items()}
         return replace(choice, record={**choice.record, "open": open_at})
 

@@ -1,16 +1,14 @@
 """Learned: what methods that train gates have in common: the training, then an exact choice."""
 
-from collections.abc import Callable
 from typing import Any
 
-from jaxtyping import Float
-from torch import Tensor
-
-from headcount.gates import HeadGates
-from headcount.pruning.budget import Keep, leaving
+from headcount.errors import InputError
+from headcount.gates import LearnedGates
+from headcount.heads import Head
+from headcount.models.load import Loaded
+from headcount.pruning.budget import Keep, Units, leaving
 from headcount.pruning.method import Choice, Setting
 from headcount.pruning.plan import Plan
-from headcount.signature import revision
 from headcount.training.finetune import finetune
 from headcount.training.tuning import Tuning
 
@@ -18,8 +16,7 @@ from headcount.training.tuning import Tuning
 def learned(
     setting: Setting,
     keep: Keep,
-    gates: HeadGates,
-    scores: Callable[[], Float[Tensor, " unit"]],
+    gates: LearnedGates,
     tuning: Tuning,
     method: Any,
     name: str | None = None,
@@ -30,13 +27,11 @@ def learned(
         setting: the model, the data, and what may go.
         keep: the budget.
         gates: one for each unit of the sites that the budget names.
-        scores: the units' scores when the gates have learned.
         tuning: the training.
         method: what the record says of the options; its `repr` must not change in a resumption.
         name: of a training that is the same for every budget; by default each has its own.
     """
     units = setting.units.named(keep)
-
     about = {"method": repr(method), "units": units.sha256}
     if name is None:  # every budget is a training of its own, in a folder of its own
         name, about = _budget_name(keep), about | {"keep": repr(keep)}
@@ -51,19 +46,42 @@ def learned(
         about,
         setting.telling("gates"),
     )
-    score_U = scores().detach().double().cpu().tolist()
-    score_of = {
-        head: score for unit, score in zip(units.units, score_U, strict=True) for head in unit
-    }
-    order = sorted(score_of, key=score_of.__getitem__)
-    stay = set(setting.units.heads) - set(leaving(order, setting.units, keep))
-    plan = Plan.keeping(setting.units.heads, stay, revision(tuned.loaded.model))
+    plan = plan_of(gates, tuned.loaded, setting.units, keep)
     record = about | {
         "keep": repr(keep),
-        "scores": {str(head): score for head, score in score_of.items()},
+        "scores": {str(head): score for head, score in _score_of(gates).items()},
         "history": tuned.history,
     }
     return Choice(plan, tuned.loaded, record)
+
+
+def plan_of(gates: LearnedGates, loaded: Loaded, units: Units, keep: Keep) -> Plan:
+    """The plan that keeps exactly so many heads, those whose gates have the highest scores.
+
+    Args:
+        gates: that have learned, in anybody's training.
+        loaded: the model that learned with them.
+        units: what may go.
+        keep: the budget: heads in all, or at each site named.
+
+    Raises:
+        InputError: for gates of other units, or a budget that these can't meet.
+    """
+    if set(gates.layout.units) != set(units.named(keep).units):
+        raise InputError(
+            "gates for the units that may go were expected, `Layout(units.heads, units.units)`; "
+            f"came gates for others: {len(gates.layout.units)} of them, for {len(units.units)} "
+            "units"
+        )
+    score_of = _score_of(gates)
+    order = sorted(score_of, key=score_of.__getitem__)
+    return Plan.made_for(loaded, set(units.heads) - set(leaving(order, units, keep)))
+
+
+def _score_of(gates: LearnedGates) -> dict[Head, float]:
+    score_U = gates.scores().double().cpu().tolist()
+    pairs = zip(gates.layout.units, score_U, strict=True)
+    return {head: score for unit, score in pairs for head in unit}
 
 
 def _budget_name(keep: Keep) -> str:

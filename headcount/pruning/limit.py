@@ -13,11 +13,13 @@ from typing import final
 
 from headcount.errors import InputError
 from headcount.keyed import read_keyed, write_keyed
+from headcount.models.load import Loaded
 from headcount.pruning.budget import Keep, Units, by_site, share
 from headcount.pruning.gated import drop, evaluate_gated
 from headcount.pruning.method import Choice, Method, Setting
 from headcount.pruning.search import Found, last_within
 from headcount.signature import signature
+from headcount.speed.machine import machine
 from headcount.tasks import Evaluation, Task
 
 
@@ -112,6 +114,8 @@ def choose(
 
     file = setting.state and setting.state / "limit.json"
     key = _key(limit, method, setting, dev)
+    if limit.latency is not None:  # milliseconds are of one machine
+        key = f"{key}|on:{_timed_on(setting.loaded)}"
     done = read_keyed(file, key, "the search of a budget")
 
     def measure(number: int) -> float:
@@ -127,6 +131,11 @@ def choose(
     found = last_within(budgets, measure, largest, what)
     choice = choices.get(found.keep) or method.choose(setting, found.keep)
     return Chosen(choice, found.keep, found)
+
+
+def _timed_on(loaded: Loaded) -> str:
+    found = machine(loaded.model)
+    return ", ".join(f"{name} {found[name]}" for name in ("name", "cores", "threads"))
 
 
 def _key(limit: Limit, method: Method, setting: Setting, dev: Task) -> str:

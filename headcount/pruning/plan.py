@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
 
@@ -13,6 +13,7 @@ from transformers import PreTrainedModel
 from headcount.errors import InputError
 from headcount.files import write_json
 from headcount.heads import SITES, Head, Heads
+from headcount.models.load import Loaded
 from headcount.signature import revision
 from headcount.tap import Gates
 
@@ -51,6 +52,13 @@ class Plan:
             },
             model,
         )
+
+    @classmethod
+    def made_for(cls, loaded: Loaded, kept: Iterable[Head]) -> "Plan":
+        """The plan that keeps some heads of this very model."""
+        sizes = {layer.head_dim for layer in loaded.anatomy.layers}
+        plan = cls.keeping(loaded.heads, kept, revision(loaded.model))
+        return replace(plan, head_dim=sizes.pop() if len(sizes) == 1 else None)
 
     def of_layer(self, heads: Heads, site: str, layer: int) -> tuple[int, ...]:
         """Heads of one layer that stay."""

@@ -4,7 +4,9 @@
   encoder's heads go, the decoder is frozen; label smoothing of 0.1 in translation. The coefficient
   of the penalty is swept, up to eight trainings, until as many gates stay open as heads are to
   stay. Gates are rounded, and nothing is trained afterwards. *Departures*: where eight do not hit
-  the number, the nearest is cut to it; gradients of the loss are clipped (see `l0`).
+  the number, the nearest is cut to it; gradients of the loss are clipped (see `l0`); updates, rates
+  and batches are the caller's (the paper's batches have about 16,000 source tokens, as
+  `tuning.batch_tokens=4096 tuning.accumulate=4`), with a linear schedule by default.
 - `michel2019`: gradient importance of the paper's formula, normalised by layer, one ranking over
   all sites, estimated anew after every tenth of the heads. Nothing is trained.
 - `li2021`: a relaxed subset of exactly K heads, trained jointly with the weights.

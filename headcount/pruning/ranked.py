@@ -6,7 +6,6 @@ from typing import final
 from headcount.pruning.budget import Keep, by_site, leaving
 from headcount.pruning.method import Choice, Method, Ranking, Setting
 from headcount.pruning.plan import Plan
-from headcount.signature import revision
 
 
 @final
@@ -26,6 +25,6 @@ class Ranked(Method):
         by_site(setting.units, keep)
         order, heads = self.ranking.order(setting, keep), setting.units.heads
         stay = set(heads) - set(leaving(order.heads, setting.units, keep))
-        plan = Plan.keeping(heads, stay, revision(setting.loaded.model))
+        plan = Plan.made_for(setting.loaded, stay)
         scores = {str(head): score for head, score in order.scores.items()}
         return Choice(plan, setting.loaded, {"scores": scores})

@@ -69,6 +69,8 @@ def run_stages(choice: Choice, stages: Stages, setting: Setting, dev: Task) -> F
     # Least squares come out a little different in batches of another size.
     mended = next((gain.stage for gain in done.gains if gain.kept), "nothing")
     made = {"model": revision(choice.loaded.model), "mended by": mended}
+    if mended != "nothing":
+        made["mended on"] = setting.sample.sha256
     tuned = recover(replace(setting, state=state), done.loaded, choice.plan, stages.recovery, made)
     before, after = (
         evaluate_gated(each, choice.plan, dev, setting.max_tokens, texts=False).loss

@@ -49,4 +49,4 @@ class Subset(Method):
         gates = SubsetGates(
             layout, quotas(layout, budget), setting.seed, self.hot, self.cold, self.straight_through
         )
-        return learned(setting, keep, gates, lambda: gates.w, self.tuning, self)
+        return learned(setting, keep, gates, self.tuning, self)

@@ -4,11 +4,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from transformers import BartConfig, BartForSequenceClassification
 
 from headcount.artifact.batches import Data
 from headcount.artifact.certificate import compare, runner
 from headcount.artifact.onnx import export_onnx, onnx_runner
 from headcount.compaction import compact
+from headcount.errors import ModelError
 from headcount.models.load import as_loaded
 from headcount.models.tiny_inputs import tiny_inputs
 from headcount.pruning import Plan, Units
@@ -26,12 +28,26 @@ def test_families(name: str, tmp_path: Path) -> None:
     model = compact(loaded, Plan.keeping(loaded.heads, kept))
     batch = tiny_inputs(model)
     export_onnx(model, batch, tmp_path / "model.onnx")
-    longer = {name: torch.cat([each, each[:1]]) for name, each in batch.items()}
-    for mask in [each for name, each in longer.items() if name.endswith("attention_mask")]:
+    longer = {key: torch.cat([each, each[:1]]) for key, each in batch.items()}
+    for mask in [each for key, each in longer.items() if key.endswith("attention_mask")]:
         mask[0, 2:] = 0
     data = Data([batch, longer])
     (found,) = compare(
         ("torch", runner(model)), {"ONNX": onnx_runner(tmp_path / "model.onnx")}, data, model.dtype
     )
     found.refuse_unequal()
+    with pytest.raises(ModelError, match="ONNX Runtime can't run the export"):
+        onnx_runner(tmp_path / "model.onnx")({key: each.bool() for key, each in batch.items()})
     assert found.batches == 2 and found.largest_output > 0.01
+
+
+def test_a_classifier_with_a_decoder_is_refused(tmp_path: Path) -> None:
+    """Its body alone would be exported."""
+    config = BartConfig(
+        vocab_size=50, d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
+        decoder_attention_heads=2, encoder_ffn_dim=16, decoder_ffn_dim=16,
+    )  # fmt: skip
+    model = BartForSequenceClassification(config)
+    with pytest.raises(ModelError, match="BartForSequenceClassification makes its decoder's"):
+        export_onnx(model, tiny_inputs(model), tmp_path / "model.onnx")
+    assert not list(tmp_path.iterdir())

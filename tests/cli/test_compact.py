@@ -47,6 +47,16 @@ def test_texts_without_a_tokenizer_are_refused(bert: Path, tmp_path: Path) -> No
     assert status == 0 and "on a made-up batch" in output, errors
 
 
+def test_the_model_and_the_plan_are_not_replaced(bert: Path, tmp_path: Path) -> None:
+    out = tmp_path / "small"
+    assert headcount("compact", bert, "--plan", plan(tmp_path), "--out", out)[0] == 0
+    for model, given in ((out, plan(tmp_path)), (bert, out / "plan.json")):
+        status, _, errors = headcount(
+            "compact", model, "--plan", given, "--out", out, "--overwrite"
+        )
+        assert status == 2 and "will be replaced as a whole: name another folder" in errors
+
+
 @pytest.mark.parametrize(
     ("changed", "told"),
     [

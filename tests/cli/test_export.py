@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import onnxruntime
 import pytest
 from safetensors.torch import load_file, save_file
 
@@ -31,7 +32,10 @@ def test_onnx(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert "Equal on 7 sentences: ONNX and reloaded" in output
     names = [each.what for each in Certificate.read(out).comparisons]
     assert names == ["compact and gated", "reloaded and gated", "ONNX and reloaded"]
-    assert (out / "onnx" / "model.onnx").exists()
+    session = onnxruntime.InferenceSession(out / "onnx" / "model.onnx")
+    given = {each.name for each in session.get_inputs()}
+    assert given == {"input_ids", "attention_mask", "token_type_ids"}
+    assert [each.name for each in session.get_outputs()] == ["logits"]
     card = (out / "README.md").read_text()
     assert re.search(r"\| ONNX and reloaded +\| +7 \|", card)
     assert "were changed" not in output

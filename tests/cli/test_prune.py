@@ -41,6 +41,8 @@ def test_pruned_folder(bert: Path, data: list[Path], tmp_path: Path) -> None:
     dense, pruned = load(bert), load(out)
     assert len(plan.staying(dense.heads)) == len(pruned.heads) == 2
     plan.refuse_misfit(dense.model, dense.heads)
+    assert {plan.head_dim} == {layer.head_dim for layer in dense.anatomy.layers}
+    assert [each["data"] for each in record["comparisons"]] == [[data[1].name]] * 2
     for name, file in zip(("dev", "test"), data[1:], strict=True):
         task = build("masked-lm", pruned, file, seed=0)
         found = record[name]["loss"]
@@ -228,6 +230,7 @@ def test_the_card_tells_of_a_drop_that_nothing_confirmed(
         (("--keep", 2, "--method", "best"), "a method out of gradient"),
         (("--keep", 2, "--preset", "michel2019", "--method", "norm"), "one of --method and --pre"),
         (("--keep", 2, "--tune", "peak=1"), "--tune is of a training"),
+        (("--keep", 2, "--recover", 3, "--tune", "updates=5"), "leave updates out"),
         (("--keep", 2, "--recover", -1), "--recover takes a number of updates"),
         (("--keep", 2, "--site", "decoder.self"), "a site of the model was expected"),
         (("--keep", 2, 2, "--site", *["encoder.self"] * 2), "every --site once was expected"),
@@ -283,6 +286,37 @@ def test_interrupted_runs_are_not_mixed(bert: Path, data: list[Path], tmp_path: 
     (tmp_path / "out.state" / "plan.json").touch()
     status, _, errors = run("prune", bert, data, tmp_path / "out", "--keep", 2, "--resume")
     assert status == 2 and "give --overwrite beside --resume to replace it" in errors
+
+
+def test_what_is_not_ours_is_not_replaced(bert: Path, data: list[Path], tmp_path: Path) -> None:
+    """Inputs in the folder, and a neighbour that happens to have the name of the state."""
+    out = tmp_path / "out"
+    assert headcount("analyze", bert, SAMPLE, "--limit", 3, "--out", out / "analysis")[0] == 0
+    more = ("--keep", 2, "--analysis", out / "analysis", "--overwrite")
+    status, _, errors = run("prune", bert, data, out, *more)
+    assert status == 2 and f"{out / 'analysis'} is read, and" in errors
+    corpus = ("--analysis", bert, "--corpus", out / "analysis" / "run.json", "--overwrite")
+    status, _, errors = run("prune", bert, data, out, "--keep", 2, *corpus)
+    assert status == 2 and "run.json is read, and" in errors
+    (tmp_path / "new.state").mkdir()
+    (tmp_path / "new.state" / "thesis.txt").touch()
+    for how in ((), ("--overwrite",), ("--resume",)):
+        status, _, errors = run("prune", bert, data, tmp_path / "new", "--keep", 2, *how)
+        assert status == 2 and "holds something else: name another folder" in errors
+    assert (tmp_path / "new.state" / "thesis.txt").exists()
+
+
+def test_a_damaged_analysis_is_told(bert: Path, data: list[Path], tmp_path: Path) -> None:
+    analysis = tmp_path / "analysis"
+    assert headcount("analyze", bert, SAMPLE, "--limit", 3, "--out", analysis)[0] == 0
+    more = ("--keep", 2, "--analysis", analysis)
+    for name in ("run.json", "heads.parquet"):
+        whole = (analysis / name).read_bytes()
+        (analysis / name).write_bytes(whole[: len(whole) // 2])
+        for command in ("prune", "curve"):
+            status, _, errors = run(command, bert, data, tmp_path / command, *more)
+            assert status == 2 and f"{analysis / name} should be of a finished run but" in errors
+        (analysis / name).write_bytes(whole)
 
 
 def test_a_curve_leaves_other_folders_alone(bert: Path, data: list[Path], tmp_path: Path) -> None:
@@ -350,6 +384,9 @@ def test_curve(bert: Path, data: list[Path], tmp_path: Path) -> None:
     assert "hold it against all heads trained as long" in (tmp_path / "l0" / "curve.md").read_text()
     assert run("curve", bert, data, tmp_path / "alone", *tuned, "--no-control")[0] == 0
     assert "there is no control" in (tmp_path / "alone" / "curve.md").read_text()
+    for empty in ("--keep", "--methods"):
+        status, _, errors = run("curve", bert, data, tmp_path / "none", "--keep", 3, empty)
+        assert status == 2 and "name at least one of each" in errors
     status, _, errors = run("curve", bert, same, out, *more)
     assert status == 2 and "holds an earlier run: give --resume" in errors
     status, _, errors = run("curve", bert, same, out, *more, "--resume")

@@ -98,6 +98,15 @@ def test_an_optimizer_without_the_gates_is_refused(tmp_path: Path) -> None:
         trainer.train()
 
 
+def test_one_process_with_several_gpus_is_refused(tmp_path: Path) -> None:
+    """The Trainer would train copies of the model, whose attention nobody gates."""
+    gates = made_gates("l0", tiny.MODELS["bert"]())
+    args = TrainingArguments(output_dir=str(tmp_path), use_cpu=True, report_to="none")
+    args._n_gpu = 2
+    with pytest.raises(InputError, match="each of the 2 GPUs was expected.*torchrun"):
+        GateTraining(gates).on_train_begin(args, TrainerState(), TrainerControl())
+
+
 def test_gates_move_at_their_rate_by_an_optimizer_of_ones_own(tmp_path: Path) -> None:
     """The first step of Adam is the rate, in its direction; warmup halves it, a rate of 0 has none.
 

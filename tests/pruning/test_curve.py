@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import final
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,7 @@ import pytest
 
 from headcount.errors import InputError
 from headcount.models.selfcheck import gated
+from headcount.pruning import Choice, Keep, Method, Setting
 from headcount.pruning.curve import Trial, curve
 from headcount.pruning.methods import method
 from headcount.pruning.points import ALL
@@ -76,6 +78,34 @@ def test_what_can_not_be_trained_is_refused_before_anything_is_measured() -> Non
     trial = Trial(replace(given, progress=told), given.train)
     with pytest.raises(InputError, match="an encoder was expected"):
         curve(trial, {"l0": way}, KEEPS)
+
+
+@final
+class Fussy(Method):
+    """Chooses down to seven heads."""
+
+    name = "fussy"
+
+    def choose(self, setting: Setting, keep: Keep) -> Choice:
+        if keep == 7:
+            return METHODS["norm"].choose(setting, keep)
+        raise InputError(f"no {keep} heads")
+
+
+def test_methods_that_do_not_suit_the_model(tmp_path: Path) -> None:
+    """Are an error, or left out with all of their points, whichever was done before."""
+    given = setting("causal-gpt2", tmp_path)
+    trial, ways = Trial(given, given.train, scores=False), {"fussy": Fussy(), **METHODS}
+    with pytest.raises(InputError, match="no 3 heads"):
+        curve(trial, ways, KEEPS, seeds=[0, 1])
+    left_out: dict[str, str] = {}
+    wrong = {"frozen": method("l0", ["tuning.trained=encoder"])}
+    frame = curve(trial, wrong | ways, KEEPS, seeds=[0, 1], left_out=left_out)
+    assert left_out["fussy"] == "no 3 heads" and "an encoder was expected" in left_out["frozen"]
+    expected = measured().drop(columns=["seconds"]).filter(regex="^(?!.*score|test_)")
+    pd.testing.assert_frame_equal(frame.drop(columns="seconds"), expected)
+    with pytest.raises(InputError, match="no method can choose heads of this model: .*no 3 heads"):
+        curve(trial, {"fussy": Fussy()}, [3], left_out={})
 
 
 def test_goes_on(tmp_path: Path) -> None:

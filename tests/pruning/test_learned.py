@@ -8,10 +8,14 @@ from typing import Any
 import pytest
 import torch
 
+from headcount.compaction import compact
 from headcount.errors import InputError
+from headcount.gates import Budget, HardConcrete, Layout, Quota
 from headcount.heads import Head
+from headcount.models.load import as_loaded
 from headcount.pruning import Method, Setting, Units
 from headcount.pruning.l0 import L0
+from headcount.pruning.learned import plan_of
 from headcount.pruning.subset import Subset
 from headcount.signature import revision
 from headcount.training.tuning import Tuning
@@ -74,6 +78,34 @@ def test_as_many_heads_of_every_group(method: Method) -> None:
         assert all(each == places[0] for each in places)
     for row in units.tied().units:
         assert len({choice.record["scores"][str(head)] for head in row}) == 1
+
+
+@pytest.mark.parametrize("name", ["causal-llama", "translation-Marian"])
+def test_from_gates_of_ones_own_to_a_compact_model(name: str) -> None:
+    """As many heads as asked for, by their scores, though more gates are open."""
+    loaded, _ = small.TASKS[name]()
+    units = Units.of(loaded.anatomy)
+    layout = Layout(units.heads, units.units)
+    keep = units.possible()[2]
+    gates = HardConcrete(layout, Budget(layout, [Quota(None, keep)]))
+    generator = torch.Generator().manual_seed(0)
+    gates.log_a.data = 5 + torch.rand(len(layout.units), generator=generator)
+    plan = plan_of(gates, loaded, units, keep)
+    stay = set(plan.staying(loaded.heads))
+    assert len(stay) == keep and plan.model == revision(loaded.model)
+    score_of = {
+        head: score
+        for unit, score in zip(layout.units, gates.log_a.tolist(), strict=True)
+        for head in unit
+    }
+    assert min(score_of[head] for head in stay) >= max(
+        score for head, score in score_of.items() if head not in stay
+    )
+    assert len(as_loaded(compact(loaded, plan), None).heads) == keep
+    site = next(iter(loaded.heads.counts))
+    with pytest.raises(InputError, match="came gates for others"):
+        plan_of(gates, loaded, Units.of(loaded.anatomy, [site]) if len(loaded.heads.counts) > 1
+                else Units.of(loaded.anatomy, groups=False).tied(), keep)  # fmt: skip
 
 
 def test_no_head_at_all() -> None:

@@ -228,6 +228,9 @@ def test_a_recovery_goes_on_with_batches_of_another_size(tmp_path: Path) -> None
     assert first.gains[-1].after == pytest.approx(again.gains[-1].after)
     record = json.loads((tmp_path / "recovery" / "training.json").read_text())
     assert record["mended by"] == next(gain.stage for gain in first.gains if gain.kept)
+    fewer = replace(setting, calibration=3)
+    with pytest.raises(InputError, match="was begun with mended "):
+        run_stages(Choice(plan, loaded), stages, fewer, task)
     stages = Stages(fold=False, recovery=recovery)
     with pytest.raises(InputError, match="was begun with mended by .*, and this command has resc"):
         run_stages(Choice(plan, loaded), stages, setting, task)

@@ -166,7 +166,9 @@ def test_a_search_trains_once_a_budget() -> None:
     assert len(asked) == len(set(asked))
 
 
-def test_a_killed_search_ends_with_the_same_budget(tmp_path: Path) -> None:
+def test_a_killed_search_ends_with_the_same_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What was timed is not timed again: another clock would lead elsewhere."""
     given, times = replace(setting("similarity-bert"), state=tmp_path), []
     base = evaluate(given.loaded.model, given.train)
@@ -186,6 +188,9 @@ def test_a_killed_search_ends_with_the_same_budget(tmp_path: Path) -> None:
     assert len(times) == count and again.found == first.found
     with pytest.raises(InputError, match="--resume goes on with the same model, data and options"):
         search(1.0, limit=3.5)
+    monkeypatch.setattr("headcount.speed.machine.processor", lambda: "a faster one")
+    with pytest.raises(InputError, match="on:name a faster one, cores"):
+        search(1.0)
 
 
 def test_latency_is_that_of_the_median_example(monkeypatch: pytest.MonkeyPatch) -> None:

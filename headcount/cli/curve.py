@@ -73,13 +73,11 @@ class Curve:
                 loaded, train, units, self.on.seed, self.on.max_tokens, state, progress,
                 self.on.calibration,
             )  # fmt: skip
-            trial = Trial(setting, dev, test, self.scores)
+            trial = Trial(setting, dev, test, self.scores, self.control)
             seeds = range(self.on.seed, self.on.seed + self.seeds)
             # Who asks for all of them asks for those that there are of this model.
             left_out: dict[str, str] | None = {} if "all" in self.methods else None
-            frame = curve(
-                trial, chosen, self.keep, seeds, key, with_controls=self.control, left_out=left_out
-            )
+            frame = curve(trial, chosen, self.keep, seeds, key, left_out=left_out)
         without = [f"{name} is left out: {why}" for name, why in (left_out or {}).items()]
         print_warnings(without, console)
         chosen = {name: each for name, each in chosen.items() if name not in (left_out or {})}

@@ -7,7 +7,7 @@ Reference: Analyzing Multi-Head Self-Attention (Voita et al., 2019), figures 7 t
 """  # noqa: E501
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -40,6 +40,9 @@ class Trial:
     """Data that nothing is chosen on, measured too."""
     scores: bool = True
     """Whether scores are taken; else losses only, which of a translation are much cheaper."""
+    controls: bool = True
+    """Whether the whole model is also trained as long as each method trains the weights for a
+    point, without a teacher, and measured then."""
 
     def row(self, point: Point, choice: Choice, seconds: float) -> Row:
         """The row of a point: counts, names of the heads that stay, and what was measured."""
@@ -66,7 +69,6 @@ def curve(
     seeds: Sequence[int] = (0, 1, 2, 3, 4),
     key: str = "",
     with_whole: bool = True,
-    with_controls: bool = True,
     left_out: dict[str, str] | None = None,
 ) -> pd.DataFrame:
     """One row per method, seed and budget, after those of the whole model.
@@ -78,8 +80,6 @@ def curve(
         seeds: of `random`; every other method has the first of them.
         key: what the points so far must have been made with.
         with_whole: whether the whole model is measured.
-        with_controls: whether it is also trained as long as each method trains the weights for a
-            point, without a teacher, and measured then.
         left_out: takes methods that can't choose heads of this model, with the reason, and the
             curve goes on without them; None for an error.
 
@@ -95,55 +95,68 @@ def curve(
     may_go = trial.setting.units.alone()
     for keep in keeps:
         by_site(may_go, keep)
-    methods = dict(methods)
-    for name, method in [*methods.items()]:
-        with _leaving_out(methods, name, left_out):
+    suited = _Suited(dict(methods), left_out)
+    for name, method in methods.items():
+        with suited.or_left_out(name):
             refuse_tunings(trial.setting, method)
-    if trial.setting.state is None:  # so that rankings are made once all the same
-        with TemporaryDirectory() as folder:
-            kept = replace(trial.setting, state=Path(folder))
-            trial = replace(trial, setting=kept)
-            return curve(trial, methods, keeps, seeds, key, with_whole, with_controls, left_out)
-    setting, wanted = trial.setting, points(methods, keeps, seeds)
-    if with_controls:
-        controls = [Point(CONTROL + name, seeds[0], len(may_go.heads)) for name in trained(methods)]
-        wanted = [*controls, *wanted]
-    if with_whole:
-        wanted = [Point(ALL, 0, len(may_go.heads)), *wanted]
-    file = trial.setting.state / "points.json"
+    wanted = points(suited.methods, keeps, seeds)
+    whole = [Point(ALL, 0, len(may_go.heads))] if with_whole else []
+    controls = [
+        Point(CONTROL + name, seeds[0], len(may_go.heads))
+        for name in trained(suited.methods)
+        if trial.controls
+    ]
+    with ExitStack() as stack:
+        if trial.setting.state is None:  # so that rankings are made once all the same
+            folder = Path(stack.enter_context(TemporaryDirectory()))
+            trial = replace(trial, setting=replace(trial.setting, state=folder))
+        return _measured(trial, suited, [*whole, *controls, *wanted], key)
+
+
+def _measured(trial: Trial, suited: "_Suited", wanted: Sequence[Point], key: str) -> pd.DataFrame:
+    """The rows of all points, of which those that are done already are not measured again."""
+    setting = trial.setting
+    assert setting.state is not None
+    file = setting.state / "points.json"
     rows = read_points(file, key)
     for number, point in enumerate(wanted):
         setting.progress("points", number, len(wanted))
-        if point.name in rows or not _is_asked(point, methods):
+        if point.name in rows or not suited.has(point):
             continue
         start = perf_counter()
-        with _leaving_out(methods, point.method, left_out):
-            choice = _chosen(trial, methods, point)
+        with suited.or_left_out(point.method):
+            choice = _chosen(trial, suited.methods, point)
             rows[point.name] = trial.row(point, choice, perf_counter() - start)
             write_points(file, key, rows)
-    if not methods:
-        raise InputError(f"no method can choose heads of this model: {left_out}")
+    if not suited.methods:
+        raise InputError(f"no method can choose heads of this model: {suited.left_out}")
     setting.progress("points", len(wanted), len(wanted))
-    return pd.DataFrame([rows[point.name] for point in wanted if _is_asked(point, methods)])
+    return pd.DataFrame([rows[point.name] for point in wanted if suited.has(point)])
 
 
-def _is_asked(point: Point, methods: Mapping[str, Method]) -> bool:
-    """Whether the point's method was not left out."""
-    return point.method == ALL or point.method.removeprefix(CONTROL) in methods
+@final
+@dataclass(frozen=True, eq=False)
+class _Suited:
+    """The methods that have not failed so far."""
 
+    methods: dict[str, Method]
+    left_out: dict[str, str] | None
+    """Those that have, with the reason; None where that is an error."""
 
-@contextmanager
-def _leaving_out(
-    methods: dict[str, Method], name: str, left_out: dict[str, str] | None
-) -> Iterator[None]:
-    """Go on without a method that fails in the block, if that is wanted."""
-    try:
-        yield
-    except InputError as error:
-        if left_out is None or name not in methods:
-            raise
-        left_out[name] = str(error)
-        del methods[name]
+    @contextmanager
+    def or_left_out(self, name: str) -> Iterator[None]:
+        """Go on without a method that fails in the block, if that is wanted."""
+        try:
+            yield
+        except InputError as error:
+            if self.left_out is None or name not in self.methods:
+                raise
+            self.left_out[name] = str(error)
+            del self.methods[name]
+
+    def has(self, point: Point) -> bool:
+        """Whether the point is of the whole model as it is, or of a method that is left."""
+        return point.method == ALL or point.method.removeprefix(CONTROL) in self.methods
 
 
 def trained(methods: Mapping[str, Method]) -> dict[str, Tuning]:

@@ -105,7 +105,14 @@ def test_voita2019_table_2(bert: Path, texts: tuple[Path, Path], tmp_path: Path)
     status, _, errors = pruning("voita2019", bert, texts, tmp_path / "out", "--table", 2, *quick)
     assert status == 0, errors
     text = (tmp_path / "out" / "voita2019_table2.md").read_text(encoding="utf-8")
-    for words in (" 2 |", " 6 |", "from scratch", "14/31/30", "2 updates of 1,500 tokens"):
+    for words in (
+        " 2 |",
+        " 6 |",
+        "from scratch",
+        "14/31/30",
+        "2 updates of 1,500 tokens",
+        "as with gates, without",
+    ):
         assert words in text, words
     again = (*quick, "--table", 2, "--resume")
     # As if it were killed behind the first point from scratch.

@@ -59,12 +59,13 @@ def test_michel_s_table() -> None:
 
 def test_table_2() -> None:
     rows = [(ALL, 144, 50.0), ("trained", 75, 49.5), ("scratch", 144, 48.0), ("scratch", 75, 47.1)]
+    rows.append(("control of trained", 144, 50.25))
     text = voita2019_table2.document(frame(rows), "bleu", True, "signature", Tuning(updates=7))
     found = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
     assert ["25/25/25", "75", "49.50", "47.10", "−2.40"] in found
     assert ["48/48/48", "144", "50.00", "48.00", "−2.00"] in found
     assert ["WMT", "14/31/30", "75", "29.62", "29.47", "−0.15"] in found
-    assert "bleu; `test_score`" in text
+    assert "bleu; `test_score`" in text and "as with gates, without any: 50.25." in text
     rows = [(ALL, 72, 0.89), ("trained", 36, 0.8924), ("scratch", 72, 0.5), ("scratch", 36, 0.4)]
     text = voita2019_table2.document(frame(rows), "spearman", True, "signature", Tuning(updates=7))
     found = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]

@@ -9,7 +9,9 @@ from typing import Any
 import tyro
 from rich.console import Console
 
+from headcount.artifact.batches import Data
 from headcount.artifact.claim import claim_artifact, state_of
+from headcount.artifact.learned_on import Origin, choice_of, origin_of
 from headcount.artifact.save import write_model
 from headcount.artifact.staging import Kind, staged
 from headcount.cli.plain import plain
@@ -74,11 +76,13 @@ class Finetune:
             )  # fmt: skip
         compared = self._compared(measured, earlier, self._evaluated(tuned.loaded, measured))
         taught_by = teacher and revision(teacher.model)
-        self._write(tuned, compared, {
+        about = {
             "tuning": asdict(tuning),
             "warnings": warnings,
             "signature": self.on.signature(loaded, tasks, teacher=taught_by),
-        })  # fmt: skip
+        }
+        origin = None if teacher is None else origin_of(loaded, teacher)
+        self._write(tuned, compared, about, origin, dev)
         _print(compared, console)
         console.print(f"Folder: {self.out}")
         return 0
@@ -122,13 +126,32 @@ class Finetune:
             for name, record in records["before"].items()
         }
 
-    def _write(self, tuned: FineTuned, compared: dict[str, Any], about: dict[str, Any]) -> None:
+    def _write(
+        self,
+        tuned: FineTuned,
+        compared: dict[str, Any],
+        about: dict[str, Any],
+        origin: Origin | None,
+        dev: Task,
+    ) -> None:
         """All of it or nothing; the state is needed no more."""
         record = compared | about | {"history": tuned.history, "arguments": plain(asdict(self))}
         with staged(self.out, self.overwrite, KIND) as new:
-            write_model(new, tuned.loaded.model, tuned.loaded.tokenizer)
+            if origin is None:
+                write_model(new, tuned.loaded.model, tuned.loaded.tokenizer)
+            else:
+                names = tuple(Path(file).name for file in self.on.dev)
+                data = Data.of_task(dev, tuned.loaded.model.device, names)
+                origin.write(new, tuned.loaded, data, self._told(compared, about))
             write_json(new / RESULT, nulls_for_nan(record))
         rmtree(state_of(self.out), ignore_errors=True)
+
+    def _told(self, compared: dict[str, Any], about: dict[str, Any]) -> dict[str, Any]:
+        """What the card of a pruned model tells: it beside the whole one, which was its teacher."""
+        beside = {name: found["teacher"] for name, found in compared.items()}
+        more = {"warnings": about["warnings"], "signature": about["signature"]}
+        updates = {"trained_on": about["tuning"]["updates"]}
+        return choice_of(Path(place_of(self.on.model))) | beside | more | updates
 
     def _evaluated(self, loaded: Loaded, tasks: Mapping[str, Task]) -> Evaluations:
         return {

@@ -36,6 +36,11 @@ def _about(record: Record) -> str:
     made = "Made smaller with headcount by a plan"
     if "method" in record:
         made = f"Pruned with headcount by {record['method']} (budget: {_budget(record['limit'])})"
+    if (updates := record.get("trained_on")) is not None:
+        made += (
+            f", then trained on for {updates:,} updates, with the whole model as teacher "
+            "(`finetune.json`)"
+        )
     return (
         f"{made}. Loads with `headcount.load(folder)`, or with transformers alone by "
         "`AutoModel.from_pretrained(folder, trust_remote_code=True)`."

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from headcount import load
+from headcount.artifact.certificate import Certificate, weights_sha256
 from headcount.artifact.claim import claim_artifact
 from headcount.artifact.save import save
 from headcount.artifact.staging import COMPACT
@@ -148,10 +149,52 @@ def test_a_teacher(bert: Path, data: list[Path], tmp_path: Path) -> None:
         assert found["after"] == pytest.approx(losses[trained], rel=1e-5)
         assert f"{name}: perplexity of the teacher" in output
     assert "|teacher:" in record["signature"]
+    certificate = Certificate.read(out)
+    assert [each.what for each in certificate.comparisons] == [
+        "compact and gated",
+        "reloaded and gated",
+    ]
+    assert {each.data for each in certificate.comparisons} == {(data[1].name,)}
+    assert certificate.weights_sha256 == weights_sha256(out) != weights_sha256(tmp_path / "small")
+    assert Plan.read(out / "plan.json").of_layer(whole.heads, "encoder.self", 0) == (1,)
+    card = (out / "README.md").read_text()
+    assert "by a plan, then trained on for 6 updates, with the whole model as teacher" in card
+    before, after = (record["test"]["teacher"]["loss"][when] for when in ("before", "after"))
+    assert f"{before:.4f}" in card and f"{after:.4f}" in card
     status, _, errors = run(
         "finetune", tmp_path / "small", data, bert, "--teacher", bert, *taught, "--overwrite"
     )
     assert status == 2 and f"{bert} is read, and" in errors
+
+
+def test_a_pruned_model_that_learns_on_keeps_its_card(
+    bert: Path, data: list[Path], tmp_path: Path
+) -> None:
+    """What is true of the choice still, and nothing of what the weights were before."""
+    pruned, out = tmp_path / "pruned", tmp_path / "out"
+    chosen = ("--method", "norm", "--keep", 2, "--recover", 1, "--tune", "warmup=0")
+    assert run("prune", bert, data, pruned, *chosen)[0] == 0
+    taught = (*SET, "distilled=0.5", "--teacher", bert)
+    assert run("finetune", pruned, data, out, *taught)[0] == 0
+    card, earlier = ((each / "README.md").read_text() for each in (out, pruned))
+    assert "by norm (budget: keep 2), then trained on for 6 updates" in card
+    for words in ("Score of every head", "Ceiling by FLOPs", "compact and gated"):
+        assert words in card and words in earlier, words
+    for words in ("What made up for them", "| control: loss"):
+        assert words not in card and words in earlier, words
+    status, output, _ = headcount("doctor", out)
+    assert status == 0 and "certificate" in output
+    assert (
+        headcount("speed", bert, out, "--batch", 1, "--length", 8, "--rounds", 2, "--card")[0] == 0
+    )
+    other = tmp_path / "other"
+    save(compact(load(out), Plan({"encoder.self": {0: ()}})), other, load(bert).tokenizer)
+    for teacher, student in ((out, other), (out, bert)):
+        odd = tmp_path / f"odd-{student.name}"
+        taught = (*SET, "distilled=0.5", "--teacher", teacher)
+        status, _, errors = run("finetune", student, data, odd, *taught)
+        assert status == 0, errors
+        assert not (odd / "README.md").exists(), "it is no model's with fewer heads"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,96 @@
+"""Learned on: a compact model that was trained further gets certificate and card again.
+
+Its weights go back into the model with all heads, so that this, with the others gated to zero, can
+be seen to compute the same as before.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, final
+
+from headcount.artifact.batches import Data
+from headcount.artifact.certificate import Certificate
+from headcount.artifact.head_card import RECORD, read_record, write_head_card
+from headcount.artifact.make import certify
+from headcount.compaction import restorable, restored
+from headcount.models.load import Loaded
+from headcount.pruning.plan import Plan
+
+CHOICE = ("method", "options", "limit", "keep", "scores", "open", "swept", "history", "ceiling")
+"""What stays true of how the heads were chosen."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """A model with all heads, and which of them a compact one has."""
+
+    whole: Loaded
+    plan: Plan
+
+    def write(self, folder: Path, learned: Loaded, data: Data, record: Mapping[str, Any]) -> None:
+        """Write model, plan, certificate and card.
+
+        Args:
+            folder: where to.
+            learned: the compact model.
+            data: gated, compact and reloaded model are compared on it.
+            record: what else the card tells.
+
+        Raises:
+            ModelError: if two of the three differ.
+        """
+        gated = restored(self.whole, self.plan, learned)
+        certificate = certify(folder, gated, self.plan, learned, data)
+        made_for = learned.model.config.head_plan["model"]
+        replace(self.plan, model=made_for).write(folder / "plan.json")
+        write_head_card(folder, self._about(certificate) | dict(record))
+
+    def _about(self, certificate: Certificate) -> dict[str, Any]:
+        heads = self.whole.heads
+        return {
+            "model": Path(self.whole.name).name,
+            "heads": {site: list(counts) for site, counts in heads.counts.items()},
+            "staying": list(map(str, self.plan.staying(heads))),
+            "leaving": list(map(str, self.plan.leaving(heads))),
+            "comparisons": [asdict(each) for each in certificate.comparisons],
+        }
+
+
+def origin_of(smaller: Loaded, whole: Loaded) -> Origin | None:
+    """Where a compact model comes from, if it can be a model's with fewer heads; else None.
+
+    Args:
+        smaller: any model.
+        whole: the model with all heads that it may come from, whatever weights it has.
+    """
+    found = getattr(smaller.model.config, "head_plan", None)
+    counts = {site: list(each) for site, each in whole.heads.counts.items()}
+    if found is None or found["heads"] != counts or type(whole.model) is not _stock(smaller):
+        return None
+    plan = Plan.from_json({"version": 1, "kept": found["kept"]})
+    same = restorable(whole, plan)
+    if same is None:
+        return None
+    shapes = [
+        {name: each.shape for name, each in one.model.state_dict().items()}
+        for one in (same, smaller)
+    ]
+    return Origin(whole, plan) if shapes[0] == shapes[1] else None
+
+
+def choice_of(folder: Path) -> dict[str, Any]:
+    """What the record of a pruned model's folder tells of the choice; nothing without one.
+
+    Raises:
+        InputError: for a record that can't be read.
+    """
+    if not (folder / RECORD).exists():
+        return {}
+    record = read_record(folder)
+    return {name: record[name] for name in CHOICE if name in record}
+
+
+def _stock(smaller: Loaded) -> type | None:
+    return vars(type(smaller.model)).get("stock_class")

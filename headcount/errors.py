@@ -11,3 +11,7 @@ class CorpusError(InputError):
 
 class ModelError(InputError):
     """A model cannot be loaded or cannot be measured."""
+
+
+class UnsuitedError(ModelError):
+    """A method, of several that there are, can't choose heads of this model."""

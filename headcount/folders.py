@@ -1,8 +1,7 @@
 """Folders of results: what an earlier run left is gone on with or replaced, never mixed."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
+from shutil import rmtree
 
 from headcount.errors import InputError
 from headcount.files import write_text
@@ -40,24 +39,6 @@ def refuse_earlier(folder: Path, what: str, resume: bool, overwrite: bool) -> No
         )
 
 
-@contextmanager
-def reading_results(file: Path) -> Iterator[None]:
-    """Say that a file of results can't be read where that fails in the block.
-
-    Raises:
-        InputError: in place of the error.
-    """
-    try:
-        yield
-    except InputError:
-        raise
-    except (OSError, ValueError, KeyError, TypeError) as error:  # ArrowInvalid is a ValueError
-        raise InputError(
-            f"{file} should be of a finished run but can't be read ({error}): name a whole folder, "
-            "or run the command that wrote it again"
-        ) from error
-
-
 def mark(state: Path, kind: str) -> None:
     """Say in a folder of what is done so far what kind of run it is of; makes the folder."""
     write_text(state / MARK, kind)
@@ -67,6 +48,17 @@ def marked(state: Path) -> str | None:
     """What kind of run a folder of what is done so far is of; None if it does not say."""
     path = state / MARK
     return path.read_text(encoding="utf-8") if path.exists() else None
+
+
+def remove_state(state: Path) -> None:
+    """Remove a folder of what is done so far; its mark last, so that a half removed one is ours."""
+    if state.is_dir():
+        for path in state.iterdir():
+            if path.is_dir():
+                rmtree(path, ignore_errors=True)
+            elif path.name != MARK:
+                path.unlink(missing_ok=True)
+        rmtree(state, ignore_errors=True)
 
 
 def is_begun(state: Path) -> bool:

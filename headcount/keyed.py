@@ -16,20 +16,25 @@ from headcount.files import write_json
 
 
 @contextmanager
-def reading(file: Path, what: str) -> Iterator[None]:
-    """Say what a file should hold where it can't be read in the block.
+def reading(
+    file: Path,
+    what: str,
+    advice: str = "start again with --overwrite instead of --resume",
+) -> Iterator[None]:
+    """Say what a file should hold, and what to do, where it can't be read in the block.
 
     Raises:
         InputError: in place of the error.
     """
     try:
         yield
+    except InputError:
+        raise  # it says so itself
     except (
         OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError,
     ) as error:  # fmt: skip
         raise InputError(
-            f"{file} should hold {what} but can't be read ({error}); start again with --overwrite "
-            "instead of --resume"
+            f"{file} should hold {what} but can't be read ({error}); {advice}"
         ) from error
 
 

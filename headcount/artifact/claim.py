@@ -5,11 +5,10 @@ The state is the neighbour of the model's folder, so that this is never half a m
 
 from collections.abc import Iterable
 from pathlib import Path
-from shutil import rmtree
 
 from headcount.artifact.staging import COMPACT, Kind, refuse_taken
 from headcount.errors import InputError
-from headcount.folders import is_begun, mark, marked, refuse_earlier
+from headcount.folders import is_begun, mark, marked, refuse_earlier, remove_state
 
 
 def state_of(out: Path) -> Path:
@@ -49,7 +48,7 @@ def claim_artifact(
     if begun:
         refuse_earlier(state, "an interrupted run", resume, overwrite)
     if overwrite and not resume:
-        rmtree(state, ignore_errors=True)
+        remove_state(state)
     mark(state, kind.name)
 
 

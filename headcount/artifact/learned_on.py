@@ -14,6 +14,7 @@ from headcount.artifact.certificate import Certificate
 from headcount.artifact.head_card import RECORD, read_record, write_head_card
 from headcount.artifact.make import certify
 from headcount.compaction import restorable, restored
+from headcount.errors import ModelError
 from headcount.models.load import Loaded
 from headcount.pruning.plan import Plan
 
@@ -58,30 +59,42 @@ class Origin:
         }
 
 
-def origin_of(smaller: Loaded, whole: Loaded) -> Origin | None:
-    """Where a compact model comes from, if it can be a model's with fewer heads; else None.
+def origin_of(smaller: Loaded, whole: Loaded) -> Origin:
+    """Where a compact model comes from.
 
     Args:
-        smaller: any model.
+        smaller: the compact model.
         whole: the model with all heads that it may come from, whatever weights it has.
+
+    Raises:
+        ModelError: if it is no such model with fewer heads, or its weights do not go back.
     """
-    found = getattr(smaller.model.config, "head_plan", None)
+    found = smaller.model.config.head_plan
     counts = {site: list(each) for site, each in whole.heads.counts.items()}
-    if found is None or found["heads"] != counts or type(whole.model) is not _stock(smaller):
-        return None
-    plan = Plan.from_json({"version": 1, "kept": found["kept"]})
+    stock = vars(type(smaller.model)).get("stock_class")
+    if found["heads"] != counts or type(whole.model) is not stock:
+        raise ModelError(
+            f"its teacher, a {type(whole.model).__name__} with {whole.heads}, is not of the kind "
+            f"that {smaller.name} was cut out of"
+        )
+    stay = Plan.from_json({"version": 1, "kept": found["kept"]}).staying(whole.heads)
+    plan = Plan.made_for(whole, stay)
     same = restorable(whole, plan)
     if same is None:
-        return None
+        raise ModelError(
+            f"what a smaller {type(whole.model).__name__} learns can't go back into it"
+        )
     shapes = [
         {name: each.shape for name, each in one.model.state_dict().items()}
         for one in (same, smaller)
     ]
-    return Origin(whole, plan) if shapes[0] == shapes[1] else None
+    if shapes[0] != shapes[1]:
+        raise ModelError(f"its teacher is of another size than {smaller.name} was cut out of")
+    return Origin(whole, plan)
 
 
 def choice_of(folder: Path) -> dict[str, Any]:
-    """What the record of a pruned model's folder tells of the choice; nothing without one.
+    """What the record of a pruned model's folder tells that stays true; nothing without one.
 
     Raises:
         InputError: for a record that can't be read.
@@ -89,8 +102,8 @@ def choice_of(folder: Path) -> dict[str, Any]:
     if not (folder / RECORD).exists():
         return {}
     record = read_record(folder)
-    return {name: record[name] for name in CHOICE if name in record}
-
-
-def _stock(smaller: Loaded) -> type | None:
-    return vars(type(smaller.model)).get("stock_class")
+    mended = [gain["stage"] for gain in record.get("gains") or () if gain["kept"]]
+    return {name: record[name] for name in CHOICE if name in record} | {
+        "mended": record.get("mended", mended),
+        "trained_on": record.get("trained_on", 0),
+    }

@@ -17,7 +17,7 @@ from headcount.cli.doctor import Doctor
 from headcount.cli.evaluate import Evaluate
 from headcount.cli.export import Export
 from headcount.cli.finetune import Finetune
-from headcount.cli.full_disk import is_full, told_full
+from headcount.cli.full_disk import full_disk
 from headcount.cli.importance import Importance
 from headcount.cli.prune import Prune
 from headcount.cli.report import Report
@@ -47,7 +47,7 @@ Command = (
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command; the user's mistakes end in a sentence and status 2, a full disk in 1."""
+    """Run one command; mistakes of the user, and a full disk, end in a sentence and status 2."""
     try:
         return _run(arguments)
     except BrokenPipeError:
@@ -74,10 +74,10 @@ def _run(arguments: list[str] | None) -> int:
         errors.print(f"headcount: {error}", style="red", markup=False)
         return 2
     except Exception as error:
-        if not is_full(error):
+        if (told := full_disk(error)) is None:
             raise
-        errors.print(f"headcount: {told_full(error)}", style="red", markup=False)
-        return 1
+        errors.print(f"headcount: {told}", style="red", markup=False)
+        return 2
     except KeyboardInterrupt:
         errors.print("headcount: stopped; where a command has --resume, it goes on", style="yellow")
         return 130

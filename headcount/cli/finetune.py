@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from shutil import rmtree
 from typing import Any
 
 import tyro
@@ -19,8 +18,10 @@ from headcount.cli.progress import shown
 from headcount.cli.task_arguments import print_warnings
 from headcount.cli.told_drop import told_drop
 from headcount.cli.trial import LearningArguments
-from headcount.errors import InputError
+from headcount.errors import InputError, ModelError
 from headcount.files import nulls_for_nan, write_json
+from headcount.folders import remove_state
+from headcount.models.compacted import is_compact
 from headcount.models.load import Loaded, load
 from headcount.models.shipped import place_of
 from headcount.options import made
@@ -65,6 +66,8 @@ class Finetune:
         refuse_tuning(loaded, train, tuning)
         if teacher is not None:
             refuse_teacher(loaded, teacher)
+        origin = self._origin(loaded, teacher, console, warnings)
+        known = {} if origin is None else choice_of(Path(place_of(self.on.model)))
         measured = {"dev": dev} | ({} if test is None else {"test": test})
         beside = {"before": loaded} | ({} if teacher is None else {"teacher": teacher})
         earlier = {name: self._evaluated(each, measured) for name, each in beside.items()}
@@ -81,8 +84,7 @@ class Finetune:
             "warnings": warnings,
             "signature": self.on.signature(loaded, tasks, teacher=taught_by),
         }
-        origin = None if teacher is None else origin_of(loaded, teacher)
-        self._write(tuned, compared, about, origin, dev)
+        self._write(tuned, compared, about, (origin, known), dev)
         _print(compared, console)
         console.print(f"Folder: {self.out}")
         return 0
@@ -101,6 +103,20 @@ class Finetune:
                 "came one without the other"
             )
         return tuning
+
+    def _origin(
+        self, loaded: Loaded, teacher: Loaded | None, console: Console, warnings: list[str]
+    ) -> Origin | None:
+        """What a compact model's certificate can be made with, or a warning that there is none."""
+        if teacher is None or not is_compact(loaded.model.config):
+            return None
+        try:
+            return origin_of(loaded, teacher)
+        except ModelError as error:
+            late = [f"there will be no certificate and no card: {error}"]
+            print_warnings(late, console)
+            warnings += late
+            return None
 
     def _taught_by(self) -> Loaded | None:
         on = self.on
@@ -131,33 +147,35 @@ class Finetune:
         tuned: FineTuned,
         compared: dict[str, Any],
         about: dict[str, Any],
-        origin: Origin | None,
+        pruned: tuple[Origin | None, dict[str, Any]],
         dev: Task,
     ) -> None:
         """All of it or nothing; the state is needed no more."""
         record = compared | about | {"history": tuned.history, "arguments": plain(asdict(self))}
+        origin, known = pruned
         with staged(self.out, self.overwrite, KIND) as new:
             if origin is None:
                 write_model(new, tuned.loaded.model, tuned.loaded.tokenizer)
             else:
                 names = tuple(Path(file).name for file in self.on.dev)
                 data = Data.of_task(dev, tuned.loaded.model.device, names)
-                origin.write(new, tuned.loaded, data, self._told(compared, about))
+                origin.write(new, tuned.loaded, data, _told(compared, about, known))
             write_json(new / RESULT, nulls_for_nan(record))
-        rmtree(state_of(self.out), ignore_errors=True)
-
-    def _told(self, compared: dict[str, Any], about: dict[str, Any]) -> dict[str, Any]:
-        """What the card of a pruned model tells: it beside the whole one, which was its teacher."""
-        beside = {name: found["teacher"] for name, found in compared.items()}
-        more = {"warnings": about["warnings"], "signature": about["signature"]}
-        updates = {"trained_on": about["tuning"]["updates"]}
-        return choice_of(Path(place_of(self.on.model))) | beside | more | updates
+        remove_state(state_of(self.out))
 
     def _evaluated(self, loaded: Loaded, tasks: Mapping[str, Task]) -> Evaluations:
         return {
             name: evaluate(loaded.model, task, self.on.max_tokens, texts=True)
             for name, task in tasks.items()
         }
+
+
+def _told(compared: dict[str, Any], about: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
+    """What the card of a pruned model tells: it beside the whole one, which was its teacher."""
+    beside = {name: found["teacher"] for name, found in compared.items()}
+    more = {"warnings": about["warnings"], "signature": about["signature"]}
+    updates = known.get("trained_on", 0) + about["tuning"]["updates"]
+    return known | beside | more | {"trained_on": updates}
 
 
 def _print(compared: dict[str, Any], console: Console) -> None:

@@ -8,7 +8,7 @@ from headcount.cli.importance import Importance
 from headcount.cli.reproduce_pruning import (
     Experiment,
     PaperArguments,
-    plan_of,
+    plan_at,
     show_document,
 )
 from headcount.compaction import compact
@@ -77,7 +77,7 @@ class Michel2019(PaperArguments):
         keeps = {*(self.pruning.keep or tenths(experiment.units)), half}
         seeds = range(self.pruning.seed, self.pruning.seed + 5)
         frame = experiment.curve(chosen, sorted(keeps), seeds)
-        speed = self._speed(experiment.loaded, plan_of(frame, "gradient", half, experiment.loaded))
+        speed = self._speed(experiment.loaded, plan_at(frame, "gradient", half, experiment.loaded))
         facts = experiment.facts
         text = document(
             frame, facts.metric, facts.higher_is_better, facts.signature, speed, self.quantity

@@ -195,7 +195,7 @@ def show_document(path: Path) -> None:
     console.print(f"Paper beside ours: {path}", soft_wrap=True)
 
 
-def plan_of(frame: pd.DataFrame, method: str, keep: int, loaded: Loaded) -> Plan:
+def plan_at(frame: pd.DataFrame, method: str, keep: int, loaded: Loaded) -> Plan:
     """The plan of a point of a method that leaves the weights as they are."""
     row = frame[(frame["method"] == method) & (frame["keep"] == keep)].iloc[0]
     stay = map(Head.parse, str(row["heads"]).split())

@@ -21,7 +21,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from headcount.errors import InputError
+from headcount.errors import UnsuitedError
 from headcount.gates.head_gates import LearnedGates, uniform_noise
 from headcount.gates.layout import Layout, Quota
 from headcount.tap import Gates
@@ -145,7 +145,7 @@ def _units(layout: Layout, quota: Quota) -> int:
     """The number of units of a quota."""
     sizes = set(layout.size_U[layout.is_at(quota.site)].int().tolist())
     if len(sizes) != 1 or quota.heads % min(sizes):
-        raise InputError(
+        raise UnsuitedError(
             f"units of one size were expected that add up to {quota.heads} heads"
             f"{'' if quota.site is None else f' at {quota.site}'}; came sizes {sorted(sizes)}: "
             "give a budget for each site, or take the method l0"

@@ -9,12 +9,18 @@ import pandas as pd
 
 from headcount.errors import InputError
 from headcount.files import nulls_for_nan, write_json
-from headcount.folders import reading_results, refuse_earlier, refuse_file
+from headcount.folders import refuse_earlier, refuse_file
 from headcount.heads import Heads, HeadTable
 from headcount.importance.across import across
 from headcount.importance.agreement import Agreement, agreement
 from headcount.importance.assessment import Assessment
+from headcount.keyed import reading
 from headcount.signature import measured_revision
+
+FINISHED = (
+    "what a finished run wrote", "name a whole folder, or run the command that wrote it again",
+)  # fmt: skip
+"""What a file of results should hold, and what to do where it does not."""
 
 COLUMNS = (
     "gradient", "relevance", "ablation_delta", "ablation_low", "ablation_high", "ablation_p",
@@ -48,7 +54,7 @@ def refuse_other_model(folder: Path, heads: Heads, revision: str | None) -> None
     table, record = folder / "heads.parquet", folder / "run.json"
     advice = "name the folder of this model's analysis, or a new one"
     if table.exists():
-        with reading_results(table):
+        with reading(table, *FINISHED):
             names = list(HeadTable.read(table).frame["head"])
         if names != list(map(str, heads)):
             raise InputError(
@@ -56,7 +62,7 @@ def refuse_other_model(folder: Path, heads: Heads, revision: str | None) -> None
                 f"heads of another: {advice}"
             )
     if record.exists():
-        with reading_results(record):
+        with reading(record, *FINISHED):
             signed = json.loads(record.read_text(encoding="utf-8"))["signature"]
         analysed = measured_revision(signed)
         if analysed != revision:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from torch import Tensor
 from torch.autograd.graph import Node
 
-from headcount.errors import ModelError
+from headcount.errors import UnsuitedError
 
 MOVING = frozenset(
     "Alias AsStrided Cat Clone ConstantPadNd CopySlices Copy Diagonal Flip Gather Index IndexCopy "
@@ -90,7 +90,7 @@ def refuse_without_rule(starts: Tensor, has_rule: HasRule, rules: str) -> None:
         seen.add(node)
         name = _operation(node)
         if not has_rule(node, name):
-            raise ModelError(
+            raise UnsuitedError(
                 f"an operation with a rule for relevance was expected, but the model uses "
                 f"{_said(name)} on the way from its inputs to the logit, for which {rules} has "
                 "no rule; use another score for this model, such as gradient or ablation"

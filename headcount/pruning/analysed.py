@@ -9,9 +9,9 @@ from typing import Any, final
 from headcount.analysis import Options, analyze
 from headcount.corpora import Corpus
 from headcount.errors import InputError
-from headcount.folders import reading_results
 from headcount.heads import Heads, HeadTable
-from headcount.importance.folder import refuse_other_model
+from headcount.importance.folder import FINISHED, refuse_other_model
+from headcount.keyed import reading
 from headcount.models.load import Loaded
 from headcount.pruning.functions import Roles, old_names, survivals
 from headcount.pruning.prune import Pruned
@@ -40,7 +40,7 @@ def read_roles(folder: Path, loaded: Loaded) -> Roles:
             f"analyze MODEL CORPUS --out {folder}` first"
         )
     refuse_other_model(folder, loaded.heads, revision(loaded.model))
-    with reading_results(folder / "heads.parquet"):
+    with reading(folder / "heads.parquet", *FINISHED):
         frame = HeadTable.read(folder / "heads.parquet").frame
         return {str(row["head"]): list(row["roles"]) for row in frame.to_dict("records")}
 
@@ -56,9 +56,12 @@ def read_again(folder: Path, files: Sequence[Path]) -> Again:
         CorpusError: for files that can't be read.
         InputError: for another corpus, or for frequencies whose file is not known.
     """
-    with reading_results(folder / "run.json"):
-        record = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-        signed = dict(part.split(":", 1) for part in record["signature"].split("|"))
+    with reading(folder / "run.json", *FINISHED):
+        return _again(json.loads((folder / "run.json").read_text(encoding="utf-8")), folder, files)
+
+
+def _again(record: dict[str, Any], folder: Path, files: Sequence[Path]) -> Again:
+    signed = dict(part.split(":", 1) for part in record["signature"].split("|"))
     corpus = _corpus(record, files)
     if corpus is None or (found := corpus.sha256()[:12]) != signed["corpus"]:
         came = " ".join(map(str, files)) if corpus is None else f"another one, {found}"

@@ -7,13 +7,13 @@ same outputs. What is done so far lies beside it, so that the folder is never ha
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from shutil import rmtree
 
 from headcount.artifact.batches import Data
 from headcount.artifact.claim import state_of
 from headcount.artifact.head_card import write_head_card
 from headcount.artifact.make import certify
 from headcount.artifact.staging import staged
+from headcount.folders import remove_state
 from headcount.pruning.prune import Pruned
 from headcount.tasks import Task
 
@@ -47,4 +47,4 @@ def write_pruned(
         pruned.plan.write(staging / "plan.json")
         about = {"model": Path(name).name, "comparisons": comparisons}
         write_head_card(staging, about | pruned.record)
-    rmtree(state_of(out), ignore_errors=True)
+    remove_state(state_of(out))

@@ -37,9 +37,10 @@ def _about(record: Record) -> str:
     if "method" in record:
         made = f"Pruned with headcount by {record['method']} (budget: {_budget(record['limit'])})"
     if (updates := record.get("trained_on")) is not None:
+        mended = f", mended by {', '.join(stages)}" if (stages := record.get("mended")) else ""
         made += (
-            f", then trained on for {updates:,} updates, with the whole model as teacher "
-            "(`finetune.json`)"
+            f"{mended}, then trained on for {updates:,} updates with the whole model as teacher; "
+            "budget, scores and mending are of the model before that"
         )
     return (
         f"{made}. Loads with `headcount.load(folder)`, or with transformers alone by "

@@ -16,7 +16,7 @@ from typing import final
 
 import pandas as pd
 
-from headcount.errors import InputError
+from headcount.errors import InputError, UnsuitedError
 from headcount.pruning.budget import by_site
 from headcount.pruning.gated import evaluate_gated
 from headcount.pruning.method import Choice, Method, Setting, refuse_tunings
@@ -95,10 +95,9 @@ def curve(
     may_go = trial.setting.units.alone()
     for keep in keeps:
         by_site(may_go, keep)
+    for method in methods.values():
+        refuse_tunings(trial.setting, method)
     suited = _Suited(dict(methods), left_out)
-    for name, method in methods.items():
-        with suited.or_left_out(name):
-            refuse_tunings(trial.setting, method)
     wanted = points(suited.methods, keeps, seeds)
     whole = [Point(ALL, 0, len(may_go.heads))] if with_whole else []
     controls = [
@@ -127,7 +126,7 @@ def _measured(trial: Trial, suited: "_Suited", wanted: Sequence[Point], key: str
         with suited.or_left_out(point.method):
             choice = _chosen(trial, suited.methods, point)
             rows[point.name] = trial.row(point, choice, perf_counter() - start)
-            write_points(file, key, rows)
+        write_points(file, key, rows)
     if not suited.methods:
         raise InputError(f"no method can choose heads of this model: {suited.left_out}")
     setting.progress("points", len(wanted), len(wanted))
@@ -145,11 +144,11 @@ class _Suited:
 
     @contextmanager
     def or_left_out(self, name: str) -> Iterator[None]:
-        """Go on without a method that fails in the block, if that is wanted."""
+        """Go on without a method that does not suit the model, if that is wanted."""
         try:
             yield
-        except InputError as error:
-            if self.left_out is None or name not in self.methods:
+        except UnsuitedError as error:
+            if self.left_out is None:
                 raise
             self.left_out[name] = str(error)
             del self.methods[name]

@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from shutil import rmtree
 
 from headcount.errors import InputError
-from headcount.folders import is_begun, mark, marked, refuse_earlier, refuse_file
+from headcount.folders import is_begun, mark, marked, refuse_earlier, refuse_file, remove_state
 
 
 def claim(out: Path, results: Sequence[str], state: Path, resume: bool, overwrite: bool) -> None:
@@ -37,5 +36,5 @@ def claim(out: Path, results: Sequence[str], state: Path, resume: bool, overwrit
     if present:
         refuse_earlier(out, "an earlier run", resume, overwrite)
     if overwrite and not resume:
-        rmtree(state, ignore_errors=True)
+        remove_state(state)
     mark(state, kind)

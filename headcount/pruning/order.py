@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import final
 
-from headcount.errors import ModelError
+from headcount.errors import UnsuitedError
 from headcount.heads import Head
 from headcount.importance.scores import Scores
 from headcount.pruning.budget import Unit
@@ -31,12 +31,12 @@ def ascending(units: Sequence[Unit], scores: Scores) -> Order:
     """The order by ascending score; a unit has the mean of its heads'; equals in the grid's order.
 
     Raises:
-        ModelError: for a head without a score.
+        UnsuitedError: for a head without a score.
     """
     values = {head: float(scores[head.site, head.layer][head.index]) for unit in units
               for head in unit}  # fmt: skip
     if unknown := [str(head) for head, value in values.items() if math.isnan(value)]:
-        raise ModelError(
+        raise UnsuitedError(
             f"a score was expected for every head that may go; {unknown[0]} and "
             f"{len(unknown) - 1} others have none: take another method for this model"
         )

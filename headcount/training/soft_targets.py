@@ -5,7 +5,8 @@ $$L = \frac{1}{C} \sum_p \Big[ (1 - \alpha) \Big( -(1 - \varepsilon) \log s_p(y_
   + \alpha T^2 \, \mathrm{KL}\big(t_p^{(T)} \,\|\, s_p^{(T)}\big) \Big]$$
 
 s and t are the student's and the teacher's softmax at place p, under (T) of logits divided by T; y
-is the right one of V answers. In nats.
+is the right one of V answers, and $y^\varepsilon$ has 1 - epsilon there and epsilon / V
+everywhere. In nats.
 
 Written with one operation after the other, this makes some thirty tensors as large as the logits,
 which took most of a small model's step on a CPU. Here loss and gradient
@@ -111,7 +112,7 @@ class _SoftCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, scale: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         (gradient_PV,) = ctx.saved_tensors
         # One more pass would be as dear as a tenth of the loss.
-        scaled_PV = gradient_PV if scale == 1 else gradient_PV * scale.to(gradient_PV)
+        scaled_PV = gradient_PV if scale == 1 else gradient_PV * scale
         return scaled_PV, None, None, None, None, None
 
 

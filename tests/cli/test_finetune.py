@@ -158,7 +158,7 @@ def test_a_teacher(bert: Path, data: list[Path], tmp_path: Path) -> None:
     assert certificate.weights_sha256 == weights_sha256(out) != weights_sha256(tmp_path / "small")
     assert Plan.read(out / "plan.json").of_layer(whole.heads, "encoder.self", 0) == (1,)
     card = (out / "README.md").read_text()
-    assert "by a plan, then trained on for 6 updates, with the whole model as teacher" in card
+    assert "by a plan, then trained on for 6 updates with the whole model as teacher" in card
     before, after = (record["test"]["teacher"]["loss"][when] for when in ("before", "after"))
     assert f"{before:.4f}" in card and f"{after:.4f}" in card
     status, _, errors = run(
@@ -174,10 +174,16 @@ def test_a_pruned_model_that_learns_on_keeps_its_card(
     pruned, out = tmp_path / "pruned", tmp_path / "out"
     chosen = ("--method", "norm", "--keep", 2, "--recover", 1, "--tune", "warmup=0")
     assert run("prune", bert, data, pruned, *chosen)[0] == 0
-    taught = (*SET, "distilled=0.5", "--teacher", bert)
+    taught = taught_by = (*SET, "distilled=0.5", "--teacher", bert)
     assert run("finetune", pruned, data, out, *taught)[0] == 0
     card, earlier = ((each / "README.md").read_text() for each in (out, pruned))
-    assert "by norm (budget: keep 2), then trained on for 6 updates" in card
+    record = json.loads((pruned / "prune.json").read_text())
+    mended = ", ".join(gain["stage"] for gain in record["gains"] if gain["kept"])
+    told = f"by norm (budget: keep 2), mended by {mended}, then trained on for"
+    assert mended and f"{told} 6 updates" in card
+    assert Plan.read(out / "plan.json") == Plan.read(pruned / "plan.json")
+    assert run("finetune", out, data, tmp_path / "twice", *taught)[0] == 0
+    assert f"{told} 12 updates" in (tmp_path / "twice" / "README.md").read_text()
     for words in ("Score of every head", "Ceiling by FLOPs", "compact and gated"):
         assert words in card and words in earlier, words
     for words in ("What made up for them", "| control: loss"):
@@ -192,9 +198,16 @@ def test_a_pruned_model_that_learns_on_keeps_its_card(
     for teacher, student in ((out, other), (out, bert)):
         odd = tmp_path / f"odd-{student.name}"
         taught = (*SET, "distilled=0.5", "--teacher", teacher)
-        status, _, errors = run("finetune", student, data, odd, *taught)
+        status, output, errors = run("finetune", student, data, odd, *taught)
         assert status == 0, errors
         assert not (odd / "README.md").exists(), "it is no model's with fewer heads"
+        told = "warning: there will be no certificate and no card: its teacher, a "
+        assert (told in output) == (student == other)
+    whole = (pruned / "prune.json").read_text()
+    (pruned / "prune.json").write_text(whole[:-9])
+    status, _, errors = run("finetune", pruned, data, tmp_path / "no", *taught_by)
+    assert status == 2 and "prune.json" in errors
+    assert not (tmp_path / "no.state" / "training").exists(), "before anything was trained"
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headcount.cli.full_disk import is_full
+from headcount.cli.full_disk import full_disk
 from tests.cli.conftest import SAMPLE, start
 from tests.cli.test_compact import plan
 
@@ -21,7 +21,7 @@ def test_a_full_disk_is_told_in_a_sentence(command: str, bert: Path, tmp_path: P
     }[command]
     process = start(command, *more, "--out", out, launcher=LIMIT)
     _, errors = process.communicate()
-    assert process.returncode == 1, errors
+    assert process.returncode == 2, errors
     assert "headcount: room on the disk was expected" in errors and "File too large" in errors
     assert "make some, then give the command again" in errors and "Traceback" not in errors
     if command == "compact":
@@ -29,7 +29,9 @@ def test_a_full_disk_is_told_in_a_sentence(command: str, bert: Path, tmp_path: P
 
 
 def test_other_errors_are_not_taken_for_it() -> None:
-    caused = RuntimeError("checkpoint could not be written")
-    caused.__cause__ = OSError(28, "No space left on device", "model.bin")
-    assert is_full(caused) and not is_full(OSError(13, "Permission denied"))
-    assert not is_full(RuntimeError("out of memory"))
+    for words in ("checkpoint could not be written", ""):
+        caused = RuntimeError(words)
+        caused.__cause__ = OSError(28, "No space left on device", "model.bin")
+        assert "no more ([Errno 28] No space left on device: 'model.bin')" in str(full_disk(caused))
+    assert full_disk(OSError(13, "Permission denied")) is None
+    assert full_disk(RuntimeError("out of memory")) is None

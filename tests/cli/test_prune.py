@@ -315,7 +315,10 @@ def test_a_damaged_analysis_is_told(bert: Path, data: list[Path], tmp_path: Path
         (analysis / name).write_bytes(whole[: len(whole) // 2])
         for command in ("prune", "curve"):
             status, _, errors = run(command, bert, data, tmp_path / command, *more)
-            assert status == 2 and f"{analysis / name} should be of a finished run but" in errors
+            assert (
+                status == 2
+                and f"{analysis / name} should hold what a finished run wrote but" in errors
+            )
         (analysis / name).write_bytes(whole)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from headcount.errors import InputError
+from headcount.errors import InputError, ModelError, UnsuitedError
 from headcount.models.selfcheck import gated
 from headcount.pruning import Choice, Keep, Method, Setting
 from headcount.pruning.curve import Trial, curve
@@ -89,7 +89,7 @@ class Fussy(Method):
     def choose(self, setting: Setting, keep: Keep) -> Choice:
         if keep == 7:
             return METHODS["norm"].choose(setting, keep)
-        raise InputError(f"no {keep} heads")
+        raise UnsuitedError(f"no {keep} heads")
 
 
 def test_methods_that_do_not_suit_the_model(tmp_path: Path) -> None:
@@ -99,9 +99,11 @@ def test_methods_that_do_not_suit_the_model(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no 3 heads"):
         curve(trial, ways, KEEPS, seeds=[0, 1])
     left_out: dict[str, str] = {}
-    wrong = {"frozen": method("l0", ["tuning.trained=encoder"])}
-    frame = curve(trial, wrong | ways, KEEPS, seeds=[0, 1], left_out=left_out)
-    assert left_out["fussy"] == "no 3 heads" and "an encoder was expected" in left_out["frozen"]
+    frame = curve(trial, ways, KEEPS, seeds=[0, 1], left_out=left_out)
+    assert left_out == {"fussy": "no 3 heads"}
+    wrong = {"frozen": method("l0", ["tuning.trained=encoder"]), **ways}
+    with pytest.raises(InputError, match="an encoder was expected"):
+        curve(trial, wrong, KEEPS, seeds=[0, 1], left_out={})
     expected = measured().drop(columns=["seconds"]).filter(regex="^(?!.*score|test_)")
     pd.testing.assert_frame_equal(frame.drop(columns="seconds"), expected)
     with pytest.raises(InputError, match="no method can choose heads of this model: .*no 3 heads"):
@@ -199,3 +201,13 @@ def test_the_best_method_and_those_no_better_than_random() -> None:
     assert "| 7            | 2.00 | 6.00 (5.00 to 7.00) |" in document(points, facts(), []).replace(
         "|   ", "| "
     ).replace("|  ", "| ")
+
+
+def test_a_training_that_fails_is_no_method_that_does_not_suit(tmp_path: Path) -> None:
+    """What a curve goes on without is only what can never be done on this model."""
+    given = setting("causal-gpt2", tmp_path)
+    fields = ("updates=3", "warmup=0", "batch_tokens=90", "peak=1e30")
+    wild = method("l0", [f"tuning.{each}" for each in fields])
+    trial = Trial(given, given.train, scores=False, controls=False)
+    with pytest.raises(ModelError, match="finite"):
+        curve(trial, {"l0": wild}, [3], left_out={})

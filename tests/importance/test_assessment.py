@@ -17,6 +17,7 @@ from headcount.importance.ablation import (
     whole_sites,
 )
 from headcount.importance.significance import loss_deltas
+from headcount.models.load import Loaded
 from headcount.models.selfcheck import gated, tapped
 from headcount.tasks import Classification, Similarity, Task, Translation, evaluate
 from tests.tasks import loaded as small
@@ -96,9 +97,17 @@ def test_of_each_layer_the_head_that_does_best_alone() -> None:
     assert "layers" not in short and "sites" not in short and "all_but_one" not in short
 
 
+def short(loaded: Loaded) -> Translation:
+    """A random model does not end by itself."""
+    return Translation(
+        loaded, small.TRANSLATIONS, metric="chrf", limit=3, num_beams=1,
+        generation={"max_new_tokens": 6},
+    )  # fmt: skip
+
+
 def test_the_whole_model_translates_once(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = small.loaded("MarianMTModel")
-    task = Translation(loaded, small.TRANSLATIONS, metric="chrf", limit=3, num_beams=1)
+    task = short(loaded)
     calls: list[int] = []
     translate = Translation.translate
 
@@ -122,7 +131,7 @@ def test_the_whole_model_translates_once(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_what_stands_in_for_a_head_does_so_in_translation_too() -> None:
     loaded = small.loaded("MarianMTModel")
-    task = Translation(loaded, small.TRANSLATIONS, metric="chrf", limit=3, num_beams=1)
+    task = short(loaded)
     methods = Methods(("ablation",), quantity="score", num_samples=10, instead="mean")
     found = assess(loaded, task, methods).record
     zeroed = assess(loaded, task, replace(methods, instead="zero")).record

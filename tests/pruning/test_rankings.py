@@ -117,12 +117,18 @@ def test_greedy_takes_the_head_that_is_missed_least(task: str) -> None:
     assert order.scores[last[0]] == pytest.approx(rise, abs=1e-5)
 
 
+def by_letters(loaded: Loaded) -> Translation:
+    """Short: a random model does not end by itself."""
+    return Translation(
+        loaded, TRANSLATIONS, metric="chrf", num_beams=1, generation={"max_new_tokens": 6}
+    )
+
+
 @pytest.mark.parametrize("task", ["similarity-bert", "translation-Marian"])
 def test_greedy_by_score_takes_the_head_whose_score_is_missed_least(task: str) -> None:
     given = setting(task)
     if task == "translation-Marian":  # a random model has BLEU 0 whatever it lacks
-        by_letters = Translation(given.loaded, TRANSLATIONS, metric="chrf", num_beams=1)
-        given = replace(given, train=by_letters)
+        given = replace(given, train=by_letters(given.loaded))
     model, anatomy, heads = given.loaded.model, given.loaded.anatomy, list(given.loaded.heads)
     places = dict.fromkeys((head.site, head.layer) for head in heads)
     # Whole layers: a head less changes no translation of a random model.
@@ -150,28 +156,32 @@ def test_a_killed_sweep_of_an_ablation_goes_on(quantity: Any, tmp_path: Path) ->
     units = setting(name).units.units[:4]
     small = {"max_tokens": 40, "state": tmp_path}
 
+    def made(**more: Any) -> Setting:
+        given = setting(name, **more)
+        return given if quantity == "loss" else replace(given, train=by_letters(given.loaded))
+
     def stop(stage: str, done: int, total: int) -> None:
         if done >= 2:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        greedy.scores(setting(name, progress=stop, **small), units)
+        greedy.scores(made(progress=stop, **small), units)
     (file,) = tmp_path.iterdir()
     told: list[int] = []
-    given = setting(name, progress=lambda _, number, __: told.append(number), **small)
+    given = made(progress=lambda _, number, __: told.append(number), **small)
     if quantity == "score":
         kept = json.loads(file.read_text())["done"]
         assert list(kept) == ["no ablation", *(str(head) for (head,) in units[:2])]
     found = greedy.scores(given, units)
     assert not list(tmp_path.iterdir())
-    whole = greedy.scores(setting(name), units)
+    whole = greedy.scores(made(), units)
     for place, scores in whole.items():
         torch.testing.assert_close(found[place], scores, equal_nan=True)
     if quantity == "loss":
         assert min(told) > 2, "goes on behind what was done"
     greedy.scores(setting(name, progress=lambda *_: None, **small), units[:2])
     with pytest.raises(KeyboardInterrupt):
-        greedy.scores(setting(name, progress=stop, **small), units)
+        greedy.scores(made(progress=stop, **small), units)
     with pytest.raises(InputError, match="--resume goes on with the same"):
         greedy.scores(setting(name, **small), units[:3])
 

@@ -15,7 +15,7 @@ from headcount.tasks.task import Evaluation, Losses, Task, TaskBatch
 from tests.tasks import loaded as small
 from tests.textbook import statistics
 
-NUM, SAMPLES = 19, 97
+NUM, SAMPLES, DRAWN = 19, 97, 600
 GOLD = np.random.default_rng(0).normal(size=NUM)
 
 
@@ -112,16 +112,16 @@ def test_the_p_of_bleu_and_chrf_is_sacrebleus(metric: Any):
     def made(texts: list[str]) -> Evaluation:
         return Evaluation(np.ones(13), np.ones(13, int), np.array(texts, dtype=object))
 
-    found = score_deltas(task, [made(each) for each in without], made(base), 2000, 4, "sacrebleu")
-    draws = [sample for part in resamples(13, 2000, 4) for sample in part]
+    found = score_deltas(task, [made(each) for each in without], made(base), DRAWN, 4, "sacrebleu")
+    draws = [sample for part in resamples(13, DRAWN, 4) for sample in part]
     for row, each in enumerate(without):
-        gaps = [abs(task.score(made(each), s) - task.score(made(base), s)) for s in draws[:2000]]
+        gaps = [abs(task.score(made(each), s) - task.score(made(base), s)) for s in draws[:DRAWN]]
         real = abs(task.score(made(each)) - task.score(made(base)))
-        larger = sum(1 for gap in gaps if gap - sum(gaps) / 2000 > real)
-        assert found[row].p == pytest.approx((1 + larger) / 2001)
+        larger = sum(1 for gap in gaps if gap - sum(gaps) / DRAWN > real)
+        assert found[row].p == pytest.approx((1 + larger) / (DRAWN + 1))
     systems: list[tuple[str, Sequence[str]]] = [("base", base)]
     systems += [(str(n), each) for n, each in enumerate(without)]
-    test = PairedTest(systems, {"m": task.scorer}, [references], test_type="bs", n_samples=2000)
+    test = PairedTest(systems, {"m": task.scorer}, [references], test_type="bs", n_samples=DRAWN)
     (theirs,) = (each for name, each in test()[1].items() if name != "System")
     for ours, other in zip(found.p, theirs[1:], strict=True):
         assert ours == pytest.approx(other.p_value, abs=0.04)  # pyright: ignore

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import final
 
 import torch
@@ -33,8 +34,9 @@ class Data:
     sha256: str | None = None
 
     @classmethod
-    def of_task(cls, task: Task, device: torch.device, names: tuple[str, ...] = ()) -> "Data":
+    def of_task(cls, task: Task, device: torch.device, files: Sequence[str] = ()) -> "Data":
         """All examples of a task, with the names of its files."""
+        names = tuple(Path(file).name for file in files)
         batches = [batch.to(device).inputs for batch in task.batches(MAX_TOKENS)]
         return cls(batches, task.num_examples, names, task.sha256)
 

@@ -5,14 +5,13 @@ be seen to compute the same as before.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
 
 from headcount.artifact.batches import Data
-from headcount.artifact.certificate import Certificate
 from headcount.artifact.head_card import RECORD, read_record, write_head_card
-from headcount.artifact.make import certify
+from headcount.artifact.make import certify, heads_record
 from headcount.compaction import restorable, restored
 from headcount.errors import ModelError
 from headcount.models.load import Loaded
@@ -46,17 +45,8 @@ class Origin:
         certificate = certify(folder, gated, self.plan, learned, data)
         made_for = learned.model.config.head_plan["model"]
         replace(self.plan, model=made_for).write(folder / "plan.json")
-        write_head_card(folder, self._about(certificate) | dict(record))
-
-    def _about(self, certificate: Certificate) -> dict[str, Any]:
-        heads = self.whole.heads
-        return {
-            "model": Path(self.whole.name).name,
-            "heads": {site: list(counts) for site, counts in heads.counts.items()},
-            "staying": list(map(str, self.plan.staying(heads))),
-            "leaving": list(map(str, self.plan.leaving(heads))),
-            "comparisons": [asdict(each) for each in certificate.comparisons],
-        }
+        about = heads_record(self.whole, self.plan, certificate.comparisons)
+        write_head_card(folder, about | dict(record))
 
 
 def origin_of(smaller: Loaded, whole: Loaded) -> Origin:

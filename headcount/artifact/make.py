@@ -49,7 +49,7 @@ def make(
     with staged(folder, overwrite) as staging:
         certificate = certify(staging, loaded, plan, smaller, data)
         plan.write(staging / "plan.json")
-        write_head_card(staging, _record(loaded, plan, certificate.comparisons))
+        write_head_card(staging, heads_record(loaded, plan, certificate.comparisons))
     return certificate
 
 
@@ -80,7 +80,8 @@ def certify(staging: Path, whole: Loaded, plan: Plan, smaller: Loaded, data: Dat
     return certificate
 
 
-def _record(loaded: Loaded, plan: Plan, comparisons: Sequence[Comparison]) -> dict[str, Any]:
+def heads_record(loaded: Loaded, plan: Plan, comparisons: Sequence[Comparison]) -> dict[str, Any]:
+    """What every head card tells: the heads, and what was compared."""
     heads = loaded.heads
     return {
         "model": Path(loaded.name).name,

@@ -157,8 +157,7 @@ class Finetune:
             if origin is None:
                 write_model(new, tuned.loaded.model, tuned.loaded.tokenizer)
             else:
-                names = tuple(Path(file).name for file in self.on.dev)
-                data = Data.of_task(dev, tuned.loaded.model.device, names)
+                data = Data.of_task(dev, tuned.loaded.model.device, self.on.dev)
                 origin.write(new, tuned.loaded, data, _told(compared, about, known))
             write_json(new / RESULT, nulls_for_nan(record))
         remove_state(state_of(self.out))

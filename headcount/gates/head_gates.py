@@ -42,7 +42,7 @@ class HeadGates(nn.Module, ABC):
         """What a log says of the gates."""
 
 
-class LearnedGates(HeadGates, ABC):
+class LearnedGates(HeadGates):
     """Gates by which heads are chosen."""
 
     layout: Layout

@@ -39,9 +39,8 @@ def write_pruned(
     Raises:
         ModelError: if two of the three differ.
     """
-    names = tuple(Path(file).name for file in files)
     with staged(out, overwrite) as staging:
-        data = Data.of_task(task, pruned.compact.model.device, names)
+        data = Data.of_task(task, pruned.compact.model.device, files)
         certificate = certify(staging, pruned.whole, pruned.plan, pruned.compact, data)
         comparisons = [asdict(each) for each in certificate.comparisons]
         pruned.plan.write(staging / "plan.json")

@@ -75,12 +75,13 @@ class Curve:
             )  # fmt: skip
             trial = Trial(setting, dev, test, self.scores, self.control)
             seeds = range(self.on.seed, self.on.seed + self.seeds)
+            left_out: dict[str, str] = {}
             # Who asks for all of them asks for those that there are of this model.
-            left_out: dict[str, str] | None = {} if "all" in self.methods else None
-            frame = curve(trial, chosen, self.keep, seeds, key, left_out=left_out)
-        without = [f"{name} is left out: {why}" for name, why in (left_out or {}).items()]
+            unsuited = left_out.__setitem__ if "all" in self.methods else None
+            frame = curve(trial, chosen, self.keep, seeds, key, unsuited=unsuited)
+        without = [f"{name} is left out: {why}" for name, why in left_out.items()]
         print_warnings(without, console)
-        chosen = {name: each for name, each in chosen.items() if name not in (left_out or {})}
+        chosen = {name: each for name, each in chosen.items() if name not in left_out}
         facts = CurveFacts(
             loaded.heads, dev.metric, dev.higher_is_better, (*warnings, *without), key, roles,
             {name: tuning.updates for name, tuning in trained(chosen).items()},

@@ -59,8 +59,8 @@ class Importance(TaskArguments):
     seed: int = 0
     """Of the bootstrap, and of the masks of masked language modelling."""
     resume: bool = False
-    """Go on with an interrupted run in --out; no example of the sweep is run twice (translations
-    are made again)."""
+    """Go on with an interrupted run in --out; no example of the sweep is run twice, and nothing
+    translated twice under the same ablation."""
     overwrite: bool = False
     """Replace an earlier assessment in --out."""
 

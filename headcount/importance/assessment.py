@@ -11,6 +11,7 @@ import numpy as np
 
 from headcount.errors import InputError
 from headcount.heads import Heads
+from headcount.importance.ablated_texts import ablated_texts
 from headcount.importance.ablation import (
     Instead,
     all_but_one,
@@ -27,8 +28,8 @@ from headcount.importance.scores import Scores, column
 from headcount.importance.significance import Deltas, enough_samples, holm, loss_deltas
 from headcount.importance.sink import sink
 from headcount.importance.sweep import Swept, sweep
+from headcount.importance.sweep_state import FILE as SWEEP
 from headcount.models.load import Loaded
-from headcount.models.selfcheck import tapped
 from headcount.signature import signature
 from headcount.tap import Replacement
 from headcount.tasks import Evaluation, Task, evaluate
@@ -92,7 +93,7 @@ def assess(
         loaded: what to score.
         task: what quality means.
         methods: which methods, and how.
-        out: folder of the run; an ablation sweep keeps its state in `out/state` and goes on there.
+        out: folder of the run; ablations keep what is done in `out/state` and go on there.
         progress: is told how far each stage is.
 
     Raises:
@@ -214,12 +215,22 @@ class _Assessing:
             ablations += whole_sites(self.heads) + whole_layers(self.heads)
         if methods.one_left:
             ablations += all_but_one(self.heads)
-        state = None if self.out is None else self.out / "state" / "sweep.safetensors"
         return sweep(
             loaded.model, self.task, ablations, self.stand_in, loaded.anatomy, methods.max_tokens,
-            state, f"{self.signature}|layers:{methods.layers}|one_left:{methods.one_left}",
+            self._state and self._state / SWEEP, self._sweep_key,
             lambda done, total: self.progress("ablation", done, total),
         )  # fmt: skip
+
+    @property
+    def _state(self) -> Path | None:
+        """Folder of what is done so far."""
+        return self.out and self.out / "state"
+
+    @property
+    def _sweep_key(self) -> str:
+        """What that must have been made with."""
+        methods = self.methods
+        return f"{self.signature}|layers:{methods.layers}|one_left:{methods.one_left}"
 
     def _deltas(self, swept: Swept, rows: range) -> Deltas:
         methods, base = self.methods, swept.base
@@ -235,14 +246,12 @@ class _Assessing:
 
     def _of_texts(self, swept: Swept, rows: range) -> Deltas:
         """Deltas of BLEU or chrF: a beam search for every ablation; p-values are sacreBLEU's."""
-        model, task, methods = self.loaded.model, self.task, self.methods
+        task, methods = self.task, self.methods
         base = replace(swept.base, outcome_N=self.base.outcome_N)
-        without = []
-        for row in rows:
-            gates = {str(head): 0.0 for head in swept.ablations[row].heads}
-            with tapped(model, None, gates, self.loaded.anatomy, self.stand_in):
-                without.append(task.with_texts(swept.evaluation(row), model))
-            self.progress("translating", len(without), len(rows))
+        without = ablated_texts(
+            self.loaded, task, swept, rows, self.stand_in, self._state, self._sweep_key,
+            lambda done, total: self.progress("translating", done, total),
+        )  # fmt: skip
         # SacreBLEU counts, so that its p can't be below 1 / (samples + 1): enough for Holm
         num_samples = methods.num_samples or enough_samples(len(without))
         return score_deltas(task, without, base, num_samples, methods.seed, "sacrebleu")

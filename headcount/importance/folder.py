@@ -11,9 +11,11 @@ from headcount.errors import InputError
 from headcount.files import nulls_for_nan, write_json
 from headcount.folders import refuse_earlier, refuse_file
 from headcount.heads import Heads, HeadTable
+from headcount.importance.ablated_texts import FILE as TRANSLATIONS
 from headcount.importance.across import across
 from headcount.importance.agreement import Agreement, agreement
 from headcount.importance.assessment import Assessment
+from headcount.importance.sweep_state import FILE as SWEEP
 from headcount.keyed import reading
 from headcount.signature import measured_revision
 
@@ -37,11 +39,12 @@ def claim_importance(folder: Path, resume: bool = False, overwrite: bool = False
             overwritten.
     """
     refuse_file(folder)
-    state = folder / "state" / "sweep.safetensors"
-    if state.exists() or (folder / "importance.json").exists():
+    so_far = [folder / "state" / name for name in (SWEEP, TRANSLATIONS)]
+    if any(file.exists() for file in so_far) or (folder / "importance.json").exists():
         refuse_earlier(folder, "an earlier assessment", resume, overwrite)
     if overwrite and not resume:
-        state.unlink(missing_ok=True)
+        for file in so_far:
+            file.unlink(missing_ok=True)
     (folder / "state").mkdir(parents=True, exist_ok=True)
 
 

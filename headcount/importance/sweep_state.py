@@ -12,6 +12,9 @@ from safetensors.numpy import save_file
 from headcount.files import write_atomically
 from headcount.keyed import reading, refuse_other_key
 
+FILE = "sweep.safetensors"
+"""In the state of a run."""
+
 _ARRAYS = ("loss_AN", "outcome_AN", "count_N", "seen_N")
 
 

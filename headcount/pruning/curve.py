@@ -6,9 +6,9 @@ ranks goes on with its order from budget to budget, one that learns its choice i
 Reference: Analyzing Multi-Head Self-Attention (Voita et al., 2019), figures 7 to 10, https://arxiv.org/abs/1905.09418
 """  # noqa: E501
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -69,7 +69,7 @@ def curve(
     seeds: Sequence[int] = (0, 1, 2, 3, 4),
     key: str = "",
     with_whole: bool = True,
-    left_out: dict[str, str] | None = None,
+    unsuited: Callable[[str, str], None] | None = None,
 ) -> pd.DataFrame:
     """One row per method, seed and budget, after those of the whole model.
 
@@ -80,7 +80,7 @@ def curve(
         seeds: of `random`; every other method has the first of them.
         key: what the points so far must have been made with.
         with_whole: whether the whole model is measured.
-        left_out: takes methods that can't choose heads of this model, with the reason, and the
+        unsuited: is told methods that can't choose heads of this model, with the reason, and the
             curve goes on without them; None for an error.
 
     Returns:
@@ -97,7 +97,7 @@ def curve(
         by_site(may_go, keep)
     for method in methods.values():
         refuse_tunings(trial.setting, method)
-    suited = _Suited(dict(methods), left_out)
+    suited = _Suited(dict(methods), unsuited)
     wanted = points(suited.methods, keeps, seeds)
     whole = [Point(ALL, 0, len(may_go.heads))] if with_whole else []
     controls = [
@@ -128,7 +128,7 @@ def _measured(trial: Trial, suited: "_Suited", wanted: Sequence[Point], key: str
             rows[point.name] = trial.row(point, choice, perf_counter() - start)
         write_points(file, key, rows)
     if not suited.methods:
-        raise InputError(f"no method can choose heads of this model: {suited.left_out}")
+        raise InputError(f"no method can choose heads of this model: {suited.reasons}")
     setting.progress("points", len(wanted), len(wanted))
     return pd.DataFrame([rows[point.name] for point in wanted if suited.has(point)])
 
@@ -139,8 +139,9 @@ class _Suited:
     """The methods that have not failed so far."""
 
     methods: dict[str, Method]
-    left_out: dict[str, str] | None
-    """Those that have, with the reason; None where that is an error."""
+    unsuited: Callable[[str, str], None] | None
+    """Is told those that have, with the reason; None where that is an error."""
+    reasons: dict[str, str] = field(default_factory=dict)
 
     @contextmanager
     def or_left_out(self, name: str) -> Iterator[None]:
@@ -148,10 +149,11 @@ class _Suited:
         try:
             yield
         except UnsuitedError as error:
-            if self.left_out is None:
+            if self.unsuited is None:
                 raise
-            self.left_out[name] = str(error)
             del self.methods[name]
+            self.reasons[name] = str(error)
+            self.unsuited(name, str(error))
 
     def has(self, point: Point) -> bool:
         """Whether the point is of the whole model as it is, or of a method that is left."""

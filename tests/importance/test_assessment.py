@@ -1,6 +1,7 @@
 """An assessment is what the single functions give, in one table, with what they were given."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -105,9 +106,8 @@ def short(loaded: Loaded) -> Translation:
     )  # fmt: skip
 
 
-def test_the_whole_model_translates_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    loaded = small.loaded("MarianMTModel")
-    task = short(loaded)
+def count_translations(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Grows by one with every translation of the data."""
     calls: list[int] = []
     translate = Translation.translate
 
@@ -116,6 +116,12 @@ def test_the_whole_model_translates_once(monkeypatch: pytest.MonkeyPatch) -> Non
         return translate(self, *args, **kwargs)
 
     monkeypatch.setattr(Translation, "translate", counted)
+    return calls
+
+
+def test_the_whole_model_translates_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = small.loaded("MarianMTModel")
+    task, calls = short(loaded), count_translations(monkeypatch)
     methods = Methods(("ablation",), quantity="score", num_samples=10)
     found = assess(loaded, task, methods).record
     layers = whole_layers(loaded.heads)
@@ -127,6 +133,33 @@ def test_the_whole_model_translates_once(monkeypatch: pytest.MonkeyPatch) -> Non
         with gated(loaded.model, {str(head): 0 for head in layer.heads}):
             without = task.score(evaluate(loaded.model, task, texts=True))
         assert delta == pytest.approx(found["score"] - without)
+
+
+def test_what_was_translated_is_not_translated_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    loaded = small.loaded("MarianMTModel")
+    task, calls = short(loaded), count_translations(monkeypatch)
+    methods = Methods(("ablation",), quantity="score", num_samples=10, one_left=False)
+    whole = assess(loaded, task, methods)
+    made = len(calls)
+
+    def stop(stage: str, done: int, total: int) -> None:
+        if (stage, done) == ("translating", 3):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        assess(loaded, task, methods, tmp_path, stop)
+    assert len(calls) == made + 1 + 3
+    again = assess(loaded, task, methods, tmp_path)
+    assert len(calls) == 2 * made + 1  # the whole model's, which is not an ablation, once more
+    for name, column in whole.columns.items():
+        np.testing.assert_array_equal(again.columns[name], column)
+    for part in ("sites", "layers", "ablation"):
+        assert again.record[part] == whole.record[part]
+    (tmp_path / "state" / "translations.json").write_text('{"key": "torn')
+    with pytest.raises(InputError, match="should hold the translations of an interrupted run"):
+        assess(loaded, task, methods, tmp_path)
 
 
 def test_what_stands_in_for_a_head_does_so_in_translation_too() -> None:

@@ -99,15 +99,15 @@ def test_methods_that_do_not_suit_the_model(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no 3 heads"):
         curve(trial, ways, KEEPS, seeds=[0, 1])
     left_out: dict[str, str] = {}
-    frame = curve(trial, ways, KEEPS, seeds=[0, 1], left_out=left_out)
+    frame = curve(trial, ways, KEEPS, seeds=[0, 1], unsuited=left_out.__setitem__)
     assert left_out == {"fussy": "no 3 heads"}
     wrong = {"frozen": method("l0", ["tuning.trained=encoder"]), **ways}
     with pytest.raises(InputError, match="an encoder was expected"):
-        curve(trial, wrong, KEEPS, seeds=[0, 1], left_out={})
+        curve(trial, wrong, KEEPS, seeds=[0, 1], unsuited={}.__setitem__)
     expected = measured().drop(columns=["seconds"]).filter(regex="^(?!.*score|test_)")
     pd.testing.assert_frame_equal(frame.drop(columns="seconds"), expected)
     with pytest.raises(InputError, match="no method can choose heads of this model: .*no 3 heads"):
-        curve(trial, {"fussy": Fussy()}, [3], left_out={})
+        curve(trial, {"fussy": Fussy()}, [3], unsuited={}.__setitem__)
 
 
 def test_goes_on(tmp_path: Path) -> None:
@@ -210,4 +210,4 @@ def test_a_training_that_fails_is_no_method_that_does_not_suit(tmp_path: Path) -
     wild = method("l0", [f"tuning.{each}" for each in fields])
     trial = Trial(given, given.train, scores=False, controls=False)
     with pytest.raises(ModelError, match="finite"):
-        curve(trial, {"l0": wild}, [3], left_out={})
+        curve(trial, {"l0": wild}, [3], unsuited={}.__setitem__)

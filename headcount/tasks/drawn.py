@@ -53,8 +53,12 @@ class Drawn(Task):
 
     def batch(self, index_E: Int[np.ndarray, " example"]) -> TaskBatch:
         """The whole task's, with the numbers that the examples have here."""
-        batch = self._whole.batch(self._index_N[index_E])
-        return replace(batch, index_E=torch.from_numpy(np.asarray(index_E)))
+        return self._numbered(self._whole.batch(self._index_N[index_E]), index_E)
+
+    def training_batch(self, index_E: Int[np.ndarray, " example"], number: int) -> TaskBatch:
+        """The whole task's, likewise."""
+        batch = self._whole.training_batch(self._index_N[index_E], number)
+        return self._numbered(batch, index_E)
 
     def losses(self, model: PreTrainedModel, batch: TaskBatch) -> Losses:
         """The whole task's."""
@@ -87,6 +91,9 @@ class Drawn(Task):
         """The whole task's score, over the examples drawn or some of them."""
         index_S = np.arange(self.num_examples) if index_S is None else index_S
         return self._whole.score(self._spread(evaluation), self._index_N[index_S])
+
+    def _numbered(self, batch: TaskBatch, index_E: Int[np.ndarray, " example"]) -> TaskBatch:
+        return replace(batch, index_E=torch.from_numpy(np.asarray(index_E)))
 
     def _spread(self, evaluation: Evaluation) -> Evaluation:
         """The evaluation as the whole task numbers examples; where none was drawn is never read."""

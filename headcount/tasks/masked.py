@@ -3,9 +3,10 @@
 Loss: NLL of an example's masked tokens, in nats. Score: perplexity of masked tokens (lower is
 better), which is not the perplexity of the text.
 Reference: BERT (Devlin et al., 2019), section 3.1, https://arxiv.org/abs/1810.04805
-Departure: masks are drawn once, from the seed and the example's number, with exactly the share of
-each example's content tokens (rounded, at least one); a mask is always [MASK], unless
-`replacement="bert"` asks for the paper's 80 % [MASK], 10 % random, 10 % unchanged.
+Departure: masks are drawn once, from the seed and the example's number (in a training, anew for
+every batch), with exactly the share of each example's content tokens (rounded, at least one); a
+mask is always [MASK], unless `replacement="bert"` asks for the paper's 80 % [MASK], 10 % random,
+10 % unchanged.
 """
 
 from typing import Any, ClassVar, Literal, final
@@ -34,7 +35,7 @@ SHARE_MASK, SHARE_RANDOM = 0.8, 0.1
 
 @final
 class MaskedLanguageModelling(Task):
-    """Prediction of masked tokens, the same ones every time.
+    """Prediction of masked tokens, the same ones every time but in a training.
 
     A text longer than `max_length` is cut, and each piece, between special tokens of its own, is
     an example.
@@ -72,31 +73,35 @@ class MaskedLanguageModelling(Task):
         self.sha256 = table.sha256_with(
             seed=seed, share=share, replacement=replacement, max_length=max_length
         )
-        mask = _Mask(loaded, seed, share, replacement)
-        self._ids: list[list[int]] = []
-        self._labels: list[list[int]] = []
+        self._mask = _Mask(loaded, seed, share, replacement)
+        self._pieces: list[tuple[list[int], list[bool]]] = []
         self.num_texts, self.num_cut = len(table), 0
         for text, origin in zip(whole_texts(loaded, table), table.origins, strict=True):
             pieces = list(framed(text, max_length or loaded.max_length))
             if not pieces:
                 raise CorpusError(f"{origin}: no token to mask is in this text; remove the line")
             self.num_cut += len(pieces) > 1
-            for ids, is_special in pieces:
-                masked, labels = mask.of(len(self._ids), ids, is_special)
-                self._ids.append(masked)
-                self._labels.append(labels)
+            self._pieces += pieces
         self._pad_id = pad_id(loaded)
-        self.num_examples = len(self._ids)
+        self.num_examples = len(self._pieces)
 
     @property
     def length_N(self) -> Int[np.ndarray, " example"]:
         """Tokens of every piece."""
-        return np.array([len(ids) for ids in self._ids])
+        return np.array([len(ids) for ids, _ in self._pieces])
 
     def batch(self, index_E: Int[np.ndarray, " example"]) -> TaskBatch:
         """Some pieces, masked as always."""
-        inputs = text_inputs([self._ids[index] for index in index_E], self._pad_id)
-        labels_EN = padded([self._labels[index] for index in index_E], IGNORED)
+        return self._drawn(index_E, draw=0)
+
+    def training_batch(self, index_E: Int[np.ndarray, " example"], number: int) -> TaskBatch:
+        """Some pieces with masks of their own for every batch."""
+        return self._drawn(index_E, draw=number + 1)
+
+    def _drawn(self, index_E: Int[np.ndarray, " example"], draw: int) -> TaskBatch:
+        masked = [self._mask.of(int(index), draw, *self._pieces[index]) for index in index_E]
+        inputs = text_inputs([ids for ids, _ in masked], self._pad_id)
+        labels_EN = padded([labels for _, labels in masked], IGNORED)
         rows = torch.arange(len(index_E))
         return TaskBatch(inputs, {"labels": labels_EN}, rows, torch.from_numpy(index_E))
 
@@ -121,7 +126,7 @@ class MaskedLanguageModelling(Task):
 
 @final
 class _Mask:
-    """Draws masks; those of an example depend on its number and the seed alone."""
+    """Draws masks; they depend on the seed, the number of the example and that of the draw."""
 
     def __init__(
         self, loaded: Loaded, seed: int, share: int | float, replacement: Replacement
@@ -138,9 +143,11 @@ class _Mask:
         size = min(len(tokenizer), loaded.model.config.get_text_config().vocab_size)
         self._usual = np.setdiff1d(np.arange(size), tokenizer.all_special_ids)
 
-    def of(self, index: int, ids: list[int], is_special: list[bool]) -> tuple[list[int], list[int]]:
+    def of(
+        self, index: int, draw: int, ids: list[int], is_special: list[bool]
+    ) -> tuple[list[int], list[int]]:
         """Masked ids, and labels where they are masked."""
-        rng = np.random.default_rng((self._seed, index))
+        rng = np.random.default_rng((self._seed, index, draw))
         content = np.flatnonzero(~np.array(is_special))
         count = max(1, round(self._share * len(content)))
         chosen = rng.choice(content, count, replace=False)

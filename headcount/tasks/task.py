@@ -157,6 +157,11 @@ class Task(ABC):
         """
         raise self._without_examples()
 
+    def training_batch(self, index_E: Int[np.ndarray, " example"], number: int) -> TaskBatch:
+        """Some examples as batch `number` of a training: what is drawn of them is drawn anew."""
+        del number
+        return self.batch(index_E)
+
     def sha256_of(self, index_N: Int[np.ndarray, " example"]) -> str:
         """Hash of some of the examples, by their numbers."""
         numbers = sha256(index_N.astype("<i8").tobytes()).hexdigest()

@@ -47,8 +47,7 @@ class TuneTrainer(BatchesTrainer):
 
     def collate(self, number: int, part_EP: Parts) -> dict[str, Any]:
         """The task's batch, whole."""
-        del number
-        return {"batch": self._task.batch(part_EP[:, 0])}
+        return {"batch": self._task.training_batch(part_EP[:, 0], number)}
 
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
         """Weights by the names that they have in the lesson, those of tied ones once."""

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from headcount.importance.sweep import Ablation, sweep
 from headcount.tasks import Translation, drawn, evaluate
@@ -32,6 +33,16 @@ def test_losses_and_scores_are_those_of_the_whole_task(name: str) -> None:
     twice_S = np.array([1, 1, 0])
     expected = task.score(whole, index_N[twice_S])
     np.testing.assert_allclose(few.score(found, twice_S), expected, rtol=1e-5)
+
+
+def test_a_training_masks_the_examples_drawn_as_the_whole_task_does() -> None:
+    _, task = TASKS["masked-bert"]()
+    index_N, index_E = np.array([1, 3, 4]), np.array([2, 0])
+    found = Drawn(task, index_N).training_batch(index_E, 7)
+    expected = task.training_batch(index_N[index_E], 7)
+    assert found.index_E.tolist() == [2, 0]
+    assert torch.equal(found.labels["labels"], expected.labels["labels"])
+    assert not torch.equal(found.labels["labels"], task.batch(index_N[index_E]).labels["labels"])
 
 
 def test_some_pairs_are_translated_as_in_the_whole_task() -> None:

@@ -1,8 +1,10 @@
 """What tasks make of their data: masks, pieces, labels; and which tasks fit which model."""
 
 import re
+from itertools import combinations
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import transformers as hf
@@ -19,6 +21,7 @@ from headcount.tasks import (
     build,
     fitting,
 )
+from headcount.tasks.likelihood import IGNORED
 from tests import tiny
 from tests.tasks import loaded as small
 
@@ -35,7 +38,7 @@ def whole(task: MaskedLanguageModelling | CausalLanguageModelling) -> TaskBatch:
 
 
 def masks(task: MaskedLanguageModelling) -> Tensor:
-    return whole(task).labels["labels"] != -100
+    return whole(task).labels["labels"] != IGNORED
 
 
 def test_masks_are_the_same_every_time_and_others_for_another_seed() -> None:
@@ -44,6 +47,24 @@ def test_masks_are_the_same_every_time_and_others_for_another_seed() -> None:
     assert len({tuple(row.tolist()) for row in first}) > 30  # examples differ from each other
     few = masks(masked({"text": MANY["text"][:3]}))
     assert torch.equal(first[:3], few)  # and do not depend on what comes after
+
+
+def test_a_training_masks_anew_in_every_batch() -> None:
+    """With the same masks again for the same number, so that a killed training goes on."""
+    task, index_E = masked(), np.arange(60)
+    measured = masks(task)
+    batches = [task.training_batch(index_E, number) for number in (0, 1, 2, 0)]
+    drawn = [batch.labels["labels"] != IGNORED for batch in batches]
+    assert torch.equal(drawn[0], drawn[3])
+    for first, second in combinations([measured, *drawn[:3]], 2):
+        assert (first != second).any(1).sum() > 50
+    for batch, is_masked_EN in zip(batches, drawn, strict=True):
+        assert torch.equal(is_masked_EN.sum(1), measured.sum(1))
+        right = batch.inputs["input_ids"].where(~is_masked_EN, batch.labels["labels"])
+        assert (right == right[0]).all()  # all examples are of the same text
+    other = masked(seed=1).training_batch(index_E, 0)
+    assert not torch.equal(other.labels["labels"], batches[0].labels["labels"])
+    assert torch.equal(masks(task), measured)
 
 
 @pytest.mark.parametrize("share", [0.15, 0.5, 1.0])

@@ -7,6 +7,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,7 +15,8 @@ import torch
 from headcount.errors import InputError, ModelError
 from headcount.gates import Budget, HardConcrete, Layout, Quota
 from headcount.models.load import Loaded, load
-from headcount.tasks import Classification, Task, evaluate
+from headcount.tasks import Classification, Task, TaskBatch, evaluate
+from headcount.tasks.likelihood import IGNORED
 from headcount.training.finetune import finetune
 from headcount.training.lesson import Lesson
 from headcount.training.telling import Moment
@@ -42,6 +44,22 @@ def stop_at(step: int):
 def gates_for(loaded, keep: int = 4) -> HardConcrete:
     layout = Layout.each(loaded.heads)
     return HardConcrete(layout, Budget(layout, [Quota(None, keep)]), seed=2)
+
+
+def test_masks_are_new_in_every_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded, task = small.TASKS["masked-bert"]()
+    seen: dict[int, set[tuple[int, ...]]] = {}
+    forward = Lesson.forward
+
+    def recorded(self: Lesson, batch: TaskBatch) -> dict[str, Any]:
+        for index, row in zip(batch.index_E.tolist(), batch.labels["labels"], strict=True):
+            seen.setdefault(index, set()).add(tuple((row != IGNORED).nonzero().flatten().tolist()))
+        return forward(self, batch)
+
+    monkeypatch.setattr(Lesson, "forward", recorded)
+    finetune(loaded, task, replace(QUICK, updates=6, batch_tokens=10**4))
+    assert len(seen) == task.num_examples
+    assert sum(len(masks) > 1 for masks in seen.values()) > task.num_examples / 2
 
 
 def test_nothing_is_left_where_the_user_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

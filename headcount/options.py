@@ -2,7 +2,7 @@
 
 import types
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import is_dataclass, replace
 from inspect import signature
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
@@ -32,7 +32,7 @@ def made(make: Callable[..., Made], options: Sequence[str]) -> Made:
         if not field:
             values[whole] = _value(name, kinds[whole], text)
             continue
-        fields = _kinds(kinds[whole]) if callable(kinds[whole]) else {}
+        fields = _kinds(kinds[whole]) if is_dataclass(kinds[whole]) else {}
         if field not in fields:
             raise _unknown(option, {f"{whole}.{each}": each for each in fields} or kinds)
         before = values.get(whole) or getattr(make(), whole)
@@ -67,6 +67,23 @@ def refuse_negative(seed: int) -> None:
     """
     if seed < 0:
         raise InputError(f"a seed of at least 0 was expected; came {seed}")
+
+
+def refuse_other(name: str, value: object, kind: Any) -> None:
+    """See that a value is one that there is.
+
+    Args:
+        name: what it is of.
+        value: it.
+        kind: the type that names all of them, a `Literal`.
+
+    Raises:
+        InputError: for any other.
+    """
+    if value not in (choices := get_args(kind)):
+        raise InputError(
+            f"{name} out of {', '.join(map(str, choices))} was expected; came {value!r}"
+        )
 
 
 def _kinds(make: Callable[..., object]) -> dict[str, Any]:

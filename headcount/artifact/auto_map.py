@@ -24,16 +24,26 @@ def auto_map(config: PreTrainedConfig, stock: type) -> dict[str, str]:
         stock: its class before heads went.
     """
     if stock.__name__ in OWN_CLASSES:
-        return {
-            "AutoConfig": f"{_OWN_FILE}.{type(config).__name__}",
-            _OWN_AUTO[stock.__name__]: f"{MODELLING}.{stock.__name__}",
-        }
+        return own_auto_map(stock, MODELLING)
     found = {}
     for name, auto in vars(modeling_auto).items():
         mapping = getattr(auto, "_model_mapping", None)
         if name.startswith("AutoModel") and mapping is not None and type(config) in mapping:
             found[name] = f"{MODELLING}.{_first(mapping[type(config)]).__name__}"
     return found
+
+
+def own_auto_map(own: type, file: str = _OWN_FILE) -> dict[str, str]:
+    """The same of a class of ours.
+
+    Args:
+        own: the class, with all heads or without some.
+        file: that it is in.
+    """
+    return {
+        "AutoConfig": f"{_OWN_FILE}.{encoder_lm.EncoderConfig.__name__}",
+        _OWN_AUTO[own.__name__]: f"{file}.{own.__name__}",
+    }
 
 
 def modelling_file(text: str, stock: type) -> str:

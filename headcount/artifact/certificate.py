@@ -8,6 +8,7 @@ runtime gives.
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -155,9 +156,14 @@ def compare(
         "batches": len(data.batches),
     }
     return [
-        Comparison(f"{other} and {name}", difference, share=difference / largest, **about)
+        Comparison(f"{other} and {name}", difference, share=_share(difference, largest), **about)
         for other, difference in differences.items()
     ]
+
+
+def _share(difference: float, largest: float) -> float:
+    """Of the largest output, which is 0 where all of them are, or none is a number."""
+    return difference / largest if largest else math.inf if difference else 0.0
 
 
 def runner(model: PreTrainedModel) -> Run:

@@ -4,18 +4,24 @@ Its weights go back into the model with all heads, so that this, with the others
 be seen to compute the same as before.
 """
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
 
+import torch
+
 from headcount.artifact.batches import Data
 from headcount.artifact.head_card import RECORD, read_record, write_head_card
 from headcount.artifact.make import certify, heads_record
 from headcount.compaction import restorable, restored
+from headcount.compaction.head_plan import relative
 from headcount.errors import ModelError
+from headcount.models.dead import body_path
 from headcount.models.load import Loaded
 from headcount.pruning.plan import Plan
+from headcount.pruning.projection import Projection
 
 CHOICE = ("method", "options", "limit", "keep", "scores", "open", "swept", "history", "ceiling")
 """What stays true of how the heads were chosen."""
@@ -67,6 +73,7 @@ def origin_of(smaller: Loaded, whole: Loaded) -> Origin:
             f"its teacher, a {type(whole.model).__name__} with {whole.heads}, is not of the kind "
             f"that {smaller.name} was cut out of"
         )
+    whole = _with_biases(whole, found["maps"])
     stay = Plan.from_json({"version": 1, "kept": found["kept"]}).staying(whole.heads)
     plan = Plan.made_for(whole, stay)
     same = restorable(whole, plan)
@@ -81,6 +88,25 @@ def origin_of(smaller: Loaded, whole: Loaded) -> Origin:
     if shapes[0] != shapes[1]:
         raise ModelError(f"its teacher is of another size than {smaller.name} was cut out of")
     return Origin(whole, plan)
+
+
+def _with_biases(whole: Loaded, maps: Mapping[str, Mapping[str, Any]]) -> Loaded:
+    """A copy with a bias of zeros where folding gave the compact model one; else the model."""
+    body = body_path(whole.model)
+    grown = [
+        layer
+        for layer in whole.anatomy.layers
+        if layer.output
+        and maps.get(relative(layer.output, body), {}).get("bias")
+        and whole.model.get_submodule(layer.output).bias is None
+    ]
+    if not grown:
+        return whole
+    model = copy.deepcopy(whole.model)
+    for layer in grown:
+        projection = Projection.of(model, layer)
+        projection.add_bias(torch.zeros(projection.weight_OM.shape[1]))
+    return replace(whole, model=model)
 
 
 def choice_of(folder: Path) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from headcount.artifact.auto_map import auto_map, modelling_file
+from headcount.artifact.auto_map import auto_map, modelling_file, own_auto_map
 from headcount.artifact.side_files import copy_side_files
 from headcount.artifact.staging import staged
 from headcount.errors import InputError
@@ -57,12 +57,7 @@ def write_into(
     _patch(folder / "config.json", auto_map=auto_map(model.config, stock))
     text = Path(str(modeling_headcount.__file__)).read_text(encoding="utf-8")
     write_text(folder / f"{MODELLING}.py", modelling_file(text, stock))
-    if stock.__name__ in OWN_CLASSES:
-        own = Path(str(encoder_lm.__file__))
-        copyfile(own, folder / own.name)
-    copy_side_files(model.config.name_or_path or "", folder)
-    if tokenizer is not None:
-        tokenizer.save_pretrained(folder)
+    _write_beside(folder, model, tokenizer, stock)
 
 
 def write_model(
@@ -73,6 +68,21 @@ def write_model(
         write_into(folder, model, tokenizer)
         return
     model.save_pretrained(folder)
+    if type(model).__name__ in OWN_CLASSES:
+        _patch(folder / "config.json", auto_map=own_auto_map(type(model)))
+    _write_beside(folder, model, tokenizer, type(model))
+
+
+def _write_beside(
+    folder: Path,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase | None,
+    stock: type[PreTrainedModel],
+) -> None:
+    """The file of a class of our own, side files and tokenizer."""
+    if stock.__name__ in OWN_CLASSES:
+        own = Path(str(encoder_lm.__file__))
+        copyfile(own, folder / own.name)
     copy_side_files(model.config.name_or_path or "", folder)
     if tokenizer is not None:
         tokenizer.save_pretrained(folder)

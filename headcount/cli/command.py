@@ -17,12 +17,12 @@ from headcount.cli.doctor import Doctor
 from headcount.cli.evaluate import Evaluate
 from headcount.cli.export import Export
 from headcount.cli.finetune import Finetune
-from headcount.cli.full_disk import full_disk
 from headcount.cli.importance import Importance
 from headcount.cli.prune import Prune
 from headcount.cli.report import Report
 from headcount.cli.reproduce import Reproduce
 from headcount.cli.speed import SpeedCommand
+from headcount.cli.system_error import mendable
 from headcount.cli.train import Train
 from headcount.errors import InputError
 from headcount.processes import processes
@@ -47,7 +47,7 @@ Command = (
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command; mistakes of the user, and a full disk, end in a sentence and status 2."""
+    """Run one command; what a user can mend ends in a sentence and status 2."""
     try:
         return _run(arguments)
     except BrokenPipeError:
@@ -74,7 +74,7 @@ def _run(arguments: list[str] | None) -> int:
         errors.print(f"headcount: {error}", style="red", markup=False)
         return 2
     except Exception as error:
-        if (told := full_disk(error)) is None:
+        if (told := mendable(error)) is None:
             raise
         errors.print(f"headcount: {told}", style="red", markup=False)
         return 2

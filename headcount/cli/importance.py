@@ -11,7 +11,7 @@ from headcount.cli.progress import shown
 from headcount.cli.task_arguments import TaskArguments, print_warnings
 from headcount.cli.worth_summary import print_worth
 from headcount.errors import InputError
-from headcount.importance.ablation import Instead
+from headcount.importance.ablation import DeltaOf, Instead
 from headcount.importance.assessment import METHODS, Assessment, Methods, assess
 from headcount.importance.folder import (
     claim_importance,
@@ -45,7 +45,7 @@ class Importance(TaskArguments):
     """Relevance: which rules."""
     instead: Instead = "zero"
     """Ablation: what stands in for the head."""
-    quantity: Literal["loss", "score"] = "loss"
+    quantity: DeltaOf = "loss"
     """Ablation: what the delta is taken of."""
     layers: bool = True
     """Ablation: whole layers and whole sites too."""

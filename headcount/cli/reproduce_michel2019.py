@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
 from headcount.cli.importance import Importance
 from headcount.cli.reproduce_pruning import (
@@ -13,6 +12,7 @@ from headcount.cli.reproduce_pruning import (
 )
 from headcount.compaction import compact
 from headcount.errors import InputError, ModelError
+from headcount.importance.ablation import DeltaOf
 from headcount.importance.folder import claim_importance
 from headcount.models.load import Loaded
 from headcount.pruning import Plan
@@ -30,7 +30,7 @@ class Michel2019(PaperArguments):
     other_data: tuple[str, ...] = ()
     """A second data set of the same task: for figure 2; heads that are left alone in a layer are
     chosen on --data and measured on it."""
-    quantity: Literal["loss", "score"] = "score"
+    quantity: DeltaOf = "score"
     """What changes are taken of, those of --prune too; the paper's is the score, a beam search a
     head in translation."""
     samples: int | None = None

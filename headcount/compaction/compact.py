@@ -102,6 +102,7 @@ def _built(
     with no_init_weights():
         smaller = pruned(stock)._from_config(config, dtype=model.dtype).to(model.device)
     _fill(smaller, model, {path: tensors for path, (_, tensors) in cut.items()})
+    _keep_frozen(smaller, model, layers)
     if smaller.can_generate():
         smaller.generation_config = copy.deepcopy(model.generation_config)
     return smaller.train(model.training)
@@ -118,9 +119,17 @@ def _fill(
     keep_formats(smaller, state)
     smaller.load_state_dict(state)
     smaller.tie_weights()  # a model that is built without initial weights does not
-    learned = {name: each.requires_grad for name, each in model.named_parameters()}
-    for name, parameter in smaller.named_parameters():
-        parameter.requires_grad_(learned.get(name, True))
     with torch.no_grad():  # those of them that are not saved
         for name, buffer in model.named_buffers():
             smaller.get_buffer(name).copy_(buffer)
+
+
+def _keep_frozen(
+    smaller: PreTrainedModel, model: PreTrainedModel, layers: Sequence[Resized]
+) -> None:
+    """Let those parameters learn that did, wherever their weights came from."""
+    learned = {name: each.requires_grad for name, each in model.named_parameters()}
+    sources = {one.path: one.source or one.path for each in layers for one in each.cuts}
+    for name, parameter in smaller.named_parameters():
+        path, _, kind = name.rpartition(".")
+        parameter.requires_grad_(learned[f"{sources.get(path, path)}.{kind}"])

@@ -26,9 +26,10 @@ from torch import Tensor, nn
 from headcount.gates.head_gates import LearnedGates, uniform_noise
 from headcount.gates.layout import Layout
 from headcount.gates.pressure import Pressure
+from headcount.options import refuse_other
 from headcount.tap import Gates
 
-Evaluation = Literal["rounded", "mean"]
+AtTest = Literal["rounded", "mean"]
 
 
 @final
@@ -55,8 +56,9 @@ class HardConcrete(LearnedGates):
         beta: int | float = 0.33,
         stretch: tuple[int | float, int | float] = (-0.1, 1.1),
         eps: int | float = 1e-6,
-        evaluation: Evaluation = "rounded",
+        evaluation: AtTest = "rounded",
     ) -> None:
+        refuse_other("an evaluation", evaluation, AtTest)
         super().__init__()
         self.layout, self.pressure, self.seed = layout, pressure, seed
         self.beta, self.stretch, self.eps, self.evaluation = beta, stretch, eps, evaluation

@@ -22,11 +22,15 @@ from headcount.importance.scores import Scores
 from headcount.importance.sweep import Ablation, sweep
 from headcount.models.anatomy import Anatomy
 from headcount.models.selfcheck import examine
+from headcount.options import refuse_other
 from headcount.tap import Replacement
 from headcount.tasks.task import Task
 
 Instead = Literal["zero", "mean", "uniform"]
 """What stands in for an ablated head."""
+
+DeltaOf = Literal["loss", "score"]
+"""What an ablation makes worse."""
 
 
 def single_heads(heads: Heads) -> list[Ablation]:
@@ -76,6 +80,7 @@ def replacement(
     instead: Instead, model: PreTrainedModel, task: Task, anatomy: Anatomy, max_tokens: int = 4096
 ) -> Replacement | None:
     """What stands in for ablated heads, by its name; `mean` runs over the task's data once."""
+    refuse_other("a replacement", instead, Instead)
     if instead == "mean":
         return mean(model, task, anatomy, max_tokens)
     return uniform if instead == "uniform" else None

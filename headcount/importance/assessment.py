@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Literal, final
+from typing import Any, final
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from headcount.errors import InputError
 from headcount.heads import Heads
 from headcount.importance.ablated_texts import ablated_texts
 from headcount.importance.ablation import (
+    DeltaOf,
     Instead,
     all_but_one,
     replacement,
@@ -30,6 +31,7 @@ from headcount.importance.sink import sink
 from headcount.importance.sweep import Swept, sweep
 from headcount.importance.sweep_state import FILE as SWEEP
 from headcount.models.load import Loaded
+from headcount.options import refuse_other
 from headcount.signature import signature
 from headcount.tap import Replacement
 from headcount.tasks import Evaluation, Task, evaluate
@@ -55,7 +57,7 @@ class Methods:
     """Of relevance."""
     instead: Instead = "zero"
     """What stands in for an ablated head."""
-    quantity: Literal["loss", "score"] = "loss"
+    quantity: DeltaOf = "loss"
     """What an ablation's delta is taken of."""
     layers: bool = True
     """Ablate whole layers and whole sites too."""
@@ -104,6 +106,7 @@ def assess(
     unknown = [name for name in methods.names if name not in METHODS]
     if unknown:
         raise InputError(f"methods are {', '.join(METHODS)}; came {', '.join(unknown)}")
+    refuse_other("a quantity", methods.quantity, DeltaOf)
     return _Assessing(loaded, task, methods, out, progress).run()
 
 

@@ -24,6 +24,7 @@ from headcount.heads import Place
 from headcount.importance.scores import Scores, frozen
 from headcount.models.anatomy import Anatomy
 from headcount.models.selfcheck import evaluating, examine
+from headcount.options import refuse_other
 from headcount.tap import Tap
 from headcount.tasks.task import Task, TaskBatch
 
@@ -51,6 +52,7 @@ def gradient(
     Returns:
         One score per head, by site and layer, in the task's unit of loss unless normalised.
     """
+    refuse_other("a level", level, Level)
     anatomy = anatomy or examine(model)
     sums: dict[Place, Tensor] = {}
     count = 0

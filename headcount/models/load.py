@@ -12,7 +12,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedConfig,
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from headcount.corpora import Encoder
-from headcount.errors import ModelError
+from headcount.errors import InputError, ModelError
 from headcount.heads import Heads
 from headcount.models.anatomy import Anatomy
 from headcount.models.compacted import is_compact, load_compact
@@ -89,7 +89,9 @@ def load(name: str | Path, device: str = "cpu", dtype: str = "float32") -> Loade
 
     Raises:
         ModelError: if there is no such model, or its files can't be read.
+        InputError: if there is no such device.
     """
+    where = _device(device)
     place = place_of(name)
     AutoConfig.register(EncoderConfig.model_type, EncoderConfig, exist_ok=True)
     try:
@@ -102,9 +104,22 @@ def load(name: str | Path, device: str = "cpu", dtype: str = "float32") -> Loade
             f"a Hugging Face model name or a folder with config.json and weights was expected; "
             f"{str(name)!r} can't be loaded: {str(error).strip().splitlines()[0]}"
         ) from error
-    if device == "cuda":  # one GPU for each process of this machine
-        device = f"cuda:{processes().local_process_index}"
-    return Loaded(model.to(torch.device(device)).eval(), _tokenizer(place), str(name))
+    return Loaded(model.to(where).eval(), _tokenizer(place), str(name))
+
+
+def _device(name: str) -> torch.device:
+    """A device by its name; `cuda` is the GPU of this process, of those of this machine."""
+    if name == "cuda":
+        name = f"cuda:{processes().local_process_index}"
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise InputError(
+            f"a device that torch has here was expected, as cpu, or cuda with a GPU; came "
+            f"{name!r} ({str(error).splitlines()[0]})"
+        ) from error
+    return device
 
 
 def as_loaded(model: Loaded | PreTrainedModel, tokenizer: Tokenizer | None) -> Loaded:

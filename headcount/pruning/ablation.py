@@ -15,14 +15,16 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal, final
+from typing import ClassVar, final
 
 import torch
 
 from headcount.heads import Place
+from headcount.importance.ablation import DeltaOf
 from headcount.importance.scores import Scores
 from headcount.importance.sweep import Ablation, Swept, sweep
 from headcount.keyed import read_keyed, write_keyed
+from headcount.options import refuse_other
 from headcount.pruning.budget import Unit
 from headcount.pruning.gated import drop, evaluate_gated
 from headcount.pruning.method import Setting
@@ -38,8 +40,12 @@ class Greedy(Stepwise):
 
     name: ClassVar[str] = "ablation"
     step: float = 0.1
-    quantity: Literal["loss", "score"] = "loss"
+    quantity: DeltaOf = "loss"
     """What gets worse without a head."""
+
+    def __post_init__(self) -> None:
+        refuse_other("a quantity", self.quantity, DeltaOf)
+        super().__post_init__()
 
     def scores(self, setting: Setting, left: Sequence[Unit]) -> Scores:
         """How much worse the model is without each unit; NaN for heads that stay or have gone."""

@@ -1,5 +1,6 @@
 """Gated: how good a model is with the heads of a plan at 0: what the compact one will be."""
 
+from headcount.models.anatomy import Anatomy
 from headcount.models.load import Loaded
 from headcount.pruning.plan import Plan
 from headcount.tap import Tap
@@ -7,11 +8,25 @@ from headcount.tasks import Evaluation, Task, evaluate
 
 
 def evaluate_gated(
-    loaded: Loaded, plan: Plan, task: Task, max_tokens: int = 4096, texts: bool = True
+    loaded: Loaded,
+    plan: Plan,
+    task: Task,
+    max_tokens: int = 4096,
+    texts: bool = True,
+    anatomy: Anatomy | None = None,
 ) -> Evaluation:
-    """A task's losses and outcomes, translations included, with the heads that leave gated to 0."""
-    gates = plan.gates(loaded.heads)
-    with Tap(loaded.model, loaded.anatomy, gates=gates):
+    """A task's losses and outcomes, with the heads that leave gated to 0.
+
+    Args:
+        loaded: the whole model.
+        plan: which heads stay.
+        task: on what.
+        max_tokens: padded tokens in a batch.
+        texts: translations too, where the model writes.
+        anatomy: of a copy of the model, so that it is not examined for each.
+    """
+    anatomy = anatomy or loaded.anatomy
+    with Tap(loaded.model, anatomy, gates=plan.gates(anatomy.heads)):
         return evaluate(loaded.model, task, max_tokens, texts)
 
 

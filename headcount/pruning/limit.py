@@ -8,7 +8,7 @@ kept there, so that a killed search goes on and ends with the same budget.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import isfinite
+from math import inf, isfinite
 from typing import final
 
 from headcount.errors import InputError
@@ -29,7 +29,7 @@ class Limit:
     """Exactly one of these.
 
     Raises:
-        InputError: for none, or several.
+        InputError: for none, or several, or a limit that can't be.
     """
 
     keep: Keep | None = None
@@ -48,6 +48,10 @@ class Limit:
                 "one budget was expected: --keep, --share, --max-drop or --latency; came "
                 f"{' and '.join(given) or 'none'}"
             )
+        if self.max_drop is not None and not isfinite(self.max_drop):
+            raise InputError(f"a finite largest drop was expected; came {self.max_drop}")
+        if self.latency is not None and not 0 < self.latency < inf:
+            raise InputError(f"a finite latency above 0 ms was expected; came {self.latency}")
 
     def budget(self, units: Units) -> Keep | None:
         """The number of heads where it is known beforehand.

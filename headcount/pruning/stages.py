@@ -18,8 +18,7 @@ from headcount.pruning.plan import Plan
 from headcount.pruning.recovery import recover
 from headcount.pruning.rescaling import Per, rescale
 from headcount.signature import revision
-from headcount.tap import Tap
-from headcount.tasks import Task, evaluate
+from headcount.tasks import Task
 from headcount.training.tuning import Tuning
 
 
@@ -72,13 +71,16 @@ def run_stages(choice: Choice, stages: Stages, setting: Setting, dev: Task) -> F
     if mended != "nothing":
         made["mended on"] = setting.sample.sha256
     tuned = recover(replace(setting, state=state), done.loaded, choice.plan, stages.recovery, made)
-    before, after = (
-        evaluate_gated(each, choice.plan, dev, setting.max_tokens, texts=False).loss
-        for each in (done.loaded, tuned.loaded)
-    )
+    before, after = (_loss(each, choice, setting, dev) for each in (done.loaded, tuned.loaded))
     gain = Gain("recovery", before, after, after < before)
     record = done.record | {"recovery": {"history": tuned.history}}
     return Finished(tuned.loaded if gain.kept else done.loaded, (*done.gains, gain), record)
+
+
+def _loss(mended: Loaded, choice: Choice, setting: Setting, dev: Task) -> float:
+    """Of a copy of the model that heads were chosen in, with the same heads gated."""
+    anatomy = choice.loaded.anatomy
+    return evaluate_gated(mended, choice.plan, dev, setting.max_tokens, False, anatomy).loss
 
 
 def _made_up(choice: Choice, stages: Stages, setting: Setting, dev: Task) -> Finished:
@@ -86,20 +88,15 @@ def _made_up(choice: Choice, stages: Stages, setting: Setting, dev: Task) -> Fin
     if not (stages.fold or stages.rescale):
         return Finished(choice.loaded)
     loaded, plan, max_tokens = choice.loaded, choice.plan, setting.max_tokens
-
-    def loss(mended: Loaded) -> float:
-        with Tap(mended.model, loaded.anatomy, gates=plan.gates(loaded.heads)):
-            return evaluate(mended.model, dev, max_tokens).loss
-
     sums = moments(loaded.model, setting.sample, loaded.anatomy, max_tokens)
-    best, before = "", loss(loaded)
+    best, before = "", _loss(loaded, choice, setting, dev)
     lowest, kept, after = before, loaded, {}
     ways = _ways(loaded, plan, sums, stages)
     for number, (name, way) in enumerate(ways.items()):
         setting.progress("folding and rescaling", number, len(ways))
         mended = way()
         try:
-            after[name] = loss(mended)
+            after[name] = _loss(mended, choice, setting, dev)
         except ModelError:  # numbers too large for the model's format: not this way
             after[name] = math.inf
         if after[name] < lowest:

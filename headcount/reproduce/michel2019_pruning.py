@@ -8,10 +8,10 @@ https://arxiv.org/abs/1905.10650
 """
 
 from collections.abc import Mapping
-from typing import Literal
 
 import pandas as pd
 
+from headcount.importance.ablation import DeltaOf
 from headcount.markdown import share, table
 from headcount.pruning.ablation import Greedy
 from headcount.pruning.budget import Units
@@ -24,7 +24,7 @@ from headcount.reproduce.comparison import free_share
 from headcount.speed import Speed
 
 
-def methods(quantity: Literal["loss", "score"]) -> Mapping[str, Method]:
+def methods(quantity: DeltaOf) -> Mapping[str, Method]:
     """By importance, by measured difference, at random.
 
     Args:
@@ -55,7 +55,7 @@ def document(
     higher_is_better: bool,
     signature: str,
     speed: Speed | str,
-    quantity: Literal["loss", "score"],
+    quantity: DeltaOf,
 ) -> str:
     """Ours beside the published ones; of speed, or why there is none."""
     rows = [[f"paper, {name}", "gradient", share(part)] for name, part in FREE.items()]

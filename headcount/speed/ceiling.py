@@ -136,8 +136,6 @@ def _by_path(model: PreTrainedModel, found: FlopCounterMode) -> Counts:
 
 def _layer(layer: AttentionLayer, counts: Counts, anatomy: Anatomy) -> LayerFlops:
     """Take the count of an attention module apart: products, W_O, and W_Q, W_K, W_V."""
-    if not layer.num_heads:
-        return LayerFlops(0, 0, 1)
     inside = counts[layer.module]
     products = sum(count for name, count in inside.items() if _is_product(name))
     out = 0 if layer.output is None else sum(counts[layer.output].values())

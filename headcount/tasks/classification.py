@@ -17,6 +17,7 @@ from transformers import PreTrainedModel
 
 from headcount.errors import CorpusError, ModelError
 from headcount.models.load import Loaded
+from headcount.options import refuse_other
 from headcount.tasks.class_labels import class_numbers
 from headcount.tasks.fit import refuse_misfit
 from headcount.tasks.padding import pad_id, padded, text_inputs
@@ -62,6 +63,7 @@ class Classification(Task):
         metric: Metric = "accuracy",
         limit: int | None = None,
     ) -> None:
+        refuse_other("a metric", metric, Metric)
         refuse_misfit(loaded.model, self.name)
         _refuse_other_problems(loaded)
         self.metric, self.higher_is_better = metric, True

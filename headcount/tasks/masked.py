@@ -19,6 +19,7 @@ from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from headcount.errors import CorpusError, InputError, ModelError
 from headcount.models.load import Loaded
+from headcount.options import refuse_other
 from headcount.tasks.fit import refuse_misfit
 from headcount.tasks.likelihood import IGNORED, likelihoods, perplexity
 from headcount.tasks.padding import pad_id, padded, text_inputs
@@ -65,6 +66,7 @@ class MaskedLanguageModelling(Task):
         max_length: int | None = None,
         limit: int | None = None,
     ) -> None:
+        refuse_other("a replacement", replacement, Replacement)
         refuse_misfit(loaded.model, self.name)
         if not 0 < share <= 1:
             raise InputError(f"a share of masked tokens above 0 and up to 1 was expected; {share}")

@@ -23,6 +23,7 @@ from transformers import PreTrainedModel
 
 from headcount.errors import CorpusError, InputError
 from headcount.models.load import Loaded
+from headcount.options import refuse_other
 from headcount.tasks.fit import refuse_misfit
 from headcount.tasks.padding import pad_id, text_inputs
 from headcount.tasks.pieces import sentences
@@ -71,6 +72,7 @@ class Similarity(Task):
         pooling: Pooling = "mean",
         limit: int | None = None,
     ) -> None:
+        refuse_other("a pooling", pooling, Pooling)
         refuse_misfit(loaded.model, self.name)
         self.metric, self.higher_is_better = "spearman", True
         table = read_data(data, columns, ROLES).first(limit)

@@ -25,6 +25,7 @@ from headcount.corpora.words import encode_text
 from headcount.errors import CorpusError, InputError
 from headcount.models.load import Loaded
 from headcount.models.selfcheck import evaluating
+from headcount.options import refuse_other
 from headcount.tasks.decoder_inputs import shifted_right
 from headcount.tasks.fit import refuse_misfit
 from headcount.tasks.likelihood import IGNORED, likelihoods
@@ -76,13 +77,16 @@ class Translation(Task):
         generation: Mapping[str, Any] | None = None,
         limit: int | None = None,
     ) -> None:
+        refuse_other("a metric", metric, Metric)
+        if num_beams < 1:
+            raise InputError(f"at least 1 beam was expected; came {num_beams}")
         refuse_misfit(loaded.model, self.name)
         self.metric, self.higher_is_better = metric, True
         table = read_parallel(data, columns, ROLES).first(limit)
         self.sha256 = table.sha256_with(prefix=prefix or None)
         self.references = table["target"]
         """Texts that hypotheses are compared with."""
-        self.scorer: BLEU | CHRF = BLEU(tokenize=tokenize) if metric == "bleu" else CHRF()
+        self.scorer: BLEU | CHRF = _bleu(tokenize) if metric == "bleu" else CHRF()
         """sacreBLEU's metric, for its own tests of significance."""
         self.scorer.num_refs = 1  # so that it has a signature before there is a score
         self._loaded, self._num_beams = loaded, num_beams
@@ -227,3 +231,16 @@ def _sides(loaded: Loaded, table: Table, prefix: str) -> tuple[list[Encoded], li
                 f"{origin}: the tokenizer makes no token of the target; mend the line"
             )
     return sources, targets
+
+
+def _bleu(tokenize: str) -> BLEU:
+    """BLEU with one of sacreBLEU's tokenizers, some of which need a package of their own."""
+    if tokenize not in BLEU.TOKENIZERS:
+        raise InputError(
+            f"a tokenizer of BLEU out of {', '.join(BLEU.TOKENIZERS)} was expected; came "
+            f"{tokenize!r}"
+        )
+    try:
+        return BLEU(tokenize=tokenize)
+    except (ImportError, OSError, RuntimeError) as error:
+        raise InputError(f"sacreBLEU has no tokenizer {tokenize} here: {error}") from error

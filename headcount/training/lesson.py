@@ -13,6 +13,7 @@ from transformers import PreTrainedModel
 
 from headcount.errors import InputError, ModelError
 from headcount.models.load import Loaded
+from headcount.models.selfcheck import evaluating
 from headcount.tasks import Answers, Task, TaskBatch
 from headcount.training.embeddings import embedding_distance
 from headcount.training.layerwise import hidden_states, layerwise_distance
@@ -57,7 +58,7 @@ class Lesson(nn.Module):
             return {"loss": losses.loss_E.sum() / losses.count_E.sum()}
         taught: Any = None
         for teacher in self._teacher:
-            with torch.no_grad():
+            with evaluating(teacher), torch.no_grad():
                 taught = self._output(teacher, batch)
         output = self._output(self.model, batch)
         loss = self._loss(output, taught, batch)

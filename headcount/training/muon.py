@@ -7,7 +7,8 @@ G is the gradient of an m x n matrix W, G' = mu B + (1 - mu) G (Nesterov), NS5 f
 iterations, which bring all singular values near 1; mu = 0.95, lambda = 0.1. The factor gives its
 steps the size of AdamW's, so both take one learning rate eta.
 
-Embeddings (that of the output among them), biases and norms are AdamW's, without weight decay.
+Embeddings, biases, norms and what makes answers of the body's states (a language model's output, a
+classifier) are AdamW's, without weight decay.
 
 torch's iterations are in bfloat16, which CPUs without units for it take three times as long for as
 for float32: there they are in float32.
@@ -25,6 +26,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import AdamW, Muon, Optimizer
 from torch.overrides import TorchFunctionMode
+from transformers import PreTrainedModel
+from transformers.pytorch_utils import Conv1D
 
 from headcount.training.optimization import Optimization
 
@@ -113,7 +116,11 @@ def factory(optimization: Optimization) -> tuple[Any, dict[str, Any]] | None:
 
 
 def _matrices(model: nn.Module) -> list[Tensor]:
-    """Weights of linear maps, but for those that are embeddings too."""
-    embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
-    linear = {id(m.weight): m.weight for m in model.modules() if isinstance(m, nn.Linear)}
-    return [w for key, w in linear.items() if key not in embeddings and w.requires_grad]
+    """Weights of the maps of a transformer's body; no embedding and no output is among them."""
+    whole = next((m for m in model.modules() if isinstance(m, PreTrainedModel)), None)
+    body, output = (whole.base_model, whole.get_output_embeddings()) if whole else (model, None)
+    others = [m for m in model.modules() if isinstance(m, nn.Embedding)]
+    others += [output] if output is not None else []
+    kept = {id(m.weight) for m in others}
+    maps = {id(m.weight): m.weight for m in body.modules() if isinstance(m, nn.Linear | Conv1D)}
+    return [w for key, w in maps.items() if key not in kept and w.requires_grad]

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from transformers import TrainingArguments
 
 from headcount.errors import InputError
+from headcount.options import refuse_other
 
 Schedule = Literal["linear", "inverse_sqrt", "constant_with_warmup"]
 Precision = Literal["float32", "bfloat16"]
@@ -46,6 +47,9 @@ class Optimization:
     """Share of the probability that goes to all answers alike; where answers are chosen."""
 
     def __post_init__(self) -> None:
+        refuse_other("a schedule", self.schedule, Schedule)
+        refuse_other("an optimizer", self.optimizer, Algorithm)
+        refuse_other("a precision", self.precision, Precision)
         self._above_zero("batch_tokens", "accumulate", "peak", "clip")
         self._shares("beta2", "label_smoothing")
         if self.warmup < 0:

@@ -1,17 +1,18 @@
 """Training on: the Trainer of a lesson."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, final
 
 import torch
 from safetensors.torch import load_model, save_model
-from torch import nn
+from torch import Tensor, nn
 from transformers import TrainerCallback, TrainingArguments
 from transformers.utils import SAFE_WEIGHTS_NAME
 
-from headcount.tasks import Task
+from headcount.tasks import Task, TaskBatch
+from headcount.tasks.likelihood import IGNORED
 from headcount.training.batches_trainer import BatchesTrainer
 from headcount.training.bucketed import Batches, Parts
 from headcount.training.lesson import Lesson
@@ -49,6 +50,32 @@ class TuneTrainer(BatchesTrainer):
         """The task's batch, whole."""
         return {"batch": self._task.training_batch(part_EP[:, 0], number)}
 
+    def get_batch_samples(
+        self, epoch_iterator: Iterator[Any], num_batches: int, device: torch.device
+    ) -> tuple[list[Any], Tensor]:
+        """The batches of a step, and what is predicted in them, over all processes."""
+        samples, _ = super().get_batch_samples(epoch_iterator, num_batches, device)
+        here = sum(_num_predicted(sample["batch"]) for sample in samples)
+        counts: Any = self.accelerator.gather(torch.tensor(here, device=device))
+        return samples, counts.sum()
+
+    def compute_loss(
+        self,
+        model: nn.Module,
+        inputs: dict[str, Any],
+        return_outputs: bool = False,
+        num_items_in_batch: Tensor | int | None = None,
+    ) -> Any:
+        """The loss, so that a step's is a mean over all that is predicted in it.
+
+        The Trainer takes the mean over the step's batches and processes: each counts as much as it
+        has to predict.
+        """
+        loss = super().compute_loss(model, inputs)
+        batches = self.current_gradient_accumulation_steps * self.accelerator.num_processes
+        assert not return_outputs and num_items_in_batch is not None
+        return loss * (_num_predicted(inputs["batch"]) * batches / num_items_in_batch)
+
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
         """Weights by the names that they have in the lesson, those of tied ones once."""
         assert output_dir is not None
@@ -59,6 +86,12 @@ class TuneTrainer(BatchesTrainer):
         self, resume_from_checkpoint: str, model: nn.Module | None = None
     ) -> None:
         load_model(self._lesson, Path(resume_from_checkpoint) / SAFE_WEIGHTS_NAME)
+
+
+def _num_predicted(batch: TaskBatch) -> int:
+    """Tokens with a label; examples where the loss is of each of them."""
+    labels = batch.labels.get("labels")
+    return batch.num_examples if labels is None else int((labels != IGNORED).sum())
 
 
 def tuning_arguments(

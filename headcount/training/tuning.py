@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, final
 
 from headcount.errors import InputError
+from headcount.options import refuse_other
 from headcount.training.optimization import Optimization
 
 Trained = Literal["all", "encoder", "gates"]
@@ -39,6 +40,7 @@ class Tuning(Optimization):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        refuse_other("a trained", self.trained, Trained)
         self._above_zero("updates", "save_every", "temperature", "gate_rate")
         if not 0 <= self.distilled <= 1:
             raise InputError(f"a distilled between 0 and 1 was expected; came {self.distilled}")

@@ -73,6 +73,15 @@ def test_not_a_number_is_not_equal() -> None:
         found.refuse_unequal()
 
 
+def test_a_reference_without_a_number_is_told() -> None:
+    reference, data = ("one", times(float("nan"))), Data(BATCHES)
+    (found,) = compare(reference, {"a": times(1)}, data, torch.float32)
+    with pytest.raises(ModelError, match="differ by inf"):
+        found.refuse_unequal()
+    (found,) = compare(("one", times(0)), {"a": times(0)}, data, torch.float32)
+    found.refuse_unequal()
+
+
 def test_written_and_read(tmp_path: Path) -> None:
     found = compare(("one", times(1)), {"a": times(2)}, Data(BATCHES), torch.float32)
     certificate = Certificate("00", weights_sha256(tmp_path), tuple(found))

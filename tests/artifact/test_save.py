@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import BertForMaskedLM
+from transformers import AutoModelForMaskedLM, BertForMaskedLM
 
 import headcount
-from headcount.artifact.save import save
+from headcount.artifact.save import save, write_model
 from headcount.artifact.side_files import copy_side_files
 from headcount.artifact.staging import staged
 from headcount.compaction import compact
@@ -59,6 +59,21 @@ def test_our_own_class(tmp_path: Path) -> None:
     text = (tmp_path / "small" / "modeling_headcount.py").read_text()
     assert "from .encoder_lm import EncoderForMaskedLM as _stock" in text
     assert (tmp_path / "small" / "encoder_lm.py").exists()
+
+
+def test_our_own_class_with_all_heads(tmp_path: Path) -> None:
+    """Once it was loaded, and saved again."""
+    config = EncoderConfig(**tiny.UNEQUAL_SIDES, encoder_layerdrop=0.0)  # type: ignore[arg-type]
+    model = EncoderForMaskedLM(config).eval()
+    for name in ("first", "second"):
+        write_model(tmp_path / name, model, None)
+        model = headcount.load(tmp_path / name).model
+    found = AutoModelForMaskedLM.from_pretrained(tmp_path / "second", trust_remote_code=True)
+    assert type(found).__module__.startswith("transformers_modules")
+    batch = tiny.inputs(model)
+    with torch.inference_mode():
+        apart = difference(outputs(found.eval()(**batch)), outputs(model(**batch)))
+    assert apart == 0
 
 
 def test_what_the_folder_holds(folder: Path) -> None:

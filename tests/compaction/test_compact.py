@@ -54,6 +54,17 @@ def test_equals_the_gated_model(name: str, dead: int | None) -> None:
 
 
 @pytest.mark.parametrize("name", FAMILIES)
+def test_what_is_frozen_stays_frozen(name: str) -> None:
+    model, anatomy = examined(name)
+    plan = some_heads(anatomy, None)
+    still = {key for key, each in model.named_parameters() if not each.requires_grad}  # positions
+    smaller = compact(model, plan)
+    assert {key for key, each in smaller.named_parameters() if not each.requires_grad} == still
+    frozen = copy.deepcopy(model).requires_grad_(False)
+    assert not any(each.requires_grad for each in compact(frozen, plan).parameters())
+
+
+@pytest.mark.parametrize("name", FAMILIES)
 def test_nothing_is_lost_where_all_stay(name: str) -> None:
     model, _ = examined(name)
     before = copy.deepcopy(model.state_dict())

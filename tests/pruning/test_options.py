@@ -1,5 +1,6 @@
 """Methods and their options by text; presets; limits; searches: and what can't be."""
 
+import math
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -50,6 +51,8 @@ def test_options() -> None:
         ("gradient", "level=y", "level is token, sample, batch; came 'y'"),
         ("gradient", "normalise=1", "normalise is true, false; came '1'"),
         ("random", "seed=1", "with a name out of none"),
+        ("gradient", "step.x=1", "with a name out of step, level, normalise; came 'step.x=1'"),
+        ("l0", "sweep.x=3", "with a name out of .*sweep.*; came 'sweep.x=3'"),
         ("l0", "tuning.x=1", "with a name out of tuning.batch_tokens"),
         ("l0", "coefficient=q", "coefficient is float or none; came 'q'"),
         ("l0", "coefficient=-0.1", "a finite coefficient of at least 0 was expected; came -0.1"),
@@ -135,6 +138,13 @@ def test_a_sweep_ends_whatever_comes_out(seed: int) -> None:
 
 
 def test_one_limit() -> None:
+    for given, told in (
+        ({"max_drop": math.nan}, "a finite largest drop was expected; came nan"),
+        ({"latency": math.nan}, "a finite latency above 0 ms was expected; came nan"),
+        ({"latency": 0.0}, "a finite latency above 0 ms was expected; came 0.0"),
+    ):
+        with pytest.raises(InputError, match=told):
+            Limit(**given)  # pyright: ignore[reportArgumentType]
     for given, came in (({}, "none"), ({"keep": 3, "max_drop": 0.5}, "keep and max_drop")):
         with pytest.raises(InputError, match=f"--max-drop or --latency; came {came}"):
             Limit(**given)

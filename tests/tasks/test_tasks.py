@@ -18,6 +18,7 @@ from headcount.tasks import (
     Classification,
     MaskedLanguageModelling,
     TaskBatch,
+    Translation,
     build,
     fitting,
 )
@@ -30,6 +31,10 @@ MANY = {"text": [" ".join(small.TEXTS[1:3])] * 60}
 
 def masked(data: dict = MANY, **options: Any) -> MaskedLanguageModelling:
     return MaskedLanguageModelling(small.loaded("BertForMaskedLM"), data, **options)
+
+
+def translation(**options: Any) -> Translation:
+    return Translation(small.loaded("MarianMTModel"), small.TRANSLATIONS, **options)
 
 
 def whole(task: MaskedLanguageModelling | CausalLanguageModelling) -> TaskBatch:
@@ -150,6 +155,8 @@ def test_a_text_of_one_token_is_counted_and_left_out() -> None:
         (lambda **options: CausalLanguageModelling(small.loaded("GPT2LMHeadModel"), MANY,
                                                    **options),
          {"max_length": 1}, "at least 2 tokens; came max_length=1"),
+        (translation, {"tokenize": "foo"}, "a tokenizer of BLEU out of .*13a.*came 'foo'"),
+        (translation, {"num_beams": 0}, "at least 1 beam was expected; came 0"),
     ],
 )  # fmt: skip
 def test_options_out_of_range_are_refused(task: Any, options: dict, message: str) -> None:

@@ -17,6 +17,7 @@ from headcount.gates import Budget, HardConcrete, Layout, Quota
 from headcount.models.load import Loaded, load
 from headcount.tasks import Classification, Task, TaskBatch, evaluate
 from headcount.tasks.likelihood import IGNORED
+from headcount.training.bucketed import Batches
 from headcount.training.finetune import finetune
 from headcount.training.lesson import Lesson
 from headcount.training.telling import Moment
@@ -214,6 +215,21 @@ def test_what_is_frozen_stays(optimizer: str) -> None:
     assert any("decoder." in name for name in moved("all", None))
     with pytest.raises(InputError, match="gates that learn were expected"):
         moved("gates", None)
+
+
+@pytest.mark.parametrize("name", ["translation-M2M100", "classes-bart"])
+def test_a_step_over_several_batches_is_a_mean_of_all_that_is_predicted(name: str) -> None:
+    """Not of the batches' means: one that holds little counts little."""
+    loaded, task = small.TASKS[name]()
+    tuning = replace(QUICK, updates=1, batch_tokens=60, dropout=0.0)
+    batches = Batches(task.length_N[:, None], tuning.batch_tokens, 1, 0, 1).per_epoch
+    assert batches > 1
+    (row, *_) = finetune(loaded, task, replace(tuning, accumulate=batches)).history
+    each = [task.losses(loaded.model, batch) for batch in task.batches(tuning.batch_tokens)]
+    of_means = sum((one.loss_E.sum() / one.count_E.sum()).item() for one in each) / len(each)
+    expected = evaluate(loaded.model, task).loss
+    assert row["loss"] == pytest.approx(expected, rel=1e-4)
+    assert abs(of_means - expected) > 1e-3 * expected
 
 
 def test_of_an_encoder_alone_everything_is_the_encoder() -> None:

@@ -9,6 +9,7 @@ from transformers import PreTrainedModel
 
 from headcount.errors import InputError
 from headcount.tasks import drawn
+from headcount.training.dropout_rates import rates
 from headcount.training.embeddings import embedding_distance
 from headcount.training.lesson import Lesson
 from headcount.training.tuning import Tuning
@@ -102,6 +103,18 @@ def test_drawn_examples_teach_like_the_whole(name: str) -> None:
             for each in (some, task)
         )
     assert part == whole
+
+
+def test_a_teacher_teaches_without_dropout() -> None:
+    """Though it is in training mode, as a user's own model may be; it stays in it."""
+    loaded, task = small.TASKS["masked-bert"]()
+    (batch,) = task.batches(10**6)
+    model = loaded.model.eval()
+    teacher = copy.deepcopy(model).train()
+    assert rates(teacher)
+    lesson = Lesson(model, task, Tuning(distilled=1.0), teacher)
+    assert lesson(batch)["loss"].item() == pytest.approx(0, abs=1e-6)
+    assert all(module.training for module in teacher.modules())
 
 
 def test_refusals() -> None:

@@ -7,8 +7,10 @@ import torch
 from torch import Tensor, nn
 from torch.optim import AdamW
 from torch.optim.lr_scheduler import LambdaLR
+from transformers.pytorch_utils import Conv1D
 
 from headcount.training.muon import BFLOAT16_UNITS, MuonAdamW
+from tests.tasks.loaded import loaded
 
 LR, BETA2 = 1e-2, 0.98
 
@@ -107,6 +109,27 @@ def test_the_rest_is_adamws(model: Tied) -> None:
     for name, weight in model.named_parameters():
         if name in names:
             torch.testing.assert_close(weight, expected[name], rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("name", "without"),
+    [
+        ("LlamaForCausalLM", {"lm_head.weight"}),
+        ("T5ForConditionalGeneration", {"lm_head.weight"}),
+        ("BertForSequenceClassification", {"classifier.weight"}),
+        ("GPT2LMHeadModel", set()),
+        ("MarianMTModel", set()),
+    ],
+)
+def test_of_a_transformer_the_maps_of_its_layers(name: str, without: set[str]) -> None:
+    """Conv1D's as well, whose inputs are in rows; no embedding, no output, tied or not."""
+    model = loaded(name, tie_word_embeddings=False).model
+    found = {id(w) for w in MuonAdamW(model, LR, BETA2).param_groups[0]["params"]}
+    names = {key for key, each in model.named_parameters() if id(each) in found}
+    maps = (nn.Linear, Conv1D)
+    every = {f"{key}.weight" for key, each in model.named_modules() if isinstance(each, maps)}
+    tied = {key for key in every if key in ("lm_head.weight",)}
+    assert without <= every and names == every - without - tied and names
 
 
 def test_every_weight_is_trained_once(model: Tied) -> None:

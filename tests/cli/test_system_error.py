@@ -1,12 +1,12 @@
-"""A disk that is full, by a limit of the system on what a process may write."""
+"""A disk that is full, by a limit of the system on what a process may write; bad paths."""
 
 import sys
 from pathlib import Path
 
 import pytest
 
-from headcount.cli.full_disk import full_disk
-from tests.cli.conftest import SAMPLE, start
+from headcount.cli.system_error import full_disk, mendable
+from tests.cli.conftest import SAMPLE, headcount, start
 from tests.cli.test_compact import plan
 
 LIMIT = ("prlimit", "--fsize=2000", sys.executable)
@@ -34,4 +34,15 @@ def test_other_errors_are_not_taken_for_it() -> None:
         caused.__cause__ = OSError(28, "No space left on device", "model.bin")
         assert "no more ([Errno 28] No space left on device: 'model.bin')" in str(full_disk(caused))
     assert full_disk(OSError(13, "Permission denied")) is None
-    assert full_disk(RuntimeError("out of memory")) is None
+    assert mendable(OSError(13, "Permission denied")) is None  # of no path
+    assert mendable(FileNotFoundError(2, "No such file or directory", "ours.json")) is None
+    assert mendable(RuntimeError("out of memory")) is None
+
+
+def test_a_path_that_can_not_be_used_is_told_in_a_sentence(bert: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for command in (("compact", bert, "--plan", plan(tmp_path)), ("analyze", bert, SAMPLE)):
+        status, _, errors = headcount(*command, "--out", tmp_path / "file" / "out")
+        assert status == 2, errors
+        assert "headcount: a path that can be used was expected; " in errors
+        assert f"{tmp_path / 'file'}" in errors and ("Not a dir" in errors or "exists" in errors)

@@ -1,0 +1,39 @@
+"""Errors of the system that a user can mend: a full disk, a path that can't be used."""
+
+import os
+from errno import EACCES, EDQUOT, EEXIST, EFBIG, ENAMETOOLONG, ENOSPC, ENOTDIR, EPERM, EROFS
+
+TOLD = tuple(os.strerror(number) for number in (ENOSPC, EDQUOT, EFBIG))
+REFUSED = (EACCES, EPERM, EROFS, ENOTDIR, EEXIST, ENAMETOOLONG)
+
+
+def mendable(error: BaseException) -> str | None:
+    """What to do about an error, if it is one of these; None for any other."""
+    return full_disk(error) or refused_path(error)
+
+
+def full_disk(error: BaseException) -> str | None:
+    """What to do about an error, if it, or what it came of, is that nothing more can be written.
+
+    Known by what the system says of it, whichever library was writing: those in other languages
+    raise exceptions of their own with the system's words in them.
+    """
+    lines = [line for line in str(error).splitlines() if any(words in line for words in TOLD)]
+    if lines:
+        return (
+            f"room on the disk was expected, there is no more ({lines[0]}): make some, then give "
+            "the command again, with --resume where it has one; what was there before is as it "
+            "was, and whole checkpoints are kept"
+        )
+    came_of = error.__cause__ or error.__context__
+    return None if came_of is None else full_disk(came_of)
+
+
+def refused_path(error: BaseException) -> str | None:
+    """What to do about an error, if it is that a file or folder can't be read or made."""
+    if not (isinstance(error, OSError) and error.filename and error.errno in REFUSED):
+        return None
+    return (
+        f"a path that can be used was expected; {os.fspath(error.filename)} can't "
+        f"({error.strerror}): name another, or change what may be done with it"
+    )

@@ -1,0 +1,76 @@
+"""One of several words: any other is refused, wherever there are branches by it.
+
+In a process of its own, as a user's is: the tests' own check of types would come first.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = """
+from dataclasses import replace
+from headcount.errors import InputError
+from headcount.gates import Budget, HardConcrete, Layout, Quota
+from headcount.importance import Methods, assess, gradient
+from headcount.importance.ablation import replacement
+from headcount.models import load
+from headcount.pruning.ablation import Greedy
+from headcount.tasks import Classification, MaskedLanguageModelling, Similarity, Translation
+from headcount.training.tuning import Tuning
+from tests.tasks import loaded as small
+
+loaded, task = small.TASKS["classes-bert"]()
+layout = Layout.each(loaded.heads)
+budget = Budget(layout, [Quota(None, 4)])
+for make in (
+    lambda: Classification(loaded, small.CLASSES, metric="acc"),
+    lambda: Translation(small.loaded("MarianMTModel"), small.TRANSLATIONS, metric="BLEU"),
+    lambda: Similarity(small.loaded("BertModel"), small.PAIRS, pooling="CLS"),
+    lambda: MaskedLanguageModelling(
+        small.loaded("BertForMaskedLM"), {"text": small.TEXTS}, replacement="MASK"
+    ),
+    lambda: Tuning(optimizer="AdamW"),
+    lambda: Tuning(trained="decoder"),
+    lambda: Tuning(schedule="cosine"),
+    lambda: Tuning(precision="fp16"),
+    lambda: HardConcrete(layout, budget, evaluation="median"),
+    lambda: gradient(loaded.model, task, level="word"),
+    lambda: replacement("noise", loaded.model, task, loaded.anatomy),
+    lambda: Greedy(quantity="bleu"),
+    lambda: assess(loaded, task, Methods(quantity="bleu")),
+    lambda: load("headcount:en-de", device="gpu"),
+):
+    try:
+        make()
+        print("nothing was said")
+    except InputError as error:
+        print(error)
+"""
+
+TOLD = """\
+a metric out of accuracy, f1, matthews was expected; came 'acc'
+a metric out of bleu, chrf was expected; came 'BLEU'
+a pooling out of mean, cls was expected; came 'CLS'
+a replacement out of mask, bert was expected; came 'MASK'
+an optimizer out of adamw, muon was expected; came 'AdamW'
+a trained out of all, encoder, gates was expected; came 'decoder'
+a schedule out of linear, inverse_sqrt, constant_with_warmup was expected; came 'cosine'
+a precision out of float32, bfloat16 was expected; came 'fp16'
+an evaluation out of rounded, mean was expected; came 'median'
+a level out of token, sample, batch was expected; came 'word'
+a replacement out of zero, mean, uniform was expected; came 'noise'
+a quantity out of loss, score was expected; came 'bleu'
+a quantity out of loss, score was expected; came 'bleu'
+a device that torch has here was expected, as cpu, or cuda with a GPU; came 'gpu' (\
+"""
+
+
+def test_other_words_are_refused() -> None:
+    root = Path(__file__).parents[1]
+    environment = os.environ | {"PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
+    found = subprocess.run(
+        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, env=environment
+    )
+    assert found.returncode == 0, found.stderr
+    assert found.stdout.startswith(TOLD)

@@ -170,7 +170,9 @@ class _Analyzing:
             self.progress("translating", done, 0)
 
         with processes().main_process_first():  # the others find its file
-            return translated(self.loaded.model, self.encoder, corpus, path, progress)
+            return translated(
+                self.loaded.model, self.encoder, corpus, path, self.out / "state", progress
+            )
 
     def analysis(self) -> Analysis:
         """Every step in order."""

@@ -34,6 +34,8 @@ def claim(folder: Path, resume: bool = False, overwrite: bool = False) -> None:
             f"{folder} holds files that are not headcount's ({', '.join(sorted(foreign)[:3])}): "
             "name a folder that is new or holds an earlier run"
         )
+    if (folder / "state").is_dir() and not any((folder / "state").iterdir()):
+        present -= {"state"}  # of a run that was refused
     if present:
         refuse_earlier(folder, "an earlier run", resume, overwrite)
     if overwrite and not resume:

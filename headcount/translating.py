@@ -9,7 +9,9 @@ from transformers import PreTrainedModel
 from headcount.corpora import Corpus, Encoder, Sentence
 from headcount.corpora.census import chunks
 from headcount.files import write_text
+from headcount.keyed import read_keyed, write_keyed
 from headcount.models.selfcheck import evaluating
+from headcount.signature import revision
 
 SENTENCES_AT_ONCE = 64
 
@@ -19,6 +21,7 @@ def translated(
     encoder: Encoder,
     corpus: Corpus,
     path: Path,
+    state: Path,
     progress: Callable[[int], None] = lambda done: None,
 ) -> Corpus:
     """The corpus with the model's greedy translation of every source as its target.
@@ -27,12 +30,20 @@ def translated(
         model: an encoder-decoder.
         encoder: makes its inputs.
         corpus: sources.
-        path: where the translations go, a line each; what is there already is taken as it is.
+        path: where the translations go, a line each; those that an interrupted run has made there
+            are taken.
+        state: a folder where it is noted what they are of.
         progress: is told how many sentences are done.
+
+    Raises:
+        InputError: if an interrupted run has made them with another model, or of other sources.
     """
-    if not path.exists():
-        lines = _translations(model, encoder, corpus, progress)
+    noted, key = state / "targets.json", f"{revision(model)}|{'|'.join(corpus.names)}"
+    done = read_keyed(noted, key, "what an interrupted run has translated")
+    if not (done and path.exists()):
+        lines = list(_translations(model, encoder, corpus, progress))
         write_text(path, "".join(f"{line}\n" for line in lines))
+        write_keyed(noted, key, {"sentences": len(lines)})
     return corpus.with_targets(path)
 
 

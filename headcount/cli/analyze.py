@@ -12,11 +12,13 @@ from headcount.cli.plain import plain
 from headcount.cli.progress import shown
 from headcount.cli.summary import print_summary
 from headcount.corpora import Corpus
+from headcount.importance.folder import refuse_other_scores
 from headcount.models.load import load
 from headcount.processes import processes
 from headcount.reports import write_report
 from headcount.results import claim, write_results
 from headcount.roles import Thresholds
+from headcount.signature import revision
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,8 @@ class Analyze:
         processes().wait_for_everyone()
         corpus = Corpus(self.corpus, self.source, self.target, self.limit)
         loaded = load(self.model, self.device, self.dtype)
+        if self.resume:  # which keeps the scores that are there
+            refuse_other_scores(self.out, revision(loaded.model))
         with shown() as progress:
             analysis = analyze(loaded, corpus, self._options(), self.out, progress)
         if main_process:

@@ -9,13 +9,10 @@ from rich.table import Table
 from headcount.heads import HeadTable
 from headcount.importance.agreement import SCORES, Agreement
 from headcount.reports.importance import Importance
-from headcount.reports.worth_view import site_sentence
+from headcount.reports.worth_view import SURE, site_sentence
 
 SHOWN = 5
 """Heads that are named on either side."""
-
-ALPHA = 0.05
-"""Corrected p-value below which an effect is taken for real."""
 
 
 def print_worth(
@@ -51,10 +48,10 @@ def _ranking(frame: pd.DataFrame, scores: list[str], by: str) -> Table:
 
 
 def _verdict(frame: pd.DataFrame) -> str:
-    real = frame["ablation_p"] < ALPHA
+    real = frame["ablation_p"] < SURE
     matter, better = (real & (frame["ablation_delta"] > 0)), (real & (frame["ablation_delta"] < 0))
     return (
         f"{matter.sum()} of {len(frame)} heads make the model measurably worse when they go (p < "
-        f"{ALPHA}, Holm); without {better.sum()} it is measurably better; for {(~real).sum()} no "
+        f"{SURE}, Holm); without {better.sum()} it is measurably better; for {(~real).sum()} no "
         "effect can be told from chance."
     )

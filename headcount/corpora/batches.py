@@ -130,6 +130,7 @@ def _tokens(
     is_token_BN = present([one.ids for one in encoded])  # Marian and T5 start with padding's id
     is_content_BN = ~is_special_BN
     is_sep_BN = is_token_BN & is_special_BN & np.isin(ids_BN, encoder.sep_ids)
+    is_sep_BN[:, 0] = False  # decoders of M2M100 and BART start with </s>, which ends nothing there
     is_punct_BN = is_content_BN & punctuation(ids_BN)
     rarest_B2 = frequencies.rarest(ids_BN, is_content_BN)
     columns = (ids_BN, is_token_BN, is_content_BN, is_sep_BN, is_punct_BN, word_BN, rarest_B2)

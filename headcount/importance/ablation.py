@@ -52,13 +52,16 @@ def whole_layers(heads: Heads) -> list[Ablation]:
 
 
 def whole_sites(heads: Heads) -> list[Ablation]:
-    """All heads of every site.
+    """All heads of every site that has some.
 
     >>> [ablation.name for ablation in whole_sites(Heads({"decoder.cross": (1, 2)}))]
     ['decoder.cross']
     """
+    sites = {head.site for head in heads}
     return [
-        Ablation(site, tuple(head for head in heads if head.site == site)) for site in heads.counts
+        Ablation(site, tuple(head for head in heads if head.site == site))
+        for site in heads.counts
+        if site in sites
     ]
 
 

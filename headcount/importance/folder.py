@@ -64,15 +64,30 @@ def refuse_other_model(folder: Path, heads: Heads, revision: str | None) -> None
                 f"{table} should have the heads of this model ({heads}), but has {len(names)} "
                 f"heads of another: {advice}"
             )
-    if record.exists():
-        with reading(record, *FINISHED):
-            signed = json.loads(record.read_text(encoding="utf-8"))["signature"]
-        analysed = measured_revision(signed)
-        if analysed != revision:
-            raise InputError(
-                f"{record} should be of the analysis of this model (revision {revision}), but is "
-                f"of one with other parameters or in another dtype (revision {analysed}): {advice}"
-            )
+    _refuse_other_revision(record, "the analysis", revision, advice)
+
+
+def refuse_other_scores(folder: Path, revision: str) -> None:
+    """See that the assessment in a folder, if there is one, is of this very model.
+
+    Raises:
+        InputError: if it is of a model with other parameters.
+    """
+    advice = "give --overwrite instead of --resume, or name a new folder"
+    _refuse_other_revision(folder / "importance.json", "an assessment", revision, advice)
+
+
+def _refuse_other_revision(record: Path, what: str, revision: str | None, advice: str) -> None:
+    if not record.exists():
+        return
+    with reading(record, *FINISHED):
+        signed = json.loads(record.read_text(encoding="utf-8"))["signature"]
+    found = measured_revision(signed)
+    if found != revision:
+        raise InputError(
+            f"{record} should be of {what} of this model (revision {revision}), but is of one with "
+            f"other parameters or in another dtype (revision {found}): {advice}"
+        )
 
 
 def write_assessment(
@@ -156,13 +171,17 @@ def read_assessment(folder: Path, method: str) -> tuple[pd.DataFrame, dict[str, 
             f"{folder} should hold an assessment, but has no {path.name}: run `headcount "
             f"importance ... --methods {method} --out {folder}` first"
         )
-    record = json.loads(path.read_text(encoding="utf-8"))
-    if method not in record["methods"]:
+    with reading(path, *FINISHED):
+        record = json.loads(path.read_text(encoding="utf-8"))
+        methods = list(record["methods"])
+    if method not in methods:
         raise InputError(
             f"{path} should be of an assessment by {method}, but is of one by "
-            f"{', '.join(record['methods'])}: run `headcount importance` with --methods {method}"
+            f"{', '.join(methods)}: run `headcount importance` with --methods {method}"
         )
-    return HeadTable.read(folder / "heads.parquet").frame, record
+    table = folder / "heads.parquet"
+    with reading(table, *FINISHED):
+        return HeadTable.read(table).frame, record
 
 
 def _with_columns(assessment: Assessment, heads: Heads, path: Path) -> HeadTable:

@@ -7,6 +7,7 @@ for an ablation all blocks before the first changed one give back what was kept.
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import pairwise
 from typing import Any, final
 
 from torch import nn
@@ -29,7 +30,6 @@ class Blocks:
     def __init__(self, model: PreTrainedModel, anatomy: Anatomy) -> None:
         self._starts: dict[Place, int] = {}
         self._order: dict[nn.Module, int] = {}
-        self._side_of: dict[nn.Module, str] = {}
         by_module = anatomy.by_module()
         for layer in anatomy.layers:
             block = _block_of(model, layer.module)
@@ -40,7 +40,7 @@ class Blocks:
             else:
                 start = self._order.setdefault(block, len(self._order))
                 self._starts[layer.site, layer.layer] = start
-                self._side_of[block] = layer.site.partition(".")[0]
+        self._next = _following(model)
         self._kept: dict[nn.Module, Any] = {}
 
     def __len__(self) -> int:
@@ -76,13 +76,20 @@ class Blocks:
         """
         passed = list(self._order)[:start]
         with ExitStack() as stack:
-            for block, following in zip(passed, [*passed[1:], None], strict=False):
+            for block in passed:
                 kept = self._kept[block]
-                # A block that is passed over does not look at what the one before it gave.
-                if following is None or self._side_of[following] != self._side_of[block]:
+                # A block that is passed over does not look at what the one before it gave; one
+                # without heads is not among them, and runs.
+                if self._next.get(block) not in passed:
                     kept = repeated(kept, num_rows, times)
                 stack.enter_context(giving(block, kept))
             yield
+
+
+def _following(model: nn.Module) -> dict[nn.Module, nn.Module]:
+    """For every entry of a module list the next one."""
+    lists = [module for module in model.modules() if isinstance(module, nn.ModuleList)]
+    return {one: other for each in lists for one, other in pairwise(each)}
 
 
 def _block_of(model: nn.Module, path: str) -> nn.Module | None:

@@ -11,7 +11,7 @@ $$p = \min\Big(1,\; 2\,\frac{1 + \min(\#\{d^* \le 0\},\, \#\{d^* \ge 0\})}{S + 1
 where resamples are dear there is `normal`, the tail of a normal distribution with the standard
 deviation of d*: p = 2 Phi(-|d| / sd). And `sacrebleu` is what sacreBLEU has for BLEU and chrF:
 p = (1 + #{ |d*| - mean |d*| > |d| }) / (S + 1). Draws whose score does not exist (a rank
-correlation of equal numbers) are left out of the S.
+correlation of equal numbers) are left out of the S of the head that has none.
 
 Reference: An Introduction to the Bootstrap (Efron and Tibshirani, 1993), sections 13.3 and 15.4;
     paired scores: Koehn (2004), https://aclanthology.org/W04-3250; one more: Phipson and Smyth
@@ -19,7 +19,7 @@ Reference: An Introduction to the Bootstrap (Efron and Tibshirani, 1993), sectio
     https://www.jstor.org/stable/4615733
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Literal, final
 
@@ -68,28 +68,6 @@ class Deltas:
 
     def __getitem__(self, head: int) -> Delta:
         return Delta(*(float(each[head]) for each in (self.delta, self.low, self.high, self.p)))
-
-
-def paired_bootstrap(
-    statistic: Callable[[Int[np.ndarray, "sample example"]], Float[np.ndarray, " sample"]],
-    num_examples: int,
-    num_samples: int = 1000,
-    seed: int = 0,
-    tail: Tail = "counted",
-) -> Delta:
-    """A difference with its interval and p-value.
-
-    Args:
-        statistic: the difference on each of several samples of examples, given by their numbers.
-        num_examples: how many examples there are.
-        num_samples: how many samples are drawn.
-        seed: of the draws; the same seed draws the same examples for every statistic.
-        tail: how the p-value is read off.
-    """
-    _check(num_examples)
-    delta = statistic(np.arange(num_examples)[None])
-    drawn = [statistic(index_SN) for index_SN in resamples(num_examples, num_samples, seed)]
-    return of_distribution(delta, np.concatenate(drawn)[:, None], tail)[0]
 
 
 def loss_deltas(
@@ -189,11 +167,22 @@ def _times(index_SN: Int[np.ndarray, "sample example"]) -> Float[np.ndarray, "sa
 
 
 def of_distribution(delta_H: np.ndarray, delta_SH: np.ndarray, tail: Tail = "counted") -> Deltas:
-    """What a bootstrap distribution says."""
-    delta_SH = delta_SH[~np.isnan(delta_SH).any(axis=1)]
-    if not len(delta_SH):
-        unknown_H = np.full(len(delta_H), np.nan)
-        return Deltas(np.asarray(delta_H, float), unknown_H, unknown_H, unknown_H)
+    """What a bootstrap distribution says; of each head by the draws that gave it a number."""
+    is_known_SH = ~np.isnan(delta_SH)
+    if is_known_SH.all():
+        return Deltas(np.asarray(delta_H, float), *_of_draws(delta_H, delta_SH, tail))
+    found_3H = np.full((3, len(delta_H)), np.nan)
+    for head, is_known_S in enumerate(is_known_SH.T):
+        if is_known_S.any():
+            column_S1 = delta_SH[is_known_S, head, None]
+            found_3H[:, head] = np.ravel(_of_draws(delta_H[head, None], column_S1, tail))
+    return Deltas(np.asarray(delta_H, float), *found_3H)
+
+
+def _of_draws(
+    delta_H: np.ndarray, delta_SH: np.ndarray, tail: Tail
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Ends of the interval, and p."""
     low_H, high_H = np.percentile(delta_SH, [2.5, 97.5], axis=0)
     if tail == "sacrebleu":
         size_SH = abs(delta_SH)
@@ -207,7 +196,7 @@ def of_distribution(delta_H: np.ndarray, delta_SH: np.ndarray, tail: Tail = "cou
         # A head that changes nothing has no spread and no effect
         far_H = np.divide(abs(delta_H), spread_H, out=np.zeros(len(delta_H)), where=spread_H > 0)
         p_H = 2 * standard_normal.sf(far_H)
-    return Deltas(np.asarray(delta_H, float), low_H, high_H, np.asarray(p_H, float))
+    return low_H, high_H, np.asarray(p_H, float)
 
 
 def _check(number: int) -> None:

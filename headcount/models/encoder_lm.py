@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from transformers import M2M100Config
 from transformers.masking_utils import create_causal_mask
-from transformers.modeling_outputs import CausalLMOutput, MaskedLMOutput
+from transformers.modeling_outputs import BaseModelOutput, CausalLMOutput, MaskedLMOutput
 from transformers.models.m2m_100.modeling_m2m_100 import M2M100Encoder, M2M100PreTrainedModel
 
 
@@ -26,16 +26,41 @@ class EncoderConfig(M2M100Config):
         super().__init__(**fields)
 
 
+class _CausalEncoder(M2M100Encoder):
+    """The encoder under a causal mask: every token sees itself and those before it."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__(config)
+        for layer in self.layers:
+            attention: Any = layer.self_attn
+            attention.is_causal = True  # where no mask is made, this says what it would be
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor | None = None, **options: Any
+    ) -> BaseModelOutput:
+        """The states of every token."""
+        # Of the embeddings only their shape, number format and device are looked at.
+        shaped = torch.empty(*input_ids.shape, 1, dtype=self.dtype, device=input_ids.device)
+        causal = create_causal_mask(
+            config=self.config,
+            inputs_embeds=shaped,
+            attention_mask=attention_mask,
+            past_key_values=None,
+        )
+        return super().forward(input_ids, causal, **options)  # a mask made ready is taken as it is
+
+
 class _EncoderWithHead(M2M100PreTrainedModel):
     """The encoder, and its embeddings a second time as the output."""
 
     config: EncoderConfig
     config_class = EncoderConfig
+    body: type[M2M100Encoder] = M2M100Encoder
     _tied_weights_keys = {"lm_head.weight": "model.embed_tokens.weight"}
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__(config)
-        self.model = M2M100Encoder(config)
+        self.model = self.body(config)
         self.lm_head = nn.Linear(config.d_model, config.vocab_size, bias=False)
         self.post_init()
 
@@ -56,13 +81,9 @@ class EncoderForMaskedLM(_EncoderWithHead):
 
 
 class EncoderForCausalLM(_EncoderWithHead):
-    """Tells the next token from those before it: the encoder under a causal mask."""
+    """Tells the next token from those before it."""
 
-    def __init__(self, config: EncoderConfig) -> None:
-        super().__init__(config)
-        for layer in self.model.layers:
-            attention: Any = layer.self_attn
-            attention.is_causal = True  # where no mask is made, this says what it would be
+    body = _CausalEncoder
 
     def forward(
         self,
@@ -72,15 +93,7 @@ class EncoderForCausalLM(_EncoderWithHead):
         **options: Any,
     ) -> CausalLMOutput:
         """Logits of the token after every position; there is no cache to use."""
-        # Of the embeddings only their shape, number format and device are looked at.
-        shaped = torch.empty(*input_ids.shape, 1, dtype=self.dtype, device=input_ids.device)
-        causal = create_causal_mask(
-            config=self.config,
-            inputs_embeds=shaped,
-            attention_mask=attention_mask,
-            past_key_values=None,
-        )
-        states = self.model(input_ids, causal, **options)  # which takes a mask made ready as it is
+        states = self.model(input_ids, attention_mask, **options)
         return CausalLMOutput(
             logits=self.lm_head(states.last_hidden_state),
             hidden_states=states.hidden_states,

@@ -48,7 +48,7 @@ class Loaded:
     @property
     def max_length(self) -> int | None:
         """Tokens that the model can take, special ones included; None for any number."""
-        return max_length(self.model.config, self.tokenizer)
+        return max_length(self.model, self.tokenizer)
 
     def encoder(self, strict: bool = False) -> Encoder:
         """What turns sentences into the model's inputs.
@@ -129,17 +129,22 @@ def as_loaded(model: Loaded | PreTrainedModel, tokenizer: Tokenizer | None) -> L
     return model
 
 
-def max_length(config: PreTrainedConfig, tokenizer: Tokenizer | None) -> int | None:
+def max_length(model: PreTrainedModel, tokenizer: Tokenizer | None) -> int | None:
     """The smaller of what the tokenizer and the model's position table allow."""
     limits = []
     if tokenizer is not None and tokenizer.model_max_length < _NO_LIMIT:
         limits.append(tokenizer.model_max_length)
-    positions = getattr(config.get_text_config(), "max_position_embeddings", None)
+    positions = getattr(model.config.get_text_config(), "max_position_embeddings", None)
     if isinstance(positions, int) and positions > 0:
-        # RoBERTa's table begins behind the padding index
-        behind = config.pad_token_id + 1 if "roberta" in config.model_type else 0
-        limits.append(positions - behind)
+        limits.append(positions - _before_positions(model))
     return min(limits, default=None)
+
+
+def _before_positions(model: PreTrainedModel) -> int:
+    """Rows of a table of positions up to the padding's, which no token has: of RoBERTa's kin."""
+    tables = [m for name, m in model.named_modules() if name.endswith(".position_embeddings")]
+    padding = (getattr(table, "padding_idx", None) for table in tables)
+    return max((index + 1 for index in padding if index is not None), default=0)
 
 
 def _read(place: str | Path, config: PreTrainedConfig, dtype: str) -> Any:

@@ -64,6 +64,8 @@ class RelationTable:
     few_rows: tuple[RelationRow, ...]
     summary: str
     min_cases: int
+    clearly: str
+    """The least difference that is bold, in words."""
     has_null: bool
 
 
@@ -127,6 +129,7 @@ def relation_table(
         few_rows=tuple(row for row in rows.values() if row.clearest.few),
         summary=_summary(list(scores.values()), limits),
         min_cases=limits.syntactic_cases,
+        clearly=limits.syntactic_words,
         has_null=null is not None,
     )
 

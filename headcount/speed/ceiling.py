@@ -105,7 +105,7 @@ def model_flops(model: PreTrainedModel, anatomy: Anatomy, length: int = 128) -> 
         ModelError: for a model that reads no text.
     """
     refuse_textless(model)
-    limit = max_length(model.config, None)
+    limit = max_length(model, None)
     if length < 1 or (limit is not None and length > limit):
         most = "" if limit is None else f" and at most {limit}"
         raise InputError(f"expected a length of at least 1 token{most}, found {length}")

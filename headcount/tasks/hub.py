@@ -70,7 +70,7 @@ def _loaded(datasets: Any, url: str, names: list[str], split: str) -> Any:
             return datasets.load_dataset(*reading, split=split)
         except OSError as error:  # not found; the names may be meant the other way
             met = error
-        except ValueError as error:  # found, but it has no such split or config
+        except (ValueError, RuntimeError) as error:  # found, but not so; or it is made by a script
             met = error
             break
     raise CorpusError(

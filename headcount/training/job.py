@@ -11,6 +11,7 @@ from typing import Any, final
 from headcount.errors import InputError
 from headcount.files import write_json
 from headcount.folders import refuse_earlier, refuse_file
+from headcount.keyed import reading
 from headcount.options import refuse_negative
 from headcount.tasks import Columns, Data
 from headcount.training.objectives import Name
@@ -106,7 +107,9 @@ def claim(out: Path, identity: dict[str, Any], resume: bool, overwrite: bool) ->
     if out.exists() and any(out.iterdir()) and not record.exists():
         raise InputError(f"{out} holds files of something else: name a folder that is new or empty")
     if record.exists() and resume:
-        _refuse_differing(out, json.loads(record.read_text(encoding="utf-8")), identity)
+        with reading(record, "what a training was begun with"):
+            before = dict(json.loads(record.read_text(encoding="utf-8")))
+        _refuse_differing(out, before, identity)
     elif record.exists():
         refuse_earlier(out, "an earlier training", resume, overwrite)
         if _replaced(out).exists():

@@ -1,8 +1,10 @@
 import json
 from pathlib import Path
+from shutil import copytree, rmtree
 
 import pandas as pd
 import pytest
+from safetensors.torch import load_file, save_file
 
 from tests.cli.conftest import PARALLEL, SAMPLE, headcount, start
 
@@ -54,6 +56,49 @@ def test_encoder_decoder_translates_sources_without_targets(marian: Path, tmp_pa
     out = tmp_path / "given"
     assert headcount("analyze", marian, PARALLEL, "--limit", 12, "--out", out)[0] == 0
     assert not (out / "targets.txt").exists() and not (out / "relations.parquet").exists()
+
+
+def changed(folder: Path, other: Path) -> None:
+    """A copy of a saved model with other weights."""
+    copytree(folder, other)
+    file = other / "model.safetensors"
+    weights = {name: 1.5 * each for name, each in load_file(file).items()}
+    save_file(weights, file, metadata={"format": "pt"})
+
+
+def test_translations_of_another_model_are_not_taken(marian: Path, tmp_path: Path) -> None:
+    out, other = tmp_path / "out", tmp_path / "other"
+    changed(marian, other)
+    arguments = (SAMPLE, "--limit", 4, "--out", out)
+    assert headcount("analyze", marian, *arguments)[0] == 0
+    rmtree(out / "state")
+    (out / "targets.txt").write_text("of who knows what\n" * 4)
+    assert headcount("analyze", marian, *arguments, "--resume")[0] == 0
+    assert "who knows" not in (out / "targets.txt").read_text()
+    (out / "state" / "measuring-0.safetensors").unlink()
+    status, _, errors = headcount("analyze", other, *arguments, "--resume")
+    assert status == 2 and "state/targets.json is of the run" in errors.replace("\n", "")
+
+
+def test_scores_of_another_model_are_not_taken_over(bert: Path, tmp_path: Path) -> None:
+    out, other = tmp_path / "out", tmp_path / "other"
+    changed(bert, other)
+    data = tmp_path / "texts.txt"
+    data.write_text("The old dog barked.\nThe moon was full.\n")
+    scored = ("--task", "masked-lm", "--data", data, "--methods", "norm", "--out", out)
+    assert headcount("importance", bert, *scored)[0] == 0
+    arguments = (SAMPLE, "--limit", 4, "--out", out, "--resume")
+    status, _, errors = headcount("analyze", other, *arguments)
+    assert status == 2 and "should be of an assessment of this model" in errors
+    assert headcount("analyze", bert, *arguments)[0] == 0
+    assert "norm_score" in pd.read_parquet(out / "heads.parquet")
+
+
+def test_a_command_that_was_refused_can_be_given_again(bert: Path, tmp_path: Path) -> None:
+    arguments = (SAMPLE, "--limit", 4, "--out", tmp_path / "out")
+    status, _, errors = headcount("analyze", tmp_path / "none", *arguments)
+    assert status == 2 and "can't be loaded" in errors
+    assert headcount("analyze", bert, *arguments)[0] == 0
 
 
 def test_out_that_exists_is_refused_and_untouched(bert: Path, tmp_path: Path) -> None:

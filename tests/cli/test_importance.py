@@ -130,6 +130,11 @@ def test_refusals(bert: Path, pairs: Path, tmp_path: Path) -> None:
     assert status == 2 and "has no importance.json" in errors
     few = ("--methods", "ablation", "--no-layers", "--samples", 20)
     assert similarity(same_grid, pairs, tmp_path / "e", *few)[0] == 0
+    whole = (tmp_path / "e" / "importance.json").read_text()
+    (tmp_path / "e" / "importance.json").write_text(whole[:90])
+    status, _, errors = similarity(bert, pairs, tmp_path / "f", *against)
+    assert status == 2 and "should hold what a finished run wrote but can't be read" in errors
+    (tmp_path / "e" / "importance.json").write_text(whole)
     status, _, errors = similarity(bert, pairs, tmp_path / "f", *against)
     assert status == 2 and "across data, not models" in errors
     status, _, errors = similarity(bert, pairs, tmp_path / "f", *against[:3], "sink")

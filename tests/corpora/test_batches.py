@@ -134,6 +134,17 @@ def test_both_sides_of_a_pair(tokenizers: Tokenizers, kind: str) -> None:
                 check_side(tokens, row, one.ids, one.word_of, one.is_special, encoder)
 
 
+def test_a_start_token_is_no_separator(tokenizers: Tokenizers) -> None:
+    """Though it has the id of one, as those of the decoders of M2M100 and BART."""
+    end = tokenizers["t5"].eos_token_id
+    encoder = Encoder(tokenizers["t5"], None, end)
+    corpus = Corpus.from_sentences([Sentence("The old dog.", target="Der alte Hund.")])
+    (batch,) = batches(corpus, encoder, take_census(corpus, encoder))
+    assert batch.target is not None and int(batch.target.ids_BN[0, 0]) == end
+    assert not batch.target.is_sep_BN.any()  # the end is what comes after the last input
+    assert batch.source.is_sep_BN[0].nonzero().tolist() == [[batch.source.ids_BN.shape[1] - 1]]
+
+
 def test_padding_is_no_punctuation_and_no_separator(tokenizers: Tokenizers) -> None:
     """GPT-2 has no padding token: rows are filled with id 0, and its eos may be anything."""
     corpus = Corpus.from_sentences(["a", "Der Hund schläft."])

@@ -5,10 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import transformers as hf
 
 from headcount import tap
+from headcount.compaction import compact
 from headcount.errors import InputError, ModelError
-from headcount.heads import Head
+from headcount.heads import Head, Heads
 from headcount.importance.ablation import (
     Instead,
     ablation,
@@ -16,10 +18,13 @@ from headcount.importance.ablation import (
     replacement,
     single_heads,
     whole_layers,
+    whole_sites,
 )
 from headcount.importance.reuse import Blocks
+from headcount.importance.rows import giving
 from headcount.importance.sweep import Ablation, Swept, sweep
-from headcount.models.selfcheck import gated, tapped
+from headcount.models.selfcheck import examine, gated, tapped
+from headcount.pruning.plan import Plan
 from headcount.tap import Tap
 from headcount.tasks.task import TaskBatch
 from tests import tiny
@@ -47,6 +52,43 @@ def test_equals_gated_forwards(name: str) -> None:
                 np.testing.assert_allclose(
                     swept.outcome_AN[row, index], expected.outcome_E, rtol=1e-9
                 )
+
+
+@pytest.mark.parametrize("dead", ["enc.0", "enc.1", "dec.1", "cross.1"])
+def test_of_a_compact_model_with_a_layer_without_heads(dead: str) -> None:
+    """Its block runs between others that are passed over."""
+    config = tiny.MODELS["marian"]().config
+    config.update({"encoder_layers": 4, "decoder_layers": 4})
+    whole = hf.MarianMTModel(config).double().eval()
+    stay = [head for head in examine(whole).heads if not str(head).startswith(f"{dead}.")]
+    model = compact(whole, Plan.keeping(examine(whole).heads, stay))
+    anatomy, task = examine(model), TinyTask(model)
+    ablations = [*single_heads(anatomy.heads), *whole_layers(anatomy.heads)]
+    swept = sweep(model, task, ablations, anatomy=anatomy)
+    for row, each in enumerate(ablations):
+        gates = dict.fromkeys(map(str, each.heads), 0.0)
+        with tapped(model, gates=gates, anatomy=anatomy), torch.no_grad():
+            for batch in task.batches():
+                expected = task.losses(model, batch).loss_E
+                found = swept.loss_AN[row, batch.index_E.numpy()]
+                np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_a_site_without_heads_is_not_ablated() -> None:
+    heads = Heads({"encoder.self": (0, 0), "decoder.self": (2, 1)})
+    assert [each.name for each in whole_sites(heads)] == ["decoder.self"]
+
+
+def test_a_forward_that_was_hung_on_a_module_is_there_again() -> None:
+    """As accelerate's is where a model is spread over devices."""
+    module = torch.nn.Linear(2, 2)
+    with giving(module, "kept"):
+        assert module(torch.ones(2)) == "kept"
+    assert "forward" not in vars(module)
+    module.forward = own = lambda tensor: -tensor
+    with giving(module, "kept"):
+        assert module(torch.ones(2)) == "kept"
+    assert module.forward is own
 
 
 @pytest.mark.parametrize("instead", ["mean", "uniform"])

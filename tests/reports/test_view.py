@@ -125,7 +125,11 @@ def test_thresholds_of_the_run_decide():
     assert "none by 30 points" in table.summary
     limits = Thresholds(syntactic_gain=0.3, syntactic_relative=True)
     table = relation_table([result("enc.0.0", "obj", 0.7)], None, limits)
-    assert "1 by 30 % or more" in table.summary and table.rows[0].clearest.clearly
+    assert (
+        "1 by 30 % or more" in table.summary
+        and table.clearly == "30 %"
+        and table.rows[0].clearest.clearly
+    )
     assert Thresholds.of({}) == Thresholds()
 
 

@@ -222,6 +222,10 @@ class FakeDatasets(SimpleNamespace):
         return [{"sentence": "a dog", "class": 1}, {"sentence": "a cat", "class": 0}]
 
 
+def made_by_a_script(*names: str, split: str) -> None:
+    raise RuntimeError(f"Dataset scripts are no longer supported, but found {names[0]}.py")
+
+
 @pytest.mark.parametrize(
     ("url", "names"),
     [
@@ -248,6 +252,11 @@ def test_what_is_wrong_with_the_hub(monkeypatch: Any) -> None:
     monkeypatch.setitem(sys.modules, "datasets", FakeDatasets(known=known))
     with pytest.raises(CorpusError, match="can't be loaded: Unknown split 'dev'; check"):
         read_data("hf://owner/name?split=dev", None, ROLES)
+    scripts = FakeDatasets(known=known)
+    monkeypatch.setattr(scripts, "load_dataset", made_by_a_script)
+    monkeypatch.setitem(sys.modules, "datasets", scripts)
+    with pytest.raises(CorpusError, match="can't be loaded: Dataset scripts are no longer suppo"):
+        read_data("hf://owner/name?split=test", None, ROLES)
     monkeypatch.setitem(sys.modules, "datasets", FakeDatasets(known=((), "")))
     with pytest.raises(CorpusError, match="hf://a/b.split=x can't be loaded: Dataset .* exist; ch"):
         read_data("hf://a/b?split=x", None, ROLES)

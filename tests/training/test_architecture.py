@@ -9,7 +9,9 @@ import pytest
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from headcount import load
+from headcount import Corpus, analyze, load
+from headcount.corpora import Sentence
+from headcount.models import Loaded
 from headcount.models.selfcheck import examine
 from headcount.tasks import fitting
 from headcount.training import RECIPES, causal_model, masked_model, translation_model
@@ -69,6 +71,19 @@ def test_heard_by_the_tap(tokenizer: PreTrainedTokenizerFast) -> None:
     assert (fitting(causal), fitting(masked)) == (["causal-lm"], ["masked-lm"])
     states = masked.eval()(IDS, output_hidden_states=True).hidden_states
     assert states is not None and len(states) == TINY.layers + 1
+
+
+def test_what_is_measured_is_causal(tokenizer: PreTrainedTokenizerFast) -> None:
+    """Measures run the body, which is causal by itself."""
+    causal, masked = causal_model(TINY, tokenizer, 3).eval(), masked_model(TINY, tokenizer, 3)
+    corpus = Corpus.from_sentences([Sentence("ein Hund läuft"), Sentence("der alte Hund")])
+    found = analyze(Loaded(causal, tokenizer, "causal"), corpus).heads.frame
+    assert set(found["attn_next"]) == {0}
+    both = analyze(Loaded(masked.eval(), tokenizer, "masked"), corpus).heads.frame
+    assert min(both["attn_next"]) > 0
+    whole = causal(IDS, attention_mask=IS_TOKEN).logits
+    states = causal.base_model(IDS, attention_mask=IS_TOKEN).last_hidden_state
+    assert torch.equal(causal.lm_head(states), whole)
 
 
 @pytest.mark.parametrize("make", [masked_model, causal_model])

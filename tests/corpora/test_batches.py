@@ -136,7 +136,7 @@ def test_both_sides_of_a_pair(tokenizers: Tokenizers, kind: str) -> None:
 
 def test_a_start_token_is_no_separator(tokenizers: Tokenizers) -> None:
     """Though it has the id of one, as those of the decoders of M2M100 and BART."""
-    end = tokenizers["t5"].eos_token_id
+    end: Any = tokenizers["t5"].eos_token_id
     encoder = Encoder(tokenizers["t5"], None, end)
     corpus = Corpus.from_sentences([Sentence("The old dog.", target="Der alte Hund.")])
     (batch,) = batches(corpus, encoder, take_census(corpus, encoder))

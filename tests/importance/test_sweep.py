@@ -1,6 +1,7 @@
 """A sweep equals one plain gated forward for every ablation; reuse changes nothing."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -57,7 +58,7 @@ def test_equals_gated_forwards(name: str) -> None:
 @pytest.mark.parametrize("dead", ["enc.0", "enc.1", "dec.1", "cross.1"])
 def test_of_a_compact_model_with_a_layer_without_heads(dead: str) -> None:
     """Its block runs between others that are passed over."""
-    config = tiny.MODELS["marian"]().config
+    config: Any = tiny.MODELS["marian"]().config
     config.update({"encoder_layers": 4, "decoder_layers": 4})
     whole = hf.MarianMTModel(config).double().eval()
     stay = [head for head in examine(whole).heads if not str(head).startswith(f"{dead}.")]
@@ -85,7 +86,7 @@ def test_a_forward_that_was_hung_on_a_module_is_there_again() -> None:
     with giving(module, "kept"):
         assert module(torch.ones(2)) == "kept"
     assert "forward" not in vars(module)
-    module.forward = own = lambda tensor: -tensor
+    module.forward = own = lambda input: -input
     with giving(module, "kept"):
         assert module(torch.ones(2)) == "kept"
     assert module.forward is own

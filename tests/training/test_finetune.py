@@ -228,8 +228,8 @@ def test_a_step_over_several_batches_is_a_mean_of_all_that_is_predicted(name: st
     each = [task.losses(loaded.model, batch) for batch in task.batches(tuning.batch_tokens)]
     of_means = sum((one.loss_E.sum() / one.count_E.sum()).item() for one in each) / len(each)
     expected = evaluate(loaded.model, task).loss
-    assert row["loss"] == pytest.approx(expected, rel=1e-4)
-    assert abs(of_means - expected) > 1e-3 * expected
+    assert abs(row["loss"] - expected) < 0.05 * abs(of_means - expected)
+    assert abs(of_means - expected) > 1e-4 * expected
 
 
 def test_of_an_encoder_alone_everything_is_the_encoder() -> None:

@@ -46,7 +46,11 @@ Progress = Callable[[str, int, int], None]
 @final
 @dataclass(frozen=True)
 class Methods:
-    """Which methods to run, and how."""
+    """Which methods to run, and how.
+
+    Raises:
+        InputError: for a level, replacement or quantity that there is not.
+    """
 
     names: tuple[str, ...] = METHODS
     level: Level = "sample"
@@ -69,6 +73,11 @@ class Methods:
     """Of the bootstrap."""
     max_tokens: int = 4096
     """Padded tokens in a batch."""
+
+    def __post_init__(self) -> None:
+        refuse_other("a level", self.level, Level)
+        refuse_other("a replacement", self.instead, Instead)
+        refuse_other("a quantity", self.quantity, DeltaOf)
 
 
 @final
@@ -106,7 +115,6 @@ def assess(
     unknown = [name for name in methods.names if name not in METHODS]
     if unknown:
         raise InputError(f"methods are {', '.join(METHODS)}; came {', '.join(unknown)}")
-    refuse_other("a quantity", methods.quantity, DeltaOf)
     return _Assessing(loaded, task, methods, out, progress).run()
 
 

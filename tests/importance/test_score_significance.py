@@ -90,11 +90,10 @@ def test_draws_without_a_score_are_left_out():
     kept = of_distribution(np.array([0.2, 0.0]), drawn[[0, 2, 3]], "counted")
     same = of_distribution(np.array([0.2, 0.0]), drawn, "counted")
     assert (same.low, same.p) == (pytest.approx(kept.low), pytest.approx(kept.p))
-    drawn[:, 1] = np.nan  # one that never has a score takes nothing from the others
-    (one,) = (of_distribution(np.array([0.2, 0.0]), drawn, tail) for tail in ("counted",))
+    never = np.column_stack([drawn[:, 0], np.full(4, np.nan)])  # takes nothing from the other
+    one = of_distribution(np.array([0.2, 0.0]), never, "counted")
     assert (one.low[0], one.high[0], one.p[0]) == (kept.low[0], kept.high[0], kept.p[0])
     assert np.isnan([one.low[1], one.high[1], one.p[1]]).all() and one.delta[1] == 0
-    drawn = np.array([[0.1, 0.2], [np.nan, np.nan], [0.3, -0.4], [0.2, 0.1]])
     none = of_distribution(np.array([0.2, 0.0]), drawn[[1]], "normal")
     assert np.isnan([none.low, none.high, none.p]).all() and none.delta.tolist() == [0.2, 0.0]
     assert np.isfinite(found.p).all()

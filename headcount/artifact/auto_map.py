@@ -2,21 +2,17 @@
 
 from typing import Any
 
-from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedConfig
+from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.models.auto import modeling_auto
 
 from headcount.models import encoder_lm
 from headcount.models.compacted import MODELLING
 from headcount.models.load import OWN_CLASSES
 
-_OWN_AUTO = {
-    "EncoderForMaskedLM": AutoModelForMaskedLM.__name__,
-    "EncoderForCausalLM": AutoModelForCausalLM.__name__,
-}
 _OWN_FILE = encoder_lm.__name__.rpartition(".")[2]
 
 
-def auto_map(config: PreTrainedConfig, stock: type) -> dict[str, str]:
+def auto_map(config: PreTrainedConfig, stock: type[PreTrainedModel]) -> dict[str, str]:
     """Every auto class that knows the model's configuration, with the class to take.
 
     Args:
@@ -24,26 +20,14 @@ def auto_map(config: PreTrainedConfig, stock: type) -> dict[str, str]:
         stock: its class before heads went.
     """
     if stock.__name__ in OWN_CLASSES:
-        return own_auto_map(stock, MODELLING)
+        own = f"{_OWN_FILE}.{encoder_lm.EncoderConfig.__name__}"
+        return {"AutoConfig": own, str(stock._auto_class): f"{MODELLING}.{stock.__name__}"}
     found = {}
     for name, auto in vars(modeling_auto).items():
         mapping = getattr(auto, "_model_mapping", None)
         if name.startswith("AutoModel") and mapping is not None and type(config) in mapping:
             found[name] = f"{MODELLING}.{_first(mapping[type(config)]).__name__}"
     return found
-
-
-def own_auto_map(own: type, file: str = _OWN_FILE) -> dict[str, str]:
-    """The same of a class of ours.
-
-    Args:
-        own: the class, with all heads or without some.
-        file: that it is in.
-    """
-    return {
-        "AutoConfig": f"{_OWN_FILE}.{encoder_lm.EncoderConfig.__name__}",
-        _OWN_AUTO[own.__name__]: f"{file}.{own.__name__}",
-    }
 
 
 def modelling_file(text: str, stock: type) -> str:

@@ -2,19 +2,17 @@
 
 import json
 from pathlib import Path
-from shutil import copyfile
 from typing import Any
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from headcount.artifact.auto_map import auto_map, modelling_file, own_auto_map
+from headcount.artifact.auto_map import auto_map, modelling_file
 from headcount.artifact.side_files import copy_side_files
 from headcount.artifact.staging import staged
 from headcount.errors import InputError
 from headcount.files import write_json, write_text
-from headcount.models import encoder_lm, modeling_headcount
+from headcount.models import modeling_headcount
 from headcount.models.compacted import MODELLING
-from headcount.models.load import OWN_CLASSES
 
 
 def save(
@@ -57,7 +55,7 @@ def write_into(
     _patch(folder / "config.json", auto_map=auto_map(model.config, stock))
     text = Path(str(modeling_headcount.__file__)).read_text(encoding="utf-8")
     write_text(folder / f"{MODELLING}.py", modelling_file(text, stock))
-    _write_beside(folder, model, tokenizer, stock)
+    _write_beside(folder, model, tokenizer)
 
 
 def write_model(
@@ -68,21 +66,13 @@ def write_model(
         write_into(folder, model, tokenizer)
         return
     model.save_pretrained(folder)
-    if type(model).__name__ in OWN_CLASSES:
-        _patch(folder / "config.json", auto_map=own_auto_map(type(model)))
-    _write_beside(folder, model, tokenizer, type(model))
+    _write_beside(folder, model, tokenizer)
 
 
 def _write_beside(
-    folder: Path,
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase | None,
-    stock: type[PreTrainedModel],
+    folder: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None
 ) -> None:
-    """The file of a class of our own, side files and tokenizer."""
-    if stock.__name__ in OWN_CLASSES:
-        own = Path(str(encoder_lm.__file__))
-        copyfile(own, folder / own.name)
+    """Side files and tokenizer."""
     copy_side_files(model.config.name_or_path or "", folder)
     if tokenizer is not None:
         tokenizer.save_pretrained(folder)

@@ -9,7 +9,7 @@ from rich.table import Table
 from headcount.heads import HeadTable
 from headcount.importance.agreement import SCORES, Agreement
 from headcount.reports.importance import Importance
-from headcount.reports.worth_view import SURE, site_sentence
+from headcount.reports.worth_view import site_sentence, verdict
 
 SHOWN = 5
 """Heads that are named on either side."""
@@ -29,7 +29,8 @@ def print_worth(
     frame = table.frame.sort_values(by, ascending=False, kind="stable")
     console.print(_ranking(frame, scores, by))
     if by == "ablation_delta":
-        console.print(_verdict(frame))
+        for sentence in verdict(zip(frame["ablation_delta"], frame["ablation_p"], strict=True)):
+            console.print(sentence, soft_wrap=True, markup=False)
     if sites := site_sentence(Importance.of(record)):
         console.print(sites, soft_wrap=True, markup=False)
     console.print(agreement.sentence(), soft_wrap=True, markup=False)
@@ -45,13 +46,3 @@ def _ranking(frame: pd.DataFrame, scores: list[str], by: str) -> Table:
         for _, row in part.iterrows():
             table.add_row(str(row["head"]), *(f"{row[name]:.4g}" for name in scores))
     return table
-
-
-def _verdict(frame: pd.DataFrame) -> str:
-    real = frame["ablation_p"] < SURE
-    matter, better = (real & (frame["ablation_delta"] > 0)), (real & (frame["ablation_delta"] < 0))
-    return (
-        f"{matter.sum()} of {len(frame)} heads make the model measurably worse when they go (p < "
-        f"{SURE}, Holm); without {better.sum()} it is measurably better; for {(~real).sum()} no "
-        "effect can be told from chance."
-    )

@@ -20,6 +20,7 @@ class EncoderConfig(M2M100Config):
     """M2M100's configuration for a model that is an encoder only."""
 
     model_type = "m2m_100_encoder"
+    _auto_class = "AutoConfig"  # by which transformers copies this file beside what it saves
 
     def __init__(self, **options: Any) -> None:
         fields: Any = {"is_encoder_decoder": False} | options
@@ -68,6 +69,8 @@ class _EncoderWithHead(M2M100PreTrainedModel):
 class EncoderForMaskedLM(_EncoderWithHead):
     """Tells masked tokens from both sides."""
 
+    _auto_class = "AutoModelForMaskedLM"
+
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor | None = None, **options: Any
     ) -> MaskedLMOutput:
@@ -83,6 +86,7 @@ class EncoderForMaskedLM(_EncoderWithHead):
 class EncoderForCausalLM(_EncoderWithHead):
     """Tells the next token from those before it."""
 
+    _auto_class = "AutoModelForCausalLM"
     body = _CausalEncoder
 
     def forward(

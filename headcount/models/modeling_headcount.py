@@ -65,7 +65,7 @@ def pruned(stock: type) -> Any:
         stock.__init__(self, config, *args, **options)
         shrink(self)
 
-    own = {"__init__": init, "__module__": __name__, "stock_class": stock}
+    own = {"__init__": init, "__module__": __name__, "stock_class": stock, "_auto_class": None}
     return type(stock.__name__, (stock,), own)
 
 

@@ -1,6 +1,7 @@
 """What each head is worth, ready to print: who matters, who does not, layers, and agreement."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import final
 
@@ -127,11 +128,20 @@ def lede(importance: Importance, rows: list[HeadRow], effects: list[Effect]) -> 
         f"Without {rows[0].head} {what} {verb} by {numbers.effect(best.delta)}{within}, more than "
         "without any other head."
     )
-    tested = [effect for effect in effects if math.isfinite(effect.p)]
+    return " ".join([first, *verdict((effect.delta, effect.p) for effect in effects)])
+
+
+def verdict(measured: Iterable[tuple[float, float]]) -> list[str]:
+    """How many heads matter, in a sentence; none where no effect was tested.
+
+    Args:
+        measured: effect and p of every head taken alone; p is NaN where it was not tested.
+    """
+    tested = [(delta, p) for delta, p in measured if math.isfinite(p)]
     if not tested:
-        return first
-    sure = [effect for effect in tested if effect.p < SURE]
-    helping = sum(effect.delta > 0 for effect in sure)
+        return []
+    sure = [delta for delta, p in tested if p < SURE]
+    helping = sum(delta > 0 for delta in sure)
     harmful, open_ = len(sure) - helping, len(tested) - len(sure)
     parts = [
         f"Taken alone, {numbers.count(helping) if helping else 'none'} of "
@@ -142,7 +152,7 @@ def lede(importance: Importance, rows: list[HeadRow], effects: list[Effect]) -> 
         parts.append(f"without {numbers.count(harmful)} the model gets better")
     if open_:
         parts.append(f"for {numbers.count(open_)} no effect can be told from chance")
-    return f"{first} {numbers.listed(parts)}."
+    return [f"{numbers.listed(parts)}."]
 
 
 def measured(importance: Importance) -> str:

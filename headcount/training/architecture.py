@@ -29,21 +29,18 @@ def translation_model(
 def masked_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, seed: int) -> PreTrainedModel:
     """A fresh masked language model: the translation model's encoder with the same weights."""
     model = EncoderForMaskedLM(EncoderConfig(**_configuration(recipe, tokenizer)))
-    model.register_for_auto_class("AutoModelForMaskedLM")
     return _with_encoder(model, translation_model(recipe, tokenizer, seed))
 
 
 def causal_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, seed: int) -> PreTrainedModel:
     """A fresh causal language model: the translation model's encoder with the same weights."""
     model = EncoderForCausalLM(EncoderConfig(**_configuration(recipe, tokenizer)))
-    model.register_for_auto_class("AutoModelForCausalLM")
     return _with_encoder(model, translation_model(recipe, tokenizer, seed))
 
 
 def _with_encoder(
     model: EncoderForMaskedLM | EncoderForCausalLM, other: M2M100ForConditionalGeneration
 ) -> PreTrainedModel:
-    EncoderConfig.register_for_auto_class()
     model.model.load_state_dict(other.model.encoder.state_dict())
     return model
 

@@ -6,6 +6,9 @@ from importlib.metadata import version
 import torch
 from transformers import PreTrainedModel
 
+GATES = "headcount_gates"
+"""Of the submodule that gates are in a gating block; it is no part of the model's revision."""
+
 
 def signature(model: PreTrainedModel, corpus_sha256: str, **options: object) -> str:
     """`headcount:0.1.0|model:bert|revision:...|corpus:...|...|torch:...|transformers:...`.
@@ -39,6 +42,8 @@ def revision(model: PreTrainedModel) -> str:
     """Hash over the model's parameters, which a copy that has learned shares with no other."""
     digest = hashlib.sha256()
     for name, parameter in model.named_parameters():
+        if name.startswith(f"{GATES}."):
+            continue
         digest.update(f"{name}{tuple(parameter.shape)}".encode())
         digest.update(parameter.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()[:12]

@@ -1,9 +1,13 @@
 """A drop in words."""
 
+import math
 from typing import Any
 
 
 def told_drop(found: dict[str, Any]) -> str:
     """How much worse a record of two models has the second, with its interval."""
     drop = found["drop"]
-    return f"drop {drop['delta']:.3g}, 95 % {drop['low']:.3g} to {drop['high']:.3g}"
+    told = f"drop {drop['delta']:.3g}"
+    if math.isnan(drop["low"]):  # of one example
+        return told
+    return f"{told}, 95 % {drop['low']:.3g} to {drop['high']:.3g}"

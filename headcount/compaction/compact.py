@@ -29,6 +29,7 @@ from headcount.models.load import Loaded
 from headcount.models.modeling_headcount import pruned
 from headcount.models.selfcheck import examine
 from headcount.pruning.plan import Plan
+from headcount.signature import GATES
 
 
 def compact(
@@ -49,6 +50,7 @@ def compact(
     """
     given = model.model if isinstance(model, Loaded) else model
     anatomy = model.anatomy if isinstance(model, Loaded) else examine(given)
+    _refuse_gated(given)
     plan.refuse_misfit(given, anatomy.heads)
     _refuse_other_sizes(plan, anatomy)
     refuse_rigid_layers(anatomy)
@@ -56,6 +58,14 @@ def compact(
     smaller = _built(given, anatomy, plan, layers, origin)
     refuse_unequal(given, anatomy, plan, smaller)
     return smaller
+
+
+def _refuse_gated(model: PreTrainedModel) -> None:
+    if GATES in dict(model.named_children()):
+        raise InputError(
+            "a model without gates was expected; this one is in a gating block: leave the block, "
+            "then make it smaller"
+        )
 
 
 def _refuse_other_sizes(plan: Plan, anatomy: Anatomy) -> None:

@@ -12,10 +12,8 @@ from headcount.gates.head_gates import HeadGates
 from headcount.heads import Place
 from headcount.models.anatomy import Anatomy
 from headcount.models.selfcheck import examine
+from headcount.signature import GATES
 from headcount.tap import Gates, Tap
-
-NAME = "headcount_gates"
-"""Of the submodule that the gates are in the block."""
 
 
 @contextmanager
@@ -28,6 +26,9 @@ def gating(
     (an optimizer made there learns them), its mode is theirs, and its checkpoints hold them.
     Afterwards nothing of ours remains on the model.
 
+    Under gradient checkpointing, which runs layers again in the backward pass, every forward must
+    have had its backward pass before the next one: they share the draw of the last.
+
     Args:
         model: any model that `examine` takes.
         gates: Hard Concrete, subset or fixed ones.
@@ -37,7 +38,7 @@ def gating(
         ModelError: if the gates are not for this model, or it has gates already.
     """
     anatomy = anatomy or examine(model)
-    if NAME in model._modules:
+    if GATES in model._modules:
         raise ModelError(
             f"a model without gates was expected; this {type(model).__name__} is in a gating block "
             "already: leave that one first"
@@ -45,21 +46,22 @@ def gating(
     gates.to(model.device).train(model.training)
     drawn = _Drawn(gates)
     _refuse_misfit(model, anatomy, gates)
-    model.add_module(NAME, gates)
+    model.add_module(GATES, gates)
     try:
         with Tap(model, anatomy) as tap, drawn.by_forward(model):
             tap.gates = drawn
             yield
     finally:
-        del model._modules[NAME]
+        del model._modules[GATES]
 
 
 @final
 class _Drawn(Mapping[Place, Tensor]):
     """The gates of the forward that runs.
 
-    A new draw comes with every forward of the model or, called by itself, its body; and when the
-    mode has changed, since generation calls the encoder alone.
+    A new draw comes with every forward of the model or, called by itself, its body or a side of
+    it; and when the mode has changed in one. It is made before the first layer runs, since gradient
+    checkpointing would run it a second time there.
     """
 
     def __init__(self, gates: HeadGates) -> None:
@@ -70,7 +72,8 @@ class _Drawn(Mapping[Place, Tensor]):
     @contextmanager
     def by_forward(self, model: PreTrainedModel) -> Iterator[None]:
         handles = []
-        for whole in {model, model.base_model}:
+        sides = {model.get_encoder(), model.get_decoder()} if _has_sides(model) else set()
+        for whole in {model, model.base_model} | sides:
             handles.append(whole.register_forward_pre_hook(self._before))
             handles.append(whole.register_forward_hook(self._after, always_call=True))
         try:
@@ -80,9 +83,10 @@ class _Drawn(Mapping[Place, Tensor]):
                 handle.remove()
 
     def _before(self, *_: Any) -> None:
-        if not self._depth:
-            self._drawn = None
         self._depth += 1
+        if self._depth == 1:
+            self._drawn = None
+            self._now()
 
     def _after(self, *_: Any) -> None:
         self._depth -= 1
@@ -101,6 +105,10 @@ class _Drawn(Mapping[Place, Tensor]):
 
     def __len__(self) -> int:
         return len(self._now())
+
+
+def _has_sides(model: PreTrainedModel) -> bool:
+    return bool(model.config.is_encoder_decoder)
 
 
 def _refuse_misfit(model: PreTrainedModel, anatomy: Anatomy, gates: HeadGates) -> None:

@@ -6,8 +6,9 @@ g_h = \min(1, \max(0, \gamma + (\zeta - \gamma) s)), \qquad u \sim U(\varepsilon
 $$P(g_h > 0) = \sigma\Big(\log a_h - \beta \log \frac{-\gamma}{\zeta}\Big)$$
 
 One u for each gate and batch. The penalty presses the sum of P(g > 0) over heads down. Evaluation:
-0 or 1, whichever is likelier (`rounded`), or clip(gamma + (zeta - gamma) sigmoid(log a), 0, 1)
-(`mean`, as the authors of the second paper programmed it).
+0 or 1 (`rounded`), whichever is likelier or, under a `Budget`, 1 for the likeliest heads that it
+has room for; or clip(gamma + (zeta - gamma) sigmoid(log a), 0, 1) (`mean`, as the authors of the
+second paper programmed it).
 
 References: Learning Sparse Neural Networks through L0 Regularization (Louizos et al., 2018),
 section 2.2, https://arxiv.org/abs/1712.01312; Analyzing Multi-Head Self-Attention (Voita et al.,
@@ -85,8 +86,7 @@ class HardConcrete(LearnedGates):
         self.layout.refuse_not_finite(self.log_a.detach(), "log a")
         if self.training:
             return self.layout.spread(self.drawn())
-        rounded = self.evaluation == "rounded"
-        return self.layout.spread(self.likelier().to(self.log_a) if rounded else self.mean())
+        return self.layout.spread(self.mean() if self.evaluation == "mean" else self.rounded())
 
     def drawn(self) -> Float[Tensor, " unit"]:
         """A draw: noise of its own for every gate."""
@@ -99,6 +99,11 @@ class HardConcrete(LearnedGates):
     def mean(self) -> Float[Tensor, " unit"]:
         """The gates without noise and temperature."""
         return self._stretched(self.log_a.sigmoid())
+
+    def rounded(self) -> Float[Tensor, " unit"]:
+        """Gates of 0 and 1: as many as a budget says, else whichever is likelier."""
+        chosen_U = self.pressure.chosen(self.scores())
+        return self.likelier().to(self.log_a) if chosen_U is None else chosen_U
 
     def likelier(self) -> Bool[Tensor, " unit"]:
         """Whether a gate is more likely 1 than 0."""

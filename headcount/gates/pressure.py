@@ -36,7 +36,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from headcount.gates.layout import Layout, Quota
+from headcount.gates.layout import Layout, Quota, highest, refuse_quotas
 
 WIDEST = 64.0
 """Of the shifts that are tried."""
@@ -69,6 +69,14 @@ class Pressure(ABC):
             share: of the training that is done.
         """
 
+    @abstractmethod
+    def chosen(self, score_U: Float[Tensor, " unit"]) -> Float[Tensor, " unit"] | None:
+        """Gates of 1 and 0 that leave as many heads open as are to stay; None if that is not known.
+
+        Args:
+            score_U: those with the highest stay.
+        """
+
 
 @final
 class Constant(Pressure):
@@ -92,6 +100,9 @@ class Constant(Pressure):
         """None."""
         return torch.zeros_like(logit_U)
 
+    def chosen(self, score_U: Float[Tensor, " unit"]) -> None:
+        """Every gate is for itself."""
+
 
 @final
 class Budget(Pressure):
@@ -101,9 +112,13 @@ class Budget(Pressure):
         layout: which heads share a gate.
         quotas: how many are to be open, and of which.
         falling: share of the training over which the bound falls from all heads to the quota.
+
+    Raises:
+        InputError: for quotas that can't be met together.
     """
 
     def __init__(self, layout: Layout, quotas: Sequence[Quota], falling: int | float = 0.5) -> None:
+        refuse_quotas(layout, quotas)
         self._layout, self._quotas, self.falling = layout, tuple(quotas), falling
 
     def penalty(
@@ -127,6 +142,10 @@ class Budget(Pressure):
             delta = _delta(logit_U[is_member_U].double(), size_U[is_member_U].double(), bound)
             shift_U[is_member_U] = delta * size_U[is_member_U]
         return shift_U
+
+    def chosen(self, score_U: Float[Tensor, " unit"]) -> Float[Tensor, " unit"]:
+        """As many as the quotas say, from the first step on."""
+        return highest(self._layout, score_U, self._quotas)
 
     def _bounds(self, share: int | float) -> Iterator[tuple[Bool[Tensor, " unit"], float]]:
         """The units of every quota, and how many of their heads may be open by now."""

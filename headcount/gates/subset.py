@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from headcount.errors import UnsuitedError
 from headcount.gates.head_gates import LearnedGates, uniform_noise
-from headcount.gates.layout import Layout, Quota
+from headcount.gates.layout import Layout, Quota, highest, refuse_quotas
 from headcount.tap import Gates
 
 EPS = 1e-12
@@ -47,7 +47,8 @@ class Subset(LearnedGates):
         straight_through: draw nothing.
 
     Raises:
-        InputError: if units of one quota differ in size, or can't add up to it.
+        InputError: if units of one quota differ in size, can't add up to it, or quotas can't be met
+            together.
     """
 
     def __init__(
@@ -62,6 +63,8 @@ class Subset(LearnedGates):
         super().__init__()
         self.layout, self.seed, self.straight_through = layout, seed, straight_through
         self.hot, self.cold, self.temperature = hot, cold, hot
+        refuse_quotas(layout, quotas)
+        self._quotas = tuple(quotas)
         self._members = [(layout.is_at(quota.site), _units(layout, quota)) for quota in quotas]
         self.w = nn.Parameter(torch.zeros(len(layout.units)))
         self.register_buffer("num_draws", torch.zeros((), dtype=torch.int64))
@@ -88,12 +91,7 @@ class Subset(LearnedGates):
 
     def chosen(self) -> Float[Tensor, " unit"]:
         """1 for the K units with the largest w of each quota, of equals the last."""
-        gate_U = torch.ones_like(self.w)
-        for is_member_U, number in self._members:
-            member_M = is_member_U.nonzero()[:, 0].to(self.w.device)
-            order_M = self.w.detach()[member_M].argsort(stable=True)
-            gate_U[member_M[order_M[: len(order_M) - number]]] = 0
-        return gate_U
+        return highest(self.layout, self.scores(), self._quotas)
 
     def scores(self) -> Float[Tensor, " unit"]:
         """W."""

@@ -48,7 +48,8 @@ class GateTraining(TrainerCallback):
 
         Raises:
             InputError: if it does not, or with no rate above 0, or gradients are scaled when the
-                penalty joins them, or one process has several GPUs.
+                penalty joins them, or layers are run again so that gates get no gradient, or one
+                process has several GPUs.
         """
         if args.n_gpu > 1:
             raise InputError(
@@ -73,6 +74,11 @@ class GateTraining(TrainerCallback):
                 "a learning rate above 0 of the optimizer was expected, by which the gates' own is "
                 "reached; came none: give GateTraining its peak; to train gates alone, let the "
                 "model's parameters need no gradient"
+            )
+        if args.gradient_checkpointing and _is_reentrant(args.gradient_checkpointing_kwargs):
+            raise InputError(
+                "gradient checkpointing that is not reentrant was expected, since gates get no "
+                "gradient in the other: give gradient_checkpointing_kwargs={'use_reentrant': False}"
             )
         if args.fp16 and not args.max_grad_norm:
             raise InputError(
@@ -129,3 +135,7 @@ class GateTraining(TrainerCallback):
 
     def _parameters(self) -> list[Tensor]:
         return list(self.gates.parameters())
+
+
+def _is_reentrant(options: Any) -> bool:
+    return bool((options or {}).get("use_reentrant"))

@@ -23,6 +23,7 @@ from headcount.tasks import (
     TaskBatch,
     Translation,
 )
+from headcount.tasks.drawn import Drawn
 from headcount.tasks.likelihood import IGNORED
 
 
@@ -47,6 +48,7 @@ def start_of(task: Task) -> Start:
     Raises:
         InputError: if the task is of no known kind.
     """
+    task = task.whole if isinstance(task, Drawn) else task
     if type(task) not in STARTS:
         known = ", ".join(kind.__name__ for kind in STARTS)
         raise InputError(

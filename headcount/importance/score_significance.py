@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Int
 
-from headcount.importance.significance import Deltas, Tail, of_distribution, resamples
+from headcount.importance.significance import Deltas, Tail, of_distribution, of_few, resamples
 from headcount.tasks.task import Evaluation, Task
 
 
@@ -49,4 +49,4 @@ def score_deltas(
         index_N = np.arange(len(base.loss_N))
     draws = resamples(len(index_N), num_samples, seed)
     delta_SH = np.concatenate([worse(index_N[drawn_SN]) for drawn_SN in draws])
-    return of_distribution(worse(index_N[None])[0], delta_SH, tail)
+    return of_few(of_distribution(worse(index_N[None])[0], delta_SH, tail), len(index_N))

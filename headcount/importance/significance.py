@@ -13,6 +13,9 @@ deviation of d*: p = 2 Phi(-|d| / sd). And `sacrebleu` is what sacreBLEU has for
 p = (1 + #{ |d*| - mean |d*| > |d| }) / (S + 1). Draws whose score does not exist (a rank
 correlation of equal numbers) are left out of the S of the head that has none.
 
+Few examples are alike in too many resamples: no p is below 2^(1-N), the share of the sign flips of
+N differences that are as far from 0 as all of one sign, and one example has no interval.
+
 Reference: An Introduction to the Bootstrap (Efron and Tibshirani, 1993), sections 13.3 and 15.4;
     paired scores: Koehn (2004), https://aclanthology.org/W04-3250; one more: Phipson and Smyth
     (2010), https://arxiv.org/abs/1603.05766; many heads: Holm (1979),
@@ -20,7 +23,7 @@ Reference: An Introduction to the Bootstrap (Efron and Tibshirani, 1993), sectio
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Literal, final
 
 import numpy as np
@@ -105,7 +108,8 @@ def loss_deltas(
         for part_HN in np.split(more_HN, range(at_once, len(more_HN), at_once))
     ]
     names = (field.name for field in fields(Deltas))
-    return Deltas(*(np.concatenate([getattr(group, name) for group in groups]) for name in names))
+    found = Deltas(*(np.concatenate([getattr(group, name) for group in groups]) for name in names))
+    return of_few(found, int(np.count_nonzero(count_N)))
 
 
 def enough_samples(num_heads: int) -> int:
@@ -179,6 +183,19 @@ def of_distribution(delta_H: np.ndarray, delta_SH: np.ndarray, tail: Tail = "cou
     return Deltas(np.asarray(delta_H, float), *found_3H)
 
 
+def of_few(found: Deltas, num_examples: int) -> Deltas:
+    """The same with no more certainty than so many examples can give.
+
+    >>> of_few(Deltas(*np.array([[0.2], [0.1], [0.3], [0.002]])), 3).p.tolist()
+    [0.25]
+    """
+    p_H = np.maximum(found.p, 2.0 ** (1 - num_examples))
+    if num_examples > 1:
+        return replace(found, p=p_H)
+    unknown_H = np.full_like(p_H, np.nan)
+    return Deltas(found.delta, unknown_H, unknown_H, p_H)
+
+
 def _of_draws(
     delta_H: np.ndarray, delta_SH: np.ndarray, tail: Tail
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -193,8 +210,9 @@ def _of_draws(
         p_H = np.minimum(1, 2 * (1 + doubtful_H) / (1 + len(delta_SH)))
     else:
         spread_H = delta_SH.std(0, ddof=1)
-        # A head that changes nothing has no spread and no effect
-        far_H = np.divide(abs(delta_H), spread_H, out=np.zeros(len(delta_H)), where=spread_H > 0)
+        # A head that changes every resample by the same has no spread; no effect, or a sure one
+        sure_H = np.where(delta_H == 0, 0.0, np.inf)
+        far_H = np.divide(abs(delta_H), spread_H, out=sure_H, where=spread_H > 0)
         p_H = 2 * standard_normal.sf(far_H)
     return low_H, high_H, np.asarray(p_H, float)
 

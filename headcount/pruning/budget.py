@@ -2,10 +2,11 @@
 
 import hashlib
 import json
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import final
+from typing import SupportsIndex, final
 
 from headcount.errors import InputError
 from headcount.heads import Head, Heads
@@ -13,6 +14,9 @@ from headcount.models.anatomy import Anatomy
 
 Keep = Mapping[str, int] | int
 """How many heads stay: in all, or at each site named (the others keep all of theirs)."""
+
+GivenKeep = Mapping[str, SupportsIndex] | SupportsIndex
+"""The same as a caller may give it: NumPy's whole numbers are taken too."""
 
 Unit = tuple[Head, ...]
 """Heads that go together."""
@@ -81,7 +85,7 @@ class Units:
 
     def named(self, keep: Keep) -> "Units":
         """Those that a budget is for: all, or the units of the sites that it names."""
-        if isinstance(keep, int):
+        if not isinstance(keep, Mapping):
             return self
         units = tuple(unit for site in keep for unit in self.at(site))
         return Units(self.heads, units, tuple(each for each in self.groups if _site(each) in keep))
@@ -157,7 +161,7 @@ class Units:
         return [total - going for going in reversed(_bits(_sums(self.sizes(site))))]
 
 
-def leaving(order: Sequence[Head], units: Units, keep: Keep) -> list[Head]:
+def leaving(order: Sequence[Head], units: Units, keep: GivenKeep) -> list[Head]:
     """The heads that go under a budget: the first of an order that meet it exactly.
 
     Args:
@@ -178,13 +182,14 @@ def leaving(order: Sequence[Head], units: Units, keep: Keep) -> list[Head]:
     return gone
 
 
-def by_site(units: Units, keep: Keep) -> Mapping[str | None, int]:
+def by_site(units: Units, keep: GivenKeep) -> Mapping[str | None, int]:
     """The budget of every site, or of None for all together, each of which can be met.
 
     Raises:
         InputError: for a budget that the units can't meet; says the nearest that they can.
     """
-    budgets: dict[str | None, int] = {None: keep} if isinstance(keep, int) else {**keep}
+    given = whole(keep)
+    budgets: dict[str | None, int] = {**given} if isinstance(given, Mapping) else {None: given}
     for site, number in budgets.items():
         if site is not None and not units.at(site):
             raise InputError(
@@ -200,6 +205,22 @@ def by_site(units: Units, keep: Keep) -> Mapping[str | None, int]:
                 f"{nearest(possible, number)}"
             )
     return budgets
+
+
+def whole(keep: GivenKeep) -> Keep:
+    """The same budget in Python's own numbers.
+
+    Raises:
+        InputError: for what is no whole number.
+    """
+    try:
+        if isinstance(keep, Mapping):
+            return {site: operator.index(number) for site, number in keep.items()}
+        return operator.index(keep)
+    except TypeError:
+        raise InputError(
+            f"a whole number of heads that stay, or one for every site, was expected; came {keep!r}"
+        ) from None
 
 
 def share(units: Units, part: int | float) -> int:

@@ -4,6 +4,7 @@ What was removed and why, scores before and after with intervals, that the compa
 gated one, what functions survived, and how fast it is against its ceiling where that was measured.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any
@@ -142,9 +143,10 @@ def _change_row(name: str, found: Record, kind: str) -> list[str]:
     delta = found["drop" if kind == "score" else "rise"]
     sign = -1 if kind == "score" and found["higher_is_better"] else 1
     ends = sorted(sign * _or_nan(delta[end]) for end in ("low", "high"))
-    interval = f"{_signed(ends[0])} to {_signed(ends[1])}"
-    p = delta["p"]
-    shown = "–" if p is None else f"{p:.2g}"
+    is_known = not math.isnan(ends[0])  # of one example there is none
+    interval = f"{_signed(ends[0])} to {_signed(ends[1])}" if is_known else "–"
+    p = _or_nan(delta["p"])
+    shown = "–" if math.isnan(p) else f"{p:.2g}"
     return [name, _number(before), _number(after), _signed(after - before), interval, shown]
 
 

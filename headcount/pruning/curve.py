@@ -6,13 +6,14 @@ ranks goes on with its order from budget to budget, one that learns its choice i
 Reference: Analyzing Multi-Head Self-Attention (Voita et al., 2019), figures 7 to 10, https://arxiv.org/abs/1905.09418
 """  # noqa: E501
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
-from typing import final
+from typing import SupportsIndex, final
 
 import pandas as pd
 
@@ -22,6 +23,7 @@ from headcount.pruning.gated import evaluate_gated
 from headcount.pruning.method import Choice, Method, Setting, refuse_tunings
 from headcount.pruning.plan import Plan
 from headcount.pruning.points import ALL, CONTROL, Point, Row, points, read_points, write_points
+from headcount.signature import signature
 from headcount.tasks import Task
 from headcount.training.finetune import finetune
 from headcount.training.tuning import Tuning
@@ -44,6 +46,17 @@ class Trial:
     """Whether the whole model is also trained as long as each method trains the weights for a
     point, without a teacher, and measured then."""
 
+    @property
+    def signature(self) -> str:
+        """What all of them depend on."""
+        setting, test = self.setting, self.test
+        return signature(
+            setting.loaded.model, setting.train.sha256, task=setting.train.name,
+            dev=self.dev.sha256[:12], test=None if test is None else test.sha256[:12],
+            metric=self.dev.signature, scores=self.scores, units=setting.units.sha256[:12],
+            calibration=setting.calibration,
+        )  # fmt: skip
+
     def row(self, point: Point, choice: Choice, seconds: float) -> Row:
         """The row of a point: counts, names of the heads that stay, and what was measured."""
         staying = choice.plan.staying(self.setting.units.heads)
@@ -65,7 +78,7 @@ class Trial:
 def curve(
     trial: Trial,
     methods: Mapping[str, Method],
-    keeps: Sequence[int],
+    keeps: Sequence[SupportsIndex],
     seeds: Sequence[int] = (0, 1, 2, 3, 4),
     key: str = "",
     with_whole: bool = True,
@@ -78,7 +91,7 @@ def curve(
         methods: by the name that they have in the table.
         keeps: heads that stay, of those that may go.
         seeds: of `random`; every other method has the first of them.
-        key: what the points so far must have been made with.
+        key: what else the points so far must have been made with.
         with_whole: whether the whole model is measured.
         unsuited: is told methods that can't choose heads of this model, with the reason, and the
             curve goes on without them; None for an error.
@@ -93,12 +106,11 @@ def curve(
             choose heads of this model.
     """
     may_go = trial.setting.units.alone()
-    for keep in keeps:
-        by_site(may_go, keep)
+    budgets = [by_site(may_go, keep)[None] for keep in keeps]
     for method in methods.values():
         refuse_tunings(trial.setting, method)
     suited = _Suited(dict(methods), unsuited)
-    wanted = points(suited.methods, keeps, seeds)
+    wanted = points(suited.methods, budgets, seeds)
     whole = [Point(ALL, 0, len(may_go.heads))] if with_whole else []
     controls = [
         Point(CONTROL + name, seeds[0], len(may_go.heads))
@@ -109,7 +121,7 @@ def curve(
         if trial.setting.state is None:  # so that rankings are made once all the same
             folder = Path(stack.enter_context(TemporaryDirectory()))
             trial = replace(trial, setting=replace(trial.setting, state=folder))
-        return _measured(trial, suited, [*whole, *controls, *wanted], key)
+        return _measured(trial, suited, [*whole, *controls, *wanted], f"{trial.signature}|{key}")
 
 
 def _measured(trial: Trial, suited: "_Suited", wanted: Sequence[Point], key: str) -> pd.DataFrame:
@@ -120,17 +132,25 @@ def _measured(trial: Trial, suited: "_Suited", wanted: Sequence[Point], key: str
     rows = read_points(file, key)
     for number, point in enumerate(wanted):
         setting.progress("points", number, len(wanted))
-        if point.name in rows or not suited.has(point):
+        if _name(point, suited.methods) in rows or not suited.has(point):
             continue
         start = perf_counter()
         with suited.or_left_out(point.method):
             choice = _chosen(trial, suited.methods, point)
-            rows[point.name] = trial.row(point, choice, perf_counter() - start)
+            row = trial.row(point, choice, perf_counter() - start)
+            rows[_name(point, suited.methods)] = row
         write_points(file, key, rows)
     if not suited.methods:
         raise InputError(f"no method can choose heads of this model: {suited.reasons}")
     setting.progress("points", len(wanted), len(wanted))
-    return pd.DataFrame([rows[point.name] for point in wanted if suited.has(point)])
+    names = [_name(point, suited.methods) for point in wanted if suited.has(point)]
+    return pd.DataFrame([rows[name] for name in names])
+
+
+def _name(point: Point, methods: Mapping[str, Method]) -> str:
+    """Of a point in the file, where those of a method with other options are others."""
+    made_by = methods.get(point.method.removeprefix(CONTROL))
+    return f"{point.name} {hashlib.sha256(repr(made_by).encode()).hexdigest()[:8]}"
 
 
 @final

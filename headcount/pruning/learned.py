@@ -1,5 +1,6 @@
 """Learned: what methods that train gates have in common: the training, then an exact choice."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from headcount.errors import InputError
@@ -65,7 +66,8 @@ def plan_of(gates: LearnedGates, loaded: Loaded, units: Units, keep: Keep) -> Pl
         keep: the budget: heads in all, or at each site named.
 
     Raises:
-        InputError: for gates of other units, or a budget that these can't meet.
+        InputError: for gates of other units or whose scores are no numbers, or a budget that these
+            can't meet.
     """
     if set(gates.layout.units) != set(units.named(keep).units):
         raise InputError(
@@ -73,6 +75,7 @@ def plan_of(gates: LearnedGates, loaded: Loaded, units: Units, keep: Keep) -> Pl
             f"came gates for others: {len(gates.layout.units)} of them, for {len(units.units)} "
             "units"
         )
+    gates.layout.refuse_not_finite(gates.scores(), "score")
     score_of = _score_of(gates)
     order = sorted(score_of, key=score_of.__getitem__)
     return Plan.made_for(loaded, set(units.heads) - set(leaving(order, units, keep)))
@@ -85,5 +88,5 @@ def _score_of(gates: LearnedGates) -> dict[Head, float]:
 
 
 def _budget_name(keep: Keep) -> str:
-    sites = {"all": keep} if isinstance(keep, int) else keep
+    sites = keep if isinstance(keep, Mapping) else {"all": keep}
     return "-".join(f"{site}-{number}" for site, number in sites.items())

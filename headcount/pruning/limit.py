@@ -14,7 +14,7 @@ from typing import final
 from headcount.errors import InputError
 from headcount.keyed import read_keyed, write_keyed
 from headcount.models.load import Loaded
-from headcount.pruning.budget import Keep, Units, by_site, share
+from headcount.pruning.budget import GivenKeep, Keep, Units, by_site, share, whole
 from headcount.pruning.gated import drop, evaluate_gated
 from headcount.pruning.method import Choice, Method, Setting
 from headcount.pruning.search import Found, last_within
@@ -32,7 +32,7 @@ class Limit:
         InputError: for none, or several, or a limit that can't be.
     """
 
-    keep: Keep | None = None
+    keep: GivenKeep | None = None
     """Heads that stay."""
     share: float | None = None
     """Share of the heads that may go that stays."""
@@ -60,9 +60,10 @@ class Limit:
             InputError: if the units can't meet it; says the nearest that they can.
         """
         keep = share(units, self.share) if self.share is not None else self.keep
-        if keep is not None:
-            by_site(units, keep)
-        return keep
+        if keep is None:
+            return None
+        by_site(units, keep)
+        return whole(keep)
 
 
 @final

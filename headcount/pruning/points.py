@@ -35,7 +35,7 @@ class Point:
 
     @property
     def name(self) -> str:
-        """Its key in the file."""
+        """Its own."""
         return f"{self.method}/{self.seed}/{self.keep}"
 
 

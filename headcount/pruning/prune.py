@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 from headcount.compaction import compact, refuse_rigid
 from headcount.models.load import Loaded, as_loaded
 from headcount.pruning.before_after import BeforeAfter
-from headcount.pruning.budget import Keep, Units
+from headcount.pruning.budget import GivenKeep, Units, whole
 from headcount.pruning.control import control
 from headcount.pruning.kept_limit import broken_limit, kept_limit
 from headcount.pruning.latency import milliseconds
@@ -151,7 +151,7 @@ def prune(
     model: Loaded | PreTrainedModel,
     task: Task,
     method: Method,
-    keep: Keep,
+    keep: GivenKeep,
     sites: Sequence[str] | None = None,
     seed: int = 0,
 ) -> Plan:
@@ -170,7 +170,7 @@ def prune(
     """
     loaded = as_loaded(model, None)
     units = Units.of(loaded.anatomy, sites)
-    choice = method.choose(Setting(loaded, task, units, seed), keep)
+    choice = method.choose(Setting(loaded, task, units, seed), whole(keep))
     return replace(choice.plan, model=revision(loaded.model))
 
 

@@ -160,7 +160,7 @@ def _room(units: Units, gone: Order, keep: Keep | None) -> dict[str | None, int]
     uneven = units.groups or len({len(unit) for unit in units.units}) > 1
     if keep is None or uneven:
         return {None: sum(map(len, units.units)) - len(gone.heads)}
-    if isinstance(keep, int):
+    if not isinstance(keep, Mapping):
         return {None: max(0, len(units.heads) - keep - len(gone.heads))}
     at = Counter(head.site for head in gone.heads)
     return {site: sum(units.heads.counts[site]) - number - at[site]

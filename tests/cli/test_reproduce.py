@@ -118,8 +118,9 @@ def test_voita2019_table_2(bert: Path, texts: tuple[Path, Path], tmp_path: Path)
     # As if it were killed behind the first point from scratch.
     (file,) = (tmp_path / "out" / "state").glob("from-scratch-*/points.json")
     state = json.loads(file.read_text())
-    assert list(state["done"]) == ["scratch/0/6", "scratch/0/4", "scratch/0/2"]
-    state["done"] = {"scratch/0/6": state["done"]["scratch/0/6"]}
+    names = list(state["done"])
+    assert [name.split()[0] for name in names] == ["scratch/0/6", "scratch/0/4", "scratch/0/2"]
+    state["done"] = {names[0]: state["done"][names[0]]}
     file.write_text(json.dumps(state))
     assert pruning("voita2019", bert, texts, tmp_path / "out", *again)[0] == 0
     assert (tmp_path / "out" / "voita2019_table2.md").read_text(encoding="utf-8") == text

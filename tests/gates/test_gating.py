@@ -7,11 +7,15 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
-from headcount.errors import ModelError
+from headcount.compaction import compact
+from headcount.errors import InputError, ModelError
 from headcount.gates import Constant, Fixed, HardConcrete, Layout, gating
-from headcount.gates.gating import NAME
 from headcount.heads import Heads
+from headcount.models.load import Loaded
 from headcount.models.selfcheck import gated
+from headcount.pruning.budget import Units
+from headcount.pruning.learned import plan_of
+from headcount.signature import GATES
 from tests import tiny
 from tests.examined import examined
 from tests.laws import leaving_no_trace
@@ -34,7 +38,7 @@ def test_gates_leave_no_trace(name: str) -> None:
     gates = hard_concrete(Layout.each(anatomy.heads), start=0.0)
     with leaving_no_trace(model, tiny.inputs(model)), suppress(ZeroDivisionError):
         with gating(model, gates, anatomy):
-            assert model.get_submodule(NAME) is gates
+            assert model.get_submodule(GATES) is gates
             gates.train()
             said(model).sum().backward()
             raise ZeroDivisionError
@@ -87,6 +91,43 @@ def test_a_draw_for_every_forward() -> None:
         torch.testing.assert_close(alone, encoder(**inputs).last_hidden_state)
 
 
+def test_a_side_alone_has_a_draw_of_its_own() -> None:
+    """As in a training that calls the encoder, then the model with what it said."""
+    model, anatomy = examined("marian")
+    gates = hard_concrete(Layout.each(anatomy.heads), start=0.0)
+    inputs = tiny.inputs(model)
+    source = {key: inputs[key] for key in ("input_ids", "attention_mask")}
+    with gating(model, gates, anatomy):
+        gates.train()
+        for step in range(2):
+            states = model.get_encoder()(**source)
+            model(**inputs | {"encoder_outputs": states}).logits.sum().backward()
+            assert int(gates.num_draws) == 2 * (step + 1)
+        gates.eval()
+        before = model.get_encoder()(**source).last_hidden_state
+        gates.log_a.data.fill_(5.0)
+        assert not torch.equal(model.get_encoder()(**source).last_hidden_state, before)
+    for parameter in model.parameters():
+        parameter.grad = None
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2", "llama", "marian"])
+def test_layers_that_run_again_have_the_same_draw(name: str) -> None:
+    """Gradient checkpointing changes no gradient of a gate."""
+    model = copy.deepcopy(examined(name)[0]).train()
+    slopes = []
+    for again in (False, True):
+        if again:
+            model.activation_checkpointing_enable()
+        gates = hard_concrete(Layout.each(examined(name)[1].heads), start=0.0)
+        with gating(model, gates):
+            torch.manual_seed(3)
+            said(model).square().mean().backward()
+        slopes.append(gates.log_a.grad)
+    assert model.is_activation_checkpointing and slopes[0].any()
+    torch.testing.assert_close(slopes[0], slopes[1])
+
+
 def test_gates_multiply_heads() -> None:
     """A gate's slope is that of a factor on the head's output, by finite differences."""
     model, anatomy = examined("llama")
@@ -113,6 +154,23 @@ def test_gates_that_are_no_numbers_are_refused(number: float) -> None:
     with pytest.raises(ModelError, match=r"a finite number was expected as the gate of enc\.1\.0"):
         with gated(model, {"enc.1.0": number}):
             pass
+
+
+def test_a_plan_made_in_the_block_fits_after_it() -> None:
+    """Gates are no part of the model's revision; nothing is cut out while they are on it."""
+    model, anatomy = examined("bert")
+    loaded = Loaded(model, None, "bert")
+    units = Units.of(anatomy)
+    gates = hard_concrete(Layout(units.heads, units.units))
+    with gating(model, gates, anatomy):
+        plan = plan_of(gates, loaded, units, 6)
+        with pytest.raises(InputError, match="this one is in a gating block"):
+            compact(model, plan)
+    assert len(plan.staying(anatomy.heads)) == 6
+    compact(model, plan)
+    gates.log_a.data[3] = torch.nan
+    with pytest.raises(ModelError, match=r"that of enc\.\d\.\d is nan"):
+        plan_of(gates, loaded, units, 6)
 
 
 def test_gates_of_another_model_are_refused() -> None:

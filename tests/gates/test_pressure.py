@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from headcount.gates import Budget, HardConcrete, Layout, Quota
+from headcount.errors import InputError
+from headcount.gates import Budget, HardConcrete, Layout, Quota, Subset
 from headcount.heads import Head, Heads
 
 HEADS = Heads({"encoder.self": (6, 6), "decoder.self": (7,)})
@@ -49,6 +50,32 @@ def test_the_nearest_probabilities_that_meet_the_bound() -> None:
     for _ in range(50):
         step = 1e-3 * torch.randn(4, generator=generator).double()
         assert divergence(new + step - step.mean()) > divergence(new)
+
+
+def test_evaluation_has_as_many_as_the_budget() -> None:
+    """In every step, and those that the plan would keep: of equals the last."""
+    gates = HardConcrete(LAYOUT, Budget(LAYOUT, QUOTAS)).eval()
+    gate_U = torch.cat(list(gates().values()))
+    assert gate_U[:12].tolist() == [0] * 7 + [1] * 5
+    assert gate_U[12:].tolist() == [0] * 2 + [1] * 5, "two groups, and a head without a gate"
+    gates.log_a.data[0] = 9.0
+    assert torch.cat(list(gates().values()))[:12].tolist() == [1] + [0] * 7 + [1] * 4
+
+
+@pytest.mark.parametrize(
+    ("found", "match"),
+    [
+        ([Quota("decoder.cross", 2)], "came 2 of decoder.cross, where 0 have some"),
+        ([Quota("encoder", 0)], "gates are at encoder.self, decoder.self"),
+        ([Quota("encoder.self", 13)], "came 13 of encoder.self, where 12 have some"),
+        ([Quota(None, -1)], "came -1 of any site"),
+        ([Quota(None, 6), Quota("encoder.self", 2)], "those of encoder.self have two"),
+    ],
+)
+def test_quotas_that_cannot_be_met_together_are_refused(found: list[Quota], match: str) -> None:
+    for kind in (Budget, Subset):
+        with pytest.raises(InputError, match=match):
+            kind(LAYOUT, found)
 
 
 def test_groups_move_by_their_size_and_enough_is_enough() -> None:

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from transformers import Trainer, TrainerControl, TrainerState, TrainingArgument
 
 from headcount.errors import InputError
 from headcount.gates import GateTraining, HardConcrete, gating
-from headcount.gates.gating import NAME
+from headcount.signature import GATES
 from tests import tiny
 from tests.gates.two_lines import STEPS, Texts, made_gates, script
 
@@ -33,7 +34,7 @@ def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> None:
 def test_gates_and_weights_learn_and_nothing_stays(ends: dict[str, Any]) -> None:
     stock = tiny.MODELS["bert"]().state_dict()
     for model, gates, history in ends.values():
-        assert NAME not in model._modules and model.state_dict().keys() == stock.keys()
+        assert GATES not in model._modules and model.state_dict().keys() == stock.keys()
         assert any(not torch.equal(stock[name], each) for name, each in model.state_dict().items())
         assert int(gates.num_draws) == STEPS
         rows = [row for row in history if "loss" in row]
@@ -105,6 +106,22 @@ def test_one_process_with_several_gpus_is_refused(tmp_path: Path) -> None:
     args._n_gpu = 2
     with pytest.raises(InputError, match="each of the 2 GPUs was expected.*torchrun"):
         GateTraining(gates).on_train_begin(args, TrainerState(), TrainerControl())
+
+
+def test_layers_that_run_again_without_a_gradient_are_refused(tmp_path: Path) -> None:
+    """What the Trainer's own checkpointing does by default is let pass."""
+    gates = made_gates("l0", tiny.MODELS["bert"]())
+    optimizer = torch.optim.SGD(gates.parameters(), 0.01)
+    for options, passes in [(None, True), ({"use_reentrant": True}, False)]:
+        args = TrainingArguments(
+            output_dir=str(tmp_path), use_cpu=True, report_to="none",
+            activation_checkpointing=True, activation_checkpointing_kwargs=options,
+        )  # fmt: skip
+        expected = nullcontext() if passes else pytest.raises(InputError, match="not reentrant")
+        with expected:
+            GateTraining(gates).on_train_begin(
+                args, TrainerState(), TrainerControl(), optimizer=optimizer
+            )
 
 
 def test_gates_move_at_their_rate_by_an_optimizer_of_ones_own(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from headcount.errors import InputError
 from headcount.importance.relevance import relevance
 from headcount.importance.relevance_starts import STARTS, Starts, start_of
 from headcount.importance.token_relevance import relevance_of_tokens
+from headcount.tasks import drawn
 from headcount.tasks.task import TaskBatch
 from tests import tiny
 from tests.examined import examined, examined_double
@@ -140,6 +141,20 @@ def test_every_task_says_where_relevance_starts(name: str) -> None:
     assert found.num_steps == sum(
         int(task.losses(loaded.model, each).count_E.sum()) for each in task.batches()
     )
+
+
+def test_relevance_of_examples_drawn() -> None:
+    """As `prune` has them of all tasks but translation."""
+    loaded, whole = small.TASKS["similarity-bert"]()
+    most = whole.num_examples - 2
+    found = relevance(loaded.model, drawn(whole, most, seed=3), anatomy=loaded.anatomy)
+    index_E = np.sort(np.random.default_rng(3).choice(whole.num_examples, most, replace=False))
+    batch, task = whole.batch(index_E), TinyTask(loaded.model)
+    task.batches = lambda max_tokens=4096: iter([batch])  # type: ignore[method-assign]
+    expected = relevance(loaded.model, task, anatomy=loaded.anatomy, start=start_of(whole))
+    assert found.num_steps == most
+    for place, scores_H in expected.scores.items():
+        torch.testing.assert_close(found.scores[place], scores_H, rtol=1e-4, atol=1e-6)
 
 
 def test_batches_do_not_matter() -> None:

@@ -82,6 +82,23 @@ def test_the_normal_tail_can_be_as_small_as_many_heads_ask_for():
     assert 0 < found[0].p < 2 / (SAMPLES + 1)
 
 
+def test_an_effect_without_spread_is_sure():
+    """All right before, and none without the head: no resample says anything else."""
+    ones_N = np.ones(NUM, dtype=int)
+    right, wrong = (Evaluation(0.0 * ones_N, ones_N, part * ones_N) for part in (1.0, 0.0))
+
+    class Mean(Ranking):
+        def score(self, evaluation: Evaluation, index_S: np.ndarray | None = None) -> float:
+            return float(evaluation.outcome_N[slice(None) if index_S is None else index_S].mean())
+
+    found = score_deltas(Mean(), [wrong, right], right, SAMPLES)
+    assert found.delta.tolist() == [1, 0] and found.p[0] < 1e-5 and found.p[1] == 1
+    few = score_deltas(Mean(), [wrong], right, SAMPLES, index_N=np.arange(3))
+    assert (few.low[0], few.high[0], few.p[0]) == (1, 1, 0.25)
+    one = score_deltas(Mean(), [wrong], right, SAMPLES, tail="counted", index_N=np.arange(1))
+    assert np.isnan([one.low[0], one.high[0]]).all() and one.p[0] == 1
+
+
 def test_draws_without_a_score_are_left_out():
     """Spearman's correlation of one example drawn again and again does not exist."""
     few = Ranking()

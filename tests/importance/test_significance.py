@@ -54,6 +54,18 @@ def test_losses_are_the_textbook(losses: tuple[np.ndarray, np.ndarray, np.ndarra
     assert (found[4].delta, found[4].low, found[4].high, found[4].p) == (0, 0, 0, 1)
 
 
+def test_few_examples_are_never_sure():
+    """However alike their differences are; one has no interval."""
+    for number in (1, 2, 5):
+        loss_HN, ones = np.full((2, number), 1.5), np.ones(number)
+        found = loss_deltas(loss_HN, ones, ones.astype(int), SAMPLES)
+        assert found.delta.tolist() == [0.5, 0.5]
+        assert found.p.tolist() == [2 / 2**number] * 2
+        assert np.isnan(found.low).all() == np.isnan(found.high).all() == (number == 1)
+    unasked = loss_deltas(np.array([[1.5, 0]]), np.array([1.0, 0]), np.array([1, 0]), SAMPLES)
+    assert unasked.p.tolist() == [1], "an example without a label is none"
+
+
 def test_heads_in_groups_are_the_same(
     losses: tuple[np.ndarray, np.ndarray, np.ndarray], monkeypatch: pytest.MonkeyPatch
 ):

@@ -1,11 +1,13 @@
 """Budgets are met exactly, by whole units, first come first gone; or refused with the nearest."""
 
+import json
 import random
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import hypothesis.strategies as st
+import numpy as np
 import pytest
 from hypothesis import given, settings
 
@@ -170,6 +172,23 @@ def test_sites_have_budgets_of_their_own() -> None:
 def test_what_can_not_be_met(keep: int | dict[str, int], sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         by_site(units_of([3, 3], pinned=2), keep)
+
+
+def test_whole_numbers_of_any_kind_are_budgets() -> None:
+    units = units_of([1] * 6)
+    order = [head for unit in units.units for head in unit]
+    for keep in (np.int64(2), {"encoder.self": np.int32(2)}):
+        assert leaving(order, units, keep) == order[:4]
+        found = Limit(keep=keep).budget(units)
+        assert json.dumps(found) in ("2", '{"encoder.self": 2}')
+
+    class Half:
+        def __index__(self) -> int:
+            raise TypeError("as a float has none")
+
+    for wrong in (Half(), {"encoder.self": Half()}):
+        with pytest.raises(InputError, match="a whole number of heads that stay"):
+            by_site(units, wrong)
 
 
 def test_what_can_not_be_is_refused_before_anything_is_measured(

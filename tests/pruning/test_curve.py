@@ -18,7 +18,7 @@ from headcount.reports.curve_document import CurveFacts, document, sentences, wr
 from headcount.reports.curve_points import CurvePoints
 from headcount.reports.figure_curve import curve_figures
 from headcount.reports.figure_style import styled
-from headcount.tasks import evaluate
+from headcount.tasks import drawn, evaluate
 from headcount.training.finetune import finetune
 from headcount.training.tuning import Tuning
 from tests.pruning.setting import setting
@@ -124,6 +124,20 @@ def test_goes_on(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(measured(tmp_path), again)  # seconds too: nothing is run
     with pytest.raises(InputError, match="--resume goes on with the same model, data and options"):
         measured(tmp_path, key="another")
+
+
+def test_other_data_and_other_options_are_another_curve(tmp_path: Path) -> None:
+    given = setting("causal-gpt2", tmp_path)
+    trial = Trial(given, given.train, scores=False)
+    first = curve(trial, {"a": method("random")}, [3], seeds=[0])
+    same = curve(trial, {"a": method("random")}, [3], seeds=[0])
+    pd.testing.assert_frame_equal(same, first)
+    other = curve(trial, {"a": method("norm")}, [3], seeds=[0])
+    alone = curve(replace(trial, setting=replace(given, state=None)), {"b": method("norm")}, [3])
+    assert other["loss"].tolist() == alone["loss"].tolist() != first["loss"].tolist()
+    half = drawn(given.train, given.train.num_examples // 2)
+    with pytest.raises(InputError, match="--resume goes on with the same model, data and options"):
+        curve(replace(trial, dev=half), {"a": method("random")}, [3], seeds=[0])
 
 
 def test_controls(tmp_path: Path) -> None:

@@ -5,10 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from transformers import PreTrainedModel
 
 from headcount.importance.sweep import Ablation, sweep
-from headcount.tasks import Translation, drawn, evaluate
+from headcount.tasks import Losses, TaskBatch, Translation, drawn, evaluate
 from headcount.tasks.drawn import Drawn
+from headcount.tasks.likelihood import IGNORED
 from tests.tasks.loaded import TASKS
 
 
@@ -33,6 +35,22 @@ def test_losses_and_scores_are_those_of_the_whole_task(name: str) -> None:
     twice_S = np.array([1, 1, 0])
     expected = task.score(whole, index_N[twice_S])
     np.testing.assert_allclose(few.score(found, twice_S), expected, rtol=1e-5)
+
+
+def test_an_example_that_asks_nothing_is_evaluated() -> None:
+    """As a task of one's own can have; its loss is 0, and no mean counts it."""
+    loaded, task = TASKS["masked-bert"]()
+    whole, of = evaluate(loaded.model, task), task.losses
+
+    def losses(model: PreTrainedModel, batch: TaskBatch) -> Losses:
+        labels = batch.labels["labels"].masked_fill((batch.index_E == 1)[:, None], IGNORED)
+        return of(model, replace(batch, labels={"labels": labels}))
+
+    task.losses = losses  # type: ignore[method-assign]
+    found = evaluate(loaded.model, task)
+    assert (found.count_N == 0).nonzero()[0].tolist() == [1] and found.loss_N[1] == 0
+    others = np.arange(task.num_examples) != 1
+    assert found.loss == pytest.approx(whole.loss_N[others].sum() / whole.count_N[others].sum())
 
 
 def test_a_training_masks_the_examples_drawn_as_the_whole_task_does() -> None:

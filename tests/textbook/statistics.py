@@ -20,12 +20,16 @@ def percentile(values: Sequence[float], share: float) -> float:
 def bootstrap(
     difference: Callable[[Sequence[int]], float], draws: Sequence[Sequence[int]]
 ) -> tuple[float, float, float]:
-    """Ends of the 95 % interval and two-sided p of a difference, from samples that were drawn."""
+    """Ends of the 95 % interval and two-sided p of a difference, from samples that were drawn.
+
+    As many signs as examples: all of them alike, on either side, are 2 of 2^N equally likely ways.
+    """
     drawn = [difference(sample) for sample in draws]
     not_above = sum(1 for d in drawn if d <= 0)
     not_below = sum(1 for d in drawn if d >= 0)
     p = 2 * (1 + min(not_above, not_below)) / (1 + len(drawn))
-    return percentile(drawn, 0.025), percentile(drawn, 0.975), min(1.0, p)
+    p = min(1.0, max(p, 2 / 2 ** len(draws[0])))
+    return percentile(drawn, 0.025), percentile(drawn, 0.975), p
 
 
 def holm(p: Sequence[float]) -> list[float]:

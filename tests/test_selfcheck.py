@@ -1,8 +1,10 @@
 """The self-check: what `examine` finds, and what it refuses with which words."""
 
+from typing import Any
+
 import pytest
 import torch
-import transformers
+import transformers as hf
 from torch import Tensor, nn
 from transformers import AttentionInterface, PreTrainedModel
 
@@ -46,6 +48,26 @@ def test_key_value_heads_are_known_to_be_shared():
     for name in ("llama", "qwen3", "gemma2", "gemma3_text"):
         for layer in examined(name)[1].layers:
             assert (layer.num_heads, layer.num_key_value_heads, layer.head_dim) == (6, 2, 10)
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda config: hf.BertForMultipleChoice(config), "BertForMultipleChoice does not: shape"),
+        (
+            lambda config: hf.VisionEncoderDecoderModel(
+                hf.VisionEncoderDecoderConfig.from_encoder_decoder_configs(
+                    tiny.MODELS["vit"]().config, config
+                )
+            ),
+            "VisionEncoderDecoderModel does not: .*image_size",
+        ),
+    ],
+)
+def test_refuses_models_that_do_not_run_on_what_is_made_up(make: Any, told: str):
+    model = make(tiny.MODELS["bert"]().config).eval()
+    with pytest.raises(ModelError, match=told):
+        examine(model)
 
 
 @pytest.mark.parametrize("training", [False, True])
@@ -214,7 +236,7 @@ def test_a_classifier_with_a_decoder_is_examined_through_its_body(kind: str) -> 
     config = tiny.MODELS[kind]().config
     config.update({"eos_token_id": 2, "num_labels": 3})
     name = {"bart": "BartForSequenceClassification", "t5": "T5ForSequenceClassification"}[kind]
-    model = getattr(transformers, name)(config).eval()
+    model = getattr(hf, name)(config).eval()
     anatomy = examine(model)
     assert set(anatomy.heads.counts) == {"encoder.self", "decoder.self", "decoder.cross"}
     ids = torch.tensor([[5, 6, 7, 2], [8, 9, 2, config.pad_token_id]])

@@ -38,8 +38,9 @@ def modelling_file(text: str, stock: type) -> str:
     assert none in text
     name = stock.__name__
     own = f'OWN: dict[str, type] = {{"{name}": _stock}}\n'
-    imported = f"from torch import Tensor, nn\n\nfrom .{_OWN_FILE} import {name} as _stock\n"
-    return text.replace("from torch import Tensor, nn\n", imported).replace(none, own)
+    last = "from transformers.models.auto import modeling_auto\n"
+    imported = f"{last}\nfrom .{_OWN_FILE} import {name} as _stock\n"
+    return text.replace(last, imported).replace(none, own)
 
 
 def _first(classes: Any) -> type:

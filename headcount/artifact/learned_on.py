@@ -25,6 +25,8 @@ from headcount.pruning.projection import Projection
 
 CHOICE = ("method", "options", "limit", "keep", "scores", "open", "swept", "history", "ceiling")
 """What stays true of how the heads were chosen."""
+NUMBERED = ("scores", "open", "swept", "history")
+"""What is told of heads by the numbers that they had in the model that was pruned."""
 
 
 @final
@@ -109,8 +111,13 @@ def _with_biases(whole: Loaded, maps: Mapping[str, Mapping[str, Any]]) -> Loaded
     return replace(whole, model=model)
 
 
-def choice_of(folder: Path) -> dict[str, Any]:
+def choice_of(folder: Path, whole: Loaded) -> dict[str, Any]:
     """What the record of a pruned model's folder tells that stays true; nothing without one.
+
+    Args:
+        folder: of the pruned model.
+        whole: the model with all heads. What was said of heads by their numbers in a model that had
+            lost some before is not true of its own.
 
     Raises:
         InputError: for a record that can't be read.
@@ -119,7 +126,9 @@ def choice_of(folder: Path) -> dict[str, Any]:
         return {}
     record = read_record(folder)
     mended = [gain["stage"] for gain in record.get("gains") or () if gain["kept"]]
-    return {name: record[name] for name in CHOICE if name in record} | {
+    counts = {site: list(each) for site, each in whole.heads.counts.items()}
+    lost = () if record.get("heads", counts) == counts else NUMBERED
+    return {name: record[name] for name in CHOICE if name in record and name not in lost} | {
         "mended": record.get("mended", mended),
         "trained_on": record.get("trained_on", 0),
     }

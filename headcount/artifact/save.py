@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import transformers
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from headcount.artifact.auto_map import auto_map, modelling_file
@@ -13,6 +14,7 @@ from headcount.errors import InputError
 from headcount.files import write_json, write_text
 from headcount.models import modeling_headcount
 from headcount.models.compacted import MODELLING
+from headcount.models.load import OWN_CLASSES
 
 
 def save(
@@ -43,13 +45,21 @@ def write_into(
     """Write configuration, weights, modelling file, tokenizer and side files into a folder.
 
     Raises:
-        InputError: if the model is not a compact one.
+        InputError: if the model is not a compact one, or of a class that no loader would find.
     """
     stock = vars(type(model)).get("stock_class")
     if stock is None:
         raise InputError(
             f"a compact model was expected, as headcount.compact(model, plan) gives; this "
             f"{type(model).__name__} has all its heads: save it with model.save_pretrained"
+        )
+    if (
+        stock.__name__ not in OWN_CLASSES
+        and getattr(transformers, stock.__name__, None) is not stock
+    ):
+        raise InputError(
+            "a class of transformers was expected, which the folder is loaded as; "
+            f"{stock.__name__} is none: make a model of transformers' own class smaller"
         )
     model.save_pretrained(folder)
     _patch(folder / "config.json", auto_map=auto_map(model.config, stock))

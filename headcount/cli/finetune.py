@@ -67,7 +67,8 @@ class Finetune:
         if teacher is not None:
             refuse_teacher(loaded, teacher)
         origin = self._origin(loaded, teacher, console, warnings)
-        known = {} if origin is None else choice_of(Path(place_of(self.on.model)))
+        place = Path(place_of(self.on.model))
+        known = {} if origin is None else choice_of(place, origin.whole)
         measured = {"dev": dev} | ({} if test is None else {"test": test})
         beside = {"before": loaded} | ({} if teacher is None else {"teacher": teacher})
         earlier = {name: self._evaluated(each, measured) for name, each in beside.items()}

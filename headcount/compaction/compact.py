@@ -131,7 +131,7 @@ def _fill(
     smaller.tie_weights()  # a model that is built without initial weights does not
     with torch.no_grad():  # those of them that are not saved
         for name, buffer in model.named_buffers():
-            smaller.get_buffer(name).copy_(buffer)
+            smaller.get_buffer(name).data = buffer.clone()  # it may have grown
 
 
 def _keep_frozen(

@@ -74,7 +74,8 @@ def original(plan: Plan, heads: Heads, before: Mapping[str, Any]) -> Plan:
         return whole
     names = Plan.from_json({"version": 1, "kept": before["kept"]}).kept
     return Plan(
-        {
+        dict(names)  # also of sites that a part of that model has not
+        | {
             site: {
                 layer: tuple(names[site][layer][index] for index in kept)
                 for layer, kept in layers.items()

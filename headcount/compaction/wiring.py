@@ -101,7 +101,7 @@ class _Tracer:
         if not isinstance(module, nn.Linear | Conv1D) or not path.startswith(self.inside):
             return None
         self.outputs[path] = output.detach().requires_grad_()
-        return self.outputs[path]
+        return self.outputs[path].clone()  # which a module may change in place
 
 
 def _needed(role_BHND: Tensor, outputs: dict[str, Tensor]) -> dict[str, Tensor]:

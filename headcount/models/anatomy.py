@@ -17,7 +17,7 @@ from transformers import PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.pytorch_utils import Conv1D
 
-from headcount.errors import ModelError
+from headcount.errors import InputError, ModelError
 from headcount.heads import SITES, Heads, Place
 from headcount.models.dead import dead_modules
 from headcount.models.tiny_inputs import run_tiny, tiny_inputs
@@ -102,12 +102,21 @@ def discover(model: PreTrainedModel) -> Anatomy:
     """Run one tiny forward and note every call of the attention function.
 
     Raises:
-        ModelError: if the model never calls it: its attention can't be seen, or gated.
+        ModelError: if the model never calls it: its attention can't be seen, or gated; or if it
+            does not run on made-up inputs.
     """
     recorder = _Recorder(model)
     encoder_decoder = model.config.is_encoder_decoder
     with torch.inference_mode(), dispatching(model, recorder.attend), recorder.projections():
-        run_tiny(model, tiny_inputs(model))
+        try:
+            run_tiny(model, tiny_inputs(model))
+        except (AttributeError, TypeError, ValueError, LookupError, RuntimeError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise ModelError(
+                f"a model that runs on two short rows of its main input was expected; "
+                f"{type(model).__name__} does not: {str(error).splitlines()[0]}"
+            ) from error
     if not recorder.calls:
         raise ModelError(
             f"{type(model).__name__} has no attention site that headcount can see: a model was "

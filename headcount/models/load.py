@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 import transformers
+from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedConfig, PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
@@ -99,7 +100,9 @@ def load(name: str | Path, device: str = "cpu", dtype: str = "float32") -> Loade
         model = _read(place, config, dtype)
     except ModelError as error:
         raise ModelError(f"{str(name)!r} can't be loaded: {error}") from error
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+    except (
+        OSError, ValueError, KeyError, RuntimeError, SafetensorError, StrictDataclassError,
+    ) as error:  # fmt: skip
         raise ModelError(
             f"a Hugging Face model name or a folder with config.json and weights was expected; "
             f"{str(name)!r} can't be loaded: {str(error).strip().splitlines()[0]}"
@@ -168,7 +171,7 @@ def _tokenizer(name: str | Path) -> Tokenizer | None:
     """
     try:
         tokenizer = AutoTokenizer.from_pretrained(name)
-    except (OSError, ValueError, KeyError, TypeError, ImportError):  # Marian asks for its files
+    except Exception:  # Marian asks for its files; tokenizers raises nothing more special
         return None
     usual = {*tokenizer.get_vocab()} - {*tokenizer.get_added_vocab()}
     return tokenizer if len(usual - {*tokenizer.all_special_tokens}) > 1 else None

@@ -39,20 +39,23 @@ def run_tiny(model: PreTrainedModel, inputs: dict[str, Tensor]) -> ModelOutput:
     """The model's output on made-up inputs; that of its body where its head asks for more.
 
     A sequence classifier with a decoder looks for the ends of sentences in its source and makes the
-    decoder's inputs of it: its sites could not be told apart by lengths.
+    decoder's inputs of it: its sites could not be told apart by lengths. On real texts, which come
+    without these inputs, it runs whole.
     """
-    return (model if runs_whole(model) else model.base_model)(**inputs)
+    whole = runs_whole(model) or "decoder_input_ids" not in inputs
+    return (model if whole else model.base_model)(**inputs)
 
 
 def runs_whole(model: PreTrainedModel) -> bool:
-    """Whether `run_tiny` runs the model's head too."""
+    """Whether `run_tiny` runs the model's head too on inputs of `tiny_inputs`."""
     return not (model.config.is_encoder_decoder and _CLASSIFIER in type(model).__name__)
 
 
 def _rows(
     model: PreTrainedModel, lengths: tuple[int, ...], generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    config = model.config.get_text_config(decoder=model.config.is_encoder_decoder)
+    # None, which looks for a text model in one of text and images; False would not
+    config = model.config.get_text_config(decoder=model.config.is_encoder_decoder or None)
     special = {
         getattr(config, f"{kind}_token_id", None) for kind in ("pad", "bos", "eos", "decoder_start")
     }

@@ -106,7 +106,7 @@ def _made_up(choice: Choice, stages: Stages, setting: Setting, dev: Task) -> Fin
     calibration = {
         "data": setting.train.sha256,
         "examples": setting.sample.num_examples,
-        "queries": max(each.queries for each in sums.values()),
+        "queries": max((each.queries for each in sums.values()), default=0),
     }
     return Finished(kept, gains, {"calibration": calibration})
 

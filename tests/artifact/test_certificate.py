@@ -7,17 +7,20 @@ from pathlib import Path
 import pytest
 import torch
 from torch import Tensor
+from transformers import MT5Config, MT5ForSequenceClassification
 
 from headcount.artifact.batches import Data
 from headcount.artifact.certificate import Certificate, Comparison, compare, weights_sha256
-from headcount.artifact.make import make
+from headcount.artifact.make import certify, make
+from headcount.compaction import compact
 from headcount.corpora import Corpus
 from headcount.doctor import diagnose
 from headcount.errors import InputError, ModelError
-from headcount.models.load import load
+from headcount.models.load import Loaded, load
 from headcount.pruning.plan import Plan
 from tests import saved
 
+T5 = {"vocab_size": 20, "d_model": 8, "d_kv": 3, "num_heads": 2, "num_layers": 2, "d_ff": 9}
 BATCHES = [{"x": torch.tensor([1.0, -8.0])}, {"x": torch.tensor([2.0])}]
 
 
@@ -115,6 +118,20 @@ def test_of_real_text(kind: str, tmp_path: Path) -> None:
     card = (tmp_path / "small" / "README.md").read_text()
     assert "Made smaller with headcount by a plan" in card
     assert re.search(r"\| compact and gated +\| +11 \|", card)
+
+
+def test_of_a_classifier_with_a_decoder(tmp_path: Path) -> None:
+    """Which makes the decoder's inputs of real texts by itself."""
+    torch.manual_seed(0)
+    model = MT5ForSequenceClassification(MT5Config(**T5)).eval()
+    batch = {"input_ids": torch.tensor([[7, 9, 1, 0], [5, 8, 6, 1]])}
+    batch["attention_mask"] = (batch["input_ids"] != 0).long()
+    loaded = Loaded(model, None, "classifier")
+    plan = Plan({"encoder.self": {0: (1,)}, "decoder.cross": {0: ()}})
+    certificate = certify(tmp_path, loaded, plan, Loaded(compact(loaded, plan), None, ""),
+                          Data([batch], 2, ("a.txt",), "00"))  # fmt: skip
+    found = [each.what for each in certificate.comparisons]
+    assert found == ["compact and gated", "reloaded and gated"]
 
 
 def test_a_changed_byte_is_told(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from headcount.artifact.batches import Data
-from headcount.artifact.learned_on import origin_of
+from headcount.artifact.learned_on import choice_of, origin_of
 from headcount.compaction import compact
 from headcount.errors import ModelError
 from headcount.models import Loaded
@@ -45,6 +45,24 @@ def test_folding_gave_it_biases_that_the_whole_model_lacks(name: str, tmp_path: 
     assert all(each["share"] <= each["tolerance"] for each in found)
     assert (tmp_path / "README.md").exists()
     assert whole.model.state_dict().keys() == before.keys()
+
+
+def test_what_was_said_by_other_numbers_is_not_told_again(tmp_path: Path) -> None:
+    """Of a model pruned twice: the second time its heads were numbered anew."""
+    whole, smaller, data = folded("causal-llama")
+    about = {
+        "scores": {"dec.0.0": 1.0},
+        "open": {"decoder.self": 2},
+        "swept": None,
+        "history": [],
+        "keep": 2,
+    }
+    origin_of(smaller, whole).write(tmp_path, smaller, data, about)
+    assert choice_of(tmp_path, whole).items() >= about.items()
+    record = json.loads((tmp_path / "prune.json").read_text())
+    (tmp_path / "prune.json").write_text(json.dumps(record | {"heads": {"decoder.self": [2, 2]}}))
+    found = choice_of(tmp_path, whole)
+    assert found["keep"] == 2 and not found.keys() & (about.keys() - {"keep"})
 
 
 def test_of_another_size() -> None:

@@ -76,6 +76,34 @@ def test_our_own_class_with_all_heads(tmp_path: Path) -> None:
     assert apart == 0
 
 
+@pytest.mark.parametrize("loaded", [False, True])
+def test_saved_by_transformers(loaded: bool, tmp_path: Path) -> None:
+    """As a Trainer's checkpoint is: the modelling file goes along."""
+    _, model = compacted("bert", 1)
+    if loaded:
+        save(model, tmp_path / "small")
+        model = headcount.load(tmp_path / "small").model
+    model.save_pretrained(tmp_path / "checkpoint")
+    found = AutoModelForMaskedLM.from_pretrained(tmp_path / "checkpoint", trust_remote_code=True)
+    assert type(found).__module__.startswith("transformers_modules")
+    batch = tiny.inputs(model)
+    with torch.inference_mode():
+        apart = difference(outputs(found.eval()(**batch)), outputs(model(**batch)))
+    assert apart == 0
+
+
+def test_a_class_of_one_s_own_is_refused(tmp_path: Path) -> None:
+    """Nobody else would know what to load the folder as."""
+
+    class Tagger(BertForMaskedLM):
+        pass
+
+    model = Tagger(tiny.MODELS["bert"]().config).eval()
+    with pytest.raises(InputError, match="Tagger is none: make a model of transformers' own class"):
+        save(compact(model, some_heads(examine(model), 0)), tmp_path / "small")
+    assert not (tmp_path / "small").exists()
+
+
 def test_what_the_folder_holds(folder: Path) -> None:
     config = json.loads((folder / "config.json").read_text())
     plan, _ = compacted("bert", 1)

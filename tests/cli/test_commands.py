@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 from safetensors.torch import load_file, save_file
 
+from headcount.models.load import load
 from tests.cli.conftest import PARALLEL, SAMPLE, headcount, start
 
 COLUMNS = """head site layer index confidence entropy positional_offset positional_share attn_self
@@ -99,6 +100,21 @@ def test_a_command_that_was_refused_can_be_given_again(bert: Path, tmp_path: Pat
     status, _, errors = headcount("analyze", tmp_path / "none", *arguments)
     assert status == 2 and "can't be loaded" in errors
     assert headcount("analyze", bert, *arguments)[0] == 0
+
+
+def test_files_that_can_t_be_read(bert: Path, tmp_path: Path) -> None:
+    """A tokenizer is missed where it is needed; a field of another type is told."""
+    whole = json.loads((bert / "tokenizer.json").read_text())
+    broken = tmp_path / "broken"
+    copytree(bert, broken)
+    (broken / "tokenizer.json").write_text(json.dumps(whole | {"model": {"type": "none such"}}))
+    assert load(broken).tokenizer is None
+    status, _, errors = headcount("analyze", broken, SAMPLE, "--out", tmp_path / "out")
+    assert status == 2 and "a tokenizer was expected beside the weights" in errors
+    config = json.loads((bert / "config.json").read_text())
+    (broken / "config.json").write_text(json.dumps(config | {"num_hidden_layers": "two"}))
+    status, _, errors = headcount("analyze", broken, SAMPLE, "--out", tmp_path / "out")
+    assert status == 2 and "can't be loaded" in errors and "num_hidden_layers" in errors
 
 
 def test_out_that_exists_is_refused_and_untouched(bert: Path, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from headcount.errors import InputError, ModelError
 from headcount.heads import Head, Heads
 from headcount.models import examine, gated, random_copy, tapped
 from headcount.models.encoder_lm import EncoderConfig, EncoderForCausalLM, EncoderForMaskedLM
+from headcount.models.modeling_headcount import pruned
 from headcount.models.selfcheck import difference, outputs
 from headcount.pruning.plan import Plan
 from headcount.signature import revision
@@ -240,6 +241,64 @@ def test_copies_share_the_plan() -> None:
     config = compacted("marian", None)[1].config
     assert copy.deepcopy(config).head_plan is config.head_plan
     assert json.loads(config.to_json_string())["head_plan"] == config.head_plan
+
+
+def test_a_decoder_of_text_and_images() -> None:
+    """Gemma 3 as it is published: a text model, its language model head, and what sees images."""
+    text = examined("gemma3_text")[0].config.to_dict()
+    sight = {"hidden_size": 8, "intermediate_size": 9, "num_hidden_layers": 1,
+             "num_attention_heads": 2, "image_size": 8, "patch_size": 4}  # fmt: skip
+    config = hf.Gemma3Config(text_config=text, vision_config=sight, mm_tokens_per_image=4)
+    torch.manual_seed(0)
+    model = hf.Gemma3ForConditionalGeneration(config).eval()
+    anatomy = examine(model)
+    assert anatomy.heads == examined("gemma3_text")[1].heads
+    plan = some_heads(anatomy, 1)
+    batch = tiny.inputs(examined("gemma3_text")[0])
+    assert difference(run(compact(model, plan), batch), run_gated(model, plan, batch)) < 1e-5
+
+
+def test_projections_that_are_changed_in_place() -> None:
+    config = hf.OlmoConfig(**tiny.GROUPED, clip_qkv=0.1)
+    torch.manual_seed(0)
+    model = hf.OlmoForCausalLM(config).eval()
+    plan = some_heads(examine(model), 1)
+    batch = tiny.inputs(model)
+    assert difference(run(compact(model, plan), batch), run_gated(model, plan, batch)) < 1e-5
+
+
+def test_a_part_of_a_compact_model_made_smaller_again() -> None:
+    """The encoder of a T5, loaded without its decoder: what the plan said of that stays."""
+    _, smaller = compacted("t5", 1)
+    config = copy.deepcopy(smaller.config)
+    config.head_plan = dict(config.head_plan)
+    encoder = pruned(hf.T5EncoderModel)(config).eval()
+    encoder.load_state_dict(smaller.state_dict(), strict=False)
+    again = compact(encoder, Plan({"encoder.self": {0: (0,), 1: ()}}))
+    before, after = config.head_plan["kept"], again.config.head_plan["kept"]
+    assert after["decoder.cross"] == before["decoder.cross"]
+    assert after["encoder.self"] == {"0": before["encoder.self"]["0"][:1], "1": []}
+    assert examine(again).heads.counts == {"encoder.self": (1, 0)}
+
+
+def test_positions_that_grew_with_a_text() -> None:
+    """M2M100 makes its table longer when a text is."""
+    model = tiny.MODELS["m2m_100"]()
+    longer = torch.full((1, model.config.max_position_embeddings + 9), tiny.FIRST_ID)
+    rows = {"input_ids": longer, "decoder_input_ids": longer[:, :3]}
+    run(model, rows)
+    plan = some_heads(examine(model), None)
+    assert difference(run(compact(model, plan), rows), run_gated(model, plan, rows)) < 1e-5
+
+
+def test_random_copy_keeps_tables_in_their_own_format() -> None:
+    """Angles of positions are no bfloat16 in a model that was loaded so."""
+    model = tiny.MODELS["llama"]()
+    half = hf.LlamaForCausalLM._from_config(model.config, dtype=torch.bfloat16)
+    fresh = random_copy(half)
+    assert fresh.dtype == torch.bfloat16
+    for name, buffer in half.named_buffers():
+        assert torch.equal(fresh.get_buffer(name), buffer) and buffer.dtype == torch.float32, name
 
 
 def test_random_copy_has_the_same_heads() -> None:

@@ -137,6 +137,16 @@ def best_fit(
     )
 
 
+def test_a_model_without_heads_has_nothing_to_mend() -> None:
+    """One that was pruned before, of every head."""
+    loaded, task = small.TASKS["classes-bert"]()
+    none = Plan.keeping(loaded.heads, [])
+    empty = Loaded(compact(loaded, none), loaded.tokenizer, "empty")
+    choice = Choice(Plan.keeping(empty.heads, []), empty)
+    given = Setting(empty, task, Units.of(empty.anatomy))
+    assert run_stages(choice, Stages(), given, task).record["calibration"]["queries"] == 0
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_gone_changes_nothing_and_the_callers_model_stays(name: str) -> None:
     loaded, task, plan = made(name)

@@ -17,7 +17,7 @@ from headcount.examples import candidates, find_examples
 from headcount.heads import HeadTable
 from headcount.measures import MEASURES, Confidence, Sums, confidence
 from headcount.measuring import Totals, of_all_processes, run
-from headcount.models.load import Loaded, as_loaded
+from headcount.models.load import Loaded, as_loaded, refuse_headless
 from headcount.models.random_copy import random_copy
 from headcount.options import refuse_negative
 from headcount.processes import processes
@@ -150,6 +150,7 @@ class _Analyzing:
         self.timings: dict[str, float] = {}
         sharpness = confidence(options.exclude_keys, options.exclude_queries)
         self.measures = tuple(sharpness if each is Confidence else each for each in MEASURES)
+        refuse_headless(loaded)
         self.anatomy = loaded.anatomy
         self.encoder = loaded.encoder(options.strict)
         self.corpus = self._timed("translate", lambda: self._with_targets(corpus))

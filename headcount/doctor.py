@@ -9,7 +9,7 @@ from headcount.artifact import certificate
 from headcount.compaction import refuse_rigid
 from headcount.corpora import Corpus, Encoder, Sentence
 from headcount.errors import InputError
-from headcount.models.load import Loaded, load
+from headcount.models.load import Loaded, load, refuse_headless
 from headcount.seam import implementation_of
 
 WORDS = ("Unbelievably", ",", "the", "naïve", "Straßenbahn", "didn't", "arrive", "—", "Москва", "!")
@@ -73,6 +73,7 @@ def _caught(check: Callable[[Loaded], Iterator[Finding]], loaded: Loaded) -> Ite
 
 
 def _attention(loaded: Loaded) -> Iterator[Finding]:
+    refuse_headless(loaded)
     anatomy = loaded.anatomy
     yield Finding("heads", True, f"{len(anatomy.heads)}: {anatomy.heads}")
     grouped = {

@@ -2,12 +2,13 @@
 
 from typing import Any
 
-from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import AutoModel, PreTrainedConfig, PreTrainedModel
 from transformers.models.auto import modeling_auto
 
 from headcount.models import encoder_lm
 from headcount.models.compacted import MODELLING
 from headcount.models.load import OWN_CLASSES
+from headcount.models.modeling_headcount import auto_class
 
 _OWN_FILE = encoder_lm.__name__.rpartition(".")[2]
 
@@ -28,6 +29,12 @@ def auto_map(config: PreTrainedConfig, stock: type[PreTrainedModel]) -> dict[str
         if name.startswith("AutoModel") and mapping is not None and type(config) in mapping:
             found[name] = f"{MODELLING}.{_first(mapping[type(config)]).__name__}"
     return found
+
+
+def auto_class_of(model: PreTrainedModel) -> str:
+    """The auto class by which a model loads with its head, whether it has all its heads or not."""
+    stock = vars(type(model)).get("stock_class", type(model))
+    return stock._auto_class or auto_class(stock) or AutoModel.__name__
 
 
 def modelling_file(text: str, stock: type) -> str:

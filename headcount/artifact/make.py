@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from headcount.artifact.auto_map import auto_class_of
 from headcount.artifact.batches import Data, Inputs
 from headcount.artifact.certificate import (
     Certificate,
@@ -88,6 +89,7 @@ def heads_record(loaded: Loaded, plan: Plan, comparisons: Sequence[Comparison]) 
         "heads": {site: list(counts) for site, counts in heads.counts.items()},
         "staying": list(map(str, plan.staying(heads))),
         "leaving": list(map(str, plan.leaving(heads))),
+        "auto_class": auto_class_of(loaded.model),
         "comparisons": [asdict(each) for each in comparisons],
     }
 

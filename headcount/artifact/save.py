@@ -28,14 +28,15 @@ def save(
     Args:
         model: what `compact` gave.
         folder: where to; loads with `headcount.load(folder)`, and with transformers alone by
-            `AutoModel.from_pretrained(folder, trust_remote_code=True)`.
+            the auto class of its kind, as `AutoModelForCausalLM.from_pretrained(folder,
+            trust_remote_code=True)`.
         tokenizer: goes with it.
         overwrite: replace a compact model that the folder holds.
 
     Raises:
         InputError: if the model is not a compact one, or the folder is taken.
     """
-    with staged(Path(folder), overwrite) as staging:
+    with staged(Path(folder), overwrite, advice="overwrite=True") as staging:
         write_into(staging, model, tokenizer)
 
 

@@ -34,13 +34,15 @@ COMPACT = Kind("a compact model", _is_compact)
 
 
 @contextmanager
-def staged(folder: Path, overwrite: bool = False, kind: Kind = COMPACT) -> Iterator[Path]:
+def staged(
+    folder: Path, overwrite: bool = False, kind: Kind = COMPACT, advice: str = "--overwrite"
+) -> Iterator[Path]:
     """`replaced`, for the folder of a model.
 
     Raises:
         InputError: if the folder holds something, and it is not of this kind and to be replaced.
     """
-    refuse_taken(folder, overwrite, kind=kind)
+    refuse_taken(folder, overwrite, advice, kind)
     with replaced(folder) as new:
         yield new
 

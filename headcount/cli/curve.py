@@ -88,7 +88,7 @@ class Curve:
         )  # fmt: skip
         write_curve(frame, facts, self.out, plain(asdict(self)))
         column = "score" if self.scores else "loss"
-        console.print(Markdown(numbers_table(CurvePoints.of(frame), column)))
+        console.print(Markdown(numbers_table(CurvePoints.of(frame), column, by_method=True)))
         console.print(f"Document: {self.out / 'curve.md'}", soft_wrap=True)
         return 0
 

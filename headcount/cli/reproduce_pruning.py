@@ -1,5 +1,6 @@
 """What reproductions of pruning share: their arguments, and a curve in a folder."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -152,8 +153,9 @@ class Experiment:
         return CurveFacts(self.loaded.heads, dev.metric, dev.higher_is_better, warnings, signed)
 
     def signed(self, made_by: str) -> str:
-        """What points depend on that were made so."""
-        return f"{self.on.signature(self.loaded, self.tasks)}|by:{made_by}"
+        """What points depend on that were made so; options are told in full in `arguments`."""
+        by = hashlib.sha256(made_by.encode()).hexdigest()[:12]
+        return f"{self.on.signature(self.loaded, self.tasks)}|by:{by}"
 
     def trial(self, progress: Progress) -> Trial:
         """What every point is measured with."""

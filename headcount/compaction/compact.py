@@ -48,6 +48,11 @@ def compact(
         InputError: if the plan is for another model, or leaves key/value groups uneven.
         ModelError: if the model can't be made smaller exactly; says why.
     """
+    if not isinstance(plan, Plan):
+        raise InputError(
+            f"a plan was expected, as Plan({{'encoder.self': {{0: (1, 3)}}}}) or Plan.read(path) "
+            f"gives; came a {type(plan).__name__}"
+        )
     given = model.model if isinstance(model, Loaded) else model
     anatomy = model.anatomy if isinstance(model, Loaded) else examine(given)
     _refuse_gated(given)

@@ -56,7 +56,8 @@ def compare(one: Run, other: Run) -> Comparison:
         raise InputError(
             f"two runs over the same heads were expected, but the first has {len(names[0])} "
             f"({', '.join(one.sites)}) and the second {len(names[1])} ({', '.join(other.sites)}): "
-            "compare models of one architecture"
+            "compare models of one architecture and size; what a pruned model does beside the "
+            "whole one is told by `headcount prune --analysis --corpus`"
         )
     pairs = list(zip(one.heads, other.heads, strict=True))
     changes = [Change(a.head, a.roles, b.roles) for a, b in pairs if set(a.roles) != set(b.roles)]

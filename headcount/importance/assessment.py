@@ -30,7 +30,7 @@ from headcount.importance.significance import Deltas, enough_samples, holm, loss
 from headcount.importance.sink import sink
 from headcount.importance.sweep import Swept, sweep
 from headcount.importance.sweep_state import FILE as SWEEP
-from headcount.models.load import Loaded
+from headcount.models.load import Loaded, refuse_headless
 from headcount.options import refuse_other
 from headcount.signature import signature
 from headcount.tap import Replacement
@@ -109,8 +109,9 @@ def assess(
 
     Raises:
         InputError: for a method that there is not.
-        ModelError: if a loss is not a finite number.
+        ModelError: if a loss is not a finite number, or the model has no heads left.
     """
+    refuse_headless(loaded)
     methods = methods or Methods()
     unknown = [name for name in methods.names if name not in METHODS]
     if unknown:

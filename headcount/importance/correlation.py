@@ -11,6 +11,7 @@ Reference: Sample Size Requirements for Estimating Pearson, Kendall and Spearman
     Really Better than One? (Michel et al., 2019), section 3.4, https://arxiv.org/abs/1905.10650
 """
 
+import math
 from dataclasses import dataclass
 from typing import final
 
@@ -97,5 +98,7 @@ def effects(
 
 
 def signed(rho: float) -> str:
-    """Two decimals and a true minus."""
+    """Two decimals and a true minus; a dash for no number."""
+    if math.isnan(rho):
+        return "–"
     return f"{rho:.2f}".replace("-", "−")

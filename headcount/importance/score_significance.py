@@ -43,7 +43,8 @@ def score_deltas(
 
     def worse(index_SN: np.ndarray) -> np.ndarray:
         whole_S = score_of_base(index_SN)
-        return sign * np.stack([score(index_SN) - whole_S for score in scores], axis=1)
+        # A difference of 0 has no sign
+        return sign * np.stack([score(index_SN) - whole_S for score in scores], axis=1) + 0.0
 
     if index_N is None:
         index_N = np.arange(len(base.loss_N))

@@ -132,6 +132,19 @@ def as_loaded(model: Loaded | PreTrainedModel, tokenizer: Tokenizer | None) -> L
     return model
 
 
+def refuse_headless(loaded: Loaded) -> None:
+    """Let a model pass that has heads; one that was pruned of all of them has none.
+
+    Raises:
+        ModelError: for that.
+    """
+    if not len(loaded.heads):
+        raise ModelError(
+            f"a model with attention heads was expected; {loaded.name} has none left, so nothing "
+            "is there to measure or to score"
+        )
+
+
 def max_length(model: PreTrainedModel, tokenizer: Tokenizer | None) -> int | None:
     """The smaller of what the tokenizer and the model's position table allow."""
     limits = []

@@ -1,8 +1,9 @@
 """A model some of whose attention heads were removed: the stock class, with smaller linear maps.
 
 This file needs nothing but torch and transformers. It lies in the folder of a compact model, which
-therefore loads anywhere: `AutoModel.from_pretrained(folder, trust_remote_code=True)`. What is
-smaller, and how small, is in `config.json` under `head_plan`; nothing here knows of architectures.
+therefore loads anywhere by the auto class of its kind, as
+`AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=True)`. What is smaller, and how
+small, is in `config.json` under `head_plan`; nothing here knows of architectures.
 """
 
 from functools import cache
@@ -67,7 +68,7 @@ def pruned(stock: type) -> Any:
         shrink(self)
 
     own = {"__init__": init, "__module__": __name__, "stock_class": stock}
-    return type(stock.__name__, (stock,), own | {"_auto_class": _auto_class(stock)})
+    return type(stock.__name__, (stock,), own | {"_auto_class": auto_class(stock)})
 
 
 def __getattr__(name: str) -> Any:
@@ -76,7 +77,7 @@ def __getattr__(name: str) -> Any:
     return pruned(OWN.get(name) or getattr(transformers, name))
 
 
-def _auto_class(stock: Any) -> str | None:
+def auto_class(stock: Any) -> str | None:
     """By which transformers copies this file beside what it saves; None where it has no such."""
     found = None
     for name, auto in vars(modeling_auto).items():

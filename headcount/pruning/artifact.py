@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from headcount.artifact.auto_map import auto_class_of
 from headcount.artifact.batches import Data
 from headcount.artifact.claim import state_of
 from headcount.artifact.head_card import write_head_card
@@ -44,6 +45,7 @@ def write_pruned(
         certificate = certify(staging, pruned.whole, pruned.plan, pruned.compact, data)
         comparisons = [asdict(each) for each in certificate.comparisons]
         pruned.plan.write(staging / "plan.json")
-        about = {"model": Path(name).name, "comparisons": comparisons}
+        loads_by = auto_class_of(pruned.compact.model)
+        about = {"model": Path(name).name, "comparisons": comparisons, "auto_class": loads_by}
         write_head_card(staging, about | pruned.record)
     remove_state(state_of(out))

@@ -37,6 +37,8 @@ def _about(record: Record) -> str:
     made = "Made smaller with headcount by a plan"
     if "method" in record:
         made = f"Pruned with headcount by {record['method']} (budget: {_budget(record['limit'])})"
+    if options := _options(record.get("arguments") or {}):
+        made += f", with {options}"
     if (updates := record.get("trained_on")) is not None:
         mended = f", mended by {', '.join(stages)}" if (stages := record.get("mended")) else ""
         made += (
@@ -45,8 +47,23 @@ def _about(record: Record) -> str:
         )
     return (
         f"{made}. Loads with `headcount.load(folder)`, or with transformers alone by "
-        "`AutoModel.from_pretrained(folder, trust_remote_code=True)`."
+        f"`{record.get('auto_class', 'AutoModel')}.from_pretrained(folder, "
+        "trust_remote_code=True)`."
     )
+
+
+def _options(arguments: Record) -> str:
+    """What was asked for beside method and budget.
+
+    >>> _options({"preset": None, "set": ["step=0.1"], "recover": 90, "tune": ["distilled=0.5"]})
+    'step=0.1, a recovery of 90 updates (distilled=0.5)'
+    """
+    parts = [f"preset {arguments['preset']}"] if arguments.get("preset") else []
+    parts += arguments.get("set") or ()
+    if updates := arguments.get("recover"):
+        tuned = ", ".join(arguments.get("tune") or ())
+        parts.append(f"a recovery of {updates:,} updates" + (f" ({tuned})" if tuned else ""))
+    return ", ".join(parts)
 
 
 def _budget(limit: Record) -> str:
@@ -163,14 +180,34 @@ def _gains(record: Record) -> Iterator[str]:
 
 
 def _equality(record: Record) -> Iterator[str]:
-    yield "## Nothing else changed"
-    yield "Gated is the whole model with these heads at 0."
+    yield "## Cutting them out changed nothing more"
+    compared = record.get("comparisons", ())
+    if compared and not any(each["what"].endswith("gated") for each in compared):
+        yield (
+            "**Warning**: the weights were changed since heads were cut out: nothing says that "
+            "they equal a gated model's, and what was measured above was of those before."
+        )
+    elif after := _changed(record):
+        yield (
+            f"Gated is the model with all its heads after {after}, with these heads at 0: other "
+            "weights than those of the model that was given."
+        )
+    else:
+        yield "Gated is the whole model with these heads at 0."
     rows = [
         [each["what"], f"{each['sentences']:,}", f"{each['difference']:.2g}",
          f"{each['share']:.2g}", f"{each['tolerance']:.0g}"]
-        for each in record.get("comparisons", ())
+        for each in compared
     ]  # fmt: skip
     yield table(["", "examples", "largest difference", "of the largest output", "allowed"], rows)
+
+
+def _changed(record: Record) -> str:
+    """What made other weights of those of the model that was given; empty for nothing."""
+    stages = ["a training with gates"] if record.get("history") else []
+    stages += [gain["stage"] for gain in record.get("gains") or () if gain["kept"]]
+    stages += record.get("mended") or ()
+    return ", ".join([*stages, "a training"] if record.get("trained_on") else stages)
 
 
 def _functions(record: Record) -> Iterator[str]:
@@ -230,4 +267,14 @@ def _number(value: float | None) -> str:
 
 
 def _signed(value: float, digits: int = 3) -> str:
-    return "–" if value != value else f"{value:+.{digits}f}".replace("-", "−")
+    """With a true minus; nothing has no sign, and what would look like it has a digit of its own.
+
+    >>> _signed(-0.25), _signed(-0.0), _signed(0.00012), _signed(math.nan)
+    ('−0.250', '0.000', '+0.0001', '–')
+    """
+    if value != value:
+        return "–"
+    shown = f"{value:+.{digits}f}" if value else f"{0:.{digits}f}"
+    if value and not float(shown):
+        shown = f"{value:+.{-math.floor(math.log10(abs(value)))}f}"
+    return shown.replace("-", "−")

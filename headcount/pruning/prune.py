@@ -12,6 +12,7 @@ from typing import Any, final
 from transformers import PreTrainedModel
 
 from headcount.compaction import compact, refuse_rigid
+from headcount.errors import InputError
 from headcount.models.load import Loaded, as_loaded
 from headcount.pruning.before_after import BeforeAfter
 from headcount.pruning.budget import GivenKeep, Units, whole
@@ -168,6 +169,10 @@ def prune(
     Raises:
         InputError: for a budget that can't be met; says the nearest that can.
     """
+    if not isinstance(method, Method):
+        raise InputError(
+            f"a method was expected, as headcount.pruning.method('fisher') gives; came {method!r}"
+        )
     loaded = as_loaded(model, None)
     units = Units.of(loaded.anatomy, sites)
     choice = method.choose(Setting(loaded, task, units, seed), whole(keep))

@@ -74,8 +74,14 @@ def document(points: CurvePoints, facts: CurveFacts, figures: Sequence[str]) -> 
     return "\n\n".join([*parts, f"`{facts.signature}`"]) + "\n"
 
 
-def numbers_table(points: CurvePoints, column: str) -> str:
-    """A row a budget, a column a method; random as the mean and range of its seeds."""
+def numbers_table(points: CurvePoints, column: str, by_method: bool = False) -> str:
+    """A row a budget, a column a method; random as the mean and range of its seeds.
+
+    Args:
+        points: the curve.
+        column: `score` or `loss`.
+        by_method: rows are methods, as suits a narrow terminal.
+    """
     whole = points.whole
     first = [f"{whole.keep} (all)"] + [
         _cell(points.values(method, whole.keep, column) or [whole.numbers[column]])
@@ -90,7 +96,10 @@ def numbers_table(points: CurvePoints, column: str) -> str:
         [str(keep), *(_cell(points.values(method, keep, column)) for method in points.methods)]
         for keep in points.keeps
     ]
-    return table(["heads left", *points.methods], [first, *beside, *rest])
+    rows = [["heads left", *points.methods], first, *beside, *rest]
+    if by_method:
+        rows = list(map(list, zip(*rows, strict=True)))
+    return table(rows[0], rows[1:])
 
 
 def sentences(points: CurvePoints, facts: CurveFacts) -> list[str]:

@@ -92,6 +92,11 @@ class Timing:
     def warning(self) -> str | None:
         """A sentence where the speedup should not be believed; None where it may be."""
         speedup, noise = self.speedup, self.noise.distance
+        if self.ceiling < 1:
+            return (
+                f"{self.case}: the second model takes {1 / self.ceiling:.2f} times the first's "
+                "FLOPs, which is to be the dense one: were the two swapped?"
+            )
         if speedup.value > self.ceiling:
             cause = "an error of measuring, or of time that goes with what FLOPs don't count"
             if speedup.low <= self.ceiling:

@@ -20,7 +20,6 @@ from headcount.models.load import Loaded, load
 from headcount.pruning.plan import Plan
 from tests import saved
 
-T5 = {"vocab_size": 20, "d_model": 8, "d_kv": 3, "num_heads": 2, "num_layers": 2, "d_ff": 9}
 BATCHES = [{"x": torch.tensor([1.0, -8.0])}, {"x": torch.tensor([2.0])}]
 
 
@@ -123,7 +122,8 @@ def test_of_real_text(kind: str, tmp_path: Path) -> None:
 def test_of_a_classifier_with_a_decoder(tmp_path: Path) -> None:
     """Which makes the decoder's inputs of real texts by itself."""
     torch.manual_seed(0)
-    model = MT5ForSequenceClassification(MT5Config(**T5)).eval()
+    config = MT5Config(vocab_size=20, d_model=8, d_kv=3, num_heads=2, num_layers=2, d_ff=9)
+    model = MT5ForSequenceClassification(config).eval()
     batch = {"input_ids": torch.tensor([[7, 9, 1, 0], [5, 8, 6, 1]])}
     batch["attention_mask"] = (batch["input_ids"] != 0).long()
     loaded = Loaded(model, None, "classifier")

@@ -98,7 +98,8 @@ def test_a_class_of_one_s_own_is_refused(tmp_path: Path) -> None:
     class Tagger(BertForMaskedLM):
         pass
 
-    model = Tagger(tiny.MODELS["bert"]().config).eval()
+    config: Any = tiny.MODELS["bert"]().config
+    model = Tagger(config).eval()
     with pytest.raises(InputError, match="Tagger is none: make a model of transformers' own class"):
         save(compact(model, some_heads(examine(model), 0)), tmp_path / "small")
     assert not (tmp_path / "small").exists()
@@ -217,7 +218,7 @@ def test_broken_off_between_two_moves(folder: Path, monkeypatch: pytest.MonkeyPa
 
 def test_overwrite(folder: Path) -> None:
     _, other = compacted("bert", 0)
-    with pytest.raises(InputError, match="give --overwrite"):
+    with pytest.raises(InputError, match="give overwrite=True"):
         save(other, folder)
     save(other, folder, overwrite=True)
     assert headcount.load(folder).heads == examine(other).heads

@@ -66,6 +66,7 @@ def test_pruned_folder(bert: Path, data: list[Path], tmp_path: Path) -> None:
     gains = [f"{each['after'] - each['before']:+.4f}" for each in record["gains"]]
     assert all(f"{gain} |".replace("-", "−") in card for gain in gains) and set(gains) > {gains[0]}
     assert "(budget: keep 2)" in card and "sacreBLEU" not in card
+    assert "`AutoModelForMaskedLM.from_pretrained(folder, trust_remote_code=True)`" in card
     shown = card.partition("Score of every head</summary>\n\n| head")[2].partition("\n\n</details>")
     rows = [[cell.strip() for cell in line.split("|")] for line in shown[0].splitlines()[2:]]
     assert {row[1]: row[3] for row in rows} == {
@@ -128,6 +129,9 @@ def test_presets(preset: str, bert: Path, data: list[Path], tmp_path: Path) -> N
     }[preset]
     card = (tmp_path / "out" / "README.md").read_text()
     assert record["method"] == method and why in card
+    set_too = "" if preset == "michel2019" else ", tuning.updates=2, tuning.batch_tokens=60"
+    assert f"(budget: keep 2), with preset {preset}{set_too}. Loads" in card
+    assert ("after a training with gates, with" in card) == (preset != "michel2019")
     assert ("long, on the same data.\n" in card) == (preset != "michel2019")
     assert (record["swept"] is None) == (preset != "voita2019")
     assert (record["control"] is None) == (preset == "michel2019")

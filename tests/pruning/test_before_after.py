@@ -1,17 +1,20 @@
 """Slices cut a data set in thirds; functions are followed; overlap is seen; numbers have a sign."""
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 import pytest
 
+from headcount.cli.told_drop import told_drop
 from headcount.heads import Head, Heads
 from headcount.importance.significance import resamples
 from headcount.pruning import Plan
 from headcount.pruning.before_after import BeforeAfter
-from headcount.pruning.card import _change_row, _functions, _slice_row
+from headcount.pruning.card import _change_row, _equality, _functions, _slice_row
 from headcount.pruning.functions import Survival, old_names, survivals
 from headcount.pruning.gated import drop, evaluate_gated
 from headcount.pruning.overlap import DataSet, warning
@@ -27,7 +30,7 @@ def test_slices() -> None:
     loaded, task = TASKS["causal-gpt2"]()
     found = slices(task, task)
     assert [name.partition(" (")[0] for name in found] == [
-        "short", "middling", "long", "rarest tokens", "rare tokens", "no rare tokens",
+        "short", "middling", "long", "rarest tokens", "rarer tokens", "least rare tokens",
     ]  # fmt: skip
     thirds = list(found.values())
     for three in (thirds[:3], thirds[3:]):
@@ -93,6 +96,41 @@ def test_a_drop_is_positive_where_the_pruned_model_is_worse(name: str, sign: int
             delta = change(range(len(index_S)))
             assert part[kind] == pytest.approx({"delta": delta, "low": low, "high": high, "p": p})
     assert len(found["slices"]) == 6
+
+
+def test_no_thirds_of_what_is_the_same_in_all() -> None:
+    loaded, _ = TASKS["causal-gpt2"]()
+    same = CausalLanguageModelling(loaded, {"text": ["the dog", "the dog", "the dog"]})
+    assert slices(same, same) == {}
+
+
+@pytest.mark.parametrize(
+    ("record", "told"),
+    [
+        ({}, "Gated is the whole model with these heads at 0."),
+        (
+            {"history": [{}], "gains": [{"stage": "folding", "kept": True, "before": 2.0,
+                                         "after": 1.0}]},
+            "Gated is the model with all its heads after a training with gates, folding, with",
+        ),
+        ({"mended": ["folding"], "trained_on": 6}, "all its heads after folding, a training, with"),
+    ],
+)  # fmt: skip
+def test_the_card_says_what_gated_is(record: dict[str, Any], told: str) -> None:
+    compared = [{"what": "compact and gated", "sentences": 3, "difference": 0.0, "share": 0.0,
+                 "tolerance": 1e-5}]  # fmt: skip
+    text = "\n".join(_equality(record | {"comparisons": compared}))
+    assert told in text and "Warning" not in text
+    exported = [each | {"what": "ONNX and reloaded"} for each in compared]
+    text = "\n".join(_equality(record | {"comparisons": exported}))
+    assert "**Warning**: the weights were changed since heads were cut out" in text
+    assert "Gated is" not in text
+
+
+def test_a_score_that_is_better_where_it_is_lower_rises() -> None:
+    drop = {"delta": 0.0, "low": -0.25, "high": 2.0, "p": 0.6}
+    assert told_drop({"higher_is_better": True, "drop": drop}) == "drop 0, 95 % -0.25 to 2"
+    assert told_drop({"higher_is_better": False, "drop": drop | {"low": math.nan}}) == "rise 0"
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,8 @@ def test_a_ratio_above_its_ceiling_is_an_error() -> None:
     assert "what FLOPs don't count" in sure
     chance = timing([(3.0, 2.0, 3.0), (4.0, 2.0, 3.0), (3.0, 2.0, 2.0)], ceiling=1.45).warning()
     assert chance is not None and "its interval reaches below" in chance
+    swapped = timing([(3.0, 4.0, 3.0), (3.1, 4.0, 3.0), (3.0, 4.0, 3.1)], ceiling=0.8).warning()
+    assert swapped is not None and "1.25 times the first's FLOPs" in swapped
 
 
 def test_records() -> None:

@@ -53,6 +53,9 @@ def replaced(folder: Path) -> Iterator[Path]:
 
     After an error nothing is left of it, and what was in the folder is there as before; what a
     killed process left is put right by the next.
+
+    Raises:
+        InputError: if no folder can be there.
     """
     folder = folder.resolve()
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -61,7 +64,10 @@ def replaced(folder: Path) -> Iterator[Path]:
         os.replace(old, folder)
     for left in (new, old):
         rmtree(left, ignore_errors=True)
-    new.mkdir()
+    try:
+        new.mkdir()
+    except FileNotFoundError as error:  # as of /proc, which says so of what can't be made
+        raise InputError(f"{folder} can't be made ({error.strerror}): name another") from error
     try:
         yield new
         if folder.exists():

@@ -1,10 +1,10 @@
 """Errors of the system that a user can mend: a full disk, a path that can't be used."""
 
 import os
-from errno import EACCES, EDQUOT, EEXIST, EFBIG, ENAMETOOLONG, ENOENT, ENOSPC, ENOTDIR, EPERM, EROFS
+from errno import EACCES, EDQUOT, EEXIST, EFBIG, ENAMETOOLONG, ENOSPC, ENOTDIR, EPERM, EROFS
 
 TOLD = tuple(os.strerror(number) for number in (ENOSPC, EDQUOT, EFBIG))
-REFUSED = (EACCES, EPERM, EROFS, ENOTDIR, EEXIST, ENAMETOOLONG, ENOENT)
+REFUSED = (EACCES, EPERM, EROFS, ENOTDIR, EEXIST, ENAMETOOLONG)
 
 
 def mendable(error: BaseException) -> str | None:

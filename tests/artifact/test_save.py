@@ -225,6 +225,11 @@ def test_overwrite(folder: Path) -> None:
     assert list(folder.parent.iterdir()) == [folder]
 
 
+def test_where_no_folder_can_be() -> None:
+    with pytest.raises(InputError, match="/proc/small can't be made"):
+        save(compacted("bert", 1)[1], "/proc/small")
+
+
 def test_refuses_a_foreign_folder(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("x")
     _, smaller = compacted("bert", 0)

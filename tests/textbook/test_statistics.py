@@ -17,9 +17,10 @@ def test_bootstrap():
     def mean(sample: object) -> float:
         return {1: 1.0, 2: 2.0, 3: -1.0}[sample[0]]  # pyright: ignore[reportIndexIssue]
 
-    low, high, p = statistics.bootstrap(mean, [[1], [2], [3], [1], [1], [1], [1]])
+    low, high, p = statistics.bootstrap(mean, [[first] * 9 for first in (1, 2, 3, 1, 1, 1, 1)])
     assert (low, high) == pytest.approx((-1 + 0.15 * 2, 1 + 0.85))
     assert p == 2 * (1 + 1) / (1 + 7)
+    assert statistics.bootstrap(mean, [[1, 1, 1]] * 99)[2] == 1 / 4
 
 
 def test_holm():

@@ -36,7 +36,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from headcount.gates.layout import Layout, Quota, highest, refuse_quotas
+from headcount.gates.layout import Layout
+from headcount.gates.quota import Quota, highest, refuse_quotas
 
 WIDEST = 64.0
 """Of the shifts that are tried."""

@@ -23,7 +23,8 @@ from torch import Tensor, nn
 
 from headcount.errors import UnsuitedError
 from headcount.gates.head_gates import LearnedGates, uniform_noise
-from headcount.gates.layout import Layout, Quota, highest, refuse_quotas
+from headcount.gates.layout import Layout
+from headcount.gates.quota import Quota, highest, refuse_quotas
 from headcount.tap import Gates
 
 EPS = 1e-12

@@ -247,7 +247,7 @@ class _Analyzing:
         if frequencies is not None:
             rare = hashlib.sha256(frequencies.counts_V.tobytes()).hexdigest()[:12]
         return signature(
-            self.loaded.model,
+            self.loaded,
             self.census.sha256,
             n=self.census.num_sentences,
             max_length=self.encoder.max_length,

@@ -1,24 +1,32 @@
 """Signature: one string that says what a number was measured with, as sacreBLEU has it."""
 
 import hashlib
+import json
 from importlib.metadata import version
+from typing import Any
 
 import torch
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from headcount.models.load import Loaded
 
 GATES = "headcount_gates"
 """Of the submodule that gates are in a gating block; it is no part of the model's revision."""
 
 
-def signature(model: PreTrainedModel, corpus_sha256: str, **options: object) -> str:
-    """`headcount:0.1.0|model:bert|revision:...|corpus:...|...|torch:...|transformers:...`.
+def signature(loaded: Loaded, corpus_sha256: str, **options: object) -> str:
+    """`headcount:0.1.0|model:bert|revision:...|tokenizer:...|corpus:...|...|transformers:...`.
 
-    Options come in the order they are given; those that are None are left out.
+    Options come in the order they are given; those that are None are left out, as is a tokenizer
+    that there is not.
     """
+    model, tokenizer = loaded.model, loaded.tokenizer
+    reads = {} if tokenizer is None else {"tokenizer": tokenizer_revision(tokenizer)}
     parts = {
         "headcount": version("headcount"),
         "model": model.config.model_type,
         "revision": revision(model),
+        **reads,
         "corpus": corpus_sha256[:12],
         **{name: value for name, value in options.items() if value is not None},
         "dtype": str(model.dtype).removeprefix("torch."),
@@ -36,6 +44,18 @@ def measured_revision(signature: str) -> str | None:
     """
     parts = dict(part.split(":", 1) for part in signature.split("|") if ":" in part)
     return parts.get("revision")
+
+
+def tokenizer_revision(tokenizer: PreTrainedTokenizerBase) -> str:
+    """Hash over what decides the tokens of a text; of a slow tokenizer its vocabulary."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    rules: dict[str, Any] = {"vocabulary": sorted(tokenizer.get_vocab().items())}
+    if backend is not None:
+        rules = json.loads(backend.to_str())
+        for state in ("truncation", "padding"):  # of the last call
+            rules.pop(state, None)
+    told = [type(tokenizer).__name__, rules, tokenizer.special_tokens_map]
+    return hashlib.sha256(json.dumps(told, default=str).encode()).hexdigest()[:12]
 
 
 def revision(model: PreTrainedModel) -> str:

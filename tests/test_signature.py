@@ -1,16 +1,42 @@
 """A model is known by its parameters, wherever it came from."""
 
-import torch
+from pathlib import Path
 
-from headcount.signature import measured_revision, revision, signature
-from tests import tiny
+import torch
+from tokenizers.normalizers import Lowercase
+from transformers import AutoTokenizer
+
+from headcount.models.load import Loaded
+from headcount.signature import measured_revision, revision, signature, tokenizer_revision
+from tests import tiny, tiny_tokenizers
 
 
 def test_a_copy_that_learned_is_another_model() -> None:
     model = tiny.MODELS["bert"]()
     before = revision(model)
     model.config._commit_hash = "f" * 40  # some versions of transformers set it, copies keep it
-    assert revision(model) == before == measured_revision(signature(model, "0" * 64))
+    signed = signature(Loaded(model, None, "model"), "0" * 64)
+    assert revision(model) == before == measured_revision(signed)
+    assert "tokenizer" not in signed
     with torch.no_grad():
         next(model.parameters()).view(-1)[3] += 1e-3
     assert revision(model) != before
+
+
+def test_a_tokenizer_that_reads_otherwise_is_another(tmp_path: Path) -> None:
+    """Whatever it was last asked to do, and wherever it lay; also with the same vocabulary."""
+    tokenizer = tiny_tokenizers.byte_level("roberta")
+    before = tokenizer_revision(tokenizer)
+    tokenizer(
+        ["The dog", "a"], truncation=True, max_length=2, padding=tokenizer.pad_token is not None
+    )
+    assert tokenizer_revision(tokenizer) == before
+    tokenizer.save_pretrained(tmp_path)
+    assert tokenizer_revision(AutoTokenizer.from_pretrained(tmp_path)) == before
+    tokenizer.backend_tokenizer.normalizer = Lowercase()
+    assert tokenizer_revision(tokenizer) != before
+    slow = tiny_tokenizers.byt5()
+    assert tokenizer_revision(slow) == tokenizer_revision(tiny_tokenizers.byt5()) != before
+    model = tiny.MODELS["bert"]()
+    assert f"|tokenizer:{before}|" not in signature(Loaded(model, slow, "model"), "0" * 64)
+    assert f"|tokenizer:{tokenizer_revision(slow)}|" in signature(Loaded(model, slow, ""), "0" * 64)

@@ -47,7 +47,7 @@ class Evaluate(TaskArguments):
         options: dict[str, object] = {"task": self.task}
         if isinstance(task, Translation):
             numbers |= _translation_numbers(task, evaluation)
-        signed = signature(loaded.model, task.sha256, **options)
+        signed = signature(loaded, task.sha256, **options)
         return numbers | {"signature": signed}
 
     def _write(

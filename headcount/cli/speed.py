@@ -69,7 +69,7 @@ class SpeedCommand:
         _print(found)
         if self.out is not None:
             sha256 = "random" if corpus is None else corpus.sha256()
-            signed = {each.name: signature(each.model, sha256) for each in (dense, pruned)}
+            signed = {each.name: signature(each, sha256) for each in (dense, pruned)}
             about = {"signatures": signed, "arguments": plain(asdict(self))}
             names = (Path(self.dense).name, Path(self.pruned).name)
             names = names if names[0] != names[1] else (str(self.dense), str(self.pruned))

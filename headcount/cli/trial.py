@@ -60,7 +60,7 @@ class LearningArguments(TaskArguments):
         """What all numbers depend on."""
         train, dev, test = tasks
         return signature(
-            loaded.model, train.sha256, dev=dev.sha256[:12],
+            loaded, train.sha256, dev=dev.sha256[:12],
             test=None if test is None else test.sha256[:12], task=self.task, metric=dev.metric,
             beams=self.num_beams if self.task == "translation" else None,
             tok=self.tokenize if dev.metric == "bleu" else None, **more, seed=self.seed,

@@ -177,7 +177,7 @@ class _Assessing:
     def signature(self) -> str:
         methods = self.methods
         return signature(
-            self.loaded.model, self.task.sha256, task=self.task.name, n=self.task.num_examples,
+            self.loaded, self.task.sha256, task=self.task.name, n=self.task.num_examples,
             metric=self.task.metric, level=methods.level, normalise=methods.normalise,
             rules=methods.rules, instead=methods.instead, quantity=methods.quantity,
             samples=methods.num_samples, seed=methods.seed,

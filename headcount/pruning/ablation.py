@@ -110,6 +110,6 @@ def _key(setting: Setting, ablations: Sequence[Ablation], quantity: str) -> str:
     task = setting.sample
     left = hashlib.sha256(" ".join(each.name for each in ablations).encode()).hexdigest()
     return signature(
-        setting.loaded.model, task.sha256, task=task.name, n=task.num_examples, left=left[:12],
+        setting.loaded, task.sha256, task=task.name, n=task.num_examples, left=left[:12],
         quantity=quantity, metric=task.signature,
     )  # fmt: skip

@@ -51,7 +51,7 @@ class Trial:
         """What all of them depend on."""
         setting, test = self.setting, self.test
         return signature(
-            setting.loaded.model, setting.train.sha256, task=setting.train.name,
+            setting.loaded, setting.train.sha256, task=setting.train.name,
             dev=self.dev.sha256[:12], test=None if test is None else test.sha256[:12],
             metric=self.dev.signature, scores=self.scores, units=setting.units.sha256[:12],
             calibration=setting.calibration,

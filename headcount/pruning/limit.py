@@ -145,7 +145,7 @@ def _timed_on(loaded: Loaded) -> str:
 
 def _key(limit: Limit, method: Method, setting: Setting, dev: Task) -> str:
     return signature(
-        setting.loaded.model, setting.train.sha256, dev=dev.sha256[:12], metric=dev.signature,
+        setting.loaded, setting.train.sha256, dev=dev.sha256[:12], metric=dev.signature,
         device=setting.loaded.model.device.type,
         units=setting.units.sha256[:12], by=repr(method), limit=repr(limit), seed=setting.seed,
     )  # fmt: skip

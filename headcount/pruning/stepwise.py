@@ -206,6 +206,6 @@ def _key(setting: Setting, units: Units, way: str, keep: Keep | None) -> str:
     batch = setting.max_tokens if "level='batch'" in way else None
     metric = task.signature if "quantity='score'" in way else None
     return signature(
-        setting.loaded.model, task.sha256, task=task.name, n=task.num_examples,
+        setting.loaded, task.sha256, task=task.name, n=task.num_examples,
         units=units.sha256[:12], by=way, metric=metric, max_tokens=batch, keep=by_site,
     )  # fmt: skip

@@ -20,7 +20,7 @@ from headcount.heads import Heads
 from headcount.models.formats import keep_formats
 from headcount.models.load import Loaded
 from headcount.processes import processes
-from headcount.signature import revision
+from headcount.signature import revision, tokenizer_revision
 from headcount.tasks import Task
 from headcount.training.bucketed import Batches
 from headcount.training.checkpoints import remove_broken, strip, whole_checkpoints
@@ -83,7 +83,7 @@ def finetune(
     per_step = arguments.world_size * tuning.accumulate
     batches = _batches(task, tuning, seed, per_step)
     if state is not None and processes().is_main_process:
-        same = _identity(loaded.model, task, tuning, teacher, seed, arguments.world_size)
+        same = _identity(loaded, task, tuning, teacher, seed, arguments.world_size)
         claim(state, same | dict(about or {}), resume=True, overwrite=False)
         remove_broken(state / CHECKPOINTS)
     processes().wait_for_everyone()
@@ -161,7 +161,7 @@ def _freeze(model: PreTrainedModel, heads: Heads, tuning: Tuning) -> list[nn.Par
 
 
 def _identity(
-    model: PreTrainedModel,
+    loaded: Loaded,
     task: Task,
     tuning: Tuning,
     teacher: PreTrainedModel | None,
@@ -170,7 +170,8 @@ def _identity(
 ) -> dict[str, Any]:
     """Everything that a resumed fine-tuning must share with the one that was interrupted."""
     return {
-        "model": revision(model),
+        "model": revision(loaded.model),
+        "tokenizer": loaded.tokenizer and tokenizer_revision(loaded.tokenizer),
         "teacher": None if teacher is None else revision(teacher),
         "task": task.name,
         "data": task.sha256,

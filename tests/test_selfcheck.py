@@ -70,6 +70,12 @@ def test_refuses_models_that_do_not_run_on_what_is_made_up(make: Any, told: str)
         examine(model)
 
 
+def test_an_encoder_whose_configuration_has_a_decoder():
+    config: Any = tiny.MODELS["whisper"]().config
+    model = hf.WhisperForAudioClassification(config).eval()
+    assert set(examine(model).heads.counts) == {"encoder.self"}
+
+
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("name", ["bert", "albert", "gemma2", "t5"])
 def test_examining_leaves_no_trace(name: str, training: bool):

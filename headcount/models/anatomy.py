@@ -106,16 +106,16 @@ def discover(model: PreTrainedModel) -> Anatomy:
             does not run on made-up inputs.
     """
     recorder = _Recorder(model)
-    encoder_decoder = model.config.is_encoder_decoder
     with torch.inference_mode(), dispatching(model, recorder.attend), recorder.projections():
         try:
             run_tiny(model, tiny_inputs(model))
+        except InputError:
+            raise  # it says so itself
         except (AttributeError, TypeError, ValueError, LookupError, RuntimeError) as error:
-            if isinstance(error, InputError):
-                raise
+            why = next(iter(str(error).splitlines()), type(error).__name__)
             raise ModelError(
-                f"a model that runs on two short rows of its main input was expected; "
-                f"{type(model).__name__} does not: {str(error).splitlines()[0]}"
+                "a model that runs on two short rows of its main input was expected; "
+                f"{type(model).__name__} does not: {why}"
             ) from error
     if not recorder.calls:
         raise ModelError(
@@ -123,6 +123,9 @@ def discover(model: PreTrainedModel) -> Anatomy:
             "expected whose attention goes through transformers' AttentionInterface, and this one "
             "never called it. Heads of such an architecture can't be measured or gated"
         )
+    # A classifier of sound by Whisper's encoder has a configuration that says it has a decoder
+    has_sides = len({call.num_queries for call in recorder.calls}) > 1
+    encoder_decoder = model.config.is_encoder_decoder and has_sides
     layers: list[AttentionLayer] = []
     hollow, dead = dead_modules(model), {}
     for call in recorder.calls:

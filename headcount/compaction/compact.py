@@ -23,10 +23,9 @@ from headcount.compaction.position_bias import biased
 from headcount.compaction.wiring import wire
 from headcount.errors import InputError
 from headcount.models.anatomy import Anatomy
-from headcount.models.compacted import is_compact
+from headcount.models.compacted import compact_class, is_compact
 from headcount.models.formats import keep_formats
 from headcount.models.load import Loaded
-from headcount.models.modeling_headcount import pruned
 from headcount.models.selfcheck import examine
 from headcount.pruning.plan import Plan
 from headcount.signature import GATES
@@ -115,7 +114,7 @@ def _built(
     set_layer_config(config, anatomy, layers, is_compact(model.config))
     stock = vars(type(model)).get("stock_class", type(model))
     with no_init_weights():
-        smaller = pruned(stock)._from_config(config, dtype=model.dtype).to(model.device)
+        smaller = compact_class(stock)._from_config(config, dtype=model.dtype).to(model.device)
     _fill(smaller, model, {path: tensors for path, (_, tensors) in cut.items()})
     _keep_frozen(smaller, model, layers)
     if smaller.can_generate():

@@ -16,6 +16,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from headcount.errors import ModelError
 from headcount.heads import SITES
+from headcount.models.auto_classes import auto_class
 from headcount.models.modeling_headcount import pruned
 
 MODELLING = "modeling_headcount"
@@ -39,6 +40,16 @@ def is_compact(config: PreTrainedConfig) -> bool:
     return False
 
 
+def compact_class(stock: type) -> Any:
+    """The class of models with fewer heads that `stock` has with all.
+
+    By its auto class transformers copies the modelling file beside what it saves.
+    """
+    smaller = pruned(stock)
+    smaller._auto_class = auto_class(stock)
+    return smaller
+
+
 def load_compact(
     place: str | Path, stock: type, config: PreTrainedConfig, dtype: str = "auto"
 ) -> PreTrainedModel:
@@ -49,7 +60,7 @@ def load_compact(
     """
     try:
         refuse_other_heads(config.head_plan)
-        model, info = pruned(stock).from_pretrained(
+        model, info = compact_class(stock).from_pretrained(
             place, dtype=dtype, output_loading_info=True, ignore_mismatched_sizes=True
         )
     except (KeyError, TypeError, AttributeError) as error:

@@ -12,7 +12,6 @@ from typing import Any
 import torch
 import transformers
 from torch import Tensor, nn
-from transformers.models.auto import modeling_auto
 
 OWN: dict[str, type] = {}  # stock classes that transformers lacks
 
@@ -67,26 +66,14 @@ def pruned(stock: type) -> Any:
         stock.__init__(self, config, *args, **options)
         shrink(self)
 
-    own = {"__init__": init, "__module__": __name__, "stock_class": stock}
-    return type(stock.__name__, (stock,), own | {"_auto_class": auto_class(stock)})
+    own = {"__init__": init, "__module__": __name__, "stock_class": stock, "_auto_class": None}
+    return type(stock.__name__, (stock,), own)
 
 
 def __getattr__(name: str) -> Any:
     if name.startswith("_") or not (name in OWN or hasattr(transformers, name)):
         raise AttributeError(name)
     return pruned(OWN.get(name) or getattr(transformers, name))
-
-
-def auto_class(stock: Any) -> str | None:
-    """By which transformers copies this file beside what it saves; None where it has no such."""
-    found = None
-    for name, auto in vars(modeling_auto).items():
-        mapping = getattr(auto, "_model_mapping", None)
-        if name.startswith("AutoModel") and mapping and stock.config_class in mapping:
-            known = mapping[stock.config_class]
-            if stock in (known if isinstance(known, tuple) else (known,)):
-                found = name  # the last: those before it are of a body, or for pretraining
-    return found
 
 
 def _is_part(body: Any, path: str) -> bool:

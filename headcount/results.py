@@ -31,8 +31,8 @@ def claim(folder: Path, resume: bool = False, overwrite: bool = False) -> None:
     foreign = present - set(FILES) - set(FOLDERS)
     if foreign:
         raise InputError(
-            f"{folder} holds files that are not headcount's ({', '.join(sorted(foreign)[:3])}): "
-            "name a folder that is new or holds an earlier run"
+            f"{folder} holds files that an analysis does not leave "
+            f"({', '.join(sorted(foreign)[:3])}): name a folder that is new or holds an earlier one"
         )
     if (folder / "state").is_dir() and not any((folder / "state").iterdir()):
         present -= {"state"}  # of a run that was refused

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Literal
 
 import tyro
-from rich.console import Console
 
 from headcount.analysis import Analysis, Options, analyze
+from headcount.cli.console import plain_console
 from headcount.cli.plain import plain
 from headcount.cli.progress import shown
 from headcount.cli.summary import print_summary
@@ -100,6 +100,6 @@ class Analyze:
     def _write(self, analysis: Analysis) -> None:
         write_results(analysis, self.out, plain(asdict(self)))
         report = write_report(self.out)
-        console = Console(highlight=False)
+        console = plain_console(soft_wrap=False)
         print_summary(analysis, console)
         console.print(f"Report: {report}", soft_wrap=True)

@@ -5,12 +5,12 @@ import sys
 from typing import Annotated
 
 import tyro
-from rich.console import Console
 from transformers.utils import logging
 
 from headcount.cli.analyze import Analyze
 from headcount.cli.compact import Compact
 from headcount.cli.compare import Compare
+from headcount.cli.console import plain_console
 from headcount.cli.curve import Curve
 from headcount.cli.demo import Demo
 from headcount.cli.doctor import Doctor
@@ -65,18 +65,18 @@ def _run(arguments: list[str] | None) -> int:
         prog="headcount",
         description="Which attention heads do the work?",
     )
-    errors = Console(stderr=True, highlight=False, soft_wrap=True)
+    errors = plain_console(stderr=True)
     try:
         status = command.run()
         processes().destroy_process_group()
         return status
     except InputError as error:
-        errors.print(f"headcount: {error}", style="red", markup=False)
+        errors.print(f"headcount: {error}", style="red")
         return 2
     except Exception as error:
         if (told := mendable(error)) is None:
             raise
-        errors.print(f"headcount: {told}", style="red", markup=False)
+        errors.print(f"headcount: {told}", style="red")
         return 2
     except KeyboardInterrupt:
         errors.print("headcount: stopped; where a command has --resume, it goes on", style="yellow")

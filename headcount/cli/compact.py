@@ -11,6 +11,7 @@ from rich.console import Console
 from headcount.artifact.certificate import Certificate
 from headcount.artifact.claim import refuse_read
 from headcount.artifact.make import make
+from headcount.cli.console import plain_console
 from headcount.corpora import Corpus
 from headcount.models.load import Loaded, load
 from headcount.models.shipped import place_of
@@ -31,7 +32,7 @@ class Compact:
     """Texts to compare the models on; by default headcount's own sample. Encoder-decoders need
     parallel text (.tsv)."""
     limit: int | None = None
-    """At most so many sentences of --data."""
+    """Compare on at most so many sentences."""
     overwrite: bool = False
     """Replace a compact model in --out, once the new one is whole."""
     device: str = "cpu"
@@ -46,17 +47,15 @@ class Compact:
         loaded = load(self.model, self.device, self.dtype)
         corpus = certificate_corpus(loaded, self.data, self.limit)
         certificate = make(loaded, plan, self.out, corpus, self.overwrite)
-        console = Console(highlight=False, soft_wrap=True)
+        console = plain_console()
         kept = len(plan.staying(loaded.heads))
         console.print(
             f"Kept {kept:,} of {len(loaded.heads):,} heads; {_size(self.out)} of weights",
-            markup=False,
         )
         print_certificate(certificate, console)
         console.print(
             f"Saved: {self.out}; load it with headcount.load({str(self.out)!r}), or with "
             "transformers alone: from_pretrained(..., trust_remote_code=True)",
-            markup=False,
         )
         return 0
 
@@ -84,7 +83,6 @@ def print_certificate(certificate: Certificate, console: Console) -> None:
         console.print(
             f"Equal on {on}: {each.what} differ by at most {each.difference:.1e}, {each.share:.1e} "
             f"of the largest output ({each.tolerance:g} is let pass)",
-            markup=False,
         )
 
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import tyro
-from rich.console import Console
 
+from headcount.cli.console import plain_console
 from headcount.compare import write_comparison
 from headcount.importance.correlation import signed
 
@@ -24,7 +24,7 @@ class Compare:
     def run(self) -> int:
         """Compare, write, and say the main numbers."""
         found = write_comparison(self.one, self.other, self.out)
-        console = Console(highlight=False)
+        console = plain_console(soft_wrap=False)
         console.print(
             f"{found.same_roles} heads have the same roles in both, {len(found.changes)} other ones"
         )

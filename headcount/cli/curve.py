@@ -4,9 +4,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import tyro
-from rich.console import Console
 from rich.markdown import Markdown
 
+from headcount.cli.console import plain_console
 from headcount.cli.plain import plain
 from headcount.cli.progress import shown
 from headcount.cli.task_arguments import print_warnings
@@ -64,7 +64,7 @@ class Curve:
         loaded = self.on.loaded()
         roles = None if self.analysis is None else read_roles(self.analysis, loaded)
         train, dev, test = tasks = self.on.tasks(loaded)
-        warnings, console = tuple(self.on.warnings(tasks)), Console(highlight=False)
+        warnings, console = tuple(self.on.warnings(tasks)), plain_console(soft_wrap=False)
         print_warnings(list(warnings), console)
         units, state = self.on.units(loaded), self.out / "state"
         key = f"{self.on.signature(loaded, tasks)}|scores:{self.scores}|set:{','.join(self.set)}"

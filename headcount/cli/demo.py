@@ -5,9 +5,9 @@ from importlib.resources import files
 from pathlib import Path
 
 import tyro
-from rich.console import Console
 
 from headcount.analysis import Options, analyze
+from headcount.cli.console import plain_console
 from headcount.cli.progress import shown
 from headcount.corpora import Corpus
 from headcount.importance import Methods, assess, write_assessment
@@ -49,8 +49,8 @@ class Demo:
             assessment = assess(loaded, task, METHODS, self.out, progress)
         write_assessment(assessment, loaded.heads, self.out)
         report = write_report(self.out)
-        console = Console(highlight=False, soft_wrap=True)
+        console = plain_console()
         for line in story(read_run(self.out)):
-            console.print(line, markup=False)
+            console.print(line)
         console.print(f"Report: {report}")
         return 0

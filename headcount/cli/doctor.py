@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import tyro
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
+from headcount.cli.console import plain_console
 from headcount.doctor import diagnose
 
 
@@ -27,8 +27,8 @@ class Doctor:
         findings = diagnose(self.model, self.device, self.dtype)
         table = Table(box=None, pad_edge=False, show_header=False)
         for finding in findings:
-            mark = "[green]works[/]" if finding.works else "[red]does not[/]"
-            table.add_row(mark, finding.subject, escape(finding.text))
-        Console(highlight=False).print(table)
+            mark = Text("works", "green") if finding.works else Text("does not", "red")
+            table.add_row(mark, finding.subject, finding.text)
+        plain_console(soft_wrap=False).print(table)
         harmless = ("output projections", "certificate", "compaction")
         return 0 if all(each.works or each.subject in harmless for each in findings) else 1

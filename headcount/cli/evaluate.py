@@ -4,9 +4,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from sacrebleu.metrics.chrf import CHRF
 
+from headcount.cli.console import plain_console
 from headcount.cli.plain import plain
 from headcount.cli.task_arguments import TaskArguments, print_warnings
 from headcount.files import nulls_for_nan, write_json, write_text
@@ -31,11 +31,11 @@ class Evaluate(TaskArguments):
         task = self.built(loaded, self.data)
         evaluation = evaluate(loaded.model, task, self.max_tokens, texts=True)
         numbers = self._numbers(loaded, task, evaluation)
-        console = Console(highlight=False, soft_wrap=True)
+        console = plain_console()
         print_warnings(task.warnings(), console)
         for name, value in numbers.items():
             shown = f"{value:,.4f}" if isinstance(value, float) else value
-            console.print(f"{name:<18} {shown}", markup=False)
+            console.print(f"{name:<18} {shown}")
         if self.out is not None:
             self._write(self.out, numbers, task, evaluation)
         return 0
@@ -44,10 +44,9 @@ class Evaluate(TaskArguments):
         """Loss in nats a token, score and how they were measured."""
         numbers: dict[str, Any] = {"examples": task.num_examples, "loss": evaluation.loss}
         numbers[task.metric] = task.score(evaluation)
-        options: dict[str, object] = {"task": self.task}
         if isinstance(task, Translation):
             numbers |= _translation_numbers(task, evaluation)
-        signed = signature(loaded, task.sha256, **options)
+        signed = signature(loaded, task.sha256, task=self.task, metric=task.signature)
         return numbers | {"signature": signed}
 
     def _write(

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import tyro
-from rich.console import Console
 
 from headcount.artifact.export import FILE, FOLDER, export
 from headcount.cli.compact import certificate_corpus, print_certificate
+from headcount.cli.console import plain_console
 from headcount.errors import InputError
 from headcount.models.load import load
 
@@ -23,7 +23,7 @@ class Export:
     data: tuple[Path, ...] = ()
     """Texts to compare on; by default headcount's own sample."""
     limit: int | None = None
-    """At most so many sentences of --data."""
+    """Compare on at most so many sentences."""
 
     def run(self) -> int:
         """Export, compare, save."""
@@ -32,7 +32,7 @@ class Export:
         loaded = load(self.model)
         corpus = certificate_corpus(loaded, self.data, self.limit)
         certificate = export(loaded, self.model, corpus)
-        console = Console(highlight=False, soft_wrap=True)
+        console = plain_console()
         print_certificate(certificate, console)
         if not any(each.what.endswith("gated") for each in certificate.comparisons):
             console.print(
@@ -40,5 +40,5 @@ class Export:
                 "not say that they equal a gated model's",
                 style="yellow",
             )
-        console.print(f"Saved: {self.model / FOLDER / FILE}", markup=False)
+        console.print(f"Saved: {self.model / FOLDER / FILE}")
         return 0

@@ -13,6 +13,7 @@ from headcount.artifact.claim import claim_artifact, state_of
 from headcount.artifact.learned_on import Origin, choice_of, origin_of
 from headcount.artifact.save import write_model
 from headcount.artifact.staging import Kind, staged
+from headcount.cli.console import plain_console
 from headcount.cli.plain import plain
 from headcount.cli.progress import shown
 from headcount.cli.task_arguments import print_warnings
@@ -61,7 +62,7 @@ class Finetune:
         claim_artifact(self.out, self.resume, self.overwrite, KIND, self._read())
         loaded, teacher = self.on.loaded(), self._taught_by()
         train, dev, test = tasks = self.on.tasks(loaded)
-        console, warnings = Console(highlight=False, soft_wrap=True), self.on.warnings(tasks)
+        console, warnings = plain_console(), self.on.warnings(tasks)
         print_warnings(warnings, console)
         refuse_tuning(loaded, train, tuning)
         if teacher is not None:

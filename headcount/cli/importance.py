@@ -4,8 +4,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from rich.console import Console
-
+from headcount.cli.console import plain_console
 from headcount.cli.plain import plain
 from headcount.cli.progress import shown
 from headcount.cli.task_arguments import TaskArguments, print_warnings
@@ -27,6 +26,14 @@ from headcount.models.load import Loaded
 from headcount.options import refuse_negative
 from headcount.reports import write_report
 from headcount.signature import revision
+from headcount.tasks import Task
+
+OPTION_OF = {
+    "level": "gradient", "normalise": "gradient", "rules": "relevance",
+    "instead": "ablation", "quantity": "ablation", "layers": "ablation", "one_left": "ablation",
+    "against": "ablation", "samples": "ablation",
+}  # fmt: skip
+"""Options that only one method reads."""
 
 
 @dataclass(frozen=True)
@@ -67,16 +74,27 @@ class Importance(TaskArguments):
     def run(self) -> int:
         """Run the methods and write everything into `out`."""
         refuse_negative(self.seed)
+        self._refuse_idle()
         claim_importance(self.out, self.resume, self.overwrite)
         loaded = self.loaded()
         self._refuse_other_models(loaded)
         seed = {"seed": self.seed} if self.task == "masked-lm" else {}
         task = self.built(loaded, self.data, **seed)
-        print_warnings(task.warnings(), Console(highlight=False, soft_wrap=True))
+        self._refuse_other_ways(task)
+        print_warnings(task.warnings(), plain_console())
         with shown() as progress:
             assessment = assess(loaded, task, self._methods(), self.out, progress)
         self._write(assessment, loaded)
         return 0
+
+    def _refuse_idle(self) -> None:
+        """Options of methods that are not asked for."""
+        for name, method in OPTION_OF.items():
+            if getattr(self, name) != getattr(Importance, name) and method not in self.methods:
+                raise InputError(
+                    f"--{name.replace('_', '-')} is of {method}: name that among the --methods, or "
+                    "leave the option out"
+                )
 
     def _refuse_other_models(self, loaded: Loaded) -> None:
         """Before anything runs."""
@@ -84,13 +102,15 @@ class Importance(TaskArguments):
         refuse_other_model(self.out, loaded.heads, found)
         if self.against is None:
             return
-        if "ablation" not in self.methods:
-            raise InputError("--against compares measured ablations: name it among the --methods")
         if self.against.resolve() == self.out.resolve():
             raise InputError("--against names an assessment on other data; --out is this one's")
         refuse_other_assessment(self.against, found)
-        how = {"quantity": self.quantity, "replacement": self.instead}
-        refuse_other_measurement(self.against, {"task": self.task, "ablation": how})
+
+    def _refuse_other_ways(self, task: Task) -> None:
+        if self.against is not None:
+            how = {"quantity": self.quantity, "replacement": self.instead}
+            record = {"task": self.task, "metric": task.metric, "ablation": how}
+            refuse_other_measurement(self.against, record)
 
     def _methods(self) -> Methods:
         return Methods(
@@ -99,7 +119,7 @@ class Importance(TaskArguments):
         )  # fmt: skip
 
     def _write(self, assessment: Assessment, loaded: Loaded) -> None:
-        console = Console(highlight=False)
+        console = plain_console(soft_wrap=False)
         table, found = write_assessment(
             assessment, loaded.heads, self.out, plain(asdict(self)), self.against
         )

@@ -21,6 +21,7 @@ from rich.progress import (
 from rich.text import Text
 
 from headcount.analysis import Progress as Report
+from headcount.cli.console import plain_console
 from headcount.processes import processes
 
 SECONDS = 30.0
@@ -46,7 +47,7 @@ def shown() -> Iterator[Report]:
         SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
         _Rate(), TimeElapsedColumn(), TimeRemainingColumn(),
     )  # fmt: skip
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console = plain_console(stderr=True)
     if not console.is_terminal:
         yield _Lines(console).report
         return
@@ -94,7 +95,7 @@ class _Lines:
         if done > first and now > start:
             rate = (done - first) / (now - start)
             parts += [_rate(rate), f"{timedelta(seconds=round((total - done) / rate))} left"]
-        self.console.print("  ".join(parts[:2] if done >= total else parts), markup=False)
+        self.console.print("  ".join(parts[:2] if done >= total else parts))
 
 
 def _rate(steps_per_second: float) -> str:

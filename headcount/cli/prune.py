@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import tyro
-from rich.console import Console
 
 from headcount.artifact.claim import claim_artifact, state_of
+from headcount.cli.console import plain_console
 from headcount.cli.plain import plain
 from headcount.cli.progress import shown
 from headcount.cli.task_arguments import print_warnings
@@ -84,7 +84,7 @@ class Prune:
         again = read_again(self.analysis, self.corpus) if self.analysis and self.corpus else None
         tasks = self.on.tasks(loaded)
         warnings = self.on.warnings(tasks)
-        print_warnings(warnings, Console(highlight=False, soft_wrap=True))
+        print_warnings(warnings, plain_console())
         with shown() as progress:
             setting = Setting(
                 loaded, tasks[0], self.on.units(loaded), self.on.seed, self.on.max_tokens, state,
@@ -156,7 +156,7 @@ class Prune:
 
 def _print(pruned: Pruned, warnings: list[str], out: Path) -> None:
     """What a person who has just pruned wants to read first."""
-    console, record = Console(highlight=False, soft_wrap=True), pruned.record
+    console, record = plain_console(), pruned.record
     total = len(record["staying"]) + len(record["leaving"])
     console.print(f"{len(record['staying'])} of {total} heads stay, chosen by {record['method']}")
     for gain in record["gains"]:

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Literal
 
 import tyro
-from rich.console import Console
 
+from headcount.cli.console import plain_console
 from headcount.reports import write_figures, write_report
 
 
@@ -21,7 +21,7 @@ class Report:
 
     def run(self) -> int:
         """Write and say where."""
-        console = Console(highlight=False)
+        console = plain_console(soft_wrap=False)
         console.print(f"Report: {write_report(self.out)}", soft_wrap=True)
         figures = write_figures(self.out, self.formats)
         console.print(f"{len(figures)} figures in {self.out / 'figures'}", soft_wrap=True)

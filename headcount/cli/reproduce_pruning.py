@@ -9,9 +9,9 @@ from typing import Any, final
 
 import pandas as pd
 import tyro
-from rich.console import Console
 from rich.markdown import Markdown
 
+from headcount.cli.console import plain_console
 from headcount.cli.plain import plain
 from headcount.cli.progress import shown
 from headcount.cli.task_arguments import TaskArguments, print_warnings
@@ -127,7 +127,7 @@ class Experiment:
         loaded = on.loaded()
         tasks = on.tasks(loaded)
         warnings = on.warnings(tasks)
-        print_warnings(warnings, Console(highlight=False))
+        print_warnings(warnings, plain_console(soft_wrap=False))
         return cls(on, out, loaded, tasks, made_by, plain(asdict(command)), tuple(warnings))
 
     @classmethod
@@ -191,7 +191,7 @@ class Experiment:
 
 def show_document(path: Path) -> None:
     """Print a paper's tables with our numbers, and where they and the figures are."""
-    console = Console(highlight=False)
+    console = plain_console(soft_wrap=False)
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     console.print(Markdown("".join(line for line in lines if not line.startswith("!["))))
     console.print(f"Paper beside ours: {path}", soft_wrap=True)

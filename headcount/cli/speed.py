@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Literal
 
 import tyro
-from rich.console import Console
 from rich.table import Table
 
 from headcount.artifact.head_card import read_record, update_head_card
+from headcount.cli.console import plain_console
 from headcount.cli.plain import plain
 from headcount.corpora import Corpus
 from headcount.folders import refuse_file
@@ -81,11 +81,11 @@ class SpeedCommand:
 
 def _tell(done: int, total: int, what: str) -> None:
     """A line a case: a moving bar would be timed, too."""
-    Console(stderr=True, highlight=False).print(f"{done + 1} of {total}: {what}", markup=False)
+    plain_console(soft_wrap=False, stderr=True).print(f"{done + 1} of {total}: {what}")
 
 
 def _print(speed: Speed) -> None:
-    console = Console(highlight=False)
+    console = plain_console(soft_wrap=False)
     for columns, rows in (
         (("", "dense", "pruned"), size_rows(speed.dense, speed.pruned)),
         (GAINS, map(gain_cells, speed.timings)),
@@ -96,4 +96,4 @@ def _print(speed: Speed) -> None:
             table.add_row(*row)
         console.print(table, "")
     for warning in speed.warnings():
-        console.print(f"warning: {warning}", style="yellow", markup=False, soft_wrap=True)
+        console.print(f"warning: {warning}", style="yellow", soft_wrap=True)

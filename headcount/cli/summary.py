@@ -1,7 +1,6 @@
 """The summary: what a person who has just run an analysis wants to read first."""
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from headcount.analysis import Analysis
@@ -23,12 +22,10 @@ def print_summary(analysis: Analysis, console: Console) -> None:
         found = [(role, head) for head, each in roles.items() for role in each if role.role == name]
         found.sort(key=lambda pair: -pair[0].score)
         heads = ", ".join(head for _, head in found[:SHOWN])
-        table.add_row(
-            name, str(len(found)), heads, escape(found[0][0].evidence) if found else "none found"
-        )
+        table.add_row(name, str(len(found)), heads, found[0][0].evidence if found else "none found")
     without = sum(not found for found in roles.values())
     table.add_row("no role", str(without), "", "")
     console.print(table)
     for warning in analysis.record["warnings"]:
-        console.print(f"warning: {warning}", style="yellow", markup=False)
-    console.print(analysis.record["signature"], style="dim", markup=False, soft_wrap=True)
+        console.print(f"warning: {warning}", style="yellow")
+    console.print(analysis.record["signature"], style="dim", soft_wrap=True)

@@ -91,4 +91,4 @@ class TaskArguments:
 def print_warnings(sentences: list[str], console: Console) -> None:
     """Each on a line."""
     for sentence in sentences:
-        console.print(f"warning: {sentence}", style="yellow", markup=False)
+        console.print(f"warning: {sentence}", style="yellow")

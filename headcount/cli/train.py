@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Literal
 
 import tyro
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from headcount.cli.columns import named_columns
+from headcount.cli.console import plain_console
 from headcount.options import changed
 from headcount.processes import processes
 from headcount.training import RECIPES, Job, Moment, Trained, train
@@ -94,11 +94,10 @@ class Train:
 @contextmanager
 def _shown() -> Iterator[Tell]:
     """A bar on a terminal; else a line a moment, which a log can hold."""
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console = plain_console(stderr=True)
     if not sys.stderr.isatty():
         yield lambda moment: console.print(
             f"step {moment.step:,}/{moment.steps:,}  {_described(moment, moment.numbers)}",
-            markup=False,
         )
         return
     numbers: dict[str, float] = {}
@@ -125,7 +124,7 @@ def _described(moment: Moment, numbers: Mapping[str, float]) -> str:
 
 
 def _print_result(trained: Trained, out: Path) -> None:
-    console, result = Console(highlight=False, soft_wrap=True), trained.result
+    console, result = plain_console(), trained.result
     for name, what in LEFT_OUT.items():
         if result[name]:
             console.print(f"Left out: {result[name]:,} examples that {what}", style="yellow")

@@ -30,11 +30,11 @@ def print_worth(
     console.print(_ranking(frame, scores, by))
     if by == "ablation_delta":
         for sentence in verdict(zip(frame["ablation_delta"], frame["ablation_p"], strict=True)):
-            console.print(sentence, soft_wrap=True, markup=False)
+            console.print(sentence, soft_wrap=True)
     if sites := site_sentence(Importance.of(record)):
-        console.print(sites, soft_wrap=True, markup=False)
-    console.print(agreement.sentence(), soft_wrap=True, markup=False)
-    console.print(record["signature"], style="dim", markup=False, soft_wrap=True)
+        console.print(sites, soft_wrap=True)
+    console.print(agreement.sentence(), soft_wrap=True)
+    console.print(record["signature"], style="dim", soft_wrap=True)
 
 
 def _ranking(frame: pd.DataFrame, scores: list[str], by: str) -> Table:

@@ -23,6 +23,7 @@ def ablated_texts(
     swept: Swept,
     rows: Sequence[int],
     stand_in: Replacement | None = None,
+    max_tokens: int = 4096,
     state: Path | None = None,
     key: str = "",
     progress: Callable[[int, int], None] = lambda done, total: None,
@@ -35,6 +36,7 @@ def ablated_texts(
         swept: losses under the ablations.
         rows: which of them.
         stand_in: what stands in for an ablated head; None for zero.
+        max_tokens: padded tokens of a batch.
         state: a folder for what has been written so far; texts that are there are not made again.
         key: what they must have been made with.
         progress: is told how many are done, of how many.
@@ -50,7 +52,7 @@ def ablated_texts(
         if ablation.name not in texts_of:
             gates = {str(head): 0.0 for head in ablation.heads}
             with tapped(loaded.model, None, gates, loaded.anatomy, stand_in):
-                made = task.with_texts(evaluation, loaded.model)
+                made = task.with_texts(evaluation, loaded.model, max_tokens)
             texts_of[ablation.name] = made.outcome_N.tolist()
             write_keyed(file, key, texts_of)
         texts_N = np.array(texts_of[ablation.name], dtype=object)

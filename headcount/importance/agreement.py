@@ -22,6 +22,8 @@ SCORES = ("ablation_delta", "gradient", "relevance", "norm_score", "sink_score")
 MEASURES = ("confidence", "entropy", "positional_share")
 """What a head does, for comparison."""
 
+FEW = "Fewer than two scores were measured: there is nothing to compare."
+
 
 @final
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class Agreement:
         """What the correlations say, in plain words."""
         ranked = self.ranked(of)
         if not ranked:
-            return _closest_pair(self)
+            return _nothing_told(self, of) if of in self.names else _closest_pair(self)
         (best, found), *others = ranked
         rest = "".join(f"; {part}" for part in _rest(others))
         if _by_chance(found):
@@ -117,6 +119,16 @@ def agreement(frame: pd.DataFrame, names: Sequence[str] | None = None) -> Agreem
     )
 
 
+def _nothing_told(found: Agreement, of: str) -> str:
+    """Why no score has a correlation with one that was measured."""
+    if len(found.names) < 2:
+        return FEW
+    place = found.names.index(of)
+    largest = np.delete(found.num_heads[place], place).max()
+    why = "fewer than 4 heads have both" if largest < 4 else "all heads have the same of one"
+    return f"No score can be tested by {_plain(of)}: {why}."
+
+
 def _closest_pair(found: Agreement) -> str:
     """What can be said without measured ablation."""
     pairs = [
@@ -126,7 +138,7 @@ def _closest_pair(found: Agreement) -> str:
     ]
     pairs = [pair for pair in pairs if not np.isnan(pair[0].rho)]
     if not pairs:
-        return "Fewer than two scores were measured: there is nothing to compare."
+        return FEW
     best, one, other = max(pairs, key=lambda pair: abs(pair[0].rho))
     return (
         f"Ablation was not measured, so no score can be tested; {_plain(other)} and {_plain(one)} "

@@ -178,7 +178,7 @@ class _Assessing:
         methods = self.methods
         return signature(
             self.loaded, self.task.sha256, task=self.task.name, n=self.task.num_examples,
-            metric=self.task.metric, level=methods.level, normalise=methods.normalise,
+            metric=self.task.signature, level=methods.level, normalise=methods.normalise,
             rules=methods.rules, instead=methods.instead, quantity=methods.quantity,
             samples=methods.num_samples, seed=methods.seed,
         )  # fmt: skip
@@ -261,8 +261,8 @@ class _Assessing:
         task, methods = self.task, self.methods
         base = replace(swept.base, outcome_N=self.base.outcome_N)
         without = ablated_texts(
-            self.loaded, task, swept, rows, self.stand_in, self._state, self._sweep_key,
-            lambda done, total: self.progress("translating", done, total),
+            self.loaded, task, swept, rows, self.stand_in, self.methods.max_tokens, self._state,
+            self._sweep_key, lambda done, total: self.progress("translating", done, total),
         )  # fmt: skip
         # SacreBLEU counts, so that its p can't be below 1 / (samples + 1): enough for Holm
         num_samples = methods.num_samples or enough_samples(len(without))

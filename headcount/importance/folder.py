@@ -132,16 +132,20 @@ def refuse_other_measurement(folder: Path, record: Mapping[str, Any]) -> None:
         InputError: if it holds no ablations, or they were measured in another way.
     """
     _, found = read_assessment(folder, "ablation")
-    ways = [
-        (each["task"], each["ablation"]["quantity"], each["ablation"]["replacement"])
-        for each in (record, found)
-    ]
+    ways = [_way(each) for each in (record, found)]
     if ways[0] != ways[1]:
         raise InputError(
             f"{folder} should hold ablations like the others, by task, quantity and what stands in "
             f"for a head ({', '.join(ways[0])}), but holds others ({', '.join(ways[1])}): effects "
             "are compared across data only"
         )
+
+
+def _way(record: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Task, quantity (a score by the name of its metric) and what stands in for a head."""
+    ablation = record["ablation"]
+    quantity = "loss" if ablation["quantity"] == "loss" else record["metric"]
+    return record["task"], quantity, ablation["replacement"]
 
 
 def refuse_other_assessment(folder: Path, revision: str) -> None:

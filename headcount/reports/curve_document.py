@@ -12,8 +12,9 @@ from headcount.files import nulls_for_nan, write_atomically, write_json, write_t
 from headcount.heads import Heads
 from headcount.markdown import table
 from headcount.reports.curve_points import RANDOM, CurvePoints
-from headcount.reports.figure_curve import METRICS, curve_figures
+from headcount.reports.figure_curve import curve_figures
 from headcount.reports.figure_style import FORMATS, save, styled
+from headcount.reports.measure_names import METRICS
 
 FILES = ("curve.parquet", "curve.md", "curve.json")
 """What a curve leaves, besides `figures/` and `state/`."""
@@ -118,11 +119,10 @@ def sentences(points: CurvePoints, facts: CurveFacts) -> list[str]:
         for one in [method for method in ranked if method != RANDOM][:1]
     ]
     if RANDOM in mean:
-        below = [one for one in ranked if one != RANDOM and sign * (mean[one] - mean[RANDOM]) <= 0]
-        best.append(
-            f"Random heads: {_number(mean[RANDOM])}; "
-            + (f"no better than that: {', '.join(below)}." if below else "every method is better.")
-        )
+        others = [one for one in ranked if one != RANDOM]
+        below = [one for one in others if sign * (mean[one] - mean[RANDOM]) <= 0]
+        beside = f"no better than that: {', '.join(below)}" if below else "every method is better"
+        best.append(f"Random heads: {_number(mean[RANDOM])}{f'; {beside}' if others else ''}.")
     return [*best, *told]
 
 

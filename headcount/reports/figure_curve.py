@@ -17,12 +17,10 @@ from matplotlib.ticker import MaxNLocator
 from headcount.heads import Head, Heads
 from headcount.reports.curve_points import RANDOM, CurvePoint, CurvePoints
 from headcount.reports.figure_style import LINE, MUTED, SITE_COLOURS, SITE_MARKERS, new_figure
-from headcount.reports.measure_names import SITE_TITLES
+from headcount.reports.measure_names import METRICS, SITE_TITLES
 from headcount.reports.role_names import role_names
 
 NONE = "no role"
-METRICS = {"bleu": "BLEU", "chrf": "chrF", "f1": "F1"}
-"""Names that are not the metric's own word."""
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#7A3E9D", "#8C564B")
 """Of methods, in the order in which they come; told apart by colour-blind readers."""
 MARKERS = "os^Dv<>P"

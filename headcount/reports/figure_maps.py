@@ -17,11 +17,17 @@ from headcount.reports.run import HeadRow, Run
 _SCALE = LinearSegmentedColormap.from_list("headcount", ["#eef1ee", "#6fa8ad", "#0c3a52"])
 """The sequential scale of the report."""
 
+LEGEND = 4.8
+"""Width of four roles side by side, in inches."""
+
+BAR = 2.2
+"""Height of what is written beside the bar of confidence."""
+
 
 def role_map(run: Run) -> Figure:
     """Layers x heads, coloured by role; a head with several roles is split."""
     names = role_names(name for row in run.heads for name in row.roles)
-    figure, all_axes = _site_axes(run, extra=0.5)
+    figure, all_axes = _site_axes(run, extra=0.5, least=(LEGEND, 0.0))
     for axes, (_, rows) in zip(all_axes, by_site(run), strict=True):
         draw_roles(axes, rows, tuple(names))
     patches = [
@@ -35,7 +41,7 @@ def role_map(run: Run) -> Figure:
 
 def confidence_map(run: Run) -> Figure:
     """Layers x heads, shaded by confidence; hatched where it could not be measured."""
-    figure, all_axes = _site_axes(run, extra=0.0)
+    figure, all_axes = _site_axes(run, extra=0.0, least=(0.0, BAR))
     images = [
         draw_numbers(axes, rows, "confidence", 0.0, 1.0)
         for axes, (_, rows) in zip(all_axes, by_site(run), strict=True)
@@ -72,13 +78,14 @@ def _shape(rows: list[HeadRow]) -> tuple[int, int]:
     return max(row.layer for row in rows) + 1, max(row.index for row in rows) + 1
 
 
-def _site_axes(run: Run, extra: float) -> tuple[Figure, list[Axes]]:
-    """One map per site side by side, cells of a fixed size."""
+def _site_axes(run: Run, extra: float, least: tuple[float, float]) -> tuple[Figure, list[Axes]]:
+    """One map per site side by side, cells of a fixed size in a figure of some size at least."""
     sites = by_site(run)
     shapes = [_shape(rows) for _, rows in sites]
     columns = [shape[1] for shape in shapes]
     width = 0.34 * sum(columns) + 0.7 * len(sites) + 0.8
-    figure = new_figure(width, 0.3 * max(shape[0] for shape in shapes) + 0.8 + extra)
+    height = 0.3 * max(shape[0] for shape in shapes) + 0.8 + extra
+    figure = new_figure(max(least[0], width), max(least[1], height))
     grid = figure.subplots(1, len(sites), squeeze=False, width_ratios=columns)
     for axes, shape, (site, _) in zip(grid.flat, shapes, sites, strict=True):
         plain_grid(axes, *shape)

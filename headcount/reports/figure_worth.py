@@ -60,7 +60,7 @@ def agreement(run: Run) -> Figure | None:
     for row, column in zip(*np.nonzero(below), strict=True):
         value = float(matrix.rho[row + 1, column])
         axes.text(column, row, numbers.correlation(value), ha="center", va="center", size=7,
-                  color="white" if abs(value) > 0.6 else INK)  # fmt: skip
+                  color="white" if abs(value) > 0.8 else INK)  # fmt: skip
     labels = [label(name) for name in matrix.names]
     axes.set_xticks(range(size - 1), labels[:-1], rotation=30, ha="right", rotation_mode="anchor")
     axes.set_yticks(range(size - 1), labels[1:])

@@ -8,6 +8,7 @@ from typing import Any, final
 import numpy as np
 
 from headcount.heads import SITES, Head
+from headcount.reports.measure_names import METRICS
 
 REPLACEMENTS = {
     "zero": "output set to zero",
@@ -100,7 +101,7 @@ class Importance:
     replacement: str
     """How heads are taken away, in words; empty without ablation."""
     quantity: str
-    """What ablation measures: `loss` or the metric."""
+    """What ablation measures: `loss` or the metric, as it is spelt."""
     sites: tuple[SiteEffect, ...]
     layers: tuple[Effect, ...]
     single_heads: tuple[Effect, ...]
@@ -125,7 +126,7 @@ class Importance:
             score=_number(found, "score"),
             methods=tuple(map(str, found.get("methods") or ())),
             replacement=REPLACEMENTS.get(replacement, replacement),
-            quantity=str(ablation.get("quantity", "loss")),
+            quantity=_quantity(ablation, str(found.get("metric", ""))),
             sites=tuple(map(SiteEffect.of, found.get("sites") or ())),
             layers=tuple(map(Effect.of, layers)),
             single_heads=tuple(map(Effect.of, single_heads)),
@@ -144,6 +145,11 @@ class Importance:
         """What ablation measures, e.g. "rise of the loss"."""
         name = "the loss" if self.quantity == "loss" else self.quantity
         return f"{'rise' if self.rises else 'fall'} of {name}"
+
+
+def _quantity(ablation: Mapping[str, Any], metric: str) -> str:
+    is_loss = ablation.get("quantity", "loss") == "loss"
+    return "loss" if is_loss else METRICS.get(metric, metric)
 
 
 def _number(entry: Mapping[str, Any], name: str) -> float:

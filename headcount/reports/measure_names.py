@@ -14,6 +14,9 @@ SITE_TITLES: Mapping[str, str] = {
 }
 """Titles of the grids."""
 
+METRICS: Mapping[str, str] = {"bleu": "BLEU", "chrf": "chrF", "f1": "F1"}
+"""Spelling of metrics that are not written as they are named."""
+
 DIRECTIONS: Mapping[str, tuple[str, str]] = {
     "dependent->head": ("dependent → head", "the dependent looks most at its head"),
     "head->dependent": ("head → dependent", "the head looks most at this dependent"),

@@ -44,7 +44,7 @@ KNOWN: Mapping[str, RoleName] = {
                  "it puts its weight on the first token or a separator, where little is read"),
         RoleName("punctuation", "Pu", "#F0E442", _DARK, "attends to punctuation",
                  "attend to punctuation", "it puts its weight on punctuation"),
-        RoleName("block", "Bl", "#009E73", _LIGHT, "attends in blocks", "attend in blocks",
+        RoleName("block", "Bl", "#009E73", _DARK, "attends in blocks", "attend in blocks",
                  "its weight stays inside segments"),
     )
 }  # fmt: skip

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from headcount.heads import HeadTable
-from headcount.importance.correlation import effects
+from headcount.importance.correlation import effects, signed
 from headcount.importance.folder import read_assessment
 from headcount.markdown import change, table
 from headcount.reports.measure_names import SITE_TITLES
@@ -181,8 +181,9 @@ def _two_data_sets(ablated: Ablated, other: Ablated | None) -> str:
     if other is not None:
         found = effects(ablated.frame, other.frame)
         rows.append(
-            ["here", f"{found.pearson.rho:.2f}", f"{found.pearson.low:.2f} to "
-             f"{found.pearson.high:.2f}", f"{found.spearman.rho:.2f}"]
+            ["here", signed(found.pearson.rho),
+             f"{signed(found.pearson.low)} to {signed(found.pearson.high)}",
+             signed(found.spearman.rho)]
         )  # fmt: skip
         note = (
             f"The other data: {other.record['num_examples']:,} examples, {other.unit} "

@@ -38,7 +38,7 @@ def histogram(ablated: Ablated) -> Figure:
 
 def two_data_sets(ablated: Ablated, other: Ablated) -> Figure:
     """The score without each head on one data set against that on another; a star for the whole."""
-    figure = new_figure(3.4, 3.2)
+    figure = new_figure(4.2, 3.8)
     axes = figure.subplots()
     frame = other.frame.assign(other=other.base + other.change_H).set_index("head")
     score_H = ablated.base + ablated.change_H

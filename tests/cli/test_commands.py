@@ -37,8 +37,9 @@ def test_analyze_leaves_the_promised_files(bert: Path, tmp_path: Path) -> None:
 
 
 def test_report_command_writes_figures(bert: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    assert headcount("analyze", bert, SAMPLE, "--out", out, "--limit", 20)[0] == 0
+    out = tmp_path / "out[seed=1]"  # no markup
+    status, output, _ = headcount("analyze", bert, SAMPLE, "--out", out, "--limit", 20)
+    assert status == 0 and f"Report: {out / 'report.html'}" in output
     (out / "report.html").unlink()
     status, _, errors = headcount("report", out)
     assert status == 0, errors

@@ -34,6 +34,7 @@ def test_translation(marian: Path, tmp_path: Path) -> None:
     evaluation = evaluate(loaded.model, build("translation", loaded, columns))
     expected = evaluation.loss_N.sum() / evaluation.count_N.sum()
     assert found["loss"] == pytest.approx(expected, rel=1e-5)
+    assert found["bleu signature"] in found["signature"]
     assert "task:translation" in found["signature"] and found["arguments"]["num_beams"] == 2
     for name in ("bleu", "chrf", "loss", "signature"):
         assert f"\n{name} " in output, name

@@ -94,17 +94,22 @@ def test_bleu_without_each_head(marian: Path, tmp_path: Path) -> None:
     data = tmp_path / "data.tsv"
     lines = PARALLEL.read_text(encoding="utf-8").splitlines()[:3]
     data.write_text("source\ttarget\n" + "\n".join(lines) + "\n", encoding="utf-8")
-    status, _, errors = headcount(
+    run = (
         "importance", marian, "--task", "translation", "--data", data, "--methods", "ablation",
-        "--quantity", "score", "--no-layers", "--samples", 20, "--num-beams", 2,
-        "--prefix", "so: ", "--out", tmp_path / "out",
+        "--quantity", "score", "--no-layers", "--samples", 20, "--prefix", "so: ",
     )  # fmt: skip
+    status, _, errors = headcount(*run, "--num-beams", 2, "--out", tmp_path / "out")
     assert status == 0, errors
     record = json.loads((tmp_path / "out" / "importance.json").read_text())
     assert record["metric"] == "bleu" and record["ablation"]["quantity"] == "score"
     loaded = load(marian)
     task = build("translation", loaded, data, num_beams=2, prefix="so: ")
     assert record["loss"] == pytest.approx(evaluate(loaded.model, task).loss, rel=1e-5)
+    other = ("--metric", "chrf", "--against", tmp_path / "out", "--out", tmp_path / "chrf")
+    status, _, errors = headcount(*run, *other)
+    assert (
+        status == 2 and "(translation, chrf, zero), but holds others (translation, bleu" in errors
+    )
 
 
 def test_refusals(bert: Path, pairs: Path, tmp_path: Path) -> None:
@@ -141,7 +146,10 @@ def test_refusals(bert: Path, pairs: Path, tmp_path: Path) -> None:
     status, _, errors = similarity(bert, pairs, tmp_path / "f", *against)
     assert status == 2 and "across data, not models" in errors
     status, _, errors = similarity(bert, pairs, tmp_path / "f", *against[:3], "sink")
-    assert status == 2 and "name it among the --methods" in errors
+    assert status == 2 and "name that among the --methods" in errors
+    for idle in (("--level", "token"), ("--quantity", "score"), ("--rules", "attnlrp")):
+        status, _, errors = similarity(bert, pairs, tmp_path / "f", "--methods", "sink", *idle)
+        assert status == 2 and f"{idle[0]} is of " in errors and "or leave the option out" in errors
     assert not (tmp_path / "f" / "heads.parquet").exists()
     status, _, errors = similarity(bert, pairs, tmp_path / "e", *against, "--overwrite")
     assert status == 2 and "--against names an assessment on other data" in errors

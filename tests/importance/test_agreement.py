@@ -82,7 +82,15 @@ def test_nothing_is_said_of_a_constant_or_of_few_heads():
     assert "gradient" not in agreement(table).sentence()
     few = agreement(frame(3))
     assert np.isnan(few.rho).all() and few.best_predictor() is None
-    assert few.sentence() == "Fewer than two scores were measured: there is nothing to compare."
+    assert few.sentence() == (
+        "No score can be tested by measured ablation: fewer than 4 heads have both."
+    )
+    equal = agreement(frame().assign(ablation_delta=0.0))
+    assert equal.sentence() == (
+        "No score can be tested by measured ablation: all heads have the same of one."
+    )
+    alone = agreement(frame(), ["ablation_delta"])
+    assert alone.sentence() == ("Fewer than two scores were measured: there is nothing to compare.")
 
 
 def test_intervals_hold_the_truth_as_often_as_promised():

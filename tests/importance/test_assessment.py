@@ -98,22 +98,22 @@ def test_of_each_layer_the_head_that_does_best_alone() -> None:
     assert "layers" not in short and "sites" not in short and "all_but_one" not in short
 
 
-def short(loaded: Loaded) -> Translation:
+def short(loaded: Loaded, num_beams: int = 1) -> Translation:
     """A random model does not end by itself."""
     return Translation(
-        loaded, small.TRANSLATIONS, metric="chrf", limit=3, num_beams=1,
+        loaded, small.TRANSLATIONS, metric="chrf", limit=3, num_beams=num_beams,
         generation={"max_new_tokens": 6},
     )  # fmt: skip
 
 
 def count_translations(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Grows by one with every translation of the data."""
+    """The tokens of a batch, for every translation of the data."""
     calls: list[int] = []
     translate = Translation.translate
 
-    def counted(self: Translation, *args: Any, **kwargs: Any) -> list[str]:
-        calls.append(1)
-        return translate(self, *args, **kwargs)
+    def counted(self: Translation, model: Any, max_tokens: int = 4096) -> list[str]:
+        calls.append(max_tokens)
+        return translate(self, model, max_tokens)
 
     monkeypatch.setattr(Translation, "translate", counted)
     return calls
@@ -122,8 +122,9 @@ def count_translations(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_the_whole_model_translates_once(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = small.loaded("MarianMTModel")
     task, calls = short(loaded), count_translations(monkeypatch)
-    methods = Methods(("ablation",), quantity="score", num_samples=10)
+    methods = Methods(("ablation",), quantity="score", num_samples=10, max_tokens=64)
     found = assess(loaded, task, methods).record
+    assert set(calls) == {64}
     layers = whole_layers(loaded.heads)
     groups = [*whole_sites(loaded.heads), *layers, *all_but_one(loaded.heads)]
     assert len(calls) == 1 + len(loaded.heads) + len(groups)
@@ -157,6 +158,8 @@ def test_what_was_translated_is_not_translated_again(
         np.testing.assert_array_equal(again.columns[name], column)
     for part in ("sites", "layers", "ablation"):
         assert again.record[part] == whole.record[part]
+    with pytest.raises(InputError, match="same model, data and options"):
+        assess(loaded, short(loaded, num_beams=2), methods, tmp_path)
     (tmp_path / "state" / "translations.json").write_text('{"key": "torn')
     with pytest.raises(InputError, match="should hold the translations of an interrupted run"):
         assess(loaded, task, methods, tmp_path)

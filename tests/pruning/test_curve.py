@@ -207,6 +207,8 @@ def test_the_best_method_and_those_no_better_than_random() -> None:
     assert sentences(worse, facts())[1] == "Random heads: 7.00; no better than that: norm."
     equal = CurvePoints.of(frame.assign(score=[1.0, 7, 7, 7, 7, 7, 7]))
     assert sentences(equal, facts())[1] == "Random heads: 7.00; no better than that: norm."
+    alone = CurvePoints.of(better.query("method != 'norm'"))
+    assert sentences(alone, facts()) == ["Random heads: 7.50."]
     broken = CurvePoints.of(frame.assign(score=[1.0, 9, np.nan, 5, 8, 7, 8]))
     assert sentences(broken, facts()) == sentences(CurvePoints.of(frame.head(1)), facts()) == []
     trained = replace(facts(), updates={"l0": 1000})

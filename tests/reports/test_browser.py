@@ -81,6 +81,35 @@ def test_keyboard_moves_and_opens(plain: Path, open_page: Open):
     assert page.locator('.cell[tabindex="0"]').count() == 1
 
 
+def test_keyboard_steps_over_layers_without_heads_and_to_the_nearest_of_shorter_ones(
+    plain: Path, open_page: Open
+):
+    page = open_page(plain)
+    gone = "cells => cells.filter(cell => cell.dataset.row === '1').forEach(cell => cell.remove())"
+    page.eval_on_selector_all(".cell", gone)
+    page.eval_on_selector('[data-head="enc.2.11"]', "cell => cell.remove()")
+    page.focus('[data-head="enc.0.11"]')
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    assert page.inner_text("#card h2") == "enc.2.10"
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Enter")
+    assert page.inner_text("#card h2") == "enc.0.10"
+
+
+def test_keyboard_pages_through_the_cards(plain: Path, open_page: Open):
+    page = open_page(plain, "#enc.0.0")
+    page.focus("#card button[aria-label='next head']")
+    for _ in range(3):
+        page.keyboard.press("Enter")
+    assert page.inner_text("#card h2") == "enc.0.3"
+    page.focus("#card button[aria-label='previous head']")
+    for _ in range(3):
+        page.keyboard.press("Enter")
+    assert page.inner_text("#card h2") == "enc.0.0"
+    assert page.evaluate("document.activeElement.textContent") == "enc.0.0"  # none before
+
+
 def test_a_measure_recolours_the_cells_and_back(plain: Path, open_page: Open):
     page = open_page(plain)
     before = page.inner_html(".cells")
@@ -120,6 +149,9 @@ def test_a_relation_shows_on_the_map(plain: Path, open_page: Open):
     page.locator(".relation").first.click()
     assert page.input_value("#colour-by") == page.get_attribute(".relation", "data-map")
     assert page.locator(".cell.value").count() == 72
+    buttons = page.eval_on_selector_all(".relation", "all => all.map(one => one.dataset.map)")
+    maps = page.eval_on_selector_all("#colour-by option", "all => all.map(one => one.value)")
+    assert set(buttons) <= set(maps)
 
 
 def column(page: Page, title: str) -> list[str]:

@@ -9,10 +9,9 @@ from headcount.reports.curve_points import CurvePoint, CurvePoints
 from headcount.reports.figure_curve import curve_figures
 from headcount.reports.figure_style import styled
 from headcount.reports.role_names import KNOWN
+from tests.reports.drawn import assert_whole
 
 HEADS = Heads({site: (8,) * 6 for site in ("encoder.self", "decoder.self", "decoder.cross")})
-MARGIN = 0.1
-"""Of the legend, in inches: there is no frame that is seen."""
 NAMES = list(map(str, HEADS))
 
 
@@ -33,8 +32,4 @@ def test_nothing_is_cut_off(count: int) -> None:
     figures = curve_figures(CurvePoints((point(ALL, 144), *points)), HEADS, "bleu", roles)
     for name, draw in figures.items():
         with styled():
-            figure = draw()
-            figure.canvas.draw()
-        drawn, (width, height) = figure.get_tightbbox(), figure.get_size_inches()
-        assert drawn.x0 >= -MARGIN and drawn.x1 <= width + MARGIN, name
-        assert drawn.y0 >= -MARGIN and drawn.y1 <= height + MARGIN, name
+            assert_whole(draw(), name)

@@ -8,8 +8,11 @@ import pytest
 
 from headcount.errors import InputError
 from headcount.reports import read_run, write_figures
+from headcount.reports.figure_maps import confidence_map, role_map
 from headcount.reports.figure_style import styled
 from headcount.reports.figures import FIGURES
+from headcount.reports.role_names import KNOWN
+from tests.reports.drawn import assert_whole
 from tests.reports.run_folder import Wish, write_run
 
 SMALL = Wish(layers=2, heads=3, importance=True)
@@ -56,6 +59,17 @@ def test_draws_any_run(name: str, figure: str, request: pytest.FixtureRequest):
         assert (drawn is None) == (figure in missing)
         if drawn is not None:
             drawn.canvas.draw()
+
+
+@pytest.mark.parametrize("heads", [1, 4])
+def test_figures_of_few_heads_are_whole(tmp_path: Path, heads: int):
+    """What is written beside a map is larger than the map."""
+    run = read_run(write_run(tmp_path, Wish(layers=heads, heads=heads)))
+    every = tuple(KNOWN)
+    run = replace(run, heads=tuple(replace(row, roles=every) for row in run.heads))
+    with styled():
+        for draw in (role_map, confidence_map):
+            assert_whole(draw(run), draw.__name__)
 
 
 def test_no_trees_no_figure_of_relations(tmp_path: Path):

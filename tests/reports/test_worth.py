@@ -118,13 +118,15 @@ def test_lede_counts_heads_that_help_that_harm_and_the_rest():
 
 
 def test_lede_says_what_falls_and_when_no_head_helps():
-    found = importance(metric="F1", ablation={"quantity": "F1", "replacement": "mean"})
+    found = importance(metric="f1", ablation={"quantity": "score", "replacement": "mean"})
     assert lede(found, [row()], [effect(0.2, math.nan)]) == (
         "Without enc.0.0 F1 falls by 0.200, more than without any other head."
     )
     assert found.effect == "fall of F1"
     assert lede(found, [row()], [effect(-0.2)]).startswith("Taken alone, no head helps")
-    perplexity = importance(higher_is_better=False, ablation={"quantity": "perplexity"})
+    perplexity = importance(
+        metric="perplexity", higher_is_better=False, ablation={"quantity": "score"}
+    )
     assert perplexity.effect == "rise of perplexity"
 
 

@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 
 from headcount.errors import InputError
-from headcount.heads import Heads, HeadTable
+from headcount.heads import SITES, Heads, HeadTable
+from headcount.reports.figure_style import styled
 from headcount.reproduce.michel2019 import ONE_LEFT_WMT, Ablated, michel2019
+from headcount.reproduce.michel2019_figures import histogram, two_data_sets
 from headcount.reproduce.write import write_michel2019
+from tests.reports.drawn import assert_whole
 
 HEADS = Heads({"encoder.self": (2, 3)})
 DELTAS = [0.02, -0.01, 0.004, 0.0, 0.131]
@@ -85,6 +88,17 @@ def test_two_data_sets() -> None:
     other = ablated([3 * delta for delta in DELTAS])
     assert lines(michel2019(ablated(), other), "here")[1][1:] == ["1.00", "1.00 to 1.00", "1.00"]
     assert "No second data set was given" in michel2019(ablated())
+    equal = ablated([0.0] * len(DELTAS))
+    assert lines(michel2019(ablated(), equal), "here")[1][1:] == ["–", "– to –", "–"]
+
+
+def test_figures_of_three_sites_are_whole() -> None:
+    heads = Heads({site: (8,) * 6 for site in SITES})
+    frame = HeadTable.of(heads, {"ablation_delta": np.linspace(-0.01, 0.1, len(heads))}).frame
+    found = Ablated(frame, ablated().record)
+    with styled():
+        assert_whole(histogram(found), "histogram")
+        assert_whole(two_data_sets(found, found), "two data sets")
 
 
 def test_published_numbers_are_those_of_the_paper() -> None:

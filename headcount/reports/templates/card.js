@@ -2,7 +2,7 @@
 
 const card = document.getElementById("card");
 const leads = document.getElementById("leads");
-const PATTERNS = [["#0072B2", "#fff"], ["#E69F00", "#16191d"], ["#CC79A7", "#16191d"], ["#009E73", "#fff"], ["#999999", "#16191d"]];
+const PATTERNS = [["#0072B2", "#fff"], ["#E69F00", "#16191d"], ["#CC79A7", "#16191d"], ["#009E73", "#16191d"], ["#999999", "#16191d"]];
 
 function openHead() {
   const head = location.hash.slice(1);
@@ -11,12 +11,20 @@ function openHead() {
 
 function showCard() {
   const head = openHead();
+  const focused = card.contains(document.activeElement) ? document.activeElement : null;
   leads.hidden = head !== null;
   card.hidden = head === null;
   markCurrent();
   if (head === null) return card.replaceChildren();
   card.replaceChildren(...cardParts(data.cards[head]));
   document.getElementById("panel").scrollTop = 0;
+  if (focused) refocus(focused.ariaLabel);
+}
+
+// The button that led here was replaced with the rest; at either end it leads no further.
+function refocus(label) {
+  const button = label && [...card.querySelectorAll("button:enabled")].find((one) => one.ariaLabel === label);
+  (button || card.querySelector("h2")).focus({ preventScroll: true });
 }
 
 function cardParts(shown) {

@@ -57,7 +57,8 @@ function setColour(cell, map, value) {
     const size = Math.abs(2 * part - 1);
     cell.style.setProperty("--to", part < 0.5 ? "var(--minus)" : "var(--plus)");
     cell.style.setProperty("--part", `${100 * size}%`);
-    cell.classList.toggle("strong", size > 0.6);
+    cell.classList.toggle("strong", size > 0.8);
+    cell.classList.toggle("halfway", size > 0.6);
     return;
   }
   const upper = part >= 0.5;
@@ -106,15 +107,24 @@ const STEPS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowD
 function moveFocus(event) {
   const step = STEPS[event.key];
   if (!step) return;
-  const { row, column } = event.target.dataset;
-  const next = [Number(row) + step[0], Number(column) + step[1]];
   const group = event.target.closest(".cells");
-  const cell = group.querySelector(`.cell[data-row="${next[0]}"][data-column="${next[1]}"]`);
+  const cell = neighbour([...group.querySelectorAll(".cell")], event.target, ...step);
   if (!cell) return;
   event.preventDefault();
   rove(group, cell);
   cell.focus();
 }
+
+// Layers differ in their number of heads, and some have none: up and down lead to the next that has.
+function neighbour(cells, from, down, right) {
+  const [row, column] = at(from);
+  if (right) return cells.find((cell) => at(cell)[0] === row && at(cell)[1] === column + right);
+  const distance = (cell) => [down * (at(cell)[0] - row), Math.abs(at(cell)[1] - column)];
+  const nearer = (a, b) => distance(a)[0] - distance(b)[0] || distance(a)[1] - distance(b)[1];
+  return cells.filter((cell) => distance(cell)[0] > 0).sort(nearer)[0];
+}
+
+const at = (cell) => [Number(cell.dataset.row), Number(cell.dataset.column)];
 
 // One tab stop a grid: arrow keys do the rest.
 function rove(group, stop) {

@@ -111,10 +111,17 @@ def _positional(row: dict, limits: Thresholds) -> Iterator[Role]:
     share = row["positional_share"]
     if share >= limits.positional_share:
         offset = int(row["positional_offset"])
-        where = {0: "itself", -1: "the token before", 1: "the token after"}
-        target = where.get(offset, f"the token at offset {offset:+d}")
-        evidence = f"{share:.0%} of tokens look most at {target}"
+        evidence = f"{share:.0%} of tokens look most at {_target(row['site'], offset)}"
         yield Role("positional", evidence, share, offset=offset)
+
+
+def _target(site: str, offset: int) -> str:
+    """Where an offset leads; in cross-attention to the other sequence, whose places are its own."""
+    if site == "decoder.cross":
+        place = "the same place" if offset == 0 else f"their place {offset:+d}"
+        return f"the source token at {place}"
+    where = {0: "itself", -1: "the token before", 1: "the token after"}
+    return where.get(offset, f"the token at offset {offset:+d}")
 
 
 def _rare(row: dict, limits: Thresholds) -> Iterator[Role]:

@@ -91,6 +91,16 @@ def test_evidence_of_a_positional_head(offset: int, where: str):
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("offset", "where"), [(0, "the same place"), (-1, "their place -1"), (2, "their place +2")]
+)
+def test_evidence_of_a_positional_head_that_attends_to_the_source(offset: int, where: str):
+    table = _table({"positional_share": 0.97, "positional_offset": offset})
+    crossing = HeadTable(table.frame.assign(site="decoder.cross"))
+    ((role,),) = find_roles(crossing, None, None).values()
+    assert role.evidence == f"97% of tokens look most at the source token at {where}"
+
+
 def test_evidence_of_the_other_roles():
     (rare,) = _roles({"rare2_share": 0.83, "rare_share": 0.66, "rare_cases": 12345})
     assert rare.evidence == (

@@ -46,15 +46,19 @@ class Agreement:
         )
 
     def ranked(self, of: str = "ablation_delta") -> list[tuple[str, Correlation]]:
-        """The other scores, the best predictor first, whatever its sign; those known only."""
+        """The other scores that are known: the best predictor, whatever its sign, first.
+
+        Those whose correlation can be told from chance are before the others, which fewer heads
+        may have.
+        """
         if of not in self.names:
             return []
         known = [(name, self.of(name, of)) for name in self.names if name != of]
         known = [(name, found) for name, found in known if not np.isnan(found.rho)]
-        return sorted(known, key=lambda pair: -abs(pair[1].rho))
+        return sorted(known, key=lambda pair: (_by_chance(pair[1]), -abs(pair[1].rho)))
 
     def best_predictor(self, of: str = "ablation_delta") -> str | None:
-        """The score with the largest rank correlation, either sign; None where none is known."""
+        """The first of `ranked`; None where none is known."""
         return next((name for name, _ in self.ranked(of)), None)
 
     def sentence(self, of: str = "ablation_delta") -> str:

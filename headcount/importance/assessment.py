@@ -178,7 +178,9 @@ class _Assessing:
         methods = self.methods
         return signature(
             self.loaded, self.task.sha256, task=self.task.name, n=self.task.num_examples,
-            metric=self.task.signature, level=methods.level, normalise=methods.normalise,
+            metric=self.task.signature, level=methods.level,
+            batches=methods.max_tokens if methods.level == "batch" else None,
+            normalise=methods.normalise,
             rules=methods.rules, instead=methods.instead, quantity=methods.quantity,
             samples=methods.num_samples, seed=methods.seed,
         )  # fmt: skip

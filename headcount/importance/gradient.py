@@ -67,6 +67,7 @@ def gradient(
     }
 
 
+@torch.enable_grad()
 def gate_gradients(
     model: PreTrainedModel,
     task: Task,
@@ -82,7 +83,7 @@ def gate_gradients(
     spread = {
         place: gate if level == "token" else gate[batch.example_R] for place, gate in gates.items()
     }
-    with torch.enable_grad(), Tap(model, anatomy, gates=spread):
+    with Tap(model, anatomy, gates=spread):
         losses = task.losses(model, batch)
         gradients = torch.autograd.grad(losses.loss_E.sum(), list(gates.values()))
     found = {place: each.double() for place, each in zip(gates, gradients, strict=True)}

@@ -106,17 +106,19 @@ def _of_batch(
         ).requires_grad_()
         for layer in anatomy.layers
     }
-    spread = {place: gate_EH[batch.example_R] for place, gate_EH in gates.items()}
     leaves = list(gates.values())
+    with torch.enable_grad():
+        spread = {place: gate_EH[batch.example_R] for place, gate_EH in gates.items()}
     with (
         Tap(model, anatomy, listener(rules), gates=spread, block=WHOLE),
         Lrp(model, rules, leaves) as lrp,
     ):
         starts = start(model, batch)
     lrp.check(starts.value_ES)
-    steps = _columns(starts) if per_step else [starts]
-    for number, step in enumerate(steps, 1):
-        summed = step.value_ES.where(step.is_step_ES, 0).sum()
+    with torch.enable_grad():
+        steps = _columns(starts) if per_step else [starts]
+        sums = [step.value_ES.where(step.is_step_ES, 0).sum() for step in steps]
+    for number, (step, summed) in enumerate(zip(steps, sums, strict=True), 1):
         parts = lrp.relevance(summed, leaves, again=number < len(steps))
         weight_E = step.is_step_ES.sum(1)
         yield weight_E.cpu(), dict(zip(gates, (part.double().cpu() for part in parts), strict=True))

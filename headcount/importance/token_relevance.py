@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from transformers import PreTrainedModel
@@ -29,6 +30,7 @@ from headcount.models.selfcheck import examine
 from headcount.tap import Tap
 
 
+@torch.enable_grad()
 def relevance_of_tokens(
     model: PreTrainedModel,
     inputs: Mapping[str, Tensor],

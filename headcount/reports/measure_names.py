@@ -147,7 +147,7 @@ RELATIONS: Mapping[str, str] = {
     "fixed": "fixed expression", "flat": "name part", "compound": "compound",
     "compound:prt": "verb particle", "list": "list item", "parataxis": "parataxis",
     "orphan": "orphan of an ellipsis", "goeswith": "split word", "reparandum": "repair",
-    "punct": "punctuation", "dep": "unspecified", "all": "every word",
+    "punct": "punctuation", "dep": "unspecified",
 }  # fmt: skip
 """What a Universal Dependencies relation says of the dependent, in two or three words."""
 

@@ -57,7 +57,7 @@ class CausalLanguageModelling(Task):
         refuse_misfit(loaded.model, self.name)
         self.metric, self.higher_is_better = "perplexity", False
         table = read_data(data, columns, ROLES).first(limit)
-        self.sha256 = table.sha256
+        self.sha256 = table.sha256_with(max_length=max_length)
         texts = whole_texts(loaded, table)
         pieces = [list(chained(text.ids, max_length or loaded.max_length)) for text in texts]
         self._ids = [piece for of_text in pieces for piece in of_text]

@@ -99,8 +99,10 @@ class Translation(Task):
 
     @property
     def signature(self) -> str:
-        """SacreBLEU's signature of the score."""
-        return f"{self.scorer.get_signature()}|beams:{self._num_beams}"
+        """SacreBLEU's signature of the score, beams, and other arguments of `generate`."""
+        decoding = {"beams": self._num_beams, **dict(sorted(self._generation.items()))}
+        told = "|".join(f"{name}:{value}" for name, value in decoding.items())
+        return f"{self.scorer.get_signature()}|{told}"
 
     @property
     def length_N(self) -> Int[np.ndarray, " example"]:

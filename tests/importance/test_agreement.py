@@ -111,6 +111,13 @@ def test_best_predictor_is_the_largest_of_either_sign():
     assert found.sentence().startswith(
         "On this model relevance predicts measured ablation best, the other way round (rho −0.9"
     )
+    # Three of four heads in order is much, and yet may be chance
+    few = turned.drop(columns="relevance").assign(sink_score=np.nan)
+    few.loc[few["ablation_delta"].to_numpy()[:4].argsort(), "sink_score"] = [0.0, 1.0, 3.0, 2.0]
+    found = agreement(few)
+    by_chance = found.of("sink_score", "ablation_delta")
+    assert abs(by_chance.rho) > abs(found.of("gradient", "ablation_delta").rho)
+    assert by_chance.low < 0 < by_chance.high and found.best_predictor() == "gradient"
 
 
 def test_sentence():

@@ -79,7 +79,7 @@ def test_heads_equal_the_textbook_step_by_step_and_together(name: str, rules: An
 def test_tokens_equal_the_textbook(name: str, rules: Any) -> None:
     model, anatomy = examined_double(name)
     inputs = tiny.inputs(model)
-    with InDouble():
+    with InDouble(), torch.no_grad():
         (found_RN,) = relevance_of_tokens(
             model, inputs, lambda output: output.logits[:, 1].max(-1).values, rules, anatomy
         ).values()
@@ -111,7 +111,8 @@ def test_one_step_of_one_example_is_normalised_over_the_heads_of_each_layer() ->
         value_ES = model(**batch.inputs).logits[:, -1:].max(-1).values
         return Starts(value_ES, torch.ones_like(value_ES, dtype=torch.bool))
 
-    found = relevance(model, task, "voita2019", anatomy, start=start)
+    with torch.no_grad():  # as somebody else may have it
+        found = relevance(model, task, "voita2019", anatomy, start=start)
     assert {site for site, _ in found.scores} == {"encoder.self", "decoder.self", "decoder.cross"}
     for scores_H in found.scores.values():
         assert scores_H.dtype == torch.float64

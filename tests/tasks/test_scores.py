@@ -183,7 +183,9 @@ def test_beams_and_other_arguments_reach_the_search() -> None:
     loaded = small.loaded("MarianMTModel")
     greedy = translation(num_beams=1).translate(loaded.model)
     assert greedy != translation().translate(loaded.model)
-    short = translation(generation={"max_new_tokens": 2}).translate(loaded.model)
+    brief = translation(generation={"max_new_tokens": 2})
+    assert brief.signature.endswith("|max_new_tokens:2")
+    short = brief.translate(loaded.model)
     assert max(map(len, short)) < max(map(len, greedy))
 
 

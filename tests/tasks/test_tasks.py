@@ -123,6 +123,8 @@ def test_long_texts_are_cut_into_framed_pieces_of_which_no_token_is_lost() -> No
 def test_long_texts_for_a_causal_model_are_chained() -> None:
     loaded = small.loaded("LlamaForCausalLM")
     task = CausalLanguageModelling(loaded, {"text": small.TEXTS}, max_length=5)
+    other = CausalLanguageModelling(loaded, {"text": small.TEXTS}, max_length=6)
+    assert task.sha256 != other.sha256
     ids = [small.tokenizer("llama")(text)["input_ids"] for text in small.TEXTS]
     rows: list[list[int]] = []
     for batch in sorted(task.batches(1), key=lambda one: int(one.index_E)):

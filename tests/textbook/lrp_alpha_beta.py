@@ -167,12 +167,6 @@ SELF, CROSS = (
     | {"o": f"{name}.out_proj", "norm": f"{name}_layer_norm"}
     for name in ("self_attn", "encoder_attn")
 )
-FFN: Names = {"in": "intermediate.dense", "out": "output.dense", "norm": "output.LayerNorm"}
-SELF, CROSS = (
-    {each: f"{name}.{each}_proj" for each in "qkv"}
-    | {"o": f"{name}.out_proj", "norm": f"{norm}_layer_norm"}
-    for name, norm in (("self_attn", "self_attn"), ("encoder_attn", "encoder_attn"))
-)
 FFN: Names = {"in": "fc1", "out": "fc2", "norm": "final_layer_norm"}
 
 

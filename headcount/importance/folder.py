@@ -142,10 +142,12 @@ def refuse_other_measurement(folder: Path, record: Mapping[str, Any]) -> None:
 
 
 def _way(record: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Task, quantity (a score by the name of its metric) and what stands in for a head."""
-    ablation = record["ablation"]
-    quantity = "loss" if ablation["quantity"] == "loss" else record["metric"]
-    return record["task"], quantity, ablation["replacement"]
+    return record["task"], ablated_quantity(record), record["ablation"]["replacement"]
+
+
+def ablated_quantity(record: Mapping[str, Any]) -> str:
+    """What ablations are measured by: the loss, or a score by the name of its metric."""
+    return "loss" if record["ablation"]["quantity"] == "loss" else str(record["metric"])
 
 
 def refuse_other_assessment(folder: Path, revision: str) -> None:

@@ -18,7 +18,7 @@ import pandas as pd
 
 from headcount.heads import HeadTable
 from headcount.importance.correlation import effects, signed
-from headcount.importance.folder import read_assessment
+from headcount.importance.folder import ablated_quantity, read_assessment
 from headcount.markdown import change, table
 from headcount.reports.measure_names import SITE_TITLES
 from headcount.reproduce.comparison import in_unit, scale
@@ -59,8 +59,7 @@ class Ablated:
     @property
     def quantity(self) -> str:
         """What changes: the loss or the metric."""
-        name = self.record["ablation"]["quantity"]
-        return "loss" if name == "loss" else str(self.record["metric"])
+        return ablated_quantity(self.record)
 
     @property
     def scale(self) -> float:

@@ -251,6 +251,7 @@ class _Analyzing:
             self.census.sha256,
             n=self.census.num_sentences,
             max_length=self.encoder.max_length,
+            pairs=self.corpus.pairs or None,
             frequencies=rare,
             seed=options.seed if options.null else None,
             special=_special(options),

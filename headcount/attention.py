@@ -52,9 +52,9 @@ class Attention:
     masses_BHQC: Float[Tensor, "batch head query mass"]
     """Weight on classes of keys, in the order of `MASSES`."""
     own_segment_BHQ: Float[Tensor, "batch head query"] | None
-    """Weight on the query's own segment (up to and with a separator); None without two segments."""
+    """Weight on the query's own segment (up to and with its separators); None without two."""
     segment_BN: Int64[Tensor, "batch token"] | None
-    """Number of separators before each token; None without two segments."""
+    """A number for the segment of each token, growing, not without gaps; None without two."""
     column_BHK: Float[Tensor, "batch head key"]
     """Sum over the (non-padding) queries of the weight on each key."""
     value_norm_BHK: Float[Tensor, "batch head key"]
@@ -266,9 +266,14 @@ def _value_norms(value_BHKD: Tensor, roots_HDD: Tensor | None) -> Float[Tensor, 
 
 
 def _segments(tokens: Tokens) -> Int64[Tensor, "batch token"] | None:
-    """Number of separators before each token; None where no row has a token after a separator."""
+    """Segment of each token; None where no row has two.
+
+    A segment begins with the first content token after a separator, so that what follows a
+    sentence as part of it, a second separator (RoBERTa) or a language code (mBART), is no segment.
+    """
     is_sep_BN = tokens.is_sep_BN.long()
-    segment_BN = (is_sep_BN.cumsum(1) - is_sep_BN) * tokens.is_token_BN
+    before_BN = is_sep_BN.cumsum(1) - is_sep_BN
+    segment_BN = (before_BN * tokens.is_content_BN).cummax(1).values * tokens.is_token_BN
     return segment_BN if bool(segment_BN.any()) else None
 
 

@@ -88,7 +88,8 @@ def test_weight_on_the_own_segment(split: tuple[int, int, int]):
     for batch in batches("self"):
         attention = attend(batch, split)
         own_BHQ, segment_BN = attention.own_segment_BHQ, attention.segment_BN
-        segments = [patterns.segments(example.keys.is_sep) for example in batch]
+        keys = [example.keys for example in batch]
+        segments = [patterns.segments(side.is_sep, side.is_special) for side in keys]
         assert (own_BHQ is None) == (segment_BN is None) == (max(map(max, segments)) == 0)
         if own_BHQ is None or segment_BN is None:
             continue

@@ -35,6 +35,9 @@ class Analyze:
     """One side of a parallel text (.txt or .conllu)."""
     target: Path | None = None
     """The other side, line by line; left out, the model's own greedy translation is the target."""
+    pairs: bool = False
+    """What would be a target is the second sentence of a pair: models without a decoder read both
+    as one input, as GLUE's pairs were read by BERT."""
     limit: int | None = None
     """At most so many sentences."""
     frequencies: Path | None = None
@@ -72,7 +75,7 @@ class Analyze:
         if main_process:
             claim(self.out, self.resume, self.overwrite)
         processes().wait_for_everyone()
-        corpus = Corpus(self.corpus, self.source, self.target, self.limit)
+        corpus = Corpus(self.corpus, self.source, self.target, self.limit, pairs=self.pairs)
         loaded = load(self.model, self.device, self.dtype)
         if self.resume:  # which keeps the scores that are there
             refuse_other_scores(self.out, revision(loaded.model))

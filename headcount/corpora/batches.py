@@ -107,6 +107,7 @@ class _Maker:
             self._source_frequencies,
         )
         inputs = {"input_ids": source.ids_BN, "attention_mask": source.is_token_BN.long()}
+        inputs |= _token_types([pair.source for pair in pairs])
         target = None
         targets = [pair.target for pair in pairs if pair.target is not None]
         if targets:
@@ -116,6 +117,14 @@ class _Maker:
             inputs["decoder_attention_mask"] = target.is_token_BN.long()
         arcs = _arcs(pairs, self._relations) if self._relations else None
         return Batch(inputs, source, target, arcs, tuple(pair.sentence for pair in pairs))
+
+
+def _token_types(encoded: Sequence[Encoded]) -> dict[str, Int64[Tensor, "batch token"]]:
+    """What tells a model such as BERT the sentences of a pair apart; nothing without pairs."""
+    if all(one.type_ids is None for one in encoded):
+        return {}
+    types = [one.type_ids or [0] * len(one.ids) for one in encoded]
+    return {"token_type_ids": torch.from_numpy(padded(types, 0))}
 
 
 def _tokens(

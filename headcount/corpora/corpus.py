@@ -34,6 +34,8 @@ class Corpus:
         source: one side of a parallel text, a `.txt` with one example a line or a `.conllu`.
         target: the other side, one example a line; goes with `source`.
         limit: at most so many sentences.
+        pairs: what would be a target is the second sentence of a pair, for models without a
+            decoder that read both as one input.
         sentences: a corpus held in memory, see `from_sentences`.
 
     Raises:
@@ -50,12 +52,13 @@ class Corpus:
         target: str | Path | None = None,
         limit: int | None = None,
         *,
+        pairs: bool = False,
         sentences: Sequence[str | Sentence] = (),
     ) -> None:
         if limit is not None and limit < 1:
             raise CorpusError(f"expected a limit of at least 1 sentence, found {limit}.")
         listed = [paths] if isinstance(paths, str | Path) else paths
-        self.limit = limit
+        self.limit, self.pairs = limit, pairs
         self._targets: Path | None = None
         self._held = tuple(_held(number, item) for number, item in enumerate(sentences, start=1))
         self._paths = tuple(_file(path, tuple(READERS)) for path in listed)
@@ -88,7 +91,7 @@ class Corpus:
         found = False
         for sentence in self._with_their_targets(islice(self._sentences(), self.limit)):
             found = True
-            yield sentence
+            yield _as_pair(sentence) if self.pairs else sentence
         if not found:
             raise CorpusError(
                 f"expected sentences in {', '.join(self.names)}, found none; give a corpus "
@@ -103,7 +106,7 @@ class Corpus:
                 while block := file.read(HASH_BLOCK):
                     digest.update(block)
         for sentence in self._held:
-            parts = (sentence.text, sentence.words, sentence.tree, sentence.target)
+            parts = (sentence.text, sentence.words, sentence.tree, sentence.target, sentence.second)
             digest.update(repr(parts).encode())
         return digest.hexdigest()
 
@@ -134,6 +137,17 @@ class Corpus:
 
 def _pair_sentences(source: Path, target: Path | None) -> Iterator[Sentence]:
     return READERS[source.suffix](source) if target is None else read_pair(source, target)
+
+
+def _as_pair(sentence: Sentence) -> Sentence:
+    """The sentence and its target as one input."""
+    if sentence.target is None or sentence.words is not None:
+        raise CorpusError(
+            f"{sentence.origin}: expected a pair of sentences, found "
+            f"{'one sentence' if sentence.target is None else 'the words of a treebank'}; give a "
+            ".tsv of two columns, or two .txt files, or leave --pairs out."
+        )
+    return replace(sentence, target=None, second=sentence.target)
 
 
 def _pair_of_files(

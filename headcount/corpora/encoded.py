@@ -21,6 +21,8 @@ class Encoded:
     """Words of which truncation left no piece."""
     num_words_lost: int = 0
     """Words that the tokenizer turns into no piece at all."""
+    type_ids: list[int] | None = None
+    """Which sentence of a pair each token is of, where the model is told; None otherwise."""
 
     @property
     def truncated(self) -> bool:

@@ -9,7 +9,7 @@ from transformers import PreTrainedTokenizerBase
 from headcount.corpora.encoded import NO_WORD, Encoded
 from headcount.corpora.punctuation import PunctuationTable
 from headcount.corpora.sentence import Sentence
-from headcount.corpora.words import encode_text, encode_words, spell, spelling_of
+from headcount.corpora.words import encode_pairs, encode_text, encode_words, spell, spelling_of
 from headcount.errors import CorpusError
 
 PieceReader = Callable[[int], str]
@@ -69,12 +69,16 @@ class Encoder:
         return [EncodedPair(*row) for row in zip(sentences, sources, targets, strict=True)]
 
     def sources(self, sentences: Sequence[Sentence]) -> list[Encoded]:
-        """Encode the source side: treebank words word by word, anything else as running text."""
-        with_words = [item for item in sentences if item.words is not None]
-        without = [item.text for item in sentences if item.words is None]
-        of_words = iter(self._words(with_words))
-        of_text = iter(encode_text(self.tokenizer, without, "text", self.max_length))
-        found = [next(of_text if item.words is None else of_words) for item in sentences]
+        """Encode the source side: treebank words word by word, pairs as one input, else text."""
+        encoders = {"text": self._texts, "words": self._words, "pair": self._pairs}
+        kinds = [_kind(sentence) for sentence in sentences]
+        encoded_as = {
+            kind: iter(
+                encode([item for item, of in zip(sentences, kinds, strict=True) if of == kind])
+            )
+            for kind, encode in encoders.items()
+        }
+        found = [next(encoded_as[kind]) for kind in kinds]
         for sentence, encoded in zip(sentences, found, strict=True):
             self._check(sentence, encoded, "sentence")
         return found
@@ -108,6 +112,20 @@ class Encoder:
         )
         return [list(ids) for ids in encoding["input_ids"]]
 
+    def _texts(self, sentences: Sequence[Sentence]) -> list[Encoded]:
+        texts = [sentence.text for sentence in sentences]
+        return encode_text(self.tokenizer, texts, "text", self.max_length)
+
+    def _pairs(self, sentences: Sequence[Sentence]) -> list[Encoded]:
+        if not sentences:
+            return []
+        if self.start_id is not None:
+            raise CorpusError(
+                f"{sentences[0].origin}: expected a source and a target, since the model has a "
+                "decoder, found a pair of sentences that are one input; leave --pairs out."
+            )
+        return encode_pairs(self.tokenizer, sentences, self.max_length)
+
     def _words(self, sentences: Sequence[Sentence]) -> list[Encoded]:
         if not sentences:
             return []
@@ -124,6 +142,13 @@ class Encoder:
                 f"{sentence.origin}: the {side} has {encoded.full_length} tokens, the model takes "
                 f"{self.max_length}; split it, or run without --strict to truncate it."
             )
+
+
+def _kind(sentence: Sentence) -> str:
+    """How the source side of a sentence is encoded."""
+    if sentence.second is not None:
+        return "pair"
+    return "text" if sentence.words is None else "words"
 
 
 def _shifted_right(labels: Encoded, start_id: int) -> Encoded:

@@ -8,6 +8,7 @@ from transformers import PreTrainedTokenizerBase
 from headcount.corpora.alignment import not_aligned, words_by_offsets
 from headcount.corpora.encoded import NO_WORD, Encoded
 from headcount.corpora.sentence import Sentence
+from headcount.errors import CorpusError
 
 
 def encodings(
@@ -31,6 +32,38 @@ def encode_fast_text(
         Encoded(after.ids, [NO_WORD] * len(after.ids), _is_special(after), len(before.ids))
         for before, after in zip(full, kept, strict=True)
     ]
+
+
+def encode_fast_pairs(
+    tokenizer: PreTrainedTokenizerBase, sentences: Sequence[Sentence], max_length: int | None
+) -> list[Encoded]:
+    """Encode pairs of sentences, each as one input; the longer one is cut first."""
+    pairs = [(sentence.text, sentence.second) for sentence in sentences]
+    full = encodings(tokenizer, "text", pairs)
+    kept = _truncated(tokenizer, "text", pairs, full, max_length)
+    for sentence, before in zip(sentences, full, strict=True):
+        _refuse_unseparated(sentence, before)
+    told = "token_type_ids" in tokenizer.model_input_names
+    return [
+        Encoded(
+            ids=after.ids,
+            word_of=[NO_WORD] * len(after.ids),
+            is_special=_is_special(after),
+            full_length=len(before.ids),
+            type_ids=after.type_ids if told else None,
+        )
+        for before, after in zip(full, kept, strict=True)
+    ]
+
+
+def _refuse_unseparated(sentence: Sentence, encoding: Any) -> None:
+    """Without a mark between them two sentences are one."""
+    sides = encoding.sequence_ids
+    if 1 in sides and sides[sides.index(1) - 1] == 0:
+        raise CorpusError(
+            f"{sentence.origin}: expected a tokenizer that separates the two sentences of a pair, "
+            "found one that puts nothing between them; analyse the sentences one by one."
+        )
 
 
 def encode_split(

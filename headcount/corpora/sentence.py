@@ -17,7 +17,7 @@ class Tree:
 
 @dataclass(frozen=True)
 class Sentence:
-    """Text, the words of a treebank where there are some, and the other side of a parallel text."""
+    """Text, with the words of a treebank, the other side or a second sentence where it has them."""
 
     text: str
     """Running text; for a treebank the words joined by spaces."""
@@ -27,5 +27,7 @@ class Sentence:
     """The dependency tree over the words."""
     target: str | None = None
     """The other side of a parallel text."""
+    second: str | None = None
+    """The second sentence, of a pair that an encoder reads as one input."""
     origin: str = "<python>"
     """File and line, for errors: `file.conllu:17`."""

@@ -15,9 +15,16 @@ from enum import Enum
 from transformers import PreTrainedTokenizerBase
 
 from headcount.corpora.encoded import Encoded
-from headcount.corpora.fast import encode_by_offsets, encode_fast_text, encode_split, encodings
+from headcount.corpora.fast import (
+    encode_by_offsets,
+    encode_fast_pairs,
+    encode_fast_text,
+    encode_split,
+    encodings,
+)
 from headcount.corpora.sentence import Sentence
 from headcount.corpora.slow import encode_slow_text, encode_slow_words
+from headcount.errors import CorpusError
 
 PROBES = (
     ("the", "dog", "saw", "a", "dog", ",", "too", "."),
@@ -69,6 +76,19 @@ def encode_words(
     if tokenizer.is_fast:
         return encode_by_offsets(tokenizer, sentences, max_length)
     return encode_slow_words(tokenizer, sentences, max_length)
+
+
+def encode_pairs(
+    tokenizer: PreTrainedTokenizerBase, sentences: Sequence[Sentence], max_length: int | None
+) -> list[Encoded]:
+    """Encode pairs of sentences, each as one input."""
+    if not tokenizer.is_fast:
+        raise CorpusError(
+            f"{sentences[0].origin}: expected a fast tokenizer for pairs of sentences, found "
+            f"{type(tokenizer).__name__}, which does not say which token is of which sentence; "
+            "analyse the sentences one by one."
+        )
+    return encode_fast_pairs(tokenizer, sentences, max_length)
 
 
 def encode_text(

@@ -7,7 +7,8 @@ For each sentence, with n queries and m keys (special tokens too, no padding):
 - d: the largest mean of a diagonal at offset -2 ... 2 over the queries that have such a key, as
   excess over 1/m;
 - b: the mean weight on the query's own segment, as excess over the mean share of keys that are in
-  it (only where there are two segments: a separator ends its segment).
+  it (0 where there is one segment: another begins with the content behind a separator, so it
+  takes pairs of sentences).
 
 A map is *vertical+diagonal* if v and d are both at least 0.2 and at least 0.4 together, else
 *vertical* if v >= 0.4, else *diagonal* if d >= 0.4, else *block* if b >= 0.4, else *heterogeneous*.
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 from typing import final
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headcount.attention import OFFSETS, Attention
@@ -42,6 +43,8 @@ class Patterns(Sums):
 
     maps: Int[Tensor, "head pattern"]
     """Number of maps of each pattern, in the order of `columns`."""
+    segmented: Int[Tensor, " head"]
+    """Number of maps with two segments, of which alone blocks can be seen."""
 
     @classmethod
     def of(cls, attention: Attention) -> "Patterns":
@@ -53,12 +56,15 @@ class Patterns(Sums):
         block = ~both & ~vertical & ~diagonal & (b >= ALONE)
         rest = ~(both | vertical | diagonal | block)
         is_map_BHP = torch.stack([vertical, diagonal, both, block, rest], -1)
-        return cls((is_map_BHP & attention.queries.is_token_BN.any(1)[:, None, None]).sum(0))
+        is_map_BHP &= attention.queries.is_token_BN.any(1)[:, None, None]
+        return cls(is_map_BHP.sum(0), _is_segmented(attention).sum().expand(is_map_BHP.shape[1]))
 
     def value(self) -> dict[str, Float[Tensor, " head"]]:
-        """Five shares that add up to 1."""
+        """Five shares that add up to 1; that of blocks is NaN where no map had two segments."""
         shares = self.maps.double() / self.maps.sum(-1, keepdim=True)
-        return dict(zip(self.columns, shares.unbind(-1), strict=True))
+        values = dict(zip(self.columns, shares.unbind(-1), strict=True))
+        block = values["pattern_block"]
+        return values | {"pattern_block": block.masked_fill(self.segmented == 0, torch.nan)}
 
 
 def _lengths(attention: Attention) -> tuple[Tensor, ...]:
@@ -85,6 +91,13 @@ def _diagonal(attention: Attention) -> Float[Tensor, "batch head"]:
     first_BO, last_BO = (-offset_O).clamp_min(0), torch.minimum(queries_B1, keys_B1 - offset_O)
     with_key_BO = (last_BO - first_BO).clamp_min(1)
     return _excess((summed_BHO / with_key_BO[:, None]).amax(-1), 1 / keys_B1)
+
+
+def _is_segmented(attention: Attention) -> Bool[Tensor, " batch"]:
+    """Sentences with more than one segment."""
+    if attention.segment_BN is None:
+        return attention.queries.is_token_BN.new_zeros(len(attention.queries.ids_BN))
+    return attention.segment_BN.amax(1) > 0
 
 
 def _block(attention: Attention) -> Float[Tensor, "batch head"]:

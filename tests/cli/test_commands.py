@@ -177,3 +177,13 @@ def test_a_reader_that_has_seen_enough() -> None:
         process.stdout.close()
         assert process.stderr.read() == ""
     assert process.returncode == 1
+
+
+def test_pairs_are_one_input(bert: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    status, _, errors = headcount("analyze", bert, PARALLEL, "--pairs", "--limit", 9, "--out", out)
+    assert status == 0, errors
+    assert "|pairs:True|" in json.loads((out / "run.json").read_text())["signature"]
+    assert pd.read_parquet(out / "heads.parquet")["pattern_block"].notna().all()
+    again = headcount("analyze", bert, PARALLEL, "--limit", 9, "--out", out, "--resume")
+    assert again[0] == 2 and "pairs" in again[2]

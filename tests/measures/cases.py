@@ -22,7 +22,7 @@ from headcount.models.anatomy import AttentionLayer
 from headcount.tap import Block
 from tests import tiny
 from tests.examined import examined_double, softmax_in_double
-from tests.textbook import rare
+from tests.textbook import patterns, rare
 
 RELATIONS = ("amod", "nsubj:pass", "obj")
 NUM_IDS = 61
@@ -160,7 +160,7 @@ def _softmax(scores: np.ndarray) -> np.ndarray:
 
 
 def random_map(
-    rng: np.random.Generator, style: str, num_queries: int, num_keys: int, is_sep: list[bool] | None
+    rng: np.random.Generator, style: str, num_queries: int, num_keys: int, segments: list[int]
 ) -> np.ndarray:
     """A map [query, key] of one of the `STYLES`, never quite pure."""
     noise = _softmax(rng.normal(size=(num_queries, num_keys)))
@@ -180,7 +180,7 @@ def random_map(
         case "both":
             shape = (at_column + at_diagonal) / 2
         case "block":
-            segment_of = np.cumsum([0, *(is_sep or [False] * num_keys)])[:-1]
+            segment_of = np.array(segments)
             own = segment_of[query % num_keys] == segment_of[key]
             shape = own / own.sum(-1, keepdims=True)
         case _:  # multiples of 1/32: many are equal, many are 0
@@ -195,8 +195,10 @@ def random_example(
     """Self-attention where `num_keys` is None."""
     queries = random_side(rng, num_queries)
     keys = queries if num_keys is None else random_side(rng, num_keys)
-    is_sep = keys.is_sep if keys is queries else None
-    A = [random_map(rng, style, num_queries, len(keys), is_sep) for style in STYLES]
+    segments = (
+        patterns.segments(keys.is_sep, keys.is_special) if keys is queries else [0] * len(keys)
+    )
+    A = [random_map(rng, style, num_queries, len(keys), segments) for style in STYLES]
     v = rng.normal(size=(NUM_HEADS, len(keys), HEAD_DIM))
     tree = random_tree(rng, queries) if keys is queries else ([], [])
     return Example(np.stack(A), v, W_O, queries, keys, *tree)

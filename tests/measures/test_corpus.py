@@ -91,7 +91,10 @@ def test_measures_of_a_corpus_are_the_textbook(layers: tuple[list[Case], tuple[s
         )
         case.assert_values(Surface, {f"attn_{kind}": share for kind, share in kinds.items()})
         shapes = patterns.over_corpus(
-            case.textbook(A=lambda e: e.A, is_sep=lambda e: e.keys.is_sep)
+            case.textbook(
+                A=lambda e: e.A,
+                segment_of=lambda e: patterns.segments(e.keys.is_sep, e.keys.is_special),
+            )
         )
         names = {f"pattern_{kind}": [head[kind] for head in shapes] for kind in patterns.PATTERNS}
         case.assert_values(Patterns, names)

@@ -10,14 +10,15 @@ from tests.measures.cases import CASES, STYLES, attend, batches, cases
 from tests.textbook import patterns
 
 
-def _is_sep(example):
-    return example.keys.is_sep if example.queries is example.keys else None
+def _segment_of(example):
+    keys = example.keys
+    return patterns.segments(keys.is_sep, keys.is_special) if example.queries is keys else None
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_is_the_textbook(name: str):
     for case in cases(name):
-        sentences = case.textbook(A=lambda e: e.A, is_sep=_is_sep)
+        sentences = case.textbook(A=lambda e: e.A, segment_of=_segment_of)
         shares = patterns.over_corpus(sentences)
         columns = {f"pattern_{kind}": [head[kind] for head in shares] for kind in patterns.PATTERNS}
         case.assert_values(Patterns, columns)
@@ -28,7 +29,7 @@ def test_every_map_by_itself(name: str):
     seen: Counter[str] = Counter()
     for batch in batches(name):
         for example in batch:
-            names = patterns.of_sentence(example.A, _is_sep(example))
+            names = patterns.of_sentence(example.A, _segment_of(example))
             maps = Patterns.of(attend([example])).maps
             assert maps.sum(-1).tolist() == [1] * len(STYLES)
             assert [patterns.PATTERNS[kind] for kind in maps.argmax(-1).tolist()] == names

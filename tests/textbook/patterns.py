@@ -4,6 +4,7 @@ Reference: Kovaleva et al. 2019, sections 3 and 4.1, https://arxiv.org/abs/1908.
 Their classifier was never released: the rule is ours, the names and their meaning are theirs.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
@@ -43,18 +44,24 @@ def diagonal(M: np.ndarray) -> float:
     return (strongest - 1 / keys) / (1 - 1 / keys)
 
 
-def segments(is_sep: list[bool]) -> list[int]:
-    """Segment of each token: the separators strictly before it; a separator ends its segment."""
-    return [sum(is_sep[:place]) for place in range(len(is_sep))]
+def segments(is_sep: list[bool], is_special: list[bool]) -> list[int]:
+    """Segment of each token: the separators before the last content token up to it.
+
+    A separator ends its segment, and so do all special tokens that follow it.
+    """
+    found, number = [], 0
+    for place, special in enumerate(is_special):
+        number = number if special else sum(is_sep[:place])
+        found.append(number)
+    return found
 
 
-def block(M: np.ndarray, is_sep: list[bool]) -> float:
+def block(M: np.ndarray, segment_of: list[int]) -> float:
     """Mass inside the own segment, as excess over uniform attention.
 
     In the paper blocks are attention within each of two sentences. 0 with one segment.
     """
     queries, keys = M.shape
-    segment_of = segments(is_sep)
     if len(set(segment_of)) < 2:
         return 0.0
     inside, size = 0.0, 0.0
@@ -90,20 +97,23 @@ def pattern(
 
 
 def of_sentence(
-    A: np.ndarray, is_sep: list[bool] | None, thresholds: dict[str, float] | None = None
+    A: np.ndarray, segment_of: list[int] | None, thresholds: dict[str, float] | None = None
 ) -> list[str]:
-    """Pattern of each head's map; `is_sep` is None when queries and keys are two sequences."""
+    """Pattern of each head's map; `segment_of` is None when queries and keys are two sequences."""
     names = []
     for M in A:
-        b = 0.0 if is_sep is None else block(M, is_sep)
+        b = 0.0 if segment_of is None else block(M, segment_of)
         names.append(pattern(vertical(M), diagonal(M), b, **(thresholds or {})))
     return names
 
 
 def over_corpus(sentences: Iterable[dict[str, Any]]) -> list[dict[str, float]]:
-    """Per head the share of its maps that show each pattern."""
-    shares = []
+    """Per head the share of its maps that show each pattern; NaN for blocks without segments."""
+    sentences, shares = list(sentences), []
+    paired = any(len(set(sentence["segment_of"] or [])) > 1 for sentence in sentences)
     for names in zip(*(of_sentence(**sentence) for sentence in sentences), strict=True):
         counts = Counter(names)
         shares.append({name: counts[name] / len(names) for name in PATTERNS})
+        if not paired:
+            shares[-1]["block"] = math.nan
     return shares

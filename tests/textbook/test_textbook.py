@@ -207,14 +207,22 @@ def test_diagonal():
 
 def test_block():
     is_sep = [False, False, True, False, True]
-    assert patterns.segments(is_sep) == [0, 0, 0, 1, 1]
+    segments = patterns.segments(is_sep, is_sep)
+    assert segments == [0, 0, 0, 1, 1]
     inside = np.array([[1 / 3] * 3 + [0, 0]] * 3 + [[0, 0, 0, 0.5, 0.5]] * 2)
-    assert patterns.block(inside, is_sep) == pytest.approx(1)
-    assert patterns.block(np.full((5, 5), 0.2), is_sep) == pytest.approx(0)
-    assert patterns.block(np.eye(3), [False, False, True]) == 0
+    assert patterns.block(inside, segments) == pytest.approx(1)
+    assert patterns.block(np.full((5, 5), 0.2), segments) == pytest.approx(0)
+    assert patterns.block(np.eye(3), [0, 0, 0]) == 0
     # own mass .6 .6 .6 .5 .5, own size .6 .6 .6 .4 .4
     mixed = np.array([[0.2] * 5] * 3 + [[0.5, 0, 0, 0.5, 0]] * 2)
-    assert patterns.block(mixed, is_sep) == pytest.approx((0.56 - 0.52) / 0.48)
+    assert patterns.block(mixed, segments) == pytest.approx((0.56 - 0.52) / 0.48)
+
+
+def test_segments_end_with_what_is_special():
+    roberta = [True, False, True, True, False, True]  # <s> a </s></s> b </s>
+    assert patterns.segments([False, *roberta[1:]], roberta) == [0, 0, 0, 0, 2, 2]
+    mbart = [False, True, True]  # a </s> en_XX
+    assert patterns.segments([False, True, False], mbart) == [0, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -237,7 +245,7 @@ def test_patterns_of_a_sentence():
     flat = np.full((4, 4), 0.25)
     halves = np.kron(np.eye(2), np.full((2, 2), 0.5))
     A = np.array([itself, flat, halves])
-    split, strict = [False, True, False, True], {"diagonal": 1.1}
+    split, strict = [0, 0, 1, 1], {"diagonal": 1.1}
     assert patterns.of_sentence(A, split) == ["diagonal", "heterogeneous", "block"]
     assert patterns.of_sentence(A, split, strict) == ["block", "heterogeneous", "block"]
     assert patterns.of_sentence(A, None) == ["diagonal", "heterogeneous", "heterogeneous"]
@@ -247,14 +255,17 @@ def test_a_stripe_is_a_diagonal_too_when_the_sentence_is_short():
     """One cell of the column lies on the diagonal two back, which has only `length - 2` cells."""
     for length, name in ((4, "vertical_diagonal"), (5, "vertical")):
         sink = np.array([[1.0] + [0.0] * (length - 1)] * length)
-        assert patterns.of_sentence(sink[None], [False] * length) == [name]
+        assert patterns.of_sentence(sink[None], [0] * length) == [name]
 
 
 def test_patterns_over_a_corpus():
     sink, flat = np.array([[1.0, 0, 0, 0, 0]] * 5), np.full((3, 3), 1 / 3)
-    sentences = [{"A": np.array([M]), "is_sep": [False] * len(M)} for M in (sink, flat, flat)]
+    sentences = [{"A": np.array([M]), "segment_of": [0] * len(M)} for M in (sink, flat, flat)]
     (shares,) = patterns.over_corpus(sentences)
-    assert shares == {name: 0 for name in patterns.PATTERNS} | {
+    assert math.isnan(shares.pop("block"))
+    halves = {"A": np.array([np.kron(np.eye(2), np.full((2, 2), 0.5))]), "segment_of": [0, 0, 1, 1]}
+    assert patterns.over_corpus([*sentences, halves])[0]["block"] == 1 / 4
+    assert shares == {name: 0 for name in patterns.PATTERNS if name != "block"} | {
         "vertical": pytest.approx(1 / 3),
         "heterogeneous": pytest.approx(2 / 3),
     }

@@ -16,12 +16,14 @@ import numpy as np
 import pandas as pd
 
 from headcount.heads import HeadTable
+from headcount.measures import ALL
 
 ROLES = ("positional", "syntactic", "rare", "sink", "punctuation", "block")
 """All roles, in the order of a head's list."""
 
-NOT_SYNTAX = frozenset({"punct"})
-"""Relations that make no head syntactic: where UD attaches punctuation is a convention."""
+NOT_SYNTAX = frozenset({"punct", ALL})
+"""What makes no head syntactic: where UD attaches punctuation is a convention, and all relations
+together are none."""
 
 
 @final

@@ -4,11 +4,12 @@ One forward over the task's batches. What is to be averaged is asked for as colu
 values: the product that makes the heads' outputs makes them too, and no map is kept.
 """
 
+from collections.abc import Container
 from dataclasses import dataclass
 from typing import Protocol, final, runtime_checkable
 
 import torch
-from jaxtyping import Bool, Float, Float64, Int64
+from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 from transformers import PreTrainedModel
 
@@ -98,7 +99,7 @@ def query_means(
     if not sums:
         raise InputError(f"the task {task.name} should have at least one example, but has none")
     means = {place: each.value() for place, each in sums.items()}
-    _check_finite(means)
+    _check_finite(means, listener.without_root)
     return means
 
 
@@ -110,6 +111,9 @@ class _Averaging:
         self.quantity = quantity
         self._roots = {layer: layer.output_root(model) for layer in anatomy.layers}
         self._per_query_BHQ = torch.empty(0)
+        self.without_root = {
+            (layer.site, layer.layer) for layer, root in self._roots.items() if root is None
+        }
 
     def start(self, batch: TaskBatch) -> None:
         """The next forward is of this batch."""
@@ -121,7 +125,7 @@ class _Averaging:
         # Keys are the tokens that attend at the site, but those of the encoder in cross-attention.
         site = "encoder.self" if layer.site == "decoder.cross" else layer.site
         rows, heads, num_keys, _ = value_BHKD.shape
-        first_B = _is_token(self.batch, site, rows, num_keys).int().argmax(-1)
+        first_B = self.batch.is_query(site, (rows, num_keys)).int().argmax(-1)
         self._per_query_BHQ = value_BHKD.new_empty(rows, heads, num_queries)
         return self.quantity.columns(Seen(value_BHKD, first_B, self._roots[layer]))
 
@@ -133,25 +137,17 @@ class _Averaging:
     def end(self, layer: AttentionLayer) -> None:
         """A layer is done: sum over its queries."""
         rows, _, num_queries = self._per_query_BHQ.shape
-        is_query_BQ = _is_token(self.batch, layer.site, rows, num_queries)
+        is_query_BQ = self.batch.is_query(layer.site, (rows, num_queries))
         counted_BHQ = self._per_query_BHQ * is_query_BQ[:, None]
         total_H = counted_BHQ.sum((0, 2), dtype=torch.float64).cpu()
         self.sums[layer.site, layer.layer] = QuerySums(total_H, int(is_query_BQ.sum()))
 
 
-def _is_token(batch: TaskBatch, site: str, rows: int, num: int) -> Bool[Tensor, "row token"]:
-    """Which tokens are no padding; all of them where the model takes no mask (images, sound)."""
-    decodes = site != "encoder.self" and "decoder_attention_mask" in batch.inputs
-    if decodes or "attention_mask" in batch.inputs:
-        return batch.is_query(site)
-    return torch.ones(rows, num, dtype=torch.bool, device=batch.index_E.device)
-
-
-def _check_finite(means: dict[Place, Tensor]) -> None:
-    """NaN for a whole layer says that it could not be measured; anything else is an error."""
+def _check_finite(means: dict[Place, Tensor], without_root: Container[Place]) -> None:
+    """NaN for a whole layer without output projection says that it could not be measured."""
     for place, mean_H in means.items():
         broken_H = ~mean_H.isfinite()
-        if broken_H.any() and not mean_H.isnan().all():
+        if broken_H.any() and not (mean_H.isnan().all() and place in without_root):
             head = Head(*place, int(broken_H.nonzero()[0]))
             raise ModelError(
                 f"what heads do should be finite numbers, but head {head} gave NaN or infinity: "

@@ -53,21 +53,23 @@ class _MeanOutput:
         self.queries: dict[Place, int] = {}
         self.batch: TaskBatch | None = None
         self._value: Tensor | None = None
+        self._is_query_BQ = torch.empty(0)
 
     def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> None:
         """Keep the values until the layer's end."""
         assert self.batch is not None
         self._value = value_BHKD
-        place, is_query = (layer.site, layer.layer), self.batch.is_query(layer.site)
+        place, shape = (layer.site, layer.layer), (len(value_BHKD), num_queries)
+        self._is_query_BQ = self.batch.is_query(layer.site, shape)
         zeros = value_BHKD.new_zeros(layer.num_heads, layer.head_dim, dtype=torch.float64)
         self.sums.setdefault(place, zeros)
-        self.queries[place] = self.queries.get(place, 0) + int(is_query.sum())
+        self.queries[place] = self.queries.get(place, 0) + int(self._is_query_BQ.sum())
 
     def block(self, block: Block) -> None:
         """Add the block's outputs."""
-        assert self.batch is not None and self._value is not None
+        assert self._value is not None
         output_BHQD = block.weights_BHQK @ self._value[block.rows, block.heads]
-        is_query = self.batch.is_query(block.layer.site)[block.rows, None, block.queries, None]
+        is_query = self._is_query_BQ[block.rows, None, block.queries, None]
         total = (output_BHQD * is_query).sum((0, 2), dtype=torch.float64)
         self.sums[block.layer.site, block.layer.layer][block.heads] += total
 

@@ -8,7 +8,7 @@ from headcount.measures.positional import Positional
 from headcount.measures.rare import Rare
 from headcount.measures.sums import Sums
 from headcount.measures.surface import Surface
-from headcount.measures.syntactic import DIRECTIONS, Syntactic
+from headcount.measures.syntactic import ALL, DIRECTIONS, Syntactic
 
 MEASURES: tuple[type[Sums], ...] = (
     Confidence, Entropy, Positional, Surface, Rare, Norms, Patterns, Syntactic,
@@ -16,6 +16,6 @@ MEASURES: tuple[type[Sums], ...] = (
 """All of them, in the order of the head table's columns."""
 
 __all__ = [
-    "DIRECTIONS", "MEASURES", "Confidence", "Entropy", "Norms", "Patterns", "Positional", "Rare",
-    "Sums", "Surface", "Syntactic", "confidence",
+    "ALL", "DIRECTIONS", "MEASURES", "Confidence", "Entropy", "Norms", "Patterns", "Positional",
+    "Rare", "Sums", "Surface", "Syntactic", "confidence",
 ]  # fmt: skip

@@ -117,9 +117,9 @@ class _OutputListener:
 
         def hear(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
             assert self.batch is not None
-            is_query_Q = self.batch.is_query(layer.site).flatten()
-            size = layer.num_heads * layer.head_dim
-            output_QO = inputs[0].reshape(-1, size)[is_query_Q].double()
+            rows_RO = inputs[0].reshape(-1, layer.num_heads * layer.head_dim)
+            is_query_R = self.batch.is_query(layer.site, (len(rows_RO), 1)).flatten()
+            output_QO = rows_RO[is_query_R].double()
             new = Moments(len(output_QO), output_QO.sum(0), output_QO.T @ output_QO)
             self.sums[place] = self.sums[place] + new if place in self.sums else new
 

@@ -133,6 +133,7 @@ def offset_words(offset: numbers.Real) -> str:
 
 
 RELATIONS: Mapping[str, str] = {
+    "all": "every relation together",
     "nsubj": "subject of a verb", "nsubj:pass": "passive subject", "obj": "direct object",
     "iobj": "indirect object", "csubj": "clausal subject", "ccomp": "clausal complement",
     "xcomp": "open clausal complement", "obl": "oblique nominal", "obl:npmod": "noun as adverbial",

@@ -35,10 +35,29 @@ class TaskBatch:
         """Number of examples in the batch."""
         return len(self.index_E)
 
-    def is_query(self, site: str) -> Bool[Tensor, "row query"]:
-        """Which tokens attend at a site, padding apart."""
+    def is_query(
+        self, site: str, shape: tuple[int, int] | None = None
+    ) -> Bool[Tensor, "row query"]:
+        """Which tokens attend at a site, padding apart.
+
+        Args:
+            site: where.
+            shape: rows and queries there; all of them where the model takes no mask (images,
+                sound).
+
+        Raises:
+            InputError: if there is no mask and no shape.
+        """
         decodes = site != "encoder.self" and "decoder_attention_mask" in self.inputs
-        return self.inputs["decoder_attention_mask" if decodes else "attention_mask"].bool()
+        mask_RQ = self.inputs.get("decoder_attention_mask" if decodes else "attention_mask")
+        if mask_RQ is not None:
+            return mask_RQ.bool()
+        if shape is None:
+            raise InputError(
+                "an attention mask was expected among the inputs of the task's batches, since it "
+                f"says which tokens attend; came {', '.join(self.inputs)}: add one of ones"
+            )
+        return torch.ones(shape, dtype=torch.bool, device=self.index_E.device)
 
     def to(self, device: torch.device | str) -> "TaskBatch":
         """The same on another device."""

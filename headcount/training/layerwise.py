@@ -42,15 +42,20 @@ def hidden_states(output: Mapping[str, Any], batch: TaskBatch) -> States:
         name = f"{site.partition('.')[0]}_hidden_states"
         states = output.get(name)
         if states:
-            found += [each[batch.is_query(site)] for each in states[1:]]
+            found += [each[batch.is_query(site, _rows(each))] for each in states[1:]]
     if not found and (states := output.get("hidden_states")):
-        found = [each[batch.is_query("encoder.self")] for each in states[1:]]
+        found = [each[batch.is_query("encoder.self", _rows(each))] for each in states[1:]]
     if not found:
         raise ModelError(
             "hidden states of every layer were expected in the model's output, since they are to "
             "be distilled; there are none: set layerwise to 0"
         )
     return [*map(single, found)]
+
+
+def _rows(states_RQD: Tensor) -> tuple[int, int]:
+    """Number of rows and of queries."""
+    return len(states_RQD), states_RQD.shape[1]
 
 
 def single(tensor: Tensor) -> Tensor:

@@ -160,6 +160,15 @@ def test_a_silent_head_has_no_norm_and_the_layer_has_mean_one():
     assert float(found.mean()) == pytest.approx(1)
 
 
+def test_heads_of_a_silent_layer_are_zero():
+    model = copy.deepcopy(examined("bert")[0])
+    anatomy = examined("bert")[1]
+    with torch.no_grad():
+        for parameter in model.get_submodule(f"{anatomy.layers[1].module}.value").parameters():
+            parameter.zero_()
+    assert norm(model, TinyTask(model), anatomy)["encoder.self", 1].tolist() == [0] * 5
+
+
 def test_a_layer_without_an_output_projection_is_not_a_number():
     model, anatomy = examined("bert")
     first, *rest = anatomy.layers
@@ -175,6 +184,15 @@ def test_a_broken_head_is_named():
         model.get_parameter(f"{layer.module}.value.bias")[3 * layer.head_dim] = torch.inf
     with pytest.raises(ModelError, match=r"head enc\.1\.3 gave NaN or infinity"):
         norm(model, TinyTask(model), anatomy)
+
+
+def test_a_broken_layer_is_no_layer_that_could_not_be_measured():
+    model = copy.deepcopy(examined("bert")[0])
+    anatomy = examined("bert")[1]
+    with torch.no_grad():
+        model.get_parameter(f"{anatomy.layers[1].module}.query.bias").fill_(torch.nan)
+    with pytest.raises(ModelError, match=r"head enc\.1\.0 gave NaN or infinity"):
+        sink(model, TinyTask(model), anatomy)
 
 
 class Empty(TinyTask):

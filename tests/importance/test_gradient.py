@@ -4,6 +4,7 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
+from headcount.errors import InputError
 from headcount.heads import Place
 from headcount.importance.gradient import gradient
 from headcount.models.anatomy import Anatomy
@@ -116,6 +117,12 @@ def test_tokens(name: str) -> None:
                         total[head] += abs(one.item())
         expected = [one / num_tokens(model) for one in total]
         assert found[layer.site, layer.layer].tolist() == pytest.approx(expected, rel=1e-8)
+
+
+def test_tokens_need_a_mask() -> None:
+    model, anatomy = examined_double("vit")
+    with pytest.raises(InputError, match="an attention mask was expected among the inputs"):
+        gradient(model, TinyTask(model), "token", anatomy=anatomy)
 
 
 def test_normalised() -> None:

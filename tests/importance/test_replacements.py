@@ -78,7 +78,7 @@ def blind(value_RKD: Tensor, is_key_RK: Tensor, num_queries: int, causal: bool) 
     return new
 
 
-@pytest.mark.parametrize(("name", "site", "_value"), CASES)
+@pytest.mark.parametrize(("name", "site", "_value"), [*CASES, ("vit", "encoder.self", "no mask")])
 def test_mean(name: str, site: str, _value: str) -> None:
     model, anatomy = examined_double(name)
     layer, head, task = first_layer(anatomy, site), 2, TinyTask(model)
@@ -92,7 +92,7 @@ def test_mean(name: str, site: str, _value: str) -> None:
             task.losses(model, batch)
         handle.remove()
         part = kept[0][..., head * layer.head_dim : (head + 1) * layer.head_dim]
-        outputs += part[batch.is_query(site)].unbind(0)
+        outputs += part[batch.is_query(site, (len(part), part.shape[1]))].unbind(0)
     new = torch.stack(outputs).mean(0)
     gate = torch.ones(layer.num_heads)
     gate[head] = 0

@@ -63,9 +63,9 @@ def test_the_sentences_have_words_of_several_pieces_and_words_of_none():
 
 def test_rows_are_in_the_order_of_relations_directions_and_heads():
     table = Syntactic.table(_sums(), ("amod", "never", "obj"))
-    assert table["relation"].tolist() == ["amod"] * 6 + ["obj"] * 6
-    assert table["direction"].tolist() == [each for each in DIRECTIONS for _ in range(2)] * 2
-    assert table["index"].tolist() == [0, 1] * 6
+    assert table["relation"].tolist() == ["amod"] * 6 + ["obj"] * 6 + ["all"] * 6
+    assert table["direction"].tolist() == [each for each in DIRECTIONS for _ in range(2)] * 3
+    assert table["index"].tolist() == [0, 1] * 9
 
 
 def test_baseline_points_the_other_way_from_the_head_and_prefers_the_nearest_offset():
@@ -73,9 +73,9 @@ def test_baseline_points_the_other_way_from_the_head_and_prefers_the_nearest_off
         ["relation", "direction"]
     )
     # amod: 2 arcs at offset -1, 2 at +1, 3 at +2 of 7; obj: one arc at -2, one at +1
-    assert table["baseline_offset"].tolist() == [2, -2, 2, 1, -1, 1]
-    assert table["baseline"].tolist() == pytest.approx([3 / 7] * 3 + [1 / 2] * 3)
-    assert table["cases"].tolist() == [7] * 3 + [2] * 3
+    assert table["baseline_offset"].tolist() == [2, -2, 2, 1, -1, 1, 1, -1, 1]
+    assert table["baseline"].tolist() == pytest.approx([3 / 7] * 3 + [1 / 2] * 3 + [3 / 9] * 3)
+    assert table["cases"].tolist() == [7] * 3 + [2] * 3 + [9] * 3
 
 
 def _sums() -> Syntactic:

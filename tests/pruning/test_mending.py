@@ -77,7 +77,7 @@ def outputs(model: PreTrainedModel, path: str, task: TinyTask, site: str) -> tup
     return torch.cat(into), torch.cat(out)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, "vit"])
 def test_folding_is_the_mean_in_place_of_the_head(name: str) -> None:
     loaded, task, plan = made(name)
     folded = fold(loaded, plan, summed(loaded, task))

@@ -65,7 +65,8 @@ def of_sentence(
     Voita et al. (2019): how often a word's maximum attention weight is on the word that it stands
     in the relation with, seen from the dependent (`dependent->head`) and from the head
     (`head->dependent`). Clark et al. (2019), besides the first: the word that attends most to the
-    dependent is taken for its head (`head<-dependent`). No word predicts itself.
+    dependent is taken for its head (`head<-dependent`). No word predicts itself. Clark et al. count
+    `all` arcs together as well.
     """
     between = word_map(A, word_of)
     counts: dict[tuple[str, str], Counts] = {}
@@ -74,19 +75,22 @@ def of_sentence(
             continue
         offsets = (head_word - dependent, dependent - head_word, head_word - dependent)
         for direction, offset in zip(DIRECTIONS, offsets, strict=True):
-            count = counts.setdefault((relation, direction), Counts([0] * A.shape[0]))
-            count.offsets[offset] += 1
-            for head in range(A.shape[0]):
-                rows = between[head].tolist()
-                if direction == "dependent->head":
-                    right = _most_attended(rows[dependent], dependent) == head_word
-                elif direction == "head->dependent":
-                    right = _most_attended(rows[head_word], head_word) == dependent
-                else:
-                    column = [row[dependent] for row in rows]
-                    right = _most_attended(column, dependent) == head_word
-                count.correct[head] += right
+            right = [_is_right(M.tolist(), dependent, head_word, direction) for M in between]
+            for name in (relation, "all"):
+                count = counts.setdefault((name, direction), Counts([0] * A.shape[0]))
+                count.offsets[offset] += 1
+                count.correct = [a + b for a, b in zip(count.correct, right, strict=True)]
     return counts
+
+
+def _is_right(rows: list[list[float]], dependent: int, head_word: int, direction: str) -> bool:
+    """Whether one head's attention between words predicts one arc."""
+    if direction == "dependent->head":
+        return _most_attended(rows[dependent], dependent) == head_word
+    if direction == "head->dependent":
+        return _most_attended(rows[head_word], head_word) == dependent
+    column = [row[dependent] for row in rows]
+    return _most_attended(column, dependent) == head_word
 
 
 @dataclass

@@ -151,6 +151,9 @@ def test_syntactic():
         ("nsubj", "dependent->head"): [0],  # dog -> the
         ("nsubj", "head->dependent"): [1],  # barks -> dog
         ("nsubj", "head<-dependent"): [1],  # dog is seen most by barks
+        ("all", "dependent->head"): [0],
+        ("all", "head->dependent"): [2],
+        ("all", "head<-dependent"): [2],
     }
 
 

@@ -165,15 +165,15 @@ class _Analyzing:
         wanted = self.encoder.start_id is not None
         if not wanted or next(iter(corpus)).target is not None:
             return corpus
-        path = self.out / "targets.txt"
-
-        def progress(done: int) -> None:
-            self.progress("translating", done, 0)
-
-        with processes().main_process_first():  # the others find its file
-            return translated(
-                self.loaded.model, self.encoder, corpus, path, self.out / "state", progress
-            )
+        return translated(
+            self.loaded.model,
+            self.encoder,
+            corpus,
+            self.out / "targets.txt",
+            self.out / "state",
+            self.options.save_every,
+            lambda done: self.progress("translating", done, 0),
+        )
 
     def analysis(self) -> Analysis:
         """Every step in order."""

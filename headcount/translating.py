@@ -1,9 +1,11 @@
 """Translating: a model's own greedy translations, the targets where a corpus has sources only."""
 
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Container, Iterator, Sequence
 from pathlib import Path
 
 import torch
+from accelerate.utils import gather_object
 from transformers import PreTrainedModel
 
 from headcount.corpora import Corpus, Encoder, Sentence
@@ -11,9 +13,13 @@ from headcount.corpora.census import chunks
 from headcount.files import write_text
 from headcount.keyed import read_keyed, write_keyed
 from headcount.models.selfcheck import evaluating
+from headcount.processes import processes
 from headcount.signature import revision
 
 SENTENCES_AT_ONCE = 64
+
+Lines = dict[str, list[str]]
+"""Translations by the number of their chunk, a string as JSON has it."""
 
 
 def translated(
@@ -22,40 +28,68 @@ def translated(
     corpus: Corpus,
     path: Path,
     state: Path,
+    save_every: float = 30.0,
     progress: Callable[[int], None] = lambda done: None,
 ) -> Corpus:
     """The corpus with the model's greedy translation of every source as its target.
+
+    Under torchrun every process translates its share.
 
     Args:
         model: an encoder-decoder.
         encoder: makes its inputs.
         corpus: sources.
-        path: where the translations go, a line each; those that an interrupted run has made there
-            are taken.
-        state: a folder where it is noted what they are of.
+        path: where the translations go, a line each.
+        state: a folder where each process keeps what it has translated; those that an interrupted
+            run has kept there are taken.
+        save_every: seconds between two savings.
         progress: is told how many sentences are done.
 
     Raises:
         InputError: if an interrupted run has made them with another model, or of other sources.
     """
-    noted, key = state / "targets.json", f"{revision(model)}|{'|'.join(corpus.names)}"
-    done = read_keyed(noted, key, "what an interrupted run has translated")
-    if not (done and path.exists()):
-        lines = list(_translations(model, encoder, corpus, progress))
-        write_text(path, "".join(f"{line}\n" for line in lines))
-        write_keyed(noted, key, {"sentences": len(lines)})
+    us = processes()
+    kept = state / f"targets-{us.process_index}.json"
+    key = "|".join([
+        f"revision:{revision(model)}", f"corpus:{corpus.sha256()[:12]}", f"limit:{corpus.limit}",
+        f"max_length:{encoder.max_length}", f"processes:{us.num_processes}",
+    ])  # fmt: skip
+    done: Lines = read_keyed(kept, key, "what an interrupted run has translated")
+    saved = time.monotonic()
+    try:
+        for number, lines in _translations(model, encoder, corpus, done):
+            done[number] = lines
+            progress(sum(map(len, done.values())))
+            if time.monotonic() - saved >= save_every:
+                write_keyed(kept, key, done)
+                saved = time.monotonic()
+    finally:  # after Ctrl-C too
+        write_keyed(kept, key, done)
+    _write(path, gather_object([done]))
     return corpus.with_targets(path)
 
 
+def _write(path: Path, shares: Sequence[Lines]) -> None:
+    """What all processes have translated, in the order of the corpus."""
+    of_chunk = {int(number): lines for done in shares for number, lines in done.items()}
+    lines = [line for number in sorted(of_chunk) for line in of_chunk[number]]
+    text = "".join(f"{line}\n" for line in lines)
+    if processes().is_main_process:
+        write_text(path, text)
+    processes().wait_for_everyone()
+    if not path.exists():  # in a folder of this process's own
+        write_text(path, text)
+
+
 def _translations(
-    model: PreTrainedModel, encoder: Encoder, corpus: Corpus, progress: Callable[[int], None]
-) -> Iterator[str]:
-    done = 0
+    model: PreTrainedModel, encoder: Encoder, corpus: Corpus, done: Container[str]
+) -> Iterator[tuple[str, list[str]]]:
+    """The number of each chunk of this process that is not done, with its translations."""
+    us = processes()
     with evaluating(model), torch.inference_mode():
-        for sentences in chunks(corpus, SENTENCES_AT_ONCE):
-            yield from _greedy(model, encoder, sentences)
-            done += len(sentences)
-            progress(done)
+        for number, sentences in enumerate(chunks(corpus, SENTENCES_AT_ONCE)):
+            if number % us.num_processes == us.process_index and str(number) not in done:
+                yield str(number), _greedy(model, encoder, sentences)
 
 
 def _greedy(model: PreTrainedModel, encoder: Encoder, sentences: Sequence[Sentence]) -> list[str]:

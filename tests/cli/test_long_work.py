@@ -1,5 +1,6 @@
 """A killed run goes on and counts nothing twice; several processes give the sums of one."""
 
+import json
 import signal
 import sys
 import time
@@ -13,6 +14,8 @@ from tests.cli.conftest import SAMPLE, headcount, start
 
 SMALL = ("--max-tokens", 64, "--window", 20, "--save-every", 0)
 """Many small batches, the sums saved after each."""
+
+TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 
 STATE = Path("state") / "measuring-0.safetensors"
 
@@ -62,10 +65,7 @@ def test_resume_with_another_corpus_is_refused(bert: Path, tmp_path: Path) -> No
 def test_two_processes_give_the_sums_of_one(bert: Path, tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     assert headcount("analyze", bert, SAMPLE, "--out", one, *SMALL, "--null")[0] == 0
-    torchrun = f"{sys.executable} -m torch.distributed.run --standalone --nproc-per-node 2".split()
-    process = start(
-        "analyze", bert, SAMPLE, "--out", two, *SMALL, "--null", launcher=tuple(torchrun)
-    )
+    process = start("analyze", bert, SAMPLE, "--out", two, *SMALL, "--null", launcher=TORCHRUN)
     _, errors = process.communicate(timeout=300)
     assert process.returncode == 0, errors
     shares = [load_file(two / "state" / f"measuring-{rank}.safetensors") for rank in range(2)]
@@ -73,3 +73,18 @@ def test_two_processes_give_the_sums_of_one(bert: Path, tmp_path: Path) -> None:
     whole = load_file(one / STATE)[name]
     assert 0 < shares[0][name] < whole and shares[0][name] + shares[1][name] == whole
     same_results(one, two, 1e-9)
+
+
+@pytest.mark.slow
+def test_two_processes_share_the_translations(marian: Path, tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    arguments = ("analyze", marian, SAMPLE, "--out")
+    assert headcount(*arguments, one)[0] == 0
+    process = start(*arguments, two, launcher=TORCHRUN)
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+    assert (one / "targets.txt").read_bytes() == (two / "targets.txt").read_bytes()
+    kept = [json.loads((two / f"state/targets-{rank}.json").read_text()) for rank in range(2)]
+    assert [sorted(each["done"]) for each in kept] == [["0", "2"], ["1"]]
+    left, right = (pd.read_parquet(out / "heads.parquet") for out in (one, two))
+    pd.testing.assert_frame_equal(left, right, rtol=1e-6, atol=1e-9)

@@ -48,11 +48,11 @@ def test_each_is_the_models_greedy_one(loaded: Loaded, corpus: Corpus, tmp_path:
     tokenizer = loaded.encoder().tokenizer
     for source, line in zip(SOURCES, lines, strict=True):
         inputs = tokenizer(source, return_tensors="pt")
-        longest = {"num_beams": 1, "do_sample": False, "max_new_tokens": 40}
+        longest = {"num_beams": 1, "do_sample": False, "max_new_tokens": 20}
         with torch.no_grad():
             (ids,) = loaded.model.generate(**inputs, **longest)  # type: ignore[operator]
         text = " ".join(tokenizer.decode(ids, skip_special_tokens=True).split())
-        assert line and text.startswith(line)  # which may end earlier, at its batch's limit
+        assert text and line.startswith(text)  # which goes on to the limit of its batch
 
 
 def test_a_killed_run_goes_on(

@@ -8,6 +8,7 @@ import tyro
 
 from headcount.analysis import Analysis, Options, analyze
 from headcount.cli.console import plain_console
+from headcount.cli.idle import refuse_idle
 from headcount.cli.plain import plain
 from headcount.cli.progress import shown
 from headcount.cli.summary import print_summary
@@ -71,6 +72,8 @@ class Analyze:
 
     def run(self) -> int:
         """Run the analysis and write everything into `out`."""
+        if not self.null:
+            refuse_idle(self, "seed", "the random-weight copy", "ask for that by --null")
         main_process = processes().is_main_process
         if main_process:
             claim(self.out, self.resume, self.overwrite)

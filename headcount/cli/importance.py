@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from headcount.cli.console import plain_console
+from headcount.cli.idle import refuse_idle
 from headcount.cli.plain import plain
 from headcount.cli.progress import shown
 from headcount.cli.task_arguments import TaskArguments, print_warnings
@@ -90,11 +91,8 @@ class Importance(TaskArguments):
     def _refuse_idle(self) -> None:
         """Options of methods that are not asked for."""
         for name, method in OPTION_OF.items():
-            if getattr(self, name) != getattr(Importance, name) and method not in self.methods:
-                raise InputError(
-                    f"--{name.replace('_', '-')} is of {method}: name that among the --methods, or "
-                    "leave the option out"
-                )
+            if method not in self.methods:
+                refuse_idle(self, name, method, "name that among the --methods")
 
     def _refuse_other_models(self, loaded: Loaded) -> None:
         """Before anything runs."""

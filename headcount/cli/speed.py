@@ -9,6 +9,7 @@ from rich.table import Table
 
 from headcount.artifact.head_card import read_record, update_head_card
 from headcount.cli.console import plain_console
+from headcount.cli.idle import refuse_idle
 from headcount.cli.plain import plain
 from headcount.corpora import Corpus
 from headcount.folders import refuse_file
@@ -57,6 +58,10 @@ class SpeedCommand:
             self.batch, self.length, self.modes, self.new_tokens, self.rounds, self.seed
         )
         options.refuse_nonsense()
+        if self.modes == ("forward",):
+            refuse_idle(self, "new_tokens", "generation", "name generate among the --modes")
+        if self.data:
+            refuse_idle(self, "seed", "random tokens", "leave --data out")
         if self.out is not None:
             refuse_file(self.out)
         if self.card:

@@ -134,6 +134,13 @@ def test_out_that_exists_is_refused_and_untouched(bert: Path, tmp_path: Path) ->
     assert (tmp_path / "mine" / "thesis.tex").read_text() == "precious"
 
 
+def test_a_seed_that_nothing_would_read_is_refused(bert: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    status, _, errors = headcount("analyze", bert, SAMPLE, "--out", out, "--seed", 3)
+    assert status == 2 and "--seed is of the random-weight copy" in errors
+    assert not out.exists()
+
+
 @pytest.mark.parametrize(
     ("corpus", "text"),
     [

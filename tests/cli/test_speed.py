@@ -80,6 +80,8 @@ def test_refusals(bert: Path, marian: Path) -> None:
         ((bert, bert, *FEW, "--card"), "a pruned model with its prune.json was expected"),
         ((bert, bert, "--data", "none.txt"), "found nothing there"),
         ((bert, "none-such", *FEW), "can't be loaded"),
+        ((bert, bert, "--modes", "forward", "--new-tokens", 9), "--new-tokens is of generation"),
+        ((bert, bert, "--data", SAMPLE, "--seed", 3), "--seed is of random tokens: leave --data"),
     ):
         status, _, errors = headcount("speed", *arguments)
         assert status == 2 and sentence in errors, errors

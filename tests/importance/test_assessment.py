@@ -62,6 +62,17 @@ def test_options_reach_the_methods() -> None:
         assert plain.record["signature"] != other.record["signature"], change
 
 
+def test_batches_are_signed_where_they_matter() -> None:
+    loaded, task = similarity()
+
+    def signed(level: str, max_tokens: int) -> str:
+        options: Any = {"names": ("gradient",), "level": level, "max_tokens": max_tokens}
+        return assess(loaded, task, replace(FEW, **options)).record["signature"]
+
+    assert signed("batch", 64) != signed("batch", 4096)
+    assert signed("sample", 64) == signed("sample", 4096)
+
+
 def test_p_values_before_and_after_holm() -> None:
     loaded, task = similarity()
     found = assess(loaded, task, replace(FEW, names=("ablation",)))

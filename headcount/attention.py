@@ -105,7 +105,7 @@ class Reducer:
         self.value_norm_BHK = _value_norms(value_BHKD, roots_HDD)
         self.is_query_BQ = queries.is_token_BN.to(value_BHKD.dtype)
         self._hidden: tuple[slice, tuple[Tensor, ...]] | None = None
-        self.segment_BN = _segments(keys) if queries is keys else None
+        self.segment_BN = segments(keys) if queries is keys else None
         self.columns_BHKC = self._columns()
         self.masses_BHQC = empty(*per_query, self.columns_BHKC.shape[-1])
         words = (queries.word_BN, keys.word_BN, num_heads, value_BHKD.dtype)
@@ -265,7 +265,7 @@ def _value_norms(value_BHKD: Tensor, roots_HDD: Tensor | None) -> Float[Tensor, 
     return (value_BHKD @ roots_HDD.to(value_BHKD)).square_().sum(-1).sqrt_()
 
 
-def _segments(tokens: Tokens) -> Int64[Tensor, "batch token"] | None:
+def segments(tokens: Tokens) -> Int64[Tensor, "batch token"] | None:
     """Segment of each token; None where no row has two.
 
     A segment begins with the first content token after a separator, so that what follows a

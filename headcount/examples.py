@@ -16,7 +16,7 @@ from jaxtyping import Int64
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.attention import GroupedMap
+from headcount.attention import GroupedMap, segments
 from headcount.corpora import Batch, Corpus, Encoder, Sentence, Tokens
 from headcount.heads import Head, Place
 from headcount.measuring import forward, sides
@@ -48,6 +48,8 @@ class Side:
     """Which labels are not special tokens."""
     rarest: int
     """The label of the rarest token; -1 where the sentence has none that is rare."""
+    segment: np.ndarray
+    """A number for the segment of each label; 0 for all where there is one segment."""
 
 
 @final
@@ -146,7 +148,8 @@ def groups(tokens: Tokens) -> Int64[Tensor, "batch token"]:
 
 def _draw_sides(tokens: Tokens, group_BN: Tensor, batch: Batch, encoder: Encoder) -> list[Side]:
     drawn = []
-    source = tokens is batch.source
+    source, segment_BN = tokens is batch.source, segments(tokens)
+    segment_BN = torch.zeros_like(tokens.ids_BN) if segment_BN is None else segment_BN
     piece = encoder.source_piece if source else encoder.target_piece
     for row, sentence in enumerate(batch.sentences):
         words = sentence.words if source else None
@@ -160,7 +163,8 @@ def _draw_sides(tokens: Tokens, group_BN: Tensor, batch: Batch, encoder: Encoder
         ]
         rarest = int(tokens.rarest_B2[row, 0])
         content = tokens.is_content_BN[row, firsts].cpu().numpy()
-        drawn.append(Side(labels, word, content, group[rarest] if rarest >= 0 else -1))
+        segment = segment_BN[row, firsts].cpu().numpy()
+        drawn.append(Side(labels, word, content, group[rarest] if rarest >= 0 else -1, segment))
     return drawn
 
 
@@ -195,6 +199,8 @@ def _show(
     """How well a sentence shows a role, in a number and words, and the pairs to point out."""
     if role is not None and role.role == "syntactic":
         return _show_syntactic(drawn, weights_QK, role)
+    if role is not None and role.role == "block":
+        return _show_block(drawn, weights_QK)
     queries = np.flatnonzero(drawn.queries.is_content)
     peaks = _content_peaks(drawn, weights_QK)[queries]
     if not len(queries):
@@ -229,6 +235,14 @@ def _show(
 
 def _content_peaks(drawn: Drawn, weights_QK: np.ndarray) -> np.ndarray:
     return np.where(drawn.keys.is_content, weights_QK, -1).argmax(1)
+
+
+def _show_block(drawn: Drawn, weights_QK: np.ndarray) -> tuple[float, str, list[Arc]] | None:
+    is_own_QK = drawn.queries.segment[:, None] == drawn.keys.segment
+    if is_own_QK.all():
+        return None
+    own = float((weights_QK * is_own_QK).sum(1).mean())
+    return own, f"{own:.0%} of attention on the own segment", []
 
 
 def _show_syntactic(

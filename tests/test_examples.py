@@ -1,6 +1,7 @@
 """Which sentences show a role, and which word pairs are pointed out; maps are made by hand."""
 
 import base64
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,6 +16,7 @@ SIDE = Side(
     word=np.array([-1, 0, 1, 2, -1]),
     is_content=np.array([False, True, True, True, False]),
     rarest=2,
+    segment=np.zeros(5),
 )
 
 
@@ -61,6 +63,15 @@ def test_rare_sink_and_no_role() -> None:
     assert shown.caption == "100% of attention on [CLS]"
     (shown,) = _best([drawn(0, 2, 3, 2, 0)], 0, None)
     assert shown.role == "none" and shown.caption == "mean largest weight 0.75"
+
+
+def test_block_shows_weight_on_the_own_segment() -> None:
+    one = drawn(0, 0, 3, 2, 4)  # each label gives a quarter to [CLS]
+    role = Role("block", "", 0.6)
+    assert _best([one], 0, role) == []
+    two = replace(SIDE, segment=np.array([0, 0, 2, 2, 2]))
+    (shown,) = _best([replace(one, queries=two, keys=two)], 0, role)
+    assert shown.caption == "85% of attention on the own segment"  # 1, 1 and three times 3/4
 
 
 def test_weights_are_bytes_row_by_row() -> None:

@@ -30,7 +30,7 @@ SEARCHED = 2000
 NUM_EXAMPLES = 3
 """Sentences that are kept for each head."""
 READABLE = range(5, 21)
-"""Words of a sentence that is easy to take in."""
+"""Words of a sentence, or of each of a pair, that is easy to take in."""
 
 Arc = tuple[int, int]
 """(query, key): which two labels a role is about."""
@@ -79,9 +79,14 @@ class Example:
 
 def candidates(corpus: Corpus) -> list[Sentence]:
     """Sentences of readable length, spread evenly over the beginning of the corpus."""
-    readable = [s for s in islice(corpus, SEARCHED) if len(s.text.split()) in READABLE]
+    readable = [s for s in islice(corpus, SEARCHED) if _is_readable(s)]
     step = max(1, len(readable) // NUM_CANDIDATES)
     return readable[::step][:NUM_CANDIDATES]
+
+
+def _is_readable(sentence: Sentence) -> bool:
+    texts = [sentence.text] if sentence.second is None else [sentence.text, sentence.second]
+    return all(len(text.split()) in READABLE for text in texts)
 
 
 def find_examples(

@@ -42,9 +42,9 @@ def load_state(path: Path, run_key: str, measures: Sequence[type[Sums]]) -> Tota
         for key in file.keys():
             *place, name = key.split("/")
             fields.setdefault(tuple(place), {})[name] = file.get_tensor(key)
-    refuse_other_key(path, metadata.get("run_key"), run_key)
-    sums = {
-        (by_name[measure], (site, int(layer))): by_name[measure](**state)
-        for (measure, site, layer), state in fields.items()
-    }
-    return Totals(sums, int(metadata["batches"]), int(metadata["sentences"]))
+        refuse_other_key(path, metadata.get("run_key"), run_key)
+        sums = {
+            (by_name[measure], (site, int(layer))): by_name[measure](**state)
+            for (measure, site, layer), state in fields.items()
+        }
+        return Totals(sums, int(metadata["batches"]), int(metadata["sentences"]))

@@ -14,7 +14,7 @@ from headcount.files import write_text
 from headcount.keyed import read_keyed, write_keyed
 from headcount.models.selfcheck import evaluating
 from headcount.processes import processes
-from headcount.signature import revision
+from headcount.signature import revision, tokenizer_revision
 
 SENTENCES_AT_ONCE = 64
 
@@ -51,7 +51,8 @@ def translated(
     us = processes()
     kept = state / f"targets-{us.process_index}.json"
     key = "|".join([
-        f"revision:{revision(model)}", f"corpus:{corpus.sha256()[:12]}", f"limit:{corpus.limit}",
+        f"revision:{revision(model)}", f"tokenizer:{tokenizer_revision(encoder.tokenizer)}",
+        f"corpus:{corpus.sha256()[:12]}", f"limit:{corpus.limit}",
         f"max_length:{encoder.max_length}", f"processes:{us.num_processes}",
     ])  # fmt: skip
     done: Lines = read_keyed(kept, key, "what an interrupted run has translated")

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import save_file
 
 from headcount.errors import InputError
@@ -53,6 +54,17 @@ def test_a_damaged_file(tmp_path: Path, keep: int):
         f"{path} should hold the sums of an interrupted run but can't be read ("
     )
     assert message.endswith("; start again with --overwrite instead of --resume")
+
+
+def test_a_file_of_measures_with_other_sums(tmp_path: Path):
+    path = tmp_path / "state"
+    save_state(path, _totals(), "signature")
+    with safe_open(path, framework="pt") as file:
+        left = {key: file.get_tensor(key) for key in file.keys() if not key.endswith("/segmented")}
+        metadata = file.metadata()
+    save_file(left, path, metadata)
+    with pytest.raises(InputError, match="can't be read .*segmented.*; start again with --over"):
+        load_state(path, "signature", MEASURES)
 
 
 def test_the_file_of_another_run(tmp_path: Path):

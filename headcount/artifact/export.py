@@ -11,12 +11,11 @@ from headcount.artifact.certificate import NAME, Certificate, compare, runner, w
 from headcount.artifact.head_card import RECORD, read_record, update_head_card
 from headcount.artifact.onnx import export_onnx, onnx_runner
 from headcount.artifact.staging import replaced
-from headcount.corpora import Corpus
+from headcount.corpora import TOKEN_TYPES, Corpus
 from headcount.models.load import Loaded
 from headcount.models.tiny_inputs import tiny_inputs
 
 FOLDER, FILE, FORM = "onnx", "model.onnx", "ONNX"
-TYPES = "token_type_ids"
 
 
 def export(loaded: Loaded, folder: Path, corpus: Corpus | None) -> Certificate:
@@ -51,11 +50,12 @@ def export(loaded: Loaded, folder: Path, corpus: Corpus | None) -> Certificate:
 
 
 def _with_types(loaded: Loaded, data: Data) -> Data:
-    """With the types of tokens, where the model's tokenizer gives them: of a pair, as it were."""
-    names = [] if loaded.tokenizer is None else loaded.tokenizer.model_input_names
-    if TYPES not in names or getattr(loaded.model.config, "type_vocab_size", 0) < 2:
+    """With the types of tokens, where the model takes them and texts: of a pair, as it were."""
+    if loaded.tokenizer is None or not loaded.takes_token_types:
         return data
-    return replace(data, batches=[each | {TYPES: _second_half(each)} for each in data.batches])
+    return replace(
+        data, batches=[each | {TOKEN_TYPES: _second_half(each)} for each in data.batches]
+    )
 
 
 def _second_half(batch: Inputs) -> Tensor:

@@ -18,6 +18,7 @@ from headcount.signature import signature
 from headcount.speed import Options, Speed, compare_speed, write_speed
 from headcount.speed.document import COSTS, GAINS, cost_cells, gain_cells, size_rows
 from headcount.speed.fit import refuse_other_sizes
+from headcount.speed.modes import fitting
 from headcount.speed.write import record
 
 
@@ -58,8 +59,6 @@ class SpeedCommand:
             self.batch, self.length, self.modes, self.new_tokens, self.rounds, self.seed
         )
         options.refuse_nonsense()
-        if self.modes == ("forward",):
-            refuse_idle(self, "new_tokens", "generation", "name generate among the --modes")
         if self.data:
             refuse_idle(self, "seed", "random tokens", "leave --data out")
         if self.out is not None:
@@ -70,6 +69,8 @@ class SpeedCommand:
         dense, pruned = (load(each, self.device, self.dtype) for each in (self.dense, self.pruned))
         if self.card:
             refuse_other_sizes(dense, pruned)
+        if "generate" not in (self.modes or fitting(dense.model)):
+            refuse_idle(self, "new_tokens", "generation", "name generate among the --modes")
         found = compare_speed(dense, pruned, options, corpus, _tell)
         _print(found)
         if self.out is not None:

@@ -1,6 +1,6 @@
 """Corpora: files in, batches out."""
 
-from headcount.corpora.batches import Batch, batches
+from headcount.corpora.batches import TOKEN_TYPES, Batch, batches
 from headcount.corpora.census import Census, take_census
 from headcount.corpora.corpus import Corpus
 from headcount.corpora.encoded import Encoded
@@ -10,6 +10,7 @@ from headcount.corpora.sentence import Sentence, Tree
 from headcount.corpora.tokens import Arcs, Tokens
 
 __all__ = [
+    "TOKEN_TYPES",
     "Arcs",
     "Batch",
     "Census",

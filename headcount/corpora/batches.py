@@ -20,6 +20,9 @@ from headcount.corpora.sentence import Sentence
 from headcount.corpora.tokens import Arcs, Tokens
 from headcount.errors import CorpusError
 
+TOKEN_TYPES = "token_type_ids"
+"""Name of the input that tells a model such as BERT the sentences of a pair apart."""
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -107,7 +110,8 @@ class _Maker:
             self._source_frequencies,
         )
         inputs = {"input_ids": source.ids_BN, "attention_mask": source.is_token_BN.long()}
-        inputs |= _token_types([pair.source for pair in pairs])
+        if encoder.token_types:
+            inputs |= _token_types([pair.source for pair in pairs])
         target = None
         targets = [pair.target for pair in pairs if pair.target is not None]
         if targets:
@@ -120,11 +124,11 @@ class _Maker:
 
 
 def _token_types(encoded: Sequence[Encoded]) -> dict[str, Int64[Tensor, "batch token"]]:
-    """What tells a model such as BERT the sentences of a pair apart; nothing without pairs."""
+    """Types of the tokens; nothing where no sentence is a pair."""
     if all(one.type_ids is None for one in encoded):
         return {}
     types = [one.type_ids or [0] * len(one.ids) for one in encoded]
-    return {"token_type_ids": torch.from_numpy(padded(types, 0))}
+    return {TOKEN_TYPES: torch.from_numpy(padded(types, 0))}
 
 
 def _tokens(
@@ -149,6 +153,7 @@ def _tokens(
 def _arcs(pairs: Sequence[EncodedPair], relations: dict[str, int]) -> Arcs:
     """Arcs between words that both have a piece left; words without one are in the census."""
     found: list[tuple[int, int, int, int]] = []
+    num_roots = 0
     for row, pair in enumerate(pairs):
         tree, encoded = pair.sentence.tree, pair.source
         if tree is None:
@@ -159,5 +164,6 @@ def _arcs(pairs: Sequence[EncodedPair], relations: dict[str, int]) -> Arcs:
         for dependent, (head, relation) in enumerate(zip(tree.heads, tree.relations, strict=True)):
             if head >= 0 and dependent in present and head in present:
                 found.append((row, dependent, head, relations[relation]))
+            num_roots += head < 0 and dependent in present
     arcs_4A = torch.tensor(found, dtype=torch.int64).reshape(-1, 4).T.contiguous()
-    return Arcs(arcs_4A[0], arcs_4A[1], arcs_4A[2], arcs_4A[3], len(relations))
+    return Arcs(arcs_4A[0], arcs_4A[1], arcs_4A[2], arcs_4A[3], len(relations), num_roots)

@@ -180,6 +180,11 @@ def _held(number: int, item: str | Sentence) -> Sentence:
     sentence = Sentence(item.strip(), origin=origin) if isinstance(item, str) else item
     if not sentence.text.strip():
         raise CorpusError(f"{origin}: expected some text, found none; leave the sentence out.")
+    if sentence.second is not None and sentence.words is not None:
+        raise CorpusError(
+            f"{origin}: expected running text in a pair of sentences, found words of a treebank; "
+            "leave them out."
+        )
     num_words, tree = len(sentence.words or ()), sentence.tree
     if tree is not None and not num_words == len(tree.heads) == len(tree.relations):
         raise CorpusError(

@@ -22,7 +22,7 @@ class Encoded:
     num_words_lost: int = 0
     """Words that the tokenizer turns into no piece at all."""
     type_ids: list[int] | None = None
-    """Which sentence of a pair each token is of, where the model is told; None otherwise."""
+    """Token types by the tokenizer's template, of a pair; None otherwise."""
 
     @property
     def truncated(self) -> bool:

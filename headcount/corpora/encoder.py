@@ -40,6 +40,7 @@ class Encoder:
         max_length: tokens that the model can take, special ones included; None for any number.
         start_id: `config.decoder_start_token_id` of an encoder-decoder, which makes targets wanted.
         strict: refuse a sentence that is too long instead of truncating it.
+        token_types: the model is told the two sentences of a pair apart, by an input of its own.
     """
 
     def __init__(
@@ -48,8 +49,9 @@ class Encoder:
         max_length: int | None = None,
         start_id: int | None = None,
         strict: bool = False,
+        token_types: bool = False,
     ) -> None:
-        self.tokenizer = tokenizer
+        self.tokenizer, self.token_types = tokenizer, token_types
         self.max_length, self.start_id, self.strict = max_length, start_id, strict
         pad_id = tokenizer.pad_token_id
         self.pad_id = pad_id if isinstance(pad_id, int) else 0
@@ -124,7 +126,7 @@ class Encoder:
                 f"{sentences[0].origin}: expected a source and a target, since the model has a "
                 "decoder, found a pair of sentences that are one input; leave --pairs out."
             )
-        return encode_pairs(self.tokenizer, sentences, self.max_length)
+        return encode_pairs(self.tokenizer, sentences, self.max_length, self.sep_ids)
 
     def _words(self, sentences: Sequence[Sentence]) -> list[Encoded]:
         if not sentences:

@@ -35,34 +35,39 @@ def encode_fast_text(
 
 
 def encode_fast_pairs(
-    tokenizer: PreTrainedTokenizerBase, sentences: Sequence[Sentence], max_length: int | None
+    tokenizer: PreTrainedTokenizerBase,
+    sentences: Sequence[Sentence],
+    max_length: int | None,
+    sep_ids: Sequence[int],
 ) -> list[Encoded]:
     """Encode pairs of sentences, each as one input; the longer one is cut first."""
     pairs = [(sentence.text, sentence.second) for sentence in sentences]
     full = encodings(tokenizer, "text", pairs)
     kept = _truncated(tokenizer, "text", pairs, full, max_length)
     for sentence, before in zip(sentences, full, strict=True):
-        _refuse_unseparated(sentence, before)
-    told = "token_type_ids" in tokenizer.model_input_names
+        _refuse_unseparated(sentence, before, sep_ids)
     return [
         Encoded(
             ids=after.ids,
             word_of=[NO_WORD] * len(after.ids),
             is_special=_is_special(after),
             full_length=len(before.ids),
-            type_ids=after.type_ids if told else None,
+            type_ids=after.type_ids,
         )
         for before, after in zip(full, kept, strict=True)
     ]
 
 
-def _refuse_unseparated(sentence: Sentence, encoding: Any) -> None:
-    """Without a mark between them two sentences are one."""
+def _refuse_unseparated(sentence: Sentence, encoding: Any, sep_ids: Sequence[int]) -> None:
+    """Without a separator between them two sentences are one."""
     sides = encoding.sequence_ids
-    if 1 in sides and sides[sides.index(1) - 1] == 0:
+    if not {0, 1} <= set(sides):
+        return
+    last, first = len(sides) - 1 - sides[::-1].index(0), sides.index(1)
+    if not set(encoding.ids[last + 1 : first]) & set(sep_ids):
         raise CorpusError(
-            f"{sentence.origin}: expected a tokenizer that separates the two sentences of a pair, "
-            "found one that puts nothing between them; analyse the sentences one by one."
+            f"{sentence.origin}: expected a tokenizer that puts its separator between the two "
+            "sentences of a pair, found one that does not; analyse the sentences one by one."
         )
 
 

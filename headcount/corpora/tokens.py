@@ -51,6 +51,8 @@ class Arcs:
     """Index into `Census.relations`."""
     num_relations: int
     """Length of `Census.relations`."""
+    num_roots: int
+    """Words that no other word governs."""
 
     def to(self, device: torch.device | str) -> "Arcs":
         """The same on another device."""
@@ -60,4 +62,5 @@ class Arcs:
             self.head_A.to(device),
             self.relation_A.to(device),
             self.num_relations,
+            self.num_roots,
         )

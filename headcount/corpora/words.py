@@ -79,16 +79,19 @@ def encode_words(
 
 
 def encode_pairs(
-    tokenizer: PreTrainedTokenizerBase, sentences: Sequence[Sentence], max_length: int | None
+    tokenizer: PreTrainedTokenizerBase,
+    sentences: Sequence[Sentence],
+    max_length: int | None,
+    sep_ids: Sequence[int],
 ) -> list[Encoded]:
-    """Encode pairs of sentences, each as one input."""
+    """Encode pairs of sentences, each as one input, one of `sep_ids` between them."""
     if not tokenizer.is_fast:
         raise CorpusError(
             f"{sentences[0].origin}: expected a fast tokenizer for pairs of sentences, found "
             f"{type(tokenizer).__name__}, which does not say which token is of which sentence; "
             "analyse the sentences one by one."
         )
-    return encode_fast_pairs(tokenizer, sentences, max_length)
+    return encode_fast_pairs(tokenizer, sentences, max_length, sep_ids)
 
 
 def encode_text(

@@ -10,7 +10,8 @@ are left out. For a dependent d with head h under a relation, a head of attentio
 
 A word that sees no other word (under a causal mask) predicts nothing, which is a miss. The baseline
 always predicts the relation's commonest offset in words. UD's root relation is left out. The
-relation `all` (Clark) has the arcs of all relations.
+relation `all` (Clark) has the arcs of all relations, and the roots: words of which every head of
+attention, and the baseline, misses the head that is none.
 
 Departure: Voita et al. do not say that a word itself is left out; for `head->dependent` it is here,
 as Clark et al. have it, so that the three directions can be compared.
@@ -34,7 +35,7 @@ DIRECTIONS = ("dependent->head", "head->dependent", "head<-dependent")
 """From which word to which a prediction is made; see above."""
 
 ALL = "all"
-"""The arcs of all relations together."""
+"""Every word together: the arcs of all relations, and the roots."""
 
 _SIGN = {"dependent->head": 1, "head->dependent": -1, "head<-dependent": 1}
 
@@ -50,6 +51,8 @@ class Syntactic(Sums):
     """Number of arcs that each head predicts, in each of `DIRECTIONS`."""
     offsets: Int[Tensor, "relation offset"]
     """Number of arcs at each offset head - dependent in words; offset 0 is in the middle."""
+    roots: Int[Tensor, ""]
+    """Number of words without a head."""
 
     @classmethod
     def applies(cls, attention: Attention) -> bool:
@@ -78,6 +81,7 @@ class Syntactic(Sums):
         return cls(
             correct.index_add_(0, arcs.relation_A, hits_AHD),
             offsets.view(arcs.num_relations, width),
+            torch.tensor(arcs.num_roots, device=offsets.device),
         )
 
     def value(self) -> dict[str, Float[Tensor, " head"]]:
@@ -91,6 +95,7 @@ class Syntactic(Sums):
         """
         sums = self._with_all()
         cases_R = sums.offsets.sum(-1)
+        cases_R[-1] += sums.roots
         best_R, offset_R = sums._commonest()
         rows = []
         for r, relation in enumerate((*relations, ALL)):
@@ -111,6 +116,7 @@ class Syntactic(Sums):
         return Syntactic(
             torch.cat([self.correct, self.correct.sum(0, keepdim=True)]),
             torch.cat([self.offsets, self.offsets.sum(0, keepdim=True)]),
+            self.roots,
         )
 
     def _commonest(self) -> tuple[Tensor, Tensor]:

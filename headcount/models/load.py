@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedConfig, PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
-from headcount.corpora import Encoder
+from headcount.corpora import TOKEN_TYPES, Encoder
 from headcount.errors import InputError, ModelError
 from headcount.heads import Heads
 from headcount.models.anatomy import Anatomy
@@ -51,6 +52,12 @@ class Loaded:
         """Tokens that the model can take, special ones included; None for any number."""
         return max_length(self.model, self.tokenizer)
 
+    @property
+    def takes_token_types(self) -> bool:
+        """Whether the model is told the two sentences of a pair apart; tokenizers may not know."""
+        several = (getattr(self.model.config, "type_vocab_size", 0) or 0) >= 2
+        return several and TOKEN_TYPES in signature(self.model.forward).parameters
+
     def encoder(self, strict: bool = False) -> Encoder:
         """What turns sentences into the model's inputs.
 
@@ -77,7 +84,7 @@ class Loaded:
                     f"{self.name} is an encoder-decoder, but its config names no "
                     "decoder_start_token_id: set it in config.json"
                 )
-        return Encoder(self.tokenizer, self.max_length, start, strict)
+        return Encoder(self.tokenizer, self.max_length, start, strict, self.takes_token_types)
 
 
 def load(name: str | Path, device: str = "cpu", dtype: str = "float32") -> Loaded:

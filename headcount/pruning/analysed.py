@@ -62,7 +62,7 @@ def read_again(folder: Path, files: Sequence[Path]) -> Again:
 
 def _again(record: dict[str, Any], folder: Path, files: Sequence[Path]) -> Again:
     signed = dict(part.split(":", 1) for part in record["signature"].split("|"))
-    corpus = _corpus(record, files)
+    corpus = _corpus(record, files, "pairs" in signed)
     if corpus is None or (found := corpus.sha256()[:12]) != signed["corpus"]:
         came = " ".join(map(str, files)) if corpus is None else f"another one, {found}"
         raise InputError(
@@ -80,16 +80,16 @@ def _again(record: dict[str, Any], folder: Path, files: Sequence[Path]) -> Again
     return Again(corpus, Options(frequencies=path, thresholds=thresholds))
 
 
-def _corpus(record: dict[str, Any], files: Sequence[Path]) -> Corpus | None:
+def _corpus(record: dict[str, Any], files: Sequence[Path], pairs: bool) -> Corpus | None:
     """Files as the analysis read them, the last as its sides; None where there are others."""
     sides = [side for side in ("source", "target") if record["arguments"].get(side) is not None]
     limit, suffixes = record["counts"]["sentences"], [path.suffix for path in files]
     if not sides:
-        return Corpus(files, limit=limit)
+        return Corpus(files, limit=limit, pairs=pairs)
     if suffixes != [Path(name).suffix for name in record["corpora"]]:
         return None
     alone = len(files) - len(sides)
-    return Corpus(files[:alone], *files[alone:], limit=limit)
+    return Corpus(files[:alone], *files[alone:], limit=limit, pairs=pairs)
 
 
 def functions(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import final
 
+from headcount.measures import ALL
 from headcount.reports import numbers
 from headcount.reports.measure_names import DIRECTIONS, relation_words
 from headcount.reports.run import RelationResult
@@ -60,8 +61,12 @@ class RelationTable:
 
     directions: tuple[tuple[str, str], ...]
     rows: tuple[RelationRow, ...]
-    """Relations with enough cases, the largest gain first."""
+    """Relations with enough cases, the largest gain first; none where only what is no syntax has
+    them."""
     few_rows: tuple[RelationRow, ...]
+    """The others."""
+    num_few: int
+    """Relations with few cases, all together not being one."""
     summary: str
     min_cases: int
     clearly: str
@@ -123,10 +128,15 @@ def relation_table(
     for relation, direction in ranked:  # a relation stands where its best direction stands
         if relation not in rows:
             rows[relation] = _row((relation, direction), directions, scores)
+    every = [rows.pop(ALL)] if ALL in rows else []
+    enough = [row for row in rows.values() if not row.clearest.few]
+    few = [row for row in rows.values() if row.clearest.few]
+    is_told = any(row.relation not in NOT_SYNTAX for row in enough)
     return RelationTable(
         directions=tuple(DIRECTIONS.get(name, (name, "")) for name in directions),
-        rows=tuple(row for row in rows.values() if not row.clearest.few),
-        few_rows=tuple(row for row in rows.values() if row.clearest.few),
+        rows=tuple(enough + every if is_told else []),
+        few_rows=tuple(few if is_told else few + enough + every),
+        num_few=len(few),
         summary=_summary(list(scores.values()), limits),
         min_cases=limits.syntactic_cases,
         clearly=limits.syntactic_words,
@@ -205,5 +215,5 @@ def is_few(result: RelationResult, limits: Thresholds) -> bool:
 
 
 def _rank(limits: Thresholds, result: RelationResult) -> tuple[bool, bool, float]:
-    """Enough cases first, punctuation last, then the largest gain."""
+    """Enough cases first, what is no syntax last, then the largest gain."""
     return is_few(result, limits), result.relation in NOT_SYNTAX, -result.gain

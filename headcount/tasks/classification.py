@@ -15,6 +15,7 @@ from sklearn import metrics
 from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel
 
+from headcount.corpora import TOKEN_TYPES
 from headcount.errors import CorpusError, ModelError
 from headcount.models.load import Loaded
 from headcount.options import refuse_other
@@ -91,7 +92,7 @@ class Classification(Task):
         rows = [self._rows[index] for index in index_E]
         inputs = text_inputs([row.ids for row in rows], self._pad_id)
         if all(row.types is not None for row in rows):
-            inputs["token_type_ids"] = padded([row.types or [] for row in rows], 0)
+            inputs[TOKEN_TYPES] = padded([row.types or [] for row in rows], 0)
         labels = {"class": torch.from_numpy(self.gold_N[index_E])}
         return TaskBatch(inputs, labels, torch.arange(len(rows)), torch.from_numpy(index_E))
 

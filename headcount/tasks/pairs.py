@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
+from headcount.corpora import TOKEN_TYPES
 from headcount.errors import CorpusError
 from headcount.models.load import Loaded
 from headcount.tasks.table import Table
@@ -26,8 +27,9 @@ def encoded_pairs(loaded: Loaded, table: Table, first: str, second: str) -> tupl
         One row per example, and how many of them the tokenizer had to truncate.
     """
     tokenizer: Any = loaded.encoder().tokenizer
+    told = {"return_token_type_ids": loaded.takes_token_types}
     texts = [table[first]] + ([table[second]] if second in table else [])
-    rows = list(_rows(tokenizer, texts, {}))
+    rows = list(_rows(tokenizer, texts, told))
     for row, origin in zip(rows, table.origins, strict=True):
         if not row.ids:
             raise CorpusError(f"{origin}: the tokenizer makes no token at all; remove the line")
@@ -35,7 +37,7 @@ def encoded_pairs(loaded: Loaded, table: Table, first: str, second: str) -> tupl
     long = [] if limit is None else [i for i, row in enumerate(rows) if len(row.ids) > limit]
     if long:
         some = [[column[index] for index in long] for column in texts]
-        options = {"truncation": True, "max_length": limit}
+        options = {"truncation": True, "max_length": limit, **told}
         for index, row in zip(long, _rows(tokenizer, some, options), strict=True):
             rows[index] = row
         # One more call, without truncation, leaves the backend as we found it.
@@ -46,6 +48,6 @@ def encoded_pairs(loaded: Loaded, table: Table, first: str, second: str) -> tupl
 def _rows(tokenizer: Any, texts: Sequence[Sequence[str]], options: dict[str, Any]) -> Iterator[Row]:
     """Rows of columns of texts; not verbose, since too long is our business."""
     encoding = tokenizer(*(list(column) for column in texts), verbose=False, **options)
-    types = encoding.get("token_type_ids")
+    types = encoding.get(TOKEN_TYPES)
     for index, ids in enumerate(encoding["input_ids"]):
         yield Row(list(ids), None if types is None else list(types[index]))

@@ -46,11 +46,17 @@ class TaskBatch:
                 sound).
 
         Raises:
-            InputError: if there is no mask and no shape.
+            InputError: if there is no mask and no shape, or a mask of another shape.
         """
         decodes = site != "encoder.self" and "decoder_attention_mask" in self.inputs
         mask_RQ = self.inputs.get("decoder_attention_mask" if decodes else "attention_mask")
         if mask_RQ is not None:
+            if shape is not None and mask_RQ.numel() != shape[0] * shape[1]:
+                raise InputError(
+                    f"an attention mask for what attends at {site} was expected, {shape[0]} by "
+                    f"{shape[1]}; came one of {tuple(mask_RQ.shape)}: an encoder-decoder takes a "
+                    "decoder_attention_mask too"
+                )
             return mask_RQ.bool()
         if shape is None:
             raise InputError(

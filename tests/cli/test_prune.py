@@ -24,7 +24,7 @@ from headcount.pruning.analysed import read_again
 from headcount.pruning.gated import evaluate_gated
 from headcount.signature import revision
 from headcount.tasks import build, evaluate
-from tests.cli.conftest import SAMPLE, headcount, run, start
+from tests.cli.conftest import PARALLEL, SAMPLE, headcount, run, start
 from tests.cli.test_long_work import wait_for
 
 
@@ -178,6 +178,13 @@ def test_an_analysis_of_a_pair_of_files_is_read_again(marian: Path, tmp_path: Pa
     assert list(again.corpus) == list(Corpus(source=pair[0], target=pair[1], limit=5))
     with pytest.raises(InputError, match=f"came {SAMPLE}: name the files {SAMPLE} .*sample.de"):
         read_again(tmp_path / "a", pair[:1])
+
+
+def test_an_analysis_of_pairs_is_read_again(bert: Path, tmp_path: Path) -> None:
+    run = ("analyze", bert, PARALLEL, "--pairs", "--limit", 5, "--out", tmp_path / "a")
+    assert headcount(*run)[0] == 0
+    again = read_again(tmp_path / "a", [PARALLEL])
+    assert list(again.corpus) == list(Corpus(PARALLEL, limit=5, pairs=True))
 
 
 def test_recovery_has_a_control(bert: Path, data: list[Path], tmp_path: Path) -> None:

@@ -173,6 +173,7 @@ def test_arcs(bank: Corpus, tokenizers: Tokenizers) -> None:
     encoder = Encoder(tokenizers["wordpiece"])
     census = take_census(bank, encoder)
     (batch,) = batches(bank, encoder, census)
+    assert batch.arcs is not None and batch.arcs.num_roots == 3
     assert arcs_of(batch, census.relations) == {
         ("The", "det", "dogs"), ("dogs", "nsubj", "bark"), ("did", "aux", "bark"),
         ("n't", "advmod:neg", "bark"), (".", "punct", "bark"),
@@ -186,13 +187,17 @@ def test_arcs(bank: Corpus, tokenizers: Tokenizers) -> None:
 def test_arcs_of_words_without_pieces_are_left_out(tokenizers: Tokenizers) -> None:
     words = ("dog", "\u200b", "a", "moon")
     tree = Tree((-1, 0, 0, 2), ("root", "x", "y", "z"), ("X",) * 4)
-    corpus = Corpus.from_sentences([Sentence(" ".join(words), words, tree), Sentence("running")])
+    lost = Sentence("\u200b Hund", ("\u200b", "Hund"), Tree((-1, 0), ("root", "x"), ("X",) * 2))
+    corpus = Corpus.from_sentences(
+        [Sentence(" ".join(words), words, tree), Sentence("running"), lost]
+    )
     for max_length, expected in ((None, {("a", "y", "dog"), ("moon", "z", "a")}),
                                  (4, {("a", "y", "dog")})):  # fmt: skip
         encoder = Encoder(tokenizers["wordpiece"], max_length)
         census = take_census(corpus, encoder)
         (batch,) = batches(corpus, encoder, census)
         assert arcs_of(batch, census.relations) == expected
+        assert batch.arcs is not None and batch.arcs.num_roots == 1
 
 
 def test_no_arcs_without_trees(tokenizers: Tokenizers) -> None:

@@ -1,5 +1,6 @@
 """Pairs of sentences that a model without a decoder reads as one input."""
 
+import copy
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +14,10 @@ from transformers import BertConfig, BertModel, PreTrainedTokenizerBase
 from headcount.analysis import measure
 from headcount.corpora import Corpus, Encoder, Sentence, batches, take_census
 from headcount.errors import CorpusError
+from headcount.examples import candidates
 from headcount.models.load import as_loaded
 from tests import tiny, tiny_tokenizers
+from tests.examined import examined
 
 Tokenizers = dict[str, PreTrainedTokenizerBase]
 FIRST, SECOND = "The old dog barked at the moon.", "Nobody could sleep."
@@ -46,6 +49,11 @@ def test_one_sentence_or_a_tree_is_no_pair(file: Path, tmp_path: Path, treebank:
         list(Corpus(source=bank, target=other, pairs=True))
 
 
+def test_words_are_no_pair() -> None:
+    with pytest.raises(CorpusError, match="expected running text in a pair of sentences"):
+        Corpus.from_sentences([Sentence("a b", ("a", "b"), second="c")])
+
+
 def test_the_second_sentence_is_part_of_the_hash() -> None:
     variants = [Sentence("a"), Sentence("a", second="b"), Sentence("a", target="b")]
     assert len({Corpus.from_sentences([each]).sha256() for each in variants}) == 3
@@ -59,7 +67,8 @@ def test_tokens_are_those_of_the_tokenizer(tokenizers: Tokenizers, kind: str) ->
     stock = tokenizer(FIRST, SECOND, return_special_tokens_mask=True)
     assert found[1].ids == stock["input_ids"]
     assert found[1].is_special == [flag == 1 for flag in stock["special_tokens_mask"]]
-    assert found[1].type_ids == stock.get("token_type_ids")
+    if "token_type_ids" in stock:
+        assert found[1].type_ids == stock["token_type_ids"]
     assert [found[0].ids, found[2].ids] == [tokenizer(FIRST)["input_ids"]] * 2
 
 
@@ -77,7 +86,8 @@ def test_the_longer_sentence_is_cut_first(tokenizers: Tokenizers) -> None:
 @pytest.mark.parametrize(
     ("kind", "start", "message"),
     [
-        ("gpt2", None, "expected a tokenizer that separates the two sentences of a pair, found"),
+        ("gpt2", None, "expected a tokenizer that puts its separator between the two sentences"),
+        ("llama", None, "expected a tokenizer that puts its separator between the two sentences"),
         ("byt5", None, "expected a fast tokenizer for pairs of sentences, found ByT5Tokenizer"),
         ("t5", 0, "expected a source and a target, since the model has a decoder, found a pair"),
     ],
@@ -88,7 +98,7 @@ def test_refusals(tokenizers: Tokenizers, kind: str, start: int | None, message:
 
 
 def test_segments_and_token_types_of_a_batch(tokenizers: Tokenizers) -> None:
-    encoder = Encoder(tokenizers["wordpiece"])
+    encoder = Encoder(tokenizers["wordpiece"], token_types=True)
     corpus = Corpus.from_sentences([PAIR, Sentence("The moon."), Sentence("a", second="b")])
     (batch,) = batches(corpus, encoder, take_census(corpus, encoder))
     texts = [(item.text, item.second) for item in batch.sentences]
@@ -96,6 +106,9 @@ def test_segments_and_token_types_of_a_batch(tokenizers: Tokenizers) -> None:
         stock = encoder.tokenizer(first, second)["token_type_ids"]
         found = batch.inputs["token_type_ids"][row].tolist()
         assert found == stock + [0] * (len(found) - len(stock))
+    untold = Encoder(tokenizers["wordpiece"])
+    (batch,) = batches(corpus, untold, take_census(corpus, untold))
+    assert "token_type_ids" not in batch.inputs
     alone = Corpus.from_sentences(["The moon."])
     (batch,) = batches(alone, encoder, take_census(alone, encoder))
     assert "token_type_ids" not in batch.inputs
@@ -124,3 +137,20 @@ def test_measured_as_the_stock_model_attends(file: Path) -> None:
     assert not np.isnan(heads["pattern_block"].to_numpy()).any()
     one_by_one = measure(loaded, Corpus.from_sentences([FIRST, SECOND])).frame
     assert np.isnan(one_by_one["pattern_block"].to_numpy()).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "takes"),
+    [("bert", 2, True), ("albert", 2, True), ("roberta", 1, False), ("distilbert", 2, False)],
+)
+def test_the_model_decides_whether_types_are_told(name: str, size: int, takes: bool) -> None:
+    model = copy.deepcopy(examined(name)[0])
+    model.config.type_vocab_size = size
+    loaded = as_loaded(model, tiny_tokenizers.wordpiece())
+    assert loaded.encoder().token_types == loaded.takes_token_types == takes
+
+
+def test_readable_examples_are_short_on_both_sides() -> None:
+    short, long = "The old dog barked again.", " ".join(["word"] * 99)
+    sentences = [Sentence(short, second=short), Sentence(short, second=long), Sentence(short)]
+    assert candidates(Corpus.from_sentences(sentences)) == [sentences[0], sentences[2]]

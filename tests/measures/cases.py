@@ -148,7 +148,8 @@ def arcs(trees: Sequence[tuple[list[int], list[str]]]) -> Arcs:
         if head >= 0
     ]
     columns = torch.tensor(found, dtype=torch.long).reshape(-1, 4).T
-    return Arcs(columns[0], columns[1], columns[2], columns[3], len(RELATIONS))
+    num_roots = sum(head < 0 for heads, _ in trees for head in heads)
+    return Arcs(columns[0], columns[1], columns[2], columns[3], len(RELATIONS), num_roots)
 
 
 # ------------------------------------------------------------------ attention that is made up

@@ -74,10 +74,10 @@ def test_baseline_points_the_other_way_from_the_head_and_prefers_the_nearest_off
     )
     # amod: 2 arcs at offset -1, 2 at +1, 3 at +2 of 7; obj: one arc at -2, one at +1
     assert table["baseline_offset"].tolist() == [2, -2, 2, 1, -1, 1, 1, -1, 1]
-    assert table["baseline"].tolist() == pytest.approx([3 / 7] * 3 + [1 / 2] * 3 + [3 / 9] * 3)
-    assert table["cases"].tolist() == [7] * 3 + [2] * 3 + [9] * 3
+    assert table["baseline"].tolist() == pytest.approx([3 / 7] * 3 + [1 / 2] * 3 + [3 / 13] * 3)
+    assert table["cases"].tolist() == [7] * 3 + [2] * 3 + [9 + 4] * 3
 
 
 def _sums() -> Syntactic:
     offsets = torch.tensor([[0, 2, 0, 2, 3], [0, 0, 0, 0, 0], [1, 0, 0, 1, 0]])
-    return Syntactic(torch.ones(3, 2, 3).double(), offsets)
+    return Syntactic(torch.ones(3, 2, 3).double(), offsets, torch.tensor(4))

@@ -111,6 +111,20 @@ def test_relations_rank_by_gain_with_few_cases_and_punctuation_last():
     )
 
 
+def test_all_relations_together_are_none():
+    """They stand last, count as none, and have a map only beside others."""
+    every, punct = result("enc.0.0", "all", 0.99), result("enc.0.1", "punct", 0.98)
+    few = result("enc.0.0", "vocative", 0.9, cases=7)
+    table = relation_table([every, result("enc.0.0", "obj", 0.6), few], None, Thresholds())
+    assert [row.relation for row in table.rows] == ["obj", "all"]
+    assert table.summary.startswith("Of the 1 relation with")
+    assert (len(table.few_rows), table.num_few) == (1, 1)
+    table = relation_table([every, punct, few], None, Thresholds())
+    assert table.rows == () and table.num_few == 1
+    assert [row.relation for row in table.few_rows] == ["vocative", "punct", "all"]
+    assert table.summary.startswith("No relation has 100 cases")
+
+
 def test_none_beats_its_baseline():
     table = relation_table([result("enc.0.0", "obj", 0.5)], None, Thresholds())
     assert table.summary.startswith("None beats its baseline")

@@ -22,6 +22,8 @@ class Counts:
     """How often each head was right."""
     offsets: Counter[int] = field(default_factory=Counter)
     """How often the right word stood at each distance, in words."""
+    roots: int = 0
+    """Words without a head, which nothing predicts."""
 
 
 def word_map(A: np.ndarray, word_of: list[int]) -> np.ndarray:
@@ -66,12 +68,14 @@ def of_sentence(
     in the relation with, seen from the dependent (`dependent->head`) and from the head
     (`head->dependent`). Clark et al. (2019), besides the first: the word that attends most to the
     dependent is taken for its head (`head<-dependent`). No word predicts itself. Clark et al. count
-    `all` arcs together as well.
+    `all` words together as well, of which a root is always missed.
     """
     between = word_map(A, word_of)
     counts: dict[tuple[str, str], Counts] = {}
     for dependent, (head_word, relation) in enumerate(zip(heads, relations, strict=True)):
         if head_word < 0:
+            for direction in DIRECTIONS:
+                counts.setdefault(("all", direction), Counts([0] * A.shape[0])).roots += 1
             continue
         offsets = (head_word - dependent, dependent - head_word, head_word - dependent)
         for direction, offset in zip(DIRECTIONS, offsets, strict=True):
@@ -116,9 +120,10 @@ def over_corpus(sentences: Iterable[dict[str, Any]]) -> dict[tuple[str, str], Ro
             so_far = sums.setdefault(name, Counts([0] * len(part.correct)))
             so_far.correct = [a + b for a, b in zip(so_far.correct, part.correct, strict=True)]
             so_far.offsets.update(part.offsets)
+            so_far.roots += part.roots
     rows = {}
     for name, count in sums.items():
-        cases = count.offsets.total()
+        cases = count.offsets.total() + count.roots
         offset = min(count.offsets, key=lambda o: (-count.offsets[o], abs(o), o))
         accuracy = [correct / cases for correct in count.correct]
         rows[name] = Row(cases, count.correct, accuracy, offset, count.offsets[offset] / cases)

@@ -5,6 +5,7 @@ Reference: `headcount.tasks.likelihood`.
 Departure: an example is a line of a `.txt` (a row elsewhere), not a stretch of one long stream.
 """
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -86,9 +87,10 @@ class CausalLanguageModelling(Task):
         return [f"texts of one token have nothing to predict and are left out: {number}"]
 
     def batch(self, index_E: Int[np.ndarray, " example"]) -> TaskBatch:
-        """Some pieces; labels are the inputs themselves."""
+        """Some pieces; the label of each token is the next one."""
         inputs = text_inputs([self._ids[index] for index in index_E], self._pad_id)
-        return TaskBatch(inputs, {}, torch.arange(len(index_E)), torch.from_numpy(index_E))
+        rows = torch.arange(len(index_E))
+        return TaskBatch(inputs, {"labels": _next(inputs)}, rows, torch.from_numpy(index_E))
 
     def output(self, model: PreTrainedModel, batch: TaskBatch, **more: Any) -> Any:
         """Of the model."""
@@ -96,11 +98,11 @@ class CausalLanguageModelling(Task):
 
     def losses_of(self, output: Any, batch: TaskBatch) -> Losses:
         """NLL of every token but the first of each row; padding is neither seen nor predicted."""
-        return likelihoods(output.logits, _next(batch))
+        return likelihoods(output.logits, batch.labels["labels"])
 
     def answers(self, output: Any, batch: TaskBatch) -> Answers:
         """Every token but the first of each row."""
-        return Answers(output.logits, _next(batch))
+        return Answers(output.logits, batch.labels["labels"])
 
     def score(
         self, evaluation: Evaluation, index_S: Int[np.ndarray, " sample"] | None = None
@@ -109,8 +111,8 @@ class CausalLanguageModelling(Task):
         return perplexity(evaluation, index_S)
 
 
-def _next(batch: TaskBatch) -> Int[torch.Tensor, "row token"]:
+def _next(inputs: Mapping[str, torch.Tensor]) -> Int[torch.Tensor, "row token"]:
     """What comes after each token, which nothing does after the last one."""
-    is_token_RN = batch.inputs["attention_mask"].bool()
-    labels_RN = batch.inputs["input_ids"].masked_fill(~is_token_RN, IGNORED)
+    is_token_RN = inputs["attention_mask"].bool()
+    labels_RN = inputs["input_ids"].masked_fill(~is_token_RN, IGNORED)
     return pad(labels_RN[:, 1:], (0, 1), value=IGNORED)

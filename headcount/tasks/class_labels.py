@@ -1,5 +1,7 @@
 """Labels of a data set as the numbers of a model's classes."""
 
+from collections.abc import Iterator
+
 import numpy as np
 from jaxtyping import Int64
 from transformers import PreTrainedConfig
@@ -11,26 +13,32 @@ from headcount.tasks.table import Table
 def class_numbers(table: Table, config: PreTrainedConfig) -> Int64[np.ndarray, " example"]:
     """Number of each example's class.
 
-    All labels of a data set are read in one way: as names of `config.label2id` or as numbers from
+    All labels of a data set are read in one way: as names of the model's config or as numbers from
     0, whichever fits more of them; where both fit as many, as names.
 
     Raises:
         CorpusError: for the first label that is not of the model, with its line.
     """
     labels = table["label"]
-    names = {str(name): int(number) for name, number in (config.label2id or {}).items()}
-    numbers = {str(number): number for number in range(len(names))}
-    by_name = sum(label in names for label in labels) >= sum(label in numbers for label in labels)
-    classes = names if by_name else numbers
+    names, *_ = ways = [*_names(config), {str(n): n for n in range(config.num_labels)}]
+    classes = max(ways, key=lambda way: sum(label in way for label in labels))
     for label, origin in zip(labels, table.origins, strict=True):
         if label not in classes:
             listed = [f"{number} {name}" for name, number in names.items()]
             raise CorpusError(
-                f"{origin}: label {label!r} is not one of the model's {len(numbers)} classes "
-                f"({_shortened(listed)}); labels are numbers from 0 to {len(numbers) - 1}, or "
-                "names of label2id in the model's config, the same kind in all lines"
+                f"{origin}: label {label!r} is not one of the model's {config.num_labels} classes "
+                f"({_shortened(listed)}); labels are numbers from 0 to {config.num_labels - 1}, or "
+                "names of classes in the model's config, the same kind in all lines"
             )
     return np.array([classes[label] for label in labels], dtype=np.int64)
+
+
+def _names(config: PreTrainedConfig) -> Iterator[dict[str, int]]:
+    """The classes by name; a config made with one of its two maps may lack the other."""
+    by_name = {str(name): int(number) for name, number in (config.label2id or {}).items()}
+    if set(by_name.values()) == set(range(config.num_labels)):
+        yield by_name
+    yield {str(name): int(number) for number, name in (config.id2label or {}).items()}
 
 
 def _shortened(listed: list[str]) -> str:

@@ -72,7 +72,7 @@ class Classification(Task):
         self.sha256 = table.sha256
         self.gold_N = class_numbers(table, loaded.model.config)
         """Number of the right class of every example."""
-        self._num_classes = len(loaded.model.config.label2id or {})
+        self._num_classes = loaded.model.config.num_labels
         if metric != "accuracy" and len(set(self.gold_N.tolist())) < 2:
             raise CorpusError(
                 f"{metric} needs examples of two classes at least; all {len(table)} examples are "

@@ -10,6 +10,7 @@ Blank lines are passed over; any other line that can't be used is an error with 
 
 import csv
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,7 @@ def _split_at_tabs(path: Path) -> Iterator[tuple[int, list[str]]]:
 def _split_as_csv(path: Path) -> Iterator[tuple[int, list[str]]]:
     reader = csv.reader((f"{line}\n" for _, line in numbered_lines(path)), strict=True)
     first = 1
+    longest = csv.field_size_limit(sys.maxsize)  # a cell may be a book
     try:
         for cells in reader:
             yield first, cells
@@ -113,6 +115,8 @@ def _split_as_csv(path: Path) -> Iterator[tuple[int, list[str]]]:
         raise CorpusError(
             f"{path}:{first}: expected comma-separated columns, but {error}; mend the quotes"
         ) from error
+    finally:
+        csv.field_size_limit(longest)
 
 
 def _of_width(

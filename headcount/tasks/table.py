@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,7 +116,7 @@ def choose(
         elif is_numbered(columns):
             if column.needed:
                 raise InputError(f"column {role!r} has no number; number all columns or none")
-        elif column.needed or not columns:
+        elif column.needed or next(iter(roles)) not in columns:
             names = tuple(dict.fromkeys((role, *column.names)))
             name = next((name for name in names if name in found), None)
             if name is not None or column.needed:
@@ -177,10 +178,12 @@ def cell_text(cell: object, name: str | int, origin: str, may_be_empty: bool = F
             f"{origin}: expected text or a number in column {name!r}, found "
             f"{type(cell).__name__}; choose another column"
         )
-    text = str(cell).strip()
+    is_gap = isinstance(cell, float) and not math.isfinite(cell)  # what pandas has for none
+    shown = str(cell).strip()
+    text = "" if is_gap else shown
     if not (text or may_be_empty) or any("\ud800" <= letter <= "\udfff" for letter in text):
         raise CorpusError(
-            f"{origin}: expected some text in column {name!r}, found {text!r}; "
+            f"{origin}: expected some text in column {name!r}, found {shown!r}; "
             "complete or remove the line"
         )
     return text

@@ -1,6 +1,7 @@
 """Files of every kind, and what is wrong with a line of them."""
 
 import ast
+import csv
 import json
 import os
 import re
@@ -10,10 +11,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from headcount.errors import CorpusError, InputError
 from headcount.tasks import Column, Table, read_data, read_table
+from headcount.tasks.classification import ROLES as CLASSES
 from headcount.tasks.parallel import read_parallel
 
 ROLES = {
@@ -108,6 +111,27 @@ def test_columns_in_memory() -> None:
     assert read_data({"text": ["a"], "other": ["b"], "label": [0]}, None, ROLES)["other"] == ["b"]
 
 
+def test_a_second_text_is_found_where_other_columns_are_named(tmp_path: Path) -> None:
+    """As Quora's questions come; where the first text is named, so must be the second."""
+    path = write(tmp_path / "a.tsv", "question1\tquestion2\tis_duplicate\nA\tB\t1\n")
+    table = read_data(path, {"label": "is_duplicate"}, CLASSES)
+    assert table.columns == {"text": ["A"], "second": ["B"], "label": ["1"]}
+    table = read_data(path, {"text": "question1", "label": "is_duplicate"}, CLASSES)
+    assert table.columns == {"text": ["A"], "label": ["1"]}
+
+
+@pytest.mark.parametrize("gap", [float("nan"), np.float64("nan")])
+def test_a_gap_in_memory_is_no_text(gap: float) -> None:
+    with pytest.raises(CorpusError, match="row 2: expected some text in column 'text', found 'nan'"):
+        read_data({"text": ["a", gap], "label": [0, 1]}, None, ROLES)
+
+
+def test_a_cell_may_be_a_book(tmp_path: Path) -> None:
+    limit, book = csv.field_size_limit(), "word " * 40_000
+    table = read_data(write(tmp_path / "a.csv", f'text,label\n"{book}",1\n'), None, ROLES)
+    assert table["text"] == [book.strip()] and csv.field_size_limit() == limit
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
@@ -192,7 +216,7 @@ def test_what_is_wrong_in_memory() -> None:
         read_data({"text": ["a", " "], "label": [1, 1]}, None, ROLES)
     with pytest.raises(CorpusError, match="row 2: expected a finite number for 'label', found 'x'"):
         read_data({"text": ["a", "b"], "label": [1, "x"]}, None, ROLES).numbers("label")
-    with pytest.raises(CorpusError, match="row 1: expected a finite number .* found 'nan'"):
+    with pytest.raises(CorpusError, match="row 1: expected some text .* found 'nan'"):
         read_data({"text": ["a"], "label": [float("nan")]}, None, ROLES).numbers("label")
 
 

@@ -207,9 +207,9 @@ def classification(labels: list, **changed: Any) -> Classification:
 @pytest.fixture(autouse=True)
 def _same_names() -> Any:
     config = small.loaded("BertForSequenceClassification").model.config
-    kept = config.label2id
+    kept = config.label2id, config.id2label
     yield
-    config.label2id = kept
+    config.label2id, config.id2label = kept
     config.problem_type = None
 
 
@@ -231,6 +231,15 @@ def test_labels_are_names_or_numbers(label2id: dict, labels: list, numbers: list
     assert classification(labels, label2id=label2id).gold_N.tolist() == numbers
 
 
+@pytest.mark.parametrize("other", [None, {"LABEL_0": 0, "LABEL_1": 1}, STARS])
+def test_either_map_of_a_config_names_classes(other: dict | None) -> None:
+    """Configs that are made with `id2label` alone lack the other, or have that of two classes."""
+    names = {number: name for name, number in WORDS.items()}
+    task = classification(["yes", "no", "maybe"], label2id=other, id2label=names)
+    assert task.gold_N.tolist() == [2, 0, 1]
+    assert classification([2, 0], label2id=other, id2label=names).gold_N.tolist() == [2, 0]
+
+
 @pytest.mark.parametrize(
     ("labels", "line", "label"),
     [([0, 3, 1], 2, "3"), ([1, -1], 2, "-1"), (["yes", "No"], 2, "No"), ([1, 2, "yes"], 3, "yes"),
@@ -239,7 +248,7 @@ def test_labels_are_names_or_numbers(label2id: dict, labels: list, numbers: list
 def test_labels_that_the_model_has_not_are_refused(labels: list, line: int, label: str) -> None:
     message = (
         f"row {line}: label {label!r} is not one of the model's 3 classes (0 no, 1 maybe, 2 yes); "
-        "labels are numbers from 0 to 2, or names of label2id"
+        "labels are numbers from 0 to 2, or names of classes"
     )
     with pytest.raises(CorpusError, match=re.escape(message)):
         classification(labels, label2id=WORDS)

@@ -217,7 +217,7 @@ def test_what_is_frozen_stays(optimizer: str) -> None:
         moved("gates", None)
 
 
-@pytest.mark.parametrize("name", ["translation-M2M100", "classes-bart"])
+@pytest.mark.parametrize("name", ["translation-M2M100", "classes-bart", "causal-llama"])
 def test_a_step_over_several_batches_is_a_mean_of_all_that_is_predicted(name: str) -> None:
     """Not of the batches' means: one that holds little counts little."""
     loaded, task = small.TASKS[name]()

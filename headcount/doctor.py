@@ -8,6 +8,7 @@ from typing import final
 from headcount.artifact import certificate
 from headcount.compaction import refuse_rigid
 from headcount.corpora import Corpus, Encoder, Sentence
+from headcount.corpora.languages import has_languages
 from headcount.errors import InputError
 from headcount.models.load import Loaded, load, refuse_headless
 from headcount.seam import implementation_of
@@ -128,6 +129,9 @@ def _tokenizer(loaded: Loaded) -> Iterator[Finding]:
             "only, the model's own greedy translation is the target"
         )
         yield Finding("corpus", True, text)
+        if not has_languages(tokenizer):
+            text = "none are set: give --languages SOURCE TARGET, by the codes on the model's card"
+            yield Finding("languages", True, text)
 
 
 def _words(loaded: Loaded) -> Iterator[Finding]:

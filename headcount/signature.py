@@ -55,6 +55,8 @@ def tokenizer_revision(tokenizer: PreTrainedTokenizerBase) -> str:
         for state in ("truncation", "padding"):  # of the last call
             rules.pop(state, None)
     told = [type(tokenizer).__name__, rules, tokenizer.special_tokens_map]
+    if hasattr(tokenizer, "tgt_lang"):
+        told += [getattr(tokenizer, "src_lang", None), tokenizer.tgt_lang]
     return hashlib.sha256(json.dumps(told, default=str).encode()).hexdigest()[:12]
 
 

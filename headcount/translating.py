@@ -98,6 +98,7 @@ def _greedy(model: PreTrainedModel, encoder: Encoder, sentences: Sequence[Senten
     ids_BN = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=encoder.pad_id)
     lengths_B = torch.tensor([len(row) for row in rows])
     mask_BN = (torch.arange(ids_BN.shape[1]) < lengths_B[:, None]).long()
+    language = {} if (first := encoder.language_id) is None else {"forced_bos_token_id": first}
     # Twice the source and some more is plenty for a translation, and ends one that repeats itself.
     longest = 2 * ids_BN.shape[1] + 16
     out_BN = model.generate(  # type: ignore[operator]
@@ -106,6 +107,7 @@ def _greedy(model: PreTrainedModel, encoder: Encoder, sentences: Sequence[Senten
         num_beams=1,
         do_sample=False,
         max_new_tokens=min(longest, encoder.max_length or longest),
+        **language,
     )
     texts = encoder.tokenizer.batch_decode(out_BN, skip_special_tokens=True)
     return [" ".join(text.split()) for text in texts]

@@ -23,7 +23,9 @@ from transformers import (
     ByT5Tokenizer,
     GPT2Tokenizer,
     LlamaTokenizer,
+    M2M100Tokenizer,
     MarianTokenizer,
+    NllbTokenizer,
     PreTrainedTokenizerFast,
     RobertaTokenizer,
     T5Tokenizer,
@@ -121,6 +123,25 @@ def llama() -> PreTrainedTokenizerFast:
         single="<s> $A", pair="<s> $A <s> $B", special_tokens=[("<s>", 1)]
     )
     return tokenizer
+
+
+def nllb() -> NllbTokenizer:
+    """NLLB's kind: a text begins with its language, English where none is set."""
+    letters = sorted(set("".join(SENTENCES)) - {" "})
+    pieces = ["<s>", "<pad>", "</s>", "<unk>", "▁", *letters]
+    return NllbTokenizer(
+        vocab={piece: index for index, piece in enumerate(pieces)},
+        merges=[],
+        extra_special_tokens=["eng_Latn", "deu_Latn"],
+    )
+
+
+def m2m100(folder: Path) -> M2M100Tokenizer:
+    """M2M100's kind: slow, languages in tokens such as __de__, none for targets until set."""
+    pieces = ["<s>", "<pad>", "</s>", "<unk>", *_sentencepiece(folder / "both", SENTENCES)]
+    vocab = folder / "vocab.json"
+    vocab.write_text(json.dumps({piece: index for index, piece in enumerate(pieces)}))
+    return M2M100Tokenizer(str(vocab), str(folder / "both.model"))
 
 
 def across_words() -> PreTrainedTokenizerFast:

@@ -39,6 +39,8 @@ class Analyze:
     pairs: bool = False
     """What would be a target is the second sentence of a pair: models without a decoder read both
     as one input, as GLUE's pairs were read by BERT."""
+    languages: tuple[str, str] | None = None
+    """Of sources and targets, for a multilingual translator: eng_Latn deu_Latn."""
     limit: int | None = None
     """At most so many sentences."""
     frequencies: Path | None = None
@@ -79,7 +81,7 @@ class Analyze:
             claim(self.out, self.resume, self.overwrite)
         processes().wait_for_everyone()
         corpus = Corpus(self.corpus, self.source, self.target, self.limit, pairs=self.pairs)
-        loaded = load(self.model, self.device, self.dtype)
+        loaded = load(self.model, self.device, self.dtype, self.languages)
         if self.resume:  # which keeps the scores that are there
             refuse_other_scores(self.out, revision(loaded.model))
         with shown() as progress:

@@ -35,6 +35,8 @@ class Compact:
     """Compare on at most so many sentences."""
     overwrite: bool = False
     """Replace a compact model in --out, once the new one is whole."""
+    languages: tuple[str, str] | None = None
+    """Of sources and targets, for a multilingual translator: eng_Latn deu_Latn."""
     device: str = "cpu"
     """Where to run, e.g. cuda."""
     dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
@@ -44,7 +46,7 @@ class Compact:
         """Compact, compare, save."""
         refuse_read(self.out, [Path(place_of(self.model)), self.plan, *self.data])
         plan = Plan.read(self.plan)
-        loaded = load(self.model, self.device, self.dtype)
+        loaded = load(self.model, self.device, self.dtype, self.languages)
         corpus = certificate_corpus(loaded, self.data, self.limit)
         certificate = make(loaded, plan, self.out, corpus, self.overwrite)
         console = plain_console()

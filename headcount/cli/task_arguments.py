@@ -15,8 +15,11 @@ from headcount.tasks.similarity import Pooling
 
 TaskName = Literal["translation", "classification", "causal-lm", "masked-lm", "similarity"]
 
-OPTIONS = {"translation": ("num_beams", "tokenize", "prefix"), "similarity": ("scale", "pooling")}
-"""Those that only one task has."""
+OPTIONS = {
+    "translation": ("num_beams", "tokenize", "prefix"), "similarity": ("scale", "pooling"),
+    "causal-lm": ("max_length",), "masked-lm": ("max_length",),
+}  # fmt: skip
+"""Those that not every task has."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,10 @@ class TaskArguments:
     """Translation: sacreBLEU's tokenizer of BLEU, e.g. zh, ja-mecab, intl."""
     prefix: str = ""
     """Translation: goes before every source, as T5 wants it."""
+    languages: tuple[str, str] | None = None
+    """Translation: of sources and targets, for a multilingual model: eng_Latn deu_Latn."""
+    max_length: int | None = None
+    """Language modelling: tokens of a piece of text; as many as the model takes if none."""
     scale: tuple[float, float] | None = None
     """Similarity: lowest and highest score that the data can have; 0 5 by default."""
     pooling: Pooling = "mean"
@@ -64,7 +71,7 @@ class TaskArguments:
             InputError: for several processes.
         """
         refuse_several()
-        return load(self.model, self.device, self.dtype)
+        return load(self.model, self.device, self.dtype, self.languages)
 
     def built(self, loaded: Loaded, files: tuple[str, ...], **more: Any) -> Task:
         """The task on some files.
@@ -78,14 +85,15 @@ class TaskArguments:
                      **options, **self._of_the_task())  # fmt: skip
 
     def _of_the_task(self) -> dict[str, Any]:
+        own = OPTIONS.get(self.task, ())
         for task, names in OPTIONS.items():
-            for name in names:
-                if task != self.task and getattr(self, name) != getattr(TaskArguments, name):
+            for name in set(names) - set(own):
+                if getattr(self, name) != getattr(TaskArguments, name):
                     raise InputError(
                         f"--{name.replace('_', '-')} is an option of {task}; the task is "
                         f"{self.task}: leave it out"
                     )
-        return {name: getattr(self, name) for name in OPTIONS.get(self.task, ())}
+        return {name: getattr(self, name) for name in own}
 
 
 def print_warnings(sentences: list[str], console: Console) -> None:

@@ -22,6 +22,7 @@ from headcount.corpora.fast import (
     encode_split,
     encodings,
 )
+from headcount.corpora.languages import refuse_unset_languages
 from headcount.corpora.sentence import Sentence
 from headcount.corpora.slow import encode_slow_text, encode_slow_words
 from headcount.errors import CorpusError
@@ -98,5 +99,7 @@ def encode_text(
     tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], side: str, max_length: int | None
 ) -> list[Encoded]:
     """Encode running text; `side` is `text` or `text_target`."""
+    if side == "text_target":
+        refuse_unset_languages(tokenizer)
     encode = encode_fast_text if tokenizer.is_fast else encode_slow_text
     return encode(tokenizer, texts, side, max_length)

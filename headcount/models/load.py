@@ -14,6 +14,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedConfig,
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from headcount.corpora import TOKEN_TYPES, Encoder
+from headcount.corpora.languages import Languages, set_languages
 from headcount.errors import InputError, ModelError
 from headcount.heads import Heads
 from headcount.models.anatomy import Anatomy
@@ -87,7 +88,12 @@ class Loaded:
         return Encoder(self.tokenizer, self.max_length, start, strict, self.takes_token_types)
 
 
-def load(name: str | Path, device: str = "cpu", dtype: str = "float32") -> Loaded:
+def load(
+    name: str | Path,
+    device: str = "cpu",
+    dtype: str = "float32",
+    languages: Languages | None = None,
+) -> Loaded:
     """Load a model as it was saved, with the head its architecture names, ready for measuring.
 
     Args:
@@ -95,9 +101,11 @@ def load(name: str | Path, device: str = "cpu", dtype: str = "float32") -> Loade
         device: where to put it, e.g. `cuda`.
         dtype: `float32`, `bfloat16`, `float16`, or `auto` for the one it was saved in.
 
+        languages: of sources and targets, for a multilingual translator, by its tokenizer's names.
+
     Raises:
         ModelError: if there is no such model, or its files can't be read.
-        InputError: if there is no such device.
+        InputError: if there is no such device, or the tokenizer knows no such languages.
     """
     where = _device(device)
     place = place_of(name)
@@ -114,7 +122,10 @@ def load(name: str | Path, device: str = "cpu", dtype: str = "float32") -> Loade
             f"a Hugging Face model name or a folder with config.json and weights was expected; "
             f"{str(name)!r} can't be loaded: {str(error).strip().splitlines()[0]}"
         ) from error
-    return Loaded(model.to(where).eval(), _tokenizer(place), str(name))
+    tokenizer = _tokenizer(place)
+    if languages is not None and tokenizer is not None:
+        set_languages(tokenizer, languages)
+    return Loaded(model.to(where).eval(), tokenizer, str(name))
 
 
 def _device(name: str) -> torch.device:

@@ -19,7 +19,7 @@ from headcount.models.load import Loaded
 from headcount.tasks.fit import refuse_misfit
 from headcount.tasks.likelihood import IGNORED, likelihoods, perplexity
 from headcount.tasks.padding import pad_id, text_inputs
-from headcount.tasks.pieces import chained, whole_texts
+from headcount.tasks.pieces import chained, piece_length, whole_texts
 from headcount.tasks.reading import read_data
 from headcount.tasks.table import Column, Columns, Data
 from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Task, TaskBatch
@@ -60,7 +60,8 @@ class CausalLanguageModelling(Task):
         table = read_data(data, columns, ROLES).first(limit)
         self.sha256 = table.sha256_with(max_length=max_length)
         texts = whole_texts(loaded, table)
-        pieces = [list(chained(text.ids, max_length or loaded.max_length)) for text in texts]
+        length = piece_length(loaded, max_length)
+        pieces = [list(chained(text.ids, length)) for text in texts]
         self._ids = [piece for of_text in pieces for piece in of_text]
         self._pad_id = pad_id(loaded)
         self.num_texts = len(texts)

@@ -20,23 +20,24 @@ def class_numbers(table: Table, config: PreTrainedConfig) -> Int64[np.ndarray, "
         CorpusError: for the first label that is not of the model, with its line.
     """
     labels = table["label"]
-    names, *_ = ways = [*_names(config), {str(n): n for n in range(config.num_labels)}]
+    count = config.num_labels or 0
+    names, *_ = ways = [*_names(config, count), {str(n): n for n in range(count)}]
     classes = max(ways, key=lambda way: sum(label in way for label in labels))
     for label, origin in zip(labels, table.origins, strict=True):
         if label not in classes:
             listed = [f"{number} {name}" for name, number in names.items()]
             raise CorpusError(
-                f"{origin}: label {label!r} is not one of the model's {config.num_labels} classes "
-                f"({_shortened(listed)}); labels are numbers from 0 to {config.num_labels - 1}, or "
+                f"{origin}: label {label!r} is not one of the model's {count} classes "
+                f"({_shortened(listed)}); labels are numbers from 0 to {count - 1}, or "
                 "names of classes in the model's config, the same kind in all lines"
             )
     return np.array([classes[label] for label in labels], dtype=np.int64)
 
 
-def _names(config: PreTrainedConfig) -> Iterator[dict[str, int]]:
+def _names(config: PreTrainedConfig, count: int) -> Iterator[dict[str, int]]:
     """The classes by name; a config made with one of its two maps may lack the other."""
     by_name = {str(name): int(number) for name, number in (config.label2id or {}).items()}
-    if set(by_name.values()) == set(range(config.num_labels)):
+    if set(by_name.values()) == set(range(count)):
         yield by_name
     yield {str(name): int(number) for number, name in (config.id2label or {}).items()}
 

@@ -23,7 +23,7 @@ from headcount.options import refuse_other
 from headcount.tasks.fit import refuse_misfit
 from headcount.tasks.likelihood import IGNORED, likelihoods, perplexity
 from headcount.tasks.padding import pad_id, padded, text_inputs
-from headcount.tasks.pieces import framed, whole_texts
+from headcount.tasks.pieces import framed, piece_length, whole_texts
 from headcount.tasks.reading import read_data
 from headcount.tasks.table import Column, Columns, Data
 from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Task, TaskBatch
@@ -78,8 +78,9 @@ class MaskedLanguageModelling(Task):
         self._mask = _Mask(loaded, seed, share, replacement)
         self._pieces: list[tuple[list[int], list[bool]]] = []
         self.num_texts, self.num_cut = len(table), 0
+        length = piece_length(loaded, max_length)
         for text, origin in zip(whole_texts(loaded, table), table.origins, strict=True):
-            pieces = list(framed(text, max_length or loaded.max_length))
+            pieces = list(framed(text, length))
             if not pieces:
                 raise CorpusError(f"{origin}: no token to mask is in this text; remove the line")
             self.num_cut += len(pieces) > 1

@@ -24,9 +24,24 @@ def sentences(table: Table, role: str) -> list[Sentence]:
     ]
 
 
+def piece_length(loaded: Loaded, max_length: int | None) -> int | None:
+    """Tokens of a piece: as many as are asked for, or as the model takes.
+
+    Raises:
+        InputError: if the model takes fewer than are asked for.
+    """
+    longest = loaded.max_length
+    if max_length is not None and longest is not None and max_length > longest:
+        raise InputError(
+            f"pieces of at most {longest} tokens were expected, since {loaded.name} takes no more; "
+            f"came max_length={max_length}"
+        )
+    return longest if max_length is None else max_length
+
+
 def chained(ids: Sequence[int], max_length: int | None) -> Iterator[list[int]]:
     """Pieces that begin with the last token of the piece before: each token is predicted once."""
-    step = (max_length or max(2, len(ids))) - 1
+    step = (max(2, len(ids)) if max_length is None else max_length) - 1
     if step < 1:
         raise InputError(f"a piece of text needs at least 2 tokens; came max_length={max_length}")
     for start in range(0, len(ids) - 1, step):

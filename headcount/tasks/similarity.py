@@ -7,8 +7,9 @@ the first token's state); gold lies on the scale from a to b. Outcome: the cosin
 rank correlation of cosine and gold, between -1 and 1.
 Reference: Sentence-BERT (Reimers and Gurevych, 2019), sections 3 and 4.1,
 https://arxiv.org/abs/1908.10084
-Departure: the loss compares with gold on the scale from 0 to 1; texts are truncated where the
-model ends, not where a sentence-transformers folder says.
+Departure: the loss compares with gold on the scale from 0 to 1. Of a sentence-transformers folder
+the Transformer alone is read: texts are truncated where it ends, `pooling` is asked for here, and
+further layers, such as a Dense one, are left out.
 """
 
 from typing import Any, ClassVar, Literal, final

@@ -49,7 +49,8 @@ class Translation(Task):
     `num_truncated`; the score compares with whole references.
 
     Args:
-        loaded: an encoder-decoder with its tokenizer, whose languages are set where it has some.
+        loaded: an encoder-decoder with its tokenizer, whose languages are set where it has some;
+            the targets' is then what generation begins with.
         data: files, or `{"source": [...], "target": [...]}`; two text files without columns are
             sources and targets, a line each.
         columns: `{"source": NAME, "target": NAME}`.
@@ -90,7 +91,9 @@ class Translation(Task):
         """sacreBLEU's metric, for its own tests of significance."""
         self.scorer.num_refs = 1  # so that it has a signature before there is a score
         self._loaded, self._num_beams = loaded, num_beams
-        self._generation = dict(generation or {})
+        language = loaded.encoder().language_id
+        forced = {} if language is None else {"forced_bos_token_id": language}
+        self._generation = forced | dict(generation or {})
         self._sources, self._targets = _sides(loaded, table, prefix)
         both = [*self._sources, *self._targets]
         self.num_truncated = sum(one.truncated for one in both)

@@ -15,6 +15,7 @@ from jaxtyping import Int
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
+from headcount.corpora.languages import refuse_unset_languages
 from headcount.errors import CorpusError, ModelError
 from headcount.tasks.likelihood import IGNORED
 from headcount.tasks.masked import SHARE_MASK, SHARE_RANDOM
@@ -126,7 +127,12 @@ def encode(
     # Markup such as <s> in a text is text.
     options: dict[str, Any] = {"verbose": False, "split_special_tokens": True}
     columns = list(rows.columns.values())
-    encoded = [tokenizer(texts, **options)["input_ids"] for texts in columns]
+    if len(columns) > 1:
+        refuse_unset_languages(tokenizer)
+    encoded = [
+        tokenizer(**{side: texts}, **options)["input_ids"]
+        for side, texts in zip(("text", "text_target"), columns, strict=False)
+    ]
     is_kept_N = [max(map(len, row)) <= recipe.max_length for row in zip(*encoded, strict=True)]
     texts = [list(compress(column, is_kept_N)) for column in columns]
     sides = [list(compress(side, is_kept_N)) for side in encoded]

@@ -1,5 +1,6 @@
 """Train: a model from scratch, from files to a folder that `headcount.load` takes."""
 
+import os
 import time
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -115,7 +116,9 @@ def _arguments(job: Job, out: Path) -> TrainingArguments:
         raise InputError(
             f"the device cpu, or cuda where there is a GPU, was expected; came {job.device!r}"
         )
-    if job.device == "cuda" and torch.cuda.device_count() > 1 and processes().num_processes == 1:
+    # Not `processes()`, which would join them by gloo before the arguments do by nccl.
+    alone = int(os.environ.get("WORLD_SIZE", "1")) == 1
+    if job.device == "cuda" and torch.cuda.device_count() > 1 and alone:
         raise InputError(
             f"a process for each of the {torch.cuda.device_count()} GPUs was expected: start it "
             "with `torchrun --nproc-per-node`, or name one GPU in CUDA_VISIBLE_DEVICES"
@@ -171,7 +174,8 @@ def _trainer(
     counts = {
         "examples": len(lengths_NS), "tokens": tokens, "num_empty": text.train.num_empty,
         "num_empty_dev": 0 if text.dev is None else text.dev.num_empty,
-        "num_long": encoded.num_long, "num_shared": text.train.num_shared,
+        "num_long": encoded.num_long, "num_long_dev": 0 if dev is None else dev.num_truncated,
+        "num_shared": text.train.num_shared,
         "parameters": model.num_parameters(),
     }  # fmt: skip
     return trainer, counts

@@ -1,5 +1,6 @@
 """Training on: the Trainer of a lesson."""
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 from transformers import TrainerCallback, TrainingArguments
 from transformers.utils import SAFE_WEIGHTS_NAME
 
+from headcount.errors import InputError
 from headcount.tasks import Task, TaskBatch
 from headcount.tasks.likelihood import IGNORED
 from headcount.training.batches_trainer import BatchesTrainer
@@ -104,7 +106,16 @@ def tuning_arguments(
         folder: of the checkpoints; None for none.
         seed: of dropout.
         device: where the model is.
+
+    Raises:
+        InputError: for a GPU that the Trainer would not take.
     """
+    first = int(os.environ.get("LOCAL_RANK", "0"))
+    if device.type == "cuda" and device.index not in (None, first):
+        raise InputError(
+            f"transformers' Trainer takes the GPU {first} of those that it sees; came {device}: "
+            "give --device cuda, and name the GPU in CUDA_VISIBLE_DEVICES"
+        )
     return trainer_arguments(
         replace(tuning, warmup=min(tuning.warmup, tuning.updates // 2)),
         folder,

@@ -32,6 +32,7 @@ def tokenizer_in(
             if model is None
             else _loaded(place_of(model))
         )
+        tokenizer.model_max_length = recipe.max_length  # of this model, whatever that of another
         tokenizer.save_pretrained(out)
     return _loaded(out)
 

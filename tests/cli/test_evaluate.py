@@ -47,6 +47,17 @@ def test_masked(bert: Path) -> None:
     assert status == 0 and "perplexity" in output and "bleu" not in output, errors
 
 
+def test_pieces_of_a_length(bert: Path) -> None:
+    data = ("--data", PARALLEL, "--columns", "text=0", "--limit", 9)
+    run = ("evaluate", bert, "--task", "masked-lm", *data, "--max-length")
+    (status, output, _), (_, other, _) = headcount(*run, 12), headcount(*run, 9)
+    assert status == 0 and output != other
+    status, _, errors = headcount(*run, 999)
+    assert status == 2 and "takes no more; came max_length=999" in errors
+    status, _, errors = headcount(*run, 0)
+    assert status == 2 and "came max_length=0" in errors
+
+
 def test_options_of_another_task(bert: Path) -> None:
     data = ("--data", PARALLEL, "--columns", "text=0", "--num-beams", 2)
     status, _, errors = headcount("evaluate", bert, "--task", "masked-lm", *data)
@@ -55,6 +66,10 @@ def test_options_of_another_task(bert: Path) -> None:
         "evaluate", bert, "--task", "masked-lm", *data[:4], "--scale", 0, 1
     )
     assert status == 2 and "--scale is an option of similarity; the task is masked-lm" in errors
+    status, _, errors = headcount(
+        "evaluate", bert, "--task", "similarity", *data[:4], "--max-length", 9
+    )
+    assert status == 2 and "--max-length is an option of causal-lm; the task is simil" in errors
 
 
 def test_refusals(marian: Path) -> None:

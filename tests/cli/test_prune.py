@@ -87,8 +87,8 @@ def test_a_failed_certificate_fails_the_command(
 ) -> None:
     """A reloaded model that is another one: nothing is written, what was chosen is kept."""
 
-    def other(folder: Path, *how: str) -> Loaded:
-        loaded = load(folder, *how)
+    def other(folder: Path, device: str, dtype: str) -> Loaded:
+        loaded = load(folder, device, dtype)
         with torch.no_grad():
             next(loaded.model.parameters()).mul_(1.5)
         return loaded

@@ -122,7 +122,9 @@ def test_a_second_text_is_found_where_other_columns_are_named(tmp_path: Path) ->
 
 @pytest.mark.parametrize("gap", [float("nan"), np.float64("nan")])
 def test_a_gap_in_memory_is_no_text(gap: float) -> None:
-    with pytest.raises(CorpusError, match="row 2: expected some text in column 'text', found 'nan'"):
+    with pytest.raises(
+        CorpusError, match="row 2: expected some text in column 'text', found 'nan'"
+    ):
         read_data({"text": ["a", gap], "label": [0, 1]}, None, ROLES)
 
 

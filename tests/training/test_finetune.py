@@ -21,6 +21,7 @@ from headcount.training.bucketed import Batches
 from headcount.training.finetune import finetune
 from headcount.training.lesson import Lesson
 from headcount.training.telling import Moment
+from headcount.training.tune_trainer import tuning_arguments
 from headcount.training.tuning import Tuning
 from tests import tiny
 from tests.laws import leaving_no_trace
@@ -241,6 +242,11 @@ def test_of_an_encoder_alone_everything_is_the_encoder() -> None:
     assert all(torch.equal(each, encoder[name]) for name, each in whole.items())
     stock = loaded.model.state_dict()["embeddings.word_embeddings.weight"]
     assert not torch.equal(encoder["embeddings.word_embeddings.weight"], stock)
+
+
+def test_a_gpu_that_the_trainer_does_not_take_is_refused() -> None:
+    with pytest.raises(InputError, match="takes the GPU 0 .* came cuda:1: give --device cuda"):
+        tuning_arguments(QUICK, None, 0, torch.device("cuda", 1))
 
 
 def test_refusals() -> None:

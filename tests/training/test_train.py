@@ -319,6 +319,21 @@ def test_held_out_files_and_pieces(pairs: Rows, tmp_path: Path) -> None:
         train(Job("masked-lm", TINY, text, pieces=str(tmp_path / "none")), tmp_path / "third")
 
 
+def test_a_vocabulary_gets_the_length_of_the_new_model(pairs: Rows, tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    train(Job("translation", TINY, pairs.columns, save_every=99), first)
+    longer = replace(TINY, max_length=2 * TINY.max_length)
+    train(Job("translation", longer, pairs.columns, pieces=str(first), save_every=99), second)
+    assert load(first).max_length == TINY.max_length
+    assert load(second).max_length == 2 * TINY.max_length
+
+
+def test_development_examples_that_are_cut_are_counted(pairs: Rows, tmp_path: Path) -> None:
+    dev = {"source": ["A dog. " * 99, "A dog."], "target": ["Ein Hund.", "Ein Hund."]}
+    job = Job("translation", TINY, pairs.columns, dev=dev, save_every=99)
+    assert train(job, tmp_path / "out").result["num_long_dev"] == 1
+
+
 def test_pieces_are_kept_for_a_resumed_training(pairs: Rows, tmp_path: Path) -> None:
     """Whatever becomes of the model that they were taken from."""
     first, out = tmp_path / "first", tmp_path / "out"

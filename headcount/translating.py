@@ -10,6 +10,7 @@ from transformers import PreTrainedModel
 
 from headcount.corpora import Corpus, Encoder, Sentence
 from headcount.corpora.census import chunks
+from headcount.corpora.languages import refuse_unset_languages
 from headcount.files import write_text
 from headcount.keyed import read_keyed, write_keyed
 from headcount.models.selfcheck import evaluating
@@ -46,8 +47,10 @@ def translated(
         progress: is told how many sentences are done.
 
     Raises:
-        InputError: if an interrupted run has made them with another model, or of other sources.
+        InputError: if an interrupted run has made them with another model, or of other sources; or
+            the languages of a multilingual model are not set.
     """
+    refuse_unset_languages(encoder.tokenizer)
     us = processes()
     kept = state / f"targets-{us.process_index}.json"
     key = "|".join([
@@ -98,7 +101,6 @@ def _greedy(model: PreTrainedModel, encoder: Encoder, sentences: Sequence[Senten
     ids_BN = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=encoder.pad_id)
     lengths_B = torch.tensor([len(row) for row in rows])
     mask_BN = (torch.arange(ids_BN.shape[1]) < lengths_B[:, None]).long()
-    language = {} if (first := encoder.language_id) is None else {"forced_bos_token_id": first}
     # Twice the source and some more is plenty for a translation, and ends one that repeats itself.
     longest = 2 * ids_BN.shape[1] + 16
     out_BN = model.generate(  # type: ignore[operator]
@@ -107,7 +109,7 @@ def _greedy(model: PreTrainedModel, encoder: Encoder, sentences: Sequence[Senten
         num_beams=1,
         do_sample=False,
         max_new_tokens=min(longest, encoder.max_length or longest),
-        **language,
+        **encoder.language_in_generation,
     )
     texts = encoder.tokenizer.batch_decode(out_BN, skip_special_tokens=True)
     return [" ".join(text.split()) for text in texts]

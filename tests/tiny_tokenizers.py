@@ -25,6 +25,7 @@ from transformers import (
     LlamaTokenizer,
     M2M100Tokenizer,
     MarianTokenizer,
+    MBartTokenizer,
     NllbTokenizer,
     PreTrainedTokenizerFast,
     RobertaTokenizer,
@@ -134,6 +135,13 @@ def nllb() -> NllbTokenizer:
         merges=[],
         extra_special_tokens=["eng_Latn", "deu_Latn"],
     )
+
+
+def mbart() -> MBartTokenizer:
+    """The kind of the first mBART: a text ends with its language, English where none is set."""
+    letters = sorted(set("".join(SENTENCES)) - {" "})
+    pieces = ["<s>", "<pad>", "</s>", "<unk>", "▁", *letters, "en_XX", "de_DE", "<mask>"]
+    return MBartTokenizer(vocab=[(piece, -1.0) for piece in pieces])
 
 
 def m2m100(folder: Path) -> M2M100Tokenizer:

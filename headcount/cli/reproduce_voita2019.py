@@ -58,6 +58,7 @@ class Voita2019(PaperArguments):
             self.model, treebank, out=self.out, limit=self.limit,
             frequencies=self.frequencies, resume=self.resume, overwrite=self.overwrite,
             max_tokens=self.max_tokens, device=self.device, dtype=self.dtype,
+            languages=self.languages,
         ).run()  # fmt: skip
         Importance(**self.shared(), out=self.out, methods=("relevance",), overwrite=True).run()
         path = write_voita2019(self.out, Corpus(treebank, limit=self.limit))

@@ -128,8 +128,8 @@ def _print_result(trained: Trained, out: Path) -> None:
     for name, what in LEFT_OUT.items():
         if result[name]:
             console.print(f"Left out: {result[name]:,} examples that {what}", style="yellow")
-    if cut := result["num_long_dev"]:
-        console.print(f"Cut at the end: {cut:,} examples of the development set", style="yellow")
+    if cut := result["num_cut_dev"]:
+        console.print(f"Cut at the end: {cut:,} texts of the development set", style="yellow")
     console.print(
         f"Trained on {result['examples']:,} examples, {result['steps']:,} steps, "
         f"{result['parameters']:,} parameters"

@@ -7,7 +7,7 @@ from typing import final
 from transformers import PreTrainedTokenizerBase
 
 from headcount.corpora.encoded import NO_WORD, Encoded
-from headcount.corpora.languages import language_id
+from headcount.corpora.languages import language_in_generation
 from headcount.corpora.punctuation import PunctuationTable
 from headcount.corpora.sentence import Sentence
 from headcount.corpora.words import encode_pairs, encode_text, encode_words, spell, spelling_of
@@ -64,9 +64,9 @@ class Encoder:
         self._spelling = spelling_of(tokenizer)
 
     @property
-    def language_id(self) -> int | None:
-        """The token of their language that targets begin with; None where they begin with none."""
-        return language_id(self.tokenizer)
+    def language_in_generation(self) -> dict[str, int]:
+        """Arguments of `generate` that make it write in the targets' language."""
+        return language_in_generation(self.tokenizer)
 
     def encode(self, sentences: Sequence[Sentence]) -> list[EncodedPair]:
         """Encode both sides of some sentences, in order."""

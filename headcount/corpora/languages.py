@@ -49,20 +49,32 @@ def refuse_unset_languages(tokenizer: PreTrainedTokenizerBase) -> None:
     if not has_languages(tokenizer):
         raise InputError(
             f"the languages of the sources and of the targets were expected, since "
-            f"{type(tokenizer).__name__} marks texts by them; none are set: give --languages, or "
-            "`load(name, languages=(source, target))`"
+            f"{type(tokenizer).__name__} marks texts by them; none are set: give --languages, "
+            "load(name, languages=(source, target)), or save the tokenizer with its src_lang and "
+            "tgt_lang"
         )
 
 
-def language_id(tokenizer: PreTrainedTokenizerBase) -> int | None:
-    """The token of the targets' language where targets begin with it; generation is to be told."""
+def language_in_generation(tokenizer: PreTrainedTokenizerBase) -> dict[str, int]:
+    """What `generate` is to be told, so that it writes in the targets' language.
+
+    Either targets begin with it, behind the decoder's start (M2M100, NLLB, mBART-50), or they end
+    with it, and then the decoder starts with it (mBART-25, PLBart). Empty where neither is so.
+    """
     if getattr(tokenizer, "tgt_lang", None) is None:
-        return None
+        return {}
     content, ids = (
-        list(tokenizer(text_target="a", add_special_tokens=special)["input_ids"])
+        [
+            int(token)
+            for token in tokenizer(text_target="a", add_special_tokens=special)["input_ids"]
+        ]
         for special in (False, True)
     )
-    return ids[0] if ids[1 : 1 + len(content)] == content else None
+    before, after = ids[0], ids[-1]
+    if ids[1 : 1 + len(content)] == content:
+        return {"forced_bos_token_id": before}
+    is_after = ids[: len(content)] == content and len(ids) > len(content)
+    return {"decoder_start_token_id": after} if is_after and after != tokenizer.eos_token_id else {}
 
 
 def _is_multilingual(tokenizer: PreTrainedTokenizerBase) -> bool:
@@ -70,6 +82,7 @@ def _is_multilingual(tokenizer: PreTrainedTokenizerBase) -> bool:
 
 
 def _is_known(tokenizer: PreTrainedTokenizerBase, language: str) -> bool:
-    if hasattr(tokenizer, "lang_code_to_token"):  # M2M100 has its codes in tokens of their own
-        return language in tokenizer.lang_code_to_token
-    return language in tokenizer.all_special_tokens
+    codes = getattr(tokenizer, "lang_code_to_token", None)
+    if codes is not None:  # M2M100 has its codes in tokens of their own
+        return language in codes
+    return not {language, f"__{language}__"}.isdisjoint(tokenizer.all_special_tokens)

@@ -66,18 +66,15 @@ def top_logits(
     return Starts(logits_ESV.max(-1).values, is_step_ES)
 
 
-def _labelled(model: PreTrainedModel, batch: TaskBatch) -> Starts:
-    """Tokens with a label: masked ones, or those of a translation."""
-    cache = {"use_cache": False} if model.config.is_encoder_decoder else {}
-    logits_ENV = model(**batch.inputs, **cache).logits
+def _labelled(model: PreTrainedModel, batch: TaskBatch, **more: bool) -> Starts:
+    """Tokens with a label: masked ones, the next ones, or those of a translation."""
+    logits_ENV = model(**batch.inputs, **more).logits
     return top_logits(logits_ENV, batch.labels["labels"] != IGNORED)
 
 
-def _next(model: PreTrainedModel, batch: TaskBatch) -> Starts:
-    """Every token but the first of each row, foreseen where the one before it stands."""
-    logits_ENV = model(**batch.inputs, use_cache=False).logits
-    is_token_EN = batch.inputs["attention_mask"].bool()
-    return top_logits(logits_ENV[:, :-1], is_token_EN[:, 1:])
+def _foreseen(model: PreTrainedModel, batch: TaskBatch) -> Starts:
+    """The same of models that keep a cache, which is not wanted."""
+    return _labelled(model, batch, use_cache=False)
 
 
 def _class(model: PreTrainedModel, batch: TaskBatch) -> Starts:
@@ -103,8 +100,8 @@ def _cosine(task: Similarity) -> Start:
 
 STARTS: Mapping[type[Task], Callable[..., Start]] = {
     Classification: lambda task: _class,
-    CausalLanguageModelling: lambda task: _next,
+    CausalLanguageModelling: lambda task: _foreseen,
     MaskedLanguageModelling: lambda task: _labelled,
-    Translation: lambda task: _labelled,
+    Translation: lambda task: _foreseen,
     Similarity: _cosine,
 }

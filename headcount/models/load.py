@@ -14,7 +14,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedConfig,
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from headcount.corpora import TOKEN_TYPES, Encoder
-from headcount.corpora.languages import Languages, set_languages
+from headcount.corpora.languages import Languages, language_in_generation, set_languages
 from headcount.errors import InputError, ModelError
 from headcount.heads import Heads
 from headcount.models.anatomy import Anatomy
@@ -78,7 +78,8 @@ class Loaded:
             )
         start = None
         if config.is_encoder_decoder:
-            start = getattr(config, "decoder_start_token_id", None)
+            start = language_in_generation(self.tokenizer).get("decoder_start_token_id")
+            start = getattr(config, "decoder_start_token_id", None) if start is None else start
             start = self.model.generation_config.decoder_start_token_id if start is None else start
             if start is None:
                 raise ModelError(
@@ -100,7 +101,6 @@ def load(
         name: a Hugging Face name, a folder, or `headcount:en-de`, the model that comes with us.
         device: where to put it, e.g. `cuda`.
         dtype: `float32`, `bfloat16`, `float16`, or `auto` for the one it was saved in.
-
         languages: of sources and targets, for a multilingual translator, by its tokenizer's names.
 
     Raises:

@@ -53,7 +53,10 @@ def relations(run: Run, limit: int = 20) -> Figure | None:
     if not run.relations:
         return None
     table = relation_table(run.relations, None, Thresholds.of(run.info))
-    best = [row.clearest for row in (table.rows or table.few_rows)[:limit]]
+    best = [
+        row.clearest
+        for row in (table.rows if table.is_told else table.few_rows + table.rows)[:limit]
+    ]
     figure = new_figure(5.6, 0.24 * len(best) + 0.9)
     axes = figure.subplots()
     places = np.arange(len(best))

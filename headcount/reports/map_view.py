@@ -81,7 +81,7 @@ def _relation_maps(run: Run) -> list[Map]:
     for result in measured(run.relations or ()):
         if not is_few(result, limits):
             by_key.setdefault((result.relation, result.direction), {})[result.head] = result
-    if {relation for relation, _ in by_key} <= NOT_SYNTAX:
+    if not by_key:
         return []
     heads = [row.head for row in run.heads]
     gains = [

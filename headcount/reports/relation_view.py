@@ -61,12 +61,13 @@ class RelationTable:
 
     directions: tuple[tuple[str, str], ...]
     rows: tuple[RelationRow, ...]
-    """Relations with enough cases, the largest gain first; none where only what is no syntax has
-    them."""
+    """Those with enough cases, the largest gain first."""
     few_rows: tuple[RelationRow, ...]
     """The others."""
     num_few: int
     """Relations with few cases, all together not being one."""
+    is_told: bool
+    """Whether a relation of syntax has enough cases."""
     summary: str
     min_cases: int
     clearly: str
@@ -131,12 +132,12 @@ def relation_table(
     every = [rows.pop(ALL)] if ALL in rows else []
     enough = [row for row in rows.values() if not row.clearest.few]
     few = [row for row in rows.values() if row.clearest.few]
-    is_told = any(row.relation not in NOT_SYNTAX for row in enough)
     return RelationTable(
         directions=tuple(DIRECTIONS.get(name, (name, "")) for name in directions),
-        rows=tuple(enough + every if is_told else []),
-        few_rows=tuple(few if is_told else few + enough + every),
+        rows=tuple(enough + [row for row in every if not row.clearest.few]),
+        few_rows=tuple(few + [row for row in every if row.clearest.few]),
         num_few=len(few),
+        is_told=any(row.relation not in NOT_SYNTAX for row in enough),
         summary=_summary(list(scores.values()), limits),
         min_cases=limits.syntactic_cases,
         clearly=limits.syntactic_words,

@@ -48,7 +48,7 @@ class Classification(Task):
         loaded: a `...ForSequenceClassification` with its tokenizer.
         data: files, or `{"text": [...], "label": [...]}`.
         columns: `{"text": NAME, "label": NAME}`, with `"second"` for pairs. Labels are names of
-            the config's `label2id` or numbers of classes.
+            the config's `label2id` or `id2label`, or numbers of classes.
         metric: `accuracy`, `f1` or `matthews`.
         limit: at most so many examples.
     """

@@ -29,6 +29,9 @@ from headcount.tasks.table import (
     is_numbered,
 )
 
+LONGEST = min(sys.maxsize, 2**31 - 1)
+"""Letters of a cell, which may be a book; the module `csv` takes no more on every system."""
+
 Row = tuple[str, Mapping[Any, object]]
 """Where a row stands, and its cells by name or number."""
 
@@ -106,7 +109,7 @@ def _split_at_tabs(path: Path) -> Iterator[tuple[int, list[str]]]:
 def _split_as_csv(path: Path) -> Iterator[tuple[int, list[str]]]:
     reader = csv.reader((f"{line}\n" for _, line in numbered_lines(path)), strict=True)
     first = 1
-    longest = csv.field_size_limit(sys.maxsize)  # a cell may be a book
+    longest = csv.field_size_limit(LONGEST)
     try:
         for cells in reader:
             yield first, cells

@@ -50,7 +50,7 @@ class Translation(Task):
 
     Args:
         loaded: an encoder-decoder with its tokenizer, whose languages are set where it has some;
-            the targets' is then what generation begins with.
+            generation is told the targets'.
         data: files, or `{"source": [...], "target": [...]}`; two text files without columns are
             sources and targets, a line each.
         columns: `{"source": NAME, "target": NAME}`.
@@ -91,9 +91,7 @@ class Translation(Task):
         """sacreBLEU's metric, for its own tests of significance."""
         self.scorer.num_refs = 1  # so that it has a signature before there is a score
         self._loaded, self._num_beams = loaded, num_beams
-        language = loaded.encoder().language_id
-        forced = {} if language is None else {"forced_bos_token_id": language}
-        self._generation = forced | dict(generation or {})
+        self._generation = loaded.encoder().language_in_generation | dict(generation or {})
         self._sources, self._targets = _sides(loaded, table, prefix)
         both = [*self._sources, *self._targets]
         self.num_truncated = sum(one.truncated for one in both)

@@ -28,7 +28,7 @@ from headcount.training.dropout_rates import at_rate, rates
 from headcount.training.job import claim
 from headcount.training.lesson import Lesson, refuse_lesson
 from headcount.training.telling import Tell, Telling
-from headcount.training.tune_trainer import TuneTrainer, tuning_arguments
+from headcount.training.tune_trainer import TuneTrainer, refuse_other_gpu, tuning_arguments
 from headcount.training.tuning import Tuning
 
 CHECKPOINTS = "checkpoints"
@@ -118,8 +118,9 @@ def refuse_tuning(loaded: Loaded, task: Task, tuning: Tuning, gates_learn: bool 
 
     Raises:
         InputError: if nothing would learn, the model has no encoder to train or no dropout to set,
-            or the task has no such loss.
+            the task has no such loss, or the Trainer would take another GPU.
     """
+    refuse_other_gpu(loaded.model.device)
     refuse_lesson(task, tuning)
     if tuning.dropout and not rates(loaded.model):
         raise InputError(

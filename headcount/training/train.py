@@ -174,7 +174,7 @@ def _trainer(
     counts = {
         "examples": len(lengths_NS), "tokens": tokens, "num_empty": text.train.num_empty,
         "num_empty_dev": 0 if text.dev is None else text.dev.num_empty,
-        "num_long": encoded.num_long, "num_long_dev": 0 if dev is None else dev.num_truncated,
+        "num_long": encoded.num_long, "num_cut_dev": 0 if dev is None else dev.num_truncated,
         "num_shared": text.train.num_shared,
         "parameters": model.num_parameters(),
     }  # fmt: skip

@@ -96,6 +96,20 @@ def _num_predicted(batch: TaskBatch) -> int:
     return batch.num_examples if labels is None else int((labels != IGNORED).sum())
 
 
+def refuse_other_gpu(device: torch.device) -> None:
+    """Let a device pass that the Trainer takes.
+
+    Raises:
+        InputError: for a GPU that it would not take.
+    """
+    first = int(os.environ.get("LOCAL_RANK", "0"))
+    if device.type == "cuda" and device.index not in (None, first):
+        raise InputError(
+            f"transformers' Trainer takes the GPU {first} of those that it sees; came {device}: "
+            "give --device cuda, and name the GPU in CUDA_VISIBLE_DEVICES"
+        )
+
+
 def tuning_arguments(
     tuning: Tuning, folder: Path | None, seed: int, device: torch.device
 ) -> TrainingArguments:
@@ -106,16 +120,7 @@ def tuning_arguments(
         folder: of the checkpoints; None for none.
         seed: of dropout.
         device: where the model is.
-
-    Raises:
-        InputError: for a GPU that the Trainer would not take.
     """
-    first = int(os.environ.get("LOCAL_RANK", "0"))
-    if device.type == "cuda" and device.index not in (None, first):
-        raise InputError(
-            f"transformers' Trainer takes the GPU {first} of those that it sees; came {device}: "
-            "give --device cuda, and name the GPU in CUDA_VISIBLE_DEVICES"
-        )
     return trainer_arguments(
         replace(tuning, warmup=min(tuning.warmup, tuning.updates // 2)),
         folder,

@@ -67,6 +67,15 @@ def test_voita2019(bert: Path, data: tuple[Path, Path], tmp_path: Path) -> None:
     assert headcount(*command, "--limit", 12, "--out", out, "--overwrite")[0] == 0
 
 
+def test_voita2019_in_languages_of_no_model(marian: Path, tmp_path: Path) -> None:
+    """The analysis is told them, not only what comes after it."""
+    run = ("reproduce", "voita2019", marian, "--treebank", SAMPLE, "--task", "translation")
+    run += ("--data", PARALLEL, "--out", tmp_path / "out", "--languages", "en", "de")
+    status, _, errors = headcount(*run)
+    assert status == 2 and "knows none: leave the option out" in errors
+    assert not (tmp_path / "out" / "heads.parquet").exists()
+
+
 def test_a_folder_of_treebanks(bert: Path, data: tuple[Path, Path], tmp_path: Path) -> None:
     """Is all its CoNLL-U files; one without any is refused."""
     folder = tmp_path / "treebank"

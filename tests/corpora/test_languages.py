@@ -5,11 +5,18 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import M2M100Config, M2M100ForConditionalGeneration, PreTrainedTokenizerBase
+from transformers import (
+    M2M100Config,
+    M2M100ForConditionalGeneration,
+    MBartConfig,
+    MBartForConditionalGeneration,
+    MBartTokenizer,
+    PreTrainedTokenizerBase,
+)
 
 from headcount import doctor
 from headcount.corpora import Corpus, Encoder, Sentence
-from headcount.corpora.languages import language_id, set_languages
+from headcount.corpora.languages import language_in_generation, set_languages
 from headcount.errors import InputError
 from headcount.models.load import Loaded, load
 from headcount.signature import tokenizer_revision
@@ -18,17 +25,18 @@ from headcount.translating import translated
 from tests import tiny, tiny_tokenizers
 
 PAIR = {"source": ["The old dog."], "target": ["Der alte Hund."]}
-LANGUAGES = {"nllb": ("eng_Latn", "deu_Latn"), "m2m100": ("en", "de")}
+LANGUAGES = {"nllb": ("eng_Latn", "deu_Latn"), "m2m100": ("en", "de"), "mbart": ("en_XX", "de_DE")}
+KINDS = {"nllb": tiny_tokenizers.nllb, "mbart": tiny_tokenizers.mbart}
 
 
-@pytest.fixture(params=["nllb", "m2m100"])
+@pytest.fixture(params=[*LANGUAGES])
 def kind(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
 @pytest.fixture
 def tokenizer(kind: str, tmp_path: Path) -> PreTrainedTokenizerBase:
-    return tiny_tokenizers.nllb() if kind == "nllb" else tiny_tokenizers.m2m100(tmp_path)
+    return KINDS[kind]() if kind in KINDS else tiny_tokenizers.m2m100(tmp_path)
 
 
 def of(tokenizer: PreTrainedTokenizerBase) -> Loaded:
@@ -36,10 +44,14 @@ def of(tokenizer: PreTrainedTokenizerBase) -> Loaded:
     sizes |= dict.fromkeys(("encoder_attention_heads", "decoder_attention_heads"), 2)
     sizes |= dict.fromkeys(("d_model", "encoder_ffn_dim", "decoder_ffn_dim"), 16)
     ids: dict[str, Any] = {"pad_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2}
-    config = M2M100Config(
-        vocab_size=len(tokenizer) + 200, max_position_embeddings=64, **sizes, **ids
-    )
-    return Loaded(tiny._seeded(M2M100ForConditionalGeneration(config)), tokenizer, "tiny")
+    sizes |= ids | {"max_position_embeddings": 64}
+    if isinstance(tokenizer, MBartTokenizer):  # whose models wrap the language around
+        model: Any = MBartForConditionalGeneration(MBartConfig(vocab_size=len(tokenizer), **sizes))
+    else:
+        model = M2M100ForConditionalGeneration(
+            M2M100Config(vocab_size=len(tokenizer) + 200, **sizes)
+        )
+    return Loaded(tiny._seeded(model), tokenizer, "tiny")
 
 
 def test_unset_languages_are_asked_for(tokenizer: PreTrainedTokenizerBase) -> None:
@@ -48,24 +60,30 @@ def test_unset_languages_are_asked_for(tokenizer: PreTrainedTokenizerBase) -> No
         Translation(loaded, PAIR)
     with pytest.raises(InputError, match="none are set"):
         loaded.encoder().encode([Sentence("The dog.", target="Der Hund.")])
+    with pytest.raises(InputError, match="none are set"):
+        corpus = Corpus.from_sentences(["a"])
+        translated(loaded.model, loaded.encoder(), corpus, Path("none"), Path("none"))
     assert tokenizer.tgt_lang is None, "nothing was guessed"  # type: ignore[attr-defined]
     assert any("--languages" in each.text for each in doctor._tokenizer(loaded))
 
 
-def test_targets_begin_with_their_language_and_so_do_translations(
+def test_the_decoder_starts_in_the_targets_language(
     tokenizer: PreTrainedTokenizerBase, kind: str
 ) -> None:
+    """In the loss, in the search for a translation and in what is analysed alike."""
     set_languages(tokenizer, LANGUAGES[kind])
     loaded = of(tokenizer)
     source, target = (
-        tokenizer.convert_tokens_to_ids(name if kind == "nllb" else f"__{name}__")
+        tokenizer.convert_tokens_to_ids(f"__{name}__" if kind == "m2m100" else name)
         for name in LANGUAGES[kind]
     )
-    assert source != target and language_id(tokenizer) == target
+    start = [target] if kind == "mbart" else [2, target]
+    place = -1 if kind == "mbart" else 0
     task = Translation(loaded, PAIR, num_beams=1)
-    assert f"forced_bos_token_id:{target}" in task.signature
+    assert f":{target}" in task.signature
     (batch,) = task.batches()
-    assert batch.inputs["input_ids"][0, 0] == source and batch.labels["labels"][0, 0] == target
+    assert source != target and batch.inputs["input_ids"][0, place] == source
+    assert batch.inputs["decoder_input_ids"][0, : len(start)].tolist() == start
     seen: list[torch.Tensor] = []
     generate: Any = loaded.model.generate
 
@@ -75,9 +93,10 @@ def test_targets_begin_with_their_language_and_so_do_translations(
 
     loaded.model.generate = heard  # type: ignore[assignment]
     task.translate(loaded.model)
-    assert seen[0][0, :2].tolist() == [2, target]
+    assert seen[0][0, : len(start)].tolist() == start
     (pair,) = loaded.encoder().encode([Sentence("The dog.", target="Der Hund.")])
-    assert pair.target is not None and pair.target.ids[:2] == [2, target]
+    assert pair.target is not None and pair.target.ids[: len(start)] == start
+    assert target not in pair.target.ids[len(start) :]
 
 
 def test_own_translations_are_in_the_language(
@@ -89,7 +108,8 @@ def test_own_translations_are_in_the_language(
     loaded.model.generate = lambda **options: seen.append(options) or generate(**options)  # type: ignore[assignment]
     corpus = Corpus.from_sentences(["The dog."])
     translated(loaded.model, loaded.encoder(), corpus, tmp_path / "targets.txt", tmp_path)
-    assert seen[0]["forced_bos_token_id"] == language_id(tokenizer)
+    told = language_in_generation(tokenizer)
+    assert told and seen[0] | told == seen[0]
 
 
 def test_languages_are_kept_and_signed(
@@ -116,4 +136,4 @@ def test_unknown_languages_are_refused(tokenizer: PreTrainedTokenizerBase) -> No
 
 
 def test_others_begin_with_no_language() -> None:
-    assert Encoder(tiny_tokenizers.t5(), start_id=0).language_id is None
+    assert Encoder(tiny_tokenizers.t5(), start_id=0).language_in_generation == {}

@@ -21,7 +21,7 @@ from headcount.training.bucketed import Batches
 from headcount.training.finetune import finetune
 from headcount.training.lesson import Lesson
 from headcount.training.telling import Moment
-from headcount.training.tune_trainer import tuning_arguments
+from headcount.training.tune_trainer import refuse_other_gpu
 from headcount.training.tuning import Tuning
 from tests import tiny
 from tests.laws import leaving_no_trace
@@ -246,7 +246,9 @@ def test_of_an_encoder_alone_everything_is_the_encoder() -> None:
 
 def test_a_gpu_that_the_trainer_does_not_take_is_refused() -> None:
     with pytest.raises(InputError, match="takes the GPU 0 .* came cuda:1: give --device cuda"):
-        tuning_arguments(QUICK, None, 0, torch.device("cuda", 1))
+        refuse_other_gpu(torch.device("cuda", 1))
+    refuse_other_gpu(torch.device("cuda", 0))
+    refuse_other_gpu(torch.device("cpu"))
 
 
 def test_refusals() -> None:

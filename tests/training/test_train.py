@@ -328,10 +328,10 @@ def test_a_vocabulary_gets_the_length_of_the_new_model(pairs: Rows, tmp_path: Pa
     assert load(second).max_length == 2 * TINY.max_length
 
 
-def test_development_examples_that_are_cut_are_counted(pairs: Rows, tmp_path: Path) -> None:
-    dev = {"source": ["A dog. " * 99, "A dog."], "target": ["Ein Hund.", "Ein Hund."]}
+def test_development_texts_that_are_cut_are_counted(pairs: Rows, tmp_path: Path) -> None:
+    dev = {"source": ["A dog. " * 99, "A dog."], "target": ["Ein Hund. " * 99, "Ein Hund."]}
     job = Job("translation", TINY, pairs.columns, dev=dev, save_every=99)
-    assert train(job, tmp_path / "out").result["num_long_dev"] == 1
+    assert train(job, tmp_path / "out").result["num_cut_dev"] == 2
 
 
 def test_pieces_are_kept_for_a_resumed_training(pairs: Rows, tmp_path: Path) -> None:

@@ -26,7 +26,8 @@ NOTES = (
     Note("Syntactic", "Weights of the pieces of a word are summed over keys and averaged over "
          "queries; the word itself and special tokens are removed; accuracy is the share of arcs "
          "whose other word gets the largest weight. The baseline is the relation's best fixed "
-         "offset. Root arcs are left out.", f"{_VOITA}, section 5; {_CLARK}, section 4"),
+         "offset. Root arcs are left out, but count as missed among all words together.",
+         f"{_VOITA}, section 5; {_CLARK}, section 4"),
     Note("Rare words", "Over sentences whose rarest token is outside the 500 most frequent: share "
          "of queries whose largest weight is on it; ties go to the earlier token.",
          f"{_VOITA}, section 5"),

@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 
 from headcount.corpora import Corpus, Encoder, Sentence
 from headcount.corpora.census import chunks
-from headcount.corpora.languages import refuse_unset_languages
+from headcount.corpora.languages import language_in_generation, refuse_unset_languages
 from headcount.files import write_text
 from headcount.keyed import read_keyed, write_keyed
 from headcount.models.selfcheck import evaluating
@@ -109,7 +109,7 @@ def _greedy(model: PreTrainedModel, encoder: Encoder, sentences: Sequence[Senten
         num_beams=1,
         do_sample=False,
         max_new_tokens=min(longest, encoder.max_length or longest),
-        **encoder.language_in_generation,
+        **language_in_generation(encoder.tokenizer),
     )
     texts = encoder.tokenizer.batch_decode(out_BN, skip_special_tokens=True)
     return [" ".join(text.split()) for text in texts]

@@ -7,7 +7,6 @@ from typing import final
 from transformers import PreTrainedTokenizerBase
 
 from headcount.corpora.encoded import NO_WORD, Encoded
-from headcount.corpora.languages import language_in_generation
 from headcount.corpora.punctuation import PunctuationTable
 from headcount.corpora.sentence import Sentence
 from headcount.corpora.words import encode_pairs, encode_text, encode_words, spell, spelling_of
@@ -62,11 +61,6 @@ class Encoder:
         self.source_punctuation = PunctuationTable(self.source_piece)
         self.target_punctuation = PunctuationTable(self.target_piece)
         self._spelling = spelling_of(tokenizer)
-
-    @property
-    def language_in_generation(self) -> dict[str, int]:
-        """Arguments of `generate` that make it write in the targets' language."""
-        return language_in_generation(self.tokenizer)
 
     def encode(self, sentences: Sequence[Sentence]) -> list[EncodedPair]:
         """Encode both sides of some sentences, in order."""

@@ -4,8 +4,8 @@ $$n_h = \frac{1}{|Q|} \sum_{q \in Q} \Big\| \sum_k A_h(q, k)\, v_h(k)\, W_O^h \B
 \mathrm{norm}(h) = \frac{n_h}{\frac{1}{H} \sum_{h'} n_{h'}}$$
 
 Q are all tokens that attend, padding apart, special tokens included; H the heads of the layer. Unit:
-1 is the mean of the layer, so the mean over each layer is 1 (0 where all heads give zeros). NaN where no output projection was
-found. Values come with their bias, the output bias is left out: it belongs to no head.
+1 is the mean of the layer, so the mean over each layer is 1 (0 where all heads give zeros). NaN
+where no output projection was found. Values come with their bias, the output bias is left out: it belongs to no head.
 
 Reference: Identifying and Evaluating Inactive Heads in Pretrained LLMs (Sandoval-Segura et al., 2025), section 3, layer-normalised average head output norm, https://arxiv.org/abs/2504.03889
 Departure: the vector's length is taken after the head's part of W_O, as it enters the residual

@@ -133,7 +133,6 @@ def offset_words(offset: numbers.Real) -> str:
 
 
 RELATIONS: Mapping[str, str] = {
-    "all": "every relation together",
     "nsubj": "subject of a verb", "nsubj:pass": "passive subject", "obj": "direct object",
     "iobj": "indirect object", "csubj": "clausal subject", "ccomp": "clausal complement",
     "xcomp": "open clausal complement", "obl": "oblique nominal", "obl:npmod": "noun as adverbial",
@@ -148,7 +147,7 @@ RELATIONS: Mapping[str, str] = {
     "fixed": "fixed expression", "flat": "name part", "compound": "compound",
     "compound:prt": "verb particle", "list": "list item", "parataxis": "parataxis",
     "orphan": "orphan of an ellipsis", "goeswith": "split word", "reparandum": "repair",
-    "punct": "punctuation", "dep": "unspecified",
+    "punct": "punctuation", "dep": "unspecified", "all": "every word",
 }  # fmt: skip
 """What a Universal Dependencies relation says of the dependent, in two or three words."""
 

@@ -20,6 +20,7 @@ from sacrebleu.metrics.chrf import CHRF
 from transformers import PreTrainedModel
 
 from headcount.corpora.encoded import Encoded
+from headcount.corpora.languages import language_in_generation
 from headcount.corpora.sentence import Sentence
 from headcount.corpora.words import encode_text
 from headcount.errors import CorpusError, InputError
@@ -91,7 +92,8 @@ class Translation(Task):
         """sacreBLEU's metric, for its own tests of significance."""
         self.scorer.num_refs = 1  # so that it has a signature before there is a score
         self._loaded, self._num_beams = loaded, num_beams
-        self._generation = loaded.encoder().language_in_generation | dict(generation or {})
+        told = language_in_generation(loaded.encoder().tokenizer)
+        self._generation = told | dict(generation or {})
         self._sources, self._targets = _sides(loaded, table, prefix)
         both = [*self._sources, *self._targets]
         self.num_truncated = sum(one.truncated for one in both)

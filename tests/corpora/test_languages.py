@@ -15,7 +15,7 @@ from transformers import (
 )
 
 from headcount import doctor
-from headcount.corpora import Corpus, Encoder, Sentence
+from headcount.corpora import Corpus, Sentence
 from headcount.corpora.languages import language_in_generation, set_languages
 from headcount.errors import InputError
 from headcount.models.load import Loaded, load
@@ -136,4 +136,4 @@ def test_unknown_languages_are_refused(tokenizer: PreTrainedTokenizerBase) -> No
 
 
 def test_others_begin_with_no_language() -> None:
-    assert Encoder(tiny_tokenizers.t5(), start_id=0).language_in_generation == {}
+    assert language_in_generation(tiny_tokenizers.t5()) == {}

@@ -238,6 +238,9 @@ def test_either_map_of_a_config_names_classes(other: dict | None) -> None:
     task = classification(["yes", "no", "maybe"], label2id=other, id2label=names)
     assert task.gold_N.tolist() == [2, 0, 1]
     assert classification([2, 0], label2id=other, id2label=names).gold_N.tolist() == [2, 0]
+    if other is not STARS:
+        with pytest.raises(CorpusError, match=re.escape("(0 no, 1 maybe, 2 yes)")):
+            classification(["what"], label2id=other, id2label=names)
 
 
 @pytest.mark.parametrize(

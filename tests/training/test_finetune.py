@@ -18,7 +18,7 @@ from headcount.models.load import Loaded, load
 from headcount.tasks import Classification, Task, TaskBatch, evaluate
 from headcount.tasks.likelihood import IGNORED
 from headcount.training.bucketed import Batches
-from headcount.training.finetune import finetune
+from headcount.training.finetune import finetune, refuse_tuning
 from headcount.training.lesson import Lesson
 from headcount.training.telling import Moment
 from headcount.training.tune_trainer import refuse_other_gpu
@@ -244,7 +244,13 @@ def test_of_an_encoder_alone_everything_is_the_encoder() -> None:
     assert not torch.equal(encoder["embeddings.word_embeddings.weight"], stock)
 
 
-def test_a_gpu_that_the_trainer_does_not_take_is_refused() -> None:
+def test_a_gpu_that_the_trainer_does_not_take_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded, task = small.TASKS["similarity-bert"]()
+    elsewhere = property(lambda self: torch.device("cuda", 1))
+    with monkeypatch.context() as patch:
+        patch.setattr(type(loaded.model), "device", elsewhere)
+        with pytest.raises(InputError, match="takes the GPU 0 .* came cuda:1"):
+            refuse_tuning(loaded, task, QUICK)
     with pytest.raises(InputError, match="takes the GPU 0 .* came cuda:1: give --device cuda"):
         refuse_other_gpu(torch.device("cuda", 1))
     refuse_other_gpu(torch.device("cuda", 0))

@@ -49,8 +49,9 @@ class TaskArguments:
     """Language modelling: tokens of a piece of text; as many as the model takes if none."""
     scale: tuple[float, float] | None = None
     """Similarity: lowest and highest score that the data can have; 0 5 by default."""
-    pooling: Pooling = "mean"
-    """Similarity: a sentence is the mean of its tokens, or the first one."""
+    pooling: Pooling | None = None
+    """Similarity: a sentence is the mean of its tokens, or the first one; as a
+    sentence-transformers model states it by default."""
     limit: int | None = None
     """At most so many examples of each data set."""
     max_tokens: int = 4096

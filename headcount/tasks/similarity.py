@@ -8,11 +8,12 @@ rank correlation of cosine and gold, between -1 and 1.
 Reference: Sentence-BERT (Reimers and Gurevych, 2019), sections 3 and 4.1,
 https://arxiv.org/abs/1908.10084
 Departure: the loss compares with gold on the scale from 0 to 1. Of a sentence-transformers folder
-the Transformer alone is read: texts are truncated where it ends, `pooling` is asked for here, and
-further layers, such as a Dense one, are left out.
+the Transformer and its pooling are read: texts are truncated where the former ends, and modules
+behind the latter, such as a Dense one, are left out, which is said.
 """
 
-from typing import Any, ClassVar, Literal, final
+import warnings
+from typing import Any, ClassVar, Literal, cast, final, get_args
 
 import numpy as np
 import torch
@@ -24,6 +25,7 @@ from transformers import PreTrainedModel
 
 from headcount.errors import CorpusError, InputError
 from headcount.models.load import Loaded
+from headcount.models.sentence_modules import modules_behind_pooling, stated_pooling
 from headcount.options import refuse_other
 from headcount.tasks.fit import refuse_misfit
 from headcount.tasks.padding import pad_id, text_inputs
@@ -57,7 +59,8 @@ class Similarity(Task):
         columns: `{"sentence1": NAME, "sentence2": NAME, "score": NAME}`.
         scale: lowest and highest gold number that the data can have: 0 and 5 if None, which data
             of at most 1 has to confirm.
-        pooling: `mean` over tokens, or `cls`, the first token.
+        pooling: `mean` over tokens, or `cls`, the first token. What a sentence-transformers model
+            states if None, the mean where nothing is stated.
         limit: at most so many examples.
     """
 
@@ -70,11 +73,11 @@ class Similarity(Task):
         data: Data,
         columns: Columns | None = None,
         scale: Scale | None = None,
-        pooling: Pooling = "mean",
+        pooling: Pooling | None = None,
         limit: int | None = None,
     ) -> None:
-        refuse_other("a pooling", pooling, Pooling)
         refuse_misfit(loaded.model, self.name)
+        self._pooling = _pooling(loaded, pooling)
         self.metric, self.higher_is_better = "spearman", True
         table = read_data(data, columns, ROLES).first(limit)
         low, high = STS_SCALE if scale is None else scale
@@ -85,9 +88,8 @@ class Similarity(Task):
         self._target_N = (self.gold_N - low) / (high - low)
         self.sha256 = table.sha256_with(
             scale=None if (low, high) == STS_SCALE else [low, high],
-            pooling=None if pooling == "mean" else pooling,
+            pooling=None if self._pooling == "mean" else self._pooling,
         )
-        self._pooling = pooling
         encoder = loaded.encoder()
         sides = [encoder.sources(sentences(table, side)) for side in ("sentence1", "sentence2")]
         self.num_truncated = sum(one.truncated for side in sides for one in side)
@@ -162,6 +164,27 @@ class Similarity(Task):
             return hidden_RNW[:, 0]
         mask_RN = mask_RN.to(hidden_RNW)
         return torch.einsum("rnw,rn->rw", hidden_RNW, mask_RN) / mask_RN.sum(1, keepdim=True)
+
+
+def _pooling(loaded: Loaded, asked: Pooling | None) -> Pooling:
+    """As asked for, or else as the model states it."""
+    name = loaded.model.config.name_or_path
+    if left_out := modules_behind_pooling(name):
+        warnings.warn(
+            f"{name}: similarity is that of its pooled Transformer; left out: "
+            + ", ".join(f"{module.folder} ({module.kind})" for module in left_out),
+            stacklevel=3,
+        )
+    if asked is not None:
+        refuse_other("a pooling", asked, Pooling)
+        return asked
+    stated = stated_pooling(name) or "mean"
+    if stated not in get_args(Pooling):
+        raise InputError(
+            f"{name} states pooling by {stated}; similarity knows mean and cls: say which of them "
+            "is to be measured, as --pooling mean"
+        )
+    return cast(Pooling, stated)
 
 
 def _gold(table: Table, low: int | float, high: int | float) -> Float[np.ndarray, " example"]:

@@ -155,7 +155,7 @@ def test_side_files_of_a_name_are_fetched(tmp_path: Path, monkeypatch: pytest.Mo
         found = tmp_path / file
         return str(found) if found.exists() and not local_files_only else None
 
-    monkeypatch.setattr("headcount.artifact.side_files.cached_file", hub)
+    monkeypatch.setattr("headcount.models.sentence_modules.cached_file", hub)
     out = tmp_path / "out"
     out.mkdir()
     copy_side_files("someone/model", out)

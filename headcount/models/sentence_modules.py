@@ -1,0 +1,106 @@
+"""Sentence modules: what a sentence-transformers model has behind its Transformer."""
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from transformers.utils.hub import cached_file
+
+from headcount.errors import ModelError
+
+MODULES = "modules.json"
+"""Which modules there are, and where each has its files."""
+_TRANSFORMER, _POOLING, _NORMALIZE = "Transformer", "Pooling", "Normalize"
+_FLAG = re.compile(r"pooling_mode_(.+?)(_tokens?)?")
+"""Of older folders, where every mode is a flag of its own: pooling_mode_cls_token is `cls`."""
+
+
+@dataclass(frozen=True)
+class SentenceModule:
+    """A module: its class and the folder of its files, empty for the model's own."""
+
+    kind: str
+    folder: str
+
+
+def sentence_modules(name: str) -> list[SentenceModule]:
+    """Those of a model in their order, the Transformer among them; none of other libraries' models.
+
+    Args:
+        name: a folder or hub name; empty for a model made in memory.
+
+    Raises:
+        ModelError: if their list can't be read.
+    """
+    entries = _read(name, MODULES) or []
+    try:
+        return [_module(entry) for entry in entries]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ModelError(
+            f"{name}: modules with a type and a path were expected in {MODULES}; found {entries}"
+        ) from error
+
+
+def stated_pooling(name: str) -> str | None:
+    """How a model makes one embedding of its tokens' states, e.g. `mean`, `cls` or `lasttoken`.
+
+    Several ways that are joined are named together, as `cls + max`; None where nothing is stated.
+
+    Raises:
+        ModelError: if it can't be read.
+    """
+    for module in sentence_modules(name):
+        if module.kind == _POOLING:
+            return _pooling(_read(name, f"{module.folder}/config.json") or {})
+    return None
+
+
+def modules_behind_pooling(name: str) -> list[SentenceModule]:
+    """Those that change what embeddings are alike: all but the usual three.
+
+    Raises:
+        ModelError: if their list can't be read.
+    """
+    usual = (_TRANSFORMER, _POOLING, _NORMALIZE)
+    return [module for module in sentence_modules(name) if module.kind not in usual]
+
+
+def file_of(name: str, file: str) -> Path | None:
+    """Where a file of a model lies, fetched from the hub if need be.
+
+    None if it has none, or there is no such model.
+    """
+    if not name:
+        return None
+    try:
+        found = cached_file(name, file, _raise_exceptions_for_missing_entries=False)
+    except (OSError, ValueError):
+        return None
+    return None if found is None else Path(found)
+
+
+def _module(entry: dict[str, Any]) -> SentenceModule:
+    return SentenceModule(str(entry.get("type", "")).rpartition(".")[2], str(entry["path"]))
+
+
+def _read(name: str, file: str) -> Any:
+    if (found := file_of(name, file)) is None:
+        return None
+    try:
+        return json.loads(found.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ModelError(
+            f"{name}: JSON was expected in {file}; it can't be read: {error}"
+        ) from error
+
+
+def _pooling(config: dict[str, Any]) -> str:
+    """As sentence-transformers reads it: the mean where no mode is given."""
+    modes = config.get("pooling_mode")
+    if modes is None:
+        flags = [_FLAG.fullmatch(key) for key, on in config.items() if on is True]
+        modes = [flag[1] for flag in flags if flag]
+    modes = [modes] if isinstance(modes, str) else modes
+    return " + ".join(modes) or "mean"

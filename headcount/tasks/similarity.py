@@ -168,7 +168,7 @@ class Similarity(Task):
 
 def _pooling(loaded: Loaded, asked: Pooling | None) -> Pooling:
     """As asked for, or else as the model states it."""
-    name = loaded.model.config.name_or_path
+    name = loaded.model.config.name_or_path or ""
     if left_out := modules_behind_pooling(name):
         warnings.warn(
             f"{name}: similarity is that of its pooled Transformer; left out: "

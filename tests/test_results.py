@@ -50,6 +50,16 @@ def test_a_resumed_run_keeps_it(tmp_path: Path):
     assert list(frame).count("confidence") == 1
 
 
+def test_a_resumed_run_keeps_an_evaluation(tmp_path: Path):
+    """It is of the model, and `claim` lets an analysis beside it with --resume alone."""
+    (tmp_path / "evaluation.json").write_text("{}")
+    (tmp_path / "report.html").write_text("of an earlier analysis")
+    write_results(analysis(), tmp_path, {"resume": True})
+    assert (tmp_path / "evaluation.json").exists() and not (tmp_path / "report.html").exists()
+    write_results(analysis(), tmp_path, {"overwrite": True})
+    assert not (tmp_path / "evaluation.json").exists()
+
+
 def test_scores_of_other_heads_are_not_kept(tmp_path: Path):
     folder = with_importance(tmp_path)
     write_results(analysis(Heads({"encoder.self": (5,)})), folder, {"resume": True})

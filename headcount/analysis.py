@@ -1,6 +1,5 @@
 """Analysis: the main job. A model and a corpus in, every head's numbers, roles and examples out."""
 
-import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -242,10 +241,7 @@ class _Analyzing:
 
     def _signature(self) -> str:
         options = self.options
-        frequencies = self.frequencies
-        rare = None
-        if frequencies is not None:
-            rare = hashlib.sha256(frequencies.counts_V.tobytes()).hexdigest()[:12]
+        rare = None if self.frequencies is None else self.frequencies.sha256[:12]
         return signature(
             self.loaded,
             self.census.sha256,

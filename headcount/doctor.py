@@ -124,10 +124,9 @@ def _tokenizer(loaded: Loaded) -> Iterator[Finding]:
     text = f"{type(tokenizer).__name__}, {kind}, {limit}, separators: {sep}"
     yield Finding("tokenizer", True, text)
     if encoder.start_id is not None:
-        text = (
-            "encoder-decoder: give parallel text (.tsv, or --source and --target); given sources "
-            "only, the model's own greedy translation is the target"
-        )
+        text = "encoder-decoder: give parallel text (.tsv, or --source and --target)"
+        if loaded.model.can_generate():
+            text += "; given sources only, the model's own greedy translation is the target"
         yield Finding("corpus", True, text)
         if not has_languages(tokenizer):
             text = "none are set: give --languages SOURCE TARGET, by the codes on the model's card"

@@ -10,17 +10,15 @@ from headcount.files import write_json
 from headcount.folders import refuse_earlier, refuse_file
 from headcount.heads import HeadTable
 
-OWN_FILES = (
-    "heads.parquet", "relations.parquet", "offsets.parquet", "null_heads.parquet",
-    "null_relations.parquet", "examples.json", "run.json", "report.html", "targets.txt",
-)  # fmt: skip
-"""What an analysis leaves, besides `state/` and `figures/`."""
+SCORES = ("importance.json", "evaluation.json", "translations.txt")
+"""Of other commands: what the heads are worth, and the model."""
 
 FILES = (
-    *OWN_FILES, "importance.json", "michel2019.md", "voita2019.md", "evaluation.json",
-    "translations.txt",
+    "heads.parquet", "relations.parquet", "offsets.parquet", "null_heads.parquet",
+    "null_relations.parquet", "examples.json", "run.json", "report.html", "targets.txt",
+    "michel2019.md", "voita2019.md", *SCORES,
 )  # fmt: skip
-"""With what other commands may leave beside it."""
+"""Everything that a run may leave, besides `state/` and `figures/`."""
 
 FOLDERS = ("state", "figures", "other")
 
@@ -54,7 +52,7 @@ def write_results(
 ) -> None:
     """Write the tables, the examples and, last, `run.json`.
 
-    A resumed run keeps what other commands added to the folder; any other removes it.
+    A resumed run keeps the scores that other commands added to the folder; any other removes them.
     """
     folder, resumed = Path(folder), bool((arguments or {}).get("resume"))
     frames = {"relations": analysis.relations, "offsets": analysis.offsets}
@@ -67,8 +65,8 @@ def write_results(
     written |= {f"{name}.parquet": table for name, table in tables.items()}
     for name, table in written.items():
         table.write(folder / name)
-    replaced = OWN_FILES if resumed else FILES
-    for stale in set(replaced) - set(written) - {"targets.txt"}:  # of an earlier run
+    kept = {"targets.txt", *SCORES} if resumed else {"targets.txt"}
+    for stale in set(FILES) - set(written) - kept:  # of an earlier run
         (folder / stale).unlink(missing_ok=True)
     write_json(folder / "examples.json", analysis.examples)
     write_json(folder / "run.json", analysis.record | {"arguments": arguments or {}})

@@ -11,6 +11,7 @@ from transformers import PreTrainedModel
 from headcount.corpora import Corpus, Encoder, Sentence
 from headcount.corpora.census import chunks
 from headcount.corpora.languages import language_in_generation, refuse_unset_languages
+from headcount.errors import CorpusError, InputError
 from headcount.files import write_text
 from headcount.keyed import read_keyed, write_keyed
 from headcount.models.selfcheck import evaluating
@@ -48,9 +49,11 @@ def translated(
 
     Raises:
         InputError: if an interrupted run has made them with another model, or of other sources; or
-            the languages of a multilingual model are not set.
+            the languages of a multilingual model are not set, or the model can't generate.
+        CorpusError: for a sentence that has a target.
     """
     refuse_unset_languages(encoder.tokenizer)
+    _refuse_silent(model)
     us = processes()
     kept = state / f"targets-{us.process_index}.json"
     key = "|".join([
@@ -68,9 +71,18 @@ def translated(
                 write_keyed(kept, key, done)
                 saved = time.monotonic()
     finally:  # after Ctrl-C too
-        write_keyed(kept, key, done)
+        if done:
+            write_keyed(kept, key, done)
     _write(path, gather_object([done]))
     return corpus.with_targets(path)
+
+
+def _refuse_silent(model: PreTrainedModel) -> None:
+    if not model.can_generate():
+        raise InputError(
+            f"parallel text (.tsv, or --source and --target) was expected, since a "
+            f"{type(model).__name__} reads targets but makes none; found sources only"
+        )
 
 
 def _write(path: Path, shares: Sequence[Lines]) -> None:
@@ -92,8 +104,18 @@ def _translations(
     us = processes()
     with evaluating(model), torch.inference_mode():
         for number, sentences in enumerate(chunks(corpus, SENTENCES_AT_ONCE)):
+            _refuse_targets(sentences)
             if number % us.num_processes == us.process_index and str(number) not in done:
                 yield str(number), _greedy(model, encoder, sentences)
+
+
+def _refuse_targets(sentences: Sequence[Sentence]) -> None:
+    for sentence in sentences:
+        if sentence.target is not None:
+            raise CorpusError(
+                f"{sentence.origin}: expected no target, since the corpus begins with sources that "
+                "have none, found one; give targets for all sentences or for none."
+            )
 
 
 def _greedy(model: PreTrainedModel, encoder: Encoder, sentences: Sequence[Sentence]) -> list[str]:

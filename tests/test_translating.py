@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from headcount import translating
+from headcount import doctor, translating
 from headcount.corpora import Corpus
-from headcount.errors import InputError
+from headcount.errors import CorpusError, InputError
 from headcount.models.load import Loaded, load
 from headcount.translating import translated
 from tests import saved
@@ -87,3 +87,25 @@ def test_other_sources_in_the_same_file_are_refused(
     (tmp_path / "sources.txt").write_text("Another dog.\n" * 5)
     with pytest.raises(InputError, match=r"targets-0\.json is of the run"):
         run(loaded, corpus, tmp_path)
+
+
+def test_targets_are_not_replaced(loaded: Loaded, corpus: Corpus, tmp_path: Path) -> None:
+    """A corpus of sources and then of pairs; nothing is kept of a run that was refused."""
+    (tmp_path / "pairs.tsv").write_text("The moon!\tDer Mond!\n")
+    both = Corpus([*corpus.names, tmp_path / "pairs.tsv"])
+    with pytest.raises(CorpusError, match=r"pairs\.tsv:1: expected no target"):
+        run(loaded, both, tmp_path)
+    (tmp_path / "pairs.tsv").unlink()
+    with pytest.raises(CorpusError, match="sources.txt:1: expected"):
+        run(loaded, Corpus(corpus.names, pairs=True), tmp_path / "refused")
+    assert not (tmp_path / "refused" / "state").exists()
+
+
+def test_a_model_without_a_head_translates_nothing(
+    loaded: Loaded, corpus: Corpus, tmp_path: Path
+) -> None:
+    bare = Loaded(loaded.model.base_model, loaded.tokenizer, "bare")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="parallel text .* a MarianModel reads targets but makes"):
+        run(bare, corpus, tmp_path)
+    corpora = [each.text for each in doctor._tokenizer(bare) if each.subject == "corpus"]
+    assert len(corpora) == 1 and "parallel text" in corpora[0] and "greedy" not in corpora[0]

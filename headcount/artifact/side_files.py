@@ -8,7 +8,8 @@ import warnings
 from pathlib import Path
 from shutil import copyfile
 
-from headcount.models.sentence_modules import MODULES, file_of, sentence_modules
+from headcount.models.file_of import file_of
+from headcount.models.sentence_modules import MODULES, sentence_modules
 
 SIDE_FILES = (
     "preprocessor_config.json", "processor_config.json", MODULES,
@@ -23,11 +24,18 @@ def copy_side_files(name: str, folder: Path) -> None:
         name: a folder or hub name; nothing is copied for an empty one, of a model made in memory.
         folder: where to.
     """
-    for file in SIDE_FILES:
-        _copy(name, file, folder)
-    for module in sentence_modules(name):
-        if module.folder:
-            _copy_module(name, module.folder, folder)
+    try:
+        for file in SIDE_FILES:
+            _copy(name, file, folder)
+        for module in sentence_modules(name):
+            if module.folder:
+                _copy_module(name, module.folder, folder)
+    except OSError as error:
+        warnings.warn(
+            f"{name}: its files beside model and tokenizer, such as {MODULES}, could not be looked "
+            f"up ({str(error).splitlines()[0]}): copy those that it has to {folder}",
+            stacklevel=2,
+        )
 
 
 def _copy_module(name: str, module: str, folder: Path) -> None:

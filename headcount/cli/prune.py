@@ -81,7 +81,9 @@ class Prune:
         claim_artifact(self.out, self.resume, self.overwrite, read=read)
         loaded, state = self.on.loaded(), state_of(self.out)
         roles = None if self.analysis is None else read_roles(self.analysis, loaded)
-        again = read_again(self.analysis, self.corpus) if self.analysis and self.corpus else None
+        again = None
+        if self.analysis and self.corpus:
+            again = read_again(self.analysis, self.corpus, loaded)
         tasks = self.on.tasks(loaded)
         warnings = self.on.warnings(tasks)
         print_warnings(warnings, plain_console())

@@ -124,7 +124,9 @@ class Encoder:
         if self.start_id is not None:
             raise CorpusError(
                 f"{sentences[0].origin}: expected a source and a target, since the model has a "
-                "decoder, found a pair of sentences that are one input; leave --pairs out."
+                "decoder, found a pair of sentences that are one input; leave --pairs out of "
+                "translations (pairs that a classifier with a decoder reads as one can't be "
+                "analysed)."
             )
         return encode_pairs(self.tokenizer, sentences, self.max_length, self.sep_ids)
 

@@ -7,6 +7,7 @@ Reference: Analyzing Multi-Head Self-Attention (Voita et al., 2019), section 5.3
 https://arxiv.org/abs/1905.09418
 """
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
@@ -30,6 +31,11 @@ class Frequencies:
 
     counts_V: Int64[np.ndarray, " id"]
     ranks_V: Int64[np.ndarray, " id"]
+
+    @property
+    def sha256(self) -> str:
+        """Hash of the counts."""
+        return hashlib.sha256(self.counts_V.tobytes()).hexdigest()
 
     @classmethod
     def of_counts(cls, counts_V: Int64[np.ndarray, " id"]) -> "Frequencies":

@@ -49,9 +49,23 @@ def refuse_unset_languages(tokenizer: PreTrainedTokenizerBase) -> None:
     if not has_languages(tokenizer):
         raise InputError(
             f"the languages of the sources and of the targets were expected, since "
-            f"{type(tokenizer).__name__} marks texts by them; none are set: give --languages, "
-            "load(name, languages=(source, target)), or save the tokenizer with its src_lang and "
-            "tgt_lang"
+            f"{type(tokenizer).__name__} marks texts by them; none are set: give --languages "
+            "where a command has it, load(name, languages=(source, target)), or save the tokenizer "
+            "with its src_lang and tgt_lang"
+        )
+
+
+def refuse_language_at_end(tokenizer: PreTrainedTokenizerBase) -> None:
+    """Let a tokenizer pass whose targets don't end with their language.
+
+    Raises:
+        InputError: for any other (mBART-25's, PLBart's): decoders would have to start with it.
+    """
+    if "decoder_start_token_id" in language_in_generation(tokenizer):
+        raise InputError(
+            f"a tokenizer whose targets end with {tokenizer.eos_token} was expected, since that is "
+            f"what the decoder starts with; {type(tokenizer).__name__} ends them with their "
+            "language: take that of another model, or have pieces learned"
         )
 
 

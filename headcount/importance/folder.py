@@ -68,13 +68,14 @@ def refuse_other_model(folder: Path, heads: Heads, revision: str | None) -> None
 
 
 def refuse_other_scores(folder: Path, revision: str) -> None:
-    """See that the assessment in a folder, if there is one, is of this very model.
+    """See that the scores in a folder, if there are some, are of this very model.
 
     Raises:
-        InputError: if it is of a model with other parameters.
+        InputError: if they are of a model with other parameters.
     """
     advice = "give --overwrite instead of --resume, or name a new folder"
     _refuse_other_revision(folder / "importance.json", "an assessment", revision, advice)
+    _refuse_other_revision(folder / "evaluation.json", "an evaluation", revision, advice)
 
 
 def _refuse_other_revision(record: Path, what: str, revision: str | None, advice: str) -> None:

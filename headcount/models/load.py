@@ -1,5 +1,6 @@
 """Load: a model and its tokenizer by hub name or folder, with its heads found and checked."""
 
+import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from inspect import signature
@@ -20,6 +21,7 @@ from headcount.heads import Heads
 from headcount.models.anatomy import Anatomy
 from headcount.models.compacted import is_compact, load_compact
 from headcount.models.encoder_lm import EncoderConfig, EncoderForCausalLM, EncoderForMaskedLM
+from headcount.models.file_of import file_of
 from headcount.models.selfcheck import examine
 from headcount.models.shipped import place_of
 from headcount.processes import processes
@@ -202,7 +204,21 @@ def _tokenizer(name: str | Path) -> Tokenizer | None:
     """
     try:
         tokenizer = AutoTokenizer.from_pretrained(name)
-    except Exception:  # Marian asks for its files; tokenizers raises nothing more special
+    except Exception as error:  # Marian asks for its files; tokenizers raises nothing more special
+        _warn_of_tokenizer(str(name), error)
         return None
     usual = {*tokenizer.get_vocab()} - {*tokenizer.get_added_vocab()}
     return tokenizer if len(usual - {*tokenizer.all_special_tokens}) > 1 else None
+
+
+def _warn_of_tokenizer(name: str, error: Exception) -> None:
+    """Say why a tokenizer that is there can't be read."""
+    try:
+        found = file_of(name, "tokenizer_config.json")
+    except OSError:
+        return
+    if found is not None:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        warnings.warn(
+            f"{name}: its tokenizer can't be read, so it has none: {reason}", stacklevel=4
+        )

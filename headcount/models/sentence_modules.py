@@ -3,12 +3,10 @@
 import json
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from transformers.utils.hub import cached_file
-
 from headcount.errors import ModelError
+from headcount.models.file_of import file_of
 
 MODULES = "modules.json"
 """Which modules there are, and where each has its files."""
@@ -33,6 +31,7 @@ def sentence_modules(name: str) -> list[SentenceModule]:
 
     Raises:
         ModelError: if their list can't be read.
+        OSError: if the hub can't be asked, so that nobody knows.
     """
     entries = _read(name, MODULES) or []
     try:
@@ -50,6 +49,7 @@ def stated_pooling(name: str) -> str | None:
 
     Raises:
         ModelError: if it can't be read.
+        OSError: if the hub can't be asked, so that nobody knows.
     """
     for module in sentence_modules(name):
         if module.kind == _POOLING:
@@ -62,23 +62,10 @@ def modules_behind_pooling(name: str) -> list[SentenceModule]:
 
     Raises:
         ModelError: if their list can't be read.
+        OSError: if the hub can't be asked, so that nobody knows.
     """
     usual = (_TRANSFORMER, _POOLING, _NORMALIZE)
     return [module for module in sentence_modules(name) if module.kind not in usual]
-
-
-def file_of(name: str, file: str) -> Path | None:
-    """Where a file of a model lies, fetched from the hub if need be.
-
-    None if it has none, or there is no such model.
-    """
-    if not name:
-        return None
-    try:
-        found = cached_file(name, file, _raise_exceptions_for_missing_entries=False)
-    except (OSError, ValueError):
-        return None
-    return None if found is None else Path(found)
 
 
 def _module(entry: dict[str, Any]) -> SentenceModule:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, final
 
 from headcount.analysis import Options, analyze
-from headcount.corpora import Corpus
+from headcount.corpora import Corpus, Frequencies
 from headcount.errors import InputError
 from headcount.heads import Heads, HeadTable
 from headcount.importance.folder import FINISHED, refuse_other_model
@@ -45,23 +45,30 @@ def read_roles(folder: Path, loaded: Loaded) -> Roles:
         return {str(row["head"]): list(row["roles"]) for row in frame.to_dict("records")}
 
 
-def read_again(folder: Path, files: Sequence[Path]) -> Again:
+def read_again(folder: Path, files: Sequence[Path], loaded: Loaded) -> Again:
     """The corpus of an analysis and the options that roles depend on.
 
     Args:
         folder: of the analysis.
         files: its corpus, in the order of its record: of a pair the source, then the target.
+        loaded: the model.
 
     Raises:
         CorpusError: for files that can't be read.
-        InputError: for another corpus, or for frequencies whose file is not known.
+        InputError: for another corpus, or for other frequencies.
     """
     with reading(folder / "run.json", *FINISHED):
-        return _again(json.loads((folder / "run.json").read_text(encoding="utf-8")), folder, files)
+        record = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+        signed = dict(part.split(":", 1) for part in record["signature"].split("|"))
+    corpus = _same_corpus(record, signed, folder, files)
+    options = Options(frequencies=_file_of(record), thresholds=Thresholds.of(record))
+    _refuse_other_frequencies(signed.get("frequencies"), options.frequencies, folder, loaded)
+    return Again(corpus, options)
 
 
-def _again(record: dict[str, Any], folder: Path, files: Sequence[Path]) -> Again:
-    signed = dict(part.split(":", 1) for part in record["signature"].split("|"))
+def _same_corpus(
+    record: dict[str, Any], signed: dict[str, str], folder: Path, files: Sequence[Path]
+) -> Corpus:
     corpus = _corpus(record, files, "pairs" in signed)
     if corpus is None or (found := corpus.sha256()[:12]) != signed["corpus"]:
         came = " ".join(map(str, files)) if corpus is None else f"another one, {found}"
@@ -69,15 +76,32 @@ def _again(record: dict[str, Any], folder: Path, files: Sequence[Path]) -> Again
             f"the corpus of the analysis in {folder} was expected, {signed['corpus']}; came "
             f"{came}: name the files {' '.join(record['corpora'])}"
         )
-    frequencies = record["arguments"].get("frequencies")
-    if "frequencies" in signed and frequencies is None:
+    return corpus
+
+
+def _file_of(record: dict[str, Any]) -> Path | None:
+    """That an analysis read its frequencies from."""
+    name = record["arguments"].get("frequencies")
+    return None if name is None else Path(name)
+
+
+def _refuse_other_frequencies(
+    expected: str | None, path: Path | None, folder: Path, loaded: Loaded
+) -> None:
+    """See that a file still holds what rare tokens were counted by."""
+    if expected is None:
+        return
+    if path is None:
         raise InputError(
             f"the analysis in {folder} counted rare tokens by a file that it does not name: "
             "analyse again with `headcount analyze --frequencies`"
         )
-    thresholds = Thresholds.of(record)
-    path = None if frequencies is None else Path(frequencies)
-    return Again(corpus, Options(frequencies=path, thresholds=thresholds))
+    found = Frequencies.from_file(path, loaded.encoder()).sha256[:12]
+    if found != expected:
+        raise InputError(
+            f"the frequencies of the analysis in {folder} were expected in {path}, {expected}; it "
+            f"holds others now, {found}: analyse again"
+        )
 
 
 def _corpus(record: dict[str, Any], files: Sequence[Path], pairs: bool) -> Corpus | None:
@@ -106,6 +130,8 @@ def functions(
     now = None
     if again is not None:
         names = old_names(pruned.plan, heads)
-        roles = analyze(pruned.compact, again.corpus, again.options).roles
+        roles = {}
+        if len(pruned.compact.heads):  # of all heads none may be left
+            roles = analyze(pruned.compact, again.corpus, again.options).roles
         now = {names[head]: [role.role for role in each] for head, each in roles.items()}
     return [asdict(each) for each in survivals(pruned.plan, heads, dense, now)]

@@ -12,7 +12,7 @@ from headcount.files import nulls_for_nan, write_atomically, write_json, write_t
 from headcount.heads import Heads
 from headcount.markdown import table
 from headcount.reports.curve_points import RANDOM, CurvePoints
-from headcount.reports.figure_curve import curve_figures
+from headcount.reports.figure_curve import CURVE_FIGURES, curve_figures
 from headcount.reports.figure_style import FORMATS, save, styled
 from headcount.reports.measure_names import METRICS
 
@@ -52,6 +52,9 @@ def write_curve(
         for name, draw in figures.items():
             figure = draw()
             paths += [save(figure, folder / "figures" / f"{name}.{kind}") for kind in FORMATS]
+    for stale in set(CURVE_FIGURES) - set(figures):  # of an earlier run with more data
+        for kind in FORMATS:
+            (folder / "figures" / f"{stale}.{kind}").unlink(missing_ok=True)
     write_text(folder / "curve.md", document(points, facts, list(figures)))
     record = {
         "metric": facts.metric,

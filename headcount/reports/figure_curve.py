@@ -121,6 +121,13 @@ def _left(points: CurvePoints) -> str:
     return f"heads left, of {points.whole.keep}"
 
 
+CURVE_FIGURES = (
+    "curve_score", "curve_loss", "curve_test_score", "curve_test_loss", "sites", "layers",
+    "functions",
+)  # fmt: skip
+"""All that there can be."""
+
+
 def curve_figures(
     points: CurvePoints,
     heads: Heads,

@@ -168,17 +168,28 @@ class Similarity(Task):
 
 def _pooling(loaded: Loaded, asked: Pooling | None) -> Pooling:
     """As asked for, or else as the model states it."""
+    if asked is not None:
+        refuse_other("a pooling", asked, Pooling)
     name = loaded.model.config.name_or_path or ""
-    if left_out := modules_behind_pooling(name):
+    try:
+        left_out, stated = modules_behind_pooling(name), stated_pooling(name) or "mean"
+    except OSError as error:
+        if asked is None:
+            warnings.warn(
+                f"{name}: how it pools tokens could not be looked up, so similarity is that of "
+                "their mean; say --pooling mean, or cls, by the model's card: "
+                f"{str(error).splitlines()[0]}",
+                stacklevel=3,
+            )
+        return asked or "mean"
+    if left_out:
         warnings.warn(
             f"{name}: similarity is that of its pooled Transformer; left out: "
             + ", ".join(f"{module.folder} ({module.kind})" for module in left_out),
             stacklevel=3,
         )
     if asked is not None:
-        refuse_other("a pooling", asked, Pooling)
         return asked
-    stated = stated_pooling(name) or "mean"
     if stated not in get_args(Pooling):
         raise InputError(
             f"{name} states pooling by {stated}; similarity knows mean and cls: say which of them "

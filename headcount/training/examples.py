@@ -15,7 +15,7 @@ from jaxtyping import Int
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from headcount.corpora.languages import refuse_unset_languages
+from headcount.corpora.languages import refuse_language_at_end, refuse_unset_languages
 from headcount.errors import CorpusError, ModelError
 from headcount.tasks.likelihood import IGNORED
 from headcount.tasks.masked import SHARE_MASK, SHARE_RANDOM
@@ -129,6 +129,7 @@ def encode(
     columns = list(rows.columns.values())
     if len(columns) > 1:
         refuse_unset_languages(tokenizer)
+        refuse_language_at_end(tokenizer)
     encoded = [
         tokenizer(**{side: texts}, **options)["input_ids"]
         for side, texts in zip(("text", "text_target"), columns, strict=False)

@@ -23,6 +23,7 @@ from headcount.models.selfcheck import difference, examine, outputs
 from headcount.pruning.plan import Plan
 from tests import saved, tiny
 from tests.compaction.plans import compacted, some_heads
+from tests.hub import no_entry
 
 FAMILIES = (
     "bart", "bert", "distilbert", "electra", "gemma2", "gpt2", "gpt_neox", "llama", "m2m_100",
@@ -151,11 +152,13 @@ def test_side_files_of_a_name_are_fetched(tmp_path: Path, monkeypatch: pytest.Mo
     """`load` has no need of them, so they are not in the cache of one who has only loaded."""
     (tmp_path / "modules.json").write_text("[]")
 
-    def hub(name: str, file: str, local_files_only: bool = False, **more: Any) -> str | None:
+    def hub(name: str, file: str) -> str:
         found = tmp_path / file
-        return str(found) if found.exists() and not local_files_only else None
+        if not found.exists():
+            raise no_entry()
+        return str(found)
 
-    monkeypatch.setattr("headcount.models.sentence_modules.cached_file", hub)
+    monkeypatch.setattr("headcount.models.file_of.hf_hub_download", hub)
     out = tmp_path / "out"
     out.mkdir()
     copy_side_files("someone/model", out)

@@ -96,6 +96,20 @@ def test_scores_of_another_model_are_not_taken_over(bert: Path, tmp_path: Path) 
     assert "norm_score" in pd.read_parquet(out / "heads.parquet")
 
 
+def test_an_evaluation_of_another_model_is_not_kept(bert: Path, tmp_path: Path) -> None:
+    """It would look like one of the model that was analysed."""
+    out, other = tmp_path / "out", tmp_path / "other"
+    changed(bert, other)
+    data = tmp_path / "texts.txt"
+    data.write_text("The old dog barked.\nThe moon was full.\n")
+    assert headcount("evaluate", bert, "--task", "masked-lm", "--data", data, "--out", out)[0] == 0
+    arguments = (SAMPLE, "--limit", 4, "--out", out, "--resume")
+    status, _, errors = headcount("analyze", other, *arguments)
+    assert status == 2 and "should be of an evaluation of this model" in errors
+    assert headcount("analyze", bert, *arguments)[0] == 0
+    assert (out / "evaluation.json").exists()
+
+
 def test_a_command_that_was_refused_can_be_given_again(bert: Path, tmp_path: Path) -> None:
     arguments = (SAMPLE, "--limit", 4, "--out", tmp_path / "out")
     status, _, errors = headcount("analyze", tmp_path / "none", *arguments)
@@ -109,8 +123,10 @@ def test_files_that_can_t_be_read(bert: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     copytree(bert, broken)
     (broken / "tokenizer.json").write_text(json.dumps(whole | {"model": {"type": "none such"}}))
-    assert load(broken).tokenizer is None
-    status, _, errors = headcount("analyze", broken, SAMPLE, "--out", tmp_path / "out")
+    with pytest.warns(UserWarning, match="broken: its tokenizer can't be read, so it has none: "):
+        assert load(broken).tokenizer is None
+    with pytest.warns(UserWarning, match="can't be read"):
+        status, _, errors = headcount("analyze", broken, SAMPLE, "--out", tmp_path / "out")
     assert status == 2 and "a tokenizer was expected beside the weights" in errors
     config = json.loads((bert / "config.json").read_text())
     (broken / "config.json").write_text(json.dumps(config | {"num_hidden_layers": "two"}))

@@ -174,17 +174,49 @@ def test_an_analysis_of_a_pair_of_files_is_read_again(marian: Path, tmp_path: Pa
     sides = ("--source", pair[0], "--target", pair[1])
     status, _, errors = headcount("analyze", marian, *sides, "--limit", 5, "--out", tmp_path / "a")
     assert status == 0, errors
-    again = read_again(tmp_path / "a", pair)
+    loaded = load(marian)
+    again = read_again(tmp_path / "a", pair, loaded)
     assert list(again.corpus) == list(Corpus(source=pair[0], target=pair[1], limit=5))
     with pytest.raises(InputError, match=f"came {SAMPLE}: name the files {SAMPLE} .*sample.de"):
-        read_again(tmp_path / "a", pair[:1])
+        read_again(tmp_path / "a", pair[:1], loaded)
 
 
 def test_an_analysis_of_pairs_is_read_again(bert: Path, tmp_path: Path) -> None:
     run = ("analyze", bert, PARALLEL, "--pairs", "--limit", 5, "--out", tmp_path / "a")
     assert headcount(*run)[0] == 0
-    again = read_again(tmp_path / "a", [PARALLEL])
+    again = read_again(tmp_path / "a", [PARALLEL], load(bert))
     assert list(again.corpus) == list(Corpus(PARALLEL, limit=5, pairs=True))
+
+
+def test_an_analysis_by_other_frequencies_is_refused(
+    bert: Path, data: list[Path], tmp_path: Path
+) -> None:
+    """Before anything is chosen or trained: rare heads would be counted in two ways."""
+    analysis, counts = tmp_path / "analysis", tmp_path / "counts.txt"
+    counts.write_text("dog 3\nmoon 2\n")
+    more = ("--limit", 5, "--frequencies", counts, "--out", analysis)
+    assert headcount("analyze", bert, SAMPLE, *more)[0] == 0
+    again = read_again(analysis, [SAMPLE], load(bert))
+    assert again.options.frequencies == counts
+    counts.write_text("dog 2\nmoon 3\n")
+    more = ("--keep", 2, "--analysis", analysis, "--corpus", SAMPLE)
+    status, _, errors = run("prune", bert, data, tmp_path / "out", *more)
+    assert status == 2 and "it holds others now" in errors
+    counts.unlink()
+    status, _, errors = run("prune", bert, data, tmp_path / "new", *more)
+    assert status == 2 and "counts.txt" in errors
+
+
+def test_functions_where_no_head_is_left(bert: Path, data: list[Path], tmp_path: Path) -> None:
+    analysis, limits = tmp_path / "analysis", ("--thresholds.positional-share", 0.01)
+    assert headcount("analyze", bert, SAMPLE, "--limit", 5, "--out", analysis, *limits)[0] == 0
+    more = ("--keep", 0, "--no-fold", "--no-rescale", "--analysis", analysis, "--corpus", SAMPLE)
+    status, _, errors = run("prune", bert, data, tmp_path / "out", *more)
+    assert status == 0, errors
+    record = json.loads((tmp_path / "out" / "prune.json").read_text())
+    assert record["functions"] and not any(
+        each["kept"] or each["taken_over"] for each in record["functions"]
+    )
 
 
 def test_recovery_has_a_control(bert: Path, data: list[Path], tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Multilingual translators: languages are set, told, kept and asked for, never guessed."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,9 @@ from headcount.errors import InputError
 from headcount.models.load import Loaded, load
 from headcount.signature import tokenizer_revision
 from headcount.tasks import Translation
+from headcount.training import Rows
+from headcount.training.examples import encode
+from headcount.training.recipe import RECIPES
 from headcount.translating import translated
 from tests import tiny, tiny_tokenizers
 
@@ -65,6 +69,17 @@ def test_unset_languages_are_asked_for(tokenizer: PreTrainedTokenizerBase) -> No
         translated(loaded.model, loaded.encoder(), corpus, Path("none"), Path("none"))
     assert tokenizer.tgt_lang is None, "nothing was guessed"  # type: ignore[attr-defined]
     assert any("--languages" in each.text for each in doctor._tokenizer(loaded))
+
+
+def test_decoders_that_start_with_the_language_are_not_trained(
+    kind: str, tokenizer: PreTrainedTokenizerBase
+) -> None:
+    """A new decoder starts with </s>, whatever its targets end with."""
+    set_languages(tokenizer, LANGUAGES[kind])
+    rows = Rows(("source", "target"), [("the", "der")])
+    refusal = pytest.raises(InputError, match="targets end with </s> was expected")
+    with refusal if kind == "mbart" else nullcontext():
+        assert encode(rows, tokenizer, RECIPES["tiny"], seed=0).num_long == 0
 
 
 def test_the_decoder_starts_in_the_targets_language(

@@ -195,6 +195,17 @@ def test_document_and_figures(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "curve.parquet"), frame)
 
 
+def test_figures_of_an_earlier_run_go(tmp_path: Path) -> None:
+    """Which had a test set and roles."""
+    frame, roles = measured(), {str(head): ["sink"] for head in setting("causal-gpt2").loaded.heads}
+    write_curve(frame, facts(roles), tmp_path)
+    kept = tmp_path / "figures" / "mine.svg"
+    kept.write_text("of the user")
+    tested = [name for name in frame if name.startswith("test_")]
+    paths = write_curve(frame.drop(columns=tested), facts(None), tmp_path)
+    assert {*(tmp_path / "figures").iterdir()} == {*paths, kept}
+
+
 def test_the_best_method_and_those_no_better_than_random() -> None:
     frame = measured()
     better = frame.assign(score=[1.0, 2, 4, 5, 9, 7, 9])

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 import headcount
+from headcount.artifact.side_files import copy_side_files
 from headcount.errors import InputError, ModelError
 from headcount.models.sentence_modules import stated_pooling
 from headcount.tasks import evaluate
 from headcount.tasks.similarity import Similarity
-from tests import saved
+from tests import hub, saved
 from tests.tasks.loaded import PAIRS
 
 FLAGS = {"pooling_mode_mean_tokens": False, "pooling_mode_max_tokens": False}
@@ -91,6 +92,25 @@ def test_modules_left_out_are_named(tmp_path: Path) -> None:
     loaded = headcount.load(folder(tmp_path / "model", {"pooling_mode": "cls"}, "Dense"))
     with pytest.warns(UserWarning, match=r"left out: 2_Dense \(Dense\)"):
         Similarity(loaded, PAIRS)
+
+
+def test_a_hub_that_cannot_be_asked(tmp_path: Path) -> None:
+    """Offline nobody knows whether a model states a pooling, or has files to go along."""
+    loaded = headcount.load(folder(tmp_path / "model", None))
+    loaded.model.config.name_or_path = "someone/model"
+    with pytest.warns(UserWarning, match=r"someone/model: how it pools .* --pooling mean, or cls"):
+        unknown = Similarity(loaded, PAIRS)
+    assert unknown.sha256 == Similarity(loaded, PAIRS, pooling="mean").sha256
+    with pytest.warns(UserWarning, match=r"someone/model: its files .* could not be looked up"):
+        copy_side_files("someone/model", tmp_path)
+
+
+def test_a_hub_that_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(*_: object) -> None:
+        raise hub.no_entry()
+
+    monkeypatch.setattr("headcount.models.file_of.hf_hub_download", none)
+    assert stated_pooling("someone/model") is None
 
 
 @pytest.mark.parametrize("text", ["[", '["1_Pooling"]', '[{"type": "Pooling"}]', '{"a": 1}'])

@@ -1,0 +1,31 @@
+"""Files that a model has beside those that transformers reads, in its folder or on the hub."""
+
+from pathlib import Path
+
+from huggingface_hub import _CACHED_NO_EXIST, hf_hub_download, try_to_load_from_cache
+from huggingface_hub.errors import (
+    HFValidationError,
+    RemoteEntryNotFoundError,
+    RepositoryNotFoundError,
+)
+
+
+def file_of(name: str, file: str) -> Path | None:
+    """Where a file of a model lies, fetched from the hub if need be.
+
+    None if it has none, or there is no such model.
+
+    Raises:
+        OSError: if the hub can't be asked, so that nobody knows.
+    """
+    if not name:
+        return None
+    if Path(name).is_dir():
+        found = Path(name) / file
+        return found if found.is_file() else None
+    try:
+        if try_to_load_from_cache(name, file) is _CACHED_NO_EXIST:  # the hub has said so before
+            return None
+        return Path(hf_hub_download(name, file))
+    except (HFValidationError, RemoteEntryNotFoundError, RepositoryNotFoundError):
+        return None

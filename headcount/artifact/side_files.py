@@ -8,7 +8,7 @@ import warnings
 from pathlib import Path
 from shutil import copyfile
 
-from headcount.models.file_of import file_of
+from headcount.models.file_of import NotLookedUpError, file_of
 from headcount.models.sentence_modules import MODULES, sentence_modules
 
 SIDE_FILES = (
@@ -30,10 +30,10 @@ def copy_side_files(name: str, folder: Path) -> None:
         for module in sentence_modules(name):
             if module.folder:
                 _copy_module(name, module.folder, folder)
-    except OSError as error:
+    except NotLookedUpError as error:
         warnings.warn(
             f"{name}: its files beside model and tokenizer, such as {MODULES}, could not be looked "
-            f"up ({str(error).splitlines()[0]}): copy those that it has to {folder}",
+            f"up ({error}): copy those that it has to {folder}",
             stacklevel=2,
         )
 

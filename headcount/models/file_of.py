@@ -10,13 +10,17 @@ from huggingface_hub.errors import (
 )
 
 
+class NotLookedUpError(Exception):
+    """The hub can't be asked, so that nobody knows whether a model has a file; says why."""
+
+
 def file_of(name: str, file: str) -> Path | None:
     """Where a file of a model lies, fetched from the hub if need be.
 
     None if it has none, or there is no such model.
 
     Raises:
-        OSError: if the hub can't be asked, so that nobody knows.
+        NotLookedUpError: if the hub can't be asked.
     """
     if not name:
         return None
@@ -29,3 +33,5 @@ def file_of(name: str, file: str) -> Path | None:
         return Path(hf_hub_download(name, file))
     except (HFValidationError, RemoteEntryNotFoundError, RepositoryNotFoundError):
         return None
+    except OSError as error:
+        raise NotLookedUpError((str(error) or type(error).__name__).splitlines()[0]) from error

@@ -21,7 +21,7 @@ from headcount.heads import Heads
 from headcount.models.anatomy import Anatomy
 from headcount.models.compacted import is_compact, load_compact
 from headcount.models.encoder_lm import EncoderConfig, EncoderForCausalLM, EncoderForMaskedLM
-from headcount.models.file_of import file_of
+from headcount.models.file_of import NotLookedUpError, file_of
 from headcount.models.selfcheck import examine
 from headcount.models.shipped import place_of
 from headcount.processes import processes
@@ -215,7 +215,7 @@ def _warn_of_tokenizer(name: str, error: Exception) -> None:
     """Say why a tokenizer that is there can't be read."""
     try:
         found = file_of(name, "tokenizer_config.json")
-    except OSError:
+    except NotLookedUpError:
         return
     if found is not None:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -31,7 +31,7 @@ def sentence_modules(name: str) -> list[SentenceModule]:
 
     Raises:
         ModelError: if their list can't be read.
-        OSError: if the hub can't be asked, so that nobody knows.
+        NotLookedUpError: if the hub can't be asked.
     """
     entries = _read(name, MODULES) or []
     try:
@@ -49,7 +49,7 @@ def stated_pooling(name: str) -> str | None:
 
     Raises:
         ModelError: if it can't be read.
-        OSError: if the hub can't be asked, so that nobody knows.
+        NotLookedUpError: if the hub can't be asked.
     """
     for module in sentence_modules(name):
         if module.kind == _POOLING:
@@ -62,7 +62,7 @@ def modules_behind_pooling(name: str) -> list[SentenceModule]:
 
     Raises:
         ModelError: if their list can't be read.
-        OSError: if the hub can't be asked, so that nobody knows.
+        NotLookedUpError: if the hub can't be asked.
     """
     usual = (_TRANSFORMER, _POOLING, _NORMALIZE)
     return [module for module in sentence_modules(name) if module.kind not in usual]

@@ -24,6 +24,7 @@ from torch.nn.functional import cosine_similarity, normalize
 from transformers import PreTrainedModel
 
 from headcount.errors import CorpusError, InputError
+from headcount.models.file_of import NotLookedUpError
 from headcount.models.load import Loaded
 from headcount.models.sentence_modules import modules_behind_pooling, stated_pooling
 from headcount.options import refuse_other
@@ -173,12 +174,11 @@ def _pooling(loaded: Loaded, asked: Pooling | None) -> Pooling:
     name = loaded.model.config.name_or_path or ""
     try:
         left_out, stated = modules_behind_pooling(name), stated_pooling(name) or "mean"
-    except OSError as error:
+    except NotLookedUpError as error:
         if asked is None:
             warnings.warn(
                 f"{name}: how it pools tokens could not be looked up, so similarity is that of "
-                "their mean; say --pooling mean, or cls, by the model's card: "
-                f"{str(error).splitlines()[0]}",
+                f"their mean; say --pooling mean, or cls, by the model's card: {error}",
                 stacklevel=3,
             )
         return asked or "mean"

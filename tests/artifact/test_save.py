@@ -165,6 +165,20 @@ def test_side_files_of_a_name_are_fetched(tmp_path: Path, monkeypatch: pytest.Mo
     assert [path.name for path in out.iterdir()] == ["modules.json"]
 
 
+def test_a_full_disk_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not as files that could not be looked up."""
+    out = tmp_path / "out"
+    out.mkdir()
+    (tmp_path / "modules.json").write_text("[]")
+
+    def full(*_: object) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr("headcount.artifact.side_files.copyfile", full)
+    with pytest.raises(OSError, match="No space left"):
+        copy_side_files(str(tmp_path), out)
+
+
 def test_can_be_analysed(tmp_path: Path) -> None:
     """Measures know the layer that has no heads, and have no row for it."""
     loaded = headcount.load(saved.bert(tmp_path / "bert"))

@@ -76,7 +76,7 @@ def origin_of(smaller: Loaded, whole: Loaded) -> Origin:
             f"that {smaller.name} was cut out of"
         )
     whole = _with_biases(whole, found["maps"])
-    stay = Plan.from_json({"version": 1, "kept": found["kept"]}).staying(whole.heads)
+    stay = Plan.of_kept(found["kept"]).staying(whole.heads)
     plan = Plan.made_for(whole, stay)
     same = restorable(whole, plan)
     if same is None:

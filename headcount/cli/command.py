@@ -81,7 +81,3 @@ def _run(arguments: list[str] | None) -> int:
     except KeyboardInterrupt:
         errors.print("headcount: stopped; where a command has --resume, it goes on", style="yellow")
         return 130
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -84,7 +84,7 @@ def print_certificate(certificate: Certificate, console: Console) -> None:
         on = f"{each.sentences:,} sentences" if each.sentences else "a made-up batch"
         console.print(
             f"Equal on {on}: {each.what} differ by at most {each.difference:.1e}, {each.share:.1e} "
-            f"of the largest output ({each.tolerance:g} is let pass)",
+            f"of the largest output (tolerance {each.tolerance:g})",
         )
 
 

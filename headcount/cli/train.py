@@ -29,7 +29,7 @@ LEFT_OUT = {
 
 @dataclass(frozen=True)
 class Train:
-    """Train a translation model, or a masked or causal language model, from scratch or --start."""
+    """Train a translation model, or a masked or causal language model, anew or from --start."""
 
     objective: tyro.conf.Positional[Literal["translation", "masked-lm", "causal-lm"]]
     """What the model is to learn."""

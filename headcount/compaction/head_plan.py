@@ -58,7 +58,7 @@ def head_plan(
         "sha256": kept.sha256,
         "model": before.get("model", origin or revision(model)),
         "heads": before.get("heads", {site: list(each) for site, each in heads.counts.items()}),
-        "kept": as_json(kept),
+        "kept": kept.kept_json,
         "layers": before.get("layers") or _layers(layers, body),
         "maps": before.get("maps", {})
         | {relative(path, body): size for path, size in sizes.items()},
@@ -72,7 +72,7 @@ def original(plan: Plan, heads: Heads, before: Mapping[str, Any]) -> Plan:
     whole = Plan.keeping(heads, plan.staying(heads))
     if not before:
         return whole
-    names = Plan.from_json({"version": 1, "kept": before["kept"]}).kept
+    names = Plan.of_kept(before["kept"]).kept
     return Plan(
         dict(names)  # also of sites that a part of that model has not
         | {
@@ -83,14 +83,6 @@ def original(plan: Plan, heads: Heads, before: Mapping[str, Any]) -> Plan:
             for site, layers in whole.kept.items()
         }
     )
-
-
-def as_json(plan: Plan) -> dict[str, dict[str, list[int]]]:
-    """The kept heads as JSON has them."""
-    return {
-        site: {str(layer): list(kept) for layer, kept in layers.items()}
-        for site, layers in plan.kept.items()
-    }
 
 
 def relative(path: str, body: str) -> str:

@@ -17,6 +17,7 @@ from headcount.importance.relevance import relevance
 from headcount.importance.significance import holm, loss_deltas
 from headcount.importance.sink import sink
 from headcount.importance.sweep import Ablation, Swept, sweep
+from headcount.importance.token_relevance import relevance_of_tokens
 
 __all__ = [
     "METHODS",
@@ -35,6 +36,7 @@ __all__ = [
     "loss_deltas",
     "norm",
     "relevance",
+    "relevance_of_tokens",
     "single_heads",
     "sink",
     "sweep",

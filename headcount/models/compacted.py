@@ -93,7 +93,7 @@ def refuse_random_weights(model: PreTrainedModel) -> None:
 
 
 def kept_sha256(kept: Mapping[str, Mapping[str, list[int]]]) -> str:
-    """Hash of the kept heads, as `Plan.sha256` has it, in whatever order they were written."""
+    """Hash of the kept heads, in whatever order they were written."""
     ordered = {
         site: {number: kept[site][number] for number in sorted(kept[site], key=int)}
         for site in SITES

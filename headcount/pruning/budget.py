@@ -40,15 +40,15 @@ class Units:
 
     @classmethod
     def of(
-        cls, anatomy: Anatomy, sites: Sequence[str] | None = None, groups: bool = True
+        cls, anatomy: Anatomy, sites: Sequence[str] | None = None, whole_groups: bool = True
     ) -> "Units":
         """The units of some sites; of all if None.
 
         Args:
             anatomy: of the model.
             sites: whose heads may go.
-            groups: whether heads that share keys and values go together; otherwise a layer keeps as
-                many heads of every group.
+            whole_groups: whether heads that share keys and values go together; otherwise a layer
+                keeps as many heads of every group.
 
         Raises:
             InputError: for a site that the model does not have.
@@ -66,7 +66,7 @@ class Units:
                 size = layer.num_heads // layer.num_key_value_heads
                 each = [Head(layer.site, layer.layer, index) for index in range(layer.num_heads)]
                 shared = [tuple(each[i : i + size]) for i in range(0, len(each), size)]
-                if groups or size == 1:
+                if whole_groups or size == 1:
                     units += shared
                 else:
                     units += [(head,) for head in each]

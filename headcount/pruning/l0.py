@@ -61,7 +61,7 @@ class L0(Method):
             raise InputError(f"a sweep of at least 0 trainings was expected; came {self.sweep}")
         if self.coefficient is not None and not 0 <= self.coefficient < math.inf:
             raise InputError(
-                f"a finite coefficient of at least 0 was expected; came {self.coefficient}"
+                f"a finite number from 0 on was expected for coefficient; came {self.coefficient}"
             )
         if self.sweep and self.coefficient == 0:
             raise InputError("a sweep begins with a coefficient above 0; came 0")

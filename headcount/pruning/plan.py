@@ -1,8 +1,7 @@
 """Plan: which heads stay. Frozen, JSON, one file."""
 
-import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
@@ -13,6 +12,7 @@ from transformers import PreTrainedModel
 from headcount.errors import InputError
 from headcount.files import write_json
 from headcount.heads import SITES, Head, Heads
+from headcount.models.compacted import kept_sha256
 from headcount.models.load import Loaded
 from headcount.signature import revision
 from headcount.tap import Gates
@@ -112,7 +112,16 @@ class Plan:
     @property
     def sha256(self) -> str:
         """Hash of the kept heads, by which an artifact is known to be this plan's."""
-        return hashlib.sha256(json.dumps(self._json()["kept"]).encode()).hexdigest()
+        return kept_sha256(self.kept_json)
+
+    @property
+    def kept_json(self) -> dict[str, dict[str, list[int]]]:
+        """The kept heads as JSON has them, in the order of the grid."""
+        return {
+            site: {str(layer): list(self.kept[site][layer]) for layer in sorted(self.kept[site])}
+            for site in SITES
+            if site in self.kept
+        }
 
     def write(self, path: Path) -> None:
         """Write as JSON, whole or not at all."""
@@ -129,6 +138,15 @@ class Plan:
             return cls.from_json(json.loads(path.read_text(encoding="utf-8")))
         except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
             raise InputError(f"a plan in JSON was expected; {path}: {error}") from error
+
+    @classmethod
+    def of_kept(cls, kept: Mapping[str, Mapping[str, Sequence[int]]]) -> "Plan":
+        """The plan that keeps what a `kept_json` names.
+
+        Raises:
+            InputError: if it is none.
+        """
+        return cls.from_json({"version": VERSION, "kept": kept})
 
     @classmethod
     def from_json(cls, value: Any) -> "Plan":
@@ -163,13 +181,8 @@ class Plan:
             ) from error
 
     def _json(self) -> dict[str, Any]:
-        kept = {
-            site: {str(layer): list(self.kept[site][layer]) for layer in sorted(self.kept[site])}
-            for site in SITES
-            if site in self.kept
-        }
         about = {"version": VERSION, "model": self.model, "head_dim": self.head_dim}
-        return about | {"kept": kept}
+        return about | {"kept": self.kept_json}
 
 
 def _indices(values: Any) -> tuple[int, ...]:

@@ -12,7 +12,6 @@ from typing import Any, final
 from transformers import PreTrainedModel
 
 from headcount.compaction import compact, refuse_rigid
-from headcount.errors import InputError
 from headcount.models.load import Loaded, as_loaded
 from headcount.pruning.before_after import BeforeAfter
 from headcount.pruning.budget import GivenKeep, Units, whole
@@ -21,6 +20,7 @@ from headcount.pruning.kept_limit import broken_limit, kept_limit
 from headcount.pruning.latency import milliseconds
 from headcount.pruning.limit import Chosen, Limit, choose
 from headcount.pruning.method import Method, Setting, refuse_tunings
+from headcount.pruning.methods import method as named
 from headcount.pruning.plan import Plan
 from headcount.pruning.slices import slices
 from headcount.pruning.stages import Finished, Stages, run_stages
@@ -151,7 +151,7 @@ class Pruning:
 def prune(
     model: Loaded | PreTrainedModel,
     task: Task,
-    method: Method,
+    method: Method | str,
     keep: GivenKeep,
     sites: Sequence[str] | None = None,
     seed: int = 0,
@@ -161,21 +161,20 @@ def prune(
     Args:
         model: what `load` gave, or a plain model.
         task: what heads are chosen with.
-        method: e.g. `method("gradient")`; of those that train, the weights are lost: see `Pruning`.
+        method: its name, as `--method` takes it, or one made with options of its own. Of those that
+            train, the weights are lost: see `Pruning`.
         keep: heads that stay, in all or at each site named.
         sites: whose heads may go; all if None.
         seed: of what is drawn.
 
     Raises:
-        InputError: for a budget that can't be met; says the nearest that can.
+        InputError: for a method that there is not, and a budget that can't be met; says the nearest
+            that can.
     """
-    if not isinstance(method, Method):
-        raise InputError(
-            f"a method was expected, as headcount.pruning.method('fisher') gives; came {method!r}"
-        )
+    chosen = method if isinstance(method, Method) else named(method)
     loaded = as_loaded(model, None)
     units = Units.of(loaded.anatomy, sites)
-    choice = method.choose(Setting(loaded, task, units, seed), whole(keep))
+    choice = chosen.choose(Setting(loaded, task, units, seed), whole(keep))
     return replace(choice.plan, model=revision(loaded.model))
 
 

@@ -106,8 +106,8 @@ def refuse_lesson(task: Task, tuning: Tuning) -> None:
         raise InputError(f"{task.name} has no answers to smooth: set label_smoothing to 0")
     if tuning.temperature != 1 and (embeds or not tuning.distilled):
         raise InputError(
-            "a temperature is of logits that are distilled, which similarity has none of: leave "
-            "temperature out, or set distilled too"
+            "a temperature is of logits that are distilled, and none are here: leave temperature "
+            "out, or, for any task but similarity, set distilled too"
         )
     if (tuning.is_taught or tuning.label_smoothing) and task.distils is None:
         raise InputError(

@@ -59,12 +59,14 @@ class Optimization:
         for name in names:
             value = getattr(self, name)
             if not (value > 0 and math.isfinite(value)):
-                raise InputError(f"a finite {name} above 0 was expected; came {value}")
+                raise InputError(f"a finite number above 0 was expected for {name}; came {value}")
 
     def _shares(self, *names: str) -> None:
         for name in names:
             if not 0 <= (value := getattr(self, name)) < 1:
-                raise InputError(f"a {name} from 0 up to below 1 was expected; came {value}")
+                raise InputError(
+                    f"a number from 0 up to below 1 was expected for {name}; came {value}"
+                )
 
 
 def trainer_arguments(

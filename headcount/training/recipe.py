@@ -74,7 +74,7 @@ class Recipe(Optimization):
             )
         if not 0 <= self.concatenated <= 1:
             raise InputError(
-                f"a concatenated between 0 and 1 was expected; came {self.concatenated}"
+                f"a number from 0 to 1 was expected for concatenated; came {self.concatenated}"
             )
         if self.width % (2 * self.heads):
             raise InputError(

@@ -30,7 +30,7 @@ class Tuning(Optimization):
     layerwise: float = 0.0
     """Weight of the distance from a teacher's hidden states after every layer, beside the loss."""
     temperature: float = 1.0
-    """Of teacher and student in that distance."""
+    """Of the logits of teacher and student, where `distilled` compares them."""
     dropout: float | None = None
     """What every dropout rate of the model above 0 is while it is trained; None for its own."""
     gate_rate: float = 0.1
@@ -40,15 +40,17 @@ class Tuning(Optimization):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        refuse_other("a trained", self.trained, Trained)
+        refuse_other("a trained part", self.trained, Trained)
         self._above_zero("updates", "save_every", "temperature", "gate_rate")
         if not 0 <= self.distilled <= 1:
-            raise InputError(f"a distilled between 0 and 1 was expected; came {self.distilled}")
+            raise InputError(
+                f"a number from 0 to 1 was expected for distilled; came {self.distilled}"
+            )
         if self.dropout is not None:
             self._shares("dropout")
         if not 0 <= self.layerwise < math.inf:
             raise InputError(
-                f"a finite layerwise of at least 0 was expected; came {self.layerwise}"
+                f"a finite number from 0 on was expected for layerwise; came {self.layerwise}"
             )
 
     @property

@@ -222,7 +222,7 @@ def test_a_pruned_model_that_learns_on_keeps_its_card(
         ),
         (("--set", "gate_rate=1"), "has no gates: leave gate_rate out"),
         (("--set", "trained=gates"), "gates that learn were expected"),
-        (("--set", "updates=0"), "a finite updates above 0 was expected"),
+        (("--set", "updates=0"), "a finite number above 0 was expected for updates"),
     ],
 )
 def test_refusals(

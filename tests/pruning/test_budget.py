@@ -117,7 +117,7 @@ def test_groups_lose_as_many_heads(
 def test_what_groups_leave_evenly_can_be_made_compact(seed: int) -> None:
     """From one-by-one scores: a layer keeps as many heads of every group, or none."""
     model, anatomy = examined("llama")
-    units = Units.of(anatomy, groups=False)
+    units = Units.of(anatomy, whole_groups=False)
     order = random.Random(seed).sample(list(anatomy.heads), len(anatomy.heads))
     for keep in (2, 6, 10):
         gone = leaving(order, units, keep)
@@ -136,7 +136,7 @@ def test_units_of_a_model() -> None:
     units = Units.of(anatomy)
     assert [len(unit) for unit in units.units] == [3] * 4
     assert units.units[1] == tuple(Head("decoder.self", 0, index) for index in (3, 4, 5))
-    evenly = Units.of(anatomy, groups=False)
+    evenly = Units.of(anatomy, whole_groups=False)
     assert len(evenly.units) == 12 and evenly.sizes() == [2] * 6
     assert evenly.possible() == [0, 2, 4, 6, 8, 10, 12]
     with pytest.raises(InputError, match="in groups of 2; came 5: the nearest is 6"):

@@ -68,7 +68,7 @@ def test_exactly_so_many(method: Method, name: str, keep: Any, expected: dict[st
 def test_as_many_heads_of_every_group(method: Method) -> None:
     """Gates are one for the heads at a place of all groups, so those that learn are those kept."""
     loaded, task = small.TASKS["causal-llama"]()
-    units = Units.of(loaded.anatomy, groups=False)
+    units = Units.of(loaded.anatomy, whole_groups=False)
     keep = units.possible()[len(units.possible()) // 2]
     choice = method.choose(Setting(loaded, task, units), keep)
     stay = choice.plan.staying(loaded.heads)
@@ -105,7 +105,7 @@ def test_from_gates_of_ones_own_to_a_compact_model(name: str) -> None:
     site = next(iter(loaded.heads.counts))
     with pytest.raises(InputError, match="came gates for others"):
         plan_of(gates, loaded, Units.of(loaded.anatomy, [site]) if len(loaded.heads.counts) > 1
-                else Units.of(loaded.anatomy, groups=False).tied(), keep)  # fmt: skip
+                else Units.of(loaded.anatomy, whole_groups=False).tied(), keep)  # fmt: skip
 
 
 def test_no_head_at_all() -> None:

@@ -55,9 +55,13 @@ def test_options() -> None:
         ("l0", "sweep.x=3", "with a name out of .*sweep.*; came 'sweep.x=3'"),
         ("l0", "tuning.x=1", "with a name out of tuning.batch_tokens"),
         ("l0", "coefficient=q", "coefficient is float or none; came 'q'"),
-        ("l0", "coefficient=-0.1", "a finite coefficient of at least 0 was expected; came -0.1"),
+        (
+            "l0",
+            "coefficient=-0.1",
+            "a finite number from 0 on was expected for coefficient; came -0.1",
+        ),
         ("l0", "sweep=-1", "a sweep of at least 0 trainings was expected; came -1"),
-        ("l0", "tuning.updates=0", "a finite updates above 0 was expected"),
+        ("l0", "tuning.updates=0", "a finite number above 0 was expected for updates"),
         ("magnitude", "a=1", "a method out of gradient, relevance, .* was expected; came 'magni"),
     ],
 )

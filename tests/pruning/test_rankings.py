@@ -380,13 +380,20 @@ def test_a_plan_is_exact_and_nested(tmp_path: Path) -> None:
         Ranked(Norm()).choose(given, 11)
 
 
-def test_pruning_takes_a_plain_model_too() -> None:
+def test_pruning_takes_a_plain_model_and_the_name_of_a_method_too() -> None:
     given = setting("similarity-bert")
     plans = [
-        prune(model, given.train, Ranked(Norm()), keep=4)
-        for model in (given.loaded, given.loaded.model)
+        prune(model, given.train, method, keep=4)
+        for model, method in [
+            (given.loaded, Ranked(Norm())),
+            (given.loaded.model, Ranked(Norm())),
+            (given.loaded, "norm"),
+        ]
     ]
-    assert plans[0] == plans[1] and len(plans[0].staying(given.loaded.heads)) == 4
+    assert plans[0] == plans[1] == plans[2]
+    assert len(plans[0].staying(given.loaded.heads)) == 4
+    with pytest.raises(InputError, match="a method out of gradient, .* came 'norms'"):
+        prune(given.loaded, given.train, "norms", keep=4)
 
 
 def test_an_order_by_score_is_of_one_score(tmp_path: Path) -> None:

@@ -76,5 +76,7 @@ def test_rates_that_can_not_be_are_refused() -> None:
     with pytest.raises(InputError, match="a model with dropout was expected.*leave dropout out"):
         refuse_tuning(loaded, task, replace(QUICK, dropout=0.1))
     refuse_tuning(loaded, task, replace(QUICK, dropout=0.0))
-    with pytest.raises(InputError, match="a dropout from 0 up to below 1 was expected; came 1"):
+    with pytest.raises(
+        InputError, match="a number from 0 up to below 1 was expected for dropout; came 1"
+    ):
         replace(QUICK, dropout=1.0)

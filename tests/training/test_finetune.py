@@ -269,7 +269,7 @@ def test_refusals() -> None:
     llama, texts = small.TASKS["causal-llama"]()
     with pytest.raises(InputError, match="only it is to be trained; LlamaForCausalLM has none"):
         finetune(llama, texts, replace(QUICK, trained="encoder"))
-    with pytest.raises(InputError, match="a finite peak above 0 was expected; came 0"):
+    with pytest.raises(InputError, match="a finite number above 0 was expected for peak; came 0"):
         replace(QUICK, peak=0.0)
     with pytest.raises(ModelError, match="a finite training loss was expected"):
         finetune(loaded, task, replace(QUICK, peak=1e30, warmup=0, clip=1e30))

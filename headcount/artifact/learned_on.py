@@ -25,8 +25,8 @@ from headcount.pruning.projection import Projection
 
 CHOICE = ("method", "options", "limit", "keep", "scores", "open", "swept", "history", "ceiling")
 """What stays true of how the heads were chosen."""
-NUMBERED = ("scores", "open", "swept", "history")
-"""What is told of heads by the numbers that they had in the model that was pruned."""
+OF_ITS_OWN = ("scores", "open", "swept", "history", "ceiling")
+"""What is told of the model that was pruned: of heads by their numbers in it, and against it."""
 
 
 @final
@@ -116,8 +116,8 @@ def choice_of(folder: Path, whole: Loaded) -> dict[str, Any]:
 
     Args:
         folder: of the pruned model.
-        whole: the model with all heads. What was said of heads by their numbers in a model that had
-            lost some before is not true of its own.
+        whole: the model with all heads. What was said of a model that had lost some before is not
+            true of this one.
 
     Raises:
         InputError: for a record that can't be read.
@@ -127,7 +127,7 @@ def choice_of(folder: Path, whole: Loaded) -> dict[str, Any]:
     record = read_record(folder)
     mended = [gain["stage"] for gain in record.get("gains") or () if gain["kept"]]
     counts = {site: list(each) for site, each in whole.heads.counts.items()}
-    lost = () if record.get("heads", counts) == counts else NUMBERED
+    lost = () if record.get("heads", counts) == counts else OF_ITS_OWN
     return {name: record[name] for name in CHOICE if name in record and name not in lost} | {
         "mended": record.get("mended", mended),
         "trained_on": record.get("trained_on", 0),

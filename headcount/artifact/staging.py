@@ -102,6 +102,10 @@ def refuse_taken(
         return
     if not folder.is_dir():
         raise InputError(f"a folder for the model was expected, {folder} is a file: name another")
+    if folder.is_mount():
+        raise InputError(
+            f"{folder} is where a volume is mounted, which can't be replaced: name a folder in it"
+        )
     present = sorted(path.name for path in folder.iterdir())
     if present and not kind.is_in(folder):
         raise InputError(

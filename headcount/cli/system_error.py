@@ -1,10 +1,13 @@
 """Errors of the system that a user can mend: a full disk, a path that can't be used."""
 
+import errno
 import os
-from errno import EACCES, EDQUOT, EEXIST, EFBIG, ENAMETOOLONG, ENOSPC, ENOTDIR, EPERM, EROFS
 
-TOLD = tuple(os.strerror(number) for number in (ENOSPC, EDQUOT, EFBIG))
-REFUSED = (EACCES, EPERM, EROFS, ENOTDIR, EEXIST, ENAMETOOLONG)
+TOLD = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+REFUSED = (
+    errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG,
+    errno.EBUSY, errno.EXDEV,
+)  # fmt: skip
 
 
 def mendable(error: BaseException) -> str | None:

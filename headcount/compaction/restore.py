@@ -12,9 +12,10 @@ from dataclasses import replace
 
 import torch
 
-from headcount.compaction.compact import compact, layers_of, refuse_rigid
+from headcount.compaction.compact import compact, layers_of
 from headcount.compaction.cut import Cut
 from headcount.compaction.equality import refuse_unequal
+from headcount.compaction.layout import refuse_rigid_layers
 from headcount.errors import ModelError
 from headcount.models.load import Loaded
 from headcount.pruning.plan import Plan
@@ -35,7 +36,7 @@ def restorable(loaded: Loaded, plan: Plan) -> Loaded | None:
     """
     fitting = replace(plan, model=None)
     try:
-        refuse_rigid(loaded)
+        refuse_rigid_layers(loaded.anatomy)
         if any(cut.source not in (None, cut.path) for cut in _cuts(loaded, fitting)):
             return None
         return Loaded(compact(loaded, fitting), loaded.tokenizer, loaded.name)

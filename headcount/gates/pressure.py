@@ -140,7 +140,9 @@ class Budget(Pressure):
         """The smallest shift that meets the bound."""
         size_U, shift_U = self._layout.size_U.to(logit_U), torch.zeros_like(logit_U)
         for is_member_U, bound in self._bounds(share):
-            delta = _delta(logit_U[is_member_U].double(), size_U[is_member_U].double(), bound)
+            delta = _delta(
+                logit_U[is_member_U].cpu().double(), size_U[is_member_U].cpu().double(), bound
+            )
             shift_U[is_member_U] = delta * size_U[is_member_U]
         return shift_U
 

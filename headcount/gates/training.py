@@ -13,10 +13,11 @@ between processes; one optimizer, one schedule and one checkpoint hold everythin
 leaves the gates alone.
 """
 
+from functools import partial
 from typing import Any, final
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from headcount.errors import InputError
@@ -75,7 +76,7 @@ class GateTraining(TrainerCallback):
                 "reached; came none: give GateTraining its peak; to train gates alone, let the "
                 "model's parameters need no gradient"
             )
-        if args.gradient_checkpointing and _is_reentrant(args.gradient_checkpointing_kwargs):
+        if _is_reentrant(kwargs["model"]):
             raise InputError(
                 "gradient checkpointing that is not reentrant was expected, since gates get no "
                 "gradient in the other: give gradient_checkpointing_kwargs={'use_reentrant': False}"
@@ -137,5 +138,11 @@ class GateTraining(TrainerCallback):
         return list(self.gates.parameters())
 
 
-def _is_reentrant(options: Any) -> bool:
-    return bool((options or {}).get("use_reentrant"))
+def _is_reentrant(model: nn.Module) -> bool:
+    """Whether a layer runs again in torch's older way, which is torch's default."""
+    runs = [
+        getattr(module, "_gradient_checkpointing_func", None)
+        for module in model.modules()
+        if getattr(module, "gradient_checkpointing", False)
+    ]
+    return any(isinstance(run, partial) and run.keywords.get("use_reentrant", True) for run in runs)

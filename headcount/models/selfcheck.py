@@ -24,6 +24,9 @@ from headcount.tap import Block, FunctionListener, Listener, Replacement, Tap
 TOLERANCE = {torch.float64: 1e-5, torch.float32: 1e-5, torch.bfloat16: 5e-2, torch.float16: 5e-3}
 """Largest difference allowed, as a share of the largest output (or of 1 where that is larger)."""
 
+_STOCK_FORWARD = "_original_forward"
+"""Where accelerate keeps the forward that it replaced."""
+
 
 def examine(model: PreTrainedModel) -> Anatomy:
     """Find the model's attention layers and check the tap on them.
@@ -83,12 +86,21 @@ def gated(model: PreTrainedModel, gates: Mapping[str, int | float]) -> Iterator[
 
 @contextmanager
 def evaluating(model: PreTrainedModel) -> Iterator[None]:
-    """Evaluation mode for the time of a block; every module gets its own mode back."""
+    """Evaluation mode for the time of a block; every module gets its own mode back.
+
+    A Trainer of mixed precision (bf16, fp16) leaves a forward on the model that casts, also when it
+    is done. In the block the model computes in the number format of its weights.
+    """
     training = [module for module in model.modules() if module.training]
+    casting = vars(model).get("forward") if _STOCK_FORWARD in vars(model) else None
     model.eval()
+    if casting is not None:
+        model.forward = vars(model)[_STOCK_FORWARD]
     try:
         yield
     finally:
+        if casting is not None:
+            model.forward = casting
         for module in training:
             module.training = True
 

@@ -49,6 +49,7 @@ def fold(loaded: Loaded, plan: Plan, sums: Mapping[Place, Moments]) -> Loaded:
 
 def goes(plan: Plan, loaded: Loaded, layer: AttentionLayer) -> Float64[Tensor, " output"]:
     """1 for every number that the heads that go put out."""
-    stays = torch.zeros(layer.num_heads, dtype=torch.float64, device=loaded.model.device)
+    where = Projection.of(loaded.model, layer).device
+    stays = torch.zeros(layer.num_heads, dtype=torch.float64, device=where)
     stays[list(plan.of_layer(loaded.heads, layer.site, layer.layer))] = 1
     return (1 - stays).repeat_interleave(layer.head_dim)

@@ -82,7 +82,7 @@ def plan_of(gates: LearnedGates, loaded: Loaded, units: Units, keep: Keep) -> Pl
 
 
 def _score_of(gates: LearnedGates) -> dict[Head, float]:
-    score_U = gates.scores().double().cpu().tolist()
+    score_U = gates.scores().cpu().double().tolist()
     pairs = zip(gates.layout.units, score_U, strict=True)
     return {head: score for unit, score in pairs for head in unit}
 

@@ -48,6 +48,8 @@ class Limit:
                 "one budget was expected: --keep, --share, --max-drop or --latency; came "
                 f"{' and '.join(given) or 'none'}"
             )
+        if self.keep is not None:
+            object.__setattr__(self, "keep", whole(self.keep))
         if self.max_drop is not None and not isfinite(self.max_drop):
             raise InputError(f"a finite largest drop was expected; came {self.max_drop}")
         if self.latency is not None and not 0 < self.latency < inf:

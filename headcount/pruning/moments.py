@@ -119,7 +119,7 @@ class _OutputListener:
             assert self.batch is not None
             rows_RO = inputs[0].reshape(-1, layer.num_heads * layer.head_dim)
             is_query_R = self.batch.is_query(layer.site, (len(rows_RO), 1)).flatten()
-            output_QO = rows_RO[is_query_R].double()
+            output_QO = rows_RO[is_query_R.to(rows_RO.device)].double()
             new = Moments(len(output_QO), output_QO.sum(0), output_QO.T @ output_QO)
             self.sums[place] = self.sums[place] + new if place in self.sums else new
 

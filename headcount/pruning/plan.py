@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 from pathlib import Path
 from typing import Any, final
 
@@ -36,6 +37,23 @@ class Plan:
     """`revision` of the model it was made for; None fits any model with these heads."""
     head_dim: int | None = None
     """Size of a head's output, where all layers have one; None fits any."""
+
+    def __post_init__(self) -> None:
+        """Put the heads in order.
+
+        Raises:
+            InputError: for a site that there is not, or layers and heads that are no numbers from
+                0, or are named twice.
+        """
+        if unknown := set(self.kept) - set(SITES):
+            raise InputError(
+                f"sites of a plan are {', '.join(SITES)}; came {', '.join(sorted(unknown))}"
+            )
+        ordered = {}
+        for site, layers in self.kept.items():
+            _numbers("layers", layers)
+            ordered[site] = {layer: _numbers("heads", kept) for layer, kept in layers.items()}
+        object.__setattr__(self, "kept", ordered)
 
     @classmethod
     def keeping(cls, heads: Heads, kept: Iterable[Head], model: str | None = None) -> "Plan":
@@ -162,15 +180,9 @@ class Plan:
                     "written by another headcount"
                 )
             kept = {
-                site: {int(layer): _indices(indices) for layer, indices in layers.items()}
+                site: {int(layer): _numbers("heads", kept) for layer, kept in layers.items()}
                 for site, layers in value["kept"].items()
             }
-            if negative := [layer for layers in kept.values() for layer in layers if layer < 0]:
-                raise InputError(f"layers of a plan are numbers from 0; came {negative[0]}")
-            if unknown := set(kept) - set(SITES):
-                raise InputError(
-                    f"sites of a plan are {', '.join(SITES)}; came {', '.join(sorted(unknown))}"
-                )
             return cls(kept, value.get("model"), value.get("head_dim"))
         except (TypeError, KeyError, AttributeError, ValueError) as error:
             if isinstance(error, InputError):
@@ -185,10 +197,18 @@ class Plan:
         return about | {"kept": self.kept_json}
 
 
-def _indices(values: Any) -> tuple[int, ...]:
-    indices = tuple(values)
-    if not all(type(index) is int and index >= 0 for index in indices):
-        raise ValueError(f"heads are whole numbers from 0, not {list(values)}")
-    if len(set(indices)) < len(indices):
-        raise ValueError(f"a head comes twice in {list(values)}")
-    return tuple(sorted(indices))
+def _numbers(what: str, values: Iterable[Any]) -> tuple[int, ...]:
+    """In order.
+
+    Raises:
+        InputError: for anything but whole numbers from 0, each once.
+    """
+    given = tuple(values)
+    if not all(isinstance(each, Integral) and type(each) is not bool for each in given):
+        raise InputError(f"{what} of a plan are whole numbers; came {list(given)}")
+    found = tuple(sorted(map(int, given)))
+    if found and found[0] < 0:
+        raise InputError(f"{what} of a plan are numbers from 0; came {found[0]}")
+    if len(set(found)) < len(found):
+        raise InputError(f"{what} of a plan are named once; came {list(given)}")
+    return found

@@ -26,6 +26,13 @@ class Projection:
         return cls(model.get_submodule(layer.output))
 
     @property
+    def device(self) -> torch.device:
+        """Where it is; a model may be spread over several."""
+        weight = self.module.weight
+        assert isinstance(weight, Tensor)
+        return weight.device
+
+    @property
     def weight_OM(self) -> Float[Tensor, "output hidden"]:
         """A copy of the weights, in float64."""
         weight = self.module.weight

@@ -70,7 +70,7 @@ class Speed:
     pruned: Size
     timings: Sequence[Timing]
     left_out: Sequence[str] = ()
-    """A sentence for each length that the models can't take."""
+    """A sentence for all that the models can't take, or the memory."""
     machine: dict[str, Any] = field(default_factory=dict)
 
     def warnings(self) -> list[str]:
@@ -109,13 +109,20 @@ def compare_speed(
         else TokenRows.of_text(dense, corpus, num_tokens)
     )
     found = machine(dense.model)
-    timings = []
+    timings = list[Timing]()
     with ExitStack() as stack:
         for loaded in (dense, pruned):
             stack.enter_context(evaluating(loaded.model))
         for done, case in enumerate(cases):
             progress(done, len(cases), str(case))
-            timings.append(_timing(dense, pruned, case, rows, options.rounds))
+            try:
+                timings.append(_timing(dense, pruned, case, rows, options.rounds))
+            except torch.OutOfMemoryError:
+                left_out.append(f"{case} was left out: there is not enough memory for it")
+    if not timings:
+        raise InputError(
+            f"expected a batch and length that there is memory for, found none: {left_out[-1]}"
+        )
     return Speed(Size.of(dense), Size.of(pruned), timings, left_out, found)
 
 

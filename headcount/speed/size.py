@@ -38,8 +38,20 @@ class Size:
         return cls(
             sum(each.numel() for each in parameters),
             sum(each.numel() * each.element_size() for each in parameters),
-            _on_disk(Path(place_of(loaded.name))),
+            _on_disk(folder) if _holds(folder := Path(place_of(loaded.name)), loaded) else None,
         )
+
+
+def _holds(folder: Path, loaded: Loaded) -> bool:
+    """Whether a folder is not the whole model's that a compact one in memory is named after."""
+    plan = getattr(loaded.model.config, "head_plan", None)
+    if plan is None:
+        return True
+    try:
+        found = json.loads((folder / "config.json").read_text(encoding="utf-8"))["head_plan"]
+        return found["sha256"] == plan["sha256"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 def _on_disk(folder: Path) -> int | None:

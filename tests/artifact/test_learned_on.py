@@ -55,6 +55,7 @@ def test_what_was_said_by_other_numbers_is_not_told_again(tmp_path: Path) -> Non
         "open": {"decoder.self": 2},
         "swept": None,
         "history": [],
+        "ceiling": {"tokens": 9, "value": 1.2},
         "keep": 2,
     }
     origin_of(smaller, whole).write(tmp_path, smaller, data, about)

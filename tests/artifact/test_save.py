@@ -14,7 +14,7 @@ from transformers import AutoModelForMaskedLM, BertForMaskedLM
 import headcount
 from headcount.artifact.save import save, write_model
 from headcount.artifact.side_files import copy_side_files
-from headcount.artifact.staging import staged
+from headcount.artifact.staging import refuse_taken, staged
 from headcount.compaction import compact
 from headcount.errors import InputError, ModelError
 from headcount.models.compacted import kept_sha256
@@ -231,6 +231,14 @@ def test_broken_off_between_two_moves(folder: Path, monkeypatch: pytest.MonkeyPa
         pass
     assert (folder / "config.json").read_bytes() == before
     assert list(folder.parent.iterdir()) == [folder]
+
+
+def test_where_a_volume_is_mounted_nothing_can_be_replaced() -> None:
+    """It would be found out after all the work."""
+    with pytest.raises(
+        InputError, match="a volume is mounted, which can't be replaced: name a fol"
+    ):
+        refuse_taken(Path("/"), overwrite=True)
 
 
 def test_overwrite(folder: Path) -> None:

@@ -4,9 +4,11 @@ from shutil import copytree, rmtree
 
 import pandas as pd
 import pytest
+import torch
 from safetensors.torch import load_file, save_file
 
 from headcount.models.load import load
+from headcount.signature import revision
 from tests.cli.conftest import PARALLEL, SAMPLE, headcount, start
 
 COLUMNS = """head site layer index confidence entropy positional_offset positional_share attn_self
@@ -132,6 +134,27 @@ def test_files_that_can_t_be_read(bert: Path, tmp_path: Path) -> None:
     (broken / "config.json").write_text(json.dumps(config | {"num_hidden_layers": "two"}))
     status, _, errors = headcount("analyze", broken, SAMPLE, "--out", tmp_path / "out")
     assert status == 2 and "can't be loaded" in errors and "num_hidden_layers" in errors
+
+
+def test_weights_that_the_files_lack_are_told_and_the_same_in_every_run(
+    bert: Path, tmp_path: Path
+) -> None:
+    """Else nothing could be resumed: each process would have another model."""
+    lacking = tmp_path / "lacking"
+    copytree(bert, lacking)
+    tensors = load_file(lacking / "model.safetensors")
+    name = "bert.encoder.layer.1.output.dense.weight"
+    del tensors[name], tensors["bert.embeddings.LayerNorm.bias"]
+    save_file(tensors, lacking / "model.safetensors", {"format": "pt"})
+    drawn = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        told = r"lacking: its files lack bert.embeddings.LayerNorm.bias and 1 more, which a BertFor"
+        with pytest.warns(UserWarning, match=told):
+            drawn.append(load(lacking).model)
+        assert torch.rand(()) == torch.rand((), generator=torch.Generator().manual_seed(seed))
+    assert revision(drawn[0]) == revision(drawn[1])
+    assert drawn[0].get_parameter(name).std() > 0
 
 
 def test_out_that_exists_is_refused_and_untouched(bert: Path, tmp_path: Path) -> None:

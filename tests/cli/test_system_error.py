@@ -1,5 +1,6 @@
 """A disk that is full, by a limit of the system on what a process may write; bad paths."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -34,6 +35,9 @@ def test_other_errors_are_not_taken_for_it() -> None:
         caused.__cause__ = OSError(28, "No space left on device", "model.bin")
         assert "no more ([Errno 28] No space left on device: 'model.bin')" in str(full_disk(caused))
     assert full_disk(OSError(13, "Permission denied")) is None
+    assert "/out can't (Device or resource busy)" in str(
+        mendable(OSError(16, os.strerror(16), "/out"))
+    )
     assert mendable(OSError(13, "Permission denied")) is None  # of no path
     assert mendable(FileNotFoundError(2, "No such file or directory", "ours.json")) is None
     assert mendable(RuntimeError("out of memory")) is None

@@ -367,8 +367,36 @@ def test_refuses_another_model() -> None:
         compact(model, Plan({"encoder.self": {0: (5,)}}))
     with pytest.raises(InputError, match="for heads of size 12; the model's have 11"):
         compact(tiny.MODELS["bert"](), Plan({}, head_dim=12))
-    with pytest.raises(InputError, match="layers of a plan are numbers from 0; came -1"):
-        Plan.from_json({"version": 1, "kept": {"encoder.self": {"-1": []}}})
+    wrongs: list[tuple[dict[str, dict[int, Any]], str]] = [
+        ({"encoder.self": {-1: ()}}, "layers of a plan are numbers from 0; came -1"),
+        ({"encoder.self": {0: (2, -3)}}, "heads of a plan are numbers from 0; came -3"),
+        ({"encoder.self": {0: (2, 2)}}, r"heads of a plan are named once; came \[2, 2\]"),
+        ({"encoder.self": {0: (1.0,)}}, r"heads of a plan are whole numbers; came \[1.0\]"),
+        ({"encoder.self": {0: (True,)}}, r"heads of a plan are whole numbers; came \[True\]"),
+        ({"encoder": {0: (1,)}}, "sites of a plan are encoder.self, .*; came encoder"),
+    ]
+    for wrong, told in wrongs:
+        kept = {site: {str(k): list(v) for k, v in each.items()} for site, each in wrong.items()}
+        with pytest.raises(InputError, match=told):
+            Plan.from_json({"version": 1, "kept": kept})
+        if "whole numbers" not in told:  # a type checker's, in Python
+            with pytest.raises(InputError, match=told):
+                Plan(wrong)
+
+
+def test_heads_of_a_plan_may_come_in_any_order() -> None:
+    """As `topk` gives them."""
+    plan = Plan({"encoder.self": {0: (3, 1), 1: (4, 0, 2)}})
+    assert plan == Plan({"encoder.self": {0: (1, 3), 1: (0, 2, 4)}})
+    model = tiny.MODELS["bert"]()
+    assert compact(model, plan).config.head_plan["kept"] == plan.kept_json
+
+
+def test_the_body_of_a_compact_model_is_one_too() -> None:
+    model = compact(tiny.MODELS["bert"](), Plan({"encoder.self": {0: (1, 3), 1: ()}}))
+    body = model.base_model
+    assert isinstance(body, PreTrainedModel)
+    assert examine(body).heads.counts == {"encoder.self": (2, 0)}
 
 
 def test_refuses_shared_layers() -> None:

@@ -11,8 +11,11 @@ import pytest
 import torch
 from transformers import Trainer, TrainerControl, TrainerState, TrainingArguments
 
+from headcount.compaction import compact
 from headcount.errors import InputError
 from headcount.gates import GateTraining, HardConcrete, gating
+from headcount.models import as_loaded, gated
+from headcount.pruning import Units, plan_of
 from headcount.signature import GATES
 from tests import tiny
 from tests.gates.two_lines import STEPS, Texts, made_gates, script
@@ -75,7 +78,7 @@ def test_the_penalty_joins_with_its_gradient() -> None:
     optimizer = torch.optim.SGD(gates.parameters(), 0.01)
     state, control = TrainerState(), TrainerControl()
     with gating(model, gates):
-        training.on_train_begin(args, state, control, optimizer=optimizer)
+        training.on_train_begin(args, state, control, optimizer=optimizer, model=model)
         gates.train()
         before = gates.log_a.detach().clone()
         loss = model(**tiny.inputs(model)).logits.square().mean()
@@ -88,6 +91,24 @@ def test_the_penalty_joins_with_its_gradient() -> None:
         training.on_optimizer_step(args, state, control)
     expected = before - 0.7 * (slope + 0.02 * opens * (1 - opens))
     torch.testing.assert_close(gates.log_a.detach(), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_what_a_trainer_of_mixed_precision_had_is_compacted_in_its_own_format(
+    tmp_path: Path,
+) -> None:
+    """It leaves a forward on the model that casts to bfloat16, which stays there."""
+    model, gates, _ = script("l0", tmp_path, bf16=True)
+    assert isinstance(gates, HardConcrete)
+    casting = vars(model)["forward"]
+    loaded = as_loaded(model, None)
+    plan = plan_of(gates, loaded, Units.of(loaded.anatomy), 4)
+    inputs = tiny.inputs(model)
+    smaller = compact(model, plan).eval()
+    with gated(model, dict.fromkeys(map(str, plan.leaving(loaded.heads)), 0.0)):
+        here = model.eval()(**inputs).logits
+    assert vars(model)["forward"] is casting
+    apart = (smaller(**inputs).logits - here).abs().max()
+    assert 1e-5 < apart < 0.1 * here.abs().max(), "bfloat16 on the one side only"
 
 
 def test_an_optimizer_without_the_gates_is_refused(tmp_path: Path) -> None:
@@ -112,15 +133,19 @@ def test_layers_that_run_again_without_a_gradient_are_refused(tmp_path: Path) ->
     """What the Trainer's own checkpointing does by default is let pass."""
     gates = made_gates("l0", tiny.MODELS["bert"]())
     optimizer = torch.optim.SGD(gates.parameters(), 0.01)
-    for options, passes in [(None, True), ({"use_reentrant": True}, False)]:
-        args = TrainingArguments(
-            output_dir=str(tmp_path), use_cpu=True, report_to="none",
-            activation_checkpointing=True, activation_checkpointing_kwargs=options,
-        )  # fmt: skip
+    args = TrainingArguments(output_dir=str(tmp_path), use_cpu=True, report_to="none")
+    model = tiny.MODELS["bert"]()
+    for options, passes in [
+        (None, True),
+        ({"use_reentrant": True}, False),
+        ({"preserve_rng_state": False}, False),  # torch's own default is the older way
+        ({"use_reentrant": False}, True),
+    ]:
+        model.activation_checkpointing_enable(options)
         expected = nullcontext() if passes else pytest.raises(InputError, match="not reentrant")
         with expected:
             GateTraining(gates).on_train_begin(
-                args, TrainerState(), TrainerControl(), optimizer=optimizer
+                args, TrainerState(), TrainerControl(), optimizer=optimizer, model=model
             )
 
 
@@ -171,7 +196,9 @@ def test_the_optimizer_s_peak(
     args = TrainingArguments(use_cpu=True, report_to="none")
 
     def begin() -> None:
-        training.on_train_begin(args, TrainerState(), TrainerControl(), optimizer=optimizer)
+        training.on_train_begin(
+            args, TrainerState(), TrainerControl(), optimizer=optimizer, model=model
+        )
 
     if expected is None:
         with pytest.raises(InputError, match="came none: give GateTraining its peak"):

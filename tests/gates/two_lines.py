@@ -44,7 +44,7 @@ def made_gates(kind: str, model: PreTrainedModel) -> HeadGates:
 
 def script(
     kind: str, out: Path, accumulate: int = 1, resume: bool = False, breaks: bool = False,
-    weight_decay: float = 0.0,
+    weight_decay: float = 0.0, bf16: bool = False,
 ) -> tuple[PreTrainedModel, HeadGates, list[dict[str, float]]]:  # fmt: skip
     """Train a tiny BERT with gates."""
     model = tiny.MODELS["bert"]()
@@ -55,7 +55,7 @@ def script(
     arguments = TrainingArguments(
         output_dir=str(out), max_steps=STEPS, per_device_train_batch_size=4, save_steps=3,
         gradient_accumulation_steps=accumulate, learning_rate=1e-3, logging_steps=1, use_cpu=True,
-        report_to="none", disable_tqdm=True, seed=1, weight_decay=weight_decay,
+        report_to="none", disable_tqdm=True, seed=1, weight_decay=weight_decay, bf16=bf16,
         dataloader_pin_memory=False, average_tokens_across_devices=False,
     )  # fmt: skip
     callbacks = [GateTraining(gates, rate=0.1), *([Break()] if breaks else [])]

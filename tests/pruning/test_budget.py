@@ -9,9 +9,10 @@ from typing import Any
 import hypothesis.strategies as st
 import numpy as np
 import pytest
+import transformers as hf
 from hypothesis import given, settings
 
-from headcount.compaction import compact
+from headcount.compaction import compact, refuse_rigid
 from headcount.errors import InputError, ModelError
 from headcount.heads import Head, Heads
 from headcount.models.load import Loaded
@@ -26,6 +27,7 @@ from headcount.signature import revision
 from headcount.training.tuning import Tuning
 from tests import tiny
 from tests.examined import examined
+from tests.laws import leaving_no_trace
 from tests.pruning.setting import setting
 from tests.textbook import pruning as textbook
 
@@ -186,6 +188,9 @@ def test_whole_numbers_of_any_kind_are_budgets() -> None:
         def __index__(self) -> int:
             raise TypeError("as a float has none")
 
+    bert = setting("masked-bert")
+    found = Pruning(bert, method("random"), Limit(keep=np.int64(2)), bert.train).run()
+    assert json.loads(json.dumps(found.record))["limit"] == {"keep": 2}
     for wrong in (Half(), {"encoder.self": Half()}):
         with pytest.raises(InputError, match="a whole number of heads that stay"):
             by_site(units, wrong)
@@ -222,6 +227,24 @@ def test_what_can_not_be_is_refused_before_anything_is_measured(
     )
     with pytest.raises(ModelError, match="does not go straight into a linear map"):
         Pruning(replace(bert, loaded=loaded), method("random"), Limit(keep=2), bert.train).run()
+    sizes: dict[str, Any] = tiny.GROUPED | {"hidden_size": 60, "pad_token_id": 0}
+    loaded = Loaded(hf.Phi3ForCausalLM(hf.Phi3Config(**sizes)).eval(), None, "phi3")
+    phi3 = replace(bert, loaded=loaded, units=Units.of(loaded.anatomy))
+    with pytest.raises(ModelError, match="does not run with fewer heads"):
+        Pruning(phi3, method("random"), Limit(keep=3), bert.train).run()
+
+
+def test_a_trial_cut_leaves_the_model_as_it_is() -> None:
+    """Also where a layer has one head, or one group."""
+    for name, more in (("bert", {}), ("llama", {}), ("llama", {"num_key_value_heads": 1})):
+        model = tiny.MODELS[name]()
+        if more:
+            sizes: dict[str, Any] = tiny.GROUPED | more
+            model = hf.LlamaForCausalLM(hf.LlamaConfig(**sizes)).eval()
+        with leaving_no_trace(model, tiny.inputs(model)):
+            refuse_rigid(Loaded(model, None, name))
+    one = compact(tiny.MODELS["bert"](), Plan({"encoder.self": {0: (1,), 1: ()}}))
+    refuse_rigid(Loaded(one, None, "one"))
 
 
 def test_share() -> None:

@@ -3,14 +3,19 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
+from headcount.artifact.save import save
+from headcount.compaction import compact
 from headcount.corpora import Corpus
 from headcount.errors import InputError, ModelError
 from headcount.models.load import Loaded
-from headcount.speed import Options, compare_speed
+from headcount.pruning.plan import Plan
+from headcount.speed import Options, Speed, compare_speed
 from headcount.speed.size import Size, _on_disk
 from tests import tiny
 from tests.examined import examined
@@ -90,6 +95,33 @@ def test_lengths_that_do_not_fit_are_told() -> None:
         compare_speed(model, model, replace(FEW, lengths=(99,)))
 
 
+def test_what_there_is_no_memory_for_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was measured before stays."""
+
+    def in_turns(works: Any, rounds: int, device: torch.device) -> Any:
+        rows = next(each for each in told[::-1])
+        if "batch 3" in rows:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return np.ones((rounds, len(works)))
+
+    told: list[str] = []
+    monkeypatch.setattr("headcount.speed.comparison.in_turns", in_turns)
+    model = loaded("BertForMaskedLM")
+
+    def run(*batches: int) -> Speed:
+        options = replace(FEW, batches=batches)
+        return compare_speed(model, model, options, progress=lambda *all: told.append(all[2]))
+
+    found = run(1, 3)
+    assert [each.case.batch for each in found.timings] == [1]
+    assert (
+        list(found.left_out) == [f"{told[1]} was left out: there is not enough memory for it"]
+        and "batch 3" in told[1]
+    )
+    with pytest.raises(InputError, match="that there is memory for, found none: .*batch 3"):
+        run(3)
+
+
 def test_an_encoder_decoder_needs_places_on_its_longer_side() -> None:
     model = loaded("MarianMTModel", max_position_embeddings=20)
     found = compare_speed(model, model, Options((1,), (19,), new_tokens=19, rounds=2))
@@ -149,10 +181,17 @@ def test_weights_that_lie_twice_in_a_folder_are_counted_once(tmp_path: Path) -> 
     assert _on_disk(tmp_path) == 1
 
 
-def test_sizes(tmp_path: object) -> None:
+def test_sizes(tmp_path: Path) -> None:
     model = loaded("BertForMaskedLM")
     size = Size.of(model)
     assert size.parameters == model.model.num_parameters() and size.disk_bytes is None
     assert size.parameter_bytes == 4 * size.parameters
+    model.model.save_pretrained(tmp_path / "whole")
+    smaller = compact(model.model, Plan({"encoder.self": {0: ()}}))
+    folder = str(tmp_path / "whole")
+    assert Size.of(replace(model, name=folder)).disk_bytes
+    assert Size.of(Loaded(smaller, None, folder)).disk_bytes is None, "it has its source's name"
+    save(smaller, tmp_path / "smaller")
+    assert Size.of(Loaded(smaller, None, str(tmp_path / "smaller"))).disk_bytes
     half = Loaded(type(model.model)(model.model.config).to(torch.bfloat16), None, "half")  # type: ignore[arg-type]
     assert Size.of(half).parameter_bytes == 2 * size.parameters

@@ -27,6 +27,11 @@ class Finding:
     text: str
     """What was found; where it does not work, why, and what follows."""
 
+    @property
+    def is_required(self) -> bool:
+        """Whether nothing can be measured where it does not work."""
+        return self.subject not in ("output projections", "certificate", "compaction")
+
 
 def diagnose(name: str | Path, device: str = "cpu", dtype: str = "float32") -> list[Finding]:
     """Look at a model: loading, attention, projections, tokenizer; stop where nothing follows."""
@@ -129,7 +134,10 @@ def _tokenizer(loaded: Loaded) -> Iterator[Finding]:
             text += "; given sources only, the model's own greedy translation is the target"
         yield Finding("corpus", True, text)
         if not has_languages(tokenizer):
-            text = "none are set: give --languages SOURCE TARGET, by the codes on the model's card"
+            text = (
+                "none are set: give --languages SOURCE TARGET to the commands that measure it, by "
+                "the codes on the model's card"
+            )
             yield Finding("languages", True, text)
 
 

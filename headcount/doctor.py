@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
+import torch
+
 from headcount.artifact import certificate
-from headcount.compaction import refuse_rigid
 from headcount.corpora import Corpus, Encoder, Sentence
 from headcount.corpora.languages import has_languages
 from headcount.errors import InputError
 from headcount.models.load import Loaded, load, refuse_headless
+from headcount.pruning.rigid import refuse_rigid
 from headcount.seam import implementation_of
 
 WORDS = ("Unbelievably", ",", "the", "naïve", "Straßenbahn", "didn't", "arrive", "—", "Москва", "!")
@@ -116,8 +118,13 @@ def _projections(loaded: Loaded) -> Iterator[Finding]:
 
 
 def _compaction(loaded: Loaded) -> Iterator[Finding]:
-    refuse_rigid(loaded)
-    yield Finding("compaction", True, "heads can be cut out: prune, compact")
+    try:
+        refuse_rigid(loaded)
+    except torch.OutOfMemoryError:
+        text = "not tried: there is no memory for a smaller model beside this one"
+        yield Finding("compaction", False, text)
+    else:
+        yield Finding("compaction", True, "heads can be cut out: prune, compact")
 
 
 def _tokenizer(loaded: Loaded) -> Iterator[Finding]:

@@ -1,8 +1,11 @@
 """Doctor says what works for a model before anything runs."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
+import transformers as hf
 
 from headcount import analyze, diagnose
 from headcount.artifact.save import save
@@ -48,3 +51,25 @@ def test_a_model_that_can_t_be_made_smaller(tmp_path: Path) -> None:
     assert "share the attention module" in findings["compaction"].text
     assert not findings["tokenizer"].works
     assert "a tokenizer was expected beside the weights" in findings["tokenizer"].text
+
+
+def test_a_model_that_runs_with_all_its_heads_only(tmp_path: Path) -> None:
+    """Its own code slices fused queries, keys and values by the configuration's count."""
+    sizes: dict[str, Any] = tiny.GROUPED | {"hidden_size": 60, "pad_token_id": 0}
+    hf.Phi3ForCausalLM(hf.Phi3Config(**sizes)).save_pretrained(tmp_path)
+    findings = {each.subject: each for each in diagnose(tmp_path)}
+    assert findings["self-check"].works and not findings["compaction"].works
+    assert "does not run with fewer heads" in findings["compaction"].text
+    assert not findings["compaction"].is_required and findings["self-check"].is_required
+
+
+def test_no_memory_for_a_second_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything else is said all the same."""
+
+    def full(*_: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr("headcount.doctor.refuse_rigid", full)
+    findings = {each.subject: each for each in diagnose(saved.bert(tmp_path / "bert"))}
+    assert "not tried: there is no memory" in findings["compaction"].text
+    assert [name for name, each in findings.items() if not each.works] == ["compaction"]

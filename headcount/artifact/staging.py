@@ -102,7 +102,7 @@ def refuse_taken(
         return
     if not folder.is_dir():
         raise InputError(f"a folder for the model was expected, {folder} is a file: name another")
-    if folder.is_mount():
+    if os.path.ismount(folder.resolve()):
         raise InputError(
             f"{folder} is where a volume is mounted, which can't be replaced: name a folder in it"
         )

@@ -1,6 +1,6 @@
 """Compaction: a plan and a model make a smaller model, exactly."""
 
-from headcount.compaction.compact import compact, refuse_rigid
+from headcount.compaction.compact import compact
 from headcount.compaction.restore import restorable, restored
 
-__all__ = ["compact", "refuse_rigid", "restorable", "restored"]
+__all__ = ["compact", "restorable", "restored"]

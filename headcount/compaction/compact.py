@@ -22,8 +22,7 @@ from headcount.compaction.layout import Resized, refuse_rigid_layers, resized
 from headcount.compaction.position_bias import biased
 from headcount.compaction.wiring import wire
 from headcount.errors import InputError
-from headcount.heads import Head
-from headcount.models.anatomy import Anatomy, AttentionLayer
+from headcount.models.anatomy import Anatomy
 from headcount.models.compacted import compact_class, is_compact
 from headcount.models.formats import keep_formats
 from headcount.models.load import Loaded
@@ -80,29 +79,6 @@ def _refuse_other_sizes(plan: Plan, anatomy: Anatomy) -> None:
             f"the plan is for heads of size {plan.head_dim}; the model's have "
             f"{' or '.join(map(str, sorted(sizes)))}: the plan is for another model"
         )
-
-
-def refuse_rigid(loaded: Loaded) -> None:
-    """Let a model pass that can be made smaller, before much is spent on a plan for it.
-
-    It is tried: every layer that has several heads loses one, or one whole group of them.
-
-    Raises:
-        ModelError: if it can't be made smaller; says why.
-    """
-    kept = [
-        Head(each.site, each.layer, index)
-        for each in loaded.anatomy.layers
-        for index in range(each.num_heads - _spare(each))
-    ]
-    compact(loaded, Plan.keeping(loaded.heads, kept))
-
-
-def _spare(layer: AttentionLayer) -> int:
-    """How few heads the layer can lose and still have some; 0 where it can't."""
-    if layer.num_key_value_heads == 1:
-        return min(1, layer.num_heads - 1)
-    return layer.num_heads // layer.num_key_value_heads
 
 
 def layers_of(model: PreTrainedModel, anatomy: Anatomy, plan: Plan) -> list[Resized]:

@@ -18,6 +18,7 @@ from typing import Any, final
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from headcount.errors import InputError
@@ -145,4 +146,8 @@ def _is_reentrant(model: nn.Module) -> bool:
         for module in model.modules()
         if getattr(module, "gradient_checkpointing", False)
     ]
-    return any(isinstance(run, partial) and run.keywords.get("use_reentrant", True) for run in runs)
+    return any(
+        run is checkpoint
+        or (isinstance(run, partial) and run.keywords.get("use_reentrant") is not False)
+        for run in runs
+    )

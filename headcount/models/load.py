@@ -139,7 +139,7 @@ def _device(name: str) -> torch.device:
         torch.empty(0, device=device, dtype=torch.float64)
     except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:
         raise InputError(
-            f"a device was expected that torch has here and that has float64, as cpu, or cuda "
+            f"a device that torch has here and that has float64 was expected, as cpu, or cuda "
             f"with a GPU; came "
             f"{name!r} ({str(error).splitlines()[0]})"
         ) from error
@@ -189,19 +189,21 @@ def _read(place: str | Path, config: PreTrainedConfig, dtype: str) -> Any:
     if is_compact(config):
         return load_compact(place, stock, config, dtype)
     with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(0)  # what is missing is the same in every run
+        torch.default_generator.manual_seed(
+            0
+        )  # what is drawn because it is missing is the same in every run
         model, info = stock.from_pretrained(place, dtype=dtype, output_loading_info=True)
     _warn_of_missing(place, type(model), sorted(info["missing_keys"]))
     return model
 
 
 def _warn_of_missing(place: str | Path, kind: type, names: list[str]) -> None:
-    """Say which weights were drawn, since the checkpoint does not have them."""
+    """Say which weights the checkpoint does not have."""
     if names:
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         warnings.warn(
-            f"{place}: its files lack {names[0]}{more}, which a {kind.__name__} has: drawn at "
-            "random, the same in every run. Nothing that depends on them means anything",
+            f"{place}: its files lack {names[0]}{more}, which a {kind.__name__} has: they are as "
+            "in a new model, the same in every run, and what depends on them was never trained",
             stacklevel=4,
         )
 

@@ -61,7 +61,8 @@ class L0(Method):
             raise InputError(f"a sweep of at least 0 trainings was expected; came {self.sweep}")
         if self.coefficient is not None and not 0 <= self.coefficient < math.inf:
             raise InputError(
-                f"a finite number from 0 on was expected for coefficient; came {self.coefficient}"
+                "a finite number of at least 0 was expected for coefficient; came "
+                f"{self.coefficient}"
             )
         if self.sweep and self.coefficient == 0:
             raise InputError("a sweep begins with a coefficient above 0; came 0")

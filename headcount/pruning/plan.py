@@ -1,9 +1,9 @@
 """Plan: which heads stay. Frozen, JSON, one file."""
 
 import json
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral
 from pathlib import Path
 from typing import Any, final
 
@@ -45,14 +45,20 @@ class Plan:
             InputError: for a site that there is not, or layers and heads that are no numbers from
                 0, or are named twice.
         """
-        if unknown := set(self.kept) - set(SITES):
+        try:
+            if unknown := set(self.kept) - set(SITES):
+                raise InputError(
+                    f"sites of a plan are {', '.join(SITES)}; came {', '.join(sorted(unknown))}"
+                )
+            ordered = {}
+            for site, layers in self.kept.items():
+                _numbers("layers", layers)
+                ordered[site] = {layer: _numbers("heads", kept) for layer, kept in layers.items()}
+        except (AttributeError, TypeError) as error:
             raise InputError(
-                f"sites of a plan are {', '.join(SITES)}; came {', '.join(sorted(unknown))}"
-            )
-        ordered = {}
-        for site, layers in self.kept.items():
-            _numbers("layers", layers)
-            ordered[site] = {layer: _numbers("heads", kept) for layer, kept in layers.items()}
+                "the heads that stay, by site and layer, were expected, as "
+                f"{{'encoder.self': {{0: (0, 3)}}}}; came {self.kept!r}"
+            ) from error
         object.__setattr__(self, "kept", ordered)
 
     @classmethod
@@ -106,8 +112,7 @@ class Plan:
         Raises:
             InputError: for another model, or one that lacks a head, layer or site of the plan.
         """
-        found = revision(model)
-        if self.model not in (None, found):
+        if self.model is not None and self.model != (found := revision(model)):
             raise InputError(
                 f"the plan was made for a model with revision {self.model}; this one has {found}: "
                 "give the model that was measured, in the same number format (--dtype), or make a "
@@ -204,9 +209,12 @@ def _numbers(what: str, values: Iterable[Any]) -> tuple[int, ...]:
         InputError: for anything but whole numbers from 0, each once.
     """
     given = tuple(values)
-    if not all(isinstance(each, Integral) and type(each) is not bool for each in given):
-        raise InputError(f"{what} of a plan are whole numbers; came {list(given)}")
-    found = tuple(sorted(map(int, given)))
+    try:
+        if any(isinstance(each, bool) for each in given):
+            raise TypeError("bool")
+        found = tuple(sorted(map(operator.index, given)))
+    except TypeError as error:
+        raise InputError(f"{what} of a plan are whole numbers; came {list(given)}") from error
     if found and found[0] < 0:
         raise InputError(f"{what} of a plan are numbers from 0; came {found[0]}")
     if len(set(found)) < len(found):

@@ -11,7 +11,8 @@ from typing import Any, final
 
 from transformers import PreTrainedModel
 
-from headcount.compaction import compact, refuse_rigid
+from headcount.compaction import compact
+from headcount.errors import InputError
 from headcount.models.load import Loaded, as_loaded
 from headcount.pruning.before_after import BeforeAfter
 from headcount.pruning.budget import GivenKeep, Units, whole
@@ -19,9 +20,11 @@ from headcount.pruning.control import control
 from headcount.pruning.kept_limit import broken_limit, kept_limit
 from headcount.pruning.latency import milliseconds
 from headcount.pruning.limit import Chosen, Limit, choose
-from headcount.pruning.method import Method, Setting, refuse_tunings
+from headcount.pruning.method import Method, Ranking, Setting, refuse_tunings
 from headcount.pruning.methods import method as named
 from headcount.pruning.plan import Plan
+from headcount.pruning.ranked import Ranked
+from headcount.pruning.rigid import refuse_rigid
 from headcount.pruning.slices import slices
 from headcount.pruning.stages import Finished, Stages, run_stages
 from headcount.signature import revision
@@ -67,7 +70,7 @@ class Pruning:
         loaded, start = self.setting.loaded, perf_counter()
         # What is known to be impossible is refused before anything is spent on it.
         self.limit.budget(self.setting.units)
-        refuse_rigid(loaded)
+        refuse_rigid(loaded, self.setting.units)
         refuse_tunings(self.setting, self.method, self.stages.recovery)
         tasks = {"dev": self.dev} | ({} if self.test is None else {"test": self.test})
         before = {name: self._evaluated(loaded, task) for name, task in tasks.items()}
@@ -151,7 +154,7 @@ class Pruning:
 def prune(
     model: Loaded | PreTrainedModel,
     task: Task,
-    method: Method | str,
+    method: Method | Ranking | str,
     keep: GivenKeep,
     sites: Sequence[str] | None = None,
     seed: int = 0,
@@ -171,10 +174,17 @@ def prune(
         InputError: for a method that there is not, and a budget that can't be met; says the nearest
             that can.
     """
-    chosen = method if isinstance(method, Method) else named(method)
+    if isinstance(method, str):
+        method = named(method)
+    elif isinstance(method, Ranking):
+        method = Ranked(method)
+    elif not isinstance(method, Method):
+        raise InputError(
+            f"a method, or the name of one, was expected; came a {type(method).__name__}"
+        )
     loaded = as_loaded(model, None)
     units = Units.of(loaded.anatomy, sites)
-    choice = chosen.choose(Setting(loaded, task, units, seed), whole(keep))
+    choice = method.choose(Setting(loaded, task, units, seed), whole(keep))
     return replace(choice.plan, model=revision(loaded.model))
 
 

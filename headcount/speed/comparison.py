@@ -70,7 +70,7 @@ class Speed:
     pruned: Size
     timings: Sequence[Timing]
     left_out: Sequence[str] = ()
-    """A sentence for all that the models can't take, or the memory."""
+    """A sentence for each length that the models can't take, and each case without memory."""
     machine: dict[str, Any] = field(default_factory=dict)
 
     def warnings(self) -> list[str]:

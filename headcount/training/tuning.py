@@ -50,7 +50,7 @@ class Tuning(Optimization):
             self._shares("dropout")
         if not 0 <= self.layerwise < math.inf:
             raise InputError(
-                f"a finite number from 0 on was expected for layerwise; came {self.layerwise}"
+                f"a finite number of at least 0 was expected for layerwise; came {self.layerwise}"
             )
 
     @property

@@ -379,7 +379,7 @@ def test_refuses_another_model() -> None:
         kept = {site: {str(k): list(v) for k, v in each.items()} for site, each in wrong.items()}
         with pytest.raises(InputError, match=told):
             Plan.from_json({"version": 1, "kept": kept})
-        if "whole numbers" not in told:  # a type checker's, in Python
+        if "whole numbers" not in told:  # the tests' own check of types comes first
             with pytest.raises(InputError, match=told):
                 Plan(wrong)
 
@@ -396,6 +396,10 @@ def test_the_body_of_a_compact_model_is_one_too() -> None:
     model = compact(tiny.MODELS["bert"](), Plan({"encoder.self": {0: (1, 3), 1: ()}}))
     body = model.base_model
     assert isinstance(body, PreTrainedModel)
+    assert isinstance(body.config, hf.BertConfig)
+    random = hf.BertModel(body.config)
+    with pytest.raises(ModelError, match="whose attention weights are then random"):
+        examine(random)
     assert examine(body).heads.counts == {"encoder.self": (2, 0)}
 
 

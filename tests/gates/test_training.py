@@ -139,6 +139,7 @@ def test_layers_that_run_again_without_a_gradient_are_refused(tmp_path: Path) ->
         (None, True),
         ({"use_reentrant": True}, False),
         ({"preserve_rng_state": False}, False),  # torch's own default is the older way
+        ({"use_reentrant": None}, False),
         ({"use_reentrant": False}, True),
     ]:
         model.activation_checkpointing_enable(options)

@@ -12,7 +12,7 @@ import pytest
 import transformers as hf
 from hypothesis import given, settings
 
-from headcount.compaction import compact, refuse_rigid
+from headcount.compaction import compact
 from headcount.errors import InputError, ModelError
 from headcount.heads import Head, Heads
 from headcount.models.load import Loaded
@@ -22,6 +22,7 @@ from headcount.pruning.limit import Limit
 from headcount.pruning.methods import method
 from headcount.pruning.plan import Plan
 from headcount.pruning.prune import Pruning
+from headcount.pruning.rigid import refuse_rigid
 from headcount.pruning.stages import Stages
 from headcount.signature import revision
 from headcount.training.tuning import Tuning
@@ -234,17 +235,35 @@ def test_what_can_not_be_is_refused_before_anything_is_measured(
         Pruning(phi3, method("random"), Limit(keep=3), bert.train).run()
 
 
-def test_a_trial_cut_leaves_the_model_as_it_is() -> None:
-    """Also where a layer has one head, or one group."""
-    for name, more in (("bert", {}), ("llama", {}), ("llama", {"num_key_value_heads": 1})):
-        model = tiny.MODELS[name]()
-        if more:
-            sizes: dict[str, Any] = tiny.GROUPED | more
-            model = hf.LlamaForCausalLM(hf.LlamaConfig(**sizes)).eval()
-        with leaving_no_trace(model, tiny.inputs(model)):
-            refuse_rigid(Loaded(model, None, name))
-    one = compact(tiny.MODELS["bert"](), Plan({"encoder.self": {0: (1,), 1: ()}}))
-    refuse_rigid(Loaded(one, None, "one"))
+@pytest.mark.parametrize(
+    ("name", "shared", "whole_groups", "stay"),
+    [
+        ("bert", None, True, [(4, 4)]),  # a head of every layer
+        ("llama", 2, True, [(3, 3)]),  # a group of three
+        ("llama", 2, False, [(4, 4)]),  # a head of each of two groups
+        ("llama", 1, True, [(6, 0)]),  # one group a layer: a layer goes, and not all of them
+        ("llama", 1, False, [(5, 5)]),
+        ("marian", None, True, [(5, 5), (10, 10, 10), (11, 11, 11)]),  # of the site that loses some
+    ],
+)
+def test_a_trial_cut_is_one_that_could_be_made(
+    name: str, shared: int | None, whole_groups: bool, stay: list[tuple[int, ...]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """And it leaves the model as it is."""
+    model, made = tiny.MODELS[name](), []
+    if shared:
+        sizes: dict[str, Any] = tiny.GROUPED | {"num_key_value_heads": shared}
+        model = hf.LlamaForCausalLM(hf.LlamaConfig(**sizes)).eval()
+    loaded = Loaded(model, None, name)
+    sites = ["decoder.self"] if name == "marian" else None
+    monkeypatch.setattr(
+        "headcount.pruning.rigid.compact", lambda *args, **more: made.append(compact(*args, **more))
+    )
+    units = Units.of(loaded.anatomy, sites, whole_groups=whole_groups)
+    with leaving_no_trace(model, tiny.inputs(model)):
+        refuse_rigid(loaded, units)
+    assert list(examine(made[0]).heads.counts.values()) == stay
 
 
 def test_share() -> None:

@@ -58,7 +58,7 @@ def test_options() -> None:
         (
             "l0",
             "coefficient=-0.1",
-            "a finite number from 0 on was expected for coefficient; came -0.1",
+            "a finite number of at least 0 was expected for coefficient; came -0.1",
         ),
         ("l0", "sweep=-1", "a sweep of at least 0 trainings was expected; came -1"),
         ("l0", "tuning.updates=0", "a finite number above 0 was expected for updates"),

@@ -386,7 +386,7 @@ def test_pruning_takes_a_plain_model_and_the_name_of_a_method_too() -> None:
         prune(model, given.train, method, keep=4)
         for model, method in [
             (given.loaded, Ranked(Norm())),
-            (given.loaded.model, Ranked(Norm())),
+            (given.loaded.model, Norm()),
             (given.loaded, "norm"),
         ]
     ]

@@ -96,9 +96,9 @@ def test_states_come_nearer(name: str) -> None:
 
 
 def test_refusals() -> None:
-    with pytest.raises(InputError, match="from 0 on was expected for layerwise; came -1.0"):
+    with pytest.raises(InputError, match="of at least 0 was expected for layerwise; came -1.0"):
         Tuning(layerwise=-1.0)
-    with pytest.raises(InputError, match="from 0 on was expected for layerwise; came nan"):
+    with pytest.raises(InputError, match="of at least 0 was expected for layerwise; came nan"):
         Tuning(layerwise=float("nan"))
     loaded, task = small.TASKS["classes-bert"]()
     with pytest.raises(InputError, match="a teacher was expected"):

@@ -1,0 +1,33 @@
+"""Rigid: a model whose heads can't be cut out is found out before much is spent on a plan."""
+
+from headcount.compaction import compact
+from headcount.models.load import Loaded
+from headcount.pruning.budget import Unit, Units
+from headcount.pruning.plan import Plan
+
+
+def refuse_rigid(loaded: Loaded, units: Units | None = None) -> None:
+    """Let a model pass that can be made smaller: one unit of every layer is cut out, as a trial.
+
+    The smaller model is a second one in memory for that time.
+
+    Args:
+        loaded: the model.
+        units: what may go; all of its heads, or groups, if None.
+
+    Raises:
+        ModelError: if it can't be made smaller; says why.
+    """
+    units = units or Units.of(loaded.anatomy)
+    goes = {head for unit in _trial(units.tied()) for head in unit}
+    plan = Plan.keeping(loaded.heads, [head for head in loaded.heads if head not in goes])
+    compact(loaded, plan, origin="trial")
+
+
+def _trial(units: Units) -> list[Unit]:
+    """The last unit of every layer that has several; where none has, whole layers but the first."""
+    layers: dict[tuple[str, int], list[Unit]] = {}
+    for unit in units.units:
+        layers.setdefault((unit[0].site, unit[0].layer), []).append(unit)
+    several = [each[-1] for each in layers.values() if len(each) > 1]
+    return several or [each[0] for each in list(layers.values())[1:]]

@@ -6,7 +6,7 @@ from typing import Any
 
 from headcount.analysis import Analysis
 from headcount.errors import InputError
-from headcount.files import write_json
+from headcount.files import nulls_for_nan, write_json
 from headcount.folders import refuse_earlier, refuse_file
 from headcount.heads import HeadTable
 
@@ -24,7 +24,7 @@ FOLDERS = ("state", "figures", "other")
 
 
 def claim(folder: Path, resume: bool = False, overwrite: bool = False) -> None:
-    """See that a run may write into a folder; nothing is deleted before new results are there.
+    """See that a run may write into a folder; nothing is deleted.
 
     Raises:
         InputError: if the folder holds something, and it is neither to be resumed nor overwritten.
@@ -41,9 +41,16 @@ def claim(folder: Path, resume: bool = False, overwrite: bool = False) -> None:
         present -= {"state"}  # of a run that was refused
     if present:
         refuse_earlier(folder, "an earlier run", resume, overwrite)
-    if overwrite and not resume:
-        rmtree(folder / "state", ignore_errors=True)
-        (folder / "targets.txt").unlink(missing_ok=True)
+    (folder / "state").mkdir(parents=True, exist_ok=True)
+
+
+def begin_anew(folder: Path) -> None:
+    """Delete what an earlier run would go on with; its results stay until new ones are there.
+
+    To be called once model and corpus are read: a slip in their names costs nothing then.
+    """
+    rmtree(folder / "state", ignore_errors=True)
+    (folder / "targets.txt").unlink(missing_ok=True)
     (folder / "state").mkdir(parents=True, exist_ok=True)
 
 
@@ -69,7 +76,8 @@ def write_results(
     for stale in set(FILES) - set(written) - kept:  # of an earlier run
         (folder / stale).unlink(missing_ok=True)
     write_json(folder / "examples.json", analysis.examples)
-    write_json(folder / "run.json", analysis.record | {"arguments": arguments or {}})
+    record = analysis.record | {"arguments": arguments or {}}
+    write_json(folder / "run.json", nulls_for_nan(record))  # a threshold may be infinite
 
 
 def _with_scores(table: HeadTable, folder: Path) -> HeadTable:

@@ -1,5 +1,7 @@
 """What a run writes, and what it leaves of an earlier one."""
 
+import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +10,7 @@ import pytest
 
 from headcount.analysis import Analysis
 from headcount.heads import Heads, HeadTable
-from headcount.results import FILES, claim, write_results
+from headcount.results import FILES, begin_anew, claim, write_results
 
 HEADS = Heads({"encoder.self": (2, 3)})
 
@@ -38,6 +40,24 @@ def test_a_new_run_removes_the_importance_of_an_earlier_one(tmp_path: Path):
     write_results(analysis(), folder, {"overwrite": True, "resume": False})
     assert not (folder / "importance.json").exists()
     assert "gradient" not in HeadTable.read(folder / "heads.parquet").frame
+
+
+def test_what_is_begun_anew_keeps_results_until_there_are_new_ones(tmp_path: Path):
+    """And `claim` alone deletes nothing: model or corpus may be mistyped."""
+    folder = with_importance(tmp_path)
+    (folder / "state").mkdir()
+    for name in ("state/sweep.safetensors", "targets.txt"):
+        (folder / name).write_text("hours of work")
+    claim(folder, overwrite=True)
+    assert (folder / "state" / "sweep.safetensors").exists() and (folder / "targets.txt").exists()
+    begin_anew(folder)
+    assert not any((folder / "state").iterdir()) and not (folder / "targets.txt").exists()
+    assert (folder / "importance.json").exists() and (folder / "run.json").exists()
+
+
+def test_options_without_end_are_written(tmp_path: Path):
+    write_results(analysis(), tmp_path, {"save_every": math.inf})
+    assert json.loads((tmp_path / "run.json").read_text())["arguments"] == {"save_every": None}
 
 
 def test_a_resumed_run_keeps_it(tmp_path: Path):

@@ -9,6 +9,7 @@ from safetensors.torch import save_file
 
 from headcount.errors import InputError
 from headcount.measures import MEASURES, Confidence
+from headcount.measures.sums import _add
 from headcount.measuring import Totals
 from headcount.state import load_state, save_state
 from tests import laws
@@ -81,6 +82,12 @@ def test_a_file_that_is_not_ours(tmp_path: Path):
     save_file({"weight": torch.ones(3)}, tmp_path / "state")
     with pytest.raises(InputError, match="--resume goes on with the same model"):
         load_state(tmp_path / "state", "signature", MEASURES)
+
+
+def test_sums_of_a_file_go_on_where_the_model_is() -> None:
+    """`load_state` gives them on the CPU."""
+    here, there = torch.ones(3), torch.ones(5, device="meta")
+    assert _add(here, there).device == there.device
 
 
 def test_a_write_that_fails_leaves_the_last_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

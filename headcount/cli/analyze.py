@@ -17,7 +17,7 @@ from headcount.importance.folder import refuse_other_scores
 from headcount.models.load import load
 from headcount.processes import processes
 from headcount.reports import write_report
-from headcount.results import claim, write_results
+from headcount.results import begin_anew, claim, write_results
 from headcount.roles import Thresholds
 from headcount.signature import revision
 
@@ -84,6 +84,9 @@ class Analyze:
         loaded = load(self.model, self.device, self.dtype, self.languages)
         if self.resume:  # which keeps the scores that are there
             refuse_other_scores(self.out, revision(loaded.model))
+        if main_process and self.overwrite and not self.resume:
+            begin_anew(self.out)
+        processes().wait_for_everyone()
         with shown() as progress:
             analysis = analyze(loaded, corpus, self._options(), self.out, progress)
         if main_process:

@@ -15,7 +15,7 @@ from headcount.models.load import load
 from headcount.reports import write_report
 from headcount.reports.read import read_run
 from headcount.reports.story import story
-from headcount.results import claim, write_results
+from headcount.results import begin_anew, claim, write_results
 from headcount.tasks import Translation
 
 DATA = Path(str(files("headcount") / "data"))
@@ -43,6 +43,7 @@ class Demo:
         task = Translation(
             loaded, str(DATA / "sample.tsv"), {"source": "0", "target": "1"}, limit=PAIRS
         )
+        begin_anew(self.out)
         with shown() as progress:
             analysis = analyze(loaded, corpus, Options(null=True), self.out, progress)
             write_results(analysis, self.out)

@@ -15,6 +15,7 @@ from headcount.importance.ablation import DeltaOf, Instead
 from headcount.importance.assessment import METHODS, Assessment, Methods, assess
 from headcount.importance.folder import (
     claim_importance,
+    forget_sweep,
     read_assessment,
     refuse_other_assessment,
     refuse_other_measurement,
@@ -83,6 +84,8 @@ class Importance(TaskArguments):
         task = self.built(loaded, self.data, **seed)
         self._refuse_other_ways(task)
         print_warnings(task.warnings(), plain_console())
+        if self.overwrite and not self.resume:
+            forget_sweep(self.out)
         with shown() as progress:
             assessment = assess(loaded, task, self._methods(), self.out, progress)
         self._write(assessment, loaded)

@@ -1,7 +1,9 @@
-"""Errors of the system that a user can mend: a full disk, a path that can't be used."""
+"""Errors of the system that a user can mend: a full disk or GPU, a path that can't be used."""
 
 import errno
 import os
+
+import torch
 
 TOLD = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 REFUSED = (
@@ -12,7 +14,7 @@ REFUSED = (
 
 def mendable(error: BaseException) -> str | None:
     """What to do about an error, if it is one of these; None for any other."""
-    return full_disk(error) or refused_path(error)
+    return full_disk(error) or full_memory(error) or refused_path(error)
 
 
 def full_disk(error: BaseException) -> str | None:
@@ -30,6 +32,17 @@ def full_disk(error: BaseException) -> str | None:
         )
     came_of = error.__cause__ or error.__context__
     return None if came_of is None else full_disk(came_of)
+
+
+def full_memory(error: BaseException) -> str | None:
+    """What to do about an error, if it is that a GPU's memory is full."""
+    if not isinstance(error, torch.OutOfMemoryError):
+        return None
+    return (
+        f"more memory of the device was expected ({str(error).splitlines()[0]}): give fewer tokens "
+        "at a time, by --max-tokens or batch_tokens where the command has them, with --resume "
+        "where it has that, or --dtype bfloat16"
+    )
 
 
 def refused_path(error: BaseException) -> str | None:

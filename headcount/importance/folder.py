@@ -32,7 +32,7 @@ COLUMNS = (
 
 
 def claim_importance(folder: Path, resume: bool = False, overwrite: bool = False) -> None:
-    """See that an assessment may write into a folder, beside an analysis that is there.
+    """See that an assessment may write into a folder, beside an analysis; nothing is deleted.
 
     Raises:
         InputError: if an assessment is there, finished or not, that is neither to be resumed nor
@@ -42,10 +42,13 @@ def claim_importance(folder: Path, resume: bool = False, overwrite: bool = False
     so_far = [folder / "state" / name for name in (SWEEP, TRANSLATIONS)]
     if any(file.exists() for file in so_far) or (folder / "importance.json").exists():
         refuse_earlier(folder, "an earlier assessment", resume, overwrite)
-    if overwrite and not resume:
-        for file in so_far:
-            file.unlink(missing_ok=True)
     (folder / "state").mkdir(parents=True, exist_ok=True)
+
+
+def forget_sweep(folder: Path) -> None:
+    """Delete what an earlier assessment would go on with; to be called once all input is read."""
+    for name in (SWEEP, TRANSLATIONS):
+        (folder / "state" / name).unlink(missing_ok=True)
 
 
 def refuse_other_model(folder: Path, heads: Heads, revision: str | None) -> None:

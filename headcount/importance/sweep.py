@@ -29,7 +29,7 @@ from headcount.tap import Replacement, Tap
 from headcount.tasks.task import Evaluation, Losses, Task, TaskBatch
 
 TOGETHER = 4096
-"""Padded tokens, copies included, of the ablations that share a forward."""
+"""Padded tokens at most, copies included, of the ablations that share a forward."""
 
 
 @final
@@ -75,7 +75,7 @@ def sweep(
         ablations: what to take away, each by itself.
         replacement: what stands in for an ablated head; None for zero.
         anatomy: what `examine(model)` found; examined now if None.
-        max_tokens: padded tokens in a batch.
+        max_tokens: padded tokens in a batch, and at most in a forward that ablations share.
         state: a file for what has been done so far; a sweep that finds one there goes on.
         key: what the state must have been made with: another is refused.
         progress: is told how many examples are done, of how many.
@@ -84,7 +84,10 @@ def sweep(
         ModelError: if a loss is not a finite number; names ablation and example.
         InputError: if the state is of another sweep, or damaged.
     """
-    running = _Sweeping(model, task, tuple(ablations), replacement, anatomy or examine(model))
+    running = _Sweeping(
+        model, task, tuple(ablations), replacement, anatomy or examine(model),
+        min(TOGETHER, max_tokens),
+    )  # fmt: skip
     table = load_sweep(state, key, len(ablations) + 1, task.num_examples)
     with evaluating(model), torch.inference_mode(), _without_cache(model):
         for batch in task.batches(max_tokens):
@@ -110,8 +113,10 @@ class _Sweeping:
         ablations: tuple[Ablation, ...],
         replacement: Replacement | None,
         anatomy: Anatomy,
+        together: int,
     ) -> None:
         self.model, self.task, self.anatomy = model, task, anatomy
+        self._together = together
         self.ablations, self.replacement = ablations, replacement
         self.blocks, self.attentions = Blocks(model, anatomy), Attentions(model, anatomy)
         self._counts = anatomy.heads.counts
@@ -135,7 +140,7 @@ class _Sweeping:
     def _shares(self, batch: TaskBatch) -> Iterator[tuple[int, list[int]]]:
         """Ablations that run together, with the number of the first layer that they change."""
         tokens = max(tensor.numel() for tensor in batch.inputs.values())
-        size = max(1, TOGETHER // max(1, tokens))
+        size = max(1, self._together // max(1, tokens))
         firsts = [
             min(self._number[head.site, head.layer] for head in ablation.heads)
             for ablation in self.ablations

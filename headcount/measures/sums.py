@@ -47,6 +47,7 @@ class Sums(ABC):
 
 def _add(a: Tensor, b: Tensor) -> Tensor:
     """Sum of a and b. Histograms of offsets (last axis, 0 in the middle) may differ in width."""
+    a = a.to(b.device)  # the sums of an interrupted run come from a file
     if a.shape[-1:] == b.shape[-1:]:
         return a + b
     wide, narrow = (a, b) if a.shape[-1] > b.shape[-1] else (b, a)

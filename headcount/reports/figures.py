@@ -45,6 +45,8 @@ def write_figures(folder: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
     with styled():
         for name, draw in FIGURES.items():
             figure = draw(run)
+            for kind in FORMATS if figure is None else ():  # of an earlier run
+                (folder / "figures" / f"{name}.{kind}").unlink(missing_ok=True)
             if figure is not None:
                 paths += [save(figure, folder / "figures" / f"{name}.{kind}") for kind in formats]
     return paths

@@ -165,7 +165,11 @@ def test_out_that_exists_is_refused_and_untouched(bert: Path, tmp_path: Path) ->
     status, _, errors = headcount(*arguments)
     assert status == 2 and "--resume" in errors and "--overwrite" in errors
     assert before == {path: path.read_bytes() for path in out.iterdir() if path.is_file()}
-    assert headcount(*arguments, "--overwrite")[0] == 0
+    kept = out / "state" / "sweep.safetensors"
+    kept.write_text("of an assessment, hours of work")
+    wrong = ("analyze", tmp_path / "mistyped", SAMPLE, "--out", out, "--overwrite")
+    assert headcount(*wrong)[0] == 2 and kept.exists()
+    assert headcount(*arguments, "--overwrite")[0] == 0 and not kept.exists()
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("precious")
     status, _, errors = headcount(*arguments[:-1], tmp_path / "mine", "--overwrite")

@@ -68,7 +68,11 @@ def test_into_an_analysis(bert: Path, pairs: Path, tmp_path: Path) -> None:
     assert "What each head is worth" in report and verdict in report
     status, _, errors = similarity(bert, pairs, out)
     assert status == 2 and "holds an earlier assessment" in errors
+    sweep = out / "state" / "sweep.safetensors"
+    assert similarity(bert, tmp_path / "mistyped.tsv", out, "--overwrite")[0] == 2
+    assert sweep.exists(), "hours of work, for a slip"
     assert similarity(bert, pairs, out, "--overwrite", "--methods", "norm", "sink")[0] == 0
+    assert not sweep.exists()
     again = pd.read_parquet(out / "heads.parquet")
     assert list(again.columns[len(before.columns) :]) == ["norm_score", "sink_score"]
 

@@ -23,7 +23,7 @@ from headcount.importance.ablation import (
 )
 from headcount.importance.reuse import Blocks
 from headcount.importance.rows import giving
-from headcount.importance.sweep import Ablation, Swept, sweep
+from headcount.importance.sweep import Ablation, Swept, _Sweeping, sweep
 from headcount.models.selfcheck import examine, gated, tapped
 from headcount.pruning.plan import Plan
 from headcount.tap import Tap
@@ -53,6 +53,25 @@ def test_equals_gated_forwards(name: str) -> None:
                 np.testing.assert_allclose(
                     swept.outcome_AN[row, index], expected.outcome_E, rtol=1e-9
                 )
+
+
+@pytest.mark.parametrize("most", [1, 60, 4096])
+def test_no_forward_has_more_tokens_than_asked_for(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But for a batch of the task's own that has."""
+    model, anatomy = examined("bert")
+    together, ablated = [], _Sweeping._ablated
+
+    def counted(self: Any, batch: TaskBatch, first: int, numbers: list[int]) -> Any:
+        tokens = batch.inputs["input_ids"].numel()
+        assert len(numbers) == 1 or len(numbers) * tokens <= most
+        together.append(len(numbers))
+        return ablated(self, batch, first, numbers)
+
+    monkeypatch.setattr(_Sweeping, "_ablated", counted)
+    sweep(model, TinyTask(model), single_heads(anatomy.heads), anatomy=anatomy, max_tokens=most)
+    assert (max(together) > 1) == (most > 1)
 
 
 @pytest.mark.parametrize("dead", ["enc.0", "enc.1", "dec.1", "cross.1"])

@@ -31,6 +31,15 @@ def test_every_figure_in_every_format(tmp_path: Path):
     assert {path.name for path in (folder / "figures").iterdir()} == {path.name for path in paths}
 
 
+def test_figures_of_an_earlier_run_go(tmp_path: Path):
+    folder = write_run(tmp_path, SMALL)
+    write_figures(folder)
+    (folder / "importance.json").unlink()
+    paths = write_figures(folder, ("svg",))
+    stems = {path.stem for path in (folder / "figures").iterdir()}
+    assert stems == {path.stem for path in paths} == {*FIGURES} - {"importance", "agreement"}
+
+
 def test_same_run_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     for name in set(FIGURES) - {"role_map", "weight_and_norm", "importance", "agreement"}:
         monkeypatch.delitem(FIGURES, name)

@@ -1,6 +1,6 @@
 """Labels of a data set as the numbers of a model's classes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from jaxtyping import Int64
@@ -14,7 +14,8 @@ def class_numbers(table: Table, config: PreTrainedConfig) -> Int64[np.ndarray, "
     """Number of each example's class.
 
     All labels of a data set are read in one way: as names of the model's config or as numbers from
-    0, whichever fits more of them; where both fit as many, as names.
+    0, whichever fits more of them; where both fit as many, as names. Numbers of a data set that
+    names its classes, as on the hub, are those of the names, if the model has these.
 
     Raises:
         CorpusError: for the first label that is not of the model, with its line.
@@ -22,7 +23,9 @@ def class_numbers(table: Table, config: PreTrainedConfig) -> Int64[np.ndarray, "
     labels = table["label"]
     count = config.num_labels or 0
     names, *_ = ways = [*_names(config, count), {str(n): n for n in range(count)}]
-    classes = max(ways, key=lambda way: sum(label in way for label in labels))
+    classes = _named(table, ways) or max(
+        ways, key=lambda way: sum(label in way for label in labels)
+    )
     for label, origin in zip(labels, table.origins, strict=True):
         if label not in classes:
             listed = [f"{number} {name}" for name, number in names.items()]
@@ -32,6 +35,30 @@ def class_numbers(table: Table, config: PreTrainedConfig) -> Int64[np.ndarray, "
                 "names of classes in the model's config, the same kind in all lines"
             )
     return np.array([classes[label] for label in labels], dtype=np.int64)
+
+
+def by_number(table: Table, config: PreTrainedConfig) -> list[str]:
+    """A sentence where data and model name classes, and not the same, so that numbers are taken."""
+    own, ways = table.class_names.get("label"), [*_names(config, config.num_labels or 0)]
+    if not own or _named(table, ways):
+        return []
+    return [
+        f"labels are taken by number: the data set calls its classes {_shortened(own)}, the model "
+        f"{_shortened([*ways[0]])}"
+    ]
+
+
+def _named(table: Table, ways: Sequence[Mapping[str, int]]) -> dict[str, int] | None:
+    """The model's class for each number of the data set's, by their names; None where they differ.
+
+    Upper and lower case are one.
+    """
+    own = table.class_names.get("label", [])
+    for way in ways:
+        folded = {name.casefold(): number for name, number in way.items()}
+        if own and all(name.casefold() in folded for name in own):
+            return {str(number): folded[name.casefold()] for number, name in enumerate(own)}
+    return None
 
 
 def _names(config: PreTrainedConfig, count: int) -> Iterator[dict[str, int]]:

@@ -19,7 +19,7 @@ from headcount.corpora import TOKEN_TYPES
 from headcount.errors import CorpusError, ModelError
 from headcount.models.load import Loaded
 from headcount.options import refuse_other
-from headcount.tasks.class_labels import class_numbers
+from headcount.tasks.class_labels import by_number, class_numbers
 from headcount.tasks.fit import refuse_misfit
 from headcount.tasks.padding import pad_id, padded, text_inputs
 from headcount.tasks.pairs import encoded_pairs
@@ -27,11 +27,11 @@ from headcount.tasks.reading import read_data
 from headcount.tasks.table import Column, Columns, Data
 from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
 
-FIRST = ("text", "sentence", "sentence1", "premise", "question1", "question", "text1")
+FIRST = ("text", "sentence1", "premise", "question1", "question", "sentence", "text1")
 SECOND = ("sentence2", "hypothesis", "question2", "text2", "text_pair")
 ROLES = {
     "text": Column(FIRST),
-    "second": Column(SECOND, needed=False),
+    "second": Column(SECOND, needed=False, beside={"question": ("sentence", "passage", "context")}),
     "label": Column(("label", "labels", "class")),
 }
 Metric = Literal["accuracy", "f1", "matthews"]
@@ -72,6 +72,7 @@ class Classification(Task):
         self.sha256 = table.sha256
         self.gold_N = class_numbers(table, loaded.model.config)
         """Number of the right class of every example."""
+        self._by_number = by_number(table, loaded.model.config)
         self._num_classes = loaded.model.config.num_labels
         if metric != "accuracy" and len(set(self.gold_N.tolist())) < 2:
             raise CorpusError(
@@ -86,6 +87,10 @@ class Classification(Task):
     def length_N(self) -> Int[np.ndarray, " example"]:
         """Tokens of every text, or pair of texts."""
         return np.array([len(row.ids) for row in self._rows])
+
+    def warnings(self) -> list[str]:
+        """What is not as the data or the model name it."""
+        return [*super().warnings(), *self._by_number]
 
     def batch(self, index_E: Int[np.ndarray, " example"]) -> TaskBatch:
         """Some texts with their classes."""

@@ -5,8 +5,9 @@ extra `headcount[datasets]`.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, final
 from urllib.parse import parse_qs, urlsplit
 
 from headcount.errors import CorpusError, InputError
@@ -14,8 +15,27 @@ from headcount.errors import CorpusError, InputError
 HUB = "hf://"
 
 
-def hub_rows(url: str) -> Iterator[tuple[str, Mapping[Any, object]]]:
-    """Yield where each row stands, and its cells; `a.b` is field b of object a.
+@final
+@dataclass(frozen=True, eq=False)
+class HubData:
+    """A data set of the hub."""
+
+    url: str
+    data: Any
+
+    def rows(self) -> Iterator[tuple[str, Mapping[Any, object]]]:
+        """Where each row stands, and its cells; `a.b` is field b of object a."""
+        for number, row in enumerate(self.data, start=1):
+            yield f"{self.url} row {number}", flattened(row)
+
+    def class_names(self, column: str | int) -> list[str]:
+        """Names of the classes that a column has by number; none where it is no such column."""
+        features = getattr(self.data, "features", None) or {}
+        return list(getattr(features.get(column), "names", None) or ())
+
+
+def hub_data(url: str) -> HubData:
+    """The data set of an address.
 
     Raises:
         InputError: if `datasets` is not installed, or the address is not complete.
@@ -29,8 +49,7 @@ def hub_rows(url: str) -> Iterator[tuple[str, Mapping[Any, object]]]:
             f"{url} needs the package datasets: pip install headcount[datasets], or save the data "
             "as .tsv, .csv or .jsonl"
         ) from error
-    for number, row in enumerate(_loaded(datasets, url, names, split), start=1):
-        yield f"{url} row {number}", flattened(row)
+    return HubData(url, _loaded(datasets, url, names, split))
 
 
 def flattened(row: Mapping[str, Any]) -> dict[str, Any]:

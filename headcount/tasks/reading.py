@@ -5,7 +5,8 @@ TSV knows no quotes. `.jsonl` has one object a line, and `a.b` is field b of obj
 line is the column `text`. In a `.txt` or a file with any other ending, numbered columns are
 separated by tabs if the first line has one, else by blanks, where the last one takes the rest of
 the line (`0 a sad film .`).
-Blank lines are passed over; any other line that can't be used is an error with its number.
+Blank lines are passed over, and rows without any text where a row is one text; any other line that
+can't be used is an error with its number.
 """
 
 import csv
@@ -17,7 +18,7 @@ from typing import Any
 
 from headcount.corpora.lines import numbered_lines
 from headcount.errors import CorpusError, InputError
-from headcount.tasks.hub import HUB, flattened, hub_rows
+from headcount.tasks.hub import HUB, flattened, hub_data
 from headcount.tasks.table import (
     Columns,
     Data,
@@ -60,18 +61,25 @@ def read_table(files: Sequence[str | Path], columns: Columns | None, roles: Role
     if not files:
         raise CorpusError("expected data, found no file; give at least one")
     table = Table({}, [])
+    is_text = len(roles) == 1 and not any(column.may_be_empty for column in roles.values())
     for file in files:
         chosen: dict[str, str | int] | None = None
-        for origin, cells in _rows(file, columns):
+        hub = hub_data(str(file)) if str(file).startswith(HUB) else None
+        for origin, cells in _rows(Path(file), columns) if hub is None else hub.rows():
             if chosen is None:
                 chosen = choose([str(name) for name in cells], columns, roles, str(file))
+            if is_text and _is_blank(cells, *chosen.values()):
+                continue
             for role, name in chosen.items():
                 empty = roles[role].may_be_empty
                 text = cell_text(_cell(cells, name, origin), name, origin, empty)
                 table.columns.setdefault(role, []).append(text)
             table.origins.append(origin)
-        if chosen is None:
+        if chosen is None or not table.origins:
             raise CorpusError(f"{file}: expected at least one example, found none")
+        if hub is not None and len(files) == 1:
+            named = {role: hub.class_names(name) for role, name in chosen.items()}
+            table.class_names.update({role: names for role, names in named.items() if names})
     if uneven := [role for role, cells in table.columns.items() if len(cells) < len(table)]:
         raise CorpusError(
             f"the column for {uneven[0]!r} is in some files only: {', '.join(map(str, files))}"
@@ -79,10 +87,7 @@ def read_table(files: Sequence[str | Path], columns: Columns | None, roles: Role
     return table
 
 
-def _rows(file: str | Path, columns: Columns | None) -> Iterator[Row]:
-    if str(file).startswith(HUB):
-        return hub_rows(str(file))
-    path = Path(file)
+def _rows(path: Path, columns: Columns | None) -> Iterator[Row]:
     numbers = [int(number) for number in (columns or {}).values()] if is_numbered(columns) else []
     width = max(numbers) + 1 if numbers else None
     if path.suffix in (".tsv", ".csv"):
@@ -199,6 +204,11 @@ def _objects(path: Path) -> Iterator[Row]:
                 '{"text": ...}'
             )
         yield origin, flattened(row)
+
+
+def _is_blank(cells: Mapping[Any, object], name: str | int) -> bool:
+    cell = cells.get(name)
+    return isinstance(cell, str) and not cell.strip()
 
 
 def _cell(cells: Mapping[Any, object], name: str | int, origin: str) -> object:

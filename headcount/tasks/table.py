@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, final
 
@@ -26,6 +26,9 @@ class Column:
     needed: bool = True
     may_be_empty: bool = False
     """Whether a cell without text is taken as it is; else it is an error."""
+    beside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """More names that are tried, where the column of the first role has the name that they are
+    under."""
 
 
 Roles = Mapping[str, Column]
@@ -40,6 +43,9 @@ class Table:
     columns: dict[str, list[str]]
     origins: list[str]
     """File and line of every example, for errors."""
+    class_names: dict[str, list[str]] = field(default_factory=dict)
+    """Of a data set of the hub that numbers its classes: their names, by what the task calls the
+    column."""
 
     def __len__(self) -> int:
         return len(self.origins)
@@ -74,7 +80,7 @@ class Table:
         if limit is not None and limit < 1:
             raise InputError(f"a limit of at least 1 example was expected; came {limit}")
         columns = {role: cells[:limit] for role, cells in self.columns.items()}
-        return Table(columns, self.origins[:limit])
+        return replace(self, columns=columns, origins=self.origins[:limit])
 
     def numbers(self, role: str) -> list[float]:
         """A column of numbers.
@@ -117,7 +123,8 @@ def choose(
             if column.needed:
                 raise InputError(f"column {role!r} has no number; number all columns or none")
         elif column.needed or next(iter(roles)) not in columns:
-            names = tuple(dict.fromkeys((role, *column.names)))
+            more = column.beside.get(str(next(iter(chosen.values()), None)), ())
+            names = tuple(dict.fromkeys((role, *column.names, *more)))
             name = next((name for name in names if name in found), None)
             if name is not None or column.needed:
                 chosen[role] = _existing(name, names, found, role, where)

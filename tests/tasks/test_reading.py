@@ -18,6 +18,7 @@ from headcount.errors import CorpusError, InputError
 from headcount.tasks import Column, Table, read_data, read_table
 from headcount.tasks.classification import ROLES as CLASSES
 from headcount.tasks.parallel import read_parallel
+from headcount.tasks.table import choose
 
 ROLES = {
     "text": Column(("sentence",)),
@@ -268,6 +269,49 @@ def test_data_sets_of_the_hub(monkeypatch: Any, url: str, names: tuple[str, ...]
     assert table.origins == [f"{url} row 1", f"{url} row 2"]
 
 
+class Named(list[dict[str, Any]]):
+    """Rows of a data set that numbers its classes, as one of `datasets` has them."""
+
+    features = {"class": SimpleNamespace(names=["entailment", "neutral"]), "sentence": None}
+
+
+def test_names_that_a_data_set_of_the_hub_gives_its_classes(monkeypatch: Any) -> None:
+    named = SimpleNamespace(load_dataset=lambda *_, split: Named([{"sentence": "x", "class": 1}]))
+    monkeypatch.setitem(sys.modules, "datasets", named)
+    table = read_data("hf://a?split=test", None, ROLES)
+    assert rows(table) == [("x", "1")]
+    assert table.class_names == table.first(1).class_names == {"label": ["entailment", "neutral"]}
+
+
+def test_rows_without_a_text_are_blank_lines(monkeypatch: Any, tmp_path: Path) -> None:
+    """As in WikiText; where a row is more than a text it is a mistake."""
+    texts = [{"sentence": text} for text in ("", " = Title = ", "\n", "A dog.")]
+    given = SimpleNamespace(load_dataset=lambda *_, split: texts)
+    monkeypatch.setitem(sys.modules, "datasets", given)
+    table = read_data("hf://a?split=test", None, TEXT)
+    assert rows(table) == [("= Title =",), ("A dog.",)]
+    assert table.origins == ["hf://a?split=test row 2", "hf://a?split=test row 4"]
+    path = write(tmp_path / "a.jsonl", '{"sentence": "", "class": 1}\n')
+    with pytest.raises(CorpusError, match="expected some text in column 'sentence', found ''"):
+        read_data(path, None, ROLES)
+
+
+@pytest.mark.parametrize(
+    ("found", "first", "second"),
+    [
+        (["question", "sentence", "label"], "question", "sentence"),  # QNLI
+        (["question", "passage", "label"], "question", "passage"),  # BoolQ
+        (["question", "label"], "question", None),
+        (["sentence", "context", "label"], "sentence", None),
+        (["sentence1", "sentence2", "label"], "sentence1", "sentence2"),
+        (["premise", "hypothesis", "label"], "premise", "hypothesis"),
+    ],
+)
+def test_both_texts_of_a_pair_are_found(found: list[str], first: str, second: str | None) -> None:
+    chosen = choose(found, None, CLASSES, "here")
+    assert (chosen["text"], chosen.get("second")) == (first, second)
+
+
 def test_what_is_wrong_with_the_hub(monkeypatch: Any) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)  # as if it were not installed
     with pytest.raises(InputError, match=r"needs the package datasets: pip install headcount\[dat"):
@@ -298,9 +342,9 @@ def test_a_data_set_as_the_library_loads_it(tmp_path: Path) -> None:
         (folder / f"{split}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     script = (
         "from headcount.errors import CorpusError\n"
-        "from headcount.tasks.hub import hub_rows\n"
-        "print(list(hub_rows('hf://owner/name?split=validation')))\n"
-        "try: list(hub_rows('hf://owner/name?split=test'))\n"
+        "from headcount.tasks.hub import hub_data\n"
+        "print(list(hub_data('hf://owner/name?split=validation').rows()))\n"
+        "try: hub_data('hf://owner/name?split=test')\n"
         "except CorpusError as error: print(error)\n"
     )
     root = str(Path(__file__).parents[2])

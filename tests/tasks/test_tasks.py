@@ -22,7 +22,9 @@ from headcount.tasks import (
     build,
     fitting,
 )
+from headcount.tasks.class_labels import by_number, class_numbers
 from headcount.tasks.likelihood import IGNORED
+from headcount.tasks.table import Table
 from tests import tiny
 from tests.tasks import loaded as small
 
@@ -241,6 +243,25 @@ def test_either_map_of_a_config_names_classes(other: dict | None) -> None:
     if other is not STARS:
         with pytest.raises(CorpusError, match=re.escape("(0 no, 1 maybe, 2 yes)")):
             classification(["what"], label2id=other, id2label=names)
+
+
+def test_classes_that_data_and_model_name_are_found_by_name() -> None:
+    """Models of MNLI number its classes otherwise than GLUE does."""
+    config: Any = hf.BertConfig(id2label={0: "No", 1: "MAYBE", 2: "yes"})
+    config.label2id = {"No": 0, "MAYBE": 1, "yes": 2}
+
+    def of(*names: str) -> tuple[list[int], list[str]]:
+        table = Table({"label": ["0", "1", "2"]}, ["a", "b", "c"], {"label": [*names]})
+        return class_numbers(table, config).tolist(), by_number(table, config)
+
+    assert of("yes", "maybe", "no") == ([2, 1, 0], [])
+    assert of() == ([0, 1, 2], [])
+    numbers, (told,) = of("ja", "vielleicht", "nein")
+    assert numbers == [0, 1, 2]
+    assert told == (
+        "labels are taken by number: the data set calls its classes ja, vielleicht, nein, the "
+        "model No, MAYBE, yes"
+    )
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,8 @@ a level out of token, sample, batch was expected; came 'word'
 a replacement out of zero, mean, uniform was expected; came 'noise'
 a quantity out of loss, score was expected; came 'bleu'
 a quantity out of loss, score was expected; came 'bleu'
-a device that torch has here and that has float64 was expected, as cpu, or cuda with a GPU; came 'gpu' (\
+a device that torch has here and that has float64 was expected, as cpu, or cuda with a GPU; \
+came 'gpu' (\
 """
 
 

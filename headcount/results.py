@@ -77,7 +77,9 @@ def write_results(
         (folder / stale).unlink(missing_ok=True)
     write_json(folder / "examples.json", analysis.examples)
     record = analysis.record | {"arguments": arguments or {}}
-    write_json(folder / "run.json", nulls_for_nan(record))  # a threshold may be infinite
+    write_json(
+        folder / "run.json", nulls_for_nan(record)
+    )  # time between savings may be without end
 
 
 def _with_scores(table: HeadTable, folder: Path) -> HeadTable:

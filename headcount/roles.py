@@ -15,6 +15,7 @@ from typing import Any, final
 import numpy as np
 import pandas as pd
 
+from headcount.errors import InputError
 from headcount.heads import HeadTable
 from headcount.measures import ALL
 
@@ -47,6 +48,19 @@ class Thresholds:
     """As for separators."""
     block_share: float = 0.5
     """Half of the maps are blocks (the paper gives no threshold for a head)."""
+
+    def __post_init__(self) -> None:
+        """See that a record can hold them.
+
+        Raises:
+            InputError: for one that is not finite.
+        """
+        for name, value in vars(self).items():
+            if not math.isfinite(value):
+                raise InputError(
+                    f"a finite number was expected as the threshold {name}; came {value}: a share "
+                    "above 1 is reached by no head"
+                )
 
     @classmethod
     def of(cls, info: Mapping[str, Any]) -> "Thresholds":

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from headcount.errors import InputError
 from headcount.heads import Heads, HeadTable
 from headcount.roles import ROLES, Role, Thresholds, find_roles
 
@@ -185,3 +186,10 @@ def test_evidence_of_a_syntactic_head_is_its_three_best_relations():
         "obj head<-dependent 80% (fixed offset 40%, 1,234 cases) and 1 more"
     )
     assert [role.relation for role in found["enc.0.1"]] == ["nsubj"]
+
+
+@pytest.mark.parametrize("number", [np.inf, -np.inf, np.nan])
+def test_a_threshold_that_no_record_could_hold_is_refused(number: float) -> None:
+    """The report reads them back."""
+    with pytest.raises(InputError, match="as the threshold syntactic_gain; came -?(inf|nan)"):
+        Thresholds(syntactic_gain=number)

@@ -151,10 +151,11 @@ def _refuse_other_tensors(info: Mapping[str, Any]) -> None:
     for kind, told in (("missing_keys", "holds no"), ("unexpected_keys", "should not hold")):
         if names := sorted(info[kind]):
             raise ModelError(
-                f"its file {told} {names[0]}{_others(names)}: the weights are not the plan's, or "
+                f"its file {told} {names[0]}{others(names)}: the weights are not the plan's, or "
                 f"the folder is damaged; {_AGAIN}"
             )
 
 
-def _others(names: list[str]) -> str:
+def others(names: list[str]) -> str:
+    """How many names there are behind the first, to print."""
     return f" and {len(names) - 1} more" if len(names) > 1 else ""

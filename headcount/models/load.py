@@ -19,7 +19,7 @@ from headcount.corpora.languages import Languages, language_in_generation, set_l
 from headcount.errors import InputError, ModelError
 from headcount.heads import Heads
 from headcount.models.anatomy import Anatomy
-from headcount.models.compacted import is_compact, load_compact
+from headcount.models.compacted import is_compact, load_compact, others
 from headcount.models.encoder_lm import EncoderConfig, EncoderForCausalLM, EncoderForMaskedLM
 from headcount.models.file_of import NotLookedUpError, file_of
 from headcount.models.selfcheck import examine
@@ -189,9 +189,8 @@ def _read(place: str | Path, config: PreTrainedConfig, dtype: str) -> Any:
     if is_compact(config):
         return load_compact(place, stock, config, dtype)
     with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(
-            0
-        )  # what is drawn because it is missing is the same in every run
+        # What is drawn because it is missing is the same in every run.
+        torch.default_generator.manual_seed(0)
         model, info = stock.from_pretrained(place, dtype=dtype, output_loading_info=True)
     _warn_of_missing(place, type(model), sorted(info["missing_keys"]))
     return model
@@ -200,10 +199,9 @@ def _read(place: str | Path, config: PreTrainedConfig, dtype: str) -> Any:
 def _warn_of_missing(place: str | Path, kind: type, names: list[str]) -> None:
     """Say which weights the checkpoint does not have."""
     if names:
-        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         warnings.warn(
-            f"{place}: its files lack {names[0]}{more}, which a {kind.__name__} has: they are as "
-            "in a new model, the same in every run, and what depends on them was never trained",
+            f"{place}: its files lack {names[0]}{others(names)}, which a {kind.__name__} has: "
+            "they are as in a new model, the same in every run, and what depends on them was never trained",
             stacklevel=4,
         )
 

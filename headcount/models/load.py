@@ -201,7 +201,8 @@ def _warn_of_missing(place: str | Path, kind: type, names: list[str]) -> None:
     if names:
         warnings.warn(
             f"{place}: its files lack {names[0]}{others(names)}, which a {kind.__name__} has: "
-            "they are as in a new model, the same in every run, and what depends on them was never trained",
+            "they are as in a new model, the same in every run, and what depends on them was never "
+            "trained",
             stacklevel=4,
         )
 

@@ -1,4 +1,4 @@
-"""Which attention heads do the work, and how many can you let go.
+"""What each attention head of a Transformer does, what it is worth, and which can be removed.
 
 >>> import headcount
 >>> loaded = headcount.load("sentence-transformers/all-MiniLM-L6-v2")  # doctest: +SKIP

@@ -1,4 +1,4 @@
-"""`python -m headcount`, which torchrun can start too."""
+"""Entry point of `python -m headcount`; torchrun can start it too."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Analysis: the main job. A model and a corpus in, every head's numbers, roles and examples out."""
+"""Analysis, the main job: from a model and a corpus to numbers, roles, examples of every head."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -28,10 +28,10 @@ from headcount.tables import head_table, offset_table, relation_table
 from headcount.translating import translated
 
 Progress = Callable[[str, int, int], None]
-"""Called with the stage, sentences done and sentences in all."""
+"""Called with the stage, the number of sentences done, and the number in all."""
 
 Roles = dict[str, list[Role]]
-"""By head name."""
+"""Roles of each head, by head name."""
 
 
 @final
@@ -40,25 +40,25 @@ class Options:
     """How an analysis is run; the defaults are the papers' definitions."""
 
     frequencies: Path | None = None
-    """`word count` lines that say how rare source tokens are; None counts on the corpus itself."""
+    """File of `word count` lines for source token frequencies; None counts the corpus itself."""
     null: bool = False
-    """Measure a random-weight copy of the model too."""
+    """Whether to measure a random-weight copy of the model too."""
     strict: bool = False
-    """Refuse a sentence that is longer than the model takes instead of truncating it."""
+    """Whether to refuse a sentence longer than the model's limit instead of truncating it."""
     max_tokens: int = 4096
-    """Padded tokens in a batch."""
+    """Largest number of padded tokens in a batch."""
     window: int = 2000
-    """So many sentences are sorted by length at a time."""
+    """Number of sentences sorted by length at a time."""
     save_every: float = 30.0
-    """Seconds between two savings of the sums so far."""
+    """Seconds between two saves of the sums so far."""
     seed: int = 0
-    """Of the random-weight copy."""
+    """Seed of the random-weight copy."""
     exclude_keys: bool = True
-    """Special tokens are no keys of confidence."""
+    """Whether confidence excludes special tokens as keys."""
     exclude_queries: bool = True
-    """Special tokens are no queries of confidence."""
+    """Whether confidence excludes special tokens as queries."""
     thresholds: Thresholds = field(default_factory=Thresholds)
-    """From where on a head has a role."""
+    """Thresholds for assigning roles."""
 
     def __post_init__(self) -> None:
         refuse_negative(self.seed)
@@ -67,7 +67,7 @@ class Options:
 @final
 @dataclass(frozen=True)
 class Analysis:
-    """What was found."""
+    """The result of an analysis."""
 
     heads: HeadTable
     """One row per head."""
@@ -76,13 +76,13 @@ class Analysis:
     offsets: pd.DataFrame
     """The offset profile of every head."""
     roles: Roles
-    """By head name; an empty list where none was found."""
+    """Roles by head name; an empty list for a head without a role."""
     examples: dict[str, list[dict[str, Any]]]
-    """By head name, the sentences where the role shows best."""
+    """The sentences that show each head's role best, by head name."""
     null: tuple[HeadTable, pd.DataFrame | None] | None
-    """Heads and relations of the random-weight copy."""
+    """Tables of heads and relations for the random-weight copy."""
     record: dict[str, Any]
-    """What goes into run.json: signature, counts, warnings, timings."""
+    """Contents of run.json: signature, counts, warnings, timings."""
 
 
 def measure(
@@ -91,13 +91,13 @@ def measure(
     measures: Sequence[type[Sums]] = MEASURES,
     tokenizer: Tokenizer | None = None,
 ) -> HeadTable:
-    """Take some measures, your own among them, in one pass: numbers only, no roles.
+    """Take measures, including your own, in one pass; gives numbers only, no roles.
 
     Args:
-        model: what `load` gives, or a plain model together with its tokenizer.
+        model: the result of `load`, or a plain model together with its tokenizer.
         corpus: what to measure on; encoder-decoders need parallel text.
-        measures: which measures.
-        tokenizer: of a plain model.
+        measures: the measures to take.
+        tokenizer: the tokenizer of a plain model.
     """
     loaded = as_loaded(model, tokenizer)
     encoder = loaded.encoder()
@@ -114,32 +114,32 @@ def analyze(
     progress: Progress = lambda stage, done, total: None,
     tokenizer: Tokenizer | None = None,
 ) -> Analysis:
-    """Measure every head of a model over a corpus, in one pass, and say what each is for.
+    """Measure every head of a model over a corpus in one pass, and assign roles.
 
     Under torchrun every process measures its share of the batches; all return the same numbers.
 
     Args:
-        model: what `load` gives, or a plain model together with its tokenizer.
-        corpus: what to measure on; given sources only, an encoder-decoder translates them itself.
+        model: the result of `load`, or a plain model together with its tokenizer.
+        corpus: what to measure on; if it has sources only, an encoder-decoder translates them.
         options: how to run.
-        out: the folder of the run: the sums so far are kept in `out/state`, and a run that finds
-            some there goes on. Write the results with `write_results`.
-        progress: is told how far the pass is.
-        tokenizer: of a plain model.
+        out: the folder of the run. The sums so far are kept in `out/state`, and a run that finds
+            some there resumes. Write the results with `write_results`.
+        progress: called with the stage and the progress of the pass.
+        tokenizer: the tokenizer of a plain model.
 
     Raises:
         CorpusError: if the corpus can't be read, or not with this tokenizer.
-        ModelError: if the model's attention can't be heard, or is not finite.
+        ModelError: if the model's attention can't be observed, or is not finite.
     """
     loaded, folder = as_loaded(model, tokenizer), None if out is None else Path(out)
-    with TemporaryDirectory() as temporary:  # for what a run without a folder must keep
+    with TemporaryDirectory() as temporary:  # for the state of a run without a folder
         place = folder or Path(temporary)
         return _Analyzing(loaded, corpus, options or Options(), place, progress).analysis()
 
 
 @final
 class _Analyzing:
-    """The steps of one analysis, and what they share."""
+    """The steps of one analysis and the state they share."""
 
     def __init__(
         self, loaded: Loaded, corpus: Corpus, options: Options, out: Path, progress: Progress
@@ -160,7 +160,7 @@ class _Analyzing:
         self.signature = self._signature()
 
     def _with_targets(self, corpus: Corpus) -> Corpus:
-        """The corpus; for an encoder-decoder without targets with the model's own translations."""
+        """The corpus, with the model's own translations if an encoder-decoder lacks targets."""
         wanted = self.encoder.start_id is not None
         if not wanted or next(iter(corpus)).target is not None:
             return corpus
@@ -175,7 +175,7 @@ class _Analyzing:
         )
 
     def analysis(self) -> Analysis:
-        """Every step in order."""
+        """Run every step in order."""
         totals = self._timed("measure", lambda: self._measure(self.loaded, "measuring"))
         heads, relations, roles = self._tables(totals)
         null = self._timed("null", self._null) if self.options.null else None
@@ -210,7 +210,7 @@ class _Analyzing:
         path = self.out / "state" / f"{stage}-{processes().process_index}.safetensors"
         latest = load_state(path, self._run_key, self.measures)
         saved = time.monotonic()
-        # Other processes are as far as this one, near enough for a progress bar
+        # Other processes have got about as far as this one, close enough for a progress bar
         in_all = round(self.census.num_sentences / processes().num_processes)
 
         def after_batch(totals: Totals) -> None:
@@ -255,7 +255,7 @@ class _Analyzing:
 
     @property
     def _run_key(self) -> str:
-        """What two runs must share for one to go on with the other's sums."""
+        """What two runs must share for one to resume from the other's sums."""
         options, us = self.options, processes()
         batches = f"{options.max_tokens}/{options.window}"
         measures = "+".join(measure.__name__ for measure in self.measures)
@@ -286,6 +286,6 @@ class _Analyzing:
 
 
 def _special(options: Options) -> str | None:
-    """As what special tokens count in confidence."""
+    """The sides on which special tokens count in confidence: keys, queries or both."""
     sides = {"keys": options.exclude_keys, "queries": options.exclude_queries}
     return "+".join(side for side, excluded in sides.items() if not excluded) or None

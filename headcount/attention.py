@@ -1,8 +1,8 @@
-"""Attention: what one layer did on one batch, reduced to what measures need, without its maps.
+"""Attention: one layer on one batch, reduced to what measures need, without full attention maps.
 
-Every quantity is a reduction over keys (or queries) of the weights A, made block by block as the
-tap hands them over; its size is batch x heads x tokens, never tokens x tokens. Only word-level maps
-of treebank sentences are tokens squared; they live until the layer's end.
+Every quantity is a reduction over keys (or queries) of the weights A, computed block by block as
+the tap delivers them. Its size is batch x heads x tokens, never tokens x tokens. The exception is
+the word-level maps of treebank sentences, which are tokens squared and live until the layer ends.
 """
 
 from dataclasses import dataclass
@@ -19,19 +19,19 @@ from headcount.models.anatomy import AttentionLayer
 from headcount.tap import Block
 
 OFFSETS = (-2, -1, 0, 1, 2)
-"""Diagonals whose weights are kept: key minus query."""
+"""Diagonals whose weights are recorded, as key minus query."""
 
 MASSES = ("sep", "punct", "norm", "norm_first", "norm_sep", "norm_punct")
-"""Columns beside the values: sums of weights (or of weights times value norms) over key classes."""
+"""Columns beside the values: sums of weights (or of weights times value norms) by key class."""
 
 _CHUNK = 64
-"""Keys looked at together when the largest weight of many keys is searched."""
+"""Number of keys per chunk in the search for the largest of many weights."""
 
 
 @final
 @dataclass(frozen=True)
 class Attention:
-    """One layer's attention over one batch. B sentences, H heads, Q queries, K keys."""
+    """One layer's attention over one batch: B sentences, H heads, Q queries, K keys."""
 
     layer: AttentionLayer
     queries: Tokens
@@ -40,25 +40,25 @@ class Attention:
     peak_BHQ: Float[Tensor, "batch head query"]
     """Largest weight on a content key."""
     peak_key_BHQ: Int64[Tensor, "batch head query"]
-    """The content key with the largest weight (the earliest of equals)."""
+    """The content key with the largest weight; the earliest in a tie."""
     peak_special_BHQ: Float[Tensor, "batch head query"]
     """Largest weight on a special key."""
     entropy_BHQ: Float[Tensor, "batch head query"]
     """-sum A ln A over all keys, in nats."""
     diagonals_BHQO: Float[Tensor, "batch head query offset"]
-    """Weight on the key at query + offset, for each of `OFFSETS`; 0 where there is none."""
+    """Weight on the key at query + offset, for each of `OFFSETS`; 0 if there is no such key."""
     first_BHQ: Float[Tensor, "batch head query"]
     """Weight on the first token."""
     masses_BHQC: Float[Tensor, "batch head query mass"]
-    """Weight on classes of keys, in the order of `MASSES`."""
+    """Weight on each class of keys, in the order of `MASSES`."""
     own_segment_BHQ: Float[Tensor, "batch head query"] | None
-    """Weight on the query's own segment (up to and with its separators); None without two."""
+    """Weight on the query's own segment, separators included; None if no row has two segments."""
     segment_BN: Int64[Tensor, "batch token"] | None
-    """A number for the segment of each token, growing, not without gaps; None without two."""
+    """Segment number of each token, increasing, possibly with gaps; None if no row has two."""
     column_BHK: Float[Tensor, "batch head key"]
     """Sum over the (non-padding) queries of the weight on each key."""
     value_norm_BHK: Float[Tensor, "batch head key"]
-    """||f(x_j)|| = ||v_j W_O^h||; NaN where no output projection was found."""
+    """||f(x_j)|| = ||v_j W_O^h||; NaN if no output projection was found."""
     word_keys_BHW: Int64[Tensor, "batch head word"] | None
     """The other word each word attends to most, -1 if it sees none."""
     word_queries_BHW: Int64[Tensor, "batch head word"] | None
@@ -74,13 +74,13 @@ class Reducer:
     """Builds the `Attention` of one layer call from the tap's blocks.
 
     Args:
-        layer: which layer.
+        layer: the layer.
         queries: the tokens that attend.
         keys: the tokens attended to.
-        arcs: dependency arcs over the words, if the sentences have trees and attend to themselves.
-        roots_HDD: R of every head with R R^T = W_O W_O^T, so that ||v W_O|| = ||v R||; None if not
-            known.
-        value_BHKD: the values, key/value heads repeated.
+        arcs: dependency arcs over the words, if sentences have trees and attend to themselves.
+        roots_HDD: for every head, R with R R^T = W_O W_O^T, so that ||v W_O|| = ||v R||; None if
+            unknown.
+        value_BHKD: the values, with key/value heads repeated.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Reducer:
         self.words = None if arcs is None else GroupedMap(*words)
 
     def _columns(self) -> Float[Tensor, "batch head key mass"]:
-        """The columns whose products with the weights are `MASSES`, then one for each segment."""
+        """The columns whose products with the weights are `MASSES`, then one column per segment."""
         keys, norm = self.keys, self.value_norm_BHK
         sep, punct = (
             is_BK[:, None].expand_as(norm) for is_BK in (keys.is_sep_BN, keys.is_punct_BN)
@@ -126,7 +126,7 @@ class Reducer:
         return torch.stack([column.to(norm.dtype) for column in columns], -1)
 
     def block(self, block: Block) -> None:
-        """Reduce one block; its weights are overwritten in the last step."""
+        """Reduce one block; the last step overwrites its weights."""
         weights, place = block.weights_BHQK, (block.rows, block.heads, block.queries)
         self.masses_BHQC[place] = block.masses_BHQC
         self.first_BHQ[place] = weights[..., 0]
@@ -143,14 +143,14 @@ class Reducer:
         start, num_queries = block.queries.start, block.weights_BHQK.shape[2]
         for o, offset in enumerate(OFFSETS):
             diagonal = block.weights_BHQK.diagonal(start + offset, dim1=-2, dim2=-1)
-            first = max(0, -(start + offset))  # the first query of the block that has such a key
+            first = max(0, -(start + offset))  # first query of the block that has such a key
             into = slice(
                 start + first, min(start + num_queries, start + first + diagonal.shape[-1])
             )
             self.diagonals_OBHQ[o, block.rows, block.heads, into] = diagonal
 
     def _content_only(self, block: Block) -> Tensor:
-        """The block without its special keys, whose largest weights are kept."""
+        """The block without its special keys, after recording their largest weights."""
         weights, (rows, keys) = block.weights_BHQK, self._hidden_keys(block.rows)
         special_NHQ = weights[rows, :, :, keys]
         place = (block.rows, block.heads, block.queries)
@@ -162,17 +162,17 @@ class Reducer:
         return weights
 
     def _hidden_keys(self, rows: slice) -> tuple[Tensor, ...]:
-        """Special tokens among the keys of some rows, counted from the first; found once."""
+        """Special tokens among the keys of some rows, counted from the first; computed once."""
         if self._hidden is None or self._hidden[0] != rows:
             hidden_BK = self.keys.is_token_BN[rows] & ~self.keys.is_content_BN[rows]
             self._hidden = rows, hidden_BK.nonzero(as_tuple=True)
         return self._hidden[1]
 
     def attention(self) -> Attention:
-        """What was gathered, when all blocks have come.
+        """The reductions of the layer, once all blocks have arrived.
 
         Raises:
-            ModelError: if a weight or a value is not a finite number; names the head.
+            ModelError: if a weight or a value is not finite; names the head.
         """
         self._check_finite()
         num_masses = len(MASSES)
@@ -199,22 +199,21 @@ class Reducer:
         if broken_H.any():
             name = f"{SITES[self.layer.site]}.{self.layer.layer}.{int(broken_H.nonzero()[0])}"
             raise ModelError(
-                f"attention weights and values should be finite numbers, but head {name} gave NaN "
-                f"or infinity ({int(broken_H.sum())} of the layer's {len(broken_H)} heads do): "
-                f"look at "
-                f"the parameters of {self.layer.module}, or load the model in float32"
+                f"Expected finite attention weights and values, got NaN or infinity in head {name} "
+                f"({int(broken_H.sum())} of the layer's {len(broken_H)} heads have some). "
+                f"Check the parameters of {self.layer.module}, or load the model in float32."
             )
 
 
 @final
 class GroupedMap:
-    """A map between groups of tokens (words): keys of a group summed, queries averaged.
+    """A map between groups of tokens (words): sums over a group's keys, means over its queries.
 
     Args:
-        query_group_BQ: group of each query, -1 for those left out.
-        key_group_BK: group of each key, -1 for those left out.
+        query_group_BQ: group of each query, -1 if excluded.
+        key_group_BK: group of each key, -1 if excluded.
         num_heads: number of heads.
-        dtype: of the weights.
+        dtype: data type of the weights.
     """
 
     def __init__(
@@ -233,14 +232,14 @@ class GroupedMap:
         self.map_BHWW = member_BQW.new_zeros(shape)
 
     def block(self, block: Block) -> None:
-        """Add what the queries of a block contribute."""
+        """Add the contribution of a block's queries."""
         weights, rows = block.weights_BHQK, block.rows
         summed = weights.flatten(1, 2) @ self.member_BKW[rows]
         average = self.average_BWQ[rows, None, :, block.queries]
         self.map_BHWW[rows, block.heads] += average @ summed.view(*weights.shape[:3], -1)
 
     def peaks(self) -> tuple[Int64[Tensor, "batch head word"], Int64[Tensor, "batch head word"]]:
-        """The largest of each row and of each column, own group apart; -1 where all are 0."""
+        """Arg-max of each row and of each column, excluding the own group; -1 if all are 0."""
         self.map_BHWW.diagonal(dim1=-2, dim2=-1).fill_(-1)
         found = (self.map_BHWW.max(dim) for dim in (-1, -2))
         row, column = (key.masked_fill(weight <= 0, -1) for weight, key in found)
@@ -253,23 +252,23 @@ def _membership(group_BN: Tensor, dtype: torch.dtype) -> Float[Tensor, "batch to
 
 
 def _not_finite(numbers_BHN: Tensor, counts_BN: Tensor) -> Bool[Tensor, " head"]:
-    """Heads with NaN or infinity at a token that counts; a finite sum rules both out fast."""
+    """Heads with NaN or infinity at a token that counts; a finite sum rules both out quickly."""
     total_H = (numbers_BHN * counts_BN[:, None]).sum((0, 2))
     return ~total_H.isfinite()
 
 
 def _value_norms(value_BHKD: Tensor, roots_HDD: Tensor | None) -> Float[Tensor, "batch head key"]:
-    """||v W_O^h|| of every key, as ||v R^h||: no vector of the model's width is made."""
+    """||v W_O^h|| of every key, computed as ||v R^h|| without vectors of the model's width."""
     if roots_HDD is None:
         return value_BHKD.new_full(value_BHKD.shape[:3], torch.nan)
     return (value_BHKD @ roots_HDD.to(value_BHKD)).square_().sum(-1).sqrt_()
 
 
 def segments(tokens: Tokens) -> Int64[Tensor, "batch token"] | None:
-    """Segment of each token; None where no row has two.
+    """Segment of each token; None if no row has two segments.
 
-    A segment begins with the first content token after a separator, so that what follows a
-    sentence as part of it, a second separator (RoBERTa) or a language code (mBART), is no segment.
+    A segment begins at the first content token after a separator. So a second separator (RoBERTa)
+    or a language code (mBART), which follow a sentence as part of it, do not start a segment.
     """
     is_sep_BN = tokens.is_sep_BN.long()
     before_BN = is_sep_BN.cumsum(1) - is_sep_BN
@@ -278,9 +277,9 @@ def segments(tokens: Tokens) -> Int64[Tensor, "batch token"] | None:
 
 
 def _peaks(weights: Tensor) -> tuple[Tensor, Tensor]:
-    """Largest weight and its (first) key. With many keys the largest chunk is found first.
+    """Largest weight and its first key. With many keys, the largest chunk is found first.
 
-    torch's `max` with an index is not vectorised; `amax` is, some twelve times faster.
+    torch's `max` with an index is not vectorised; `amax` is, and about twelve times faster.
     """
     num_keys = weights.shape[-1]
     if num_keys < 4 * _CHUNK:

@@ -1,4 +1,4 @@
-"""Doctor: what works for a model and what does not, said before anything runs."""
+"""Doctor: checks what works for a model and what does not, before anything runs."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,27 +16,27 @@ from headcount.pruning.rigid import refuse_rigid
 from headcount.seam import implementation_of
 
 WORDS = ("Unbelievably", ",", "the", "naïve", "Straßenbahn", "didn't", "arrive", "—", "Москва", "!")
-"""Words of several pieces, scripts and kinds: what the tokenizer's pieces must be aligned with."""
+"""Words of various lengths, scripts and kinds, with which the tokenizer's pieces must align."""
 
 
 @final
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     subject: str
     works: bool
     text: str
-    """What was found; where it does not work, why, and what follows."""
+    """What was found; if it does not work, why, and the consequence."""
 
     @property
     def is_required(self) -> bool:
-        """Whether nothing can be measured where it does not work."""
+        """Whether nothing can be measured if this does not work."""
         return self.subject not in ("output projections", "certificate", "compaction")
 
 
 def diagnose(name: str | Path, device: str = "cpu", dtype: str = "float32") -> list[Finding]:
-    """Look at a model: loading, attention, projections, tokenizer; stop where nothing follows."""
+    """Check a model: loading, attention, projections, tokenizer; stop after a fatal failure."""
     findings: list[Finding] = []
     try:
         loaded = load(name, device, dtype)
@@ -67,8 +67,8 @@ def _certificate(folder: Path) -> Finding:
     if made.of_now(folder) is made:
         return Finding("certificate", True, f"{len(made.comparisons)} comparisons of these weights")
     text = (
-        "these are not the weights that were compared: they were trained on or damaged since. "
-        "`headcount export` compares those that are there now"
+        "the weights differ from those that were compared: they were trained or damaged since. "
+        "`headcount export` compares the current weights"
     )
     return Finding("certificate", False, text)
 
@@ -100,7 +100,7 @@ def _attention(loaded: Loaded) -> Iterator[Finding]:
         "self-check",
         True,
         f"tapped output equals the stock model's ({stock}) to {worst:.1e} on a padded batch, "
-        f"weights made by {how}; gates of 0 change the output at every site",
+        f"weights computed by {how}; gates of 0 change the output at every site",
     )
 
 
@@ -109,8 +109,8 @@ def _projections(loaded: Loaded) -> Iterator[Finding]:
     blind = [layer.module for layer in layers if layer.output is None]
     if blind:
         text = (
-            f"attention does not go straight into a linear map in {', '.join(blind)}: value_norm "
-            "and norm_* will be NaN there, everything else is measured"
+            f"attention output does not go straight into a linear map in {', '.join(blind)}: "
+            "value_norm and norm_* will be NaN there, everything else is measured"
         )
         yield Finding("output projections", False, text)
     else:
@@ -121,7 +121,7 @@ def _compaction(loaded: Loaded) -> Iterator[Finding]:
     try:
         refuse_rigid(loaded)
     except torch.OutOfMemoryError:
-        text = "not tried: there is no memory for a smaller model beside this one"
+        text = "not tried: not enough memory for a smaller model beside this one"
         yield Finding("compaction", False, text)
     else:
         yield Finding("compaction", True, "heads can be cut out: prune, compact")
@@ -138,12 +138,12 @@ def _tokenizer(loaded: Loaded) -> Iterator[Finding]:
     if encoder.start_id is not None:
         text = "encoder-decoder: give parallel text (.tsv, or --source and --target)"
         if loaded.model.can_generate():
-            text += "; given sources only, the model's own greedy translation is the target"
+            text += "; with sources only, the model's own greedy translation is the target"
         yield Finding("corpus", True, text)
         if not has_languages(tokenizer):
             text = (
-                "none are set: give --languages SOURCE TARGET to the commands that measure it, by "
-                "the codes on the model's card"
+                "none are set: give --languages SOURCE TARGET to the commands that measure it, "
+                "with the codes on the model's card"
             )
             yield Finding("languages", True, text)
 

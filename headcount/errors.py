@@ -1,12 +1,12 @@
-"""Mistakes that the user can mend, each told in one sentence: expected, found, what to do."""
+"""Mistakes that the user can fix, each reported as: expected, got, what to do."""
 
 
 class InputError(ValueError):
-    """Something the user gave us cannot be used; the message says what to change."""
+    """The user's input cannot be used; the message says what to change."""
 
 
 class CorpusError(InputError):
-    """A corpus cannot be read, or cannot be read by this tokenizer."""
+    """A corpus cannot be read, or cannot be read with this tokenizer."""
 
 
 class ModelError(InputError):
@@ -14,4 +14,4 @@ class ModelError(InputError):
 
 
 class UnsuitedError(ModelError):
-    """A method, of several that there are, can't choose heads of this model."""
+    """One of several methods can't choose heads of this model."""

@@ -1,7 +1,7 @@
-"""Examples: for every head, the sentences where its role shows best, drawn between words.
+"""Examples: for every head, the sentences that show its role best, drawn between words.
 
-After the pass a small sample of sentences is run once more and its word-level maps are kept; what a
-head's role is decides which of them show it.
+After the pass, a small sample of sentences is run once more and its word-level maps are kept; a
+head's role decides which of them are shown.
 """
 
 import base64
@@ -25,21 +25,21 @@ from headcount.roles import Role
 from headcount.tap import Block
 
 NUM_CANDIDATES = 96
-"""Sentences that are run once more, spread over the first `SEARCHED`."""
+"""Number of sentences run once more, spread over the first `SEARCHED`."""
 SEARCHED = 2000
 NUM_EXAMPLES = 3
-"""Sentences that are kept for each head."""
+"""Number of sentences kept for each head."""
 READABLE = range(5, 21)
-"""Words of a sentence, or of each of a pair, that is easy to take in."""
+"""Number of words in a sentence, or in each of a pair, that is easy to read."""
 
 Arc = tuple[int, int]
-"""(query, key): which two labels a role is about."""
+"""(query, key): the two labels that a role is about."""
 
 
 @final
 @dataclass(frozen=True)
 class Side:
-    """One side of a sentence as it is drawn: words, special tokens as words of their own."""
+    """One side of a sentence as it is drawn; special tokens count as words of their own."""
 
     labels: list[str]
     word: np.ndarray
@@ -47,9 +47,9 @@ class Side:
     is_content: np.ndarray
     """Which labels are not special tokens."""
     rarest: int
-    """The label of the rarest token; -1 where the sentence has none that is rare."""
+    """The label of the rarest token; -1 if the sentence has no rare token."""
     segment: np.ndarray
-    """A number for the segment of each label; 0 for all where there is one segment."""
+    """Segment number of each label; 0 for all if there is one segment."""
 
 
 @final
@@ -110,7 +110,7 @@ def find_examples(
 
 @final
 class _Drawing:
-    """A listener that keeps the word-level maps of every layer on few sentences."""
+    """A listener that keeps the word-level maps of every layer on a few sentences."""
 
     def __init__(self, encoder: Encoder) -> None:
         self.drawn: dict[Place, list[Drawn]] = {}
@@ -144,7 +144,7 @@ class _Drawing:
 
 
 def groups(tokens: Tokens) -> Int64[Tensor, "batch token"]:
-    """Number of the label each token belongs to: pieces of a word share one; -1 for padding."""
+    """Label number of each token: pieces of a word share one; -1 for padding."""
     word_BN = tokens.word_BN
     before_BN = torch.cat([torch.full_like(word_BN[:, :1], -2), word_BN[:, :-1]], 1)
     starts_BN = (word_BN < 0) | (word_BN != before_BN)
@@ -174,7 +174,7 @@ def _draw_sides(tokens: Tokens, group_BN: Tensor, batch: Batch, encoder: Encoder
 
 
 def _best(drawn: Sequence[Drawn], index: int, role: Role | None) -> list[Example]:
-    """The sentences that show a role best, the shorter of equals first."""
+    """The sentences that show a role best; the shorter first in a tie."""
     shown = []
     for one in drawn:
         weights_QK = one.weights_HQK[index].astype(np.float32)
@@ -201,7 +201,7 @@ def _bytes(weights_QK: np.ndarray) -> str:
 def _show(
     drawn: Drawn, weights_QK: np.ndarray, role: Role | None
 ) -> tuple[float, str, list[Arc]] | None:
-    """How well a sentence shows a role, in a number and words, and the pairs to point out."""
+    """How well a sentence shows a role, as a number and in words, and the pairs to highlight."""
     if role is not None and role.role == "syntactic":
         return _show_syntactic(drawn, weights_QK, role)
     if role is not None and role.role == "block":

@@ -1,4 +1,4 @@
-"""Files are written whole or not at all: into a temporary neighbour, then renamed."""
+"""Files are written completely or not at all: to a temporary neighbour, which is then renamed."""
 
 import json
 import math
@@ -20,12 +20,12 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write UTF-8 text, whole or not at all."""
+    """Write UTF-8 text, completely or not at all."""
     write_atomically(path, lambda file: file.write_text(text, encoding="utf-8"))
 
 
 def nulls_for_nan(value: Any) -> Any:
-    """The same lists and mappings with None where a number is NaN or infinite.
+    """Copy lists and mappings with None in place of NaN and infinite numbers.
 
     >>> nulls_for_nan({"p": [0.5, float("nan")]})
     {'p': [0.5, None]}
@@ -38,5 +38,5 @@ def nulls_for_nan(value: Any) -> Any:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write JSON that a person can read, whole or not at all; NaN is refused."""
+    """Write JSON that a person can read, completely or not at all; NaN is refused."""
     write_text(path, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")

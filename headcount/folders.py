@@ -1,4 +1,4 @@
-"""Folders of results: what an earlier run left is gone on with or replaced, never mixed."""
+"""Folders of results: what an earlier run left is resumed or replaced, never mixed."""
 
 from pathlib import Path
 from shutil import rmtree
@@ -7,51 +7,51 @@ from headcount.errors import InputError
 from headcount.files import write_text
 
 MARK = "kind.txt"
-"""In a state: whose it is. Other commands have a folder of that name too."""
+"""File in a state folder that says which command owns it; other commands use the same name."""
 
 
 def refuse_file(folder: Path) -> None:
-    """See that a folder for results is not a file.
+    """Check that a folder for results is not a file.
 
     Raises:
-        InputError: if it is one.
+        InputError: if it is a file.
     """
     if folder.exists() and not folder.is_dir():
-        raise InputError(f"a folder for the results was expected, {folder} is a file: name another")
+        raise InputError(f"Expected a folder for the results, got the file {folder}. Name another.")
 
 
 def refuse_earlier(folder: Path, what: str, resume: bool, overwrite: bool) -> None:
-    """For a folder that holds something of an earlier run: see that it is wanted so.
+    """Check that using a folder with results of an earlier run is intended.
 
     Args:
-        folder: it.
-        what: it holds, e.g. "an earlier run".
-        resume: go on with what is there.
-        overwrite: replace it.
+        folder: the folder.
+        what: what it holds, e.g. "an earlier run".
+        resume: whether to resume from what is there.
+        overwrite: whether to replace it.
 
     Raises:
-        InputError: if neither is asked for.
+        InputError: if neither was asked for.
     """
     if not (resume or overwrite):
         raise InputError(
-            f"{folder} holds {what}: give --resume to go on with it, --overwrite to replace it, "
+            f"{folder} holds {what}: give --resume to resume it, --overwrite to replace it, "
             "or name another folder"
         )
 
 
 def mark(state: Path, kind: str) -> None:
-    """Say in a folder of what is done so far what kind of run it is of; makes the folder."""
+    """Record in a state folder which kind of run it belongs to; creates the folder."""
     write_text(state / MARK, kind)
 
 
 def marked(state: Path) -> str | None:
-    """What kind of run a folder of what is done so far is of; None if it does not say."""
+    """The kind of run that a state folder belongs to; None if unmarked."""
     path = state / MARK
     return path.read_text(encoding="utf-8") if path.exists() else None
 
 
 def remove_state(state: Path) -> None:
-    """Remove a folder of what is done so far; its mark last, so that a half removed one is ours."""
+    """Remove a state folder, its mark last, so that a half-removed folder remains ours."""
     if state.is_dir():
         for path in state.iterdir():
             if path.is_dir():
@@ -62,5 +62,5 @@ def remove_state(state: Path) -> None:
 
 
 def is_begun(state: Path) -> bool:
-    """Whether there is anything to go on with: a refused run leaves its mark only."""
+    """Whether there is anything to resume: a refused run leaves only its mark."""
     return state.is_dir() and any(path.name != MARK for path in state.iterdir())

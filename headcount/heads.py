@@ -1,4 +1,4 @@
-"""Heads: the names and the grid of a model's attention heads, and the table of all of them."""
+"""Heads: the names and the grid of a model's attention heads, and a table over all of them."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ from headcount.errors import InputError
 from headcount.files import write_atomically
 
 SITES = {"encoder.self": "enc", "decoder.self": "dec", "decoder.cross": "cross"}
-"""Every site with the short form that head names use, in the order of all tables."""
+"""Every site with the short form used in head names, in the order of all tables."""
 
 Place = tuple[str, int]
 """Site and layer."""
@@ -39,19 +39,19 @@ class Head:
 
     @classmethod
     def parse(cls, name: str) -> "Head":
-        """The head of a name such as `enc.3.7`.
+        """The head with a name such as `enc.3.7`.
 
         >>> Head.parse("cross.0.2")
         Head(site='decoder.cross', layer=0, index=2)
 
         Raises:
-            InputError: for anything that is not `enc`, `dec` or `cross` with a layer and an index.
+            InputError: for anything but `enc`, `dec` or `cross` with a layer and an index.
         """
         match = _NAME.fullmatch(name)
         if match is None:
             raise InputError(
-                f"a head is written like enc.3.7, dec.0.1 or cross.5.0 (site, layer, index); "
-                f"came {name!r}"
+                f"Expected a head such as enc.3.7, dec.0.1 or cross.5.0 (site, layer, index), "
+                f"got {name!r}."
             )
         sites = {short: site for site, short in SITES.items()}
         return cls(sites[match[1]], int(match[2]), int(match[3]))
@@ -68,7 +68,7 @@ class Heads:
     """
 
     counts: Mapping[str, tuple[int, ...]]
-    """Site to number of heads per layer."""
+    """Number of heads in each layer, by site."""
 
     def __iter__(self) -> Iterator[Head]:
         for site in SITES:
@@ -100,32 +100,32 @@ class HeadTable:
 
     @classmethod
     def of(cls, heads: Heads, columns: Mapping[str, object]) -> "HeadTable":
-        """A table of all `heads`; each column is in the order of iterating over `heads`."""
+        """A table of all `heads`; each column follows the iteration order of `heads`."""
         rows = [(str(head), head.site, head.layer, head.index) for head in heads]
         frame = pd.DataFrame(rows, columns=["head", "site", "layer", "index"])
         return cls(frame.assign(**dict(columns)))
 
     @classmethod
     def read(cls, path: Path) -> "HeadTable":
-        """The table of a `heads.parquet`."""
+        """The table in a `heads.parquet`."""
         return cls(pd.read_parquet(path))
 
     def write(self, path: Path) -> None:
-        """Write as parquet, whole or not at all."""
+        """Write as parquet, completely or not at all."""
         write_atomically(path, lambda file: self.frame.to_parquet(file, index=False))
 
     def row(self, head: str | Head) -> pd.Series:
         """The row of one head, e.g. `table.row("enc.3.7")`."""
         rows = self.frame[self.frame["head"] == str(head)]
         if rows.empty:
-            raise InputError(f"{head} is not a head of this table; it has {self.frame['head'][0]}"
-                             f" to {self.frame['head'].iloc[-1]}")  # fmt: skip
+            raise InputError(f"Expected a head of this table ({self.frame['head'][0]}"
+                             f" to {self.frame['head'].iloc[-1]}), got {head}.")  # fmt: skip
         return rows.iloc[0]
 
     def grid(self, site: str, column: str) -> np.ndarray:
-        """One column as an array [layer, index], NaN where a layer has fewer heads."""
+        """One column as an array [layer, index], NaN in layers with fewer heads."""
         rows = self.frame[self.frame["site"] == site]
         grid = rows.pivot(index="layer", columns="index", values=column)
-        # A layer without heads has no row of its own
+        # A layer without heads has no rows
         num_layers = max(rows["layer"], default=-1) + 1
         return grid.reindex(range(num_layers)).to_numpy(dtype=float)

@@ -1,6 +1,6 @@
-"""Keyed files: what a run has done so far, with the key of what it was done with.
+"""Keyed files: the progress of a run, stored with the key of the run.
 
-A key is a signature of model, data and options: a run goes on only with what has its own key.
+A key is a signature of model, data and options: a run resumes only from files with its own key.
 """
 
 import json
@@ -21,15 +21,15 @@ def reading(
     what: str,
     advice: str = "start again with --overwrite instead of --resume",
 ) -> Iterator[None]:
-    """Say what a file should hold, and what to do, where it can't be read in the block.
+    """Report what a file should hold, and what to do, if it can't be read inside the block.
 
     Raises:
-        InputError: in place of the error.
+        InputError: in place of the original error.
     """
     try:
         yield
     except InputError:
-        raise  # it says so itself
+        raise  # it already says so
     except (
         OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError,
     ) as error:  # fmt: skip
@@ -39,34 +39,34 @@ def reading(
 
 
 def refuse_other_key(file: Path, made: str | None, key: str) -> None:
-    """See that a file is of this run.
+    """Check that a file belongs to this run.
 
     Args:
-        file: it.
+        file: the file.
         made: its key.
-        key: that of this run.
+        key: the key of this run.
 
     Raises:
         InputError: if they differ.
     """
     if made != key:
         raise InputError(
-            f"--resume goes on with the same model, data and options; {file} is of the run\n  "
+            f"--resume needs the same model, data and options. {file} belongs to the run\n  "
             f"{made}\nand this one would be\n  {key}\nGive the same arguments, or start again with "
-            "--overwrite instead of --resume"
+            "--overwrite instead of --resume."
         )
 
 
 def read_keyed(file: Path | None, key: str, what: str) -> dict[str, Any]:
-    """A mapping that `write_keyed` wrote; an empty one where there is no file.
+    """Read a mapping that `write_keyed` wrote; an empty one if there is no file.
 
     Args:
-        file: it; None where nothing is kept.
-        key: that of this run.
-        what: the file holds, in words.
+        file: the file; None if nothing is stored.
+        key: the key of this run.
+        what: what the file holds, in words.
 
     Raises:
-        InputError: if the file is damaged, or of another run.
+        InputError: if the file is damaged or belongs to another run.
     """
     if file is None or not file.exists():
         return {}
@@ -78,6 +78,6 @@ def read_keyed(file: Path | None, key: str, what: str) -> dict[str, Any]:
 
 
 def write_keyed(file: Path | None, key: str, done: dict[str, Any]) -> None:
-    """Write a mapping and its key, whole or not at all; nowhere for None."""
+    """Write a mapping and its key, completely or not at all; nothing for None."""
     if file is not None:
         write_json(file, {"key": key, "done": done})

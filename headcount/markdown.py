@@ -1,4 +1,4 @@
-"""Markdown: tables and numbers of the documents that set ours beside published ones."""
+"""Markdown: tables and numbers for documents that compare our results with published ones."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from tabulate import tabulate
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table, numbers to the right.
+    """A Markdown table with right-aligned numbers.
 
     >>> print(table(["layer", "here"], [["0", "−0.12"]]))
     |   layer |   here |
@@ -18,7 +18,7 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def change(value: float, sure: bool = False) -> str:
-    """A change of a score with its sign, in bold where it is more than chance.
+    """A signed change of a score, in bold if significant.
 
     >>> change(-1.312), change(0.204, sure=True), change(float("nan"))
     ('−1.31', '**+0.20**', '–')

@@ -1,7 +1,7 @@
 """Measuring: one streaming pass of a model over a corpus, every measure at once.
 
-Measures are sums, so the corpus may be cut anywhere: into batches, into the part before and after a
-kill, into the shares of several processes. What is kept is one set of sums per layer.
+Measures are sums, so the corpus may be cut anywhere: into batches, before and after a kill, or into
+the shares of several processes. What is kept is one set of sums per layer.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ from headcount.tap import Block, Listener, Tap
 @final
 @dataclass(frozen=True)
 class Totals:
-    """Sums that add: of every measure in every layer, with the number of batches in them."""
+    """Sums that add: those of every measure in every layer, with the number of batches."""
 
     sums: Mapping[tuple[type[Sums], Place], Sums] = field(default_factory=dict)
     num_batches: int = 0
@@ -52,12 +52,12 @@ class Totals:
 
 @final
 class Measuring:
-    """The tap's listener: reduces each layer's attention and takes the measures of it.
+    """The tap's listener: reduces each layer's attention and takes its measures.
 
     Args:
-        model: the model that is tapped.
+        model: the tapped model.
         anatomy: its attention layers.
-        measures: which measures to take.
+        measures: the measures to take.
     """
 
     def __init__(
@@ -70,11 +70,11 @@ class Measuring:
         self._reducer: Reducer | None = None
 
     def start(self, batch: Batch) -> None:
-        """The next forward is of this batch."""
+        """Announce the batch of the next forward pass."""
         self._batch, self._sums = batch, {}
 
     def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> Tensor:
-        """A layer begins: the columns whose masses the measures need."""
+        """Begin a layer; returns the columns whose masses the measures need."""
         assert self._batch is not None
         queries, keys = sides(layer, self._batch)
         arcs = self._batch.arcs if keys is self._batch.source and queries is keys else None
@@ -87,7 +87,7 @@ class Measuring:
         self._reducer.block(block)
 
     def end(self, layer: AttentionLayer) -> None:
-        """A layer is done: take its measures and forget it."""
+        """Finish a layer: take its measures and discard its attention."""
         assert self._reducer is not None
         attention = self._reducer.attention()
         self._reducer = None
@@ -110,10 +110,10 @@ def sides(layer: AttentionLayer, batch: Batch) -> tuple[Tokens, Tokens]:
 
 @runtime_checkable
 class BatchListener(Listener, Protocol):
-    """A listener that is told which batch comes next."""
+    """A listener that is given each batch in advance."""
 
     def start(self, batch: Batch) -> None:
-        """The next forward is of this batch."""
+        """Announce the batch of the next forward pass."""
 
 
 def forward(
@@ -125,7 +125,7 @@ def forward(
 ) -> None:
     """Run the tapped model over batches.
 
-    The model's head for language modelling, which no measure sees, is not run.
+    The language-modelling head, which no measure uses, is not run.
     """
     body = model.base_model
     options = {"use_cache": False} if "use_cache" in signature(body.forward).parameters else {}
@@ -145,15 +145,15 @@ def run(
     totals: Totals | None = None,
     after_batch: Callable[[Totals], None] = lambda totals: None,
 ) -> Totals:
-    """Take the measures over this process's share of the batches.
+    """Take measures over this process's share of the batches.
 
     Args:
-        model: what to run.
+        model: the model to run.
         anatomy: its attention layers.
-        batches: all batches, those that `totals` holds already too: they are passed over.
-        measures: which measures to take.
+        batches: all batches; those that `totals` already covers are skipped.
+        measures: the measures to take.
         totals: the sums of an interrupted run.
-        after_batch: is given the sums so far, whole batches only.
+        after_batch: called with the sums so far, after each complete batch.
     """
     us = processes()
     mine = islice(batches, us.process_index, None, us.num_processes)

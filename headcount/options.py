@@ -1,4 +1,4 @@
-"""Options as text: NAME=VALUE, by the types that a constructor names."""
+"""Options as text: NAME=VALUE, converted to the types that a constructor declares."""
 
 import types
 from collections.abc import Callable, Mapping, Sequence
@@ -13,14 +13,14 @@ Changed = TypeVar("Changed")
 
 
 def made(make: Callable[..., Made], options: Sequence[str]) -> Made:
-    """What a constructor makes with some options.
+    """Call a constructor with options given as text.
 
     Args:
-        make: has a default for every option.
-        options: each NAME=VALUE, or NAME.FIELD=VALUE where an option has fields of its own.
+        make: the constructor, with a default for every option.
+        options: NAME=VALUE each, or NAME.FIELD=VALUE if an option has fields of its own.
 
     Raises:
-        InputError: for an option that there is not, or a value that it can't have.
+        InputError: for an unknown option or an invalid value.
     """
     values: dict[str, Any] = {}
     for option in options:
@@ -41,14 +41,14 @@ def made(make: Callable[..., Made], options: Sequence[str]) -> Made:
 
 
 def changed(record: Changed, options: Sequence[str]) -> Changed:
-    """A frozen dataclass's record with some fields set anew.
+    """Copy a frozen dataclass record with some fields changed.
 
     Args:
-        record: stays as it is.
-        options: each FIELD=VALUE.
+        record: the record, which is not modified.
+        options: FIELD=VALUE each.
 
     Raises:
-        InputError: for a field that there is not, or a value that it can't have.
+        InputError: for an unknown field or an invalid value.
     """
     kinds, values = _kinds(type(record)), {}
     for option in options:
@@ -60,30 +60,28 @@ def changed(record: Changed, options: Sequence[str]) -> Changed:
 
 
 def refuse_negative(seed: int) -> None:
-    """See that a seed can be one.
+    """Check that a seed is valid.
 
     Raises:
         InputError: if it is negative.
     """
     if seed < 0:
-        raise InputError(f"a seed of at least 0 was expected; came {seed}")
+        raise InputError(f"Expected a seed of at least 0, got {seed}.")
 
 
 def refuse_other(name: str, value: object, kind: Any) -> None:
-    """See that a value is one that there is.
+    """Check that a value is one of a fixed set.
 
     Args:
-        name: what it is of.
-        value: it.
-        kind: the type that names all of them, a `Literal`.
+        name: what the value is, in words.
+        value: the value.
+        kind: the `Literal` type that lists the allowed values.
 
     Raises:
-        InputError: for any other.
+        InputError: for any other value.
     """
     if value not in (choices := get_args(kind)):
-        raise InputError(
-            f"{name} out of {', '.join(map(str, choices))} was expected; came {value!r}"
-        )
+        raise InputError(f"Expected {name} (one of {', '.join(map(str, choices))}), got {value!r}.")
 
 
 def _kinds(make: Callable[..., object]) -> dict[str, Any]:
@@ -92,12 +90,12 @@ def _kinds(make: Callable[..., object]) -> dict[str, Any]:
 
 def _unknown(option: str, names: Mapping[str, object]) -> InputError:
     return InputError(
-        f"NAME=VALUE was expected, with a name out of {', '.join(names) or 'none'}; came {option!r}"
+        f"Expected NAME=VALUE with a NAME out of {', '.join(names) or 'none'}, got {option!r}."
     )
 
 
 def _value(name: str, kind: Any, text: str) -> Any:
-    """Text as the first of the kinds that it can be."""
+    """Convert text to the first type that it fits."""
     kinds = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
     for one in kinds:
         if text in (choices := _choices(one)):
@@ -108,7 +106,7 @@ def _value(name: str, kind: Any, text: str) -> Any:
             except ValueError:
                 continue
     words = [", ".join(_choices(one)) or str(getattr(one, "__name__", one)) for one in kinds]
-    raise InputError(f"{name} is {' or '.join(words)}; came {text!r}")
+    raise InputError(f"Expected {' or '.join(words)} for {name}, got {text!r}.")
 
 
 def _choices(kind: Any) -> dict[str, Any]:

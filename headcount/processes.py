@@ -1,4 +1,4 @@
-"""Processes: how many of us there are. torchrun starts them, accelerate joins them."""
+"""Processes: how many are running. torchrun starts them, accelerate connects them."""
 
 from accelerate import PartialState
 
@@ -6,22 +6,22 @@ from headcount.errors import InputError
 
 
 def processes() -> PartialState:
-    """Know which process of how many we are: the only one, unless torchrun started several.
+    """The rank of this process and the number of processes: one, unless torchrun started several.
 
-    Only sums of a few kilobytes are exchanged, so gloo on the processor is enough, whatever device
-    the model is on.
+    Only sums of a few kilobytes are exchanged, so gloo on the CPU is enough, whatever the model's
+    device.
     """
     return PartialState(cpu=True)
 
 
 def refuse_several() -> None:
-    """Let a command pass that one process runs.
+    """Check that only one process runs.
 
     Raises:
-        InputError: under torchrun, where each process would do all of the work.
+        InputError: under torchrun, where each process would repeat all of the work.
     """
     if (number := processes().num_processes) > 1:
         raise InputError(
-            f"this runs in one process, and {number} were started: run it without torchrun, which "
-            "`analyze`, `train` and gates in a training of your own (docs/gates.md) work under"
+            f"Expected one process, got {number}. Run it without torchrun, which works with "
+            "`analyze`, `train` and gates in your own training (docs/gates.md)."
         )

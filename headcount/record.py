@@ -1,4 +1,4 @@
-"""Record: what run.json says of a run beside its numbers."""
+"""Record: what run.json says about a run besides its numbers."""
 
 import platform
 from importlib.metadata import version
@@ -8,7 +8,7 @@ from headcount.models.anatomy import Anatomy
 
 
 def counts_of(census: Census) -> dict[str, int]:
-    """How much was measured, and what was left out."""
+    """The amounts that were measured and left out."""
     return {
         "sentences": census.num_sentences,
         "tokens": census.num_tokens,
@@ -27,18 +27,18 @@ def timings_of(timings: dict[str, float], num_sentences: int) -> dict[str, float
 
 
 def versions() -> dict[str, str]:
-    """Versions of what the numbers depend on."""
+    """Versions of the packages that the numbers depend on."""
     names = ("headcount", "torch", "transformers", "tokenizers", "numpy")
     return {"python": platform.python_version()} | {name: version(name) for name in names}
 
 
 def warnings_of(census: Census, max_length: int | None, anatomy: Anatomy) -> list[str]:
-    """A sentence for everything that was cut, lost or could not be measured."""
+    """A sentence for everything that was truncated, lost or could not be measured."""
     told = []
     if census.num_truncated:
         told.append(
             f"{census.num_truncated:,} of {census.num_sentences:,} sentences were longer than the "
-            f"{max_length} tokens that the model takes, and were truncated"
+            f"model's limit of {max_length} tokens and were truncated"
         )
     if census.num_words_cut or census.num_words_lost:
         told.append(

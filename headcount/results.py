@@ -1,4 +1,4 @@
-"""Results: the files a run leaves in its folder, each written whole or not at all."""
+"""Results: the files that a run leaves in its folder, each written completely or not at all."""
 
 from pathlib import Path
 from shutil import rmtree
@@ -11,43 +11,43 @@ from headcount.folders import refuse_earlier, refuse_file
 from headcount.heads import HeadTable
 
 SCORES = ("importance.json", "evaluation.json", "translations.txt")
-"""Of other commands: what the heads are worth, and the model."""
+"""Files of other commands: the importance of the heads and the scores of the model."""
 
 FILES = (
     "heads.parquet", "relations.parquet", "offsets.parquet", "null_heads.parquet",
     "null_relations.parquet", "examples.json", "run.json", "report.html", "targets.txt",
     "michel2019.md", "voita2019.md", *SCORES,
 )  # fmt: skip
-"""Everything that a run may leave, besides `state/` and `figures/`."""
+"""All files that a run may leave, besides `state/` and `figures/`."""
 
 FOLDERS = ("state", "figures", "other")
 
 
 def claim(folder: Path, resume: bool = False, overwrite: bool = False) -> None:
-    """See that a run may write into a folder; nothing is deleted.
+    """Check that a run may write into a folder; nothing is deleted.
 
     Raises:
-        InputError: if the folder holds something, and it is neither to be resumed nor overwritten.
+        InputError: if the folder holds something and neither `resume` nor `overwrite` is set.
     """
     refuse_file(folder)
     present = {path.name for path in folder.iterdir()} if folder.exists() else set()
     foreign = present - set(FILES) - set(FOLDERS)
     if foreign:
         raise InputError(
-            f"{folder} holds files that an analysis does not leave "
-            f"({', '.join(sorted(foreign)[:3])}): name a folder that is new or holds an earlier one"
+            f"{folder} holds files that an analysis does not write "
+            f"({', '.join(sorted(foreign)[:3])}). Name a new folder or one with an earlier run."
         )
     if (folder / "state").is_dir() and not any((folder / "state").iterdir()):
-        present -= {"state"}  # of a run that was refused
+        present -= {"state"}  # left by a run that was refused
     if present:
         refuse_earlier(folder, "an earlier run", resume, overwrite)
     (folder / "state").mkdir(parents=True, exist_ok=True)
 
 
 def begin_anew(folder: Path) -> None:
-    """Delete what an earlier run would go on with; its results stay until new ones are there.
+    """Delete the state that an earlier run would resume from; its results stay until replaced.
 
-    To be called once model and corpus are read: a slip in their names costs nothing then.
+    Call this after reading model and corpus, so that a typo in their names costs nothing.
     """
     rmtree(folder / "state", ignore_errors=True)
     (folder / "targets.txt").unlink(missing_ok=True)
@@ -59,7 +59,7 @@ def write_results(
 ) -> None:
     """Write the tables, the examples and, last, `run.json`.
 
-    A resumed run keeps the scores that other commands added to the folder; any other removes them.
+    A resumed run keeps the scores that other commands added to the folder; a new run removes them.
     """
     folder, resumed = Path(folder), bool((arguments or {}).get("resume"))
     frames = {"relations": analysis.relations, "offsets": analysis.offsets}
@@ -73,17 +73,17 @@ def write_results(
     for name, table in written.items():
         table.write(folder / name)
     kept = {"targets.txt", *SCORES} if resumed else {"targets.txt"}
-    for stale in set(FILES) - set(written) - kept:  # of an earlier run
+    for stale in set(FILES) - set(written) - kept:  # from an earlier run
         (folder / stale).unlink(missing_ok=True)
     write_json(folder / "examples.json", analysis.examples)
     record = analysis.record | {"arguments": arguments or {}}
     write_json(
         folder / "run.json", nulls_for_nan(record)
-    )  # time between savings may be without end
+    )  # any amount of time may pass between saves
 
 
 def _with_scores(table: HeadTable, folder: Path) -> HeadTable:
-    """The table with the columns that an earlier one of the same heads has beside its own."""
+    """The table, with the extra columns of an earlier table of the same heads."""
     path = folder / "heads.parquet"
     if not path.exists():
         return table

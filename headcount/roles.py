@@ -1,10 +1,10 @@
-"""Roles: what the measured numbers say each head is for, by the papers' thresholds, with evidence.
+"""Roles: what each head is for, by the papers' thresholds on the measured numbers, with evidence.
 
 A head can have several roles, in the order below, or none: "none found" is an answer.
 
 References: positional, syntactic and rare: Voita et al. (2019), section 5; sink and punctuation:
-    Clark et al. (2019), section 3.2; block: Kovaleva et al. (2019), section 4.1. Departures stand
-    with each threshold.
+    Clark et al. (2019), section 3.2; block: Kovaleva et al. (2019), section 4.1. Departures are
+    noted with each threshold.
 """
 
 import math
@@ -23,21 +23,21 @@ ROLES = ("positional", "syntactic", "rare", "sink", "punctuation", "block")
 """All roles, in the order of a head's list."""
 
 NOT_SYNTAX = frozenset({"punct", ALL})
-"""What makes no head syntactic: where UD attaches punctuation is a convention, and all relations
-together are none."""
+"""Relations that do not make a head syntactic: UD attaches punctuation by convention, and all
+relations together are not one relation."""
 
 
 @final
 @dataclass(frozen=True)
 class Thresholds:
-    """From where on a head has a role."""
+    """Thresholds for assigning roles."""
 
     positional_share: float = 0.9
     """Voita: the largest weight is at one offset in at least 90 % of queries."""
     syntactic_gain: float = 0.1
     """Voita: accuracy above the best fixed offset by 10 % (points, or see below)."""
     syntactic_relative: bool = False
-    """Whether that gain is a share of the offset's accuracy instead (the paper does not say)."""
+    """Whether that gain is relative to the offset's accuracy (the paper does not say)."""
     syntactic_cases: int = 100
     """Clark: relations with at least 100 instances."""
     rare2_share: float = 0.5
@@ -45,15 +45,15 @@ class Thresholds:
     sink_share: float = 0.5
     """Clark: over half of the attention on the first token, or on separators."""
     punctuation_share: float = 0.5
-    """As for separators."""
+    """Over half of the attention on punctuation, as for separators."""
     block_share: float = 0.5
     """Half of the maps are blocks (the paper gives no threshold for a head)."""
 
     def __post_init__(self) -> None:
-        """See that a record can hold them.
+        """Check that the thresholds are finite, so that a record can hold them.
 
         Raises:
-            InputError: for one that is not finite.
+            InputError: for a threshold that is not finite.
         """
         for name, value in vars(self).items():
             if not math.isfinite(value):
@@ -64,7 +64,7 @@ class Thresholds:
 
     @classmethod
     def of(cls, info: Mapping[str, Any]) -> "Thresholds":
-        """Those that the roles of a run were found with; the papers' where its record has none."""
+        """The thresholds in the record of a run; the papers' if it has none."""
         given = info.get("thresholds") or {}
         return cls(**{each.name: given[each.name] for each in fields(cls) if each.name in given})
 
@@ -74,14 +74,14 @@ class Thresholds:
         return round(self.syntactic_excess(accuracy, baseline), 9) >= self.syntactic_gain
 
     def syntactic_excess(self, accuracy: float, baseline: float) -> float:
-        """What `syntactic_gain` is held against; infinite where no offset ever finds it."""
+        """The number compared with `syntactic_gain`; infinite if no offset finds the relation."""
         if not self.syntactic_relative:
             return accuracy - baseline
         return accuracy / baseline - 1 if baseline else math.inf
 
     @property
     def syntactic_words(self) -> str:
-        """That threshold, to print: `10 points`, or `10 %`."""
+        """The syntactic threshold in words: `10 points` or `10 %`."""
         return f"{100 * self.syntactic_gain:.0f} {'%' if self.syntactic_relative else 'points'}"
 
 
@@ -93,24 +93,24 @@ class Role:
     role: str
     """One of `ROLES`."""
     evidence: str
-    """What was measured, in a sentence."""
+    """The measurement, in a sentence."""
     score: float
-    """The number that was held against the threshold."""
+    """The number that was compared with the threshold."""
     offset: int | None = None
-    """Of a positional head."""
+    """Offset of a positional head."""
     relation: str | None = None
-    """Of a syntactic head, its best one."""
+    """Best relation of a syntactic head."""
     direction: str | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """What is known of the role, without what does not apply."""
+        """The fields of the role that apply to it."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 def find_roles(
     heads: HeadTable, relations: pd.DataFrame | None, thresholds: Thresholds | None = None
 ) -> dict[str, list[Role]]:
-    """The roles of every head, by head name; an empty list where none was found."""
+    """The roles of every head, by head name; an empty list for a head without a role."""
     limits = thresholds or Thresholds()
     best = {} if relations is None else _best_relations(relations, limits)
     found = {}
@@ -132,7 +132,7 @@ def _positional(row: dict, limits: Thresholds) -> Iterator[Role]:
 
 
 def _target(site: str, offset: int) -> str:
-    """Where an offset leads; in cross-attention to the other sequence, whose places are its own."""
+    """Where an offset points, in words; in cross-attention, into the other sequence."""
     if site == "decoder.cross":
         place = "the same place" if offset == 0 else f"their place {offset:+d}"
         return f"the source token at {place}"

@@ -1,9 +1,9 @@
-"""The seam: an attention function of ours in place of a model's own, inside a `with` block.
+"""The seam: our attention function in place of a model's own, inside a `with` block.
 
-transformers looks the attention function and the mask function up by the name in
-`config._attn_implementation`, anew in every forward. Switching that name on every configuration the
-model reads, and registering both functions under it, reaches every module that dispatches; taking
-both back leaves nothing behind.
+transformers looks up the attention function and the mask function in every forward pass, by the
+name in `config._attn_implementation`. Switching that name on every configuration that the model
+reads, and registering both functions under it, reaches every module that dispatches through the
+interface. Undoing both leaves no trace.
 """
 
 import itertools
@@ -33,10 +33,10 @@ def configurations(model: PreTrainedModel) -> list[PreTrainedConfig]:
 
 @contextmanager
 def dispatching(model: PreTrainedModel, attend: Callable[..., Any]) -> Iterator[str]:
-    """Send every attention call of the model that dispatches through the interface to `attend`.
+    """Send every attention call that the model dispatches through the interface to `attend`.
 
-    Masks come as `sdpa_mask` makes them (boolean, True = may be seen), and causal masks are always
-    spelled out, so that no mask means: everything may be seen.
+    Masks have the form of `sdpa_mask` (boolean, True = visible). Causal masks are always explicit,
+    so no mask means that everything is visible.
     """
     name = f"headcount_{next(_numbers)}"
     configs = configurations(model)
@@ -55,7 +55,7 @@ def dispatching(model: PreTrainedModel, attend: Callable[..., Any]) -> Iterator[
 
 
 def implementation_of(module: nn.Module) -> str | None:
-    """The attention implementation a module would use now (`sdpa`, `eager` ...)."""
+    """The attention implementation that a module would use now (`sdpa`, `eager` ...)."""
     return getattr(getattr(module, "config", None), "_attn_implementation", None)
 
 

@@ -1,4 +1,4 @@
-"""Signature: one string that says what a number was measured with, as sacreBLEU has it."""
+"""Signature: one string that says what a number was measured with, as in sacreBLEU."""
 
 import hashlib
 import json
@@ -11,14 +11,14 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from headcount.models.load import Loaded
 
 GATES = "headcount_gates"
-"""Of the submodule that gates are in a gating block; it is no part of the model's revision."""
+"""Name of the submodule with the gates of a gating block; not part of the model's revision."""
 
 
 def signature(loaded: Loaded, corpus_sha256: str, **options: object) -> str:
     """`headcount:0.1.0|model:bert|revision:...|tokenizer:...|corpus:...|...|transformers:...`.
 
-    Options come in the order they are given; those that are None are left out, as is a tokenizer
-    that there is not.
+    Options appear in the order given. Options that are None, and a missing tokenizer, are left
+    out.
     """
     model, tokenizer = loaded.model, loaded.tokenizer
     reads = {} if tokenizer is None else {"tokenizer": tokenizer_revision(tokenizer)}
@@ -37,7 +37,7 @@ def signature(loaded: Loaded, corpus_sha256: str, **options: object) -> str:
 
 
 def measured_revision(signature: str) -> str | None:
-    """The revision of the model that a signature names.
+    """The model revision named in a signature.
 
     >>> measured_revision("headcount:0.1.0|model:bert|revision:86741b4e3f53|corpus:5f2c")
     '86741b4e3f53'
@@ -47,12 +47,12 @@ def measured_revision(signature: str) -> str | None:
 
 
 def tokenizer_revision(tokenizer: PreTrainedTokenizerBase) -> str:
-    """Hash over what decides the tokens of a text; of a slow tokenizer its vocabulary."""
+    """Hash over what decides the tokens of a text; for a slow tokenizer, its vocabulary."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     rules: dict[str, Any] = {"vocabulary": sorted(tokenizer.get_vocab().items())}
     if backend is not None:
         rules = json.loads(backend.to_str())
-        for state in ("truncation", "padding"):  # of the last call
+        for state in ("truncation", "padding"):  # left by the last call
             rules.pop(state, None)
     told = [type(tokenizer).__name__, rules, tokenizer.special_tokens_map]
     if hasattr(tokenizer, "tgt_lang"):
@@ -61,7 +61,7 @@ def tokenizer_revision(tokenizer: PreTrainedTokenizerBase) -> str:
 
 
 def revision(model: PreTrainedModel) -> str:
-    """Hash over the model's parameters, which a copy that has learned shares with no other."""
+    """Hash over the model's parameters; differs between any two models trained differently."""
     digest = hashlib.sha256()
     for name, parameter in model.named_parameters():
         if name.startswith(f"{GATES}."):

@@ -1,4 +1,4 @@
-"""State: the sums so far, in one file, so that a killed run goes on and counts nothing twice."""
+"""State: the sums so far, in one file, so that a killed run resumes and counts nothing twice."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ from headcount.measuring import Totals
 
 
 def save_state(path: Path, totals: Totals, run_key: str) -> None:
-    """Write sums and counts, whole or not at all; nothing is pickled."""
+    """Write sums and counts, completely or not at all; nothing is pickled."""
     tensors = {
         f"{measure.__name__}/{site}/{layer}/{name}": tensor.contiguous()
         for (measure, (site, layer)), sums in totals.on_cpu().sums.items()
@@ -25,10 +25,10 @@ def save_state(path: Path, totals: Totals, run_key: str) -> None:
 
 
 def load_state(path: Path, run_key: str, measures: Sequence[type[Sums]]) -> Totals:
-    """The sums of an interrupted run; empty ones where there is no file.
+    """The sums of an interrupted run; empty sums if there is no file.
 
     Raises:
-        InputError: if the file is damaged, or of a run with another model, corpus or options.
+        InputError: if the file is damaged, or from a run with another model, corpus or options.
     """
     if not path.exists():
         return Totals()

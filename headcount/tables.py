@@ -1,4 +1,4 @@
-"""Tables: sums -> the numbers of every head, every relation, every offset."""
+"""Tables: turn sums into the numbers of every head, every relation, every offset."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ INTEGERS = ("positional_offset", "rare_cases")
 
 
 def head_table(heads: Heads, totals: Totals, measures: Sequence[type[Sums]]) -> HeadTable:
-    """One row per head; NaN where a measure did not apply to the layer."""
+    """One row per head; NaN if a measure did not apply to the layer."""
     columns: dict[str, list[float]] = {name: [] for measure in measures for name in measure.columns}
     for measure in measures:
         for place, count in _layers(heads):
@@ -28,7 +28,7 @@ def head_table(heads: Heads, totals: Totals, measures: Sequence[type[Sums]]) -> 
 
 
 def relation_table(heads: Heads, totals: Totals, relations: tuple[str, ...]) -> pd.DataFrame | None:
-    """One row per head, relation and direction; None where no sentence had a tree."""
+    """One row per head, relation and direction; None if no sentence had a tree."""
     parts = []
     for place, _ in _layers(heads):
         sums = totals.sums.get((Syntactic, place))
@@ -40,7 +40,7 @@ def relation_table(heads: Heads, totals: Totals, relations: tuple[str, ...]) -> 
 
 
 def offset_table(heads: Heads, totals: Totals) -> pd.DataFrame:
-    """Rows `head offset share`: the offset profile of every head, offsets that occur."""
+    """Rows `head offset share`: the offset profile of every head, at offsets that occur."""
     rows = []
     for place, count in _layers(heads):
         sums = totals.sums.get((Positional, place))

@@ -1,14 +1,14 @@
-r"""The tap: sees every attention call of a model, block by block, and can gate each head's output.
+r"""The tap: observes every attention call of a model, block by block, and can gate each head.
 
 $$o_h = g_h \, A_h V_h + (1 - g_h) \, r_h, \qquad
 A_h = \mathrm{softmax}(s\,Q_h K_h^\top + \text{mask})$$
 
-r_h, what stands in for the head as far as its gate is closed, is zero unless asked for otherwise.
+The replacement r_h, which stands in for a head as far as its gate is closed, is zero by default.
 
-Inside the `with` block the model computes what it always computes; a listener is handed each
-layer's attention in blocks of rows, heads and queries, and nothing larger than a block is ever
-made. Where no listener wants weights, torch's fused attention stays in use. Afterwards nothing of
-ours remains.
+Inside the `with` block the model computes what it always computes. A listener receives each
+layer's attention in blocks of rows, heads and queries; nothing larger than a block is ever
+allocated. If no listener wants weights, torch's fused attention stays in use. Afterwards nothing
+of ours remains.
 """
 
 import sys
@@ -29,17 +29,17 @@ from headcount.models.anatomy import Anatomy, AttentionLayer
 from headcount.seam import dispatching, implementation_of
 
 BLOCK = 2**21
-"""Weights in one block, 8 MiB in float32: small blocks cost calls, large ones memory."""
+"""Number of weights in a block (8 MiB in float32): small blocks cost calls, large ones memory."""
 
 Gates = Mapping[tuple[str, int], Float[Tensor, "*rows head"]]
-"""(site, layer) to gates: one per head; per row and head; or per row, query and head.
+"""Gates by (site, layer): one per head; per row and head; or per row, query and head.
 
-Layers not named are left alone.
+Layers without an entry are unchanged.
 """
 
 Replacement = Callable[[AttentionLayer, Tensor, Tensor | None], Tensor]
-"""What stands in for heads: layer, values [batch, head, key, dim] and mask to a tensor that
-broadcasts to their output [batch, query, head, dim]."""
+"""Makes the replacement of heads: maps layer, values [batch, head, key, dim] and mask to a tensor
+that broadcasts to their output [batch, query, head, dim]."""
 
 
 @final
@@ -53,12 +53,12 @@ class Block:
     queries: slice
     weights_BHQK: Float[Tensor, "rows heads queries key"]
     masses_BHQC: Float[Tensor, "rows heads queries columns"]
-    """Weights times the columns that the listener asked for beside the values."""
+    """Weights times the columns that the listener asked for in addition to the values."""
 
 
 @runtime_checkable
 class Listener(Protocol):
-    """Who is told of attention: for each layer `begin`, then `block` once or more, then `end`."""
+    """Receives attention: for each layer `begin`, then `block` at least once, then `end`."""
 
     def begin(
         self,
@@ -66,28 +66,28 @@ class Listener(Protocol):
         value_BHKD: Float[Tensor, "batch head key dim"],
         num_queries: int,
     ) -> Float[Tensor, "batch head key columns"] | None:
-        """A layer's attention begins; columns given back are multiplied with the weights too."""
+        """Begin a layer; returned columns are multiplied by the weights too."""
 
     def block(self, block: Block) -> None:
-        """A block of the layer's attention."""
+        """Receive a block of the layer's attention."""
 
     def end(self, layer: AttentionLayer) -> None:
-        """All blocks of the layer have come."""
+        """Finish the layer, after all of its blocks."""
 
 
 @final
 class Tap:
-    """A context in which a model's attention is heard and gated.
+    """A context in which a model's attention is observed and gated.
 
     Inside another tap on the same model the outer gates stay in force; only the inner listener
-    hears.
+    receives attention.
 
     Args:
         model: any transformers model that dispatches its attention.
-        anatomy: what `examine(model)` found.
-        listener: is handed all attention weights; None leaves fused attention in use.
+        anatomy: the result of `examine(model)`.
+        listener: receives all attention weights; None leaves fused attention in use.
         gates: factors for the heads' outputs.
-        replacement: makes what stands in for a head whose gate is closed; None for zero.
+        replacement: makes the replacement of a head whose gate is closed; None for zero.
         block: number of weights in a block.
     """
 
@@ -112,11 +112,11 @@ class Tap:
 
     def __enter__(self) -> "Tap":
         self._outer = _tap_on(self.model)
-        # Which rows sdpa leaves at zero is a matter of the implementation that we stand in for.
+        # Which rows sdpa leaves at zero depends on the implementation that we replace.
         eager = implementation_of(self.model) == "eager"
         self._zero_unseeing = not eager if self._outer is None else self._outer._zero_unseeing
         self._stack.enter_context(dispatching(self.model, self._attend))
-        # A forward of the model, or of its body alone, begins to count calls anew.
+        # A forward pass of the model, or of its body alone, restarts the count of calls.
         for whole in {self.model, self.model.base_model}:
             handle = whole.register_forward_pre_hook(lambda *_: self._calls.clear())
             self._stack.callback(handle.remove)
@@ -128,8 +128,8 @@ class Tap:
     def _layer_of(self, module: nn.Module) -> AttentionLayer:
         if module not in self._layers:
             raise ModelError(
-                f"{type(module).__name__} called attention but did not in the first look at the "
-                "model; run it with inputs of the kind it was examined with"
+                f"{type(module).__name__} called attention, but did not when the model was "
+                "examined. Run the model on inputs of the kind it was examined with."
             )
         layers = self._layers[module]
         call = self._calls.get(module, 0)
@@ -154,7 +154,7 @@ class Tap:
         layer = self._layer_of(module)
         fused = not self.anatomy.eager and kwargs.get("softcap") is None
         if self.listener is None and fused:
-            kwargs["is_causal"] = False  # masks are spelled out
+            kwargs["is_causal"] = False  # masks are explicit
             output, _ = sdpa_attention_forward(module, query, key, value, mask, **kwargs)
         else:
             output = self._listen(layer, _Call(module, query, key, value, mask, kwargs))
@@ -163,7 +163,7 @@ class Tap:
     def _gated(
         self, layer: AttentionLayer, output: Tensor, value: Tensor, mask: Tensor | None
     ) -> Tensor:
-        """The heads' outputs behind this tap's gates, and then those of a tap outside it."""
+        """The heads' outputs after this tap's gates, and then those of a tap outside it."""
         gate = self.gates.get((layer.site, layer.layer))
         if gate is not None:
             gate = gate.to(output)
@@ -178,9 +178,9 @@ class Tap:
         return output
 
     def _listen(self, layer: AttentionLayer, call: "_Call") -> Tensor:
-        """Attention in blocks, each handed to the listener and forgotten."""
+        """Compute attention in blocks; each is passed to the listener and discarded."""
         if call.kwargs.get("dropout"):
-            raise ModelError("attention is heard without dropout: call model.eval() before the tap")
+            raise ModelError("Expected a model without dropout. Call model.eval() before the tap.")
         listener, value = self.listener, call.repeated(call.value).to(call.dtype)
         columns = None if listener is None else listener.begin(layer, value, call.query.shape[2])
         widened = value if columns is None else _side_by_side(value, columns)
@@ -200,9 +200,9 @@ class Tap:
         return self._without_unseeing(output, call)
 
     def _without_unseeing(self, output: Tensor, call: "_Call") -> Tensor:
-        """Zero for queries that may see no key, as fused attention gives (padding on the left).
+        """Zero the outputs of queries that see no key, as fused attention does (left padding).
 
-        With a position bias it is given numbers in place of the mask, and such queries see all
+        With a position bias, sdpa gets numbers in place of the mask, and such queries see all
         keys.
         """
         mask, biased = call.mask, call.kwargs.get("position_bias") is not None
@@ -214,7 +214,7 @@ class Tap:
 
 @final
 class _Call:
-    """What one attention call came with, and its weights, a block at a time."""
+    """The arguments of one attention call, and its weights, a block at a time."""
 
     def __init__(
         self,
@@ -232,17 +232,17 @@ class _Call:
         self.bias = None if mask is None else _additive(mask, self.dtype)
 
     def repeated(self, tensor: Tensor) -> Tensor:
-        """Key or value heads, each as often as queries share it."""
+        """Key or value heads, each repeated for the queries that share it."""
         return repeat_kv(tensor, self.query.shape[1] // tensor.shape[1])
 
     @cached_property
     def _key_BHDK(self) -> Tensor:
-        """Keys, scaled and transposed; BLAS takes the transpose as it is."""
+        """Keys, scaled and transposed; BLAS accepts the transpose directly."""
         key = self.repeated(self.key).to(self.dtype)
         if key.requires_grad:
             return (key.contiguous() * self.scaling).transpose(-1, -2)
         scaled = torch.empty(key.shape, dtype=key.dtype, device=key.device)
-        # One pass scales and makes contiguous; autograd would not have the result given.
+        # One pass scales and makes contiguous; autograd does not allow `out`.
         return torch.mul(key, self.scaling, out=scaled).transpose(-1, -2)
 
     def weights(self, rows: slice, heads: slice, queries: slice) -> Tensor:
@@ -257,7 +257,7 @@ class _Call:
         return scores.softmax(-1)
 
     def eager_weights(self, rows: slice, heads: slice, queries: slice) -> Tensor:
-        """The weights as the model's own eager function makes them, for all heads of a block."""
+        """The weights as the model's own eager function computes them, for all heads of a block."""
         eager = vars(sys.modules[type(self.module).__module__])["eager_attention_forward"]
         bias = None if self.bias is None else _cut(self.bias, rows, heads, queries)
         kwargs = self.kwargs
@@ -273,7 +273,7 @@ def _shaping(kwargs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _tap_on(model: PreTrainedModel) -> Tap | None:
-    """The tap that the model is in already, if any."""
+    """The tap that is already active on the model, if any."""
     attend = AttentionInterface._global_mapping.get(implementation_of(model) or "")
     holder = getattr(attend, "__self__", None)
     return holder if isinstance(holder, Tap) else None
@@ -286,7 +286,7 @@ def _additive(mask: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _side_by_side(value: Tensor, columns: Tensor) -> Tensor:
-    """Values, columns, and, where keys are many, zeros: products of odd widths are slow."""
+    """Values, columns, and zeros if there are many keys: products of odd widths are slow."""
     num_keys, width = value.shape[2], value.shape[-1] + columns.shape[-1]
     margin = -width % 16 if num_keys >= 128 else 0
     return torch.cat([value, columns.to(value), value.new_zeros(*value.shape[:-1], margin)], -1)
@@ -302,7 +302,7 @@ def _cut(bias: Tensor, rows: slice, heads: slice, queries: slice) -> Tensor:
 
 
 def _blocks(call: _Call, size: int, whole_heads: bool) -> Iterator[tuple[slice, slice, slice]]:
-    """Cuts of at most `size` weights: whole rows if they fit, else heads, else queries."""
+    """Cuts of at most `size` weights: complete rows if they fit, else heads, else queries."""
     batch, num_heads, num_queries = call.query.shape[:3]
     num_keys = call.key.shape[2]
     per_head = max(1, num_queries * num_keys)
@@ -327,11 +327,11 @@ class FunctionListener:
         self.function = function
 
     def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> None:
-        """Asks for no columns."""
+        """Ask for no columns."""
 
     def block(self, block: Block) -> None:
-        """Passes the block on."""
+        """Pass the block on."""
         self.function(block)
 
     def end(self, layer: AttentionLayer) -> None:
-        """Has nothing to finish."""
+        """Do nothing."""

@@ -1,4 +1,4 @@
-"""Translating: a model's own greedy translations, the targets where a corpus has sources only."""
+"""Translating: a model's own greedy translations, used as targets if a corpus has only sources."""
 
 import time
 from collections.abc import Callable, Container, Iterator, Sequence
@@ -21,7 +21,7 @@ from headcount.signature import revision, tokenizer_revision
 SENTENCES_AT_ONCE = 64
 
 Lines = dict[str, list[str]]
-"""Translations by the number of their chunk, a string as JSON has it."""
+"""Translations by chunk number, which is a string because JSON keys are."""
 
 
 def translated(
@@ -39,18 +39,18 @@ def translated(
 
     Args:
         model: an encoder-decoder.
-        encoder: makes its inputs.
-        corpus: sources.
-        path: where the translations go, a line each.
-        state: a folder where each process keeps what it has translated; those that an interrupted
-            run has kept there are taken.
-        save_every: seconds between two savings.
-        progress: is told how many sentences are done.
+        encoder: makes the model's inputs.
+        corpus: the sources.
+        path: the file for the translations, one per line.
+        state: a folder where each process stores its translations so far; those of an interrupted
+            run are reused.
+        save_every: seconds between two saves.
+        progress: called with the number of sentences done.
 
     Raises:
-        InputError: if an interrupted run has made them with another model, or of other sources; or
-            the languages of a multilingual model are not set, or the model can't generate.
-        CorpusError: for a sentence that has a target.
+        InputError: if an interrupted run translated with another model or other sources, if the
+            languages of a multilingual model are not set, or if the model can't generate.
+        CorpusError: for a sentence that already has a target.
     """
     refuse_unset_languages(encoder.tokenizer)
     _refuse_silent(model)
@@ -61,7 +61,7 @@ def translated(
         f"corpus:{corpus.sha256()[:12]}", f"limit:{corpus.limit}",
         f"max_length:{encoder.max_length}", f"processes:{us.num_processes}",
     ])  # fmt: skip
-    done: Lines = read_keyed(kept, key, "what an interrupted run has translated")
+    done: Lines = read_keyed(kept, key, "the translations of an interrupted run")
     saved = time.monotonic()
     try:
         for number, lines in _translations(model, encoder, corpus, done):
@@ -80,27 +80,27 @@ def translated(
 def _refuse_silent(model: PreTrainedModel) -> None:
     if not model.can_generate():
         raise InputError(
-            f"parallel text (.tsv, or --source and --target) was expected, since a "
-            f"{type(model).__name__} reads targets but makes none; found sources only"
+            f"Expected parallel text (.tsv, or --source and --target), got sources only. "
+            f"A {type(model).__name__} reads targets but does not generate them."
         )
 
 
 def _write(path: Path, shares: Sequence[Lines]) -> None:
-    """What all processes have translated, in the order of the corpus."""
+    """Write the translations of all processes, in the order of the corpus."""
     of_chunk = {int(number): lines for done in shares for number, lines in done.items()}
     lines = [line for number in sorted(of_chunk) for line in of_chunk[number]]
     text = "".join(f"{line}\n" for line in lines)
     if processes().is_main_process:
         write_text(path, text)
     processes().wait_for_everyone()
-    if not path.exists():  # in a folder of this process's own
+    if not path.exists():  # in this process's own folder
         write_text(path, text)
 
 
 def _translations(
     model: PreTrainedModel, encoder: Encoder, corpus: Corpus, done: Container[str]
 ) -> Iterator[tuple[str, list[str]]]:
-    """The number of each chunk of this process that is not done, with its translations."""
+    """The translations of each unfinished chunk of this process, with the chunk's number."""
     us = processes()
     with evaluating(model), torch.inference_mode():
         for number, sentences in enumerate(chunks(corpus, SENTENCES_AT_ONCE)):
@@ -114,7 +114,7 @@ def _refuse_targets(sentences: Sequence[Sentence]) -> None:
         if sentence.target is not None:
             raise CorpusError(
                 f"{sentence.origin}: expected no target, since the corpus begins with sources that "
-                "have none, found one; give targets for all sentences or for none."
+                "have none, got one. Give targets for all sentences or for none."
             )
 
 
@@ -123,7 +123,7 @@ def _greedy(model: PreTrainedModel, encoder: Encoder, sentences: Sequence[Senten
     ids_BN = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=encoder.pad_id)
     lengths_B = torch.tensor([len(row) for row in rows])
     mask_BN = (torch.arange(ids_BN.shape[1]) < lengths_B[:, None]).long()
-    # Twice the source and some more is plenty for a translation, and ends one that repeats itself.
+    # Twice the source plus a margin is ample for a translation and ends repetitions.
     longest = 2 * ids_BN.shape[1] + 16
     out_BN = model.generate(  # type: ignore[operator]
         input_ids=ids_BN.to(model.device),

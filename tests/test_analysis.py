@@ -77,7 +77,7 @@ def test_special_tokens_can_count_in_confidence(loaded: Loaded, tmp_path: Path) 
     assert "|special:keys|" in keys.record["signature"]
     assert "special:" not in plain.record["signature"]
     assert "special tokens count in confidence, as keys" in keys.record["warnings"]
-    with pytest.raises(headcount.InputError, match="goes on with the same model, data"):
+    with pytest.raises(headcount.InputError, match="needs the same model, data"):
         headcount.analyze(loaded, corpus, options, out=tmp_path)
 
 
@@ -89,5 +89,5 @@ def test_thresholds_decide_roles(loaded: Loaded) -> None:
 
 
 def test_a_negative_seed_is_refused() -> None:
-    with pytest.raises(headcount.InputError, match="a seed of at least 0 was expected; came -2"):
+    with pytest.raises(headcount.InputError, match="Expected a seed of at least 0, got -2"):
         headcount.Options(seed=-2)

@@ -212,7 +212,7 @@ def test_names_the_head_whose_weights_are_not_numbers():
         reduced(reducer, weights, (1, 2, 3))
     message = str(refusal.value)
     assert "head dec.4.5 gave NaN or infinity (2 of the layer's 7 heads do)" in message
-    assert "look at the parameters of some.module" in message
+    assert "Check the parameters of some.module" in message
 
 
 @pytest.mark.parametrize("number", [torch.nan, torch.inf])

@@ -49,19 +49,19 @@ for make in (
 """
 
 TOLD = """\
-a metric out of accuracy, f1, matthews was expected; came 'acc'
-a metric out of bleu, chrf was expected; came 'BLEU'
-a pooling out of mean, cls was expected; came 'CLS'
-a replacement out of mask, bert was expected; came 'MASK'
-an optimizer out of adamw, muon was expected; came 'AdamW'
-a trained part out of all, encoder, gates was expected; came 'decoder'
-a schedule out of linear, inverse_sqrt, constant_with_warmup was expected; came 'cosine'
-a precision out of float32, bfloat16 was expected; came 'fp16'
-an evaluation out of rounded, mean was expected; came 'median'
-a level out of token, sample, batch was expected; came 'word'
-a replacement out of zero, mean, uniform was expected; came 'noise'
-a quantity out of loss, score was expected; came 'bleu'
-a quantity out of loss, score was expected; came 'bleu'
+Expected a metric (one of accuracy, f1, matthews), got 'acc'.
+Expected a metric (one of bleu, chrf), got 'BLEU'.
+Expected a pooling (one of mean, cls), got 'CLS'.
+Expected a replacement (one of mask, bert), got 'MASK'.
+Expected an optimizer (one of adamw, muon), got 'AdamW'.
+Expected a trained part (one of all, encoder, gates), got 'decoder'.
+Expected a schedule (one of linear, inverse_sqrt, constant_with_warmup), got 'cosine'.
+Expected a precision (one of float32, bfloat16), got 'fp16'.
+Expected an evaluation (one of rounded, mean), got 'median'.
+Expected a level (one of token, sample, batch), got 'word'.
+Expected a replacement (one of zero, mean, uniform), got 'noise'.
+Expected a quantity (one of loss, score), got 'bleu'.
+Expected a quantity (one of loss, score), got 'bleu'.
 a device that torch has here and that has float64 was expected, as cpu, or cuda with a GPU; \
 came 'gpu' (\
 """

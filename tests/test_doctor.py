@@ -71,5 +71,5 @@ def test_no_memory_for_a_second_model(tmp_path: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr("headcount.doctor.refuse_rigid", full)
     findings = {each.subject: each for each in diagnose(saved.bert(tmp_path / "bert"))}
-    assert "not tried: there is no memory" in findings["compaction"].text
+    assert "not tried: not enough memory" in findings["compaction"].text
     assert [name for name, each in findings.items() if not each.works] == ["compaction"]

@@ -31,7 +31,7 @@ def test_what_is_no_name_of_a_head(name: str):
     with pytest.raises(InputError) as refusal:
         Head.parse(name)
     assert str(refusal.value) == (
-        f"a head is written like enc.3.7, dec.0.1 or cross.5.0 (site, layer, index); came {name!r}"
+        f"Expected a head such as enc.3.7, dec.0.1 or cross.5.0 (site, layer, index), got {name!r}."
     )
 
 
@@ -65,7 +65,7 @@ def test_a_row_by_name_and_by_head():
     assert table.row("enc.1.0").to_dict()["confidence"] == 0.4
     assert table.row(Head("decoder.cross", 0, 0)).to_dict()["count"] == 4
     with pytest.raises(
-        InputError, match="dec.0.0 is not a head of this table; it has enc.0.0 to cross.0.1"
+        InputError, match="Expected a head of this table .enc.0.0 to cross.0.1., got dec.0.0"
     ):
         table.row("dec.0.0")
 

@@ -200,7 +200,7 @@ def test_a_head_that_the_model_does_not_have(name: str):
 
 def test_a_name_that_is_no_head_name():
     model = examined("bert")[0]
-    with pytest.raises(InputError, match="a head is written like enc.3.7.*came 'encoder.0.0'"):
+    with pytest.raises(InputError, match="Expected a head such as enc.3.7.*got 'encoder.0.0'"):
         with gated(model, {"encoder.0.0": 0.0}):
             pass
 

@@ -74,13 +74,13 @@ def test_the_file_of_another_run(tmp_path: Path):
     with pytest.raises(InputError) as refusal:
         load_state(path, "model=b", MEASURES)
     message = str(refusal.value)
-    assert "--resume goes on with the same model, data and options" in message
+    assert "--resume needs the same model, data and options" in message
     assert "  model=a\n" in message and "  model=b\n" in message
 
 
 def test_a_file_that_is_not_ours(tmp_path: Path):
     save_file({"weight": torch.ones(3)}, tmp_path / "state")
-    with pytest.raises(InputError, match="--resume goes on with the same model"):
+    with pytest.raises(InputError, match="--resume needs the same model"):
         load_state(tmp_path / "state", "signature", MEASURES)
 
 

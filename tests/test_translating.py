@@ -85,7 +85,7 @@ def test_other_sources_in_the_same_file_are_refused(
 ) -> None:
     run(loaded, corpus, tmp_path)
     (tmp_path / "sources.txt").write_text("Another dog.\n" * 5)
-    with pytest.raises(InputError, match=r"targets-0\.json is of the run"):
+    with pytest.raises(InputError, match=r"targets-0\.json belongs to the run"):
         run(loaded, corpus, tmp_path)
 
 
@@ -105,7 +105,7 @@ def test_a_model_without_a_head_translates_nothing(
     loaded: Loaded, corpus: Corpus, tmp_path: Path
 ) -> None:
     bare = Loaded(loaded.model.base_model, loaded.tokenizer, "bare")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="parallel text .* a MarianModel reads targets but makes"):
+    with pytest.raises(InputError, match="Expected parallel text .* A MarianModel reads targets"):
         run(bare, corpus, tmp_path)
     corpora = [each.text for each in doctor._tokenizer(bare) if each.subject == "corpus"]
     assert len(corpora) == 1 and "parallel text" in corpora[0] and "greedy" not in corpora[0]

@@ -135,7 +135,7 @@ def test_voita2019_table_2(bert: Path, texts: tuple[Path, Path], tmp_path: Path)
     assert (tmp_path / "out" / "voita2019_table2.md").read_text(encoding="utf-8") == text
     other = ("--keep", 4, 2, "--tune", "updates=4", "--scratch", "updates=2", "--resume")
     status, _, errors = pruning("voita2019", bert, texts, tmp_path / "out", "--table", 2, *other)
-    assert status == 2 and "--resume goes on with the same model, data and options" in errors
+    assert status == 2 and "--resume needs the same model, data and options" in errors
     before = (tmp_path / "out" / "state" / "points.json").stat().st_mtime_ns
     longer = ("--keep", 4, 2, "--tune", "updates=3", "--scratch", "updates=3", "--resume")
     assert pruning("voita2019", bert, texts, tmp_path / "out", "--table", 2, *longer)[0] == 0

@@ -2,15 +2,15 @@
 
 import json
 import signal
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
-from tests.cli.conftest import PARALLEL, headcount, start
+from tests.cli.conftest import PARALLEL, headcount
 from tests.cli.test_long_work import wait_for
+from tests.forked import Forked, ranks
 
 COLUMNS = ("--columns", "source=0", "target=1")
 DATA = ("--data", PARALLEL, *COLUMNS)
@@ -61,7 +61,7 @@ def test_left_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("--set", "epoch=2"), "NAME=VALUE was expected"),
+        (("--set", "epoch=2"), "Expected NAME=VALUE"),
         (("--set", "pieces=90000"), "a vocabulary of 90,000 pieces does not suit this text"),
         (("--hold-out", 400), "400 rows to hold out were asked for; of 168 rows"),
         (("--patience", 1), "stopping early needs a development set"),
@@ -90,7 +90,7 @@ def test_killed_and_resumed(tmp_path: Path, how: signal.Signals) -> None:
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     arguments = ("train", "translation", *DATA, *TINY, "--save-every", 5)
     assert headcount(*arguments, "--out", whole)[0] == 0
-    process = start(*arguments, "--out", broken)
+    process = Forked("headcount", *arguments, "--out", broken)
     wait_for(broken / "checkpoints" / "checkpoint-10" / "whole")
     process.send_signal(how)
     _, errors = process.communicate(timeout=60)
@@ -114,11 +114,12 @@ def test_two_processes(tmp_path: Path) -> None:
     arguments = ("train", "translation", *DATA, "--recipe", "tiny", "--save-every", 4)
     status, _, errors = headcount(*arguments, *steps, "accumulate=2", "--out", one)
     assert status == 0, errors
-    torchrun = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
-    process = start(*arguments, *steps, "--out", two, launcher=torchrun)
-    output, errors = process.communicate(timeout=300)
-    assert process.returncode == 0, errors
-    assert output.count("Trained on") == 1, "the first process alone speaks"
+    outputs = []
+    for process in ranks("headcount", *arguments, *steps, "--out", two):
+        output, errors = process.communicate(timeout=300)
+        assert process.returncode == 0, errors
+        outputs.append(output.count("Trained on"))
+    assert outputs == [1, 0], "the first process alone speaks"
     assert _losses(two) == pytest.approx(_losses(one), rel=1e-4)
     for name, weight in _weights(one).items():
         torch.testing.assert_close(_weights(two)[name], weight, rtol=1e-3, atol=1e-4)

@@ -211,7 +211,7 @@ def test_resumes(tmp_path: Path) -> None:
     assert set(task.runs) <= {2 * times for times in range(1, 11)}  # the batch of two only
     np.testing.assert_array_equal(again.loss_AN, whole.loss_AN)
     np.testing.assert_array_equal(again.base.loss_N, whole.base.loss_N)
-    with pytest.raises(InputError, match="--resume goes on with the same model, data and options"):
+    with pytest.raises(InputError, match="--resume needs the same model, data and options"):
         run(TinyTask(model), key="b")
     task = TinyTask(model)
     run(task)

@@ -122,7 +122,7 @@ def test_goes_on(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(again.drop(columns="seconds"), measured().drop(columns="seconds"))
     assert first.count('"heads"') == 4
     pd.testing.assert_frame_equal(measured(tmp_path), again)  # seconds too: nothing is run
-    with pytest.raises(InputError, match="--resume goes on with the same model, data and options"):
+    with pytest.raises(InputError, match="--resume needs the same model, data and options"):
         measured(tmp_path, key="another")
 
 
@@ -136,7 +136,7 @@ def test_other_data_and_other_options_are_another_curve(tmp_path: Path) -> None:
     alone = curve(replace(trial, setting=replace(given, state=None)), {"b": method("norm")}, [3])
     assert other["loss"].tolist() == alone["loss"].tolist() != first["loss"].tolist()
     half = drawn(given.train, given.train.num_examples // 2)
-    with pytest.raises(InputError, match="--resume goes on with the same model, data and options"):
+    with pytest.raises(InputError, match="--resume needs the same model, data and options"):
         curve(replace(trial, dev=half), {"a": method("random")}, [3], seeds=[0])
 
 

@@ -45,16 +45,16 @@ def test_options() -> None:
 @pytest.mark.parametrize(
     ("name", "option", "sentence"),
     [
-        ("gradient", "steps=1", "with a name out of step, level, normalise; came 'steps=1'"),
-        ("gradient", "step", "NAME=VALUE was expected"),
-        ("gradient", "step=x", "step is float; came 'x'"),
-        ("gradient", "level=y", "level is token, sample, batch; came 'y'"),
-        ("gradient", "normalise=1", "normalise is true, false; came '1'"),
-        ("random", "seed=1", "with a name out of none"),
-        ("gradient", "step.x=1", "with a name out of step, level, normalise; came 'step.x=1'"),
-        ("l0", "sweep.x=3", "with a name out of .*sweep.*; came 'sweep.x=3'"),
-        ("l0", "tuning.x=1", "with a name out of tuning.batch_tokens"),
-        ("l0", "coefficient=q", "coefficient is float or none; came 'q'"),
+        ("gradient", "steps=1", "with a NAME out of step, level, normalise, got 'steps=1'"),
+        ("gradient", "step", "Expected NAME=VALUE"),
+        ("gradient", "step=x", "Expected float for step, got 'x'"),
+        ("gradient", "level=y", "Expected token, sample, batch for level, got 'y'"),
+        ("gradient", "normalise=1", "Expected true, false for normalise, got '1'"),
+        ("random", "seed=1", "with a NAME out of none"),
+        ("gradient", "step.x=1", "with a NAME out of step, level, normalise, got 'step.x=1'"),
+        ("l0", "sweep.x=3", "with a NAME out of .*sweep.*, got 'sweep.x=3'"),
+        ("l0", "tuning.x=1", "with a NAME out of tuning.batch_tokens"),
+        ("l0", "coefficient=q", "Expected float or none for coefficient, got 'q'"),
         (
             "l0",
             "coefficient=-0.1",
@@ -200,7 +200,7 @@ def test_a_killed_search_ends_with_the_same_budget(
     again = search(3.0)
     assert again.keep == first.keep == 4 and again.choice.plan == first.choice.plan
     assert len(times) == count and again.found == first.found
-    with pytest.raises(InputError, match="--resume goes on with the same model, data and options"):
+    with pytest.raises(InputError, match="--resume needs the same model, data and options"):
         search(1.0, limit=3.5)
     monkeypatch.setattr("headcount.speed.machine.processor", lambda: "a faster one")
     with pytest.raises(InputError, match="on:name a faster one, cores"):

@@ -182,7 +182,7 @@ def test_a_killed_sweep_of_an_ablation_goes_on(quantity: Any, tmp_path: Path) ->
     greedy.scores(setting(name, progress=lambda *_: None, **small), units[:2])
     with pytest.raises(KeyboardInterrupt):
         greedy.scores(made(progress=stop, **small), units)
-    with pytest.raises(InputError, match="--resume goes on with the same"):
+    with pytest.raises(InputError, match="--resume needs the same"):
         greedy.scores(setting(name, **small), units[:3])
 
 
@@ -332,7 +332,7 @@ def test_an_interrupted_order_goes_on(tmp_path: Path) -> None:
     assert Gradient(step=0.2).order(given) == whole
     assert done == [6, 8, 10]
     assert Gradient(step=0.2).order(given) == whole and done == [6, 8, 10], "read, told nothing"
-    with pytest.raises(InputError, match="--resume goes on with the same model, data and options"):
+    with pytest.raises(InputError, match="--resume needs the same model, data and options"):
         Gradient(step=0.3).order(given)
     (tmp_path / "order.json").write_text("[")
     with pytest.raises(InputError, match="should hold an order of heads but can't be read"):

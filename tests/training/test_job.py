@@ -21,7 +21,7 @@ ROWS = Rows(("text",), [("a",)])
         ({"hold_out": (1, 2, 3)}, r"one or two held-out sets .* came \(1, 2, 3\)"),
         ({"hold_out": (0,)}, "each at least 1"),
         ({"patience": 0, "dev": "b.tsv"}, "patience is at least 1 evaluation; came 0"),
-        ({"seed": -1}, "a seed of at least 0 was expected; came -1"),
+        ({"seed": -1}, "Expected a seed of at least 0, got -1"),
         ({"patience": 2}, "stopping early needs a development set"),
     ],
 )
@@ -40,7 +40,7 @@ def test_claim(tmp_path: Path) -> None:
     claim(out, identity, resume=False, overwrite=True)
     assert not (out / "checkpoints").exists()
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match="file is a file: name another"):
+    with pytest.raises(InputError, match="got the file .*file. Name another"):
         claim(tmp_path / "file", identity, False, False)
     with pytest.raises(InputError, match="holds files of something else"):
         claim(tmp_path, identity, resume=True, overwrite=True)

@@ -17,9 +17,9 @@ def test_changed() -> None:
 @pytest.mark.parametrize(
     ("setting", "told"),
     [
-        ("epoch=9", "NAME=VALUE was expected, with a name out of batch_tokens, .*; came 'epoch=9'"),
+        ("epoch=9", "Expected NAME=VALUE with a NAME out of batch_tokens, .*, got 'epoch=9'"),
         ("epochs", "came 'epochs'"),
-        ("epochs=2.5", "epochs is int; came '2.5'"),
+        ("epochs=2.5", "Expected int for epochs, got '2.5'"),
         ("epochs=0", "a finite number above 0 was expected for epochs; came 0"),
         (
             "schedule=cosine",

@@ -1,4 +1,4 @@
-"""Gates in a training: drawn, relaxed or fixed; two lines in anybody's transformers Trainer."""
+"""Gates in training: drawn, relaxed or fixed. Any transformers Trainer gains them in two lines."""
 
 from headcount.gates.fixed import Fixed
 from headcount.gates.gating import gating

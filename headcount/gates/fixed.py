@@ -1,4 +1,4 @@
-"""Fixed: gates that are given and stay, for training with the heads that are left."""
+"""Fixed: gates that are given and never change, for training with the kept heads."""
 
 from typing import final
 
@@ -16,10 +16,10 @@ class Fixed(HeadGates):
     """The same gates for every batch, e.g. those of a plan.
 
     Args:
-        gates: one factor per head, by site and layer; other layers are left alone.
+        gates: one factor per head, by site and layer; other layers are not gated.
 
     Raises:
-        ModelError: if one is not a finite number.
+        ModelError: if a gate is not a finite number.
     """
 
     def __init__(self, gates: Gates) -> None:
@@ -28,25 +28,25 @@ class Fixed(HeadGates):
         for number, ((site, layer), gate_H) in enumerate(gates.items()):
             if not gate_H.isfinite().all():
                 raise ModelError(
-                    f"finite gates were expected; those of layer {layer} of {site} are "
-                    f"{gate_H.tolist()}"
+                    f"Expected finite gates, got {gate_H.tolist()} for layer {layer} of {site}. "
+                    "Correct these values."
                 )
             self.register_buffer(f"gate_{number}", gate_H.detach().clone(), persistent=False)
 
     def forward(self) -> Gates:
-        """The gates."""
+        """The given gates."""
         return {place: self.get_buffer(f"gate_{n}") for n, place in enumerate(self._places)}
 
     def penalty(self) -> Float[Tensor, ""]:
-        """None."""
+        """A penalty of 0: fixed gates add nothing to the loss."""
         return torch.zeros(())
 
     def advance(self, share: int | float) -> None:
-        """Nothing to set."""
+        """Do nothing: fixed gates have no schedule."""
 
     def settle(self) -> None:
-        """Nothing to turn."""
+        """Do nothing: fixed gates do not move."""
 
     def numbers(self) -> dict[str, float]:
-        """Nothing that changes."""
+        """An empty log entry, since nothing changes."""
         return {}

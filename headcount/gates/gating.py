@@ -1,4 +1,4 @@
-"""Gating: a model whose heads' outputs pass gates that can be learned, inside a `with` block."""
+"""Gating: a `with` block that multiplies the heads' outputs of a model by learnable gates."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,28 +20,28 @@ from headcount.tap import Gates, Tap
 def gating(
     model: PreTrainedModel, gates: HeadGates, anatomy: Anatomy | None = None
 ) -> Iterator[None]:
-    """Multiply heads' outputs by gates, drawn anew in every forward of a model in training mode.
+    """Multiply heads' outputs by gates. In training mode, every forward pass draws new gates.
 
-    In the block the gates are a submodule of the model: their parameters are among the model's
-    (an optimizer made there learns them), its mode is theirs, and its checkpoints hold them.
-    Afterwards nothing of ours remains on the model.
+    In the block the gates are a submodule of the model: their parameters belong to the model
+    (an optimizer made there learns them), they share its mode, and its checkpoints hold them.
+    After the block nothing of ours remains on the model.
 
-    Under gradient checkpointing, which runs layers again in the backward pass, every forward must
-    have had its backward pass before the next one: they share the draw of the last.
+    Gradient checkpointing runs layers again in the backward pass with the most recent draw.
+    Therefore run the backward pass of each forward pass before the next forward pass.
 
     Args:
-        model: any model that `examine` takes.
-        gates: Hard Concrete, subset or fixed ones.
-        anatomy: what `examine(model)` found; examined now if None.
+        model: any model that `examine` accepts.
+        gates: Hard Concrete, subset or fixed gates.
+        anatomy: the result of `examine(model)`; if None, the model is examined now.
 
     Raises:
-        ModelError: if the gates are not for this model, or it has gates already.
+        ModelError: if the gates do not fit this model, or it has gates already.
     """
     anatomy = anatomy or examine(model)
     if GATES in model._modules:
         raise ModelError(
-            f"a model without gates was expected; this {type(model).__name__} is in a gating block "
-            "already: leave that one first"
+            f"Expected a model without gates, got a {type(model).__name__} that is in a gating "
+            "block already. Leave that block first."
         )
     gates.to(model.device).train(model.training)
     drawn = _Drawn(gates)
@@ -57,11 +57,11 @@ def gating(
 
 @final
 class _Drawn(Mapping[Place, Tensor]):
-    """The gates of the forward that runs.
+    """The gates of the current forward pass.
 
-    A new draw comes with every forward of the model or, called by itself, its body or a side of
-    it; and when the mode has changed in one. It is made before the first layer runs, since gradient
-    checkpointing would run it a second time there.
+    Gates are drawn again for every forward pass of the model (or of its body, encoder or decoder
+    when called alone), and when the mode changes during one. The draw is made before the first
+    layer runs, because gradient checkpointing would repeat a draw made inside a layer.
     """
 
     def __init__(self, gates: HeadGates) -> None:
@@ -114,11 +114,12 @@ def _has_sides(model: PreTrainedModel) -> bool:
 def _refuse_misfit(model: PreTrainedModel, anatomy: Anatomy, gates: HeadGates) -> None:
     counts = anatomy.heads.counts
     was_training = gates.training
-    given = gates.eval()()  # evaluation draws nothing
+    given = gates.eval()()  # evaluation mode makes no draw
     gates.train(was_training)
     for (site, layer), gate_H in given.items():
         if layer >= len(counts.get(site, ())) or len(gate_H) != counts[site][layer]:
             raise ModelError(
-                f"gates for {type(model).__name__}'s heads were expected ({anatomy.heads}); came "
-                f"{len(gate_H)} for layer {layer} of {site}: make them from its own `heads`"
+                f"Expected gates for the heads of {type(model).__name__} ({anatomy.heads}), got "
+                f"{len(gate_H)} for layer {layer} of {site}. Make them from the model's own "
+                "`heads`."
             )

@@ -1,19 +1,19 @@
-r"""Hard Concrete: gates that are 0 or 1 with some probability, and can be learned nevertheless.
+r"""Hard Concrete: gates that are exactly 0 or 1 with some probability, yet have gradients.
 
 $$s = \sigma\Big(\frac{\log u - \log(1 - u) + \log a_h}{\beta}\Big), \qquad
 g_h = \min(1, \max(0, \gamma + (\zeta - \gamma) s)), \qquad u \sim U(\varepsilon, 1 - \varepsilon)$$
 
 $$P(g_h > 0) = \sigma\Big(\log a_h - \beta \log \frac{-\gamma}{\zeta}\Big)$$
 
-One u for each gate and batch. The penalty presses the sum of P(g > 0) over heads down. Evaluation:
-0 or 1 (`rounded`), whichever is likelier or, under a `Budget`, 1 for the likeliest heads that it
-has room for; or clip(gamma + (zeta - gamma) sigmoid(log a), 0, 1) (`mean`, as the authors of the
-second paper programmed it).
+One u is drawn for each gate and batch. The penalty lowers the sum of P(g > 0) over heads.
+In evaluation mode, `rounded` gates are 0 or 1, whichever is likelier; under a `Budget`, the
+likeliest heads that fit it have 1. `mean` gates are clip(gamma + (zeta - gamma) sigmoid(log a),
+0, 1), as in the code of the second paper's authors.
 
 References: Learning Sparse Neural Networks through L0 Regularization (Louizos et al., 2018),
 section 2.2, https://arxiv.org/abs/1712.01312; Analyzing Multi-Head Self-Attention (Voita et al.,
 2019), section 6, https://arxiv.org/abs/1905.09418
-Departure: gates start open (log a = 2, P(g > 0) = 0.94); `voita2019` starts as the authors do.
+Departure: gates start open (log a = 2, P(g > 0) = 0.94). `voita2019` uses the authors' start.
 """
 
 import math
@@ -39,13 +39,13 @@ class HardConcrete(LearnedGates):
 
     Args:
         layout: which heads share a gate.
-        pressure: makes the penalty of the probabilities that gates are open.
-        seed: of the noise.
-        start: log a of every gate.
+        pressure: turns the probabilities that gates are open into a penalty.
+        seed: seed of the noise.
+        start: initial log a of every gate.
         beta: temperature.
         stretch: gamma < 0 and zeta > 1.
         eps: smallest u and smallest P(g > 0).
-        evaluation: what gates are in evaluation mode.
+        evaluation: how gates are computed in evaluation mode.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class HardConcrete(LearnedGates):
     def voita2019(cls, layout: Layout, pressure: Pressure, seed: int = 0) -> "HardConcrete":
         """Gates that start near 1/2, from Glorot's uniform distribution over a layer's heads.
 
-        With 8 heads -0.61 < log a < 0.61; evaluation by the mean.
+        With 8 heads, -0.61 < log a < 0.61. Evaluation uses the mean.
         """
         gates = cls(layout, pressure, seed, evaluation="mean")
         counts = layout.heads.counts
@@ -82,14 +82,14 @@ class HardConcrete(LearnedGates):
         return gates
 
     def forward(self) -> Gates:
-        """Gates of one batch; a draw in training mode."""
+        """Gates of one batch; drawn at random in training mode."""
         self.layout.refuse_not_finite(self.log_a.detach(), "log a")
         if self.training:
             return self.layout.spread(self.drawn())
         return self.layout.spread(self.mean() if self.evaluation == "mean" else self.rounded())
 
     def drawn(self) -> Float[Tensor, " unit"]:
-        """A draw: noise of its own for every gate."""
+        """Gates drawn with independent noise."""
         assert isinstance(self.num_draws, Tensor)
         noise_U = uniform_noise(self.seed, self.num_draws, len(self.log_a), self.eps)
         self.num_draws += 1
@@ -101,7 +101,7 @@ class HardConcrete(LearnedGates):
         return self._stretched(self.log_a.sigmoid())
 
     def rounded(self) -> Float[Tensor, " unit"]:
-        """Gates of 0 and 1: as many as a budget says, else whichever is likelier."""
+        """Gates of 0 and 1: as many 1s as a budget sets, otherwise the likelier value of each."""
         chosen_U = self.pressure.chosen(self.scores())
         return self.likelier().to(self.log_a) if chosen_U is None else chosen_U
 
@@ -112,25 +112,25 @@ class HardConcrete(LearnedGates):
         return is_one_U > 1 - self.probability()
 
     def probability(self) -> Float[Tensor, " unit"]:
-        """Of being open: P(g > 0)."""
+        """Probability that each gate is open: P(g > 0)."""
         open_U = (self.log_a - self._closed).sigmoid()
         return open_U.clamp(self.eps, 1 - self.eps)
 
     def scores(self) -> Float[Tensor, " unit"]:
-        """Log alpha."""
+        """Log a of every gate."""
         return self.log_a.detach()
 
     def penalty(self) -> Float[Tensor, ""]:
-        """The pressure's, of the probabilities, once the loss has left its gradient."""
+        """Penalty that the pressure puts on the probabilities, after the loss's backward pass."""
         slope_U = torch.zeros_like(self.log_a) if self.log_a.grad is None else self.log_a.grad
         return self.pressure.penalty(self.probability(), slope_U, self._share)
 
     def advance(self, share: int | float) -> None:
-        """Remember the share, for the pressure."""
+        """Store the share of training done, for the pressure."""
         self._share = share
 
     def settle(self) -> None:
-        """Let the pressure move the gates."""
+        """Apply the pressure's shift to the gates."""
         logit_U = self.log_a.detach() - self._closed
         self.log_a.data += self.pressure.shift(logit_U, self._share)
 

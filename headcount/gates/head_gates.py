@@ -1,4 +1,4 @@
-"""Head gates: the interface of gates that take part in a training."""
+"""Head gates: the interface of gates that take part in training."""
 
 from abc import ABC, abstractmethod
 
@@ -11,55 +11,55 @@ from headcount.tap import Gates
 
 
 class HeadGates(nn.Module, ABC):
-    """A module whose parameters are those of the gates.
+    """A module that holds the gates' parameters.
 
-    Its state, which checkpoints hold, is all that a resumed training needs: also which noise comes
-    next.
+    Its state is saved in checkpoints and is all that a resumed training needs, including the
+    position in the sequence of noise.
     """
 
     @abstractmethod
     def forward(self) -> Gates:
-        """The gates of one batch: drawn in training mode, those of evaluation otherwise.
+        """The gates of one batch: drawn in training mode, deterministic in evaluation mode.
 
         Raises:
-            ModelError: for a gate that is not a finite number; names the head.
+            ModelError: if a gate is not a finite number; the error names the head.
         """
 
     @abstractmethod
     def penalty(self) -> Float[Tensor, ""]:
-        """What joins the loss (nats, or the loss's own unit)."""
+        """Penalty added to the loss (nats, or the loss's own unit)."""
 
     @abstractmethod
     def advance(self, share: int | float) -> None:
-        """Set schedules before a step, when so large a share of the training is done."""
+        """Set schedules before a step, given the share of the training that is done."""
 
     @abstractmethod
     def settle(self) -> None:
-        """Move what an optimizer does not, after a step."""
+        """After a step, update what the optimizer does not."""
 
     @abstractmethod
     def numbers(self) -> dict[str, float]:
-        """What a log says of the gates."""
+        """Numbers about the gates for the training log."""
 
 
 class LearnedGates(HeadGates):
-    """Gates by which heads are chosen."""
+    """Gates whose scores decide which heads are kept."""
 
     layout: Layout
     """Which heads share a gate."""
 
     @abstractmethod
     def scores(self) -> Float[Tensor, " unit"]:
-        """A number for every gate; those that have the highest stay."""
+        """Score of every gate; the gates with the highest scores are kept."""
 
 
 def uniform_noise(
     seed: int, num_draws: Tensor, size: int, eps: float
 ) -> Float[np.ndarray, " unit"]:
-    """Numbers between eps and 1 - eps; each draw of each process has its own.
+    """Uniform numbers between eps and 1 - eps, different in each draw and each process.
 
-    Process r of P takes the noise of draw P n + r for its n-th: P processes draw as one process
-    does that accumulates the gradients of P batches.
+    The n-th draw of process r of P is draw P n + r. So P processes draw the same noise as one
+    process that accumulates the gradients of P batches.
     """
     joined = distributed.is_available() and distributed.is_initialized()
     rank, world = (distributed.get_rank(), distributed.get_world_size()) if joined else (0, 1)

@@ -1,4 +1,4 @@
-"""Layout: which heads share a gate, and where every gate goes."""
+"""Layout: which heads share a gate, and where each gate applies."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,7 +25,7 @@ class Layout:
     """
 
     heads: Heads
-    """All heads of the model; those in no unit have no gate."""
+    """All heads of the model; heads in no unit have no gate."""
     units: tuple[tuple[Head, ...], ...]
     """Heads that share a gate."""
 
@@ -36,42 +36,42 @@ class Layout:
 
     @cached_property
     def size_U(self) -> Float[Tensor, " unit"]:
-        """Heads of each unit."""
+        """Number of heads in each unit."""
         return torch.tensor([float(len(unit)) for unit in self.units])
 
     def spread(self, gate_U: Float[Tensor, " unit"]) -> Gates:
-        """The gates of the heads; 1 for heads in no unit, nothing for layers without one."""
+        """The gates of the heads: 1 for heads in no unit; layers without units are left out."""
         gate_U = torch.cat([gate_U, gate_U.new_ones(1)])
         return {place: gate_U[unit_H.to(gate_U.device)] for place, unit_H in self._unit_of.items()}
 
     def is_at(self, site: str | None) -> Bool[Tensor, " unit"]:
-        """Which units are of one site; all for None."""
+        """Whether each unit belongs to a site; all do if it is None."""
         return torch.tensor([site in (None, unit[0].site) for unit in self.units])
 
     def by_site(self, number_U: Float[Tensor, " unit"]) -> dict[str, float]:
-        """The sum over the heads of every site that has units."""
+        """Sums over heads for every site that has units."""
         number_U = (number_U.detach().cpu() * self.size_U).double()
         sites = [site for site in SITES if bool(self.is_at(site).any())]
         return {site: float(number_U[self.is_at(site)].sum()) for site in sites}
 
     def refuse_not_finite(self, number_U: Float[Tensor, " unit"], what: str) -> None:
-        """Let finite numbers pass.
+        """Check that all numbers are finite.
 
         Raises:
-            ModelError: names the first head whose number is NaN or infinite.
+            ModelError: if a number is NaN or infinite; the error names its first head.
         """
         is_finite_U = number_U.isfinite().tolist()
         if not all(is_finite_U):
             first = is_finite_U.index(False)
             raise ModelError(
-                f"a finite {what} was expected for every gate; that of {self.units[first][0]} is "
-                f"{float(number_U[first])}: lower the learning rate of the gates, or look for "
-                "losses that are not finite"
+                f"Expected a finite {what} for every gate, got {float(number_U[first])} for "
+                f"{self.units[first][0]}. Lower the learning rate of the gates, or look for "
+                "losses that are not finite."
             )
 
     @cached_property
     def _unit_of(self) -> dict[Place, Tensor]:
-        """The unit of every head of the layers that have some; one past the last for none."""
+        """Unit number of every head in layers with units; one past the last for heads in none."""
         unit_of = {head: number for number, unit in enumerate(self.units) for head in unit}
         places = dict.fromkeys((head.site, head.layer) for unit in self.units for head in unit)
         return {

@@ -1,18 +1,18 @@
-r"""Pressure: what shuts Hard Concrete gates.
+r"""Pressure: what closes Hard Concrete gates.
 
-- `Constant`: lambda times the expected number of open heads joins the loss. Which number comes out
-  is not known beforehand: lambda is swept.
-- `Budget`: after each step the probabilities that gates are open are moved to the nearest ones (in
-  Kullback-Leibler divergence) whose expected number of open heads is at most a target, which falls
-  linearly to the quota over the first part of the training:
+- `Constant`: lambda times the expected number of open heads is added to the loss. The number of
+  heads that results is not known beforehand, so lambda is swept.
+- `Budget`: after each step the open probabilities move to the nearest ones (in Kullback-Leibler
+  divergence) whose expected number of open heads is at most a target. The target falls linearly to
+  the quota over the first part of the training:
 
 $$\log a_h \leftarrow \log a_h + n_h \delta, \qquad
 \sum_h n_h P(g_h > 0) = t, \qquad \delta \le 0$$
 
-n is the number of heads of a gate, delta is found by bisection. While the bound is active, the
-slope of the loss loses its part across the bound, so that heads compete for it: of those that are
-worth more than the others the gates open, and Adam, which sees only which way a slope points, shuts
-those that are worth little as surely as those that do harm:
+n is the number of heads of a gate; delta is found by bisection. While the bound is active, the
+component of the loss's gradient across the bound is removed, so heads compete: gates of heads worth
+more than the others open. Adam mostly sees the sign of a gradient, so it closes gates of heads
+worth little as surely as those of harmful heads:
 
 $$\frac{\partial L}{\partial \log a_h} + \lambda d_h, \qquad
 d_h = \frac{\partial}{\partial \log a_h} n_h P(g_h > 0), \qquad
@@ -20,12 +20,12 @@ d_h = \frac{\partial}{\partial \log a_h} n_h P(g_h > 0), \qquad
 
 So one training ends at the quota, whatever unit the loss has.
 
-References: Louizos et al. (2018), equation 3; the constraint in place of a penalty is that of
+References: Louizos et al. (2018), equation 3; the constraint in place of a penalty comes from
 Structured Pruning of Large Language Models (Wang et al., 2020), section 3.2,
 https://arxiv.org/abs/1910.04732
-Departure: Wang et al. let a multiplier of the penalty climb until the constraint is met; how fast
-depends on the loss's unit and on the number of steps. Here the multiplier is solved in every step,
-and the constraint is met after it.
+Departure: Wang et al. raise a multiplier of the penalty until the constraint is met; its speed
+depends on the loss's unit and on the number of steps. Here the multiplier is solved for in every
+step, and the constraint is met after each step.
 """
 
 from abc import ABC, abstractmethod
@@ -40,42 +40,42 @@ from headcount.gates.layout import Layout
 from headcount.gates.quota import Quota, highest, refuse_quotas
 
 WIDEST = 64.0
-"""Of the shifts that are tried."""
+"""Largest shift that is tried, as an absolute value."""
 HALVINGS = 60
 SLACK = 1e-3
 """Share of the heads by which a bound may be missed and still count as active."""
 
 
 class Pressure(ABC):
-    """Shuts gates: by a penalty, or by moving them."""
+    """Closes gates, by a penalty or by moving them."""
 
     @abstractmethod
     def penalty(
         self, open_U: Float[Tensor, " unit"], slope_U: Float[Tensor, " unit"], share: int | float
     ) -> Float[Tensor, ""]:
-        """What joins the loss.
+        """The penalty that is added to the loss.
 
         Args:
             open_U: probabilities that gates are open.
-            slope_U: of the loss by log a, so far.
-            share: of the training that is done.
+            slope_U: gradient of the loss with respect to log a, so far.
+            share: share of the training that is done.
         """
 
     @abstractmethod
     def shift(self, logit_U: Float[Tensor, " unit"], share: int | float) -> Float[Tensor, " unit"]:
-        """What is added to log a after a step.
+        """The shift that is added to log a after a step.
 
         Args:
-            logit_U: log-odds of being open.
-            share: of the training that is done.
+            logit_U: log-odds that gates are open.
+            share: share of the training that is done.
         """
 
     @abstractmethod
     def chosen(self, score_U: Float[Tensor, " unit"]) -> Float[Tensor, " unit"] | None:
-        """Gates of 1 and 0 that leave as many heads open as are to stay; None if that is not known.
+        """Gates of 1 and 0 with exactly the budget's heads open; None if there is no budget.
 
         Args:
-            score_U: those with the highest stay.
+            score_U: scores of the gates; the highest are kept.
         """
 
 
@@ -85,7 +85,7 @@ class Constant(Pressure):
 
     Args:
         layout: which heads share a gate.
-        coefficient: in the loss's unit (nats a token) a head.
+        coefficient: penalty per head, in the loss's unit (nats a token).
     """
 
     def __init__(self, layout: Layout, coefficient: int | float) -> None:
@@ -94,28 +94,28 @@ class Constant(Pressure):
     def penalty(
         self, open_U: Float[Tensor, " unit"], slope_U: Float[Tensor, " unit"], share: int | float
     ) -> Float[Tensor, ""]:
-        """Summed over heads."""
+        """The coefficient times the expected number of open heads."""
         return self.coefficient * (open_U * self._layout.size_U.to(open_U)).sum()
 
     def shift(self, logit_U: Float[Tensor, " unit"], share: int | float) -> Float[Tensor, " unit"]:
-        """None."""
+        """A shift of 0."""
         return torch.zeros_like(logit_U)
 
     def chosen(self, score_U: Float[Tensor, " unit"]) -> None:
-        """Every gate is for itself."""
+        """None: each gate is rounded by itself."""
 
 
 @final
 class Budget(Pressure):
-    """An upper bound of the expected number of open heads, which falls to the quota.
+    """An upper bound on the expected number of open heads, which falls to the quota.
 
     Args:
         layout: which heads share a gate.
-        quotas: how many are to be open, and of which.
+        quotas: how many heads end up open, and from which units.
         falling: share of the training over which the bound falls from all heads to the quota.
 
     Raises:
-        InputError: for quotas that can't be met together.
+        InputError: if the quotas can't be met together.
     """
 
     def __init__(self, layout: Layout, quotas: Sequence[Quota], falling: int | float = 0.5) -> None:
@@ -125,7 +125,7 @@ class Budget(Pressure):
     def penalty(
         self, open_U: Float[Tensor, " unit"], slope_U: Float[Tensor, " unit"], share: int | float
     ) -> Float[Tensor, ""]:
-        """The multipliers of the bounds that are active, times what is open."""
+        """The active bounds' multipliers times their expected numbers of open heads."""
         size_U, total = self._layout.size_U.to(open_U), open_U.new_zeros(())
         for is_member_U, bound in self._bounds(share):
             size_M, open_M = size_U[is_member_U], open_U[is_member_U]
@@ -147,11 +147,11 @@ class Budget(Pressure):
         return shift_U
 
     def chosen(self, score_U: Float[Tensor, " unit"]) -> Float[Tensor, " unit"]:
-        """As many as the quotas say, from the first step on."""
+        """Gates of 1 for as many heads as the quotas allow, from the first step on."""
         return highest(self._layout, score_U, self._quotas)
 
     def _bounds(self, share: int | float) -> Iterator[tuple[Bool[Tensor, " unit"], float]]:
-        """The units of every quota, and how many of their heads may be open by now."""
+        """The units of every quota, and how many of their heads may be open now."""
         for quota in self._quotas:
             is_member_U = self._layout.is_at(quota.site)
             free = float(self._layout.size_U[is_member_U].sum())

@@ -1,4 +1,4 @@
-"""Quota: how many of some heads are to stay open, and which those are by their scores."""
+"""Quota: how many heads end up open, and which ones by their scores."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,20 +15,20 @@ from headcount.gates.layout import Layout
 @final
 @dataclass(frozen=True)
 class Quota:
-    """How many of some heads are to stay open."""
+    """The number of heads that end up open at one site or in all."""
 
     site: str | None
-    """Units of one site; None for all."""
+    """Site of the units; None for all sites."""
     heads: int
-    """Of those in the units."""
+    """Number of open heads in these units."""
 
 
 def refuse_quotas(layout: Layout, found: Sequence[Quota]) -> None:
-    """Let quotas pass that can be met together.
+    """Check that quotas can be met together.
 
     Raises:
-        InputError: for one of no unit, of more heads than its units have, or of units that another
-            one is for.
+        InputError: if a quota has no units, asks for more heads than its units have, or shares
+            units with another quota.
     """
     taken_U = torch.zeros(len(layout.units), dtype=torch.bool)
     for quota in found:
@@ -37,13 +37,13 @@ def refuse_quotas(layout: Layout, found: Sequence[Quota]) -> None:
         if not 0 <= quota.heads <= free or not is_member_U.any():
             sites = ", ".join(dict.fromkeys(unit[0].site for unit in layout.units))
             raise InputError(
-                f"a quota of heads that have gates was expected; came {quota.heads} of {where}, "
-                f"where {free} have some: gates are at {sites or 'no site'}"
+                f"Expected a quota of gated heads, got {quota.heads} at {where}, where {free} "
+                f"have gates. Gates are at {sites or 'no site'}."
             )
         if (taken_U & is_member_U).any():
             raise InputError(
-                f"one quota for every gate was expected; those of {where} have two: give one for "
-                "all heads, or one for each site"
+                f"Expected one quota for every gate, got two at {where}. Give one quota for all "
+                "heads, or one for each site."
             )
         taken_U |= is_member_U
 
@@ -51,9 +51,9 @@ def refuse_quotas(layout: Layout, found: Sequence[Quota]) -> None:
 def highest(
     layout: Layout, score_U: Float[Tensor, " unit"], found: Sequence[Quota]
 ) -> Float[Tensor, " unit"]:
-    """Gates of 1 for the units with the highest scores of each quota, of equals the last.
+    """Gates of 1 for each quota's units with the highest scores; ties keep the last unit.
 
-    Units of no quota have 1 too; where sizes differ, one that is too large to go stays.
+    Units without a quota have 1 too. Where sizes differ, a unit too large to prune is kept.
     """
     score, size = score_U.tolist(), layout.size_U.tolist()
     gate_U = torch.ones_like(score_U)
@@ -72,7 +72,7 @@ def quotas(layout: Layout, budget: Sequence[tuple[str | None, int]]) -> tuple[Qu
 
     Args:
         layout: which heads have gates.
-        budget: heads to keep at a site, or in all (None).
+        budget: number of heads to keep at a site, or in all (None).
     """
     found = []
     for site, number in budget:

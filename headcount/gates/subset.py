@@ -1,15 +1,15 @@
-r"""Subset: gates that add up to exactly K, drawn without replacement, and learned.
+r"""Subset: learned gates that add up to exactly K, drawn without replacement.
 
 $$r_h = w_h + \mathrm{Gumbel}, \qquad p^{(k)} = \mathrm{softmax}(r / \tau), \qquad
 r \leftarrow r + \log(1 - p^{(k)}), \qquad g = \sum_{k=1}^{K} p^{(k)}$$
 
-The temperature tau falls log-linearly; at its end the gates are 0 or 1. Evaluation: the K gates
-with the largest w are 1, the others 0. `straight_through` draws nothing: gates are those of
-evaluation, with the gradient of the sum of softmaxes of w.
+The temperature tau falls log-linearly; at its end the gates are 0 or 1. In evaluation mode, the K
+gates with the largest w are 1, the others 0. With `straight_through` nothing is drawn: the gates
+are those of evaluation mode, with the gradient of the sum of softmaxes of w.
 
 Reference: Differentiable Subset Pruning of Transformer Heads (Li et al., 2021), section 4,
 https://arxiv.org/abs/2108.04657
-Departure: gates below 1e-12 count as 0, with the gradient that they have.
+Departure: gates below 1e-12 are set to 0 but keep their gradient.
 """
 
 import math
@@ -28,28 +28,28 @@ from headcount.gates.quota import Quota, highest, refuse_quotas
 from headcount.tap import Gates
 
 EPS = 1e-12
-"""Smallest uniform number that a Gumbel number is made of."""
+"""Smallest uniform number from which a Gumbel number is made."""
 
 DUST = 1e-12
-"""Gates below this are 0 in the forward pass: what they are multiplied with becomes denormal
-numbers, which processors take many times as long for."""
+"""Gates below this are 0 in the forward pass: multiplying by them gives denormal numbers, which
+processors handle many times more slowly."""
 
 
 @final
 class Subset(LearnedGates):
-    """Gates of which K are open.
+    """Gates of which exactly K are open.
 
     Args:
         layout: which heads share a gate.
-        quotas: how many heads are to be open, and of which; other gates are 1.
-        seed: of the noise.
+        quotas: how many heads are open, and from which units; other gates are 1.
+        seed: seed of the noise.
         hot: temperature at the start.
         cold: temperature at the end.
-        straight_through: draw nothing.
+        straight_through: use hard gates without noise.
 
     Raises:
-        InputError: if units of one quota differ in size, can't add up to it, or quotas can't be met
-            together.
+        InputError: if units of one quota differ in size or can't add up to it, or quotas can't be
+            met together.
     """
 
     def __init__(
@@ -71,14 +71,14 @@ class Subset(LearnedGates):
         self.register_buffer("num_draws", torch.zeros((), dtype=torch.int64))
 
     def forward(self) -> Gates:
-        """Gates of one batch; a draw in training mode."""
+        """Gates of one batch; drawn at random in training mode."""
         self.layout.refuse_not_finite(self.w.detach(), "w")
         if not self.training:
             return self.layout.spread(self.chosen())
         return self.layout.spread(self.turned() if self.straight_through else self.drawn())
 
     def drawn(self) -> Float[Tensor, " unit"]:
-        """A relaxed subset, with noise of its own."""
+        """A relaxed subset, drawn with fresh noise."""
         assert isinstance(self.num_draws, Tensor)
         noise_U = uniform_noise(self.seed, self.num_draws, len(self.w), EPS)
         self.num_draws += 1
@@ -86,20 +86,20 @@ class Subset(LearnedGates):
         return self._relaxed(self.w + gumbel_U)
 
     def turned(self) -> Float[Tensor, " unit"]:
-        """The chosen gates, with the relaxed gates' gradient."""
+        """The hard gates, with the gradient of the relaxed gates."""
         relaxed_U = self._relaxed(self.w)
         return self.chosen() + (relaxed_U - relaxed_U.detach())
 
     def chosen(self) -> Float[Tensor, " unit"]:
-        """1 for the K units with the largest w of each quota, of equals the last."""
+        """Gates of 1 for each quota's K units with the largest w; ties keep the last unit."""
         return highest(self.layout, self.scores(), self._quotas)
 
     def scores(self) -> Float[Tensor, " unit"]:
-        """W."""
+        """The learned w of every gate."""
         return self.w.detach()
 
     def penalty(self) -> Float[Tensor, ""]:
-        """None: the number is exact as it is."""
+        """A penalty of 0, since the number of open heads is exact by construction."""
         return self.w.new_zeros(())
 
     def advance(self, share: int | float) -> None:
@@ -108,10 +108,10 @@ class Subset(LearnedGates):
         self.temperature = self.hot * math.exp(min(1.0, share) * falling)
 
     def settle(self) -> None:
-        """Nothing to turn."""
+        """Do nothing: no gates move outside the optimizer."""
 
     def numbers(self) -> dict[str, float]:
-        """Heads chosen by now, by site, and the temperature."""
+        """Number of heads chosen so far by site, and the temperature."""
         chosen = self.layout.by_site(self.chosen())
         return {"temperature": self.temperature} | {
             f"open {site}": number for site, number in chosen.items()
@@ -124,14 +124,14 @@ class Subset(LearnedGates):
             relaxed_M = relaxed_subset(r_U[member_M], number, self.temperature)
             gate_U = gate_U.index_put((member_M,), relaxed_M)
         dust_U = torch.where(gate_U < DUST, gate_U, 0).detach()
-        return gate_U - dust_U  # with the gradient of all gates
+        return gate_U - dust_U  # keeps the gradient of all gates
 
 
 def relaxed_subset(
     r_M: Float[Tensor, " member"], number: int, temperature: int | float
 ) -> Float[Tensor, " member"]:
-    """So many softmaxes, each of what those before it left; they add up to the number."""
-    gate_M = 0 * r_M  # also of no softmax there is a gradient
+    """The sum of `number` softmaxes, each over what the previous ones left; it adds up to it."""
+    gate_M = 0 * r_M  # has a gradient even if `number` is 0
     tiny = torch.finfo(r_M.dtype).tiny
     for _ in range(number):
         p_M = (r_M / temperature).softmax(0)
@@ -141,12 +141,12 @@ def relaxed_subset(
 
 
 def _units(layout: Layout, quota: Quota) -> int:
-    """The number of units of a quota."""
+    """Number of units that meet a quota."""
     sizes = set(layout.size_U[layout.is_at(quota.site)].int().tolist())
     if len(sizes) != 1 or quota.heads % min(sizes):
         raise UnsuitedError(
-            f"units of one size were expected that add up to {quota.heads} heads"
-            f"{'' if quota.site is None else f' at {quota.site}'}; came sizes {sorted(sizes)}: "
-            "give a budget for each site, or take the method l0"
+            f"Expected units of one size that add up to {quota.heads} heads"
+            f"{'' if quota.site is None else f' at {quota.site}'}, got sizes {sorted(sizes)}. "
+            "Give a budget for each site, or use the method l0."
         )
     return quota.heads // min(sizes)

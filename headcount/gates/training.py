@@ -1,16 +1,16 @@
-r"""Gate training: a callback by which any transformers Trainer learns gates.
+r"""Gate training: a callback with which any transformers Trainer learns gates.
 
-In every step the gradient of the penalty joins that of the gates' parameters, and what the
-optimizer then does to them is scaled to a learning rate of their own:
+In every step the penalty's gradient is added to that of the gates' parameters. The optimizer's
+update of them is then scaled to a learning rate of their own:
 
 $$\theta \leftarrow \theta + \frac{\eta_{gates}}{\eta} \Delta\theta$$
 
-with $\eta$ the optimizer's own rate for them at its peak: that which its schedule began with (of a
-`OneCycleLR` the highest), or which the caller names.
+where $\eta$ is the optimizer's own peak rate for them: the rate its schedule started from (for
+`OneCycleLR`, the highest), or the rate that the caller gives.
 
-So the penalty joins whatever loss the Trainer has, after accumulation, clipping and the exchange
-between processes; one optimizer, one schedule and one checkpoint hold everything; and weight decay
-leaves the gates alone.
+So the penalty works with whatever loss the Trainer has, after accumulation, clipping and the
+exchange between processes. One optimizer, one schedule and one checkpoint hold everything, and
+weight decay does not affect the gates.
 """
 
 from functools import partial
@@ -30,10 +30,10 @@ class GateTraining(TrainerCallback):
     """Trains the gates of a `gating` block along with the model.
 
     Args:
-        gates: those of the block.
-        rate: their learning rate where that of the weights is at its peak.
-        peak: that peak, if the optimizer does not tell: where a schedule's factors end far from 1,
-            as those of Vaswani et al. (2017).
+        gates: the gates of the block.
+        rate: the gates' learning rate when that of the weights is at its peak.
+        peak: that peak, if the optimizer does not show it: for schedules whose factors are far
+            from 1, as in Vaswani et al. (2017).
     """
 
     def __init__(
@@ -46,18 +46,18 @@ class GateTraining(TrainerCallback):
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """See that the optimizer has the gates.
+        """Check that the optimizer can train the gates.
 
         Raises:
-            InputError: if it does not, or with no rate above 0, or gradients are scaled when the
-                penalty joins them, or layers are run again so that gates get no gradient, or one
-                process has several GPUs.
+            InputError: if the optimizer lacks the gates' parameters or has no rate above 0 for
+                them; if gradients are still scaled (fp16) when the penalty is added; if gradient
+                checkpointing gives gates no gradient; or if one process has several GPUs.
         """
         if args.n_gpu > 1:
             raise InputError(
-                f"a process for each of the {args.n_gpu} GPUs was expected, since gates are of "
-                "one copy of the model: start the script with `torchrun --nproc-per-node`, or name "
-                "one GPU in CUDA_VISIBLE_DEVICES"
+                f"Expected a process for each of the {args.n_gpu} GPUs, since gates belong to one "
+                "copy of the model, got one process. Start the script with `torchrun "
+                "--nproc-per-node`, or name one GPU in CUDA_VISIBLE_DEVICES."
             )
         peaks = {
             id(each): self._peak_of(group)
@@ -66,37 +66,39 @@ class GateTraining(TrainerCallback):
         }
         if any(id(parameter) not in peaks for parameter in self._parameters()):
             raise InputError(
-                "an optimizer with the gates' parameters was expected; this one has none of them: "
-                "train, and make the optimizer, inside `with gating(model, gates)`; sharded "
-                "parameters (FSDP, DeepSpeed) can't be gated"
+                "Expected an optimizer with the gates' parameters, got one without. Train, and "
+                "make the optimizer, inside `with gating(model, gates)`. Sharded parameters "
+                "(FSDP, DeepSpeed) can't be gated."
             )
         self._peaks = [peaks[id(parameter)] for parameter in self._parameters()]
         if not all(self._peaks):
             raise InputError(
-                "a learning rate above 0 of the optimizer was expected, by which the gates' own is "
-                "reached; came none: give GateTraining its peak; to train gates alone, let the "
-                "model's parameters need no gradient"
+                "Expected an optimizer with a learning rate above 0, from which to scale that of "
+                "the gates, got none. Give GateTraining its peak. To train gates alone, set "
+                "requires_grad to False for the model's parameters."
             )
         if _is_reentrant(kwargs["model"]):
             raise InputError(
-                "gradient checkpointing that is not reentrant was expected, since gates get no "
-                "gradient in the other: give gradient_checkpointing_kwargs={'use_reentrant': False}"
+                "Expected gradient checkpointing that is not reentrant, got reentrant, in which "
+                "gates get no gradient. Give gradient_checkpointing_kwargs="
+                "{'use_reentrant': False}."
             )
         if args.fp16 and not args.max_grad_norm:
             raise InputError(
-                "bf16, or fp16 with max_grad_norm above 0, was expected; came fp16 without clipping"
+                "Expected bf16, or fp16 with max_grad_norm above 0, got fp16 without clipping. "
+                "Set one of these."
             )
 
     def on_step_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
     ) -> None:
-        """Set the gates' schedules."""
+        """Update the gates' schedules."""
         self.gates.advance(state.global_step / max(1, state.max_steps))
 
     def on_pre_optimizer_step(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
     ) -> None:
-        """Add the penalty's gradient; set the parameters to 0, so that the step leaves its size."""
+        """Add the penalty's gradient and zero the parameters, so that the step alone remains."""
         penalty = self.gates.penalty()
         if penalty.requires_grad:
             parameters = self._parameters()
@@ -111,7 +113,7 @@ class GateTraining(TrainerCallback):
     def on_optimizer_step(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
     ) -> None:
-        """Take the scaled step."""
+        """Apply the scaled step."""
         for parameter, before, peak in zip(
             self._parameters(), self._before, self._peaks, strict=True
         ):
@@ -121,15 +123,15 @@ class GateTraining(TrainerCallback):
     def on_log(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
     ) -> None:
-        """Put the gates' numbers beside the loss in the Trainer's history."""
+        """Add the gates' numbers to the loss's entry in the Trainer's history."""
         if state.log_history and "loss" in state.log_history[-1]:
             state.log_history[-1].update(self.gates.numbers())
 
     def _peak_of(self, group: dict[str, Any]) -> float:
-        """Of a group of the optimizer, noted in it, so that its checkpoint holds it; 0 for none.
+        """Peak rate of an optimizer's group, stored in the group and its checkpoints; 0 if none.
 
-        A schedule that warms up is at 0 now, and one that has none may have lowered the rate when
-        a training is resumed.
+        The current rate is no substitute: during warm-up it is 0, and when training resumes the
+        schedule may have lowered it.
         """
         if self.peak is not None:
             return self.peak
@@ -140,7 +142,7 @@ class GateTraining(TrainerCallback):
 
 
 def _is_reentrant(model: nn.Module) -> bool:
-    """Whether a layer runs again in torch's older way, which is torch's default."""
+    """Whether a layer uses reentrant gradient checkpointing, torch's default."""
     runs = [
         getattr(module, "_gradient_checkpointing_func", None)
         for module in model.modules()

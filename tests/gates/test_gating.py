@@ -148,7 +148,7 @@ def test_gates_multiply_heads() -> None:
 
 @pytest.mark.parametrize("number", [torch.nan, torch.inf])
 def test_gates_that_are_no_numbers_are_refused(number: float) -> None:
-    with pytest.raises(ModelError, match="finite gates were expected; those of layer 1 of enc"):
+    with pytest.raises(ModelError, match="Expected finite gates, got .* for layer 1 of enc"):
         Fixed({("encoder.self", 1): torch.tensor([1.0, number])})
     model, _ = examined("bert")
     with pytest.raises(ModelError, match=r"a finite number was expected as the gate of enc\.1\.0"):
@@ -169,7 +169,7 @@ def test_a_plan_made_in_the_block_fits_after_it() -> None:
     assert len(plan.staying(anatomy.heads)) == 6
     compact(model, plan)
     gates.log_a.data[3] = torch.nan
-    with pytest.raises(ModelError, match=r"that of enc\.\d\.\d is nan"):
+    with pytest.raises(ModelError, match=r"got nan for enc\.\d\.\d"):
         plan_of(gates, loaded, units, 6)
 
 
@@ -177,7 +177,7 @@ def test_gates_of_another_model_are_refused() -> None:
     model, anatomy = examined("bert")
     gates = hard_concrete(Layout.each(Heads({"encoder.self": (7,)})))
     with leaving_no_trace(model, tiny.inputs(model)):
-        with pytest.raises(ModelError, match="came 7 for layer 0 of encoder.self"):
+        with pytest.raises(ModelError, match="got 7 for layer 0 of encoder.self"):
             with gating(model, gates, anatomy):
                 pass
         good = hard_concrete(Layout.each(anatomy.heads))

@@ -104,6 +104,6 @@ def test_a_seed_and_a_state_say_which_noise_comes() -> None:
 
 def test_a_gate_that_is_no_number_is_named() -> None:
     with pytest.raises(
-        ModelError, match=r"a finite log a was expected for every gate; that of enc.1.2 is nan"
+        ModelError, match=r"Expected a finite log a for every gate, got nan for enc.1.2"
     ):
         made([0.0] * 5 + [math.nan] + [0.0] * 4)()

@@ -65,11 +65,14 @@ def test_evaluation_has_as_many_as_the_budget() -> None:
 @pytest.mark.parametrize(
     ("found", "match"),
     [
-        ([Quota("decoder.cross", 2)], "came 2 of decoder.cross, where 0 have some"),
-        ([Quota("encoder", 0)], "gates are at encoder.self, decoder.self"),
-        ([Quota("encoder.self", 13)], "came 13 of encoder.self, where 12 have some"),
-        ([Quota(None, -1)], "came -1 of any site"),
-        ([Quota(None, 6), Quota("encoder.self", 2)], "those of encoder.self have two"),
+        ([Quota("decoder.cross", 2)], "got 2 at decoder.cross, where 0 have gates"),
+        ([Quota("encoder", 0)], "Gates are at encoder.self, decoder.self"),
+        ([Quota("encoder.self", 13)], "got 13 at encoder.self, where 12 have gates"),
+        ([Quota(None, -1)], "got -1 at any site"),
+        (
+            [Quota(None, 6), Quota("encoder.self", 2)],
+            "one quota for every gate, got two at encoder.self",
+        ),
     ],
 )
 def test_quotas_that_cannot_be_met_together_are_refused(found: list[Quota], match: str) -> None:

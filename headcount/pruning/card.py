@@ -1,7 +1,8 @@
-"""Card: the README of a pruned model's folder, from the record of the pruning.
+"""Card: the README of a pruned model's folder, made from the record of the pruning.
 
-What was removed and why, scores before and after with intervals, that the compact model equals the
-gated one, what functions survived, and how fast it is against its ceiling where that was measured.
+It reports which heads were pruned and why, scores before and after with intervals, the comparison
+of the compact with the gated model, which functions survived, and the measured speed beside its
+ceiling.
 """
 
 import math
@@ -16,7 +17,7 @@ Record = Mapping[str, Any]
 
 
 def card(record: Record) -> str:
-    """The head card of what `prune.json` holds; of a model made from a plan that is less."""
+    """The head card for a `prune.json`; a model made from a plan has fewer sections."""
     parts = [f"# {record['model']}, {_left(record)}", _about(record), *_heads(record)]
     for key, title in (("test", "test set"), ("dev", "development set")):
         if key in record:
@@ -30,20 +31,20 @@ def card(record: Record) -> str:
 
 def _left(record: Record) -> str:
     staying = len(record["staying"])
-    return f"{staying} of {staying + len(record['leaving'])} heads"
+    return f"{staying} of {staying + len(record['leaving'])} heads kept"
 
 
 def _about(record: Record) -> str:
-    made = "Made smaller with headcount by a plan"
+    made = "Pruned with headcount from a plan"
     if "method" in record:
         made = f"Pruned with headcount by {record['method']} (budget: {_budget(record['limit'])})"
     if options := _options(record.get("arguments") or {}):
         made += f", with {options}"
     if (updates := record.get("trained_on")) is not None:
-        mended = f", mended by {', '.join(stages)}" if (stages := record.get("mended")) else ""
+        mended = f", compensated by {', '.join(stages)}" if (stages := record.get("mended")) else ""
         made += (
-            f"{mended}, then trained on for {updates:,} updates with the whole model as teacher; "
-            "budget, scores and mending are of the model before that"
+            f"{mended}, then trained for {updates:,} more updates with the dense model as teacher; "
+            "budget, scores and compensation refer to the model before this training"
         )
     return (
         f"{made}. Loads with `headcount.load(folder)`, or with transformers alone by "
@@ -53,7 +54,7 @@ def _about(record: Record) -> str:
 
 
 def _options(arguments: Record) -> str:
-    """What was asked for beside method and budget.
+    """The options besides method and budget.
 
     >>> _options({"preset": None, "set": ["step=0.1"], "recover": 90, "tune": ["distilled=0.5"]})
     'step=0.1, a recovery of 90 updates (distilled=0.5)'
@@ -67,7 +68,7 @@ def _options(arguments: Record) -> str:
 
 
 def _budget(limit: Record) -> str:
-    """As it was asked for.
+    """The budget as the user gave it.
 
     >>> _budget({"keep": {"encoder.self": 10, "decoder.cross": 20}}), _budget({"max_drop": 0.3})
     ('keep 10 at encoder.self, 20 at decoder.cross', 'max drop 0.3')
@@ -79,15 +80,15 @@ def _budget(limit: Record) -> str:
 
 
 def _heads(record: Record) -> Iterator[str]:
-    """What was removed, and why."""
-    yield "## Heads that went"
+    """The pruned heads, and why they were pruned."""
+    yield "## Pruned heads"
     scores = record.get("scores")
     rows = []
     for site in record["heads"]:
         gone = [head for head in record["leaving"] if Head.parse(head).site == site]
         stay = [head for head in record["staying"] if Head.parse(head).site == site]
         rows.append([site, str(len(stay)), str(len(gone)), ", ".join(gone) or "none"])
-    yield table(["site", "stay", "went", "which"], rows)
+    yield table(["site", "kept", "pruned", "pruned heads"], rows)
     if scores:
         yield _why(record)
         order = sorted(scores, key=lambda head: scores[head])
@@ -95,28 +96,30 @@ def _heads(record: Record) -> Iterator[str]:
         yield "<details><summary>Score of every head</summary>"
         yield table(
             ["head", "score", ""],
-            [[head, f"{scores[head]:.4g}", "went" if head in gone else "stays"] for head in order],
+            [[head, f"{scores[head]:.4g}", "pruned" if head in gone else "kept"] for head in order],
         )
         yield "</details>"
 
 
 def _why(record: Record) -> str:
-    """What the scores are, and how they led to what went."""
+    """What the scores mean, and how they decided which heads were pruned."""
     if (open_at := record.get("open")) is not None:
         number = ", ".join(f"{number} heads at {site}" for site, number in open_at.items())
         return (
-            "Why: each head's score is log a of its gate when the gates had learned; above 0 it is "
-            f"rather open than closed, as those of {number} were. The lowest of each budget went."
+            "Why: each head's score is log a of its gate after the gates were trained; gates above "
+            f"0 are open rather than closed ({number}). The lowest-scoring heads of each budget "
+            "were pruned."
         )
     if record.get("history"):
         return (
-            f"Why: each head's score is what {record['method']} had learned of it at the end. The "
-            "lowest of each budget went."
+            f"Why: each head's score is what {record['method']} had learned about it by the end. "
+            "The lowest-scoring heads of each budget were pruned."
         )
     return (
-        f"Why: {record['method']} scored each head, and the lowest of each budget went. The score "
-        "is that when a head went, or the last one of those that stay; where heads were scored "
-        "anew as others went, scores of different steps do not compare."
+        f"Why: {record['method']} scored each head, and the lowest-scoring heads of each budget "
+        "were pruned. A pruned head's score is from the step that pruned it, a kept head's is its "
+        "last one. If heads were rescored after each step, scores from different steps are not "
+        "comparable."
     )
 
 
@@ -136,11 +139,11 @@ def _numbers(record: Record, key: str, title: str) -> Iterator[str]:
     if control is not None:
         taught = any(training["taught"] for training in record["control"]["trainings"])
         yield (
-            "Control: the whole model, trained in the same ways, as long, on the same data"
-            + (", but without the teacher that the pruned one had." if taught else ".")
+            "Control: the dense model, trained in the same ways, for as many updates, on the same "
+            "data" + (", but without the pruned model's teacher." if taught else ".")
         )
     if metric in ("bleu", "chrf"):
-        yield f"p of {metric} is that of sacreBLEU's paired bootstrap."
+        yield f"p for {metric} is from sacreBLEU's paired bootstrap."
     if found["slices"]:
         rows = [_slice_row(name, found, part) for name, part in found["slices"].items()]
         more = ["after", "change", "95 % interval"]
@@ -148,19 +151,19 @@ def _numbers(record: Record, key: str, title: str) -> Iterator[str]:
 
 
 def _slice_row(name: str, whole: Record, part: Record) -> list[str]:
-    """Score and loss of a slice, without p: many slices are looked at."""
+    """Score and loss of a slice; no p, because many slices are tested."""
     found = {**part, "higher_is_better": whole["higher_is_better"]}
     numbers = (_change_row(name, found, kind)[1:-1] for kind in ("score", "loss"))
     return [name, f"{part['examples']:,}", *chain(*numbers)]
 
 
 def _change_row(name: str, found: Record, kind: str) -> list[str]:
-    """A row of numbers; changes are after minus before."""
+    """One row of the table; changes are after minus before."""
     before, after = (_or_nan(found[kind][when]) for when in ("before", "after"))
     delta = found["drop" if kind == "score" else "rise"]
     sign = -1 if kind == "score" and found["higher_is_better"] else 1
     ends = sorted(sign * _or_nan(delta[end]) for end in ("low", "high"))
-    is_known = not math.isnan(ends[0])  # of one example there is none
+    is_known = not math.isnan(ends[0])  # one example has no interval
     interval = f"{_signed(ends[0])} to {_signed(ends[1])}" if is_known else "–"
     p = _or_nan(delta["p"])
     shown = "–" if math.isnan(p) else f"{p:.2g}"
@@ -169,7 +172,7 @@ def _change_row(name: str, found: Record, kind: str) -> list[str]:
 
 def _gains(record: Record) -> Iterator[str]:
     if record.get("gains"):
-        yield "## What made up for them (loss on the development set)"
+        yield "## Compensation for the pruned heads (loss on the development set)"
         rows = [
             [gain["stage"], *(_number(_or_nan(gain[when])) for when in ("before", "after")),
              _signed(_or_nan(gain["after"]) - _or_nan(gain["before"]), 4),
@@ -180,34 +183,36 @@ def _gains(record: Record) -> Iterator[str]:
 
 
 def _equality(record: Record) -> Iterator[str]:
-    yield "## Cutting them out changed nothing more"
+    yield "## Equality of the compact and the gated model"
     compared = record.get("comparisons", ())
     if compared and not any(each["what"].endswith("gated") for each in compared):
         yield (
-            "**Warning**: the weights were changed since heads were cut out: nothing says that "
-            "they equal a gated model's, and what was measured above was of those before."
+            "**Warning**: the weights have changed since the heads were removed. They were not "
+            "compared with a gated model's, and the numbers above are from before the change."
         )
     elif after := _changed(record):
         yield (
-            f"Gated is the model with all its heads after {after}, with these heads at 0: other "
-            "weights than those of the model that was given."
+            f"The gated model is the dense model after {after}, with these heads set to 0. Its "
+            "weights differ from those of the model that was given."
         )
     else:
-        yield "Gated is the whole model with these heads at 0."
+        yield "The gated model is the dense model with these heads set to 0."
     rows = [
         [each["what"], f"{each['sentences']:,}", f"{each['difference']:.2g}",
          f"{each['share']:.2g}", f"{each['tolerance']:.0g}"]
         for each in compared
     ]  # fmt: skip
-    yield table(["", "examples", "largest difference", "of the largest output", "allowed"], rows)
+    yield table(
+        ["", "examples", "largest difference", "share of the largest output", "tolerance"], rows
+    )
 
 
 def _changed(record: Record) -> str:
-    """What made other weights of those of the model that was given; empty for nothing."""
-    stages = ["a training with gates"] if record.get("history") else []
+    """The stages that changed the weights of the model that was given; empty if none did."""
+    stages = ["training with gates"] if record.get("history") else []
     stages += [gain["stage"] for gain in record.get("gains") or () if gain["kept"]]
     stages += record.get("mended") or ()
-    return ", ".join([*stages, "a training"] if record.get("trained_on") else stages)
+    return ", ".join([*stages, "training"] if record.get("trained_on") else stages)
 
 
 def _functions(record: Record) -> Iterator[str]:
@@ -216,7 +221,7 @@ def _functions(record: Record) -> Iterator[str]:
         return
     yield "## Functions"
     if not found:
-        yield "No head has a role that the analysis knows."
+        yield "No head has a role in the analysis."
         return
     analysed = found[0]["kept"] is not None
     rows = []
@@ -225,8 +230,8 @@ def _functions(record: Record) -> Iterator[str]:
         if analysed:
             row += [str(len(each["kept"])), ", ".join(each["taken_over"]) or "none"]
         rows.append(row)
-    more = ["still have it", "took it over"] if analysed else []
-    yield table(["role", "heads before", "stayed", *more], rows)
+    more = ["kept with the role", "took it over"] if analysed else []
+    yield table(["role", "heads before", "kept", *more], rows)
 
 
 def _speed(record: Record) -> Iterator[str]:
@@ -234,12 +239,12 @@ def _speed(record: Record) -> Iterator[str]:
     if "ceiling" in record:
         ceiling = record["ceiling"]
         yield (
-            f"Ceiling by FLOPs: {ceiling['value']:.2f} times as fast, one forward of "
-            f"{ceiling['tokens']} tokens."
+            f"Ceiling by FLOPs: {ceiling['value']:.2f} times as fast in one forward "
+            f"pass of {ceiling['tokens']} tokens."
         )
     found = record.get("speed")
     if not found:
-        yield "Not measured: `headcount speed DENSE PRUNED --card` does."
+        yield "Not measured. Run `headcount speed DENSE PRUNED --card` to add it."
         return
     rows = [
         [f"{each['mode']}, batch {each['batch']}, {_tokens(each)}",
@@ -247,7 +252,7 @@ def _speed(record: Record) -> Iterator[str]:
          f"{each['speedup']['high']:.2f})", f"{each['ceiling']:.2f}"]
         for each in found["cases"]
     ]  # fmt: skip
-    yield table(["case", "times as fast, 95 % interval", "ceiling by FLOPs"], rows)
+    yield table(["case", "speedup, 95 % interval", "ceiling by FLOPs"], rows)
     yield from (f"**Warning**: {warning}." for warning in found["warnings"])
 
 
@@ -267,7 +272,7 @@ def _number(value: float | None) -> str:
 
 
 def _signed(value: float, digits: int = 3) -> str:
-    """With a true minus; nothing has no sign, and what would look like it has a digit of its own.
+    """The change with a true minus; zero has no sign, and a tiny change shows its first digit.
 
     >>> _signed(-0.25), _signed(-0.0), _signed(0.00012), _signed(math.nan)
     ('−0.250', '0.000', '+0.0001', '–')

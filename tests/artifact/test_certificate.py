@@ -115,7 +115,7 @@ def test_of_real_text(kind: str, tmp_path: Path) -> None:
     finding = diagnose(tmp_path / "small")[1]
     assert finding.works and finding.text == "2 comparisons of these weights"
     card = (tmp_path / "small" / "README.md").read_text()
-    assert "Made smaller with headcount by a plan" in card
+    assert "Pruned with headcount from a plan" in card
     assert re.search(r"\| compact and gated +\| +11 \|", card)
 
 

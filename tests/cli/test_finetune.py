@@ -158,7 +158,7 @@ def test_a_teacher(bert: Path, data: list[Path], tmp_path: Path) -> None:
     assert certificate.weights_sha256 == weights_sha256(out) != weights_sha256(tmp_path / "small")
     assert Plan.read(out / "plan.json").of_layer(whole.heads, "encoder.self", 0) == (1,)
     card = (out / "README.md").read_text()
-    assert "by a plan, then trained on for 6 updates with the whole model as teacher" in card
+    assert "from a plan, then trained for 6 more updates with the dense model as teacher" in card
     before, after = (record["test"]["teacher"]["loss"][when] for when in ("before", "after"))
     assert f"{before:.4f}" in card and f"{after:.4f}" in card
     status, _, errors = run(
@@ -179,14 +179,14 @@ def test_a_pruned_model_that_learns_on_keeps_its_card(
     card, earlier = ((each / "README.md").read_text() for each in (out, pruned))
     record = json.loads((pruned / "prune.json").read_text())
     mended = ", ".join(gain["stage"] for gain in record["gains"] if gain["kept"])
-    told = f"by norm (budget: keep 2), mended by {mended}, then trained on for"
-    assert mended and f"{told} 6 updates" in card
+    told = f"by norm (budget: keep 2), compensated by {mended}, then trained for"
+    assert mended and f"{told} 6 more updates" in card
     assert Plan.read(out / "plan.json") == Plan.read(pruned / "plan.json")
     assert run("finetune", out, data, tmp_path / "twice", *taught)[0] == 0
-    assert f"{told} 12 updates" in (tmp_path / "twice" / "README.md").read_text()
+    assert f"{told} 12 more updates" in (tmp_path / "twice" / "README.md").read_text()
     for words in ("Score of every head", "Ceiling by FLOPs", "compact and gated"):
         assert words in card and words in earlier, words
-    for words in ("What made up for them", "| control: loss"):
+    for words in ("Compensation for the pruned heads", "| control: loss"):
         assert words not in card and words in earlier, words
     status, output, _ = headcount("doctor", out)
     assert status == 0 and "certificate" in output
@@ -213,14 +213,14 @@ def test_a_pruned_model_that_learns_on_keeps_its_card(
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        (("--set", "distilled=0.5"), "a --teacher goes with a loss that is distilled"),
-        (("--set", "layerwise=2"), "came one without the other"),
-        (("--teacher", "headcount:en-de"), "came one without the other"),
+        (("--set", "distilled=0.5"), "Expected a --teacher together with a distillation loss"),
+        (("--set", "layerwise=2"), "got one without the other"),
+        (("--teacher", "headcount:en-de"), "got one without the other"),
         (
             ("--teacher", "headcount:en-de", "--set", "distilled=0.5"),
             "since both read the same tokens; headcount:en-de has another",
         ),
-        (("--set", "gate_rate=1"), "has no gates: leave gate_rate out"),
+        (("--set", "gate_rate=1"), "has no gates. Leave gate_rate out"),
         (("--set", "trained=gates"), "gates that learn were expected"),
         (("--set", "updates=0"), "a finite number above 0 was expected for updates"),
     ],

@@ -107,13 +107,13 @@ def test_no_thirds_of_what_is_the_same_in_all() -> None:
 @pytest.mark.parametrize(
     ("record", "told"),
     [
-        ({}, "Gated is the whole model with these heads at 0."),
+        ({}, "The gated model is the dense model with these heads set to 0."),
         (
             {"history": [{}], "gains": [{"stage": "folding", "kept": True, "before": 2.0,
                                          "after": 1.0}]},
-            "Gated is the model with all its heads after a training with gates, folding, with",
+            "The gated model is the dense model after training with gates, folding, with",
         ),
-        ({"mended": ["folding"], "trained_on": 6}, "all its heads after folding, a training, with"),
+        ({"mended": ["folding"], "trained_on": 6}, "the dense model after folding, training, with"),
     ],
 )  # fmt: skip
 def test_the_card_says_what_gated_is(record: dict[str, Any], told: str) -> None:
@@ -123,8 +123,8 @@ def test_the_card_says_what_gated_is(record: dict[str, Any], told: str) -> None:
     assert told in text and "Warning" not in text
     exported = [each | {"what": "ONNX and reloaded"} for each in compared]
     text = "\n".join(_equality(record | {"comparisons": exported}))
-    assert "**Warning**: the weights were changed since heads were cut out" in text
-    assert "Gated is" not in text
+    assert "**Warning**: the weights have changed since the heads were removed" in text
+    assert "The gated model is" not in text
 
 
 def test_a_score_that_is_better_where_it_is_lower_rises() -> None:

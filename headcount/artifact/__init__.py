@@ -1,1 +1,1 @@
-"""Artifact: the folder of a compact model, which loads with and without this package."""
+"""Artifact: the folder of a compact model, which loads with or without this package."""

@@ -1,4 +1,4 @@
-"""Auto map: which class transformers' auto classes take from the folder's modelling file."""
+"""Auto map: the class in the folder's modelling file that each auto class of transformers loads."""
 
 from transformers import AutoModel, PreTrainedConfig, PreTrainedModel
 
@@ -11,11 +11,11 @@ _OWN_FILE = encoder_lm.__name__.rpartition(".")[2]
 
 
 def auto_map(config: PreTrainedConfig, stock: type[PreTrainedModel]) -> dict[str, str]:
-    """Every auto class that knows the model's configuration, with the class to take.
+    """The class to load for every auto class that knows the model's configuration.
 
     Args:
-        config: of the model.
-        stock: its class before heads went.
+        config: Configuration of the model.
+        stock: Class of the model before pruning.
     """
     if stock.__name__ in OWN_CLASSES:
         own = f"{_OWN_FILE}.{encoder_lm.EncoderConfig.__name__}"
@@ -25,13 +25,13 @@ def auto_map(config: PreTrainedConfig, stock: type[PreTrainedModel]) -> dict[str
 
 
 def auto_class_of(model: PreTrainedModel) -> str:
-    """The auto class by which a model loads with its head, whether it has all its heads or not."""
+    """The auto class that loads a dense or compact model with its output head."""
     stock = vars(type(model)).get("stock_class", type(model))
     return stock._auto_class or auto_class(stock) or AutoModel.__name__
 
 
 def modelling_file(text: str, stock: type) -> str:
-    """The file that goes into the folder; a class of ours lies beside it."""
+    """The text of the modelling file; a class of ours is written beside that file."""
     if stock.__name__ not in OWN_CLASSES:
         return text
     none = "OWN: dict[str, type] = {}  # stock classes that transformers lacks\n"

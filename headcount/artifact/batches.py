@@ -1,4 +1,4 @@
-"""Batches: real text as a model's forward takes it, or made-up inputs for models without text."""
+"""Batches: text as inputs of a model's forward, or made-up inputs for models that read no text."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from headcount.tasks import Task
 from headcount.tasks.padding import text_inputs
 
 MAX_TOKENS = 1024
-"""Padded tokens in a batch."""
+"""Number of padded tokens in a batch."""
 
 Inputs = dict[str, Tensor]
 
@@ -25,11 +25,11 @@ Inputs = dict[str, Tensor]
 @final
 @dataclass(frozen=True)
 class Data:
-    """What models are compared on."""
+    """The data that models are compared on."""
 
     batches: list[Inputs]
     sentences: int = 0
-    """None in a made-up batch."""
+    """Number of sentences; 0 for a made-up batch."""
     names: tuple[str, ...] = ()
     sha256: str | None = None
 
@@ -42,7 +42,7 @@ class Data:
 
     @classmethod
     def of(cls, loaded: Loaded, corpus: Corpus | None) -> "Data":
-        """The batches of a corpus, with targets for an encoder-decoder; made up for None."""
+        """The batches of a corpus, with targets for an encoder-decoder; a made-up one for None."""
         if corpus is None:
             return cls([tiny_inputs(loaded.model)])
         sentences, device = list(corpus), loaded.model.device

@@ -1,9 +1,9 @@
 """Certificate: the gated, the compact, the reloaded and the exported model give the same numbers.
 
-Of every two forms: the largest absolute difference of their outputs over all batches, and as a
-share of the largest output. A share above the tolerance (float32: 1e-5) is a failure. Padding is
-not compared: a token of it that may see no other, as in a sliding window, has no answer that every
-runtime gives.
+For every two forms it holds the largest absolute difference of their outputs over all batches, and
+that difference as a share of the largest output. A share above the tolerance (float32: 1e-5) is a
+failure. Padding is not compared: runtimes disagree about a padding token that may see no other
+token, as in a sliding window.
 """
 
 import hashlib
@@ -36,71 +36,71 @@ class Comparison:
     """Two forms of one model on the same data."""
 
     what: str
-    """E.g. `compact and gated`."""
+    """The two forms, e.g. `compact and gated`."""
     difference: float
-    """Largest absolute difference of an output."""
+    """Largest absolute difference of outputs."""
     largest_output: float
     share: float
     """The difference as a share of the largest output."""
     tolerance: float
-    """The largest share that is let pass."""
+    """Largest share that counts as equal."""
     dtype: str
     data: tuple[str, ...]
-    """Files; none for made-up inputs."""
+    """Names of the files; empty for made-up inputs."""
     data_sha256: str | None
     sentences: int
     batches: int
 
     def refuse_unequal(self) -> None:
-        """Let a comparison pass that says: equal.
+        """Raise an error unless the two forms are equal.
 
         Raises:
-            ModelError: if the share is above tolerance, or not a number.
+            ModelError: If the share is above the tolerance or not a number.
         """
         if not self.share <= self.tolerance:
             raise ModelError(
-                f"{self.what} should be equal to {self.tolerance:g} of the largest output, and "
-                f"differ by {self.share:.2g} of it ({self.difference:.2g} of "
-                f"{self.largest_output:.3g}) over {self.batches} batches: nothing was written"
+                f"Expected {self.what} to differ by at most {self.tolerance:g} of the largest "
+                f"output, got {self.share:.2g} of it ({self.difference:.2g} of "
+                f"{self.largest_output:.3g}) over {self.batches} batches. Nothing was written."
             )
 
 
 @final
 @dataclass(frozen=True)
 class Certificate:
-    """What was compared of the model of one plan."""
+    """All comparisons of the model that one plan makes."""
 
     plan_sha256: str
     weights_sha256: str
-    """Hash of the files of weights that were compared."""
+    """Hash of the weight files that were compared."""
     comparisons: tuple[Comparison, ...]
 
     def write(self, folder: Path) -> None:
-        """Write as `certificate.json`, whole or not at all."""
+        """Write `certificate.json`, completely or not at all."""
         write_json(folder / NAME, asdict(self))
 
     def joined(self, comparisons: Sequence[Comparison]) -> "Certificate":
-        """The same with new comparisons, in place of earlier ones of the same forms."""
+        """The same certificate with new comparisons, which replace older ones of the same forms."""
         names = {each.what for each in comparisons}
         stay = tuple(each for each in self.comparisons if each.what not in names)
         return Certificate(self.plan_sha256, self.weights_sha256, (*stay, *comparisons))
 
     def without(self, form: str) -> "Certificate":
-        """The same without what was compared with a form."""
+        """The same certificate without the comparisons of one form."""
         left = (each for each in self.comparisons if not each.what.startswith(f"{form} and "))
         return replace(self, comparisons=tuple(left))
 
     def of_now(self, folder: Path) -> "Certificate":
-        """What holds of the weights that are in a folder now: nothing where they were changed."""
+        """The certificate of a folder's current weights: without comparisons if they changed."""
         found = weights_sha256(folder)
         return self if found == self.weights_sha256 else Certificate(self.plan_sha256, found, ())
 
     @classmethod
     def read(cls, folder: Path) -> "Certificate":
-        """The certificate of a folder.
+        """Read the certificate of a folder.
 
         Raises:
-            InputError: if there is none, or it is something else.
+            InputError: If there is no certificate, or it can't be read.
         """
         path = folder / NAME
         try:
@@ -111,13 +111,13 @@ class Certificate:
             return cls(value["plan_sha256"], value["weights_sha256"], tuple(comparisons))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(
-                f"the folder of a compact model with its certificate was expected, as `headcount "
-                f"compact` writes; {path} can't be read ({error})"
+                f"Expected the folder of a compact model with its certificate, as `headcount "
+                f"compact` writes it, but {path} can't be read ({error})."
             ) from error
 
 
 def weights_sha256(folder: Path) -> str:
-    """Hash of a folder's files of weights."""
+    """Hash of a folder's weight files."""
     digest = hashlib.sha256()
     for path in sorted(folder.glob("*.safetensors")):
         digest.update(path.name.encode())
@@ -129,13 +129,13 @@ def weights_sha256(folder: Path) -> str:
 def compare(
     reference: tuple[str, Run], others: Mapping[str, Run], data: Data, dtype: torch.dtype
 ) -> list[Comparison]:
-    """Run all forms over the data.
+    """Run all forms on the data and compare each with the reference.
 
     Args:
-        reference: name and outputs of the form that others are compared with.
-        others: names and outputs of these.
-        data: what to run.
-        dtype: number format of the model, which says what is let pass.
+        reference: Name and runner of the form that others are compared with.
+        others: Names and runners of the other forms.
+        data: Batches to run.
+        dtype: Number format of the model, which sets the tolerance.
     """
     name, run = reference
     largest, differences = 0.0, dict.fromkeys(others, 0.0)
@@ -162,12 +162,12 @@ def compare(
 
 
 def _share(difference: float, largest: float) -> float:
-    """Of the largest output, which is 0 where all of them are, or none is a number."""
+    """The difference as a share of the largest output, also where that is 0."""
     return difference / largest if largest else math.inf if difference else 0.0
 
 
 def runner(model: PreTrainedModel) -> Run:
-    """What a torch model gives."""
+    """A runner for a torch model."""
 
     def run(inputs: Inputs) -> list[Tensor]:
         with evaluating(model), torch.inference_mode():
@@ -177,14 +177,14 @@ def runner(model: PreTrainedModel) -> Run:
 
 
 def _at_tokens(outputs: Sequence[Tensor], batch: Inputs) -> list[Tensor]:
-    """The outputs with 0 at padding: the first is of the decoder, where there is one."""
+    """The outputs with 0 at padding; the first output is the decoder's if there is a decoder."""
     names = ("decoder_attention_mask", "attention_mask")
     masks = [batch[name].bool().cpu() for name in names if name in batch]
     return [_masked(masks, outputs[0]), *(_masked(masks[::-1], each) for each in outputs[1:])]
 
 
 def _masked(masks: Sequence[Tensor], output: Tensor) -> Tensor:
-    """With 0 where the first mask of its rows and tokens is; as it is if none is of these."""
+    """The output with 0 where the first mask of its shape is 0; unchanged without such a mask."""
     for mask in masks:
         if output.ndim > 2 and mask.shape == output.shape[:2]:
             return output.where(mask.view(*mask.shape, *(1,) * (output.ndim - 2)), 0)
@@ -192,5 +192,5 @@ def _masked(masks: Sequence[Tensor], output: Tensor) -> Tensor:
 
 
 def _largest_difference(ours: Tensor, theirs: Tensor) -> float:
-    """Infinite where one is not a number."""
+    """The largest absolute difference; infinite where an output is not a number."""
     return (ours - theirs).abs().nan_to_num(nan=torch.inf).max().item()

@@ -1,6 +1,6 @@
-"""Claim: a folder that will be a model's, and beside it the folder of what is done so far.
+"""Claim: reserve the folder of a model and, beside it, the folder of an unfinished run's state.
 
-The state is the neighbour of the model's folder, so that this is never half a model.
+The state is kept beside the model's folder so that this folder never holds half a model.
 """
 
 from collections.abc import Iterable
@@ -12,37 +12,38 @@ from headcount.folders import is_begun, mark, marked, refuse_earlier, remove_sta
 
 
 def state_of(out: Path) -> Path:
-    """The folder of what is done so far."""
+    """The folder that holds the state of an unfinished run."""
     return out.resolve().with_name(f"{out.resolve().name}.state")
 
 
 def claim_artifact(
     out: Path, resume: bool, overwrite: bool, kind: Kind = COMPACT, read: Iterable[Path] = ()
 ) -> None:
-    """See that a model may be written, and make the folder of the state.
+    """Check that a model may be written, and make the folder for the state.
 
     Args:
-        out: the model's folder.
-        resume: go on with an interrupted run.
-        overwrite: replace an earlier model.
-        kind: what may be replaced.
-        read: what the run reads, which must not be in the folder: it is replaced as a whole.
+        out: Folder for the model.
+        resume: Whether to resume an interrupted run.
+        overwrite: Whether to replace an earlier model.
+        kind: Kind of model that may be replaced.
+        read: Paths that the run reads, none in the folder, which is replaced entirely.
 
     Raises:
-        InputError: if a model or an interrupted run is there that is not to be replaced or gone on
-            with, or of another kind, or something in the folder is to be read.
+        InputError: If there is a model that may not be replaced, an interrupted run that may not be
+            resumed, one of another kind, or a path to read inside the folder.
     """
     refuse_read(out, read)
     state = state_of(out)
     begun, other = is_begun(state), marked(state)
     if begun and other != kind.name:
         raise InputError(
-            f"{state} holds the interrupted run of {other}, not of {kind.name}: name another folder"
+            f"{state} holds the interrupted run of {other}, not of {kind.name}. Name another "
+            "folder."
             if other
-            else f"{state} is where this run would keep what is done so far, and holds something "
-            "else: name another folder"
+            else f"{state}, where this run would keep its state, holds something else. Name "
+            "another folder."
         )
-    # --overwrite alone would begin anew.
+    # --overwrite alone would restart the run.
     advice = "--overwrite beside --resume" if begun and resume else "--overwrite"
     refuse_taken(out, overwrite, advice, kind)
     if begun:
@@ -53,13 +54,13 @@ def claim_artifact(
 
 
 def refuse_read(out: Path, read: Iterable[Path]) -> None:
-    """See that a folder that will be replaced as a whole holds nothing that is to be read.
+    """Check that a folder that will be replaced entirely holds nothing that the run reads.
 
     Raises:
-        InputError: if it does.
+        InputError: If a path to read is inside the folder.
     """
     for path in read:
         if path.exists() and out.resolve() in (path.resolve(), *path.resolve().parents):
             raise InputError(
-                f"{path} is read, and {out} will be replaced as a whole: name another folder"
+                f"This run reads {path}, but would replace all of {out}. Name another folder."
             )

@@ -1,4 +1,4 @@
-"""Export: ONNX beside a compact model, and what ONNX Runtime makes of it in the certificate."""
+"""Export: ONNX beside a compact model, compared in ONNX Runtime for the certificate."""
 
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -22,18 +22,18 @@ def export(loaded: Loaded, folder: Path, corpus: Corpus | None) -> Certificate:
     """Write `onnx/model.onnx` into a compact model's folder, if ONNX Runtime agrees with it.
 
     Args:
-        loaded: the model of the folder.
-        folder: where `headcount compact` or `prune` wrote it; or `finetune`, which leaves neither
-            certificate nor card: then there is a certificate of the exported form alone.
-        corpus: what to compare on; None for a made-up batch.
+        loaded: Model of the folder.
+        folder: Folder that `headcount compact` or `prune` wrote; or `finetune`, which writes no
+            certificate and no card: then the certificate covers the exported form alone.
+        corpus: Texts to compare on; None for a made-up batch.
 
     Raises:
-        InputError: if the folder is not a compact model's, or without the `onnx` extra.
-        ModelError: if the model can't be exported, or gives other numbers in ONNX Runtime.
+        InputError: If the folder is not a compact model's, or the `onnx` extra is missing.
+        ModelError: If the model can't be exported, or ONNX Runtime computes other numbers.
     """
     certificate = _certificate_of_now(loaded, folder)
     if (folder / RECORD).exists():
-        read_record(folder)  # before anything is replaced
+        read_record(folder)  # raises before anything is replaced
     data = _with_types(loaded, Data.of(loaded, corpus))
     with replaced(folder / FOLDER) as staging:
         path = staging / FILE
@@ -43,14 +43,14 @@ def export(loaded: Loaded, folder: Path, corpus: Corpus | None) -> Certificate:
         comparisons = compare(reloaded, {FORM: onnx_runner(path)}, data, loaded.model.dtype)
         for comparison in comparisons:
             comparison.refuse_unequal()
-        _tell(folder, certificate.without(FORM))  # killed here, nothing is said of either file
+        _tell(folder, certificate.without(FORM))  # if killed here, neither file is certified
     certificate = certificate.joined(comparisons)
     _tell(folder, certificate)
     return certificate
 
 
 def _with_types(loaded: Loaded, data: Data) -> Data:
-    """With the types of tokens, where the model takes them and texts: of a pair, as it were."""
+    """The batches with token types, as for a pair of texts, if the model takes texts and types."""
     if loaded.tokenizer is None or not loaded.takes_token_types:
         return data
     return replace(
@@ -72,7 +72,7 @@ def _tell(folder: Path, certificate: Certificate) -> None:
 
 
 def _certificate_of_now(loaded: Loaded, folder: Path) -> Certificate:
-    """What was compared of the weights that are there: nothing, where the model learned on."""
+    """The certificate of the current weights: without comparisons if training changed them."""
     plan = getattr(loaded.model.config, "head_plan", None)
     if plan is None or any((folder / name).exists() for name in (NAME, RECORD)):
         return Certificate.read(folder).of_now(folder)

@@ -1,6 +1,6 @@
-"""Head card: what a pruned model's folder says of itself, `prune.json` for machines and a README.
+"""Head card: the description of a pruned model, as `prune.json` for machines and a README.
 
-What is measured or exported later joins the record, and the README is written anew.
+Later measurements and exports are added to the record, and the README is rewritten.
 """
 
 import json
@@ -16,34 +16,34 @@ RECORD, CARD = "prune.json", "README.md"
 
 
 def write_head_card(folder: Path, record: Mapping[str, Any]) -> None:
-    """Write both, each whole or not at all."""
+    """Write record and card, each completely or not at all."""
     plain = nulls_for_nan(dict(record))
     write_json(folder / RECORD, plain)
     write_text(folder / CARD, card(plain))
 
 
 def read_record(folder: Path) -> dict[str, Any]:
-    """The record of a folder, of which a head card can be made.
+    """The record of a folder, from which a head card can be made.
 
     Raises:
-        InputError: if there is none, or it can't be read.
+        InputError: If there is no record, or it can't be read.
     """
     try:
         record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
         card(record)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(
-            f"the folder of a pruned model with its {RECORD} was expected, as `headcount prune` "
-            f"and `headcount compact` write; {folder} has none that can be read "
-            f"({type(error).__name__}: {error})"
+            f"Expected the folder of a pruned model with its {RECORD}, as `headcount prune` and "
+            f"`headcount compact` write it, but {folder} has none that can be read "
+            f"({type(error).__name__}: {error})."
         ) from error
     return record
 
 
 def update_head_card(folder: Path, **more: Any) -> None:
-    """Add to the record of a folder that has one, and write its README anew.
+    """Add to the record of a folder, and rewrite its README.
 
     Raises:
-        InputError: if there is no record, or it can't be read.
+        InputError: If there is no record, or it can't be read.
     """
     write_head_card(folder, read_record(folder) | more)

@@ -1,7 +1,7 @@
-"""Learned on: a compact model that was trained further gets certificate and card again.
+"""Recertify: a compact model that was trained further gets a new certificate and card.
 
-Its weights go back into the model with all heads, so that this, with the others gated to zero, can
-be seen to compute the same as before.
+Its weights are copied back into the dense model. With the pruned heads gated to zero, the dense
+model must compute the same as the compact one.
 """
 
 import copy
@@ -24,15 +24,15 @@ from headcount.pruning.plan import Plan
 from headcount.pruning.projection import Projection
 
 CHOICE = ("method", "options", "limit", "keep", "scores", "open", "swept", "history", "ceiling")
-"""What stays true of how the heads were chosen."""
+"""Fields about the choice of heads that stay true after training."""
 OF_ITS_OWN = ("scores", "open", "swept", "history", "ceiling")
-"""What is told of the model that was pruned: of heads by their numbers in it, and against it."""
+"""Fields that describe the pruned model's own heads, or compare with it."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Origin:
-    """A model with all heads, and which of them a compact one has."""
+    """A dense model, and which of its heads a compact model keeps."""
 
     whole: Loaded
     plan: Plan
@@ -41,13 +41,13 @@ class Origin:
         """Write model, plan, certificate and card.
 
         Args:
-            folder: where to.
-            learned: the compact model.
-            data: gated, compact and reloaded model are compared on it.
-            record: what else the card tells.
+            folder: Folder to write into.
+            learned: The compact model.
+            data: Data to compare the gated, compact and reloaded model on.
+            record: Further facts for the card.
 
         Raises:
-            ModelError: if two of the three differ.
+            ModelError: If two of the three models differ.
         """
         gated = restored(self.whole, self.plan, learned)
         certificate = certify(folder, gated, self.plan, learned, data)
@@ -58,22 +58,22 @@ class Origin:
 
 
 def origin_of(smaller: Loaded, whole: Loaded) -> Origin:
-    """Where a compact model comes from.
+    """The dense model and plan that a compact model comes from.
 
     Args:
-        smaller: the compact model.
-        whole: the model with all heads that it may come from, whatever weights it has.
+        smaller: The compact model.
+        whole: The dense model that it may come from, with any weights.
 
     Raises:
-        ModelError: if it is no such model with fewer heads, or its weights do not go back.
+        ModelError: If it is not that model with fewer heads, or its weights can't be copied back.
     """
     found = smaller.model.config.head_plan
     counts = {site: list(each) for site, each in whole.heads.counts.items()}
     stock = vars(type(smaller.model)).get("stock_class")
     if found["heads"] != counts or type(whole.model) is not stock:
         raise ModelError(
-            f"its teacher, a {type(whole.model).__name__} with {whole.heads}, is not of the kind "
-            f"that {smaller.name} was cut out of"
+            f"Expected a teacher of the kind that {smaller.name} was cut out of, got a "
+            f"{type(whole.model).__name__} with {whole.heads}."
         )
     whole = _with_biases(whole, found["maps"])
     stay = Plan.of_kept(found["kept"]).staying(whole.heads)
@@ -81,19 +81,21 @@ def origin_of(smaller: Loaded, whole: Loaded) -> Origin:
     same = restorable(whole, plan)
     if same is None:
         raise ModelError(
-            f"what a smaller {type(whole.model).__name__} learns can't go back into it"
+            f"The weights of a smaller {type(whole.model).__name__} can't be copied back into it."
         )
     shapes = [
         {name: each.shape for name, each in one.model.state_dict().items()}
         for one in (same, smaller)
     ]
     if shapes[0] != shapes[1]:
-        raise ModelError(f"its teacher is of another size than {smaller.name} was cut out of")
+        raise ModelError(
+            f"Expected a teacher of the size that {smaller.name} was cut out of, got another size."
+        )
     return Origin(whole, plan)
 
 
 def _with_biases(whole: Loaded, maps: Mapping[str, Mapping[str, Any]]) -> Loaded:
-    """A copy with a bias of zeros where folding gave the compact model one; else the model."""
+    """A copy with a zero bias where folding added one to the compact model; else the model."""
     body = body_path(whole.model)
     grown = [
         layer
@@ -112,15 +114,15 @@ def _with_biases(whole: Loaded, maps: Mapping[str, Mapping[str, Any]]) -> Loaded
 
 
 def choice_of(folder: Path, whole: Loaded) -> dict[str, Any]:
-    """What the record of a pruned model's folder tells that stays true; nothing without one.
+    """The fields of a pruned model's record that stay true; none without a record.
 
     Args:
-        folder: of the pruned model.
-        whole: the model with all heads. What was said of a model that had lost some before is not
-            true of this one.
+        folder: Folder of the pruned model.
+        whole: The dense model. Statements about a model that had already lost heads are not true
+            of this one.
 
     Raises:
-        InputError: for a record that can't be read.
+        InputError: If the record can't be read.
     """
     if not (folder / RECORD).exists():
         return {}

@@ -1,4 +1,4 @@
-"""Make: plan and model to a folder, with the certificate that nothing but heads has gone."""
+"""Make: write a plan's compact model to a folder, with a certificate that only heads changed."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -31,18 +31,18 @@ from headcount.tap import Tap
 def make(
     loaded: Loaded, plan: Plan, folder: Path, corpus: Corpus | None, overwrite: bool = False
 ) -> Certificate:
-    """Write the compact model, whole or not at all, if it equals the gated one on the corpus.
+    """Write the compact model, completely or not at all, if it equals the gated one on the corpus.
 
     Args:
-        loaded: the model to make smaller.
-        plan: which of its heads stay.
-        folder: where to.
-        corpus: what to compare on; None for a made-up batch (images, sound).
-        overwrite: replace a compact model that the folder holds.
+        loaded: Model to make smaller.
+        plan: Plan of its kept heads.
+        folder: Folder to write into.
+        corpus: Texts to compare on; None for a made-up batch (images, sound).
+        overwrite: Whether to replace a compact model in the folder.
 
     Raises:
-        InputError: if the plan does not fit the model, or the folder is taken.
-        ModelError: if the model can't be made smaller exactly, or does not reload as itself.
+        InputError: If the plan does not fit the model, or the folder is taken.
+        ModelError: If the model can't be made smaller exactly, or the reloaded model differs.
     """
     refuse_taken(folder, overwrite)
     smaller = Loaded(compact(loaded, plan), loaded.tokenizer, loaded.name)
@@ -55,17 +55,17 @@ def make(
 
 
 def certify(staging: Path, whole: Loaded, plan: Plan, smaller: Loaded, data: Data) -> Certificate:
-    """Write a compact model, load it again, and see that nothing but heads has gone.
+    """Write a compact model, reload it, and check that only heads were removed.
 
     Args:
-        staging: folder to write model, tokenizer and certificate into.
-        whole: the model with all its heads.
-        plan: which of them stay.
-        smaller: the compact model.
-        data: gated, compact and reloaded model are compared on it.
+        staging: Folder to write model, tokenizer and certificate into.
+        whole: The dense model.
+        plan: Plan of its kept heads.
+        smaller: The compact model.
+        data: Data to compare the gated, compact and reloaded model on.
 
     Raises:
-        ModelError: if two of the three differ.
+        ModelError: If two of the three models differ.
     """
     model = smaller.model
     write_into(staging, model, smaller.tokenizer)
@@ -82,7 +82,7 @@ def certify(staging: Path, whole: Loaded, plan: Plan, smaller: Loaded, data: Dat
 
 
 def heads_record(loaded: Loaded, plan: Plan, comparisons: Sequence[Comparison]) -> dict[str, Any]:
-    """What every head card tells: the heads, and what was compared."""
+    """The facts on every head card: the heads and the comparisons."""
     heads = loaded.heads
     return {
         "model": Path(loaded.name).name,
@@ -95,7 +95,7 @@ def heads_record(loaded: Loaded, plan: Plan, comparisons: Sequence[Comparison]) 
 
 
 def gated_runner(loaded: Loaded, plan: Plan) -> Run:
-    """What the model with all its heads gives when those that go are gated to zero."""
+    """A runner for the dense model with its pruned heads gated to zero."""
     model, anatomy = loaded.model, loaded.anatomy
     gates, run = plan.gates(anatomy.heads), runner(loaded.model)
 

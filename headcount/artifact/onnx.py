@@ -1,7 +1,7 @@
-"""ONNX: a compact model for ONNX Runtime, checked in it.
+"""ONNX: a compact model exported to ONNX and checked in ONNX Runtime.
 
-The forward of a batch is exported, with axes for rows and tokens; a decoder without its cache. The
-shapes of every layer are in the graph, so that layers may keep different numbers of heads.
+The export is the forward of a batch, with dynamic axes for rows and tokens, and without a decoder's
+cache. The graph holds the shapes of every layer, so layers may keep different numbers of heads.
 """
 
 import logging
@@ -25,20 +25,20 @@ def export_onnx(model: PreTrainedModel, inputs: Inputs, path: Path) -> None:
     """Write the model's forward as ONNX.
 
     Args:
-        model: what to export.
-        inputs: a batch of two rows or more; its sizes do not become fixed.
-        path: the file; large weights lie beside it.
+        model: Model to export.
+        inputs: Batch of two rows or more; its sizes stay dynamic.
+        path: File to write; large weights are written beside it.
 
     Raises:
-        InputError: without the `onnx` extra.
-        ModelError: if the model can't be exported; says why.
+        InputError: If the `onnx` extra is missing.
+        ModelError: If the model can't be exported; the message says why.
     """
     _runtime()
     if not runs_whole(model):
         raise ModelError(
-            "a model whose forward takes its inputs as they are was expected; "
-            f"{type(model).__name__} makes its decoder's inputs of its source and looks for the "
-            "ends of sentences there, which is not exported: take it without its head"
+            f"Expected a model whose forward uses its inputs unchanged, but {type(model).__name__} "
+            "makes decoder inputs from its source and searches it for ends of sentences, which "
+            "can't be exported. Export the model without its head."
         )
     names = list(inputs)
     dynamic = {name: _axes(name, tensor) for name, tensor in inputs.items()}
@@ -62,11 +62,11 @@ def export_onnx(model: PreTrainedModel, inputs: Inputs, path: Path) -> None:
 
 
 def onnx_runner(path: Path) -> Callable[[Inputs], list[Tensor]]:
-    """What ONNX Runtime makes of a file on the CPU.
+    """A runner for an ONNX file in ONNX Runtime on the CPU.
 
     Raises:
-        InputError: without the `onnx` extra.
-        ModelError: if ONNX Runtime can't run it, then or on a batch; says why.
+        InputError: If the `onnx` extra is missing.
+        ModelError: If ONNX Runtime can't load the file or run a batch; the message says why.
     """
     runtime = _runtime()
     with _told():
@@ -83,26 +83,26 @@ def onnx_runner(path: Path) -> Callable[[Inputs], list[Tensor]]:
 
 @final
 class _Forward(nn.Module):
-    """The model's outputs as a tuple of tensors, from inputs by position."""
+    """The model as a function of positional inputs that returns a tuple of tensors."""
 
     def __init__(self, model: PreTrainedModel, names: list[str]) -> None:
         super().__init__()
         self.model, self.names = model, names
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
-        """As `outputs` lists them."""
+        """The outputs in the order of `outputs`."""
         return tuple(outputs(run_tiny(self.model, dict(zip(self.names, inputs, strict=True)))))
 
 
 def _axes(name: str, tensor: Tensor) -> dict[int, Any]:
-    """Rows and tokens vary; pixels and sound features don't."""
+    """The dynamic axes of an input: rows and tokens, but not pixels or sound features."""
     if tensor.is_floating_point():
         return {0: torch.export.Dim.DYNAMIC}
     return {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
 
 
 def _output_names(model: PreTrainedModel, inputs: Inputs) -> list[str]:
-    """As transformers calls them."""
+    """Names of the outputs in transformers."""
     with evaluating(model), torch.inference_mode():
         found = run_tiny(model, inputs)
     shown = {id(each) for each in outputs(found)}
@@ -111,7 +111,7 @@ def _output_names(model: PreTrainedModel, inputs: Inputs) -> list[str]:
 
 @contextmanager
 def _told() -> Iterator[None]:
-    """ONNX Runtime's own exceptions, which share no class but Exception, as one of ours."""
+    """Raise ONNX Runtime's exceptions, which share no class but Exception, as a `ModelError`."""
     try:
         yield
     except Exception as error:
@@ -122,7 +122,7 @@ def _told() -> Iterator[None]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """The exporter tells of itself at length."""
+    """Silence the exporter's long log."""
     level = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
@@ -139,6 +139,6 @@ def _runtime() -> Any:
         import onnxscript  # noqa: F401
     except ImportError as error:
         raise InputError(
-            f"ONNX export needs packages of its own: pip install 'headcount[onnx]' ({error})"
+            f"ONNX export needs extra packages: pip install 'headcount[onnx]' ({error})"
         ) from error
     return onnxruntime

@@ -1,4 +1,4 @@
-"""Save: a compact model as one folder that loads with and without this package."""
+"""Save: write a compact model to one folder that loads with or without this package."""
 
 import json
 from pathlib import Path
@@ -23,18 +23,18 @@ def save(
     tokenizer: PreTrainedTokenizerBase | None = None,
     overwrite: bool = False,
 ) -> None:
-    """Write a compact model, whole or not at all.
+    """Write a compact model, completely or not at all.
 
     Args:
-        model: what `compact` gave.
-        folder: where to; loads with `headcount.load(folder)`, and with transformers alone by
-            the auto class of its kind, as `AutoModelForCausalLM.from_pretrained(folder,
-            trust_remote_code=True)`.
-        tokenizer: goes with it.
-        overwrite: replace a compact model that the folder holds.
+        model: Model that `compact` returned.
+        folder: Folder to write into. It loads with `headcount.load(folder)`, and with
+            transformers alone through its auto class, e.g.
+            `AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=True)`.
+        tokenizer: Tokenizer to write with the model.
+        overwrite: Whether to replace a compact model in the folder.
 
     Raises:
-        InputError: if the model is not a compact one, or the folder is taken.
+        InputError: If the model is not a compact one, or the folder is taken.
     """
     with staged(Path(folder), overwrite, advice="overwrite=True") as staging:
         write_into(staging, model, tokenizer)
@@ -46,21 +46,21 @@ def write_into(
     """Write configuration, weights, modelling file, tokenizer and side files into a folder.
 
     Raises:
-        InputError: if the model is not a compact one, or of a class that no loader would find.
+        InputError: If the model is not a compact one, or no loader would find its class.
     """
     stock = vars(type(model)).get("stock_class")
     if stock is None:
         raise InputError(
-            f"a compact model was expected, as headcount.compact(model, plan) gives; this "
-            f"{type(model).__name__} has all its heads: save it with model.save_pretrained"
+            f"Expected a compact model, as headcount.compact(model, plan) returns, but this "
+            f"{type(model).__name__} has all its heads. Save it with model.save_pretrained."
         )
     if (
         stock.__name__ not in OWN_CLASSES
         and getattr(transformers, stock.__name__, None) is not stock
     ):
         raise InputError(
-            "a class of transformers was expected, which the folder is loaded as; "
-            f"{stock.__name__} is none: make a model of transformers' own class smaller"
+            f"Expected a class of transformers, which can load the folder, got {stock.__name__}. "
+            "Compact a model of transformers' own class."
         )
     model.save_pretrained(folder)
     _patch(folder / "config.json", auto_map=auto_map(model.config, stock))
@@ -83,7 +83,7 @@ def write_model(
 def _write_beside(
     folder: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None
 ) -> None:
-    """Side files and tokenizer."""
+    """Write side files and tokenizer."""
     copy_side_files(model.config.name_or_path or "", folder)
     if tokenizer is not None:
         tokenizer.save_pretrained(folder)

@@ -1,7 +1,7 @@
-"""Side files: what a model's folder holds beside model and tokenizer, and other libraries look for.
+"""Side files: files beside model and tokenizer that other libraries look for.
 
-sentence-transformers keeps its pooling and other modules there, vision models how pixels are
-prepared.
+sentence-transformers keeps its pooling and other modules there; vision models keep the settings of
+their image processing.
 """
 
 import warnings
@@ -18,11 +18,11 @@ SIDE_FILES = (
 
 
 def copy_side_files(name: str, folder: Path) -> None:
-    """Copy those that there are of a model.
+    """Copy the side files that a model has.
 
     Args:
-        name: a folder or hub name; nothing is copied for an empty one, of a model made in memory.
-        folder: where to.
+        name: Folder or hub name; empty for a model made in memory, which has none.
+        folder: Folder to copy into.
     """
     try:
         for file in SIDE_FILES:
@@ -32,8 +32,8 @@ def copy_side_files(name: str, folder: Path) -> None:
                 _copy_module(name, module.folder, folder)
     except NotLookedUpError as error:
         warnings.warn(
-            f"{name}: its files beside model and tokenizer, such as {MODULES}, could not be looked "
-            f"up ({error}): copy those that it has to {folder}",
+            f"{name}: files beside model and tokenizer, such as {MODULES}, could not be looked up "
+            f"({error}). Copy those that it has to {folder}.",
             stacklevel=2,
         )
 
@@ -43,14 +43,14 @@ def _copy_module(name: str, module: str, folder: Path) -> None:
     has_weights = _copy(name, f"{module}/model.safetensors", folder)
     if not has_weights and file_of(name, f"{module}/pytorch_model.bin") is not None:
         warnings.warn(
-            f"{name}: the weights of its module {module} are pickled and were left out of "
-            f"{folder}; save them as {module}/model.safetensors there",
+            f"{name}: the pickled weights of its module {module} were not copied to {folder}. Save "
+            f"them there as {module}/model.safetensors.",
             stacklevel=2,
         )
 
 
 def _copy(name: str, file: str, folder: Path) -> bool:
-    """Whether there was such a file to copy."""
+    """Copy a file if it exists, and return whether it did."""
     if (found := file_of(name, file)) is None:
         return False
     (folder / file).parent.mkdir(exist_ok=True)

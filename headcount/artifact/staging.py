@@ -1,4 +1,4 @@
-"""Staging: a folder is written whole or not at all."""
+"""Staging: a folder is written completely or not at all."""
 
 import json
 import os
@@ -22,10 +22,10 @@ def _is_compact(folder: Path) -> bool:
 @final
 @dataclass(frozen=True)
 class Kind:
-    """What a folder may hold that is replaced by another of its kind, and by nothing else."""
+    """A kind of folder content that only content of the same kind may replace."""
 
     name: str
-    """In the sentences about it."""
+    """Name in messages."""
     is_in: Callable[[Path], bool]
     """Whether a folder holds one."""
 
@@ -37,10 +37,10 @@ COMPACT = Kind("a compact model", _is_compact)
 def staged(
     folder: Path, overwrite: bool = False, kind: Kind = COMPACT, advice: str = "--overwrite"
 ) -> Iterator[Path]:
-    """`replaced`, for the folder of a model.
+    """`replaced` for the folder of a model.
 
     Raises:
-        InputError: if the folder holds something, and it is not of this kind and to be replaced.
+        InputError: If the folder is taken, as in `refuse_taken`.
     """
     refuse_taken(folder, overwrite, advice, kind)
     with replaced(folder) as new:
@@ -49,32 +49,34 @@ def staged(
 
 @contextmanager
 def replaced(folder: Path) -> Iterator[Path]:
-    """A new neighbour of the folder to write into, which takes its place at the end of the block.
+    """A new folder to write into, which replaces the given one at the end of the block.
 
-    After an error nothing is left of it, and what was in the folder is there as before; what a
-    killed process left is put right by the next.
+    After an error the new folder is deleted and the old one is unchanged. Leftovers of a killed
+    process are cleaned up by the next one.
 
     Raises:
-        InputError: if no folder can be there.
+        InputError: If the folder can't be made.
     """
     folder = folder.resolve()
     folder.parent.mkdir(parents=True, exist_ok=True)
     new, old = (folder.with_name(f".{folder.name}.{end}") for end in ("part", "old"))
-    if old.exists() and not folder.exists():  # killed between the two
+    if old.exists() and not folder.exists():  # killed between the two moves
         os.replace(old, folder)
     for left in (new, old):
         rmtree(left, ignore_errors=True)
     try:
         new.mkdir()
-    except FileNotFoundError as error:  # as of /proc, which says so of what can't be made
-        raise InputError(f"{folder} can't be made ({error.strerror}): name another") from error
+    except FileNotFoundError as error:  # raised under /proc, where no folder can be made
+        raise InputError(
+            f"{folder} can't be made ({error.strerror}). Name another folder."
+        ) from error
     try:
         yield new
         if folder.exists():
             os.replace(folder, old)
         os.replace(new, folder)
     finally:
-        if old.exists() and not folder.exists():  # broken off between the two
+        if old.exists() and not folder.exists():  # interrupted between the two moves
             os.replace(old, folder)
         rmtree(new, ignore_errors=True)
         rmtree(old, ignore_errors=True)
@@ -83,36 +85,38 @@ def replaced(folder: Path) -> Iterator[Path]:
 def refuse_taken(
     folder: Path, overwrite: bool, advice: str = "--overwrite", kind: Kind = COMPACT
 ) -> None:
-    """Let a folder pass that is new, empty, or holds a model that may be replaced.
+    """Raise an error unless a folder is new, empty, or holds a model that may be replaced.
 
     Args:
-        folder: it.
-        overwrite: whether a model may be replaced.
-        advice: what to give to replace it.
-        kind: of model that may be.
+        folder: Folder to check.
+        overwrite: Whether a model may be replaced.
+        advice: Option that allows replacing it.
+        kind: Kind of model that may be replaced.
 
     Raises:
-        InputError: for any other.
+        InputError: If the folder is taken.
     """
     if folder.resolve() == Path.cwd():
         raise InputError(
-            f"{folder} is the working directory, which can't be replaced: name another"
+            f"{folder} is the working directory, which can't be replaced. Name another folder."
         )
     if not folder.exists():
         return
     if not folder.is_dir():
-        raise InputError(f"a folder for the model was expected, {folder} is a file: name another")
+        raise InputError(
+            f"Expected a folder for the model, but {folder} is a file. Name another folder."
+        )
     if os.path.ismount(folder.resolve()):
         raise InputError(
-            f"{folder} is where a volume is mounted, which can't be replaced: name a folder in it"
+            f"{folder} is a mount point, which can't be replaced. Name a folder in it."
         )
     present = sorted(path.name for path in folder.iterdir())
     if present and not kind.is_in(folder):
         raise InputError(
-            f"{folder} holds files that are not {kind.name}'s ({', '.join(present[:3])}): name a "
-            "folder that is new"
+            f"{folder} holds files that are not {kind.name}'s ({', '.join(present[:3])}). Name a "
+            "new folder."
         )
     if present and not overwrite:
         raise InputError(
-            f"{folder} holds {kind.name}: give {advice} to replace it, or name another folder"
+            f"{folder} holds {kind.name}. Add {advice} to replace it, or name another folder."
         )

@@ -1,4 +1,4 @@
-"""`headcount analyze`: what every head does over a corpus."""
+"""`headcount analyze`: what every head does on a corpus."""
 
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -24,65 +24,64 @@ from headcount.signature import revision
 
 @dataclass(frozen=True)
 class Analyze:
-    """Measure what every attention head does over a corpus: tables, roles, one offline report."""
+    """Measure what every attention head does on a corpus; write tables, roles and a report."""
 
     model: tyro.conf.Positional[str]
     """A Hugging Face name, a folder, or headcount:en-de."""
     corpus: tyro.conf.Positional[tuple[Path, ...]] = ()
-    """Files: .txt (one example a line), .jsonl (field text), .conllu, .tsv (source<TAB>target)."""
+    """Files: .txt (an example per line), .jsonl (field text), .conllu, .tsv (source<TAB>target)."""
     out: Path = field(kw_only=True)
-    """Folder for the results; must be new or empty, or see --resume and --overwrite."""
+    """Folder for the results; must be new or empty unless --resume or --overwrite is given."""
     source: Path | None = None
     """One side of a parallel text (.txt or .conllu)."""
     target: Path | None = None
-    """The other side, line by line; left out, the model's own greedy translation is the target."""
+    """The other side, line by line; by default the model's own greedy translation."""
     pairs: bool = False
-    """What would be a target is the second sentence of a pair: models without a decoder read both
-    as one input, as GLUE's pairs were read by BERT."""
+    """Read source and target as one input, as BERT reads GLUE's pairs; not for encoder-decoders."""
     languages: tuple[str, str] | None = None
-    """Of sources and targets, for a multilingual translator: eng_Latn deu_Latn."""
+    """Languages of source and target, for a multilingual translator: eng_Latn deu_Latn."""
     limit: int | None = None
-    """At most so many sentences."""
+    """Largest number of sentences to read; all by default."""
     frequencies: Path | None = None
-    """Lines `word count` that say what is rare; counted on the corpus itself if not given."""
+    """File of `word count` lines that defines rare words; by default counted on the corpus."""
     null: bool = False
-    """Measure a random-weight copy of the model too."""
+    """Also measure a random-weight copy of the model."""
     strict: bool = False
-    """Refuse sentences longer than the model takes instead of truncating and counting them."""
+    """Refuse sentences that are too long for the model instead of truncating and counting them."""
     resume: bool = False
-    """Go on with an interrupted run in --out; no sentence is counted twice."""
+    """Resume an interrupted run in --out; no sentence is counted twice."""
     overwrite: bool = False
     """Replace an earlier run in --out."""
     max_tokens: int = 4096
-    """Padded tokens in a batch."""
+    """Number of padded tokens in a batch."""
     window: int = 2000
-    """So many sentences are sorted by length at a time."""
+    """Number of sentences sorted by length at a time."""
     save_every: float = 30.0
-    """Seconds between two savings of the sums so far."""
+    """Seconds between two saves of the sums so far."""
     seed: int = 0
     """Seed of the random-weight copy."""
     device: str = "cpu"
-    """Where to run, e.g. cuda."""
+    """Device to run on, e.g. cuda."""
     dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
     """Number format of the model."""
     exclude_keys: bool = True
-    """Leave special tokens out of the keys that confidence looks at."""
+    """Exclude special tokens from the keys of confidence."""
     exclude_queries: bool = True
-    """Leave special tokens out of the queries that confidence is a mean over."""
+    """Exclude special tokens from the queries that confidence averages over."""
     thresholds: Thresholds = field(default_factory=Thresholds)
-    """From where on a head has a role; the papers' values by default."""
+    """Thresholds for assigning roles; the papers' values by default."""
 
     def run(self) -> int:
         """Run the analysis and write everything into `out`."""
         if not self.null:
-            refuse_idle(self, "seed", "the random-weight copy", "ask for that by --null")
+            refuse_idle(self, "seed", "the random-weight copy", "Add --null")
         main_process = processes().is_main_process
         if main_process:
             claim(self.out, self.resume, self.overwrite)
         processes().wait_for_everyone()
         corpus = Corpus(self.corpus, self.source, self.target, self.limit, pairs=self.pairs)
         loaded = load(self.model, self.device, self.dtype, self.languages)
-        if self.resume:  # which keeps the scores that are there
+        if self.resume:  # keeps the scores in the folder
             refuse_other_scores(self.out, revision(loaded.model))
         if main_process and self.overwrite and not self.resume:
             begin_anew(self.out)

@@ -47,11 +47,11 @@ Command = (
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command; what a user can mend ends in a sentence and status 2."""
+    """Run one command; an error that the user can fix prints a sentence and returns 2."""
     try:
         return _run(arguments)
     except BrokenPipeError:
-        # A reader that has seen enough, as in `| head`; what is still buffered must go somewhere.
+        # The reader closed the pipe, as `| head` does; buffered output must still go somewhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
 
@@ -79,5 +79,8 @@ def _run(arguments: list[str] | None) -> int:
         errors.print(f"headcount: {told}", style="red")
         return 2
     except KeyboardInterrupt:
-        errors.print("headcount: stopped; where a command has --resume, it goes on", style="yellow")
+        errors.print(
+            "headcount: stopped; if the command has --resume, add it to continue",
+            style="yellow",
+        )
         return 130

@@ -1,4 +1,4 @@
-"""`headcount compact`: a model without the heads that a plan lets go."""
+"""`headcount compact`: a model without the heads that a plan prunes."""
 
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -20,30 +20,29 @@ from headcount.pruning.plan import Plan
 
 @dataclass(frozen=True)
 class Compact:
-    """Make a model smaller by a plan, prove it equal to the gated one, and save it."""
+    """Cut out the heads that a plan prunes, check equality with the gated model, and save."""
 
     model: tyro.conf.Positional[str]
     """A Hugging Face name or a folder."""
     plan: Path = field(kw_only=True)
-    """Which heads stay: a plan.json."""
+    """The plan.json that lists the kept heads."""
     out: Path = field(kw_only=True)
-    """Folder of the compact model."""
+    """Folder for the compact model."""
     data: tuple[Path, ...] = ()
-    """Texts to compare the models on; by default headcount's own sample. Encoder-decoders need
-    parallel text (.tsv)."""
+    """Texts to compare on (encoder-decoders: .tsv); by default headcount's own sample."""
     limit: int | None = None
-    """Compare on at most so many sentences."""
+    """Largest number of sentences to compare on; all by default."""
     overwrite: bool = False
-    """Replace a compact model in --out, once the new one is whole."""
+    """Replace a compact model in --out once the new one is complete."""
     languages: tuple[str, str] | None = None
-    """Of sources and targets, for a multilingual translator: eng_Latn deu_Latn."""
+    """Languages of source and target, for a multilingual translator: eng_Latn deu_Latn."""
     device: str = "cpu"
-    """Where to run, e.g. cuda."""
+    """Device to run on, e.g. cuda."""
     dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
     """Number format of the compact model."""
 
     def run(self) -> int:
-        """Compact, compare, save."""
+        """Compact the model, compare it with the gated one, and save it."""
         refuse_read(self.out, [Path(place_of(self.model)), self.plan, *self.data])
         plan = Plan.read(self.plan)
         loaded = load(self.model, self.device, self.dtype, self.languages)
@@ -65,21 +64,21 @@ class Compact:
 def certificate_corpus(
     loaded: Loaded, data: tuple[Path, ...], limit: int | None = None
 ) -> Corpus | None:
-    """The texts that models are compared on; None for a model that can be given none.
+    """The texts that models are compared on; None for a model that takes no text.
 
     Raises:
-        ModelError: for texts that are named all the same.
+        ModelError: If texts are named for a model that takes none.
     """
     if loaded.tokenizer is None or loaded.model.main_input_name != "input_ids":
         if data:
-            loaded.encoder()  # says why there is none
+            loaded.encoder()  # raises the error that says why
         return None
     sample = Path(str(files("headcount") / "data" / "sample.tsv"))
     return Corpus(data or (sample,), limit=limit)
 
 
 def print_certificate(certificate: Certificate, console: Console) -> None:
-    """A line for every comparison."""
+    """Print one line for every comparison."""
     for each in certificate.comparisons:
         on = f"{each.sentences:,} sentences" if each.sentences else "a made-up batch"
         console.print(

@@ -1,4 +1,4 @@
-"""`headcount compare OUT_A OUT_B`: two runs side by side."""
+"""`headcount compare OUT_A OUT_B`: two runs, compared head by head."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,23 +17,23 @@ class Compare:
     one: tyro.conf.Positional[Path]
     """Folder of a run."""
     other: tyro.conf.Positional[Path]
-    """Folder of another, of the same model on other data or of a model of the same architecture."""
+    """Folder of a second run: same model on other data, or another of the same architecture."""
     out: Path = Path("headcount-comparison")
-    """Folder for the comparison; an earlier one in it is replaced."""
+    """Folder for the comparison; an earlier comparison in it is replaced."""
 
     def run(self) -> int:
-        """Compare, write, and say the main numbers."""
+        """Compare the runs, write the comparison, and print the main numbers."""
         found = write_comparison(self.one, self.other, self.out)
         console = plain_console(soft_wrap=False)
         console.print(
-            f"{found.same_roles} heads have the same roles in both, {len(found.changes)} other ones"
+            f"{found.same_roles} heads have the same roles in both, {len(found.changes)} differ"
         )
         for name in ("ablation_delta", "relevance", "gradient", "confidence"):
             if name in found.by_head:
                 console.print(
                     f"{name}: rank correlation {found.by_head[name]} head by head, "
-                    f"{signed(found.by_layer[name].rho)} between means of layers"
+                    f"{signed(found.by_layer[name].rho)} between layer means"
                 )
-        console.print("Of models that were trained apart only means of layers compare.")
+        console.print("For models trained separately, compare only layer means.")
         console.print(f"Comparison: {self.out / 'comparison.md'}", soft_wrap=True)
         return 0

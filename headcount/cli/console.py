@@ -1,13 +1,13 @@
-"""The console that commands print to: what is printed is text, whatever it looks like."""
+"""The console that commands print to: all output is plain text, never markup."""
 
 from rich.console import Console
 
 
 def plain_console(soft_wrap: bool = True, stderr: bool = False) -> Console:
-    """A console that reads no markup in a path, a name or a message and colours no numbers.
+    """A console that never reads a path, name or message as markup and never colours numbers.
 
     Args:
-        soft_wrap: whether lines are left whole, as paths should be; tables need False.
-        stderr: whether to print to standard error.
+        soft_wrap: Whether long lines stay unbroken, as paths need; tables need False.
+        stderr: Whether to print to standard error.
     """
     return Console(stderr=stderr, highlight=False, soft_wrap=soft_wrap, markup=False)

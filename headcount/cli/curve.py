@@ -23,41 +23,41 @@ from headcount.reports.curve_points import CurvePoints
 
 @dataclass(frozen=True)
 class Curve:
-    """Score against heads left, for every method under the same budgets; random beside them."""
+    """Plot score against kept heads for every method, and random, under the same budgets."""
 
     on: tyro.conf.OmitArgPrefixes[TrialArguments]
     keep: tuple[int, ...] = field(kw_only=True)
-    """Heads that stay, of those that may go (see --site): one point each."""
+    """Numbers of kept heads among the prunable ones (see --site): one point each."""
     out: Path = field(kw_only=True)
-    """Folder of the table, the document and the figures."""
+    """Folder for the table, the document and the figures."""
     methods: tuple[str, ...] = ("all",)
-    """Which methods; all: every one that there is."""
+    """Methods to compare; all by default."""
     set: tuple[str, ...] = ()
-    """Options of methods, as METHOD.NAME=VALUE, e.g. gradient.step=0.1."""
+    """Set options of methods, as METHOD.NAME=VALUE, e.g. gradient.step=0.1."""
     seeds: int = 5
-    """Random orders that are drawn."""
+    """Number of random orders to draw."""
     scores: bool = True
-    """Take the score at every point, a beam search in translation; else losses only."""
+    """Measure the score at every point (a beam search in translation); else only the loss."""
     control: bool = True
-    """Train the whole model as long as a method trains the weights for a point, and measure it."""
+    """Also train and measure the dense model for as many updates as a method's point."""
     analysis: Path | None = None
-    """Folder of `headcount analyze` of this model, for the functions of the heads left."""
+    """Folder of `headcount analyze` of this model, to report the functions of the kept heads."""
     resume: bool = False
-    """Go on with an interrupted run in --out; no point is measured twice."""
+    """Resume an interrupted run in --out; no point is measured twice."""
     overwrite: bool = False
     """Replace an earlier run in --out."""
 
     def run(self) -> int:
-        """Measure every point, write everything into `out`."""
+        """Measure every point and write everything into `out`."""
         if not (self.keep and self.methods):
-            raise InputError("budgets and methods were expected: name at least one of each")
+            raise InputError("Expected at least one budget and one method. Name them.")
         if self.seeds < 1:
             raise InputError(
-                f"at least 1 random order was expected as --seeds, came {self.seeds}; for none "
-                "name the other --methods"
+                f"Expected --seeds of at least 1, got {self.seeds}. To draw no random order, "
+                "name the other --methods."
             )
         if self.seeds != Curve.seeds and "random" not in self._names():
-            raise InputError("--seeds is of random, which is not among the --methods: leave it out")
+            raise InputError("Only the method random reads --seeds. Leave --seeds out.")
         chosen = {name: method(name, self._options(name)) for name in self._names()}
         refuse_calibration(self.on.calibration, chosen.values())
         claim(self.out, FILES, self.out / "state", self.resume, self.overwrite)
@@ -76,7 +76,7 @@ class Curve:
             trial = Trial(setting, dev, test, self.scores, self.control)
             seeds = range(self.on.seed, self.on.seed + self.seeds)
             left_out: dict[str, str] = {}
-            # Who asks for all of them asks for those that there are of this model.
+            # "all" means all methods that suit this model.
             unsuited = left_out.__setitem__ if "all" in self.methods else None
             frame = curve(trial, chosen, self.keep, seeds, key, unsuited=unsuited)
         without = [f"{name} is left out: {why}" for name, why in left_out.items()]
@@ -100,7 +100,7 @@ class Curve:
         for option in self.set:
             if option.partition(".")[0] not in self._names():
                 raise InputError(
-                    f"options of methods are given as METHOD.NAME=VALUE, with a method out of "
-                    f"{', '.join(self._names())}; came {option!r}"
+                    f"Expected options as METHOD.NAME=VALUE with a method out of "
+                    f"{', '.join(self._names())}, got {option!r}."
                 )
         return [option.partition(".")[2] for option in self.set if option.startswith(f"{name}.")]

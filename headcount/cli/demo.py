@@ -1,4 +1,4 @@
-"""`headcount demo`: the main jobs on the translation model and the treebank that come with us."""
+"""`headcount demo`: the main jobs on the translation model and treebank that we ship."""
 
 from dataclasses import dataclass
 from importlib.resources import files
@@ -20,10 +20,10 @@ from headcount.tasks import Translation
 
 DATA = Path(str(files("headcount") / "data"))
 METHODS = Methods(("gradient", "relevance", "ablation", "norm"), one_left=False)
-"""What every head and every site is worth, without what takes longest."""
+"""Scores of every head and every site, without the slowest one."""
 
 PAIRS = 60
-"""That it is measured on: all heads of all sites, one by one, within a minute."""
+"""Number of sentence pairs to score on: every head is ablated on its own within a minute."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,12 @@ class Demo:
     """Analyse our English-German model on our own parallel treebank sample; needs no network."""
 
     model: tyro.conf.Positional[str] = "headcount:en-de"
-    """Another English-German encoder-decoder."""
+    """The shipped model, or another English-German encoder-decoder."""
     out: Path = Path("headcount-demo")
     """Folder for the results; an earlier demo in it is replaced."""
 
     def run(self) -> int:
-        """What every head does and is worth, and the story that it makes."""
+        """Analyse and score every head, and print the story they make."""
         claim(self.out, overwrite=True)
         loaded = load(self.model)
         corpus = Corpus(source=DATA / "sample.conllu", target=DATA / "sample.de")

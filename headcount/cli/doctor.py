@@ -13,12 +13,12 @@ from headcount.doctor import diagnose
 
 @dataclass(frozen=True)
 class Doctor:
-    """Say what works for a model and what does not, before anything runs."""
+    """Report what works for a model and what does not, before anything runs."""
 
     model: tyro.conf.Positional[str]
     """A Hugging Face name, a folder, or headcount:en-de."""
     device: str = "cpu"
-    """Where to run, e.g. cuda."""
+    """Device to run on, e.g. cuda."""
     dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
     """Number format of the model."""
 

@@ -18,13 +18,13 @@ from headcount.tasks import Evaluation, Task, Translation, evaluate
 
 @dataclass(frozen=True)
 class Evaluate(TaskArguments):
-    """Evaluate a model on a task: its loss and score; translations by BLEU and chrF."""
+    """Measure a model's loss and score on a task; translations are scored by BLEU and chrF."""
 
     out: Path | None = None
-    """Folder for evaluation.json and, of a translation, translations.txt."""
+    """Folder for evaluation.json and, for a translation, translations.txt."""
 
     def run(self) -> int:
-        """Evaluate, print the numbers, and write them where that was asked for."""
+        """Evaluate the model, print the numbers, and write them if `out` is given."""
         if self.out is not None:
             refuse_file(self.out)
         loaded = self.loaded()
@@ -41,7 +41,7 @@ class Evaluate(TaskArguments):
         return 0
 
     def _numbers(self, loaded: Loaded, task: Task, evaluation: Evaluation) -> dict[str, Any]:
-        """Loss in nats a token, score and how they were measured."""
+        """The loss in nats per token, the score, and how both were measured."""
         numbers: dict[str, Any] = {"examples": task.num_examples, "loss": evaluation.loss}
         numbers[task.metric] = task.score(evaluation)
         if isinstance(task, Translation):

@@ -14,7 +14,7 @@ from headcount.models.load import load
 
 @dataclass(frozen=True)
 class Export:
-    """Export a compact model to ONNX, and check it in ONNX Runtime."""
+    """Export a compact model to ONNX and check it in ONNX Runtime."""
 
     model: tyro.conf.Positional[Path]
     """Folder of a compact model."""
@@ -23,12 +23,12 @@ class Export:
     data: tuple[Path, ...] = ()
     """Texts to compare on; by default headcount's own sample."""
     limit: int | None = None
-    """Compare on at most so many sentences."""
+    """Largest number of sentences to compare on; all by default."""
 
     def run(self) -> int:
-        """Export, compare, save."""
+        """Export the model, compare it, and save it."""
         if not self.onnx:
-            raise InputError("a format to export to was expected: give --onnx")
+            raise InputError("Expected a format to export to, got none. Add --onnx.")
         loaded = load(self.model)
         corpus = certificate_corpus(loaded, self.data, self.limit)
         certificate = export(loaded, self.model, corpus)
@@ -36,8 +36,8 @@ class Export:
         print_certificate(certificate, console)
         if not any(each.what.endswith("gated") for each in certificate.comparisons):
             console.print(
-                "warning: the weights were changed since heads were cut out: the certificate does "
-                "not say that they equal a gated model's",
+                "warning: the weights changed after heads were pruned, so the certificate does "
+                "not show equality with a gated model",
                 style="yellow",
             )
         console.print(f"Saved: {self.model / FOLDER / FILE}")

@@ -1,4 +1,4 @@
-"""`headcount finetune`: a model trained on with a task's data, and what that changed."""
+"""`headcount finetune`: train a model further on a task's data, and measure the change."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -35,29 +35,28 @@ from headcount.training.tuning import Tuning
 
 RESULT = "finetune.json"
 Evaluations = dict[str, Evaluation]
-"""Of each data set."""
+"""The evaluation of each data set."""
 KIND = Kind("a fine-tuned model", lambda folder: (folder / RESULT).exists())
 
 
 @dataclass(frozen=True)
 class Finetune:
-    """Train a model on with a task's data: before it is pruned, after, or as a control."""
+    """Train a model on a task's data: before pruning, after pruning, or as a control."""
 
     on: tyro.conf.OmitArgPrefixes[LearningArguments]
     out: Path = field(kw_only=True)
-    """Folder of the model and its record; until then what is done so far is in OUT.state."""
+    """Folder for the model and its record; an unfinished run keeps its state in OUT.state."""
     teacher: str | None = None
-    """The model whose answers are distilled, e.g. the whole one of a pruned model; with distilled
-    or layerwise in --set."""
+    """The model to distill, e.g. the dense one; needs distilled or layerwise in --set."""
     set: tuple[str, ...] = ()
-    """Fields of the training, as NAME=VALUE, e.g. updates=2000 peak=3e-4."""
+    """Set training fields, as NAME=VALUE, e.g. updates=2000 peak=3e-4."""
     resume: bool = False
-    """Go on with an interrupted training."""
+    """Resume an interrupted training."""
     overwrite: bool = False
     """Replace an earlier model in --out."""
 
     def run(self) -> int:
-        """Train, write the folder, say what changed."""
+        """Train, write the folder, and print what changed."""
         tuning = self._tuning()
         claim_artifact(self.out, self.resume, self.overwrite, KIND, self._read())
         loaded, teacher = self.on.loaded(), self._taught_by()
@@ -92,30 +91,30 @@ class Finetune:
         return 0
 
     def _read(self) -> list[Path]:
-        """Everything that is read, where it is a file or folder here."""
+        """Every local file or folder that the run reads."""
         return [*self.on.files(), *([Path(place_of(self.teacher))] if self.teacher else [])]
 
     def _tuning(self) -> Tuning:
         tuning = made(Tuning, self.set)
         if tuning.gate_rate != Tuning.gate_rate:
-            raise InputError("a model that is fine-tuned has no gates: leave gate_rate out")
+            raise InputError("Fine-tuning has no gates. Leave gate_rate out.")
         if tuning.is_taught != (self.teacher is not None):
             raise InputError(
-                "a --teacher goes with a loss that is distilled, distilled or layerwise in --set; "
-                "came one without the other"
+                "Expected a --teacher together with a distillation loss (distilled or layerwise "
+                "in --set), got one without the other."
             )
         return tuning
 
     def _origin(
         self, loaded: Loaded, teacher: Loaded | None, console: Console, warnings: list[str]
     ) -> Origin | None:
-        """What a compact model's certificate can be made with, or a warning that there is none."""
+        """The origin that a compact model's certificate needs; else a warning and None."""
         if teacher is None or not is_compact(loaded.model.config):
             return None
         try:
             return origin_of(loaded, teacher)
         except ModelError as error:
-            late = [f"there will be no certificate and no card: {error}"]
+            late = [f"no certificate and no card will be written: {error}"]
             print_warnings(late, console)
             warnings += late
             return None
@@ -130,7 +129,7 @@ class Finetune:
         earlier: Mapping[str, Evaluations],
         after: Evaluations,
     ) -> dict[str, Any]:
-        """Of every data set the model before and after, and beside its teacher if it has one."""
+        """The record of the model before and after, and beside any teacher, for each data set."""
         records = {
             beside: {
                 name: BeforeAfter(task, each[name], after[name]).record(seed=self.on.seed)
@@ -152,7 +151,7 @@ class Finetune:
         pruned: tuple[Origin | None, dict[str, Any]],
         dev: Task,
     ) -> None:
-        """All of it or nothing; the state is needed no more."""
+        """Write everything or nothing, then remove the state."""
         record = compared | about | {"history": tuned.history, "arguments": plain(asdict(self))}
         origin, known = pruned
         with staged(self.out, self.overwrite, KIND) as new:
@@ -172,7 +171,7 @@ class Finetune:
 
 
 def _told(compared: dict[str, Any], about: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
-    """What the card of a pruned model tells: it beside the whole one, which was its teacher."""
+    """The card's facts about a pruned model beside its teacher, the dense one."""
     beside = {name: found["teacher"] for name, found in compared.items()}
     more = {"warnings": about["warnings"], "signature": about["signature"]}
     updates = known.get("trained_on", 0) + about["tuning"]["updates"]

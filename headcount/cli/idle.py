@@ -1,21 +1,22 @@
-"""Idle options: set, and read by nothing that was asked for. They are refused, not passed over."""
+"""Unused options: options that were set but that nothing in this run reads raise an error."""
 
 from headcount.errors import InputError
 
 
 def refuse_idle(command: object, option: str, read_by: str, advice: str) -> None:
-    """Refuse an option that is not at its default; to be called where nothing would read it.
+    """Raise an error if an option that nothing would read is not at its default.
 
     Args:
-        command: the arguments, with defaults in their class.
-        option: name of the field.
-        read_by: what would read it.
-        advice: how that is asked for.
+        command: Arguments, with defaults in their class.
+        option: Name of the field.
+        read_by: The part that would read the option.
+        advice: How to ask for that part.
 
     Raises:
-        InputError: if the option was set.
+        InputError: If the option was set.
     """
     if getattr(command, option) != getattr(type(command), option):
         raise InputError(
-            f"--{option.replace('_', '-')} is of {read_by}: {advice}, or leave the option out"
+            f"--{option.replace('_', '-')} only affects {read_by}. {advice}, or leave the option "
+            "out."
         )

@@ -40,36 +40,35 @@ OPTION_OF = {
 
 @dataclass(frozen=True)
 class Importance(TaskArguments):
-    """Score every head on a task: by gradient, relevance, measured ablation, norm and sink."""
+    """Score every head on a task by gradient, relevance, ablation, norm and sink."""
 
     out: Path = field(kw_only=True)
-    """Folder of the results; that of an analysis gets columns and a section in its report."""
+    """Folder for the results; an analysis in it gains columns and a section in its report."""
     methods: tuple[Literal["gradient", "relevance", "ablation", "norm", "sink"], ...] = METHODS
-    """Which scores."""
+    """Scores to compute."""
     level: Level = "sample"
-    """Gradient: what the absolute value is taken of."""
+    """Gradient: quantity whose absolute value is taken."""
     normalise: bool = True
-    """Gradient: divide by the norm over the heads of the layer."""
+    """Gradient: divide each score by the norm over the layer's heads."""
     rules: Rules = "voita2019"
-    """Relevance: which rules."""
+    """Relevance: rule set for LRP."""
     instead: Instead = "zero"
-    """Ablation: what stands in for the head."""
+    """Ablation: replacement for the head's output."""
     quantity: DeltaOf = "loss"
-    """Ablation: what the delta is taken of."""
+    """Ablation: quantity whose change is measured."""
     layers: bool = True
-    """Ablation: whole layers and whole sites too."""
+    """Ablation: also ablate whole layers and whole sites."""
     one_left: bool = True
-    """Ablation: all heads of a layer but one too."""
+    """Ablation: also ablate all heads of a layer but one."""
     against: Path | None = None
-    """Ablation: folder of an assessment on other data, to see whether effects agree."""
+    """Ablation: folder of an assessment on other data, to test whether effects agree."""
     samples: int | None = None
-    """Ablation: resamples of the bootstrap; by default as many as the number of heads asks for,
-    and 1000 where the quantity is a score other than BLEU or chrF."""
+    """Ablation: bootstrap resamples; by default set by the number of heads, or 1000 for a score
+    other than BLEU or chrF."""
     seed: int = 0
-    """Of the bootstrap, and of the masks of masked language modelling."""
+    """Seed of the bootstrap and of the masks in masked language modelling."""
     resume: bool = False
-    """Go on with an interrupted run in --out; no example of the sweep is run twice, and nothing
-    translated twice under the same ablation."""
+    """Resume an interrupted run in --out; no example is run or translated twice per ablation."""
     overwrite: bool = False
     """Replace an earlier assessment in --out."""
 
@@ -92,19 +91,21 @@ class Importance(TaskArguments):
         return 0
 
     def _refuse_idle(self) -> None:
-        """Options of methods that are not asked for."""
+        """Raise an error for options of methods that are not requested."""
         for name, method in OPTION_OF.items():
             if method not in self.methods:
-                refuse_idle(self, name, method, "name that among the --methods")
+                refuse_idle(self, name, method, f"Add {method} to --methods")
 
     def _refuse_other_models(self, loaded: Loaded) -> None:
-        """Before anything runs."""
+        """Raise an error for results of other models in the folders, before anything runs."""
         found = revision(loaded.model)
         refuse_other_model(self.out, loaded.heads, found)
         if self.against is None:
             return
         if self.against.resolve() == self.out.resolve():
-            raise InputError("--against names an assessment on other data; --out is this one's")
+            raise InputError(
+                "Expected --against to name an assessment on other data, got --out itself."
+            )
         refuse_other_assessment(self.against, found)
 
     def _refuse_other_ways(self, task: Task) -> None:
@@ -132,7 +133,7 @@ class Importance(TaskArguments):
             console.print(f"Report: {write_report(self.out)}", soft_wrap=True)
         else:
             console.print(
-                f"Table: {self.out / 'heads.parquet'}; for a report run `headcount analyze` into "
-                "a folder first, then this into the same folder",
+                f"Table: {self.out / 'heads.parquet'}; for a report, run `headcount analyze` "
+                "first and this command into the same folder",
                 soft_wrap=True,
             )

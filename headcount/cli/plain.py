@@ -1,11 +1,11 @@
-"""Arguments as JSON knows them."""
+"""Command arguments as JSON values."""
 
 from pathlib import Path
 from typing import Any
 
 
 def plain(value: Any) -> Any:
-    """The same with lists for tuples and text for paths.
+    """The same value with lists for tuples and text for paths.
 
     >>> plain({"corpus": (Path("a.txt"),), "limit": None})
     {'corpus': ['a.txt'], 'limit': None}

@@ -1,4 +1,4 @@
-"""Progress: one bar a stage with rate and time left, on standard error."""
+"""Progress: one bar per stage with rate and time left, on standard error."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,23 +25,24 @@ from headcount.cli.console import plain_console
 from headcount.processes import processes
 
 SECONDS = 30.0
-"""Between two lines of a stage in a log."""
+"""Seconds between two lines of a stage in a log."""
 
 
 class _Rate(ProgressColumn):
-    """Steps of the stage in a second."""
+    """Steps per second of the stage."""
 
     def render(self, task: Task) -> Text:
-        """The rate so far, empty before the first step."""
+        """The rate so far; empty before the first step."""
         speed = task.finished_speed or task.speed
         return Text(_rate(speed) if speed else "")
 
 
 @contextmanager
 def shown() -> Iterator[Report]:
-    """A callback that shows how far every stage is; silent in all processes but the first.
+    """A callback that shows the progress of every stage; only the first process prints.
 
-    On a terminal a bar a stage; in a log a line when a stage begins and ends, and now and then.
+    A terminal shows one bar per stage. A log gets a line when a stage begins or ends, and
+    every 30 seconds in between.
     """
     columns = (
         SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
@@ -58,7 +59,7 @@ def shown() -> Iterator[Report]:
         def report(stage: str, done: int, total: int) -> None:
             if stage not in tasks:
                 tasks[stage] = bars.add_task(stage, total=total or None)
-            elif done < last[stage]:  # it comes again, of another method or training
+            elif done < last[stage]:  # the stage restarts, for another method or training
                 bars.reset(tasks[stage])
             last[stage] = done
             bars.update(tasks[stage], completed=done, total=total or None)
@@ -68,22 +69,22 @@ def shown() -> Iterator[Report]:
 
 @dataclass
 class _Lines:
-    """Progress as lines."""
+    """Progress as log lines."""
 
     console: Console
     begun: dict[str, tuple[float, int]] = field(default_factory=dict)
-    """When every stage began, and what was done then: more than nothing in a resumed one."""
+    """Start time of every stage, and steps done by then (more than 0 in a resumed stage)."""
     told: dict[str, float] = field(default_factory=dict)
-    """When every stage was last told."""
+    """Time of the last line of every stage."""
     last: dict[str, int] = field(default_factory=dict)
-    """What of every stage was done then or later."""
+    """Steps of every stage that the last call reported."""
 
     def report(self, stage: str, done: int, total: int) -> None:
-        """A line, if it is time for one."""
+        """Print a line if one is due."""
         if not processes().is_main_process:
             return
         now = monotonic()
-        is_new = done < self.last.get(stage, done + 1)  # or it comes again, of another method
+        is_new = done < self.last.get(stage, done + 1)  # also when a stage restarts
         self.last[stage] = done
         if is_new:
             self.begun[stage] = now, done

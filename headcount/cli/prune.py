@@ -1,4 +1,4 @@
-"""`headcount prune`: a smaller model, with the heads left that a budget allows."""
+"""`headcount prune`: a smaller model with the heads that a budget allows."""
 
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -30,51 +30,53 @@ from headcount.training.tuning import Tuning
 
 @dataclass(frozen=True)
 class Prune:
-    """Choose heads under a budget, cut them out, and measure what that changed."""
+    """Choose heads under a budget, prune them, and measure the change."""
 
     on: tyro.conf.OmitArgPrefixes[TrialArguments]
     out: Path = field(kw_only=True)
-    """Folder of the pruned model; what is done so far is kept beside it, in OUT.state."""
+    """Folder for the pruned model; an unfinished run keeps its state in OUT.state."""
     method: str | None = None
-    """How heads are chosen; gradient by default."""
+    """Method that chooses the heads; gradient by default."""
     preset: str | None = None
-    """A paper's way: voita2019, michel2019 or li2021; nothing is folded or rescaled."""
+    """Follow a paper: voita2019, michel2019 or li2021; nothing is folded or rescaled."""
     set: tuple[str, ...] = ()
-    """Options of the method, as NAME=VALUE, e.g. step=0.1."""
+    """Set options of the method, as NAME=VALUE, e.g. step=0.1."""
     keep: tuple[int, ...] = ()
-    """Budget: heads that stay in all, or, with --site, at each of these sites."""
+    """Budget: number of heads to keep, in total or, with --site, one number per site."""
     share: float | None = None
-    """Budget: share of the heads that may go that stays."""
+    """Budget: share of the prunable heads to keep."""
     max_drop: float | None = None
-    """Budget: as few heads as the score on --dev drops by no more than this."""
+    """Budget: keep as few heads as possible while the score on --dev drops by at most this."""
     latency: float | None = None
-    """Budget: as many heads as one forward of the compact model, without search or generation,
-    takes at most so many ms for, on the --dev example of median length."""
+    """Budget: keep as many heads as fit into this many ms for one forward of the compact model,
+    without search or generation, on the --dev example of median length."""
     fold: bool = True
-    """Move the mean output of the heads that go into the bias, where that lowers the loss."""
+    """Fold the mean output of pruned heads into the bias where that lowers the loss."""
     rescale: bool = True
-    """Let the heads that stay make up for those that go, where that lowers the loss."""
+    """Rescale kept heads to compensate for pruned ones where that lowers the loss."""
     recover: int = 0
-    """Updates of training with the heads that are left, on --data; kept where they lower the
-    loss."""
+    """Number of recovery updates on --data with the kept heads; applied if they lower the loss."""
     tune: tuple[str, ...] = ()
-    """Fields of that training, as NAME=VALUE, e.g. peak=5e-5 distilled=0.5."""
+    """Set fields of the recovery training, as NAME=VALUE, e.g. peak=5e-5 distilled=0.5."""
     control: bool = True
-    """Where anything is trained, train the whole model as long and measure it too."""
+    """If anything is trained, also train the dense model for as many updates and measure it."""
     analysis: Path | None = None
-    """Folder of `headcount analyze` of the whole model: which functions survive."""
+    """Folder of `headcount analyze` of the dense model, to report which functions survive."""
     corpus: tuple[Path, ...] = ()
-    """With --analysis: its corpus, to find which heads of the pruned model took functions over."""
+    """With --analysis: its corpus, to find heads of the pruned model that took over functions."""
     resume: bool = False
-    """Go on with an interrupted run."""
+    """Resume an interrupted run."""
     overwrite: bool = False
     """Replace an earlier pruned model in --out."""
 
     def run(self) -> int:
-        """Prune, write the folder, say what changed."""
+        """Prune, write the folder, and print what changed."""
         chosen, limit, stages = self._method(), self._limit(), self._stages()
         if self.corpus and self.analysis is None:
-            raise InputError("--corpus goes with --analysis: name the whole model's analysis on it")
+            raise InputError(
+                "Expected --analysis together with --corpus. Name the dense model's analysis of "
+                "that corpus."
+            )
         if not (stages.fold or stages.rescale):
             refuse_calibration(self.on.calibration, [chosen])
         read = [*self.on.files(), *self.corpus, *([self.analysis] if self.analysis else [])]
@@ -109,7 +111,7 @@ class Prune:
         if self.preset is None:
             return method(self.method or "gradient", self.set)
         if self.method is not None:
-            raise InputError("one of --method and --preset was expected; came both")
+            raise InputError("Expected one of --method and --preset, got both.")
         found = preset(self.preset)
         return method(found.method, [*found.of(self.on.site, self.on.task), *self.set])
 
@@ -117,35 +119,35 @@ class Prune:
         return Limit(self._keep(), self.share, self.max_drop, self.latency)
 
     def _keep(self) -> Keep | None:
-        """In all, or site by site."""
+        """The number of heads to keep, in total or site by site."""
         if not self.keep:
             return None
         if len(set(self.on.site)) < len(self.on.site):
-            raise InputError(f"every --site once was expected; came {' '.join(self.on.site)}")
+            raise InputError(f"Expected every --site once, got {' '.join(self.on.site)}.")
         if len(self.keep) != max(1, len(self.on.site)):
             raise InputError(
-                f"--keep takes one number, or with --site one for each site; came "
-                f"{len(self.keep)} numbers and {len(self.on.site)} sites"
+                f"Expected one number for --keep, or one for each --site, got "
+                f"{len(self.keep)} numbers and {len(self.on.site)} sites."
             )
         return dict(zip(self.on.site, self.keep, strict=True)) if self.on.site else self.keep[0]
 
     def _stages(self) -> Stages:
         if self.recover < 0:
-            raise InputError(f"--recover takes a number of updates from 0 on; came {self.recover}")
+            raise InputError(f"Expected --recover of at least 0 updates, got {self.recover}.")
         if self.tune and not self.recover:
-            raise InputError("--tune is of a training: give its updates too, as --recover UPDATES")
+            raise InputError("--tune only affects recovery training. Add --recover UPDATES.")
         if any(each.partition("=")[0].strip() == "updates" for each in self.tune):
-            raise InputError("the updates of a recovery are those of --recover: leave updates out")
+            raise InputError("--recover sets the number of updates. Leave updates out of --tune.")
         recovery = None
         if self.recover:
             recovery = made(Tuning, [f"updates={self.recover}", *self.tune])
             if recovery.gate_rate != Tuning.gate_rate:
-                raise InputError("a recovery has no gates that learn: leave gate_rate out")
+                raise InputError("Recovery training has no gates to learn. Leave gate_rate out.")
         mend = self.preset is None
         if not mend and (self.fold, self.rescale) != (Prune.fold, Prune.rescale):
             raise InputError(
-                "a preset folds and rescales nothing: leave --no-fold and --no-rescale out, or "
-                "name its --method instead"
+                "A preset folds and rescales nothing. Leave --no-fold and --no-rescale out, or "
+                "name its --method instead."
             )
         return Stages(self.fold and mend, self.rescale and mend, recovery, self.control)
 
@@ -157,10 +159,10 @@ class Prune:
 
 
 def _print(pruned: Pruned, warnings: list[str], out: Path) -> None:
-    """What a person who has just pruned wants to read first."""
+    """Print what a user wants to read first after pruning."""
     console, record = plain_console(), pruned.record
     total = len(record["staying"]) + len(record["leaving"])
-    console.print(f"{len(record['staying'])} of {total} heads stay, chosen by {record['method']}")
+    console.print(f"Kept {len(record['staying'])} of {total} heads, chosen by {record['method']}")
     for gain in record["gains"]:
         kept = "" if gain["kept"] else "  not kept"
         told = f"loss {gain['before']:.4f} -> {gain['after']:.4f}"

@@ -1,4 +1,4 @@
-"""`headcount report`: the report again, and the figures."""
+"""`headcount report`: the report and figures of a finished run."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,15 +12,15 @@ from headcount.reports import write_figures, write_report
 
 @dataclass(frozen=True)
 class Report:
-    """Write the report of a finished run again, and its figures as SVG, PNG and PDF."""
+    """Rewrite the report of a finished run and its figures as SVG, PNG and PDF."""
 
     out: tyro.conf.Positional[Path]
     """Folder of the run."""
     formats: tuple[Literal["svg", "png", "pdf"], ...] = ("svg", "png", "pdf")
-    """Formats of the figures; they go into `figures/`."""
+    """Formats of the figures, which are written into `figures/`."""
 
     def run(self) -> int:
-        """Write and say where."""
+        """Write the report and figures, and print where they are."""
         console = plain_console(soft_wrap=False)
         console.print(f"Report: {write_report(self.out)}", soft_wrap=True)
         figures = write_figures(self.out, self.formats)

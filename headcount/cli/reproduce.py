@@ -1,4 +1,4 @@
-"""`headcount reproduce PAPER`: a paper's tables and figures, our numbers beside them."""
+"""`headcount reproduce PAPER`: a paper's tables and figures with our numbers beside them."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -12,7 +12,7 @@ from headcount.cli.reproduce_voita2019 import Voita2019
 
 @dataclass(frozen=True)
 class Reproduce:
-    """Print a paper's tables and figures, our numbers beside the published ones."""
+    """Print a paper's tables and figures with our numbers beside the published ones."""
 
     paper: tyro.conf.OmitArgPrefixes[
         tyro.conf.OmitSubcommandPrefixes[

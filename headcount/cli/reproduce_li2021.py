@@ -1,4 +1,4 @@
-"""`headcount reproduce li2021`: their comparison of methods, on any model."""
+"""`headcount reproduce li2021`: the paper's comparison of methods, on any model."""
 
 from dataclasses import dataclass, field
 
@@ -11,16 +11,16 @@ from headcount.reproduce.li2021 import document, methods
 
 @dataclass(frozen=True)
 class Li2021(FolderArguments):
-    """Differentiable Subset Pruning of Transformer Heads: its methods under the same budgets."""
+    """Reproduce Differentiable Subset Pruning of Transformer Heads: methods under equal budgets."""
 
     on: tyro.conf.OmitArgPrefixes[TrialArguments]
     keep: tuple[int, ...] = field(kw_only=True)
-    """Heads that stay, of those that may go (see --site): one point each."""
+    """Numbers of kept heads among the prunable ones (see --site): one point each."""
     tune: tuple[str, ...] = ()
-    """Fields of the trainings with gates, as NAME=VALUE, e.g. updates=2000 peak=3e-4."""
+    """Set fields of the trainings with gates, as NAME=VALUE, e.g. updates=2000 peak=3e-4."""
 
     def run(self) -> int:
-        """Every method under every budget."""
+        """Run every method under every budget."""
         chosen = methods(self.tune)
         experiment = Experiment.claimed(self, self.on, repr(chosen))
         frame = experiment.curve(chosen, self.keep, [self.on.seed])

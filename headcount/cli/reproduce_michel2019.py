@@ -1,4 +1,4 @@
-"""`headcount reproduce michel2019`: Michel et al., our numbers beside theirs."""
+"""`headcount reproduce michel2019`: Michel et al. with our numbers beside theirs."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,21 +25,21 @@ from headcount.tasks.hub import HUB
 
 @dataclass(frozen=True)
 class Michel2019(PaperArguments):
-    """Are Sixteen Heads Really Better than One? Section 3; or sections 4 and 5."""
+    """Reproduce Are Sixteen Heads Really Better than One? (section 3; or 4 and 5 with --prune)."""
 
     other_data: tuple[str, ...] = ()
-    """A second data set of the same task: for figure 2; heads that are left alone in a layer are
-    chosen on --data and measured on it."""
+    """A second data set of the same task: for figure 2, and to measure the best single heads, which
+    are chosen on --data."""
     quantity: DeltaOf = "score"
-    """What changes are taken of, those of --prune too; the paper's is the score, a beam search a
-    head in translation."""
+    """Quantity whose change is measured, also with --prune; the paper uses the score, which takes a
+    beam search per head in translation."""
     samples: int | None = None
-    """Resamples of the bootstrap; the paper takes 1000."""
+    """Number of bootstrap resamples; the paper uses 1000."""
     prune: bool = False
-    """Instead: heads go tenth by tenth (section 4), and half of them for good (table 4)."""
+    """Instead, prune heads tenth by tenth (section 4), and cut out half of them (table 4)."""
 
     def run(self) -> int:
-        """Ablate on both data sets, or prune; write the document."""
+        """Ablate on both data sets, or prune, and write the document."""
         if self.prune:
             return self._pruned()
         self.refuse_pruning("--prune")
@@ -53,12 +53,12 @@ class Michel2019(PaperArguments):
         return 0
 
     def _refuse_early(self, other: Path | None) -> None:
-        """Before the first sweep, what would only come up before the second."""
+        """Raise errors before the first sweep that would otherwise appear before the second."""
         for folder in (self.out, *([] if other is None else [other])):
             claim_importance(folder, self.resume, self.overwrite)
         for file in (*self.data, *self.other_data):
             if not file.startswith(HUB) and not Path(file).exists():
-                raise InputError(f"a file with data was expected, {file} does not exist")
+                raise InputError(f"Expected a file with data, but {file} does not exist.")
 
     def _assess(self, data: tuple[str, ...], out: Path, against: Path | None = None) -> None:
         Importance(
@@ -70,7 +70,7 @@ class Michel2019(PaperArguments):
     def _pruned(self) -> int:
         self.refuse_all_but_pruning("--prune", ("other_data", "samples"))
         if self.pruning.tune:
-            raise InputError("--tune is of a training; michel2019 trains nothing: leave it out")
+            raise InputError("michel2019 trains nothing, so --tune has no effect. Leave it out.")
         chosen = methods(self.quantity)
         experiment = Experiment.of(self, repr(chosen))
         half = share(experiment.units, 0.5)
@@ -85,10 +85,10 @@ class Michel2019(PaperArguments):
         return experiment.told("michel2019_pruning.md", text)
 
     def _speed(self, loaded: Loaded, plan: Plan) -> Speed | str:
-        """Of the model that lost half of its heads, or why there is none."""
+        """The speed of the model with half of its heads pruned, or why there is none."""
         length = min(128, loaded.max_length or 128)
         try:
             smaller = replace(loaded, model=compact(loaded, plan))
         except ModelError as error:
-            return f"Not measured: {error}."
+            return f"Not measured: {error}"
         return compare_speed(loaded, smaller, Options(lengths=(length,), modes=("forward",)))

@@ -1,4 +1,4 @@
-"""What reproductions of pruning share: their arguments, and a curve in a folder."""
+"""Shared parts of pruning reproductions: their arguments, and a curve in a folder."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -30,71 +30,73 @@ from headcount.tasks import Task
 
 @dataclass(frozen=True)
 class PruningArguments:
-    """For what prunes; --data is then what heads are chosen with."""
+    """Arguments for pruning, where heads are chosen on --data."""
 
     dev: tuple[str, ...] = ()
-    """Pruning: files that models are measured on."""
+    """Pruning: files to measure models on."""
     test: tuple[str, ...] = ()
-    """Pruning: held-out files, measured on too."""
+    """Pruning: held-out files to measure models on."""
     keep: tuple[int, ...] = ()
-    """Pruning: heads that stay, in all; the paper's shares by default."""
+    """Pruning: total numbers of heads to keep; the paper's shares by default."""
     tune: tuple[str, ...] = ()
-    """Pruning: fields of a training with gates, as NAME=VALUE, e.g. updates=2000 peak=3e-4."""
+    """Pruning: set fields of training with gates, as NAME=VALUE, e.g. updates=2000 peak=3e-4."""
     seed: int = 0
-    """Pruning: of what is drawn."""
+    """Pruning: seed of everything random."""
     calibration: int = Setting.calibration
-    """Pruning: examples of --data, drawn, that heads are scored on without training."""
+    """Pruning: number of examples drawn from --data to score heads on without training."""
 
 
 @dataclass(frozen=True)
 class FolderArguments:
-    """Of every reproduction."""
+    """Arguments of every reproduction."""
 
     out: Path = field(kw_only=True)
-    """Folder of the results."""
+    """Folder for the results."""
     resume: bool = field(default=False, kw_only=True)
-    """Go on with an interrupted run in --out."""
+    """Resume an interrupted run in --out."""
     overwrite: bool = field(default=False, kw_only=True)
     """Replace an earlier run in --out."""
 
 
 @dataclass(frozen=True)
 class PaperArguments(FolderArguments, TaskArguments):
-    """Of a paper that has more than pruning."""
+    """Arguments of a paper that covers more than pruning."""
 
     pruning: tyro.conf.OmitArgPrefixes[PruningArguments] = field(default_factory=PruningArguments)
 
     def refuse_pruning(self, option: str) -> None:
-        """Let arguments pass that are not of pruning, which needs the option.
+        """Raise an error for pruning arguments without the option that pruning needs.
 
         Raises:
-            InputError: for one that would do nothing.
+            InputError: If an argument would have no effect.
         """
         if self.pruning != PruningArguments():
             raise InputError(
-                "--dev, --test, --keep, --tune, --seed and --calibration are of pruning: give "
-                f"{option} too, or leave them out"
+                "--dev, --test, --keep, --tune, --seed and --calibration only affect pruning. "
+                f"Add {option}, or leave them out."
             )
 
     def refuse_all_but_pruning(self, option: str, names: Sequence[str]) -> None:
-        """Let arguments pass that are of pruning.
+        """Raise an error for arguments that pruning does not use.
 
         Raises:
-            InputError: for one that would do nothing, or no development set.
+            InputError: If an argument would have no effect, or the development set is missing.
         """
         if not self.pruning.dev:
-            raise InputError(f"{option} measures pruned models: name a development set with --dev")
+            raise InputError(f"{option} needs a development set. Name one with --dev.")
         self.refuse_given(names, option)
 
     def refuse_given(self, names: Sequence[str], part: str) -> None:
-        """Let arguments pass that leave some options as they are.
+        """Raise an error if any of some options is not at its default.
 
         Raises:
-            InputError: for one that would do nothing.
+            InputError: If an option would have no effect.
         """
         for name in names:
             if getattr(self, name) != getattr(type(self), name):
-                raise InputError(f"--{name.replace('_', '-')} has no part in {part}: leave it out")
+                raise InputError(
+                    f"--{name.replace('_', '-')} does not affect {part}. Leave it out."
+                )
 
 
 @final
@@ -109,18 +111,18 @@ class Experiment:
     made_by: str
     """Methods and trainings with their options."""
     arguments: dict[str, Any]
-    """Of the command."""
+    """Arguments of the command."""
     warnings: tuple[str, ...]
-    """Of the data; they were told."""
+    """Warnings about the data, which were already printed."""
 
     @classmethod
     def claimed(cls, command: FolderArguments, on: TrialArguments, made_by: str) -> "Experiment":
-        """The model and its tasks, once the folder is ours.
+        """The model and its tasks, once the folder is claimed.
 
         Args:
-            command: its folder, and what to do with an earlier run there.
-            on: the model and the data.
-            made_by: methods and trainings with their options.
+            command: Folder, and what to do with an earlier run there.
+            on: Model and data.
+            made_by: Methods and trainings with their options.
         """
         out = command.out
         claim(out, FILES, out / "state", command.resume, command.overwrite)
@@ -132,7 +134,7 @@ class Experiment:
 
     @classmethod
     def of(cls, paper: PaperArguments, made_by: str) -> "Experiment":
-        """That of a paper's arguments, which name a development set."""
+        """The experiment of a paper's arguments, which name a development set."""
         pruning = paper.pruning
         on = TrialArguments(
             **paper.shared(), dev=pruning.dev, test=pruning.test, seed=pruning.seed,
@@ -142,23 +144,23 @@ class Experiment:
 
     @cached_property
     def units(self) -> Units:
-        """What may go."""
+        """The units that may be pruned."""
         return self.on.units(self.loaded)
 
     @cached_property
     def facts(self) -> CurveFacts:
-        """What is known beside the points; the signature is what all of them depend on."""
+        """The facts about all points; their signature covers everything they depend on."""
         dev, warnings = self.tasks[1], self.warnings
         signed = self.signed(self.made_by)
         return CurveFacts(self.loaded.heads, dev.metric, dev.higher_is_better, warnings, signed)
 
     def signed(self, made_by: str) -> str:
-        """What points depend on that were made so; options are told in full in `arguments`."""
+        """The signature of points made this way; `arguments` holds the options in full."""
         by = hashlib.sha256(made_by.encode()).hexdigest()[:12]
         return f"{self.on.signature(self.loaded, self.tasks)}|by:{by}"
 
     def trial(self, progress: Progress) -> Trial:
-        """What every point is measured with."""
+        """The setting in which every point is measured."""
         on, (train, dev, test) = self.on, self.tasks
         setting = Setting(
             self.loaded, train, self.units, on.seed, on.max_tokens, self.out / "state",
@@ -169,7 +171,7 @@ class Experiment:
     def curve(
         self, methods: Mapping[str, Method], keeps: Sequence[int], seeds: Sequence[int]
     ) -> pd.DataFrame:
-        """All points, written with their document and figures."""
+        """All points, after writing them with their document and figures."""
         with shown() as progress:
             trial = self.trial(progress)
             frame = curve(trial, methods, keeps, seeds, self.facts.signature)
@@ -177,7 +179,7 @@ class Experiment:
         return frame
 
     def write(self, frame: pd.DataFrame, methods: Mapping[str, Method]) -> None:
-        """The curve's own files."""
+        """Write the files of the curve."""
         updates = {name: tuning.updates for name, tuning in trained(methods).items()}
         facts = replace(self.facts, updates=updates)
         write_curve(frame, facts, self.out, self.arguments)
@@ -190,15 +192,15 @@ class Experiment:
 
 
 def show_document(path: Path) -> None:
-    """Print a paper's tables with our numbers, and where they and the figures are."""
+    """Print a paper's tables with our numbers, and the path of the document."""
     console = plain_console(soft_wrap=False)
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     console.print(Markdown("".join(line for line in lines if not line.startswith("!["))))
-    console.print(f"Paper beside ours: {path}", soft_wrap=True)
+    console.print(f"Comparison with the paper: {path}", soft_wrap=True)
 
 
 def plan_at(frame: pd.DataFrame, method: str, keep: int, loaded: Loaded) -> Plan:
-    """The plan of a point of a method that leaves the weights as they are."""
+    """The plan of one point of a method that does not change the weights."""
     row = frame[(frame["method"] == method) & (frame["keep"] == keep)].iloc[0]
     stay = map(Head.parse, str(row["heads"]).split())
     return Plan.made_for(loaded, stay)

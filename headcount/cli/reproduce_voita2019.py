@@ -1,4 +1,4 @@
-"""`headcount reproduce voita2019`: Voita et al., our numbers beside theirs."""
+"""`headcount reproduce voita2019`: Voita et al. with our numbers beside theirs."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,31 +28,31 @@ from headcount.reproduce.voita2019_table2 import (
 
 @dataclass(frozen=True)
 class Voita2019(PaperArguments):
-    """Analyzing Multi-Head Self-Attention: table 1, figures 1, 2, 3 and 5; or table 2."""
+    """Reproduce Analyzing Multi-Head Self-Attention: table 1, figures 1, 2, 3, 5; or table 2."""
 
     limit: int | None = None
-    """At most so many examples of each data set, and so many sentences of the treebank."""
+    """Largest number of examples of each data set and of treebank sentences; all by default."""
     treebank: tuple[Path, ...] = ()
-    """CoNLL-U files of the source language, or folders with some; needed but for table 2."""
+    """CoNLL-U files of the source language, or folders of them; required except for table 2."""
     table: Literal[2] | None = None
-    """2: instead, prune, and train the same heads from scratch."""
+    """2: instead prune, and train the same heads from scratch."""
     scratch: tuple[str, ...] = ()
-    """Table 2: fields of the training from scratch, as NAME=VALUE, e.g. updates=9000 peak=1e-3."""
+    """Table 2: set fields of training from scratch, as NAME=VALUE, e.g. updates=9000 peak=1e-3."""
     frequencies: Path | None = None
-    """Lines `word count` that say what is rare; counted on the treebank itself if not given."""
+    """File of `word count` lines that defines rare words; by default counted on the treebank."""
 
     def run(self) -> int:
-        """Analyse the treebank, measure relevance, or prune; write the document."""
+        """Analyse the treebank and measure relevance, or prune, and write the document."""
         if self.table is not None:
             return self._table2()
         self.refuse_pruning("--table 2")
         if self.scratch:
-            raise InputError("--scratch is of --table 2: give it too, or leave --scratch out")
+            raise InputError("--scratch only affects --table 2. Add --table 2, or leave it out.")
         self.refuse_given(("num_beams", "tokenize", "metric"), "maps and relevance")
         if not self.treebank:
-            raise InputError("a treebank was expected: name CoNLL-U files with --treebank")
+            raise InputError("Expected a treebank, got none. Name CoNLL-U files with --treebank.")
         self._refuse_other_scores()
-        refuse_several()  # the analysis alone would spread
+        refuse_several()  # only the analysis could run in several processes
         treebank = tuple(file for path in self.treebank for file in _treebank_files(path))
         Analyze(
             self.model, treebank, out=self.out, limit=self.limit,
@@ -66,14 +66,14 @@ class Voita2019(PaperArguments):
         return 0
 
     def _refuse_other_scores(self) -> None:
-        """A sweep of hours is not to be replaced by relevance."""
+        """Raise an error before relevance replaces the scores of an hour-long sweep."""
         if self.overwrite or not (self.out / "importance.json").exists():
             return
         _, record = read_assessment(self.out, "relevance")
         if record["methods"] != ["relevance"]:
             raise InputError(
                 f"{self.out} holds an assessment by {', '.join(record['methods'])}, which "
-                "relevance alone would replace: name another folder, or give --overwrite"
+                "relevance alone would replace. Name another folder, or add --overwrite."
             )
 
     def _table2(self) -> int:
@@ -96,9 +96,9 @@ class Voita2019(PaperArguments):
 
 
 def _treebank_files(path: Path) -> list[Path]:
-    """The CoNLL-U files of a folder, in the order of their names; or the file itself."""
+    """The CoNLL-U files of a folder, sorted by name, or the file itself."""
     if not path.is_dir():
         return [path]
     if not (files := sorted(path.glob("*.conllu"))):
-        raise InputError(f"a folder with .conllu files was expected, {path} has none")
+        raise InputError(f"Expected a folder with .conllu files, but {path} has none.")
     return files

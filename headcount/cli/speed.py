@@ -1,4 +1,4 @@
-"""`headcount speed DENSE PRUNED`: how much faster the smaller model is."""
+"""`headcount speed DENSE PRUNED`: the speedup of the pruned model."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -24,43 +24,43 @@ from headcount.speed.write import record
 
 @dataclass(frozen=True)
 class SpeedCommand:
-    """Time a pruned model beside the dense one: ratios within one run, and what they could be."""
+    """Time a pruned model beside the dense one: speedups within one run, and their ceilings."""
 
     dense: tyro.conf.Positional[str]
-    """The model that was pruned: a Hugging Face name or a folder."""
+    """The dense model: a Hugging Face name or a folder."""
     pruned: tyro.conf.Positional[str]
-    """What became of it."""
+    """The pruned model: a Hugging Face name or a folder."""
     batch: tuple[int, ...] = Options.batches
-    """Examples at a time."""
+    """Batch sizes, in examples."""
     length: tuple[int, ...] = Options.lengths
-    """Tokens of an example; those that the model can't take are left out, which is said."""
+    """Example lengths, in tokens; lengths that the model can't take are skipped with a warning."""
     modes: tuple[Literal["forward", "generate"], ...] = ()
-    """One forward (of a decoder: what it does with a prompt), greedy generation; all if none."""
+    """Time one forward (for a decoder: a prompt) or greedy generation; both by default."""
     new_tokens: int = Options.new_tokens
-    """That a generation adds."""
+    """Number of tokens to generate."""
     rounds: int = Options.rounds
-    """Of dense, pruned and dense again, each in another order; one more warms up."""
+    """Rounds of dense, pruned and dense again, each in another order, after one warm-up round."""
     data: tuple[Path, ...] = ()
-    """Text to run on: .txt, .jsonl, .conllu, .tsv; random tokens if none."""
+    """Text to run on: .txt, .jsonl, .conllu, .tsv; random tokens by default."""
     out: Path | None = None
     """Folder for speed.json, speed.md and the figure."""
     card: bool = False
     """Add the numbers to the head card in the pruned model's folder."""
     seed: int = 0
-    """Of the random tokens."""
+    """Seed of the random tokens."""
     device: str = "cpu"
-    """Where to run, e.g. cuda."""
+    """Device to run on, e.g. cuda."""
     dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
     """Number format of the models."""
 
     def run(self) -> int:
-        """Time, print, and write where that was asked for."""
+        """Time the models, print the table, and write it if `out` or `card` is given."""
         options = Options(
             self.batch, self.length, self.modes, self.new_tokens, self.rounds, self.seed
         )
         options.refuse_nonsense()
         if self.data:
-            refuse_idle(self, "seed", "random tokens", "leave --data out")
+            refuse_idle(self, "seed", "random tokens", "Leave --data out")
         if self.out is not None:
             refuse_file(self.out)
         if self.card:
@@ -70,7 +70,7 @@ class SpeedCommand:
         if self.card:
             refuse_other_sizes(dense, pruned)
         if "generate" not in (self.modes or fitting(dense.model)):
-            refuse_idle(self, "new_tokens", "generation", "name generate among the --modes")
+            refuse_idle(self, "new_tokens", "generation", "Add generate to --modes")
         found = compare_speed(dense, pruned, options, corpus, _tell)
         _print(found)
         if self.out is not None:
@@ -86,7 +86,7 @@ class SpeedCommand:
 
 
 def _tell(done: int, total: int, what: str) -> None:
-    """A line a case: a moving bar would be timed, too."""
+    """Print one line per case, because a moving bar would be timed too."""
     plain_console(soft_wrap=False, stderr=True).print(f"{done + 1} of {total}: {what}")
 
 

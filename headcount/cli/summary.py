@@ -1,4 +1,4 @@
-"""The summary: what a person who has just run an analysis wants to read first."""
+"""Summary: what a user wants to read first after an analysis."""
 
 from rich.console import Console
 from rich.table import Table
@@ -7,14 +7,15 @@ from headcount.analysis import Analysis
 from headcount.roles import ROLES
 
 SHOWN = 3
-"""Heads that are named for each role."""
+"""Number of heads named for each role."""
 
 
 def print_summary(analysis: Analysis, console: Console) -> None:
-    """How many heads have which role, with the clearest ones and their evidence."""
+    """Print how many heads have each role, with the clearest heads and their evidence."""
     roles, counts = analysis.roles, analysis.record["counts"]
     console.print(
-        f"{len(roles)} heads over {counts['sentences']:,} sentences, {counts['tokens']:,} tokens "
+        f"Analysed {len(roles)} heads on {counts['sentences']:,} sentences, "
+        f"{counts['tokens']:,} tokens "
         f"({analysis.record['timings']['sentences_per_s']:,.0f} sentences/s)"
     )
     table = Table("role", "heads", "clearest", "evidence", box=None, pad_edge=False)

@@ -1,4 +1,4 @@
-"""Errors of the system that a user can mend: a full disk or GPU, a path that can't be used."""
+"""System errors that a user can fix: a full disk or GPU, a path that can't be used."""
 
 import errno
 import os
@@ -13,43 +13,43 @@ REFUSED = (
 
 
 def mendable(error: BaseException) -> str | None:
-    """What to do about an error, if it is one of these; None for any other."""
+    """The advice for one of these errors; None for any other."""
     return full_disk(error) or full_memory(error) or refused_path(error)
 
 
 def full_disk(error: BaseException) -> str | None:
-    """What to do about an error, if it, or what it came of, is that nothing more can be written.
+    """The advice for an error that a full disk caused, directly or through another error.
 
-    Known by what the system says of it, whichever library was writing: those in other languages
-    raise exceptions of their own with the system's words in them.
+    It is recognised by the system's message, whichever library was writing: libraries in other
+    languages raise their own exceptions with that message in them.
     """
     lines = [line for line in str(error).splitlines() if any(words in line for words in TOLD)]
     if lines:
         return (
-            f"room on the disk was expected, there is no more ({lines[0]}): make some, then give "
-            "the command again, with --resume where it has one; what was there before is as it "
-            "was, and whole checkpoints are kept"
+            f"The disk is full ({lines[0]}). Free some space, then run the command again, with "
+            "--resume if it has that option. Earlier files are unchanged, and complete checkpoints "
+            "are kept."
         )
     came_of = error.__cause__ or error.__context__
     return None if came_of is None else full_disk(came_of)
 
 
 def full_memory(error: BaseException) -> str | None:
-    """What to do about an error, if it is that a GPU's memory is full."""
+    """The advice for an error that full GPU memory caused."""
     if not isinstance(error, torch.OutOfMemoryError):
         return None
     return (
-        f"more memory of the device was expected ({str(error).splitlines()[0]}): give fewer tokens "
-        "at a time, by --max-tokens or batch_tokens where the command has them, with --resume "
-        "where it has that, or --dtype bfloat16"
+        f"The device is out of memory ({str(error).splitlines()[0]}). Lower --max-tokens or "
+        "batch_tokens if the command has them, or use --dtype bfloat16; add --resume if it has "
+        "that."
     )
 
 
 def refused_path(error: BaseException) -> str | None:
-    """What to do about an error, if it is that a file or folder can't be read or made."""
+    """The advice for an error about a file or folder that can't be read or made."""
     if not (isinstance(error, OSError) and error.filename and error.errno in REFUSED):
         return None
     return (
-        f"a path that can be used was expected; {os.fspath(error.filename)} can't "
-        f"({error.strerror}): name another, or change what may be done with it"
+        f"{os.fspath(error.filename)} can't be used ({error.strerror}). Name another path, or "
+        "change its permissions."
     )

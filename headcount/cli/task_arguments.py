@@ -1,4 +1,4 @@
-"""What commands of tasks share: a model, its task and data."""
+"""Arguments that all task commands share: a model, its task and data."""
 
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
@@ -19,45 +19,45 @@ OPTIONS = {
     "translation": ("num_beams", "tokenize", "prefix"), "similarity": ("scale", "pooling"),
     "causal-lm": ("max_length",), "masked-lm": ("max_length",),
 }  # fmt: skip
-"""Those that not every task has."""
+"""Options that only some tasks have."""
 
 
 @dataclass(frozen=True)
 class TaskArguments:
-    """A model and what it is to be good at."""
+    """A model and the task to score it on."""
 
     model: tyro.conf.Positional[str]
     """A Hugging Face name, a folder, or headcount:en-de."""
     task: TaskName = field(kw_only=True)
-    """What the model is to be good at."""
+    """Task to score the model on."""
     data: tuple[str, ...] = field(kw_only=True)
-    """Files: .tsv, .csv, .jsonl, .txt; two text files for a translation; or
-    hf://dataset/config?split=validation. What heads are chosen with, where some are."""
+    """Files: .tsv, .csv, .jsonl, .txt (two for a translation), or
+    hf://dataset/config?split=validation; commands that prune choose heads on them."""
     columns: tuple[str, ...] = ()
     """Columns as ROLE=NAME, or ROLE=NUMBER (from 0) where the file has no header."""
     metric: str | None = None
-    """The task's score where it has several: accuracy, f1, matthews; bleu, chrf."""
+    """Score to use if the task has several: accuracy, f1, matthews; bleu, chrf."""
     num_beams: int = 4
-    """Translation: beams of the search; 1 is greedy."""
+    """Translation: number of beams in the search; 1 is greedy."""
     tokenize: str = "13a"
-    """Translation: sacreBLEU's tokenizer of BLEU, e.g. zh, ja-mecab, intl."""
+    """Translation: sacreBLEU's tokenizer for BLEU, e.g. zh, ja-mecab, intl."""
     prefix: str = ""
-    """Translation: goes before every source, as T5 wants it."""
+    """Translation: text to put before every source, as T5 needs."""
     languages: tuple[str, str] | None = None
-    """Translation: of sources and targets, for a multilingual model: eng_Latn deu_Latn."""
+    """Translation: languages of source and target, for a multilingual model: eng_Latn deu_Latn."""
     max_length: int | None = None
-    """Language modelling: tokens of a piece of text; as many as the model takes if none."""
+    """Language modelling: tokens in one piece of text; as many as the model takes by default."""
     scale: tuple[float, float] | None = None
-    """Similarity: lowest and highest score that the data can have; 0 5 by default."""
+    """Similarity: lowest and highest possible score in the data; 0 5 by default."""
     pooling: Pooling | None = None
-    """Similarity: a sentence is the mean of its tokens, or the first one; as a
-    sentence-transformers model states it by default."""
+    """Similarity: represent a sentence by the mean of its tokens or by the first one; by default
+    as a sentence-transformers model states."""
     limit: int | None = None
-    """At most so many examples of each data set."""
+    """Largest number of examples of each data set; all by default."""
     max_tokens: int = 4096
-    """Padded tokens in a batch."""
+    """Number of padded tokens in a batch."""
     device: str = "cpu"
-    """Where to run, e.g. cuda."""
+    """Device to run on, e.g. cuda."""
     dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
     """Number format of the model."""
 
@@ -66,19 +66,19 @@ class TaskArguments:
         return {each.name: getattr(self, each.name) for each in fields(TaskArguments)} | changed
 
     def loaded(self) -> Loaded:
-        """The model.
+        """Load the model.
 
         Raises:
-            InputError: for several processes.
+            InputError: If there are several processes.
         """
         refuse_several()
         return load(self.model, self.device, self.dtype, self.languages)
 
     def built(self, loaded: Loaded, files: tuple[str, ...], **more: Any) -> Task:
-        """The task on some files.
+        """Build the task on some files.
 
         Raises:
-            InputError: for an option of another task.
+            InputError: If an option of another task is set.
         """
         options = {"metric": self.metric, "limit": self.limit} | more
         options = {name: each for name, each in options.items() if each is not None}
@@ -91,13 +91,13 @@ class TaskArguments:
             for name in set(names) - set(own):
                 if getattr(self, name) != getattr(TaskArguments, name):
                     raise InputError(
-                        f"--{name.replace('_', '-')} is an option of {task}; the task is "
-                        f"{self.task}: leave it out"
+                        f"--{name.replace('_', '-')} is an option of {task}, but the task is "
+                        f"{self.task}. Leave it out."
                     )
         return {name: getattr(self, name) for name in own}
 
 
 def print_warnings(sentences: list[str], console: Console) -> None:
-    """Each on a line."""
+    """Print each warning on its own line."""
     for sentence in sentences:
         console.print(f"warning: {sentence}", style="yellow")

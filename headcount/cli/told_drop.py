@@ -1,13 +1,13 @@
-"""A drop in words; of a score that is better where it is lower, a rise."""
+"""Format a drop in score, or a rise for a score where lower is better."""
 
 import math
 from typing import Any
 
 
 def told_drop(found: dict[str, Any]) -> str:
-    """How much worse a record of two models has the second, with its interval."""
+    """The drop of the second model in a record of two models, with its 95 % interval."""
     drop = found["drop"]
     told = f"{'drop' if found['higher_is_better'] else 'rise'} {drop['delta']:.3g}"
-    if math.isnan(drop["low"]):  # of one example
+    if math.isnan(drop["low"]):  # a single example has no interval
         return told
     return f"{told}, 95 % {drop['low']:.3g} to {drop['high']:.3g}"

@@ -20,54 +20,54 @@ from headcount.training.telling import Tell
 
 LEFT_OUT = {
     "num_empty": "have an empty side",
-    "num_empty_dev": "of the development set have an empty side",
+    "num_empty_dev": "are in the development set and have an empty side",
     "num_long": "are too long",
-    "num_shared": "share a side with a held-out one",
+    "num_shared": "share a side with a held-out example",
 }
-"""Why examples are left out, by what counts them."""
+"""Reason for leaving out examples, by the name of its counter."""
 
 
 @dataclass(frozen=True)
 class Train:
-    """Train a translation model, or a masked or causal language model, anew or from --start."""
+    """Train a translation, masked or causal language model from scratch or from --start."""
 
     objective: tyro.conf.Positional[Literal["translation", "masked-lm", "causal-lm"]]
-    """What the model is to learn."""
+    """Training objective."""
     data: tuple[str, ...] = field(kw_only=True)
-    """Files: .tsv, .csv, .jsonl with a column a side; or two text files, line i to line i. Language
-    models: .txt, or the text or source column of a table."""
+    """Files: .tsv, .csv, .jsonl with one column per side, or two line-aligned text files; for
+    language models .txt, or a table with a text or source column."""
     out: Path = field(kw_only=True)
-    """Folder of the model, its checkpoints and its record."""
+    """Folder for the model, its checkpoints and its record."""
     dev: tuple[str, ...] = ()
-    """Files of the development set, which chooses among checkpoints."""
+    """Files of the development set, used to choose among checkpoints."""
     hold_out: tuple[int, ...] = ()
-    """Draw a development set, or development and test set, of these sizes from --data; they share
-    no sentence with the rest and are written into --out."""
+    """Draw a development set, or development and test sets, of these sizes from --data into --out;
+    they share no sentence with the rest."""
     columns: tuple[str, ...] = ()
     """Columns as ROLE=NAME, or ROLE=NUMBER (from 0) where the file has no header."""
     recipe: Literal["tiny", "small", "base"] = "small"
-    """Size of the model and way of training."""
+    """Recipe: size of the model and settings of the training."""
     set: tuple[str, ...] = ()
-    """Fields of the recipe to change, as FIELD=VALUE, e.g. epochs=3 batch_tokens=8000."""
+    """Change fields of the recipe, as FIELD=VALUE, e.g. epochs=3 batch_tokens=8000."""
     pieces: str | None = None
-    """A model whose vocabulary to take; by default one is learned from --data."""
+    """Model whose vocabulary to use; by default a vocabulary is learned from --data."""
     start: str | None = None
-    """A model of the same shape to train on, with its vocabulary, instead of new weights."""
+    """Model of the same shape to start from, with its vocabulary; random weights by default."""
     save_every: int = 1000
-    """Steps between two checkpoints."""
+    """Number of steps between two checkpoints."""
     patience: int | None = None
-    """Stop after so many checkpoints without a better score on --dev."""
+    """Number of checkpoints without a better --dev score before stopping; never by default."""
     seed: int = 1
-    """Of weights, order, dropout, masks and held-out sets."""
+    """Seed of weights, order, dropout, masks and held-out sets."""
     resume: bool = False
-    """Go on with an interrupted training in --out."""
+    """Resume an interrupted training in --out."""
     overwrite: bool = False
     """Replace an earlier training in --out."""
     device: Literal["cpu", "cuda"] = "cpu"
-    """Where to train; several processes with torchrun."""
+    """Device to train on; start several processes with torchrun."""
 
     def run(self) -> int:
-        """Train, and write everything into `out`."""
+        """Train the model and write everything into `out`."""
         with _shown() as tell:
             trained = train(self._job(), self.out, self.resume, self.overwrite, tell)
         if processes().is_main_process:
@@ -93,7 +93,7 @@ class Train:
 
 @contextmanager
 def _shown() -> Iterator[Tell]:
-    """A bar on a terminal; else a line a moment, which a log can hold."""
+    """Show a bar on a terminal, or print one line per report to a log."""
     console = plain_console(stderr=True)
     if not sys.stderr.isatty():
         yield lambda moment: console.print(
@@ -106,7 +106,7 @@ def _shown() -> Iterator[Tell]:
         bar = bars.add_task("training", total=None)
 
         def tell(moment: Moment) -> None:
-            numbers.update(moment.numbers)  # loss and development set are told in turn
+            numbers.update(moment.numbers)  # loss and development scores arrive separately
             described = _described(moment, numbers)
             bars.update(bar, completed=moment.step, total=moment.steps, description=described)
 
@@ -114,7 +114,7 @@ def _shown() -> Iterator[Tell]:
 
 
 def _described(moment: Moment, numbers: Mapping[str, float]) -> str:
-    """`epoch 1.20  loss 3.412  dev BLEU 21.3  2,100 tokens/s  0:41:07 left`."""
+    """A line such as `epoch 1.20  loss 3.412  dev BLEU 21.3  2,100 tokens/s  0:41:07 left`."""
     names = {"eval_loss": "dev loss", "eval_bleu": "dev BLEU", "eval_perplexity": "dev perplexity"}
     labels = {"loss": "loss"} | names
     shown = [f"{label} {numbers[name]:.4g}" for name, label in labels.items() if name in numbers]

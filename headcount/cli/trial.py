@@ -1,4 +1,4 @@
-"""What commands that train or prune share: a model, its task, data to learn and to measure on."""
+"""Arguments that commands for training and pruning share: a model, its task, its data sets."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -23,32 +23,32 @@ Site = Literal["encoder.self", "decoder.self", "decoder.cross"]
 
 @dataclass(frozen=True)
 class LearningArguments(TaskArguments):
-    """Data to learn from or to choose heads with, and to measure on."""
+    """Data to learn from or to choose heads on, and data to measure on."""
 
     dev: tuple[str, ...] = field(kw_only=True)
-    """Files that the new model is measured on. `prune` chooses on them too (a budget that is
-    searched, what makes up for the heads that go), so report --test."""
+    """Files to measure the new model on; `prune` also makes choices on them (a searched budget,
+    compensation for pruned heads), so report --test."""
     test: tuple[str, ...] = ()
-    """Held-out files: measured on, and nothing is chosen on them."""
+    """Held-out files to measure on; nothing is chosen on them."""
     seed: int = 0
-    """Of what is drawn: random orders, gates, batches, dropout, examples to score on, the masks
-    of masked language modelling."""
+    """Seed of random orders, gates, batches, dropout, examples to score on, and the masks of
+    masked language modelling."""
 
     def loaded(self) -> Loaded:
-        """The model.
+        """Load the model.
 
         Raises:
-            InputError: for what no seed can be, and for several processes.
+            InputError: If the seed is negative, or there are several processes.
         """
         refuse_negative(self.seed)
         return super().loaded()
 
     def files(self) -> list[Path]:
-        """Everything that is read, where it is a file or folder here."""
+        """Every local file or folder that the run reads."""
         return [Path(place) for place in (place_of(self.model), *self.data, *self.dev, *self.test)]
 
     def tasks(self, loaded: Loaded) -> tuple[Task, Task, Task | None]:
-        """To choose with, to measure on, and held out if there is any."""
+        """The tasks to choose on, to measure on, and held out (None without held-out files)."""
         more = {"seed": self.seed} if self.task == "masked-lm" else {}
         test = self.built(loaded, self.test, **more) if self.test else None
         train, dev = (self.built(loaded, each, **more) for each in (self.data, self.dev))
@@ -57,7 +57,7 @@ class LearningArguments(TaskArguments):
     def signature(
         self, loaded: Loaded, tasks: tuple[Task, Task, Task | None], **more: object
     ) -> str:
-        """What all numbers depend on."""
+        """The signature of everything that the numbers depend on."""
         train, dev, test = tasks
         return signature(
             loaded, train.sha256, dev=dev.sha256[:12],
@@ -67,7 +67,7 @@ class LearningArguments(TaskArguments):
         )  # fmt: skip
 
     def warnings(self, tasks: tuple[Task, Task, Task | None]) -> list[str]:
-        """A sentence for every two data sets that share examples, and for what is not in one."""
+        """A sentence for every two data sets that share examples, and each task's own warnings."""
         sets = {"--data": self.data, "--dev": self.dev, "--test": self.test}
         lost = [
             f"{name}: {sentence}"
@@ -88,34 +88,34 @@ class LearningArguments(TaskArguments):
 
 @dataclass(frozen=True)
 class TrialArguments(LearningArguments):
-    """What may go, too."""
+    """Adds which heads may be pruned."""
 
     site: tuple[Site, ...] = ()
-    """Sites whose heads may go; all by default."""
+    """Sites whose heads may be pruned; all by default."""
     groups: bool = True
-    """Where heads share keys and values they go in whole groups; else as many of every group."""
+    """Prune heads that share keys and values in whole groups; else equally many of each group."""
     calibration: int = Setting.calibration
-    """Examples of --data, drawn, for what needs no training: scores of heads, folding, rescaling;
-    trainings take all."""
+    """Number of examples drawn from --data for scoring heads, folding and rescaling; training uses
+    all."""
 
     def loaded(self) -> Loaded:
-        """The model.
+        """Load the model.
 
         Raises:
-            InputError: for what no seed or number of examples can be, and for several processes.
+            InputError: If seed or number of examples are invalid, or there are several processes.
         """
         if self.calibration < 1:
-            raise InputError(f"--calibration takes at least 1 example; came {self.calibration}")
+            raise InputError(f"Expected --calibration of at least 1, got {self.calibration}.")
         return super().loaded()
 
     def units(self, loaded: Loaded) -> Units:
-        """What may go."""
+        """The units that may be pruned."""
         return Units.of(loaded.anatomy, self.site or None, self.groups)
 
     def signature(
         self, loaded: Loaded, tasks: tuple[Task, Task, Task | None], **more: object
     ) -> str:
-        """What all numbers depend on."""
+        """The signature of everything that the numbers depend on, sites and groups included."""
         sites = "+".join(self.site) or None
         return super().signature(
             loaded, tasks, sites=sites, groups=self.groups, calibration=self.calibration, **more
@@ -123,14 +123,14 @@ class TrialArguments(LearningArguments):
 
 
 def refuse_calibration(calibration: int, methods: Iterable[Method]) -> None:
-    """Let one pass that is left alone, or is of methods that score heads on examples.
+    """Raise an error if --calibration was set and no method scores heads on examples.
 
     Raises:
-        InputError: for a --calibration that would do nothing.
+        InputError: If --calibration would have no effect.
     """
     scored = any(isinstance(each, Ranked) and each.ranking.uses_data for each in methods)
     if calibration != Setting.calibration and not scored:
         raise InputError(
-            "--calibration is of scores of heads, of folding and of rescaling, and there is none "
-            "of them here: leave it out"
+            "--calibration only affects scores of heads, folding and rescaling, and this run has "
+            "none of them. Leave it out."
         )

@@ -1,4 +1,4 @@
-"""What a person who has just scored the heads wants to read first."""
+"""Worth summary: what a user wants to read first after scoring heads."""
 
 from typing import Any
 
@@ -12,13 +12,13 @@ from headcount.reports.importance import Importance
 from headcount.reports.worth_view import site_sentence, verdict
 
 SHOWN = 5
-"""Heads that are named on either side."""
+"""Number of heads named at each end of the ranking."""
 
 
 def print_worth(
     table: HeadTable, agreement: Agreement, record: dict[str, Any], console: Console
 ) -> None:
-    """The heads that matter, those that do not, and which score predicts that."""
+    """Print the heads that matter, those that do not, and which score predicts that."""
     score = record["score"]
     scored = "" if score is None else f", {record['metric']} {score:.4g}"
     console.print(

@@ -1,4 +1,4 @@
-"""Compaction: a plan and a model make a smaller model, exactly."""
+"""Compaction: make a smaller model from a model and a plan, exactly."""
 
 from headcount.compaction.compact import compact
 from headcount.compaction.restore import restorable, restored

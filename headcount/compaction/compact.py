@@ -1,10 +1,10 @@
-r"""Compact: a plan and a model make a smaller model that computes what the gated one computes.
+r"""Compact: make a smaller model that computes what the gated model computes.
 
 $$\sum_{h \in K} A_h V_h W_O^h + b = \sum_h g_h A_h V_h W_O^h + b, \qquad g_h = [h \in K]$$
 
-A head that is gated to zero adds nothing, so its rows of the maps that make queries, keys and
-values and its columns of the output projection can go. That nothing else changes is looked at, not
-assumed: the two models are compared on a padded batch before the smaller one is handed out.
+A head that is gated to zero adds nothing, so its rows of the query, key and value maps and its
+columns of the output projection can be removed. That nothing else changes is checked: the two
+models are compared on a padded batch before the smaller one is returned.
 """
 
 import copy
@@ -34,23 +34,23 @@ from headcount.signature import GATES
 def compact(
     model: PreTrainedModel | Loaded, plan: Plan, origin: str | None = None
 ) -> PreTrainedModel:
-    """A new model without the heads that the plan lets go; the one given is left as it is.
+    """A new model without the heads that the plan prunes; the given model is not changed.
 
     Args:
-        model: a transformers model whose attention goes through the attention interface, or what
-            `load` gave; it may be a compact one.
-        plan: which heads stay, by the numbers they have in this model.
-        origin: revision of the model that heads were chosen in, where its weights have learned
-            since; the artifact names it.
+        model: Transformers model whose attention goes through the attention interface, or the
+            result of `load`; it may be a compact one.
+        plan: Kept heads, by their numbers in this model.
+        origin: Revision of the model that heads were chosen in, if its weights were trained since;
+            the artifact names it.
 
     Raises:
-        InputError: if the plan is for another model, or leaves key/value groups uneven.
-        ModelError: if the model can't be made smaller exactly; says why.
+        InputError: If the plan is for another model, or leaves key/value groups uneven.
+        ModelError: If the model can't be made smaller exactly; the message says why.
     """
     if not isinstance(plan, Plan):
         raise InputError(
-            f"a plan was expected, as Plan({{'encoder.self': {{0: (1, 3)}}}}) or Plan.read(path) "
-            f"gives; came a {type(plan).__name__}"
+            f"Expected a plan, as Plan({{'encoder.self': {{0: (1, 3)}}}}) or Plan.read(path) "
+            f"makes, got a {type(plan).__name__}."
         )
     given = model.model if isinstance(model, Loaded) else model
     anatomy = model.anatomy if isinstance(model, Loaded) else examine(given)
@@ -67,8 +67,8 @@ def compact(
 def _refuse_gated(model: PreTrainedModel) -> None:
     if GATES in dict(model.named_children()):
         raise InputError(
-            "a model without gates was expected; this one is in a gating block: leave the block, "
-            "then make it smaller"
+            "Expected a model without gates, but this one is in a gating block. Leave the block, "
+            "then compact it."
         )
 
 
@@ -76,13 +76,13 @@ def _refuse_other_sizes(plan: Plan, anatomy: Anatomy) -> None:
     sizes = {each.head_dim for each in anatomy.layers}
     if plan.head_dim is not None and sizes != {plan.head_dim}:
         raise InputError(
-            f"the plan is for heads of size {plan.head_dim}; the model's have "
-            f"{' or '.join(map(str, sorted(sizes)))}: the plan is for another model"
+            f"Expected heads of size {plan.head_dim}, as in the plan, got "
+            f"{' or '.join(map(str, sorted(sizes)))}. The plan is for another model."
         )
 
 
 def layers_of(model: PreTrainedModel, anatomy: Anatomy, plan: Plan) -> list[Resized]:
-    """How every attention layer is cut to what the plan keeps of it."""
+    """Every attention layer, cut to the heads that the plan keeps."""
     kept = [plan.of_layer(anatomy.heads, each.site, each.layer) for each in anatomy.layers]
     wirings = wire(model, anatomy)
     return biased(model, [resized(model, *pair) for pair in zip(wirings, kept, strict=True)])
@@ -95,7 +95,7 @@ def _built(
     layers: Sequence[Resized],
     origin: str | None,
 ) -> PreTrainedModel:
-    """The model that the stock class builds with smaller maps, and what stays of the weights."""
+    """The stock class's model with smaller maps, filled with the weights that are kept."""
     cut = {one.path: one.of(model) for each in layers for one in each.cuts}
     config = copy.deepcopy(model.config)
     config.head_plan = head_plan(
@@ -122,16 +122,16 @@ def _fill(
         state.update({f"{path}.{name}": tensor for name, tensor in tensors.items()})
     keep_formats(smaller, state)
     smaller.load_state_dict(state)
-    smaller.tie_weights()  # a model that is built without initial weights does not
-    with torch.no_grad():  # those of them that are not saved
+    smaller.tie_weights()  # building without initial weights skips this
+    with torch.no_grad():  # buffers that a checkpoint does not hold
         for name, buffer in model.named_buffers():
-            smaller.get_buffer(name).data = buffer.clone()  # it may have grown
+            smaller.get_buffer(name).data = buffer.clone()  # its shape may have grown
 
 
 def _keep_frozen(
     smaller: PreTrainedModel, model: PreTrainedModel, layers: Sequence[Resized]
 ) -> None:
-    """Let those parameters learn that did, wherever their weights came from."""
+    """Freeze the parameters whose weights come from frozen ones, and no others."""
     learned = {name: each.requires_grad for name, each in model.named_parameters()}
     sources = {one.path: one.source or one.path for each in layers for one in each.cuts}
     for name, parameter in smaller.named_parameters():

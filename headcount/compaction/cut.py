@@ -1,4 +1,4 @@
-"""Cut: which rows and columns of one map stay, and the smaller map's size and weights."""
+"""Cut: the kept rows and columns of one map, and the size and weights of the smaller map."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,26 +19,26 @@ KINDS: Mapping[type[nn.Module], str] = {
 @final
 @dataclass(frozen=True)
 class Cut:
-    """What stays of a map; `rows` are its outputs, `columns` its inputs; None for all."""
+    """The kept part of a map: `rows` are outputs, `columns` are inputs; None keeps all."""
 
     path: str
     rows: Int64[Tensor, " row"] | None = None
     columns: Int64[Tensor, " column"] | None = None
     constant: int | None = None
-    """Outputs of a map that gives its bias, or zeros, and has no weights left."""
+    """Number of outputs of a map that has no weights left and returns its bias or zeros."""
     removed: bool = False
-    """Whether nothing stays, not even the module."""
+    """Whether the whole module is removed."""
     source: str | None = None
-    """Path of the map whose weights to take, where it is another."""
+    """Path of the map to take weights from, if it is another one."""
 
     def of(self, model: nn.Module) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """The smaller map's size, as `head_plan` has it, and its tensors by name."""
+        """The smaller map's size, in the format of `head_plan`, and its tensors by name."""
         if self.removed:
             return {"kind": "none"}, {}
         stock = model.get_submodule(self.source or self.path)
         bias: Any = getattr(stock, "bias", None)
         if self.constant is not None:
-            # Of a map that loses its outputs the bias goes too; one without inputs keeps it.
+            # A map that loses its outputs loses its bias too; a map without inputs keeps it.
             bias = bias if self.rows is None else None
             size = {"kind": "constant", "out": self.constant, "bias": bias is not None}
             return size, {} if bias is None else {"bias": bias.detach().clone()}
@@ -57,7 +57,7 @@ class Cut:
         return {"kind": kind, "in": inputs, "out": outputs, "bias": bias is not None}, tensors
 
     def restore(self, model: nn.Module, smaller: nn.Module) -> None:
-        """Give the smaller map's weights back to the model's own; what was cut away stays there."""
+        """Copy the smaller map's weights back into the model's map; others are not changed."""
         if self.removed:
             return
         stock, cut = (each.get_submodule(self.path) for each in (model, smaller))
@@ -78,5 +78,5 @@ def _all_if_none(indices: Tensor | None) -> Tensor | slice:
 
 
 def staying(owners: Int64[Tensor, " row"], kept: tuple[int, ...]) -> Tensor:
-    """True for rows of heads that stay, and for those of no head."""
+    """True for rows of kept heads and for rows of no head."""
     return torch.isin(owners, torch.tensor([-1, *kept]))

@@ -1,4 +1,4 @@
-"""Equality: whether the compact model computes what the gated one does."""
+"""Equality: check that the compact model computes what the gated model computes."""
 
 import torch
 from transformers import PreTrainedModel
@@ -14,10 +14,10 @@ from headcount.tap import Tap
 def refuse_unequal(
     model: PreTrainedModel, anatomy: Anatomy, plan: Plan, smaller: PreTrainedModel
 ) -> None:
-    """Let a compact model pass whose outputs are the gated model's on a padded batch.
+    """Raise an error unless a compact model's outputs equal the gated model's on a padded batch.
 
     Raises:
-        ModelError: for one that fails, or whose largest difference is above tolerance.
+        ModelError: If the model does not run, or its largest difference is above the tolerance.
     """
     inputs = tiny_inputs(model)
     with evaluating(model), evaluating(smaller), torch.inference_mode():
@@ -28,12 +28,12 @@ def refuse_unequal(
         except (RuntimeError, ValueError, IndexError) as error:
             raise ModelError(
                 f"{type(model).__name__} does not run with fewer heads, so it can be gated but not "
-                f"made smaller: its own code counts on all of them ({str(error).splitlines()[0]})"
+                f"made smaller: its own code needs all of them ({str(error).splitlines()[0]})."
             ) from error
     apart, tolerance = difference(compact, gated), TOLERANCE[model.dtype]
     if apart > tolerance:
         raise ModelError(
-            f"the compact {type(model).__name__} should equal the gated one to {tolerance:g} of "
-            f"the largest output, but differs by {apart:.2g}: its attention does something with "
-            "all heads together, so it can be gated but not made smaller"
+            f"Expected the compact {type(model).__name__} to differ from the gated one by at most "
+            f"{tolerance:g} of the largest output, got {apart:.2g}. Its attention combines all "
+            "heads, so it can be gated but not made smaller."
         )

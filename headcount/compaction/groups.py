@@ -1,7 +1,7 @@
-"""Groups: what may stay of a layer whose query heads share key/value heads.
+"""Groups: the heads that a layer may keep if its query heads share key/value heads.
 
-transformers knows one number of query heads per key/value head in a layer, so a layer keeps whole
-groups, or the same number of query heads of every group that stays.
+transformers has one number of query heads per key/value head in a layer. So a layer keeps whole
+groups, or the same number of query heads of every kept group.
 """
 
 from collections.abc import Sequence
@@ -12,10 +12,10 @@ from headcount.models.anatomy import AttentionLayer
 
 
 def kept_groups(layer: AttentionLayer, kept: Sequence[int]) -> tuple[int, ...]:
-    """The key/value heads that stay.
+    """The kept key/value heads.
 
     Raises:
-        InputError: if groups would be left with unequal numbers; says the nearest that can be.
+        InputError: If groups would keep unequal numbers; the message names the nearest choice.
     """
     counts = _counts(layer, kept)
     if len(set(counts) - {0}) > 1:
@@ -24,16 +24,15 @@ def kept_groups(layer: AttentionLayer, kept: Sequence[int]) -> tuple[int, ...]:
             str(Head(layer.site, layer.layer, index)) for index in nearest_kept(layer, kept)
         )
         raise InputError(
-            f"{layer.site} layer {layer.layer}: {size} query heads share a key/value head, and a "
-            "layer keeps the same number of each group that stays; the plan keeps "
-            f"{', '.join(map(str, counts))} of its groups; the nearest that can be is to keep "
-            f"{nearest or 'none'}"
+            f"{layer.site} layer {layer.layer}: {size} query heads share a key/value head. "
+            "Expected the same number of heads in each kept group, got "
+            f"{', '.join(map(str, counts))}. The nearest choice is to keep {nearest or 'none'}."
         )
     return tuple(group for group, count in enumerate(counts) if count)
 
 
 def nearest_kept(layer: AttentionLayer, kept: Sequence[int]) -> list[int]:
-    """The heads that can be kept with the fewest changes, rather one more head than one less."""
+    """The possible choice with the fewest changes; of equal choices, the one with more heads."""
     size = layer.num_heads // layer.num_key_value_heads
     options = [_evened(layer, kept, number) for number in range(1, size + 1)]
     wanted = set(kept)

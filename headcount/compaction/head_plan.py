@@ -1,10 +1,10 @@
-"""Head plan: what `config.json` of a compact model says of its heads, and all that a loader needs.
+"""Head plan: the part of a compact model's `config.json` that tells a loader about its heads.
 
     {"version": 1,
-     "sha256": hash of `kept`, by which an artifact is known to be a plan's,
+     "sha256": hash of `kept`, which ties an artifact to its plan,
      "model": revision of the model that was pruned,
      "heads": {"encoder.self": [5, 5]}, numbers of heads of that model,
-     "kept": {"encoder.self": {"0": [0, 3], "1": []}}, of those,
+     "kept": {"encoder.self": {"0": [0, 3], "1": []}}, its kept heads,
      "layers": {"encoder.self": {"0": {"module": path, "output": path, "head_dim": 11}}},
      "maps": {path: {"kind": "linear", "in": 55, "out": 22, "bias": true}},
      "attributes": {path: {"num_attention_heads": 2}},
@@ -37,15 +37,15 @@ def head_plan(
     sizes: Mapping[str, dict[str, Any]],
     origin: str | None = None,
 ) -> dict[str, Any]:
-    """What is to be written.
+    """The head plan to write.
 
     Args:
-        model: the model to be made smaller, which may be a compact one.
-        heads: its heads.
-        plan: which of these stay.
-        layers: how its layers are cut.
-        sizes: of its maps by path.
-        origin: revision of the model that was pruned, if the weights are others by now.
+        model: Model to make smaller, which may be a compact one.
+        heads: Heads of the model.
+        plan: Plan of its kept heads.
+        layers: Cuts of its layers.
+        sizes: Sizes of its maps by path.
+        origin: Revision of the model that was pruned, if the weights have changed since.
     """
     before = getattr(model.config, "head_plan", None) or {}
     kept = original(plan, heads, before)
@@ -68,13 +68,13 @@ def head_plan(
 
 
 def original(plan: Plan, heads: Heads, before: Mapping[str, Any]) -> Plan:
-    """The plan with every layer named, by the numbers that heads had in the first model."""
+    """The plan with every layer named, and heads numbered as in the original model."""
     whole = Plan.keeping(heads, plan.staying(heads))
     if not before:
         return whole
     names = Plan.of_kept(before["kept"]).kept
     return Plan(
-        dict(names)  # also of sites that a part of that model has not
+        dict(names)  # includes sites that this part of the original model lacks
         | {
             site: {
                 layer: tuple(names[site][layer][index] for index in kept)
@@ -86,15 +86,15 @@ def original(plan: Plan, heads: Heads, before: Mapping[str, Any]) -> Plan:
 
 
 def relative(path: str, body: str) -> str:
-    """A path inside the body.
+    """A path relative to the model's body.
 
     Raises:
-        ModelError: for one outside it.
+        ModelError: If the path is outside the body.
     """
     if not path.startswith(body):
         raise ModelError(
-            f"attention was expected inside the model's body ({body[:-1]}); {path} is outside: "
-            "such a model can be gated but not made smaller"
+            f"Expected attention inside the model's body ({body[:-1]}), but {path} is outside. "
+            "Such a model can be gated but not made smaller."
         )
     return path.removeprefix(body)
 

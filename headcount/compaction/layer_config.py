@@ -1,10 +1,10 @@
-"""Layer config: numbers of heads per layer, where transformers' configuration has a word for it.
+"""Layer config: numbers of heads per layer, where transformers' configuration can hold them.
 
-`per_layer_config` (transformers >= 5.14) is where the stock library is going; its classes do not
-build from it yet, but caches and other runtimes read it. It has one row per hidden layer and no
-name for a second kind of attention, so encoder-decoders have none. A layer without heads says 1:
-that is what a cache holds of it. Rows that a stock model came with are left as they are, and models
-that have attention in some of their layers only, or a configuration inside another, get none.
+transformers (>= 5.14) is moving to `per_layer_config`: its classes do not build from it yet, but
+caches and other runtimes read it. It has one row per hidden layer and no name for a second kind of
+attention, so encoder-decoders have none. A layer without heads has 1 there, as many as a cache
+holds for it. Rows that a stock model came with are not changed. Models with attention in only some
+of their layers, or with a configuration inside another, get no rows.
 """
 
 from collections.abc import Sequence
@@ -19,13 +19,13 @@ from headcount.models.anatomy import Anatomy
 def set_layer_config(
     config: PreTrainedConfig, anatomy: Anatomy, layers: Sequence[Resized], is_ours: bool
 ) -> None:
-    """Add `head_dim` and the layers' numbers of heads to a configuration that can say them.
+    """Add `head_dim` and the layers' numbers of heads to a configuration that can hold them.
 
     Args:
-        config: of the smaller model, with the rows of the larger one, if any.
-        anatomy: of the larger one.
-        layers: how they are cut.
-        is_ours: whether the larger one is a compact model, whose rows are ours.
+        config: Configuration of the smaller model, with any rows of the larger one.
+        anatomy: Anatomy of the larger model.
+        layers: Cuts of its layers.
+        is_ours: Whether the larger model is a compact one, whose rows are ours.
     """
     if config.is_heterogeneous and not is_ours:
         return

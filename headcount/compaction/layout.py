@@ -1,8 +1,8 @@
-"""Layout: how every attention layer of a model is cut to what a plan keeps of it.
+"""Layout: the cuts that reduce every attention layer of a model to its kept heads.
 
-A layer that loses all its heads keeps the shape of one, without weights: its queries, keys and
-values are zeros, so that caches, masks and position biases go on as they were, and its output
-projection is its bias alone.
+A layer that loses all its heads keeps the shape of one head without weights. Its queries, keys and
+values are zeros, so caches, masks and position biases work as before, and its output projection is
+its bias alone.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,22 +23,22 @@ from headcount.models.anatomy import Anatomy, AttentionLayer
 @final
 @dataclass(frozen=True)
 class Resized:
-    """One attention layer as it is to be."""
+    """One attention layer after the cuts."""
 
     layer: AttentionLayer
     kept: tuple[int, ...]
     key_value_heads: int
-    """How many key/value heads stay."""
+    """Number of kept key/value heads."""
     cuts: tuple[Cut, ...]
     attributes: dict[str, Any] = field(default_factory=dict)
-    """What the attention module is to remember."""
+    """New values of the attention module's attributes."""
 
 
 def resized(model: nn.Module, wiring: Wiring, kept: tuple[int, ...]) -> Resized:
-    """How one layer is cut, of a model that `refuse_rigid_layers` let pass.
+    """The cuts of one layer of a model that passed `refuse_rigid_layers`.
 
     Raises:
-        InputError: where key/value groups would be left with unequal numbers of heads.
+        InputError: If key/value groups would keep unequal numbers of heads.
     """
     layer = wiring.layer
     assert layer.output is not None
@@ -57,14 +57,14 @@ def resized(model: nn.Module, wiring: Wiring, kept: tuple[int, ...]) -> Resized:
 
 
 def _inward(wiring: Wiring, kept: tuple[int, ...], groups: tuple[int, ...]) -> Iterator[Cut]:
-    """Of queries, keys and values."""
+    """Cuts of the query, key and value maps."""
     for path, queries, keys_values in _owners(wiring):
         stay = staying(queries, kept) & staying(keys_values, groups)
         yield Cut(path, rows=stay.nonzero().flatten())
 
 
 def _hollow(wiring: Wiring) -> Iterator[Cut]:
-    """Zeros in the size of one head."""
+    """Cuts that leave zeros in the size of one head."""
     for path, queries, keys_values in _owners(wiring):
         rows = ((queries == 0) | (keys_values == 0)).nonzero().flatten()
         yield Cut(path, rows=rows, constant=len(rows))
@@ -80,21 +80,21 @@ def _owners(wiring: Wiring) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
 
 
 def refuse_rigid_layers(anatomy: Anatomy) -> None:
-    """Let a model pass whose layers each have an attention module and an output projection.
+    """Raise an error unless each layer has its own attention module and output projection.
 
     Raises:
-        ModelError: for one that calls a module several times (ALBERT), or where the output of the
-            heads does not go straight into a linear map.
+        ModelError: If a module is called several times (ALBERT), or the heads' output does not go
+            straight into a linear map.
     """
     shared: Sequence[str] = [path for path, each in anatomy.by_module().items() if len(each) > 1]
     if shared:
         raise ModelError(
-            f"the model's layers share the attention module {shared[0]}: a head that goes from one "
-            "layer would go from all, so the model can be gated but not made smaller"
+            f"The model's layers share the attention module {shared[0]}. Removing a head from one "
+            "layer would remove it from all, so the model can be gated but not made smaller."
         )
     for layer in anatomy.layers:
         if layer.output is None:
             raise ModelError(
-                f"attention of {layer.module} does not go straight into a linear map: what becomes "
-                "of a head's output is not known, so the model can be gated but not made smaller"
+                f"The output of attention in {layer.module} does not go straight into a linear "
+                "map. Its use is unknown, so the model can be gated but not made smaller."
             )

@@ -1,7 +1,7 @@
 """Position bias: T5's table of biases by distance and head, which the first layer shares with all.
 
-Layers that keep different heads can't share what was made for all of them: each gets the columns of
-its own heads, and makes its bias itself.
+Layers that keep different heads can't share one bias. Each layer gets the table's columns of its
+own heads and computes its own bias.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ FLAG = "has_relative_attention_bias"
 
 
 def biased(model: nn.Module, layers: Sequence[Resized]) -> list[Resized]:
-    """The layers with a table each, where their site has one; others as they are."""
+    """The layers, each with its own table if its site has one."""
     tables = {}
     for each in layers:
         if vars(model.get_submodule(each.layer.module)).get(FLAG):
@@ -27,7 +27,7 @@ def biased(model: nn.Module, layers: Sequence[Resized]) -> list[Resized]:
 
 
 def sharing(model: nn.Module, paths: Sequence[str]) -> list[str]:
-    """Attention modules that are given a position bias made by another layer."""
+    """Paths of the attention modules that can have a position bias."""
     return [path for path in paths if FLAG in vars(model.get_submodule(path))]
 
 

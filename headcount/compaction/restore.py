@@ -1,10 +1,10 @@
-"""Restore: what a compact model has learned goes back into the model with all heads.
+"""Restore: copy the trained weights of a compact model back into the dense model.
 
-So a pruned model trains at the cost of what is left of it: the heads that went take no part in its
-gradients anyway. They have their old weights then, behind gates that are zero.
+This way a pruned model trains at the cost of its smaller size: pruned heads get no gradient anyway.
+After restoring, they have their old weights behind gates of zero.
 
-Departure: a step of Muon goes by the larger side of a map, which is smaller in a compact model
-where heads or fused maps are wider than the model; other steps are those of the gated model.
+Departure: a step of Muon depends on the larger side of a map, which is smaller in a compact model
+if heads or fused maps are wider than the model. Other steps equal those of the gated model.
 """
 
 import copy
@@ -22,17 +22,17 @@ from headcount.pruning.plan import Plan
 
 
 def restorable(loaded: Loaded, plan: Plan) -> Loaded | None:
-    """The compact model, where `restored` can give back what it learns; else None.
+    """The compact model if `restored` can copy its trained weights back; else None.
 
-    It can't where there is no exact compact model, nor where layers get tables of their own that
+    It can't if there is no exact compact model, or if layers get their own copies of a table that
     they shared before (T5's position bias).
 
     Args:
-        loaded: the model with all heads.
-        plan: which of them stay, whatever weights it was made for.
+        loaded: The dense model.
+        plan: Plan of its kept heads, made for any weights.
 
     Raises:
-        InputError: if the plan does not fit the model.
+        InputError: If the plan does not fit the model.
     """
     fitting = replace(plan, model=None)
     try:
@@ -45,15 +45,15 @@ def restorable(loaded: Loaded, plan: Plan) -> Loaded | None:
 
 
 def restored(loaded: Loaded, plan: Plan, smaller: Loaded) -> Loaded:
-    """A copy of the model with all heads that has the weights of the compact one.
+    """A copy of the dense model that has the weights of the compact one.
 
     Args:
-        loaded: the model with all heads.
-        plan: which of them stay.
-        smaller: what `restorable` gave for them, with weights that have learned.
+        loaded: The dense model.
+        plan: Plan of its kept heads.
+        smaller: Result of `restorable` for the same plan, with trained weights.
 
     Raises:
-        ModelError: if the copy, gated, does not compute what the compact model does.
+        ModelError: If the gated copy does not compute what the compact model computes.
     """
     model = copy.deepcopy(loaded.model).eval()
     cuts = _cuts(loaded, plan)

@@ -1,9 +1,9 @@
 """Wiring: which rows of which linear maps make each head's queries, keys and values.
 
-No table of architectures: in one tiny forward every linear map inside an attention module is
-followed to what the attention function is called with. A row belongs to head h when the gradient of
-that head's queries (keys, values) with respect to the row's output is not zero. Fused and
-interleaved maps are found like separate ones; a norm over all heads shows as rows of several heads.
+There is no table of architectures. In one tiny forward, every linear map inside an attention module
+is traced to the arguments of the attention function. A row belongs to head h if the gradient of
+that head's queries (keys, values) with respect to the row's output is not zero. This finds fused
+and interleaved maps as well as separate ones; a norm over all heads shows as rows of several heads.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,17 +25,17 @@ from headcount.models.tiny_inputs import run_tiny, tiny_inputs
 from headcount.seam import dispatching
 
 NOBODY = -1
-"""Owner of rows that are no head's."""
+"""Owner of rows that belong to no head."""
 
 
 @final
 @dataclass(frozen=True)
 class Wiring:
-    """What feeds the heads of one attention layer."""
+    """The linear maps that feed the heads of one attention layer."""
 
     layer: AttentionLayer
     queries: Mapping[str, Int64[Tensor, " query_row"]]
-    """Path of a linear map to the query head that each of its rows belongs to, or `NOBODY`."""
+    """The query head that owns each row of a linear map, or `NOBODY`, by path of the map."""
     keys_values: Mapping[str, Int64[Tensor, " key_row"]]
     """The same for key/value heads."""
 
@@ -44,7 +44,7 @@ def wire(model: PreTrainedModel, anatomy: Anatomy) -> list[Wiring]:
     """The wiring of every attention layer, in the order of the anatomy.
 
     Raises:
-        ModelError: if a layer's maps can't be told apart by head; says why.
+        ModelError: If a layer's maps can't be split by head; the message says why.
     """
     tracer = _Tracer(model, anatomy)
     with evaluating(model), torch.enable_grad(), dispatching(model, tracer.attend), tracer.hooks():
@@ -57,7 +57,7 @@ _Found = dict[str, dict[str, Tensor]]
 
 
 class _Tracer:
-    """Cuts the graph behind every linear map, and follows it to the attention function."""
+    """Cuts the graph behind every linear map and traces it to the attention function."""
 
     def __init__(self, model: PreTrainedModel, anatomy: Anatomy) -> None:
         self.paths = {module: path for path, module in model.named_modules()}
@@ -101,7 +101,7 @@ class _Tracer:
         if not isinstance(module, nn.Linear | Conv1D) or not path.startswith(self.inside):
             return None
         self.outputs[path] = output.detach().requires_grad_()
-        return self.outputs[path].clone()  # which a module may change in place
+        return self.outputs[path].clone()  # a module may change its output in place
 
 
 def _needed(role_BHND: Tensor, outputs: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -130,19 +130,19 @@ def _touched(gradient: Tensor | None, output: Tensor) -> Tensor:
 
 
 def _checked(found: _Found, layer: AttentionLayer) -> Wiring:
-    """The owners of rows, where every row has one and every head has its rows."""
+    """The owners of all rows, after checking that no row has two and every head has some."""
     for role, maps in found.items():
         if not maps:
             raise ModelError(
-                f"no linear map inside {layer.module} makes its {role} states: heads of such a "
-                "layer can't be cut out"
+                f"No linear map inside {layer.module} makes its {role} states, so its heads can't "
+                "be cut out."
             )
         for path, needed_HR in maps.items():
             if (needed_HR.sum(0) > 1).any():
                 raise ModelError(
-                    f"rows of {path} feed several heads' {role} states (a norm over all heads, or "
-                    "a part that heads share): a smaller map would compute something else, so the "
-                    "model can be gated but not made smaller"
+                    f"Rows of {path} feed several heads' {role} states (a norm over all heads, or "
+                    "a part that heads share). A smaller map would compute something else, so the "
+                    "model can be gated but not made smaller."
                 )
     keys_values = {path: _owners(needed) for path, needed in found["key"].items()}
     for path, needed_HR in found["value"].items():

@@ -91,7 +91,7 @@ def test_written_and_read(tmp_path: Path) -> None:
     assert Certificate.read(tmp_path) == certificate == certificate.of_now(tmp_path)
     newer = replace(found[0], difference=0.0)
     assert certificate.joined([newer]).comparisons == (newer,)
-    with pytest.raises(InputError, match="with its certificate was expected"):
+    with pytest.raises(InputError, match="Expected the folder of a compact model with its certif"):
         Certificate.read(tmp_path / "none")
     (tmp_path / "model.safetensors").write_bytes(b"others")
     assert not certificate.of_now(tmp_path).comparisons, "they are of other weights"

@@ -236,7 +236,7 @@ def test_broken_off_between_two_moves(folder: Path, monkeypatch: pytest.MonkeyPa
 def test_where_a_volume_is_mounted_nothing_can_be_replaced() -> None:
     """It would be found out after all the work."""
     with pytest.raises(
-        InputError, match="a volume is mounted, which can't be replaced: name a fol"
+        InputError, match="a mount point, which can't be replaced. Name a folder in it"
     ):
         refuse_taken(Path("/"), overwrite=True)
 
@@ -266,7 +266,7 @@ def test_refuses_a_foreign_folder(tmp_path: Path) -> None:
 
 
 def test_refuses_a_model_with_all_heads(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="a compact model was expected"):
+    with pytest.raises(InputError, match="Expected a compact model"):
         save(tiny.MODELS["bert"](), tmp_path / "small")
     assert not list(tmp_path.iterdir())
 

@@ -17,8 +17,9 @@ from headcount.importance.folder import COLUMNS
 from headcount.models.selfcheck import gated
 from headcount.tasks import build, evaluate
 from tests import saved
-from tests.cli.conftest import PARALLEL, SAMPLE, headcount, start
+from tests.cli.conftest import PARALLEL, SAMPLE, headcount
 from tests.cli.test_long_work import wait_for
+from tests.forked import Forked
 
 TEXTS = [line.split("\t")[0] for line in PARALLEL.read_text(encoding="utf-8").splitlines()]
 
@@ -90,7 +91,7 @@ def test_other_tasks(task: str, marian: Path, tmp_path: Path) -> None:
     assert status == 0, errors
     table = pd.read_parquet(tmp_path / "out" / "heads.parquet")
     assert np.isfinite(table[list(COLUMNS)].to_numpy(dtype=float)).all()
-    assert "for a report run" in output and not (tmp_path / "out" / "report.html").exists()
+    assert "for a report, run" in output and not (tmp_path / "out" / "report.html").exists()
 
 
 def test_bleu_without_each_head(marian: Path, tmp_path: Path) -> None:
@@ -150,13 +151,14 @@ def test_refusals(bert: Path, pairs: Path, tmp_path: Path) -> None:
     status, _, errors = similarity(bert, pairs, tmp_path / "f", *against)
     assert status == 2 and "across data, not models" in errors
     status, _, errors = similarity(bert, pairs, tmp_path / "f", *against[:3], "sink")
-    assert status == 2 and "name that among the --methods" in errors
+    assert status == 2 and "Add ablation to --methods" in errors
     for idle in (("--level", "token"), ("--quantity", "score"), ("--rules", "attnlrp")):
         status, _, errors = similarity(bert, pairs, tmp_path / "f", "--methods", "sink", *idle)
-        assert status == 2 and f"{idle[0]} is of " in errors and "or leave the option out" in errors
+        assert status == 2 and f"{idle[0]} only affects " in errors
+        assert "or leave the option out" in errors
     assert not (tmp_path / "f" / "heads.parquet").exists()
     status, _, errors = similarity(bert, pairs, tmp_path / "e", *against, "--overwrite")
-    assert status == 2 and "--against names an assessment on other data" in errors
+    assert status == 2 and "Expected --against to name an assessment on other data" in errors
 
 
 @pytest.mark.slow
@@ -165,8 +167,8 @@ def test_a_killed_sweep_goes_on(bert: Path, pairs: Path, tmp_path: Path) -> None
     more = ("--methods", "ablation", "--max-tokens", 32)
     assert similarity(bert, pairs, whole, *more)[0] == 0
     columns = ("--columns", "sentence1=0", "sentence2=1", "score=2")
-    process = start(
-        "importance", bert, "--task", "similarity", "--data", pairs, *columns, "--out", broken,
+    process = Forked(
+        "headcount", "importance", bert, "--task", "similarity", "--data", pairs, *columns, "--out", broken,
         *more,
     )  # fmt: skip
     wait_for(broken / "state" / "sweep.safetensors")

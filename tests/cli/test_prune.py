@@ -338,15 +338,15 @@ def test_what_is_not_ours_is_not_replaced(bert: Path, data: list[Path], tmp_path
     assert headcount("analyze", bert, SAMPLE, "--limit", 3, "--out", out / "analysis")[0] == 0
     more = ("--keep", 2, "--analysis", out / "analysis", "--overwrite")
     status, _, errors = run("prune", bert, data, out, *more)
-    assert status == 2 and f"{out / 'analysis'} is read, and" in errors
+    assert status == 2 and f"This run reads {out / 'analysis'}, but" in errors
     corpus = ("--analysis", bert, "--corpus", out / "analysis" / "run.json", "--overwrite")
     status, _, errors = run("prune", bert, data, out, "--keep", 2, *corpus)
-    assert status == 2 and "run.json is read, and" in errors
+    assert status == 2 and "run.json, but would replace" in errors
     (tmp_path / "new.state").mkdir()
     (tmp_path / "new.state" / "thesis.txt").touch()
     for how in ((), ("--overwrite",), ("--resume",)):
         status, _, errors = run("prune", bert, data, tmp_path / "new", "--keep", 2, *how)
-        assert status == 2 and "holds something else: name another folder" in errors
+        assert status == 2 and "holds something else. Name another folder" in errors
     assert (tmp_path / "new.state" / "thesis.txt").exists()
 
 
@@ -421,14 +421,14 @@ def test_curve(bert: Path, data: list[Path], tmp_path: Path) -> None:
     more = ("--methods", "gradient", "random", "--seeds", 2, "--keep", 2, 4)
     status, output, errors = run("curve", bert, same, out, *more, "--set", "gradient.step=0.5")
     assert status == 0, errors
-    assert "8 of 8 examples of --dev are in --data too" in output and "heads left" in output
+    assert "8 of 8 examples of --dev are in --data too" in output and "heads kept" in output
     frame = pd.read_parquet(out / "curve.parquet")
     assert len(frame) == 1 + 2 + 4 and {"test_loss", "test_score"} <= set(frame)
     assert (out / "curve.md").exists() and (out / "figures" / "layers.svg").exists()
     fields = ("updates=2", "warmup=0", "batch_tokens=60")
     tuned = ("--methods", "l0", "--keep", 3, "--set", *(f"l0.tuning.{each}" for each in fields))
     assert run("curve", bert, data, tmp_path / "l0", *tuned)[0] == 0
-    assert "hold it against all heads trained as long" in (tmp_path / "l0" / "curve.md").read_text()
+    assert "Compare it with its control: the dense" in (tmp_path / "l0" / "curve.md").read_text()
     assert run("curve", bert, data, tmp_path / "alone", *tuned, "--no-control")[0] == 0
     assert "there is no control" in (tmp_path / "alone" / "curve.md").read_text()
     for empty in ("--keep", "--methods"):

@@ -1,17 +1,15 @@
 """A disk that is full, by a limit of the system on what a process may write; bad paths."""
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 
 from headcount.cli.system_error import full_disk, mendable
-from tests.cli.conftest import SAMPLE, headcount, start
+from tests.cli.conftest import SAMPLE, headcount
 from tests.cli.test_compact import plan
-
-LIMIT = ("prlimit", "--fsize=2000", sys.executable)
+from tests.forked import Forked
 
 
 @pytest.mark.parametrize("command", ["compact", "analyze"])
@@ -21,11 +19,11 @@ def test_a_full_disk_is_told_in_a_sentence(command: str, bert: Path, tmp_path: P
         "compact": (bert, "--plan", plan(tmp_path)),
         "analyze": (bert, SAMPLE, "--limit", 3),
     }[command]
-    process = start(command, *more, "--out", out, launcher=LIMIT)
+    process = Forked("headcount", command, *more, "--out", out, file_size=2000)
     _, errors = process.communicate()
     assert process.returncode == 2, errors
-    assert "headcount: room on the disk was expected" in errors and "File too large" in errors
-    assert "make some, then give the command again" in errors and "Traceback" not in errors
+    assert "headcount: The disk is full" in errors and "File too large" in errors
+    assert "then run the command again" in errors and "Traceback" not in errors
     if command == "compact":
         assert not out.exists() and not list(tmp_path.glob(".out*"))
 
@@ -34,16 +32,16 @@ def test_other_errors_are_not_taken_for_it() -> None:
     for words in ("checkpoint could not be written", ""):
         caused = RuntimeError(words)
         caused.__cause__ = OSError(28, "No space left on device", "model.bin")
-        assert "no more ([Errno 28] No space left on device: 'model.bin')" in str(full_disk(caused))
+        assert "full ([Errno 28] No space left on device: 'model.bin')" in str(full_disk(caused))
     assert full_disk(OSError(13, "Permission denied")) is None
-    assert "/out can't (Device or resource busy)" in str(
+    assert "/out can't be used (Device or resource busy)" in str(
         mendable(OSError(16, os.strerror(16), "/out"))
     )
     assert mendable(OSError(13, "Permission denied")) is None  # of no path
     assert mendable(FileNotFoundError(2, "No such file or directory", "ours.json")) is None
     assert mendable(RuntimeError("out of memory")) is None
     told = mendable(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB\nmore"))
-    assert told is not None and "(CUDA out of memory. Tried to allocate 2 GiB): give fewer" in told
+    assert told is not None and "(CUDA out of memory. Tried to allocate 2 GiB). Lower" in told
 
 
 def test_a_path_that_can_not_be_used_is_told_in_a_sentence(bert: Path, tmp_path: Path) -> None:
@@ -51,5 +49,5 @@ def test_a_path_that_can_not_be_used_is_told_in_a_sentence(bert: Path, tmp_path:
     for command in (("compact", bert, "--plan", plan(tmp_path)), ("analyze", bert, SAMPLE)):
         status, _, errors = headcount(*command, "--out", tmp_path / "file" / "out")
         assert status == 2, errors
-        assert "headcount: a path that can be used was expected; " in errors
+        assert "can't be used (" in errors
         assert f"{tmp_path / 'file'}" in errors and ("Not a dir" in errors or "exists" in errors)

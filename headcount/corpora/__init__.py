@@ -1,4 +1,4 @@
-"""Corpora: files in, batches out."""
+"""Corpora: read files and make batches."""
 
 from headcount.corpora.batches import TOKEN_TYPES, Batch, batches
 from headcount.corpora.census import Census, take_census

@@ -1,7 +1,7 @@
-"""Laying the pieces of running text over the words that it is made of.
+"""Aligning the pieces of running text with its words.
 
-All functions return the index of the word of each piece, or None where a piece fits no single word.
-White space belongs to the word after it, as in `▁word`.
+All functions return the word index of each piece, or None if a piece fits no single word. White
+space belongs to the word after it, as in `▁word`.
 """
 
 import unicodedata
@@ -11,15 +11,15 @@ from headcount.corpora.sentence import Sentence
 from headcount.errors import CorpusError
 
 WORD_MARKS = ("##", "▁", "</w>", "@@")
-"""What tokenizers add to a piece to say where words begin or end."""
+"""Marks that tokenizers add to a piece to show where words begin or end."""
 MOST_SHOWN = 30
-"""Pieces and words that an error names."""
+"""Largest number of pieces or words that an error lists."""
 
 
 def words_one_by_one(
     words: Sequence[str], pieces: Sequence[str], tokenize: Callable[[str], list[str]]
 ) -> list[int] | None:
-    """Tokenize word by word; None where that does not give the pieces of the whole sentence."""
+    """Tokenize word by word; None if that does not give the pieces of the complete sentence."""
     by_word = [tokenize(word) for word in words]
     if [piece for of_word in by_word for piece in of_word] != list(pieces):
         return None
@@ -44,11 +44,11 @@ def words_by_offsets(words: Sequence[str], spans: Sequence[tuple[int, int]]) -> 
 def words_by_characters(
     words: Sequence[str], pieces: Sequence[str], unknown: str | None
 ) -> list[int] | None:
-    """Follow the letters of the words with the letters of the pieces, marks and case aside.
+    """Match the letters of the words with the letters of the pieces, ignoring marks and case.
 
-    Letters are compared after NFKD and lower-casing, which is what tokenizers' normalisers do;
-    where that leads nowhere they are read as UTF-8 bytes (ByT5). An unknown piece is the rest of
-    its word.
+    Letters are compared after NFKD and lower-casing, which is what tokenizers' normalisers do. If
+    that fails, they are compared as UTF-8 bytes (ByT5). An unknown piece matches the rest of its
+    word.
     """
     by_letters = _follow([_letters(word) for word in words], pieces, unknown, _letters)
     if by_letters is not None:
@@ -89,7 +89,7 @@ def _matched(piece: str, rest: str, letters_of: Callable[[str], str]) -> str | N
 
 
 def _letters(text: str) -> str:
-    """Decompose, as a letter and its accent may lie in two pieces; leave invisible ones out."""
+    """Decompose, since a letter and its accent may be in two pieces; drop invisible letters."""
     letters = unicodedata.normalize("NFKD", text).lower()
     return "".join(
         letter
@@ -99,16 +99,16 @@ def _letters(text: str) -> str:
 
 
 def _bytes(text: str) -> str:
-    # Only the space itself is no byte of a letter: U+0085 and U+00A0 here are halves of letters.
+    # Only the space itself is never part of a letter: U+0085 and U+00A0 are halves of letters here.
     return text.replace(" ", "")
 
 
 def not_aligned(sentence: Sentence, pieces: Sequence[str]) -> CorpusError:
-    """Say which pieces cannot be laid over which words."""
+    """The error that says which pieces cannot be aligned with which words."""
     return CorpusError(
-        f"{sentence.origin}: the tokenizer's pieces {_listed(pieces)} cannot be laid over the "
-        f"words {_listed(sentence.words or ())}; give the sentence as running text, or take a "
-        "model whose tokenizer keeps to words."
+        f"{sentence.origin}: the tokenizer's pieces {_listed(pieces)} cannot be aligned with the "
+        f"words {_listed(sentence.words or ())}. Give the sentence as running text, or use a "
+        "model whose tokenizer does not merge words."
     )
 
 

@@ -1,4 +1,4 @@
-"""Batches under a budget of tokens, sorted by length inside a window so that little is padding."""
+"""Batches within a token budget, sorted by length inside a window to keep padding low."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ from headcount.corpora.tokens import Arcs, Tokens
 from headcount.errors import CorpusError
 
 TOKEN_TYPES = "token_type_ids"
-"""Name of the input that tells a model such as BERT the sentences of a pair apart."""
+"""Name of the input that distinguishes the sentences of a pair, for models such as BERT."""
 
 
 @final
@@ -30,16 +30,16 @@ class Batch:
     """Some sentences, ready for a model and for the measures."""
 
     inputs: dict[str, Int64[Tensor, "batch _"]]
-    """What the model's forward takes."""
+    """Keyword arguments of the model's forward."""
     source: Tokens
     target: Tokens | None
-    """The decoder's side of an encoder-decoder."""
+    """The decoder side of an encoder-decoder."""
     arcs: Arcs | None
-    """None where the corpus has no trees."""
+    """Dependency arcs; None if the corpus has no trees."""
     sentences: tuple[Sentence, ...]
 
     def to(self, device: torch.device | str) -> "Batch":
-        """The same on another device."""
+        """Copy the batch to another device."""
         return replace(
             self,
             inputs={name: tensor.to(device) for name, tensor in self.inputs.items()},
@@ -58,20 +58,20 @@ def batches(
     window: int = 2000,
     frequencies: Frequencies | None = None,
 ) -> Iterator[Batch]:
-    """Yield every sentence once, in batches; the same ones in the same order every time.
+    """Yield every sentence once, in batches; identical and in the same order every time.
 
     Args:
-        corpus: what to read.
-        encoder: the one that took the census.
-        census: knows relations and frequencies.
-        max_tokens: padded tokens of a batch on its longer side; a longer sentence goes alone.
-        window: so many sentences are held at a time and sorted by length.
-        frequencies: of source tokens, in place of those of the census.
+        corpus: the sentences.
+        encoder: the encoder that took the census.
+        census: relations and frequencies of the corpus.
+        max_tokens: padded tokens of a batch on its longer side; a longer sentence is a batch alone.
+        window: number of sentences held at a time and sorted by length.
+        frequencies: frequencies of source tokens, in place of the census's.
     """
     if max_tokens < 1 or window < 1:
         raise CorpusError(
-            f"expected at least 1 token a batch and 1 sentence a window, found {max_tokens} "
-            f"and {window}; give larger numbers."
+            f"expected at least 1 token a batch and 1 sentence a window, got {max_tokens} "
+            f"and {window}. Give larger numbers."
         )
     maker = _Maker(encoder, census, frequencies)
     for sentences in chunks(corpus, window):
@@ -80,7 +80,7 @@ def batches(
 
 
 def groups_by_length(pairs: Sequence[EncodedPair], max_tokens: int) -> Iterator[list[EncodedPair]]:
-    """Sort by length (equals stay in order), then fill groups up to the budget of padded tokens."""
+    """Sort by length (stably), then fill groups up to the budget of padded tokens."""
     group: list[EncodedPair] = []
     for pair in sorted(pairs, key=lambda item: item.length):
         if group and (len(group) + 1) * pair.length > max_tokens:
@@ -93,7 +93,7 @@ def groups_by_length(pairs: Sequence[EncodedPair], max_tokens: int) -> Iterator[
 
 @final
 class _Maker:
-    """Builds batches; holds what is the same for all of them."""
+    """Builds batches; holds what all of them share."""
 
     def __init__(self, encoder: Encoder, census: Census, frequencies: Frequencies | None) -> None:
         self._encoder = encoder
@@ -124,7 +124,7 @@ class _Maker:
 
 
 def _token_types(encoded: Sequence[Encoded]) -> dict[str, Int64[Tensor, "batch token"]]:
-    """Types of the tokens; nothing where no sentence is a pair."""
+    """Token types; empty if no sentence is a pair."""
     if all(one.type_ids is None for one in encoded):
         return {}
     types = [one.type_ids or [0] * len(one.ids) for one in encoded]
@@ -140,7 +140,7 @@ def _tokens(
     ids_BN = padded([one.ids for one in encoded], encoder.pad_id)
     word_BN = padded([one.word_of for one in encoded], NO_WORD)
     is_special_BN = padded([one.is_special for one in encoded], True).astype(bool)
-    is_token_BN = present([one.ids for one in encoded])  # Marian and T5 start with padding's id
+    is_token_BN = present([one.ids for one in encoded])  # Marian and T5 start with the padding id
     is_content_BN = ~is_special_BN
     is_sep_BN = is_token_BN & is_special_BN & np.isin(ids_BN, encoder.sep_ids)
     is_sep_BN[:, 0] = False  # decoders of M2M100 and BART start with </s>, which ends nothing there
@@ -151,7 +151,7 @@ def _tokens(
 
 
 def _arcs(pairs: Sequence[EncodedPair], relations: dict[str, int]) -> Arcs:
-    """Arcs between words that both have a piece left; words without one are in the census."""
+    """Arcs between words that both kept a piece; the census counts words that did not."""
     found: list[tuple[int, int, int, int]] = []
     num_roots = 0
     for row, pair in enumerate(pairs):

@@ -1,4 +1,4 @@
-"""Census: one cheap pass over a corpus that says how much there is of everything."""
+"""Census: one cheap pass over a corpus that counts what it contains."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -24,37 +24,37 @@ class Census:
 
     num_sentences: int
     num_tokens: int
-    """Source tokens after truncation."""
+    """Number of source tokens after truncation."""
     num_target_tokens: int
-    """Tokens that the decoder of an encoder-decoder reads; 0 for other models."""
+    """Number of tokens read by the decoder of an encoder-decoder; 0 for other models."""
     num_words: int
-    """Words of treebanks; running text has none."""
+    """Number of treebank words; running text has none."""
     num_truncated: int
-    """Sentences of which a side was too long for the model."""
+    """Number of sentences with a side too long for the model."""
     num_words_cut: int
-    """Words that fell wholly to truncation."""
+    """Number of words that truncation removed completely."""
     num_words_lost: int
-    """Words that the tokenizer turns into no piece at all."""
+    """Number of words that the tokenizer turns into no piece at all."""
     longest: int
-    """Tokens of the longest source after truncation."""
+    """Number of tokens of the longest source after truncation."""
     longest_target: int
     relations: tuple[str, ...]
-    """Every relation in the trees, sorted; the root arc is left out."""
+    """Every relation in the trees, sorted, without the root arc."""
     source_counts: Int64[np.ndarray, " source_id"]
-    """How often every token id is a content token of a source."""
+    """Number of times each token id is a content token of a source."""
     target_counts: Int64[np.ndarray, " target_id"]
-    """How often every token id is a content token of a target."""
+    """Number of times each token id is a content token of a target."""
     sha256: str
     """Hash of the bytes of the corpus."""
 
     @property
     def source_frequencies(self) -> Frequencies:
-        """How common the tokens of the sources are."""
+        """Frequencies of the source tokens."""
         return Frequencies.of_counts(self.source_counts)
 
     @property
     def target_frequencies(self) -> Frequencies:
-        """How common the tokens of the targets are."""
+        """Frequencies of the target tokens."""
         return Frequencies.of_counts(self.target_counts)
 
 

@@ -1,12 +1,11 @@
 """Treebanks in CoNLL-U: words, heads, relations and tags, one sentence at a time.
 
-Words are the syntactic words: multiword-token ranges (`3-4`) and empty nodes (`5.1`) are passed
-over.
+Words are the syntactic words: multiword-token ranges (`3-4`) and empty nodes (`5.1`) are skipped.
 Reference: https://universaldependencies.org/format.html
 
-The columns are read here and not with the `conllu` library: that one took UD_English-EWT at 3,500
-sentences/s (4,700 with its field parsers switched off), this takes it at 16,000, and an error can
-name its line. The library is the second opinion in the tests.
+The columns are parsed here, not with the `conllu` library. That library reads UD_English-EWT at
+3,500 sentences/s (4,700 without its field parsers); this module reads it at 16,000, and its errors
+name the line. The tests compare with the library.
 """
 
 import re
@@ -39,7 +38,7 @@ def read_conllu(path: Path) -> Iterator[Sentence]:
             elif not RANGE_OR_EMPTY_NODE.fullmatch(columns[0]):
                 raise CorpusError(
                     f"{path}:{number}: expected a word's number, a range like 3-4 or an empty "
-                    f"node like 5.1 in column 1, found {columns[0]!r}; mend the line."
+                    f"node like 5.1 in column 1, got {columns[0]!r}. Fix the line."
                 )
     if rows:
         yield _sentence(path, rows)
@@ -50,7 +49,7 @@ def _columns(path: Path, number: int, line: str) -> list[str]:
     if len(columns) != NUM_COLUMNS:
         raise CorpusError(
             f"{path}:{number}: expected {NUM_COLUMNS} columns separated by tabs, "
-            f"found {len(columns)}; mend the line."
+            f"got {len(columns)}. Fix the line."
         )
     return columns
 
@@ -60,13 +59,13 @@ def _sentence(path: Path, rows: Sequence[Row]) -> Sentence:
     for index, (number, columns) in enumerate(rows):
         if int(columns[0]) != index + 1:
             raise CorpusError(
-                f"{path}:{number}: expected word number {index + 1}, found {columns[0]}; "
-                "number the words of a sentence from 1, with a blank line after the sentence."
+                f"{path}:{number}: expected word number {index + 1}, got {columns[0]}. "
+                "Number the words of a sentence from 1, with a blank line after the sentence."
             )
         if not words[index]:
             raise CorpusError(
-                f"{path}:{number}: expected a word in column 2, found nothing; "
-                "mend the line (an unknown form is written _)."
+                f"{path}:{number}: expected a word in column 2, got nothing. "
+                "Fix the line (an unknown form is written _)."
             )
     heads = tuple(_head(path, number, columns[6], len(rows)) for number, columns in rows)
     _check_tree(path, rows, heads)
@@ -81,30 +80,30 @@ def _head(path: Path, number: int, column: str, num_words: int) -> int:
     if not (column.isascii() and column.isdigit()):
         raise CorpusError(
             f"{path}:{number}: expected the number of the word's head in column 7, "
-            f"found {column!r}; a treebank needs a head for every word."
+            f"got {column!r}. A treebank needs a head for every word."
         )
     if int(column) > num_words:
         raise CorpusError(
-            f"{path}:{number}: the head {column} points nowhere, the sentence has "
-            f"{num_words} words; mend column 7."
+            f"{path}:{number}: the head {column} points nowhere, since the sentence has "
+            f"{num_words} words. Fix column 7."
         )
     return int(column) - 1
 
 
 def _check_tree(path: Path, rows: Sequence[Row], heads: Sequence[int]) -> None:
-    """Refuse what is no tree: a cycle, several roots (no root at all means a cycle)."""
+    """Refuse anything but a tree: a cycle, or several roots (no root implies a cycle)."""
     cycle = _find_cycle(heads)
     if cycle:
         around = " -> ".join(str(index + 1) for index in (*cycle, cycle[0]))
         raise CorpusError(
-            f"{path}:{rows[cycle[0]][0]}: the heads run in a circle, {around}; mend column 7."
+            f"{path}:{rows[cycle[0]][0]}: the heads form a cycle, {around}. Fix column 7."
         )
     roots = [index for index, head in enumerate(heads) if head < 0]
     if len(roots) > 1:
         lines = ", ".join(str(rows[index][0]) for index in roots)
         raise CorpusError(
-            f"{path}:{rows[0][0]}: expected one root (head 0) in a sentence, found "
-            f"{len(roots)}, on lines {lines}; mend column 7."
+            f"{path}:{rows[0][0]}: expected one root (head 0) in a sentence, got "
+            f"{len(roots)}, on lines {lines}. Fix column 7."
         )
 
 

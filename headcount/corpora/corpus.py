@@ -1,4 +1,4 @@
-"""A corpus: any number of files of any kind, read again and again, never held in memory."""
+"""A corpus: any number of files of any kind, reread on every pass, never held in memory."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
@@ -27,19 +27,19 @@ HASH_BLOCK = 1 << 20
 
 @final
 class Corpus:
-    """Sentences of some files, in order; every `for` reads them anew.
+    """The sentences of some files, in order; every `for` rereads the files.
 
     Args:
-        paths: files (`.txt`, `.jsonl`, `.conllu`, `.tsv`), or one file.
-        source: one side of a parallel text, a `.txt` with one example a line or a `.conllu`.
-        target: the other side, one example a line; goes with `source`.
-        limit: at most so many sentences.
-        pairs: what would be a target is the second sentence of a pair, for models without a
+        paths: one file or several (`.txt`, `.jsonl`, `.conllu`, `.tsv`).
+        source: one side of a parallel text, a `.txt` with one example per line or a `.conllu`.
+        target: the other side, one example per line; needs `source`.
+        limit: largest number of sentences.
+        pairs: whether the second side is the second sentence of a pair, for models without a
             decoder that read both as one input.
         sentences: a corpus held in memory, see `from_sentences`.
 
     Raises:
-        CorpusError: a file that is missing or of an unknown kind; while reading, a broken row.
+        CorpusError: for a file that is missing or of an unknown kind; while reading, for a bad row.
 
     >>> [sentence.text for sentence in Corpus.from_sentences(["Der Hund bellt.", "Она спит."])]
     ['Der Hund bellt.', 'Она спит.']
@@ -56,7 +56,7 @@ class Corpus:
         sentences: Sequence[str | Sentence] = (),
     ) -> None:
         if limit is not None and limit < 1:
-            raise CorpusError(f"expected a limit of at least 1 sentence, found {limit}.")
+            raise CorpusError(f"expected a limit of at least 1 sentence, got {limit}.")
         listed = [paths] if isinstance(paths, str | Path) else paths
         self.limit, self.pairs = limit, pairs
         self._targets: Path | None = None
@@ -64,7 +64,7 @@ class Corpus:
         self._paths = tuple(_file(path, tuple(READERS)) for path in listed)
         self._pair = _pair_of_files(source, target)
         if not self._held and not self._paths and self._pair is None:
-            raise CorpusError("expected a corpus, found nothing; give at least one file.")
+            raise CorpusError("expected a corpus, got nothing. Give at least one file.")
 
     @classmethod
     def from_sentences(
@@ -72,18 +72,18 @@ class Corpus:
     ) -> "Corpus":
         """Hold a corpus in memory: strings, or sentences with words, trees and targets."""
         if not sentences:
-            raise CorpusError("expected a corpus, found no sentence; give at least one sentence.")
+            raise CorpusError("expected a corpus, got no sentence. Give at least one sentence.")
         return cls(sentences=sentences, limit=limit)
 
     def with_targets(self, path: Path) -> "Corpus":
-        """The same sentences with the lines of a file as their targets, whatever they had."""
+        """The same sentences with the lines of a file as targets, replacing any they had."""
         corpus = copy(self)
         corpus._targets = path
         return corpus
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The files as they were given, source before target."""
+        """The files as given, source before target."""
         return tuple(str(path) for path in self._files())
 
     def __iter__(self) -> Iterator[Sentence]:
@@ -94,12 +94,12 @@ class Corpus:
             yield _as_pair(sentence) if self.pairs else sentence
         if not found:
             raise CorpusError(
-                f"expected sentences in {', '.join(self.names)}, found none; give a corpus "
+                f"expected sentences in {', '.join(self.names)}, got none. Give a corpus "
                 "with at least one sentence."
             )
 
     def sha256(self) -> str:
-        """Hash of all bytes of the corpus in order; neither limit nor file names are part of it."""
+        """Hash of all bytes of the corpus in order; independent of limit and file names."""
         digest = hashlib.sha256()
         for path in self._files():
             with path.open("rb") as file:
@@ -125,8 +125,8 @@ class Corpus:
             if sentence is None or line is None:
                 raise CorpusError(
                     f"expected one line in {self._targets} for each sentence of "
-                    f"{', '.join(self.names)}, found {'more' if sentence is None else 'fewer'}; "
-                    "delete the file to have it made anew."
+                    f"{', '.join(self.names)}, got {'more' if sentence is None else 'fewer'}. "
+                    "Delete the file to have it recreated."
                 )
             yield replace(sentence, target=line[1])
 
@@ -143,9 +143,9 @@ def _as_pair(sentence: Sentence) -> Sentence:
     """The sentence and its target as one input."""
     if sentence.target is None or sentence.words is not None:
         raise CorpusError(
-            f"{sentence.origin}: expected a pair of sentences, found "
-            f"{'one sentence' if sentence.target is None else 'the words of a treebank'}; give a "
-            ".tsv of two columns, or two .txt files, or leave --pairs out."
+            f"{sentence.origin}: expected a pair of sentences, got "
+            f"{'one sentence' if sentence.target is None else 'the words of a treebank'}. Give a "
+            ".tsv of two columns, or two .txt files, or omit --pairs."
         )
     return replace(sentence, target=None, second=sentence.target)
 
@@ -155,7 +155,7 @@ def _pair_of_files(
 ) -> tuple[Path, Path | None] | None:
     if source is None:
         if target is not None:
-            raise CorpusError(f"expected a source beside the target {target}, found none; give it.")
+            raise CorpusError(f"expected a source beside the target {target}, got none. Give one.")
         return None
     source = _file(source, SOURCE_SUFFIXES)
     return source, None if target is None else _file(target, None)
@@ -164,12 +164,12 @@ def _pair_of_files(
 def _file(path: str | Path, suffixes: Sequence[str] | None) -> Path:
     path = Path(path)
     if not path.exists():
-        raise CorpusError(f"expected a corpus at {path}, found nothing there; check the path.")
+        raise CorpusError(f"expected a corpus at {path}, got nothing. Check the path.")
     if path.is_dir():
-        raise CorpusError(f"expected a file at {path}, found a folder; name the files in it.")
+        raise CorpusError(f"expected a file at {path}, got a folder. Name the files in it.")
     if suffixes is not None and path.suffix not in suffixes:
         raise CorpusError(
-            f"expected a file ending in {', '.join(suffixes)}, found {path}; the ending says how "
+            f"expected a file ending in {', '.join(suffixes)}, got {path}. The ending says how "
             "a corpus is read, so rename or convert the file."
         )
     return path
@@ -179,16 +179,16 @@ def _held(number: int, item: str | Sentence) -> Sentence:
     origin = f"sentence {number}"
     sentence = Sentence(item.strip(), origin=origin) if isinstance(item, str) else item
     if not sentence.text.strip():
-        raise CorpusError(f"{origin}: expected some text, found none; leave the sentence out.")
+        raise CorpusError(f"{origin}: expected some text, got none. Leave the sentence out.")
     if sentence.second is not None and sentence.words is not None:
         raise CorpusError(
-            f"{origin}: expected running text in a pair of sentences, found words of a treebank; "
-            "leave them out."
+            f"{origin}: expected running text in a pair of sentences, got words of a treebank. "
+            "Leave the words out."
         )
     num_words, tree = len(sentence.words or ()), sentence.tree
     if tree is not None and not num_words == len(tree.heads) == len(tree.relations):
         raise CorpusError(
-            f"{origin}: expected a head and a relation for every word, found {num_words} words, "
-            f"{len(tree.heads)} heads and {len(tree.relations)} relations; complete the tree."
+            f"{origin}: expected a head and a relation for every word, got {num_words} words, "
+            f"{len(tree.heads)} heads and {len(tree.relations)} relations. Complete the tree."
         )
     return sentence

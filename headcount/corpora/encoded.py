@@ -1,4 +1,4 @@
-"""What a tokenizer makes of one side of one sentence."""
+"""The token ids of one side of one sentence."""
 
 from dataclasses import dataclass
 
@@ -14,15 +14,15 @@ class Encoded:
     word_of: list[int]
     """Index of the word of each token; -1 for special tokens and for text without words."""
     is_special: list[bool]
-    """True for what the tokenizer added; an unknown word is content."""
+    """True for tokens added by the tokenizer; an unknown word is content."""
     full_length: int
     """Number of tokens before truncation."""
     num_words_cut: int = 0
-    """Words of which truncation left no piece."""
+    """Number of words that truncation removed completely."""
     num_words_lost: int = 0
-    """Words that the tokenizer turns into no piece at all."""
+    """Number of words that the tokenizer turns into no piece at all."""
     type_ids: list[int] | None = None
-    """Token types by the tokenizer's template, of a pair; None otherwise."""
+    """Token types of a pair by the tokenizer's template; None for a single sentence."""
 
     @property
     def truncated(self) -> bool:

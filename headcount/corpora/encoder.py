@@ -1,4 +1,4 @@
-"""What must be known of a tokenizer, in one place: both passes over a corpus share it."""
+"""The encoder: all knowledge about a tokenizer, shared by both passes over a corpus."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -22,25 +22,26 @@ class EncodedPair:
     sentence: Sentence
     source: Encoded
     target: Encoded | None
-    """What the decoder of an encoder-decoder reads."""
+    """The tokens that the decoder of an encoder-decoder reads."""
 
     @property
     def length(self) -> int:
-        """Tokens of the longer side."""
+        """Number of tokens of the longer side."""
         target = 0 if self.target is None else len(self.target.ids)
         return max(len(self.source.ids), target)
 
 
 @final
 class Encoder:
-    """Turns sentences into token ids that know their words; changes nothing on the tokenizer.
+    """Turns sentences into token ids with word indices; does not modify the tokenizer.
 
     Args:
         tokenizer: any tokenizer of transformers, fast or slow.
-        max_length: tokens that the model can take, special ones included; None for any number.
-        start_id: `config.decoder_start_token_id` of an encoder-decoder, which makes targets wanted.
-        strict: refuse a sentence that is too long instead of truncating it.
-        token_types: the model is told the two sentences of a pair apart, by an input of its own.
+        max_length: largest number of tokens, special ones included, that the model accepts; None if
+            unlimited.
+        start_id: `config.decoder_start_token_id` of an encoder-decoder; set, it requires targets.
+        strict: whether to refuse a sentence that is too long instead of truncating it.
+        token_types: whether the model has an input that distinguishes the sentences of a pair.
     """
 
     def __init__(
@@ -86,13 +87,13 @@ class Encoder:
         return found
 
     def targets(self, sentences: Sequence[Sentence]) -> list[Encoded]:
-        """What the decoder reads: the start token, then the target without its last token."""
+        """Encode the decoder inputs: the start token, then the target without its last token."""
         texts = []
         for sentence in sentences:
             if sentence.target is None:
                 raise CorpusError(
-                    f"{sentence.origin}: expected a target for the decoder, found a source only; "
-                    "give parallel text, or let the model translate the source first."
+                    f"{sentence.origin}: expected a target for the decoder, got a source only. "
+                    "Give parallel text, or let the model translate the source first."
                 )
             texts.append(sentence.target)
         labels = encode_text(self.tokenizer, texts, "text_target", self.max_length)
@@ -102,12 +103,12 @@ class Encoder:
         return [_shifted_right(encoded, self.start_id) for encoded in labels]
 
     def single_words(self, words: Sequence[str]) -> list[list[int]]:
-        """Content token ids of words as they stand inside a text, each by itself."""
+        """Content token ids of single words as they appear inside a text."""
         if not self.tokenizer.is_fast:
             return [
                 list(self.tokenizer(word, add_special_tokens=False)["input_ids"]) for word in words
             ]
-        # The second word of two is inside a text; the first only holds its place.
+        # The second of two words is inside a text; the first is a placeholder.
         spelled = [spell(["a", word], self._spelling)[1:] for word in words]
         encoding = self.tokenizer(
             spelled, is_split_into_words=True, add_special_tokens=False, verbose=False
@@ -124,7 +125,7 @@ class Encoder:
         if self.start_id is not None:
             raise CorpusError(
                 f"{sentences[0].origin}: expected a source and a target, since the model has a "
-                "decoder, found a pair of sentences that are one input; leave --pairs out of "
+                "decoder, got a pair of sentences that are one input. Omit --pairs for "
                 "translations (pairs that a classifier with a decoder reads as one can't be "
                 "analysed)."
             )
@@ -138,25 +139,25 @@ class Encoder:
     def _check(self, sentence: Sentence, encoded: Encoded, side: str) -> None:
         if not encoded.ids:
             raise CorpusError(
-                f"{sentence.origin}: the tokenizer makes no token at all of this {side}; "
-                "leave it out of the corpus."
+                f"{sentence.origin}: the tokenizer turns this {side} into no token at all. "
+                "Leave it out of the corpus."
             )
         if encoded.truncated and self.strict:
             raise CorpusError(
-                f"{sentence.origin}: the {side} has {encoded.full_length} tokens, the model takes "
-                f"{self.max_length}; split it, or run without --strict to truncate it."
+                f"{sentence.origin}: expected a {side} of at most {self.max_length} tokens, got "
+                f"{encoded.full_length}. Split it, or run without --strict to truncate it."
             )
 
 
 def _kind(sentence: Sentence) -> str:
-    """How the source side of a sentence is encoded."""
+    """The way in which the source side of a sentence is encoded."""
     if sentence.second is not None:
         return "pair"
     return "text" if sentence.words is None else "words"
 
 
 def _shifted_right(labels: Encoded, start_id: int) -> Encoded:
-    """Labels moved one to the right, behind the start token, which is special and no padding."""
+    """Labels shifted one place to the right, after the start token, which is special."""
     return replace(
         labels,
         ids=[start_id, *labels.ids[:-1]],
@@ -166,7 +167,7 @@ def _shifted_right(labels: Encoded, start_id: int) -> Encoded:
 
 
 def _piece_readers(tokenizer: PreTrainedTokenizerBase) -> tuple[PieceReader, PieceReader]:
-    """Text of one token id for each side, two where the sides have vocabularies of their own."""
+    """Functions that give the text of a token id, one per side; vocabularies may differ."""
 
     def decoded(token: int) -> str:
         return str(tokenizer.decode([token], clean_up_tokenization_spaces=False))
@@ -175,11 +176,11 @@ def _piece_readers(tokenizer: PreTrainedTokenizerBase) -> tuple[PieceReader, Pie
         return str(tokenizer.convert_ids_to_tokens(token))
 
     if tokenizer.is_fast:
-        # Bytes become characters again only by decoding; pieces of Marian's kind are text already.
+        # Bytes become characters again only by decoding; Marian's pieces are text already.
         return decoded, decoded
     if not getattr(tokenizer, "separate_vocabs", False):
         return piece, piece
-    # Marian's `convert_ids_to_tokens` then knows the target side alone, its `get_vocab` the source.
+    # Marian's `convert_ids_to_tokens` then knows the target side only, its `get_vocab` the source.
     vocabulary: dict[str, int] = tokenizer.get_vocab()
     pieces = {number: text for text, number in vocabulary.items()}
     return lambda token: pieces.get(token, ""), piece

@@ -18,7 +18,7 @@ def encodings(
     if not inputs:
         return []
     options |= {"return_attention_mask": False, "return_token_type_ids": False}
-    # Not verbose: text that is too long is our business, and told once for the whole corpus.
+    # Not verbose: we report overlong text ourselves, once for the complete corpus.
     return tokenizer(**{side: inputs}, verbose=False, **options).encodings or []
 
 
@@ -40,7 +40,7 @@ def encode_fast_pairs(
     max_length: int | None,
     sep_ids: Sequence[int],
 ) -> list[Encoded]:
-    """Encode pairs of sentences, each as one input; the longer one is cut first."""
+    """Encode pairs of sentences, each as one input; the longer one is truncated first."""
     pairs = [(sentence.text, sentence.second) for sentence in sentences]
     full = encodings(tokenizer, "text", pairs)
     kept = _truncated(tokenizer, "text", pairs, full, max_length)
@@ -59,7 +59,7 @@ def encode_fast_pairs(
 
 
 def _refuse_unseparated(sentence: Sentence, encoding: Any, sep_ids: Sequence[int]) -> None:
-    """Without a separator between them two sentences are one."""
+    """Check for a separator between the sentences; without one they are one sentence."""
     sides = encoding.sequence_ids
     if not {0, 1} <= set(sides):
         return
@@ -67,7 +67,7 @@ def _refuse_unseparated(sentence: Sentence, encoding: Any, sep_ids: Sequence[int
     if not set(encoding.ids[last + 1 : first]) & set(sep_ids):
         raise CorpusError(
             f"{sentence.origin}: expected a tokenizer that puts its separator between the two "
-            "sentences of a pair, found one that does not; analyse the sentences one by one."
+            "sentences of a pair, got one that does not. Analyse the sentences one by one."
         )
 
 
@@ -87,7 +87,7 @@ def encode_split(
 def encode_by_offsets(
     tokenizer: PreTrainedTokenizerBase, sentences: Sequence[Sentence], max_length: int | None
 ) -> list[Encoded]:
-    """Encode words as running text and lay the pieces over them by their offsets."""
+    """Encode words as running text and align the pieces with them by offset."""
     texts = [" ".join(sentence.words or ()) for sentence in sentences]
     full = encodings(tokenizer, "text", texts)
     kept = _truncated(tokenizer, "text", texts, full, max_length)
@@ -99,7 +99,7 @@ def encode_by_offsets(
 
 
 def _offset_words(sentence: Sentence, encoding: Any) -> list[int]:
-    """Words of the content tokens, -1 at the special ones."""
+    """Words of the content tokens, -1 for special tokens."""
     rows = zip(encoding.tokens, encoding.offsets, _is_special(encoding), strict=True)
     content = [(piece, span) for piece, span, special in rows if not special]
     word_of = words_by_offsets(sentence.words or (), [span for _, span in content])
@@ -110,7 +110,7 @@ def _offset_words(sentence: Sentence, encoding: Any) -> list[int]:
 
 
 def _labelled(encoding: Any, before: list[int], after: list[int], num_words: int) -> Encoded:
-    """Count what truncation and the tokenizer took away: words of `before`, of `after`, of all."""
+    """Count the words lost to truncation and to the tokenizer (words `before`, `after`, in all)."""
     present, left = set(before) - {NO_WORD}, set(after) - {NO_WORD}
     return Encoded(
         ids=encoding.ids,
@@ -123,7 +123,7 @@ def _labelled(encoding: Any, before: list[int], after: list[int], num_words: int
 
 
 def _is_special(encoding: Any) -> list[bool]:
-    """What the tokenizer added; the same id inside the text is content."""
+    """True for tokens added by the tokenizer; the same id inside the text is content."""
     return [flag == 1 for flag in encoding.special_tokens_mask]
 
 
@@ -139,7 +139,7 @@ def _truncated(
     max_length: int | None,
     **options: Any,
 ) -> list[Any]:
-    """Replace the encodings that are too long; the tokenizer cuts, so separators stay."""
+    """Replace the encodings that are too long; the tokenizer truncates, so separators stay."""
     long = [index for index, one in enumerate(full) if len(one.ids) > (max_length or len(one.ids))]
     if not long:
         return full

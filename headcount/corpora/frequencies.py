@@ -1,7 +1,7 @@
-"""How common every token is, and where the rarest tokens of a sentence stand.
+"""Token frequencies, and the positions of the rarest tokens of a sentence.
 
 rank(token) = its place, from 0, when tokens are sorted by (-count, id); unseen tokens come last.
-Rare is a token of rank >= 500, "outside the top 500".
+A token of rank >= 500 is rare ("outside the top 500").
 
 Reference: Analyzing Multi-Head Self-Attention (Voita et al., 2019), section 5.3,
 https://arxiv.org/abs/1905.09418
@@ -27,7 +27,7 @@ WORDS_AT_ONCE = 10_000
 @final
 @dataclass(frozen=True, eq=False)
 class Frequencies:
-    """Counts by token id, and the ranks that follow from them."""
+    """Counts by token id, and the ranks derived from them."""
 
     counts_V: Int64[np.ndarray, " id"]
     ranks_V: Int64[np.ndarray, " id"]
@@ -39,7 +39,7 @@ class Frequencies:
 
     @classmethod
     def of_counts(cls, counts_V: Int64[np.ndarray, " id"]) -> "Frequencies":
-        """Rank token ids by how often they were counted."""
+        """Rank token ids by their counts."""
         ranks_V = np.empty(len(counts_V), dtype=np.int64)
         ranks_V[np.argsort(-counts_V, kind="stable")] = np.arange(len(counts_V))
         return cls(counts_V, ranks_V)
@@ -60,7 +60,7 @@ class Frequencies:
                 words, counts = [], []
         total_V = add_counts(total_V, _piece_counts(words, counts, encoder))
         if not total_V.any():
-            raise CorpusError(f"expected lines `word count` in {path}, found none; check the file.")
+            raise CorpusError(f"expected lines `word count` in {path}, got none. Check the file.")
         return cls.of_counts(total_V)
 
     def rarest(
@@ -69,10 +69,10 @@ class Frequencies:
         is_content_BN: Bool[np.ndarray, "batch token"],
         num_common: int = NUM_COMMON,
     ) -> Int64[np.ndarray, "batch 2"]:
-        """Positions of the rarest and second rarest content token; the earlier of equals first.
+        """Positions of the rarest and second rarest content token; the earlier first in a tie.
 
-        (-1, -1) where even the rarest token is among the `num_common` most common ones or there is
-        no content, second -1 where the content is one token.
+        (-1, -1) if there is no content or even the rarest token is among the `num_common` most
+        common ones. The second is -1 if there is only one content token.
         """
         if ids_BN.shape[1] < 2:
             pad = ((0, 0), (0, 2 - ids_BN.shape[1]))
@@ -89,7 +89,7 @@ class Frequencies:
 def add_counts(
     left_V: Int64[np.ndarray, " id"], right_V: Int64[np.ndarray, " other"]
 ) -> Int64[np.ndarray, " longer"]:
-    """Add counts of different lengths; ids beyond the end of one were not seen by it."""
+    """Add counts of different lengths; missing ids count as 0."""
     longer_V, shorter_V = (left_V, right_V) if len(left_V) >= len(right_V) else (right_V, left_V)
     total_V = longer_V.copy()
     total_V[: len(shorter_V)] += shorter_V
@@ -118,7 +118,7 @@ def _word_and_count(line: str, origin: str) -> tuple[str, int]:
     columns = line.rsplit(maxsplit=1)
     if len(columns) != 2 or not (columns[1].isascii() and columns[1].isdigit()):
         raise CorpusError(
-            f"{origin}: expected a word and its count (`house 1234`), found {line.strip()!r}; "
-            "mend the line."
+            f"{origin}: expected a word and its count (`house 1234`), got {line.strip()!r}. "
+            "Fix the line."
         )
     return columns[0], int(columns[1])

@@ -1,4 +1,4 @@
-"""Numbered lines of a UTF-8 file, without ever holding more than one."""
+"""Numbered lines of a UTF-8 file, holding one line at a time."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +17,7 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
                 yield number, line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
     except OSError as error:
         raise CorpusError(
-            f"{path} cannot be read: {error.strerror}; give a file that you may read."
+            f"{path} cannot be read: {error.strerror}. Give a file that you may read."
         ) from error
 
 
@@ -26,6 +26,6 @@ def _decode(path: Path, number: int, raw: bytes) -> str:
         return raw.decode("utf-8").rstrip("\r\n")
     except UnicodeDecodeError as error:
         raise CorpusError(
-            f"{path}:{number}: expected UTF-8, found byte 0x{raw[error.start]:02x} "
-            f"as byte {error.start + 1} of the line; convert the file to UTF-8 first."
+            f"{path}:{number}: expected UTF-8, got byte 0x{raw[error.start]:02x} "
+            f"as byte {error.start + 1} of the line. Convert the file to UTF-8 first."
         ) from error

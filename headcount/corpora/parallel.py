@@ -1,4 +1,4 @@
-"""Parallel text: `.tsv` with source<TAB>target, or two files with one example a line each."""
+"""Parallel text: `.tsv` with source<TAB>target, or two files with one example per line each."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,30 +12,30 @@ from headcount.errors import CorpusError
 
 
 def read_tsv(path: Path) -> Iterator[Sentence]:
-    """Yield the pairs of a file with source<TAB>target; blank lines are passed over."""
+    """Yield the pairs of a file with source<TAB>target; blank lines are skipped."""
     for number, line in numbered_lines(path):
         if not line.strip():
             continue
         columns = line.split("\t")
         if len(columns) != 2:
             raise CorpusError(
-                f"{path}:{number}: expected source<TAB>target, found {len(columns)} "
-                "columns; keep two columns (sources alone belong in a .txt file)."
+                f"{path}:{number}: expected source<TAB>target, got {len(columns)} "
+                "columns. Keep two columns (sources alone belong in a .txt file)."
             )
         source, target = columns[0].strip(), columns[1].strip()
         if not source or not target:
             raise CorpusError(
-                f"{path}:{number}: expected text on both sides of the tab, found an empty "
-                f"{'target' if source else 'source'}; complete or remove the line."
+                f"{path}:{number}: expected text on both sides of the tab, got an empty "
+                f"{'target' if source else 'source'}. Complete or remove the line."
             )
         yield Sentence(source, target=target, origin=f"{path}:{number}")
 
 
 def read_pair(source: Path, target: Path) -> Iterator[Sentence]:
-    """Yield source sentences with line i of `target` as the other side of example i of `source`.
+    """Yield source sentences, with line i of `target` as the other side of source example i.
 
-    An example is a sentence of a `.conllu` source, a line of any other; a line that is blank on
-    both sides is passed over.
+    An example is a sentence of a `.conllu` source, or a line of any other. A line that is blank on
+    both sides is skipped.
     """
     examples = _conllu_examples if source.suffix == ".conllu" else _line_examples
     num_sources = num_targets = 0
@@ -49,8 +49,8 @@ def read_pair(source: Path, target: Path) -> Iterator[Sentence]:
     if num_sources != num_targets:
         kind = "sentences" if source.suffix == ".conllu" else "lines"
         raise CorpusError(
-            f"expected as many lines in {target} as {kind} in {source}, found {num_targets} and "
-            f"{num_sources}; line i of one file must translate example i of the other."
+            f"expected as many lines in {target} as {kind} in {source}, got {num_targets} and "
+            f"{num_sources}. Line i of one file must translate example i of the other."
         )
 
 
@@ -71,7 +71,7 @@ def _pair(sentence: Sentence, target: str, target_origin: str) -> Sentence | Non
         if sentence.text:
             blank, full = full, blank
         raise CorpusError(
-            f"{blank}: the line is blank but its other side, {full}, is not; "
-            "complete the pair or remove it from both files."
+            f"{blank}: the line is blank but its other side, {full}, is not. "
+            "Complete the pair or remove it from both files."
         )
     return replace(sentence, target=target)

@@ -1,4 +1,4 @@
-"""Which tokens are punctuation: a fact of the token id, looked up once for every id."""
+"""Which tokens are punctuation: a property of the token id, looked up once per id."""
 
 import unicodedata
 from collections.abc import Callable
@@ -13,14 +13,14 @@ UNSEEN, OTHER, PUNCTUATION = -1, 0, 1
 
 
 def is_punctuation(text: str) -> bool:
-    """True for text of which, white space and word marks aside, every character is of category P.
+    """Whether every character, except white space and word marks, is of category P.
 
     >>> [is_punctuation(text) for text in (" ,", "##…", "▁«", "a.", "$", " ")]
     [True, True, True, False, False, False]
     """
     text = text.strip()
     for mark in WORD_MARKS:
-        # A token that is nothing but "##" is two number signs and no mark.
+        # A token that consists of "##" only is two number signs and no mark.
         if text != mark:
             text = text.removeprefix(mark).removesuffix(mark)
     text = text.strip()
@@ -29,10 +29,10 @@ def is_punctuation(text: str) -> bool:
 
 @final
 class PunctuationTable:
-    """Remembers for every token id that came by whether it is punctuation.
+    """Remembers for every token id seen whether it is punctuation.
 
     Args:
-        decode: text of one token id; part of a character (byte-level) is no punctuation.
+        decode: text of one token id; part of a character (byte-level) is not punctuation.
     """
 
     def __init__(self, decode: Callable[[int], str]) -> None:

@@ -1,4 +1,4 @@
-"""One example of a corpus, whatever file it came from."""
+"""One example of a corpus, whatever its file format."""
 
 from dataclasses import dataclass
 
@@ -10,17 +10,17 @@ class Tree:
     heads: tuple[int, ...]
     """0-based index of each word's head, -1 for the root."""
     relations: tuple[str, ...]
-    """Relation of each word to its head as the treebank writes it, subtypes kept."""
+    """Relation of each word to its head as the treebank writes it, with subtypes."""
     tags: tuple[str, ...]
     """Universal part of speech of each word."""
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """Text, with the words of a treebank, the other side or a second sentence where it has them."""
+    """Text, with its treebank words, other side or second sentence if it has them."""
 
     text: str
-    """Running text; for a treebank the words joined by spaces."""
+    """Running text; for a treebank, the words joined by spaces."""
     words: tuple[str, ...] | None = None
     """The treebank's words; None for running text."""
     tree: Tree | None = None
@@ -28,6 +28,6 @@ class Sentence:
     target: str | None = None
     """The other side of a parallel text."""
     second: str | None = None
-    """The second sentence, of a pair that an encoder reads as one input."""
+    """The second sentence of a pair that an encoder reads as one input."""
     origin: str = "<python>"
     """File and line, for errors: `file.conllu:17`."""

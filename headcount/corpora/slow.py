@@ -20,7 +20,7 @@ def encode_slow_text(
 def encode_slow_words(
     tokenizer: PreTrainedTokenizerBase, sentences: Sequence[Sentence], max_length: int | None
 ) -> list[Encoded]:
-    """Encode words as running text; tokenized one by one they tell which pieces are whose."""
+    """Encode words as running text; tokenizing them one by one shows which pieces are whose."""
     return [_encode_words(tokenizer, sentence, max_length) for sentence in sentences]
 
 
@@ -70,7 +70,7 @@ def _encode(
 
 
 def _around(content: list[int], ids: list[int]) -> list[bool]:
-    """True for what was added before and after the content, whatever its ids are."""
+    """True for tokens added before and after the content, whatever the content's ids."""
     for start in range(len(ids) - len(content) + 1):
         end = start + len(content)
         if ids[start:end] == content:

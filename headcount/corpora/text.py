@@ -1,4 +1,4 @@
-"""Running text: `.txt` with one example a line, `.jsonl` with one object a line."""
+"""Running text: `.txt` with one example per line, `.jsonl` with one object per line."""
 
 import json
 from collections.abc import Iterator
@@ -10,14 +10,14 @@ from headcount.errors import CorpusError
 
 
 def read_text(path: Path) -> Iterator[Sentence]:
-    """Yield one sentence a line; blank lines are passed over."""
+    """Yield one sentence per line; blank lines are skipped."""
     for number, line in numbered_lines(path):
         if line.strip():
             yield Sentence(line.strip(), origin=f"{path}:{number}")
 
 
 def read_jsonl(path: Path) -> Iterator[Sentence]:
-    """Yield the field `text` of one JSON object a line; blank lines are passed over."""
+    """Yield the field `text` of one JSON object per line; blank lines are skipped."""
     for number, line in numbered_lines(path):
         if line.strip():
             origin = f"{path}:{number}"
@@ -30,27 +30,27 @@ def _text_field(line: str, origin: str) -> str:
     except json.JSONDecodeError as error:
         raise CorpusError(
             f"{origin}: expected one JSON object on the line, but it breaks off at "
-            f"column {error.colno} ({error.msg}); mend the line."
+            f"column {error.colno} ({error.msg}). Fix the line."
         ) from error
     if not isinstance(row, dict):
         raise CorpusError(
-            f"{origin}: expected a JSON object with a field 'text', found a "
-            f'{type(row).__name__}; write {{"text": ...}}.'
+            f"{origin}: expected a JSON object with a field 'text', got a "
+            f'{type(row).__name__}. Write {{"text": ...}}.'
         )
     if "text" not in row:
         found = ", ".join(repr(key) for key in row) or "none"
         raise CorpusError(
-            f"{origin}: expected a field 'text', found the fields: {found}; rename the field."
+            f"{origin}: expected a field 'text', got the fields: {found}. Rename the field."
         )
     text = row["text"]
     if not isinstance(text, str) or not text.strip() or not _is_unicode(text):
         raise CorpusError(
-            f"{origin}: expected the field 'text' to hold some text, found {text!r}; "
-            "mend or remove the line."
+            f"{origin}: expected the field 'text' to hold some text, got {text!r}. "
+            "Fix or remove the line."
         )
     return text.strip()
 
 
 def _is_unicode(text: str) -> bool:
-    r"""JSON can spell half a character (`\ud800`), which no tokenizer takes."""
+    r"""Whether text is valid Unicode: JSON can spell half a character, which no tokenizer takes."""
     return not any("\ud800" <= letter <= "\udfff" for letter in text)

@@ -1,4 +1,4 @@
-"""What the measures see of a batch: tokens of one side, arcs between words.
+"""What the measures see of a batch: tokens of one side, and arcs between words.
 
 Axes: B sentence, N token, A arc. Rows are padded on the right.
 """
@@ -18,20 +18,20 @@ class Tokens:
 
     ids_BN: Int64[Tensor, "batch token"]
     is_token_BN: Bool[Tensor, "batch token"]
-    """Not padding."""
+    """True unless padding."""
     is_content_BN: Bool[Tensor, "batch token"]
-    """Neither special nor padding."""
+    """True unless special or padding."""
     is_sep_BN: Bool[Tensor, "batch token"]
-    """A special token that separates or ends."""
+    """True for special tokens that separate or end."""
     is_punct_BN: Bool[Tensor, "batch token"]
-    """A content token of nothing but punctuation."""
+    """True for content tokens that consist of punctuation only."""
     word_BN: Int64[Tensor, "batch token"]
     """Index of the piece's word; -1 for special tokens, padding and text without words."""
     rarest_B2: Int64[Tensor, "batch 2"]
     """Positions of the rarest and second rarest content token, see `Frequencies.rarest`."""
 
     def to(self, device: torch.device | str) -> "Tokens":
-        """The same on another device."""
+        """Copy the tokens to another device."""
         tensors = (getattr(self, field.name).to(device) for field in fields(self))
         return Tokens(*tensors)
 
@@ -39,7 +39,7 @@ class Tokens:
 @final
 @dataclass(frozen=True, eq=False)
 class Arcs:
-    """The dependency arcs of a batch, root arcs left out."""
+    """The dependency arcs of a batch, without root arcs."""
 
     sentence_A: Int64[Tensor, " arc"]
     """Row in the batch."""
@@ -52,10 +52,10 @@ class Arcs:
     num_relations: int
     """Length of `Census.relations`."""
     num_roots: int
-    """Words that no other word governs."""
+    """Number of words that no other word governs."""
 
     def to(self, device: torch.device | str) -> "Arcs":
-        """The same on another device."""
+        """Copy the arcs to another device."""
         return Arcs(
             self.sentence_A.to(device),
             self.dependent_A.to(device),

@@ -1,12 +1,12 @@
 """Pieces and words: which token of the model's input belongs to which word of a treebank.
 
-Three ways, the first that suits the tokenizer:
+There are three ways; the first that suits the tokenizer is used:
 
 - fast tokenizers take the words pre-split (`is_split_into_words`) and number the pieces themselves;
-- byte-level ones that know a word by the space before it (GPT-2, RoBERTa, Llama 3) get that space
-  as part of every word but the first, so that pieces are those of running text;
-- slow tokenizers (Marian's), and fast ones whose pre-split pieces are not those of running text,
-  read the running text, and its pieces are laid over the words (`alignment.py`).
+- byte-level ones that recognise a word by the space before it (GPT-2, RoBERTa, Llama 3) get that
+  space as part of every word but the first, so that the pieces are those of running text;
+- slow tokenizers (Marian's), and fast ones whose pre-split pieces differ from those of running
+  text, read the running text, and its pieces are aligned with the words (`alignment.py`).
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ PROBES = (
 
 
 class Spelling(Enum):
-    """How the words of a treebank are handed to a tokenizer."""
+    """How the words of a treebank are passed to a tokenizer."""
 
     BARE = "pre-split"
     SPACED = "pre-split, a space before every word but the first"
@@ -58,7 +58,7 @@ def spelling_of(tokenizer: PreTrainedTokenizerBase) -> Spelling:
 
 
 def spell(words: Sequence[str], spelling: Spelling) -> list[str]:
-    """Write words as a tokenizer of this spelling wants them."""
+    """Write words as a tokenizer of this spelling expects them."""
     if spelling is Spelling.SPACED:
         return [*words[:1], *(" " + word for word in words[1:])]
     return list(words)
@@ -85,12 +85,12 @@ def encode_pairs(
     max_length: int | None,
     sep_ids: Sequence[int],
 ) -> list[Encoded]:
-    """Encode pairs of sentences, each as one input, one of `sep_ids` between them."""
+    """Encode pairs of sentences, each as one input, separated by one of `sep_ids`."""
     if not tokenizer.is_fast:
         raise CorpusError(
-            f"{sentences[0].origin}: expected a fast tokenizer for pairs of sentences, found "
-            f"{type(tokenizer).__name__}, which does not say which token is of which sentence; "
-            "analyse the sentences one by one."
+            f"{sentences[0].origin}: expected a fast tokenizer for pairs of sentences, got "
+            f"{type(tokenizer).__name__}, which does not say which token is of which sentence. "
+            "Analyse the sentences one by one."
         )
     return encode_fast_pairs(tokenizer, sentences, max_length, sep_ids)
 

@@ -78,7 +78,7 @@ def test_refusals(bert: Path, marian: Path) -> None:
         ((bert, bert, "--batch", 0), "expected batch of at least 1, found 0"),
         ((bert, bert, "--length", 999), "expected a length that"),
         ((bert, bert, *FEW, "--card"), "a pruned model with its prune.json was expected"),
-        ((bert, bert, "--data", "none.txt"), "found nothing there"),
+        ((bert, bert, "--data", "none.txt"), "got nothing"),
         ((bert, "none-such", *FEW), "can't be loaded"),
         ((bert, bert, "--modes", "forward", "--new-tokens", 9), "--new-tokens is of generation"),
         ((bert, bert, "--data", SAMPLE, "--seed", 3), "--seed is of random tokens: leave --data"),

@@ -69,7 +69,7 @@ def test_any_cutting_of_words_is_found_again(data: st.DataObject) -> None:
 def test_the_error_names_words_and_pieces() -> None:
     error = not_aligned(Sentence("a b", ("a", "b"), origin="x.conllu:7"), ["ab"])
     assert str(error) == (
-        "x.conllu:7: the tokenizer's pieces 'ab' cannot be laid over the words 'a' 'b'; give the "
-        "sentence as running text, or take a model whose tokenizer keeps to words."
+        "x.conllu:7: the tokenizer's pieces 'ab' cannot be aligned with the words 'a' 'b'. Give "
+        "the sentence as running text, or use a model whose tokenizer does not merge words."
     )
     assert str(not_aligned(Sentence("a"), ["a"] * 31)).count("'a'") == 30

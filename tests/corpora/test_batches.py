@@ -261,6 +261,6 @@ def test_to_another_device(tokenizers: Tokenizers, bank: Corpus) -> None:
 
 @pytest.mark.parametrize("options", [{"max_tokens": 0}, {"window": 0}])
 def test_senseless_sizes_are_refused(tokenizers: Tokenizers, options: dict[str, int]) -> None:
-    message = "expected at least 1 token a batch and 1 sentence a window, found"
+    message = "expected at least 1 token a batch and 1 sentence a window, got"
     with pytest.raises(CorpusError, match=message):
         batches_of(Corpus.from_sentences(["a"]), Encoder(tokenizers["t5"]), **options)

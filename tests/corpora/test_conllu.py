@@ -62,20 +62,21 @@ def broken(treebank: str, old: str, new: str) -> str:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("5\taux\t_\t_", "5\taux\t_", ":6: expected 10 columns separated by tabs, found 9; mend"),
-        ("5\taux\t_\t_", "5\taux\t_\t_\t_", ":6: expected 10 columns separated by tabs, found 11"),
+        ("5\taux\t_\t_", "5\taux\t_", ":6: expected 10 columns separated by tabs, got 9. Fix"),
+        ("5\taux\t_\t_", "5\taux\t_\t_\t_", ":6: expected 10 columns separated by tabs, got 11"),
         ("\t5\taux", "\t_\taux", ":6: expected the number of the word's head in column 7, "
-         "found '_'; a treebank needs a head for every word."),
-        ("\t5\taux", "\t-1\taux", ":6: expected the number of the word's head in column 7, found"),
-        ("\t5\taux", "\t7\taux", ":6: the head 7 points nowhere, the sentence has 6 words; mend"),
-        ("3\tdid\t", "4\tdid\t", ":6: expected word number 3, found 4; number the words"),
-        ("3\tdid\t", "3\t\t", ":6: expected a word in column 2, found nothing; mend"),
+         "got '_'. A treebank needs a head for every word."),
+        ("\t5\taux", "\t-1\taux", ":6: expected the number of the word's head in column 7, got"),
+        ("\t5\taux", "\t7\taux", ":6: the head 7 points nowhere, since the "
+         "sentence has 6 words. Fix"),
+        ("3\tdid\t", "4\tdid\t", ":6: expected word number 3, got 4. Number the words"),
+        ("3\tdid\t", "3\t\t", ":6: expected a word in column 2, got nothing. Fix"),
         ("3\tdid\t", "c\tdid\t", ":6: expected a word's number, a range like 3-4 or an empty "
-         "node like 5.1 in column 1, found 'c'; mend"),
-        ("\t2\tdet", "\t1\tdet", ":3: the heads run in a circle, 1 -> 1; mend column 7"),
-        ("VB\t_\t0", "VB\t_\t3", ":8: the heads run in a circle, 5 -> 3 -> 5; mend column 7"),
-        ("\t5\taux", "\t0\taux", ":3: expected one root (head 0) in a sentence, found 2, on lines "
-         "6, 8; mend"),
+         "node like 5.1 in column 1, got 'c'. Fix"),
+        ("\t2\tdet", "\t1\tdet", ":3: the heads form a cycle, 1 -> 1. Fix column 7"),
+        ("VB\t_\t0", "VB\t_\t3", ":8: the heads form a cycle, 5 -> 3 -> 5. Fix column 7"),
+        ("\t5\taux", "\t0\taux", ":3: expected one root (head 0) in a sentence, got 2, on lines "
+         "6, 8. Fix"),
     ],
 )  # fmt: skip
 def test_what_is_broken_is_named(
@@ -89,7 +90,7 @@ def test_what_is_broken_is_named(
 def test_sentences_before_the_broken_one_are_read(tmp_path: Path, treebank: str) -> None:
     reader = read_conllu(write(tmp_path, broken(treebank, "\t4\tobl", "\tx\tobl")))
     assert next(reader).text == "The dogs did n't bark ."
-    with pytest.raises(CorpusError, match=":16: .* found 'x'"):
+    with pytest.raises(CorpusError, match=":16: .* got 'x'"):
         next(reader)
 
 

@@ -91,14 +91,14 @@ def test_what_cannot_be_a_corpus_is_refused_at_once(files: dict[str, Path], tmp_
     other.touch()
     missing = tmp_path / "no.txt"
     cases = [
-        ({"paths": missing}, f"expected a corpus at {missing}, found nothing there; check"),
-        ({"paths": tmp_path}, f"expected a file at {tmp_path}, found a folder; name the files"),
-        ({"paths": other}, f"expected a file ending in .txt, .jsonl, .conllu, .tsv, found {other}"),
-        ({"source": files["d"]}, f"expected a file ending in .txt, .conllu, found {files['d']}; "),
-        ({"source": files["a"], "target": missing}, f"expected a corpus at {missing}, found"),
-        ({"target": files["a"]}, f"expected a source beside the target {files['a']}, found none"),
-        ({}, "expected a corpus, found nothing; give at least one file."),
-        ({"paths": files["a"], "limit": 0}, "expected a limit of at least 1 sentence, found 0."),
+        ({"paths": missing}, f"expected a corpus at {missing}, got nothing. Check"),
+        ({"paths": tmp_path}, f"expected a file at {tmp_path}, got a folder. Name the files"),
+        ({"paths": other}, f"expected a file ending in .txt, .jsonl, .conllu, .tsv, got {other}"),
+        ({"source": files["d"]}, f"expected a file ending in .txt, .conllu, got {files['d']}. "),
+        ({"source": files["a"], "target": missing}, f"expected a corpus at {missing}, got"),
+        ({"target": files["a"]}, f"expected a source beside the target {files['a']}, got none"),
+        ({}, "expected a corpus, got nothing. Give at least one file."),
+        ({"paths": files["a"], "limit": 0}, "expected a limit of at least 1 sentence, got 0."),
     ]  # fmt: skip
     for arguments, message in cases:
         with pytest.raises(CorpusError, match=re.escape(message)):
@@ -108,17 +108,17 @@ def test_what_cannot_be_a_corpus_is_refused_at_once(files: dict[str, Path], tmp_
 def test_an_empty_corpus_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("\n \n")
-    message = f"expected sentences in {path}, found none; give a corpus with at least one"
+    message = f"expected sentences in {path}, got none. Give a corpus with at least one"
     with pytest.raises(CorpusError, match=re.escape(message)):
         list(Corpus(path))
 
 
 def test_bad_sentences_in_memory_are_refused() -> None:
     tree = Tree((1, -1), ("nsubj", "root"), ("PRON", "VERB"))
-    with pytest.raises(CorpusError, match="found no sentence; give at least one"):
+    with pytest.raises(CorpusError, match="got no sentence. Give at least one"):
         Corpus.from_sentences([])
-    with pytest.raises(CorpusError, match="sentence 2: expected some text, found none"):
+    with pytest.raises(CorpusError, match="sentence 2: expected some text, got none"):
         Corpus.from_sentences(["a", " "])
-    message = "sentence 1: expected a head and a relation for every word, found 1 words, 2 heads"
+    message = "sentence 1: expected a head and a relation for every word, got 1 words, 2 heads"
     with pytest.raises(CorpusError, match=message):
         Corpus.from_sentences([Sentence("a", ("a",), tree)])

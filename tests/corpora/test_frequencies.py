@@ -107,10 +107,10 @@ def test_bad_frequency_files(tokenizers: Tokenizers, tmp_path: Path) -> None:
     path = tmp_path / "counts.txt"
     for row in ("dog", "dog many", "dog -3", "dog 1.5"):
         path.write_text(f"the 5\n{row}\n")
-        message = f"{path}:2: expected a word and its count (`house 1234`), found {row!r}; mend"
+        message = f"{path}:2: expected a word and its count (`house 1234`), got {row!r}. Fix"
         with pytest.raises(CorpusError, match=re.escape(message)):
             Frequencies.from_file(path, encoder)
     path.write_text("\n")
-    message = f"expected lines `word count` in {path}, found none"
+    message = f"expected lines `word count` in {path}, got none"
     with pytest.raises(CorpusError, match=re.escape(message)):
         Frequencies.from_file(path, encoder)

@@ -32,7 +32,7 @@ def test_lines_end_at_line_feeds_only(tmp_path: Path) -> None:
 def test_not_utf_8_names_line_and_byte(tmp_path: Path) -> None:
     path = tmp_path / "a"
     expected = (
-        f"{path}:2: expected UTF-8, found byte 0xfc as byte 3 of the line; convert the file to "
+        f"{path}:2: expected UTF-8, got byte 0xfc as byte 3 of the line. Convert the file to "
         "UTF-8 first."
     )
     with pytest.raises(CorpusError, match=re.escape(expected)):
@@ -40,6 +40,6 @@ def test_not_utf_8_names_line_and_byte(tmp_path: Path) -> None:
 
 
 def test_a_file_that_went_away_is_an_input_error(tmp_path: Path) -> None:
-    message = "gone cannot be read: No such file or directory; give a file that you may read."
+    message = "gone cannot be read: No such file or directory. Give a file that you may read."
     with pytest.raises(InputError, match=message):
         list(numbered_lines(tmp_path / "gone"))

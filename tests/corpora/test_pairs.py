@@ -43,9 +43,9 @@ def test_one_sentence_or_a_tree_is_no_pair(file: Path, tmp_path: Path, treebank:
     text.write_text("One sentence.\n")
     bank.write_text(treebank, encoding="utf-8")
     other.write_text("a\nb\nc\n")
-    with pytest.raises(CorpusError, match=r"a\.txt:1: expected a pair .* found one sentence; give"):
+    with pytest.raises(CorpusError, match=r"a\.txt:1: expected a pair .* got one sentence. Give"):
         list(Corpus([text], pairs=True))
-    with pytest.raises(CorpusError, match="expected a pair .* found the words of a treebank"):
+    with pytest.raises(CorpusError, match="expected a pair .* got the words of a treebank"):
         list(Corpus(source=bank, target=other, pairs=True))
 
 
@@ -79,7 +79,7 @@ def test_the_longer_sentence_is_cut_first(tokenizers: Tokenizers) -> None:
     assert cut.truncated and len(cut.ids) == length - 2
     second = tokenizer(pair.second, add_special_tokens=False)["input_ids"]
     assert cut.ids[-1 - len(second) : -1] == second
-    with pytest.raises(CorpusError, match=r"pairs\.tsv:3: the sentence has"):
+    with pytest.raises(CorpusError, match=r"pairs\.tsv:3: expected a sentence of at most"):
         Encoder(tokenizer, length - 2, strict=True).sources([pair])
 
 
@@ -88,8 +88,8 @@ def test_the_longer_sentence_is_cut_first(tokenizers: Tokenizers) -> None:
     [
         ("gpt2", None, "expected a tokenizer that puts its separator between the two sentences"),
         ("llama", None, "expected a tokenizer that puts its separator between the two sentences"),
-        ("byt5", None, "expected a fast tokenizer for pairs of sentences, found ByT5Tokenizer"),
-        ("t5", 0, "expected a source and a target, since the model has a decoder, found a pair"),
+        ("byt5", None, "expected a fast tokenizer for pairs of sentences, got ByT5Tokenizer"),
+        ("t5", 0, "expected a source and a target, since the model has a decoder, got a pair"),
     ],
 )
 def test_refusals(tokenizers: Tokenizers, kind: str, start: int | None, message: str) -> None:

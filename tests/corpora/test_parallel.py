@@ -26,10 +26,10 @@ def test_tsv(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("A dog.", "expected source<TAB>target, found 1 columns; keep two columns"),
-        ("a\tb\tc", "expected source<TAB>target, found 3 columns"),
-        ("\tb", "expected text on both sides of the tab, found an empty source; complete"),
-        ("a\t ", "expected text on both sides of the tab, found an empty target"),
+        ("A dog.", "expected source<TAB>target, got 1 columns. Keep two columns"),
+        ("a\tb\tc", "expected source<TAB>target, got 3 columns"),
+        ("\tb", "expected text on both sides of the tab, got an empty source. Complete"),
+        ("a\t ", "expected text on both sides of the tab, got an empty target"),
     ],
 )
 def test_a_broken_row_names_file_and_line(tmp_path: Path, row: str, message: str) -> None:
@@ -63,23 +63,23 @@ def test_line_counts_must_agree(tmp_path: Path, left: int, right: int) -> None:
         write(tmp_path / "a.txt", "a\n" * left),
         write(tmp_path / "b.txt", "b\n" * right),
     )
-    message = f"expected as many lines in {target} as lines in {source}, found {right} and {left};"
+    message = f"expected as many lines in {target} as lines in {source}, got {right} and {left}."
     with pytest.raises(CorpusError, match=re.escape(message)):
         list(read_pair(source, target))
 
 
 def test_treebank_and_lines_must_agree(tmp_path: Path, treebank: str) -> None:
     source, target = write(tmp_path / "a.conllu", treebank), write(tmp_path / "b.txt", "eins\n")
-    message = f"expected as many lines in {target} as sentences in {source}, found 1 and 3;"
+    message = f"expected as many lines in {target} as sentences in {source}, got 1 and 3."
     with pytest.raises(CorpusError, match=re.escape(message)):
         list(read_pair(source, target))
 
 
 def test_a_line_that_is_blank_on_one_side_is_refused(tmp_path: Path) -> None:
     one, other = write(tmp_path / "a.txt", "a\nb\n"), write(tmp_path / "b.txt", "a\n\n")
-    message = f"{other}:2: the line is blank but its other side, {one}:2, is not; complete"
+    message = f"{other}:2: the line is blank but its other side, {one}:2, is not. Complete"
     with pytest.raises(CorpusError, match=re.escape(message)):
         list(read_pair(one, other))
-    message = f"{other}:2: the line is blank but its other side, {one}:2, is not; complete"
+    message = f"{other}:2: the line is blank but its other side, {one}:2, is not. Complete"
     with pytest.raises(CorpusError, match=re.escape(message)):
         list(read_pair(other, one))

@@ -143,7 +143,9 @@ def test_offsets_where_pieces_cross_words() -> None:
     (encoded,) = encoder.sources([sentence("Saw", "a", "moon")])
     assert encoded.word_of[0] == 0
     assert encoded.word_of[-1] == 2
-    message = r"^bank.conllu:7: the tokenizer's pieces .* cannot be laid over the words 'out' 'of'"
+    message = (
+        r"^bank.conllu:7: the tokenizer's pieces .* cannot be aligned with the words 'out' 'of'"
+    )
     with pytest.raises(CorpusError, match=message):
         encoder.sources([sentence("out", "of", "the", "rain")])
 

@@ -192,7 +192,7 @@ def test_what_is_wrong_with_the_file_or_the_columns(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match="cannot be read: No such file or directory; give a file"):
         read_data(path, None, ROLES)
     path.write_bytes(b"text\tlabel\nA\t1\n\xf0B\t0\n")
-    with pytest.raises(CorpusError, match="a.tsv:3: expected UTF-8, found byte 0xf0"):
+    with pytest.raises(CorpusError, match="a.tsv:3: expected UTF-8, got byte 0xf0"):
         read_data(path, None, ROLES)
     write(path, "text\tlabel\nA\t1\n")
     for columns, message in [

@@ -59,12 +59,12 @@ def test_texts(tmp_path: Path) -> None:
 def test_refusals(files: tuple[Path, Path], tmp_path: Path) -> None:
     english, german = files
     german.write_text("eins\nzwei\n", encoding="utf-8")
-    with pytest.raises(CorpusError, match=r"as many lines in .*a\.de as in .*a\.en, found 2 and 4"):
+    with pytest.raises(CorpusError, match=r"as many lines in .*a\.de as in .*a\.en, got 2 and 4"):
         read_pairs(files)
     german.write_bytes(b"eins\nzw\xffi\ndrei\nvier\n")
-    with pytest.raises(CorpusError, match=r"a\.de:2: expected UTF-8, found byte 0xff"):
+    with pytest.raises(CorpusError, match=r"a\.de:2: expected UTF-8, got byte 0xff"):
         read_pairs(files)
-    with pytest.raises(CorpusError, match=r"source and target, found none among 2 lines"):
+    with pytest.raises(CorpusError, match=r"source and target, got none among 2 lines"):
         read_pairs({"source": ["a", ""], "target": [" ", "b"]})
     with pytest.raises(CorpusError, match="expected a column 'source'"):
         read_pairs({"text": ["a"]})

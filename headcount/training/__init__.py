@@ -1,4 +1,4 @@
-"""Training: translation and language models from scratch, with transformers' Trainer."""
+"""Training of translation and language models from scratch, with transformers' Trainer."""
 
 from headcount.training.architecture import causal_model, masked_model, translation_model
 from headcount.training.job import Job

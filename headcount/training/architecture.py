@@ -1,7 +1,7 @@
 """The architecture: M2M100's class, a Transformer with layer norms before the sublayers.
 
-Sinusoidal positions, ReLU, one matrix for the embeddings of both sides and the output.
-Departure from transformers' defaults: no layer is dropped whole.
+It has sinusoidal positions, ReLU, and one matrix for both sides' embeddings and the output.
+Departure from transformers' defaults: no LayerDrop.
 """
 
 from typing import Any
@@ -46,7 +46,7 @@ def _with_encoder(
 
 
 def _configuration(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
-    """Fields of the configuration over a vocabulary."""
+    """Fields of the configuration for a tokenizer's vocabulary."""
     return {
         "vocab_size": len(tokenizer),
         "max_position_embeddings": recipe.max_length,

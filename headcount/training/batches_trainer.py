@@ -1,4 +1,4 @@
-"""transformers' Trainer over batches by length, with checkpoints that are whole."""
+"""transformers' Trainer over batches grouped by length, with checkpoints that are complete."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -20,15 +20,15 @@ from headcount.training.dropout import FastDropout
 
 
 class BatchesTrainer(Trainer, ABC):
-    """Trains on `Batches`: one pass of the Trainer's is the whole training.
+    """Trains on `Batches`. One epoch of the Trainer is the entire training.
 
     Args:
-        model: what is trained.
-        batches: which examples come when.
-        arguments: of transformers' Trainer.
-        callbacks: more of them.
-        keep: how many of the last checkpoints.
-        more: of the Trainer's arguments.
+        model: the model to train.
+        batches: the examples of every batch, in order.
+        arguments: arguments of transformers' Trainer.
+        callbacks: further callbacks.
+        keep: number of latest checkpoints to keep.
+        more: further keyword arguments of the Trainer.
     """
 
     def __init__(
@@ -49,27 +49,27 @@ class BatchesTrainer(Trainer, ABC):
         )
         self.remove_callback(PrinterCallback)
         self._batches, self._keep = batches, keep
-        # Else every forward is handed `num_items_in_batch`, down to the attention function.
+        # Otherwise `num_items_in_batch` is passed to every forward, down to the attention function.
         self.model_accepts_loss_kwargs = False
-        # All labels stand where they are predicted; of a causal model's it would leave out a column
-        # when it counts what a step's loss is divided by.
+        # All labels are at the positions that predict them. For a causal model, the Trainer would
+        # skip a column when it counts the tokens that a step's loss is divided by.
         self._loss_shifts_labels = False
 
     @abstractmethod
     def collate(self, number: int, part_EP: Parts) -> dict[str, Any]:
-        """The model's inputs: batch `number` of the training, of these examples."""
+        """The model's inputs for batch `number` of the training, made of these examples."""
 
     def go_on(self, whole: Sequence[Path]) -> None:
-        """Train from the last of some checkpoints, or from the start; not if it stopped there."""
+        """Train from the last checkpoint or from the start; if training had ended, only load it."""
         state = TrainerState.load_from_json(str(whole[-1] / TRAINER_STATE_NAME)) if whole else None
         if state is not None and _has_stopped(state):
             self._load_from_checkpoint(str(whole[-1]))
-            self.state = state  # `train` would make one step more before it looks
+            self.state = state  # `train` would take one more step before it checks
         else:
             self.train(resume_from_checkpoint=str(whole[-1]) if whole else None)
 
     def get_train_dataloader(self) -> DataLoader:
-        """Batch after batch; accelerate deals them out to the processes in turn."""
+        """A loader of single batches, which accelerate deals out to the processes in turn."""
         loader = DataLoader(
             self._batches,
             batch_size=1,
@@ -79,7 +79,7 @@ class BatchesTrainer(Trainer, ABC):
         return self.accelerator.prepare(loader)
 
     def compute_loss_context_manager(self) -> ExitStack:
-        """The Trainer's own, with quicker steps."""
+        """The Trainer's own contexts, plus those of `quicker_steps`."""
         contexts = super().compute_loss_context_manager()
         contexts.enter_context(quicker_steps(self.args.device))
         return contexts
@@ -95,9 +95,9 @@ class BatchesTrainer(Trainer, ABC):
 
 @contextmanager
 def quicker_steps(device: torch.device) -> Iterator[None]:
-    """Our dropout; on CPUs also attention in plain products.
+    """Use our fast dropout and, on CPUs, attention made of plain products.
 
-    The backward of sdpa's fused function took a third of a step there on short sentences.
+    On CPUs, the backward pass of fused sdpa took a third of each step on short sentences.
     """
     attention = sdpa_kernel(SDPBackend.MATH) if device.type == "cpu" else nullcontext()
     with FastDropout(), attention:
@@ -105,6 +105,6 @@ def quicker_steps(device: torch.device) -> Iterator[None]:
 
 
 def _has_stopped(state: TrainerState) -> bool:
-    """Whether patience or the number of steps had ended the training when this was saved."""
+    """Whether training had ended, by patience or the number of steps, when this was saved."""
     saved: Any = state.stateful_callbacks
     return saved["TrainerControl"]["args"]["should_training_stop"]

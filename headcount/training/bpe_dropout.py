@@ -1,12 +1,12 @@
-"""BPE-dropout: every time a word comes it is cut into other pieces.
+"""BPE-dropout: each time a word occurs, it is split into pieces at random.
 
-A word begins as its characters. Of the merges that could come next each is left out with some
-probability, of the others the one learned first is made; until there is none. Rare pieces are seen
-in many surroundings then, and no sentence is learned by heart as one row of ids.
+A word starts as its characters. At each step every possible merge is skipped with some
+probability, and of the others the merge learned first is applied, until none is left. So rare
+pieces are seen in many contexts, and no sentence is memorised as one sequence of ids.
 
 Reference: BPE-Dropout: Simple and Effective Subword Regularization (Provilkov et al., 2020),
 section 3, algorithm 1, https://aclanthology.org/2020.acl-main.170
-Departure: a word is cut anew at most 32 times; where it comes, one of these is drawn.
+Departure: a word has at most 32 random splits; each occurrence draws one of them.
 """
 
 import json
@@ -21,24 +21,24 @@ from transformers import PreTrainedTokenizerBase
 from headcount.errors import ModelError
 
 DRAWS = 32
-"""Ways to cut a word that are drawn at most."""
+"""Largest number of random splits of a word."""
 
 Ids = list[int]
 
 
 @final
 class BpeDropout:
-    """Cuts texts into pieces at random, the same way again for the same seed and batch.
+    """Splits texts into pieces at random; the same seed and batch give the same split.
 
     Args:
-        tokenizer: a fast tokenizer with BPE pieces and `</s>` behind every text.
-        texts: of every side.
-        ids: of the same, without dropout.
-        dropout: the probability that a merge is left out.
-        seed: of the draws.
+        tokenizer: a fast tokenizer with BPE pieces and `</s>` after every text.
+        texts: the texts of every side.
+        ids: the token ids of these texts, without dropout.
+        dropout: the probability that a merge is skipped.
+        seed: seed of the draws.
 
     Raises:
-        ModelError: if the tokenizer cuts in another way.
+        ModelError: if the tokenizer splits texts in another way.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class BpeDropout:
         self._check(tokenizer, texts, ids)
 
     def of_batch(self, side: int, number: int) -> Callable[[int], Ids]:
-        """What cuts the examples of a side for batch `number` of the training."""
+        """The function that splits the examples of a side for batch `number` of the training."""
         rng = np.random.default_rng((self._seed, number, side))
 
         def cut(example: int) -> Ids:
@@ -85,7 +85,7 @@ class BpeDropout:
         return self._cut[word, draw]
 
     def _pieces(self, word: str, stays: Callable[[], bool]) -> Ids:
-        """Merge a word's characters, each time by the first-learned of the merges that stay."""
+        """Merge a word's characters, always by the first-learned merge that is not skipped."""
         pieces = list(word)
         while True:
             ranked = [
@@ -104,7 +104,7 @@ class BpeDropout:
         texts: Sequence[Sequence[str]],
         ids: Sequence[Sequence[Ids]],
     ) -> None:
-        """That nothing is dropped for sure, and nothing else done, by the tokenizer itself."""
+        """Check that without dropout our pieces equal those of the tokenizer itself."""
         known: dict[str, Ids] = {}
         for side, encoded in enumerate(ids):
             for example, expected in enumerate(encoded):
@@ -117,7 +117,7 @@ class BpeDropout:
 
 
 def _words(backend: Tokenizer) -> Callable[[str], list[str]]:
-    """What a fast tokenizer makes of a text before it cuts it into pieces."""
+    """The function that normalizes a text and splits it into words, as the tokenizer does."""
     normalizer, splitter = backend.normalizer, backend.pre_tokenizer
 
     def words(text: str) -> list[str]:
@@ -129,6 +129,7 @@ def _words(backend: Tokenizer) -> Callable[[str], list[str]]:
 
 def _cuts_otherwise(tokenizer: PreTrainedTokenizerBase, found: str) -> ModelError:
     return ModelError(
-        "bpe_dropout needs byte-pair pieces with </s> behind every text, such as `headcount train` "
-        f"learns; that of {tokenizer.name_or_path} has {found}: set bpe_dropout to 0"
+        "Expected a tokenizer with byte-pair pieces and </s> after every text for bpe_dropout, "
+        f"such as `headcount train` learns; got {tokenizer.name_or_path}, which has {found}. "
+        "Set bpe_dropout to 0."
     )

@@ -1,19 +1,19 @@
-"""Batches by length: examples of like length together, up to a budget of padded tokens.
+"""Batches by length: examples of similar length together, up to a budget of padded tokens.
 
-Every epoch puts all examples in a new order, cuts it into pools of as many examples as a hundred
-batches take, sorts each pool by length, cuts it into batches and shuffles all of them. So the
-examples of a batch are alike in the length of their longer side, not in that of both, and come
-together with others in every epoch. Of a training batch i is found without running those before it:
-a resumed training goes on with the batch that it stopped before.
+Every epoch shuffles all examples, divides them into pools of about a hundred batches each, sorts
+each pool by length, cuts it into batches and shuffles all batches. So the examples of a batch are
+similar in the length of their longer side (not of both), and meet other examples in every epoch.
+Batch i of a training can be found without running those before it, so a training resumes with the
+batch at which it stopped.
 
-All epochs have as many batches as the first: one with a few more loses some, one with fewer has
-some twice.
+All epochs have as many batches as the first. An epoch with more batches drops some; an epoch with
+fewer repeats some.
 
-Examples can be concatenated in pairs, new ones in every epoch.
+Examples can be concatenated in pairs, which change in every epoch.
 
 Reference: Sentence Concatenation Approach to Data Augmentation for Neural Machine Translation
 (Kondo et al., 2021), section 3, https://arxiv.org/abs/2104.08478
-Departure: pairs take the place of their two examples, and no symbol stands between these.
+Departure: pairs replace their two examples, with no separator symbol between them.
 """
 
 from typing import final
@@ -25,13 +25,13 @@ from torch.utils.data import Dataset
 from headcount.errors import InputError
 
 NO_PART = -1
-"""In place of the second part of an example that stands alone."""
+"""Stands in for the second part of an example that is not in a pair."""
 
 POOL = 100
-"""Batches that a pool of examples makes, about."""
+"""Approximate number of batches in a pool of examples."""
 
 Parts = Int[np.ndarray, "row part"]
-"""Numbers of the examples that are one, or two that are concatenated."""
+"""Indices of the one example, or two concatenated examples, in each row."""
 
 Numbered = tuple[int, Parts]
 """A batch's number in the training, and its examples."""
@@ -42,15 +42,15 @@ class Batches(Dataset):
     """All batches of all epochs.
 
     Args:
-        length_NS: tokens of the sides of every example.
-        max_tokens: a batch's number of examples times its longest side is at most this; a longer
-            example goes alone.
-        epochs: how often every example comes.
-        seed: of the order.
-        multiple: the number of batches of an epoch is cut down to a multiple of this, so that all
-            steps, of all processes, get equally many; which are left out changes by epoch.
-        concatenated: share of the examples that come in pairs, as far as `longest` allows.
-        longest: tokens of a side that a pair may have.
+        length_NS: number of tokens on each side of every example.
+        max_tokens: the largest number of examples in a batch times its longest side; a longer
+            example is a batch of its own.
+        epochs: number of passes over the examples.
+        seed: seed of the order.
+        multiple: the number of batches in an epoch is rounded down to a multiple of this, so that
+            all steps of all processes get equally many; the batches left out vary by epoch.
+        concatenated: share of the examples to concatenate in pairs, as far as `longest` allows.
+        longest: largest number of tokens on a side of a pair.
 
     Raises:
         InputError: if there are fewer batches than `multiple`.
@@ -73,13 +73,13 @@ class Batches(Dataset):
         self.per_epoch = num_batches // multiple * multiple
         if not self.per_epoch:
             remedy = (
-                "start fewer processes, or set accumulate lower"
+                "Start fewer processes, or lower accumulate."
                 if len(length_NS) < multiple
-                else f"set batch_tokens lower than {max_tokens}"
+                else f"Set batch_tokens lower than {max_tokens}."
             )
             raise InputError(
-                f"expected at least {multiple} batches, one for each process and accumulated "
-                f"gradient; the data makes {num_batches}: {remedy}"
+                f"Expected at least {multiple} batches, one for each process and accumulated "
+                f"gradient, got {num_batches} from the data. {remedy}"
             )
 
     def __len__(self) -> int:
@@ -103,9 +103,9 @@ class Batches(Dataset):
 def _sorted_in_pools(
     length_E: Int[np.ndarray, " row"], max_tokens: int, generator: np.random.Generator
 ) -> Int[np.ndarray, " row"]:
-    """An order of rows: pools drawn at random, each by length, up in one and down in the next.
+    """Row order: random pools, sorted by length, alternately ascending and descending.
 
-    So the batch at the border of two pools is of like lengths too.
+    So the batch at the border of two pools has similar lengths too.
     """
     size = max(1, int(POOL * max_tokens / length_E.mean()))
     pool_E = generator.permutation(len(length_E)) // size
@@ -118,9 +118,9 @@ def paired(
     share: float,
     longest: int,
 ) -> tuple[Parts, Int[np.ndarray, "row side"]]:
-    """The first of a row of examples in pairs, the others alone; and how long they are.
+    """Rows with the first share of the examples in pairs and the others alone, and their lengths.
 
-    A pair has no end in its middle. Pairs that would be too long stay apart.
+    A pair has no end symbol in its middle. Pairs that would be too long are not formed.
     """
     num_pairs = int(share * len(order_N) / 2)
     if not num_pairs:
@@ -137,7 +137,7 @@ def paired(
 
 
 def cuts(length_N: Int[np.ndarray, " example"], max_tokens: int) -> list[slice]:
-    """Where a row of examples is cut into batches of at most `max_tokens` padded tokens."""
+    """Slices that cut a sequence of examples into batches of at most `max_tokens` padded tokens."""
     found, first, longest = [], 0, 0
     for index, length in enumerate(length_N.tolist()):
         longest = max(longest, length)

@@ -1,8 +1,9 @@
-"""Checkpoints: which are whole, and the mean of several.
+"""Checkpoints: which are complete, and the mean of several.
 
-A checkpoint is whole when the file `whole` is in its folder, which is written last; what a killed
-process or a full disk left half-written is passed over, and removed before training goes on.
-Reference of averaging: Attention Is All You Need (Vaswani et al., 2017), section 6.1,
+A checkpoint is complete when its folder contains the file `whole`, which is written last.
+Checkpoints left incomplete by a killed process or a full disk are ignored, and removed before
+training resumes.
+Reference for averaging: Attention Is All You Need (Vaswani et al., 2017), section 6.1,
 https://arxiv.org/abs/1706.03762
 """
 
@@ -22,26 +23,26 @@ MARK = "whole"
 
 
 def whole_checkpoints(folder: Path) -> list[Path]:
-    """Whole checkpoints, the earliest first."""
+    """Complete checkpoints, earliest first."""
     return [path for path in _numbered(folder) if (path / MARK).exists()]
 
 
 def remove_broken(folder: Path) -> None:
-    """Remove checkpoints that are not whole."""
+    """Remove incomplete checkpoints."""
     for path in _numbered(folder):
         if not (path / MARK).exists():
             rmtree(path)
 
 
 def remove_early(folder: Path, keep: int, best: int | None) -> None:
-    """Remove whole checkpoints but for the last `keep` and that of step `best`."""
+    """Remove complete checkpoints except the last `keep` and that of step `best`."""
     for path in whole_checkpoints(folder)[:-keep]:
         if path.name != f"checkpoint-{best}":
             rmtree(path, ignore_errors=True)
 
 
 def strip(folder: Path) -> None:
-    """Remove what only a training that goes on needs from the last checkpoint of a finished one."""
+    """Remove from a finished training's last checkpoint the files that only resuming needs."""
     for path in whole_checkpoints(folder)[-1:]:
         for pattern in ("optimizer*", "scheduler*", "rng_state*"):
             for file in path.glob(pattern):
@@ -50,12 +51,12 @@ def strip(folder: Path) -> None:
 
 @contextmanager
 def saving(folder: Path, is_main: bool = True) -> Iterator[None]:
-    """Mark the folder as whole at the end of the block, in which all processes have saved theirs.
+    """Mark the folder as complete at the end of the block, after all processes have saved.
 
-    Only the main process marks the folder, and removes it where saving failed.
+    Only the main process marks the folder, and removes it if saving failed.
 
     Raises:
-        InputError: if the disk is full, or can't be written otherwise.
+        InputError: if the disk is full, or can't be written for another reason.
     """
     try:
         yield
@@ -67,8 +68,8 @@ def saving(folder: Path, is_main: bool = True) -> Iterator[None]:
         if is_main:
             rmtree(folder, ignore_errors=True)
         raise InputError(
-            f"{folder} could not be saved ({str(error).splitlines()[0]}); the checkpoints before "
-            "it are whole: make room on the disk, then go on with --resume"
+            f"{folder} could not be saved ({str(error).splitlines()[0]}). The checkpoints before "
+            "it are complete. Make room on the disk, then continue with --resume."
         ) from error
 
 
@@ -91,6 +92,6 @@ def _numbered(folder: Path) -> list[Path]:
 
 
 def _is_about_files(error: Exception) -> bool:
-    """Whether writing failed: torch and safetensors have errors of their own for it."""
+    """Whether writing failed; torch and safetensors raise errors of their own for that."""
     words = ("writing", "PytorchStreamWriter", "unexpected pos", "No space")
     return not isinstance(error, RuntimeError) or any(word in str(error) for word in words)

@@ -1,4 +1,4 @@
-"""Divergence: a loss that is no number never becomes one again, so the training ends there."""
+"""Divergence: a loss that becomes NaN or infinite never recovers, so training ends there."""
 
 import math
 from typing import Any, final
@@ -10,12 +10,12 @@ from headcount.errors import ModelError
 
 @final
 class FiniteLoss(TrainerCallback):
-    """Ends a training whose loss is not finite, before that is saved or evaluated."""
+    """Ends a training whose loss is not finite, before the model is saved or evaluated."""
 
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
     ) -> None:
-        """Have the loss looked at before every checkpoint."""
+        """Log, and so check, the loss before every checkpoint."""
         control.should_log |= control.should_save
 
     def on_log(
@@ -26,15 +26,15 @@ class FiniteLoss(TrainerCallback):
         logs: dict[str, float] | None = None,
         **_: Any,
     ) -> None:
-        """Look at the mean loss since the last time.
+        """Check the mean loss since the last log.
 
         Raises:
-            ModelError: if it is infinite or no number.
+            ModelError: if the loss is infinite or NaN.
         """
         numbers = logs or {}
         if not math.isfinite(numbers.get("loss", 0.0)):
             raise ModelError(
-                f"a finite training loss was expected; at step {state.global_step}, with learning "
-                f"rate {numbers['learning_rate']:.3g}, it was {numbers['loss']}: lower its "
-                "peak or raise its warmup, and begin again"
+                f"Expected a finite training loss, got {numbers['loss']} at step "
+                f"{state.global_step}, with learning rate {numbers['learning_rate']:.3g}. Lower "
+                "peak or raise warmup, and start again."
             )

@@ -1,14 +1,14 @@
-r"""Dropout whose masks take sixteen random bits an element, on a CPU.
+r"""Dropout on a CPU with sixteen random bits per mask element.
 
 $$y_i = \frac{x_i m_i}{1 - q}, \qquad P(m_i = 0) = q = \mathrm{round}(2^{16} p) / 2^{16}$$
 
-torch draws a mask there element by element in one thread: a fifth of a small model's step. Here
-four elements share one 64-bit draw of the same generator, so a resumed training goes on with the
-same masks.
+On a CPU, torch draws a mask element by element in one thread, which takes a fifth of a small
+model's step. Here four elements share one 64-bit draw of the same generator, so a resumed training
+draws the same masks.
 
 Reference: Dropout: A Simple Way to Prevent Neural Networks from Overfitting (Srivastava et al.,
 2014), section 10, https://jmlr.org/papers/v15/srivastava14a.html
-Departure: the share that is dropped is p rounded to 1/65,536.
+Departure: the dropped share is p rounded to a multiple of 1/65,536.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,12 +21,12 @@ from torch.overrides import TorchFunctionMode
 
 LEVELS = 2**16
 DRAW_BYTES = 8
-"""Of one draw of the generator."""
+"""Number of bytes in one draw of the generator."""
 
 
 @final
 class FastDropout(TorchFunctionMode):
-    """While this is entered, `torch.nn.functional.dropout` on a CPU is `dropped`."""
+    """A context that replaces `torch.nn.functional.dropout` on a CPU by `dropped`."""
 
     def __torch_function__(
         self,
@@ -50,7 +50,7 @@ def _replaced(
 
 
 def dropped(x: Tensor, p: float) -> Tensor:
-    """A tensor of which a share of about p is set to 0, the rest scaled up to keep its mean.
+    """Set a share of about p of a tensor to 0, and scale up the rest to keep the mean.
 
     Args:
         x: any floating-point tensor on the CPU.

@@ -1,4 +1,4 @@
-"""Dropout rates: those of a model, in place of which a training may want another."""
+"""Dropout rates of a model, and a context that replaces them during training."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,16 +12,16 @@ from torch.nn.modules.dropout import _DropoutNd
 @final
 @dataclass(frozen=True)
 class Rate:
-    """Where a model has a rate above 0."""
+    """A dropout rate above 0, and where the model has it."""
 
     module: nn.Module
     name: str
-    """Of the module's attribute."""
+    """Name of the module's attribute."""
     value: float
 
 
 def rates(model: nn.Module) -> list[Rate]:
-    """All rates above 0 that a model applies; those of attention weights are among them."""
+    """All dropout rates above 0 that a model applies, including those of attention weights."""
     return [
         Rate(module, name, value)
         for module in model.modules()
@@ -33,7 +33,7 @@ def rates(model: nn.Module) -> list[Rate]:
 
 @contextmanager
 def at_rate(model: nn.Module, rate: float | None) -> Iterator[None]:
-    """In the block every rate of `rates` is this one; None leaves them as they are."""
+    """Set every rate of `rates` to this one within the block; None leaves them unchanged."""
     own = [] if rate is None else rates(model)
     try:
         for each in own:

@@ -1,6 +1,6 @@
-"""Examples: token ids of the training text, and the batches that each objective makes of them.
+"""Examples: token ids of the training text, and the batches that each objective makes from them.
 
-Labels stand where they are predicted; -100 is not predicted.
+Labels are at the positions that predict them; positions with label -100 are not predicted.
 """
 
 from abc import ABC, abstractmethod
@@ -26,25 +26,25 @@ from headcount.training.recipe import Recipe
 from headcount.training.rows import Rows
 
 SHARE_PREDICTED = 0.15
-"""Of the tokens, in masked language modelling."""
+"""Share of the tokens that are predicted in masked language modelling."""
 
 
 class Examples(ABC):
-    """What an objective makes of the training text."""
+    """What an objective makes from the training text."""
 
     @abstractmethod
     def collate(self, number: int, part_EP: Parts) -> dict[str, Tensor]:
-        """The model's inputs with labels: batch `number` of the training, of these examples."""
+        """The model's inputs and labels for batch `number` of the training, from these examples."""
 
 
 @final
 @dataclass(frozen=True)
 class Symbols:
-    """Tokens that batches need, by their ids."""
+    """Ids of the tokens that batches need."""
 
     pad: int
     end: int
-    """`</s>`, which ends every text and begins what a decoder reads."""
+    """`</s>`, which ends every text and starts the decoder's input."""
     mask: int | None
     usual: Int[np.ndarray, " token"]
     """All tokens that are not special."""
@@ -54,16 +54,16 @@ class Symbols:
         """The symbols of a tokenizer.
 
         Raises:
-            ModelError: if it has no padding or end, or no mask where one is needed.
+            ModelError: if the tokenizer lacks a padding or end token, or a mask where needed.
         """
         ids = {"pad": tokenizer.pad_token_id, "eos": tokenizer.eos_token_id}
         ids |= {"mask": tokenizer.mask_token_id} if masks else {}
         found = {name: number for name, number in ids.items() if isinstance(number, int)}
         if missing := [name for name in ids if name not in found]:
             raise ModelError(
-                f"a tokenizer with {', '.join(f'{name}_token' for name in ids)} was expected; that "
-                f"of {tokenizer.name_or_path} has no {missing[0]}_token: take the tokenizer of a "
-                "model that was trained here"
+                f"Expected a tokenizer with {', '.join(f'{name}_token' for name in ids)}, got "
+                f"{tokenizer.name_or_path}, which has no {missing[0]}_token. Use the tokenizer of "
+                "a model that was trained here."
             )
         usual = np.setdiff1d(np.arange(len(tokenizer)), tokenizer.all_special_ids)
         return cls(found["pad"], found["eos"], found.get("mask"), usual)
@@ -72,27 +72,27 @@ class Symbols:
 @final
 @dataclass(frozen=True)
 class Encoded:
-    """Token ids of every example's sides."""
+    """Token ids of both sides, or the one side, of every example."""
 
     sides: list[list[Ids]]
-    """By side, then example."""
+    """Token ids by side, then by example."""
     symbols: Symbols
     num_long: int
-    """Examples left out because a side is longer than the recipe takes."""
+    """Number of examples left out because a side is longer than the recipe allows."""
     bpe_dropout: BpeDropout | None = None
-    """What cuts the examples into other pieces in every batch."""
+    """Splitter that cuts the examples into different pieces in every batch; None for none."""
 
     @property
     def length_NS(self) -> Int[np.ndarray, "example side"]:
-        """Tokens of the sides."""
+        """Number of tokens on each side of every example."""
         return np.array([[len(ids) for ids in side] for side in self.sides]).T
 
     def inputs(self, number: int, part_EP: Parts) -> dict[str, Tensor]:
-        """The first side of batch `number` as a model reads it."""
+        """The first side of batch `number` as model inputs."""
         return text_inputs(self.ids(0, number, part_EP), self.symbols.pad)
 
     def ids(self, side: int, number: int, part_EP: Parts) -> list[Ids]:
-        """One side; of two that are concatenated only the second keeps its end."""
+        """Token ids of one side; of two concatenated examples only the second keeps its end."""
         cut = self._cut(side, number)
         return [
             [id for part in parts[:-1] for id in self._without_end(cut(part))] + cut(parts[-1])
@@ -111,20 +111,20 @@ class Encoded:
 def encode(
     rows: Rows, tokenizer: PreTrainedTokenizerBase, recipe: Recipe, seed: int, masks: bool = False
 ) -> Encoded:
-    """Encode rows; those with a side of more than the recipe's `max_length` tokens are left out.
+    """Encode rows, leaving out those with a side longer than the recipe's `max_length` tokens.
 
     Args:
         rows: the text.
-        tokenizer: cuts it into pieces.
-        recipe: how long an example may be, and whether pieces are dropped.
-        seed: of the pieces that are.
+        tokenizer: the tokenizer that splits it into pieces.
+        recipe: sets the longest example and the BPE-dropout.
+        seed: seed of the BPE-dropout.
         masks: whether tokens will be masked.
 
     Raises:
-        ModelError: if the tokenizer lacks a symbol, or its pieces can't be dropped.
-        CorpusError: if none is left.
+        ModelError: if the tokenizer lacks a symbol, or can't be used with BPE-dropout.
+        CorpusError: if no row is left.
     """
-    # Markup such as <s> in a text is text.
+    # Markup such as <s> in a text is treated as text.
     options: dict[str, Any] = {"verbose": False, "split_special_tokens": True}
     columns = list(rows.columns.values())
     if len(columns) > 1:
@@ -139,8 +139,8 @@ def encode(
     sides = [list(compress(side, is_kept_N)) for side in encoded]
     if not any(is_kept_N):
         raise CorpusError(
-            f"expected examples of at most {recipe.max_length} tokens; all {len(rows.rows)} are "
-            "longer: set the recipe's max_length higher, or split the lines"
+            f"Expected examples of at most {recipe.max_length} tokens, got {len(rows.rows)} that "
+            "are all longer. Set the recipe's max_length higher, or split the lines."
         )
     dropout = (
         BpeDropout(tokenizer, texts, sides, recipe.bpe_dropout, seed)
@@ -154,13 +154,13 @@ def encode(
 @final
 @dataclass(frozen=True)
 class TranslationExamples(Examples):
-    """The target is predicted; the decoder reads it one place to the right, behind `</s>`."""
+    """The target is predicted; the decoder reads it shifted one place right, after `</s>`."""
 
     encoded: Encoded
     seed: int
 
     def collate(self, number: int, part_EP: Parts) -> dict[str, Tensor]:
-        """Sources, decoder inputs and labels."""
+        """A batch of sources, decoder inputs and labels."""
         pad = self.encoded.symbols.pad
         labels_EN = padded(self.encoded.ids(1, number, part_EP), IGNORED)
         shifted_EN = labels_EN.roll(1, 1)
@@ -175,13 +175,13 @@ class TranslationExamples(Examples):
 @final
 @dataclass(frozen=True)
 class CausalExamples(Examples):
-    """At every token the next one is predicted."""
+    """The next token is predicted at every token."""
 
     encoded: Encoded
     seed: int
 
     def collate(self, number: int, part_EP: Parts) -> dict[str, Tensor]:
-        """Texts, and the same one place to the left."""
+        """A batch of texts, and the same texts shifted one place left as labels."""
         inputs = self.encoded.inputs(number, part_EP)
         is_token_EN = inputs["attention_mask"].bool()
         labels_EN = inputs["input_ids"].masked_fill(~is_token_EN, IGNORED).roll(-1, 1)
@@ -192,9 +192,9 @@ class CausalExamples(Examples):
 @final
 @dataclass(frozen=True)
 class MaskedExamples(Examples):
-    """15 % of the tokens are predicted: 80 % of them behind <mask>, 10 % behind a random piece.
+    """15 % of the tokens are predicted: 80 % of them read as <mask>, 10 % as a random piece.
 
-    Every batch draws anew, from the seed and its number.
+    Every batch draws its own tokens, from the seed and the batch's number.
     Reference: BERT (Devlin et al., 2019), section 3.1, https://arxiv.org/abs/1810.04805
     """
 
@@ -202,7 +202,7 @@ class MaskedExamples(Examples):
     seed: int
 
     def collate(self, number: int, part_EP: Parts) -> dict[str, Tensor]:
-        """Texts with masked tokens, and what they were; at least one a batch."""
+        """A batch of texts with masked tokens, at least one a batch, and the original tokens."""
         inputs, symbols = self.encoded.inputs(number, part_EP), self.encoded.symbols
         assert symbols.mask is not None
         ids_EN, rng = inputs["input_ids"].numpy(), np.random.default_rng((self.seed, number))

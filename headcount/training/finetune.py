@@ -1,7 +1,7 @@
-"""Fine-tuning on a task: a control, gates that learn, or the recovery of a pruned model.
+"""Fine-tuning on a task: for a control, for learned gates, or for recovery of a pruned model.
 
-Batches are random by epoch and alike in length, as in training from scratch; with a folder for its
-state a killed fine-tuning goes on where it was.
+Batches are reshuffled every epoch and have similar lengths, as in training from scratch. With a
+folder for its state, a killed fine-tuning resumes from its last checkpoint.
 """
 
 import copy
@@ -37,12 +37,12 @@ CHECKPOINTS = "checkpoints"
 @final
 @dataclass(frozen=True, eq=False)
 class FineTuned:
-    """A model that was trained on."""
+    """A fine-tuned model."""
 
     loaded: Loaded
-    """A copy of the one that was given, with weights that learned."""
+    """A copy of the given model, with trained weights."""
     history: list[dict[str, Any]] = field(default_factory=list)
-    """What was logged: step, loss, learning rate, and the gates' numbers."""
+    """Log entries: step, loss, learning rate, and the gates' numbers."""
 
 
 def finetune(
@@ -59,21 +59,21 @@ def finetune(
     """Train a copy of a model on a task's data.
 
     Args:
-        loaded: a model with its tokenizer, which is left as it is.
-        task: gives batches and losses.
-        tuning: how.
-        gates: that the heads' outputs pass; they learn too.
-        teacher: what answers are distilled from.
-        seed: of batches and dropout.
-        state: folder of the checkpoints; an interrupted fine-tuning goes on there.
-        about: what more must be the same in a fine-tuning that goes on; what is named as something
-            that must be so anyway (`model`) takes its place.
-        tell: is told how far it is.
+        loaded: a model with its tokenizer; it is not changed.
+        task: the task, which gives batches and losses.
+        tuning: settings of the training.
+        gates: gates on the heads' outputs, trained too.
+        teacher: the model to distil from.
+        seed: seed of batches and dropout.
+        state: folder of the checkpoints; an interrupted fine-tuning resumes there.
+        about: further values that must be the same in a resumed fine-tuning; a key that is
+            checked anyway (`model`) is overridden.
+        tell: called with the progress of the training.
 
     Raises:
-        InputError: the state is of another fine-tuning, or can't be written; the task can't be
-            trained on.
-        ModelError: the loss is no longer a finite number.
+        InputError: if the state belongs to another fine-tuning or can't be written, or the task
+            can't be trained on.
+        ModelError: if the loss is no longer finite.
     """
     refuse_tuning(loaded, task, tuning, gates is not None and bool(list(gates.parameters())))
     arguments = tuning_arguments(tuning, state and state / CHECKPOINTS, seed, loaded.model.device)
@@ -87,7 +87,7 @@ def finetune(
         claim(state, same | dict(about or {}), resume=True, overwrite=False)
         remove_broken(state / CHECKPOINTS)
     processes().wait_for_everyone()
-    # What the epoch is measured in, and what the speed: padded tokens.
+    # Steps measure the epoch; padded tokens measure the speed.
     steps, tokens = batches.per_epoch / per_step, int(task.length_N.sum())
     callbacks: list[TrainerCallback] = [Telling(tell, steps, tokens)]
     with ExitStack() as stack:
@@ -99,7 +99,7 @@ def finetune(
         trainer.go_on([] if state is None else whole_checkpoints(state / CHECKPOINTS))
     processes().wait_for_everyone()
     if state is not None and processes().is_main_process:
-        strip(state / CHECKPOINTS)  # a curve keeps one of every budget
+        strip(state / CHECKPOINTS)  # a curve keeps one for every budget
     for parameter in frozen:
         parameter.requires_grad_(True)
     keep_formats(model.eval(), loaded.model.state_dict())
@@ -108,36 +108,36 @@ def finetune(
 
 
 def refuse_tuning(loaded: Loaded, task: Task, tuning: Tuning, gates_learn: bool = False) -> None:
-    """See that a model can be trained so, before anything is spent on it.
+    """Check that a model can be trained with these settings, before time is spent on it.
 
     Args:
         loaded: the model.
-        task: that it would be trained on.
-        tuning: how.
-        gates_learn: whether there are gates that learn too.
+        task: the task to train on.
+        tuning: settings of the training.
+        gates_learn: whether gates are trained too.
 
     Raises:
-        InputError: if nothing would learn, the model has no encoder to train or no dropout to set,
-            the task has no such loss, or the Trainer would take another GPU.
+        InputError: if nothing would be trained, the model has no encoder to train or no dropout to
+            set, the task has no such loss, or the Trainer would use another GPU.
     """
     refuse_other_gpu(loaded.model.device)
     refuse_lesson(task, tuning)
     if tuning.dropout and not rates(loaded.model):
         raise InputError(
-            f"a model with dropout was expected, since its rate is to be {tuning.dropout:g}; "
-            f"{type(loaded.model).__name__} has none: leave dropout out"
+            f"Expected a model with dropout to set its rate to {tuning.dropout:g}, got "
+            f"{type(loaded.model).__name__}, which has none. Leave dropout out."
         )
     if tuning.trained == "encoder" and "encoder.self" not in loaded.heads.counts:
         raise InputError(
-            f"an encoder was expected, since only it is to be trained; "
-            f"{type(loaded.model).__name__} has none: set trained to all"
+            f"Expected a model with an encoder to train, got "
+            f"{type(loaded.model).__name__}, which has none. Set trained to all."
         )
     if tuning.trained == "gates" and not gates_learn:
-        raise InputError("gates that learn were expected, since nothing else is to be trained")
+        raise InputError("Expected gates to train, got none, with trained=gates. Change trained.")
 
 
 def _batches(task: Task, tuning: Tuning, seed: int, per_step: int) -> Batches:
-    """As many as the updates take, over as many epochs as that is."""
+    """Enough batches, over enough epochs, for all updates."""
     length_NS = task.length_N[:, None]
     once = Batches(length_NS, tuning.batch_tokens, 1, seed, per_step)
     epochs = -(-tuning.updates * per_step // once.per_epoch)
@@ -145,7 +145,7 @@ def _batches(task: Task, tuning: Tuning, seed: int, per_step: int) -> Batches:
 
 
 def _freeze(model: PreTrainedModel, heads: Heads, tuning: Tuning) -> list[nn.Parameter]:
-    """Freeze what is not to learn, and say what that is."""
+    """Freeze the parameters that are not trained, and return them."""
     is_encoder = set(heads.counts) == {"encoder.self"}
     if tuning.trained == "all" or (tuning.trained == "encoder" and is_encoder):
         return []
@@ -169,7 +169,7 @@ def _identity(
     seed: int,
     num_processes: int,
 ) -> dict[str, Any]:
-    """Everything that a resumed fine-tuning must share with the one that was interrupted."""
+    """Everything that a resumed fine-tuning must have in common with the interrupted one."""
     return {
         "model": revision(loaded.model),
         "tokenizer": loaded.tokenizer and tokenizer_revision(loaded.tokenizer),

@@ -1,7 +1,7 @@
-"""Finish: what of a training becomes the model.
+"""Finish: choose the weights of the final model.
 
-The last checkpoints are averaged. Where there is a development set, the checkpoint with the best
-score on it (transformers' Trainer keeps it) is the model if it is better there than the average.
+The last checkpoints are averaged. If there is a development set, the checkpoint with the best score
+on it (transformers' Trainer keeps it) becomes the model instead if it beats the average there.
 """
 
 from dataclasses import dataclass, field, replace
@@ -18,7 +18,7 @@ from headcount.training.trainer import dev_numbers
 @final
 @dataclass(frozen=True)
 class Candidate:
-    """One set of weights."""
+    """One set of weights that may become the model."""
 
     name: str
     checkpoints: tuple[Path, ...]
@@ -27,19 +27,19 @@ class Candidate:
 
 
 def candidates(folder: Path, best: int | None, average: int) -> list[Candidate]:
-    """The average of the last checkpoints, and the best one, which is that of step `best`."""
+    """The average of the last checkpoints, and the best checkpoint, that of step `best`."""
     last = whole_checkpoints(folder)[-average:]
     steps = [path.name.removeprefix("checkpoint-") for path in last]
     name = f"average of steps {', '.join(steps)}" if len(last) > 1 else f"step {steps[0]}"
     found = [Candidate(name, tuple(last))]
-    # The Trainer also knows the best one's path, which is another once the folder was moved.
+    # The Trainer's path of the best checkpoint is not used: it is wrong once the folder has moved.
     if best is not None and [folder / f"checkpoint-{best}"] != last:
         found.append(Candidate(f"step {best}, the best one", (folder / f"checkpoint-{best}",)))
     return found
 
 
 def set_weights(model: PreTrainedModel, checkpoints: tuple[Path, ...]) -> None:
-    """Give a model the mean of the weights of some checkpoints."""
+    """Set a model's weights to the mean over some checkpoints."""
     weights = averaged(checkpoints)
     missing, unexpected = model.load_state_dict(weights, strict=False)
     tied = set(model.all_tied_weights_keys)
@@ -48,7 +48,7 @@ def set_weights(model: PreTrainedModel, checkpoints: tuple[Path, ...]) -> None:
 
 
 def choose(model: PreTrainedModel, found: list[Candidate], dev: Task | None) -> list[Candidate]:
-    """The candidates with their numbers, the best first; the model has that one's weights."""
+    """The candidates with their scores, best first; the model gets the weights of the best."""
     if dev is None:
         ranked = found
     else:

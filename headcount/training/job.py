@@ -1,4 +1,4 @@
-"""Job: one training as it was asked for, and what must not change when it is resumed."""
+"""Job: one training as requested, and what must not change when it is resumed."""
 
 import json
 from collections.abc import Iterator
@@ -24,61 +24,64 @@ RECORD = "training.json"
 @final
 @dataclass(frozen=True)
 class Job:
-    """What is trained on what.
+    """What is trained, and on which data.
 
     Raises:
-        InputError: for values that don't go together.
+        InputError: for values that can't be combined.
     """
 
     objective: Name
     recipe: Recipe
     data: Data
-    """Files, `hf://...`, or columns held in memory."""
+    """Training data: files, `hf://...`, or columns held in memory."""
     dev: Data | None = None
-    """The same for the development set."""
+    """Development set, given like `data`."""
     columns: Columns | None = None
-    """Names or numbers of the columns, where files are tables."""
+    """Names or numbers of the columns, if files are tables."""
     hold_out: tuple[int, ...] = ()
-    """Sizes of a development and, if there are two, a test set to draw from `data`."""
+    """Sizes of a development set and optionally a test set to draw from `data`."""
     pieces: str | None = None
-    """A model whose tokenizer is taken; the pieces are learned from the data if None."""
+    """Model whose tokenizer is used; None to learn the pieces from the data."""
     start: str | None = None
-    """A model of the same shape whose weights and tokenizer are trained on; None for new ones."""
+    """Model of the same shape whose weights and tokenizer to start from; None for new ones."""
     seed: int = 1
-    """Of weights, batches, dropout, masks and the draw of held-out sets."""
+    """Seed of weights, batches, dropout, masks and the draw of held-out sets."""
     save_every: int = 1000
-    """Steps between two checkpoints, with an evaluation on the development set at each."""
+    """Steps between two checkpoints, each with an evaluation on the development set."""
     patience: int | None = None
-    """Evaluations without a better score after which the training stops; None for never."""
+    """Evaluations without a better score after which training stops; None for never."""
     device: str = "cpu"
-    """Where to run: `cpu` or `cuda`."""
+    """Device to train on: `cpu` or `cuda`."""
 
     def __post_init__(self) -> None:
         if self.save_every < 1:
-            raise InputError(f"save_every is at least 1 step; came {self.save_every}")
+            raise InputError(f"Expected save_every of at least 1 step, got {self.save_every}.")
         if self.dev is not None and self.hold_out:
             raise InputError(
-                "a development set is given or held out, not both; drop one of --dev and --hold-out"
+                "Expected a development set that is given or held out, got both. Drop one of "
+                "--dev and --hold-out."
             )
         if len(self.hold_out) > 2 or any(size < 1 for size in self.hold_out):
             raise InputError(
-                "sizes of one or two held-out sets (development, test), each at least 1, were "
-                f"expected; came {self.hold_out}"
+                "Expected sizes of one or two held-out sets (development, test), each at least 1, "
+                f"got {self.hold_out}."
             )
         if self.start is not None and self.pieces is not None:
             raise InputError(
-                "a model that is trained on keeps its pieces: drop one of --start and --pieces"
+                "A model that training starts from keeps its pieces. Drop one of --start and "
+                "--pieces."
             )
         refuse_negative(self.seed)
         if self.patience is not None and self.patience < 1:
-            raise InputError(f"patience is at least 1 evaluation; came {self.patience}")
+            raise InputError(f"Expected patience of at least 1 evaluation, got {self.patience}.")
         if self.patience is not None and self.dev is None and not self.hold_out:
             raise InputError(
-                "stopping early needs a development set; give one with --dev or --hold-out"
+                "Expected a development set for early stopping, got none. Give one with --dev or "
+                "--hold-out."
             )
 
     def identity(self, rows: Rows, dev: Rows | None, processes: int) -> dict[str, Any]:
-        """Everything that a resumed training must share with the one that was interrupted."""
+        """Everything that a resumed training must have in common with the interrupted one."""
         recipe = {f"recipe.{name}": value for name, value in asdict(self.recipe).items()}
         return {
             "objective": self.objective,
@@ -96,24 +99,24 @@ class Job:
 
 
 def claim(out: Path, identity: dict[str, Any], resume: bool, overwrite: bool) -> None:
-    """See that a training may write into a folder, and note there what it is.
+    """Check that a training may write into a folder, and record there what it is.
 
     Raises:
-        InputError: the folder holds something else; an earlier training that is neither to be
-            resumed nor overwritten; or one to be resumed that was another: says what differs.
+        InputError: if the folder holds something else, or an earlier training that is neither
+            resumed nor overwritten, or if the training to resume differs; the error says where.
     """
     refuse_file(out)
     record = out / RECORD
     if out.exists() and any(out.iterdir()) and not record.exists():
-        raise InputError(f"{out} holds files of something else: name a folder that is new or empty")
+        raise InputError(f"Expected a new or empty folder, got {out} with files. Name another.")
     if record.exists() and resume:
-        with reading(record, "what a training was begun with"):
+        with reading(record, "the settings of a training"):
             before = dict(json.loads(record.read_text(encoding="utf-8")))
         _refuse_differing(out, before, identity)
     elif record.exists():
         refuse_earlier(out, "an earlier training", resume, overwrite)
         if _replaced(out).exists():
-            rmtree(out)  # was killed before it began
+            rmtree(out)  # the training in it was killed before it began
         else:
             out.rename(_replaced(out))
     write_json(record, identity)
@@ -121,7 +124,7 @@ def claim(out: Path, identity: dict[str, Any], resume: bool, overwrite: bool) ->
 
 @contextmanager
 def coming_back(out: Path) -> Iterator[None]:
-    """If a block fails, the training that was to be replaced in it is there again."""
+    """Restore the training that was to be replaced if the block fails."""
     try:
         yield
     except BaseException:
@@ -133,7 +136,7 @@ def coming_back(out: Path) -> Iterator[None]:
 
 
 def _replaced(out: Path) -> Path:
-    """Where an earlier training is until a new one has begun."""
+    """Folder that holds an earlier training until the new one has begun."""
     return out.resolve().with_name(f".{out.resolve().name}.replaced")
 
 
@@ -143,10 +146,10 @@ def _refuse_differing(out: Path, before: dict[str, Any], now: dict[str, Any]) ->
         if earlier != asked:
             raise InputError(
                 f"{out} was begun with {name} {_shown(earlier)}, and this command has "
-                f"{_shown(asked)}; resume with the same {name}, or train into another folder"
+                f"{_shown(asked)}. Resume with the same {name}, or train into another folder."
             )
 
 
 def _shown(value: object) -> str:
-    """Hashes are shortened."""
+    """The value as text, with hashes shortened."""
     return f"{value[:12]}..." if isinstance(value, str) and len(value) == 64 else str(value)

@@ -1,17 +1,18 @@
-r"""Layerwise: how far two models' hidden states are apart, layer by layer.
+r"""Layerwise: the distance between two models' hidden states, layer by layer.
 
 $$\frac{1}{L} \sum_l \frac{1}{N} \sum_n \left\lVert \frac{t_{ln}}{\lVert t_{ln} \rVert} -
 \frac{s_{ln}}{\lVert s_{ln} \rVert} \right\rVert^2$$
 
-t and s are what teacher and student hold of token n, of N, after layer l, of L; of an
-encoder-decoder the L layers are those of both. What a layer lost with its heads is felt there, not
-only at the model's end. At unit length every layer counts alike, however large its states are.
+t and s are the teacher's and the student's hidden states of token n (of N) after layer l (of L). In
+an encoder-decoder, L counts the layers of both. So the loss reflects what a layer lost with its
+heads in that layer, not only at the model's end. At unit length, layers with large states do not
+count more.
 
 References: Patient Knowledge Distillation for BERT Model Compression (Sun et al., 2019), equation
-7, https://arxiv.org/abs/1908.09355; of pruned models: Structured Pruning Learns Compact and
+7, https://arxiv.org/abs/1908.09355; for pruned models: Structured Pruning Learns Compact and
 Accurate Models (Xia et al., 2022), section 3.2, https://arxiv.org/abs/2204.00408
-Departure: states of all tokens but padding, not of the first alone; every layer from its own, since
-pruning leaves their number as it is.
+Departure: states of all tokens except padding, not only of the first; each layer learns from the
+teacher's same layer, since pruning does not change the number of layers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,16 +27,16 @@ from headcount.errors import ModelError
 from headcount.tasks import TaskBatch
 
 States = Sequence[Float[Tensor, "_ width"]]
-"""Of every layer, the hidden states of all tokens but padding."""
+"""Hidden states of all tokens except padding, for every layer."""
 
 STACKS = ("encoder.self", "decoder.self")
 
 
 def hidden_states(output: Mapping[str, Any], batch: TaskBatch) -> States:
-    """What a model held after every layer, by its output, in single precision at least.
+    """The hidden states after every layer in a model's output, in single precision or higher.
 
     Raises:
-        ModelError: if it does not tell.
+        ModelError: if the output has none.
     """
     found: list[Tensor] = []
     for site in STACKS:
@@ -47,8 +48,8 @@ def hidden_states(output: Mapping[str, Any], batch: TaskBatch) -> States:
         found = [each[batch.is_query("encoder.self", _rows(each))] for each in states[1:]]
     if not found:
         raise ModelError(
-            "hidden states of every layer were expected in the model's output, since they are to "
-            "be distilled; there are none: set layerwise to 0"
+            "Expected hidden states of every layer in the model's output to distil, got none. "
+            "Set layerwise to 0."
         )
     return [*map(single, found)]
 
@@ -59,12 +60,12 @@ def _rows(states_RQD: Tensor) -> tuple[int, int]:
 
 
 def single(tensor: Tensor) -> Tensor:
-    """In single precision at least."""
+    """The tensor in single precision or higher."""
     return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
 
 
 def layerwise_distance(teacher: States, student: States) -> Float[Tensor, ""]:
-    """How far the student's hidden states are from the teacher's: from 0 to 4."""
+    """Mean squared distance of the student's hidden states from the teacher's, from 0 to 4."""
     pairs = zip(teacher, student, strict=True)
     apart = [(normalize(s) - normalize(t)).pow(2).sum(-1).mean() for t, s in pairs]
     return stack(apart).mean()

@@ -1,6 +1,6 @@
-"""Lesson: a model, a task and how its loss is made, as one module that a Trainer trains.
+"""Lesson: a model, a task and its loss, as one module that a Trainer trains.
 
-So every process calls the module that the Trainer wrapped, whatever the task calls of the model.
+So every process calls the module that the Trainer wrapped, however the task uses the model.
 """
 
 from collections.abc import Sequence
@@ -26,13 +26,13 @@ class Lesson(nn.Module):
     """The training loss of a batch.
 
     Args:
-        model: what learns.
-        task: gives batches and losses.
-        tuning: how the loss is made.
-        teacher: what the model's answers are compared with.
+        model: the model to train.
+        task: the task, which gives batches and losses.
+        tuning: settings of the loss.
+        teacher: the model whose answers are the target of distillation.
 
     Raises:
-        InputError: where the loss can't be made so.
+        InputError: if the task can't have such a loss.
     """
 
     def __init__(
@@ -45,13 +45,13 @@ class Lesson(nn.Module):
         super().__init__()
         refuse_lesson(task, tuning)
         if tuning.is_taught and teacher is None:
-            raise InputError("a teacher was expected, since a part of the loss is distilled")
+            raise InputError("Expected a teacher to distil from, got none. Give one.")
         self.model, self._task, self.tuning = model, task, tuning
-        # Not in a list of modules: a teacher is neither trained nor saved.
+        # A tuple hides the teacher from torch, so that it is neither trained nor saved.
         self._teacher = (teacher,) if teacher is not None and tuning.is_taught else ()
 
     def forward(self, batch: TaskBatch) -> dict[str, Float[Tensor, ""]]:
-        """The loss, a mean over what the task counts."""
+        """The loss: a mean over the units that the task counts."""
         batch = batch.to(self.model.device)
         if not (self._teacher or self.tuning.label_smoothing):
             losses = self._task.losses(self.model, batch)
@@ -73,7 +73,7 @@ class Lesson(nn.Module):
         return self._task.output(model, batch, **more)
 
     def _loss(self, output: Any, taught: Any, batch: TaskBatch) -> Float[Tensor, ""]:
-        """What is made of the models' last outputs."""
+        """The loss from the models' final outputs, without the layerwise part."""
         tuning, said = self.tuning, self._task.answers(output, batch)
         its = None
         if tuning.distilled:
@@ -96,46 +96,46 @@ class Lesson(nn.Module):
 
 
 def refuse_lesson(task: Task, tuning: Tuning) -> None:
-    """See that the loss of a task can be made so.
+    """Check that a task can have the loss that a tuning asks for.
 
     Raises:
         InputError: if it can't.
     """
     embeds = task.distils == "embeddings"
     if tuning.label_smoothing and embeds:
-        raise InputError(f"{task.name} has no answers to smooth: set label_smoothing to 0")
+        raise InputError(f"The task {task.name} has no answers to smooth. Set label_smoothing=0.")
     if tuning.temperature != 1 and (embeds or not tuning.distilled):
         raise InputError(
-            "a temperature is of logits that are distilled, and none are here: leave temperature "
-            "out, or, for any task but similarity, set distilled too"
+            "Expected logits to distil with the temperature, got none. Leave temperature out, or, "
+            "for any task except similarity, set distilled too."
         )
     if (tuning.is_taught or tuning.label_smoothing) and task.distils is None:
         raise InputError(
-            "a task whose answers can be distilled or smoothed was expected; the task "
-            f"{task.name} has none: set distilled, layerwise and label_smoothing to 0"
+            "Expected a task whose answers can be distilled or smoothed, got the task "
+            f"{task.name}. Set distilled, layerwise and label_smoothing to 0."
         )
 
 
 def refuse_teacher(loaded: Loaded, teacher: Loaded) -> None:
-    """See that two models read the same tokens.
+    """Check that two models read the same tokens.
 
     Raises:
-        InputError: if they have not the same vocabulary.
+        InputError: if their vocabularies differ.
     """
     tokenizers = [each.tokenizer for each in (loaded, teacher)]
     mine, its = [None if each is None else each.get_vocab() for each in tokenizers]
     if mine != its:
         raise InputError(
-            f"a teacher with the vocabulary of {loaded.name} was expected, since both read the "
-            f"same tokens; {teacher.name} has another: name a teacher of the same family"
+            f"Expected a teacher with the vocabulary of {loaded.name}, since both read the same "
+            f"tokens, got {teacher.name} with another. Name a teacher of the same family."
         )
 
 
 def _refuse_other_shapes(what: str, its: Sequence[Tensor], mine: Sequence[Tensor]) -> None:
-    """Nothing is as far from a vector as from one of another width."""
+    """Check that shapes agree, since distances between different widths are undefined."""
     shapes = [[tuple(each.shape) for each in states] for states in (its, mine)]
     if shapes[0] != shapes[1]:
         raise ModelError(
-            f"{what} of the same shape as the teacher's were expected, since they are to be "
-            f"distilled; the teacher has {shapes[0]}, the model {shapes[1]}: take another teacher"
+            f"Expected {what} of the same shape as the teacher's to distil, got {shapes[1]} from "
+            f"the model and {shapes[0]} from the teacher. Choose another teacher."
         )

@@ -1,21 +1,21 @@
-r"""Muon for the matrices of the layers, AdamW for everything else, as one optimizer.
+r"""One optimizer with Muon for the layers' matrices and AdamW for everything else.
 
 $$B_t = \mu B_{t-1} + (1 - \mu) G_t, \qquad
   W_t = (1 - \eta \lambda) W_{t-1} - 0.2 \sqrt{\max(m, n)} \, \eta \, \mathrm{NS}_5(G'_t)$$
 
-G is the gradient of an m x n matrix W, G' = mu B + (1 - mu) G (Nesterov), NS5 five Newton-Schulz
-iterations, which bring all singular values near 1; mu = 0.95, lambda = 0.1. The factor gives its
-steps the size of AdamW's, so both take one learning rate eta.
+G is the gradient of an m x n matrix W, and G' = mu B + (1 - mu) G (Nesterov). NS5 stands for five
+Newton-Schulz iterations, which bring all singular values near 1; mu = 0.95, lambda = 0.1. The
+factor gives Muon's steps the size of AdamW's, so both share one learning rate eta.
 
-Embeddings, biases, norms and what makes answers of the body's states (a language model's output, a
-classifier) are AdamW's, without weight decay.
+AdamW trains embeddings, biases, norms and output heads (a language model's output layer, a
+classifier), without weight decay.
 
-torch's iterations are in bfloat16, which CPUs without units for it take three times as long for as
-for float32: there they are in float32.
+torch runs the iterations in bfloat16, which takes three times as long as float32 on CPUs without
+bfloat16 units. On those, they run in float32.
 
 References: Muon (Jordan et al., 2024), https://kellerjordan.github.io/posts/muon/
 Muon is Scalable for LLM Training (Liu et al., 2025), section 2.2, https://arxiv.org/abs/2502.16982
-Departure: torch's AdamW part has no weight decay here, as without Muon.
+Departure: the AdamW part has no weight decay, as in training without Muon.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,17 +32,17 @@ from transformers.pytorch_utils import Conv1D
 from headcount.training.optimization import Optimization
 
 BFLOAT16_UNITS = ("amx_bf16", "avx512_bf16", "bf16", "sve_bf16")
-"""Any of them among a CPU's capabilities, as torch names them, makes its bfloat16 fast."""
+"""Capabilities, by torch's names, any of which makes a CPU's bfloat16 fast."""
 
 
 @final
 class MuonAdamW(Optimizer):
-    """Both optimizers behind one interface; their groups are its groups.
+    """Both optimizers behind one interface, with the parameter groups of both.
 
     Args:
-        model: whose weights are trained.
-        lr: of all groups; a schedule changes it.
-        beta2: of AdamW, whose beta1 is 0.9.
+        model: the model to train.
+        lr: learning rate of all groups; a schedule changes it.
+        beta2: AdamW's beta2; its beta1 is 0.9.
     """
 
     def __init__(self, model: nn.Module, lr: float, beta2: float) -> None:
@@ -60,7 +60,7 @@ class MuonAdamW(Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """One step of both."""
+        """Take one step with both optimizers."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -71,14 +71,14 @@ class MuonAdamW(Optimizer):
         return loss
 
     def state_dict(self) -> dict[str, Any]:
-        """The states of both, by name."""
+        """The states of both optimizers, by name."""
         return {name: part.state_dict() for name, part in self._parts.items()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from the states of both."""
+        """Restore the states of both optimizers."""
         for name, part in self._parts.items():
             part.load_state_dict(state_dict[name])
-        self.param_groups = self._groups()  # loading makes new ones
+        self.param_groups = self._groups()  # loading creates new groups
 
     def _groups(self) -> list[dict[str, Any]]:
         return [group for part in self._parts.values() for group in part.param_groups]
@@ -86,7 +86,7 @@ class MuonAdamW(Optimizer):
 
 @final
 class Float32Iterations(TorchFunctionMode):
-    """While this is entered, a tensor of a CPU that is asked for in bfloat16 comes in float32."""
+    """A context in which `Tensor.bfloat16` of a CPU tensor returns float32 instead."""
 
     def __torch_function__(
         self,
@@ -97,7 +97,7 @@ class Float32Iterations(TorchFunctionMode):
     ) -> Any:
         del types
         if func is Tensor.bfloat16 and args[0].device.type == "cpu":
-            return args[0].to(torch.float32, copy=True)  # what comes is changed in place
+            return args[0].to(torch.float32, copy=True)  # Muon changes it in place
         return func(*args, **(kwargs or {}))
 
 
@@ -108,15 +108,15 @@ def _quicker_iterations() -> AbstractContextManager[object]:
 
 
 def factory(optimization: Optimization) -> tuple[Any, dict[str, Any]] | None:
-    """What transformers' Trainer makes the optimizer with; None for its own AdamW."""
+    """Factory and arguments of the optimizer for transformers' Trainer; None for its own AdamW."""
     if optimization.optimizer == "adamw":
         return None
-    # The Trainer calls what is no class of optimizers, and hands the model to what comes of it.
+    # The Trainer calls whatever is not an optimizer class, then passes the model to the result.
     return lambda: MuonAdamW, {"lr": optimization.peak, "beta2": optimization.beta2}
 
 
 def _matrices(model: nn.Module) -> list[Tensor]:
-    """Weights of the maps of a transformer's body; no embedding and no output is among them."""
+    """Weight matrices of the linear maps in a transformer's body, without embeddings and output."""
     whole = next((m for m in model.modules() if isinstance(m, PreTrainedModel)), None)
     body, output = (whole.base_model, whole.get_output_embeddings()) if whole else (model, None)
     others = [m for m in model.modules() if isinstance(m, nn.Embedding)]

@@ -1,6 +1,6 @@
-"""The training loss from scratch: cross-entropy with label smoothing, by `soft_cross_entropy`.
+"""The loss of training from scratch: cross-entropy with label smoothing, by `soft_cross_entropy`.
 
-It is divided by the number of predicted tokens of the whole step, over accumulated batches and
+It is divided by the number of predicted tokens in the step, over all accumulated batches and
 processes.
 """
 
@@ -15,7 +15,7 @@ TrainingLoss = Callable[..., Tensor]
 
 
 def smoothed(smoothing: float) -> TrainingLoss:
-    """A `compute_loss_func` of transformers' Trainer; labels stand where they are predicted."""
+    """A `compute_loss_func` of transformers' Trainer; labels are at the positions that predict."""
 
     def loss(
         outputs: ModelOutput, labels: Tensor, num_items_in_batch: Tensor | int | None = None

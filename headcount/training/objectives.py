@@ -1,4 +1,4 @@
-"""Objectives: what a model can be trained to do. One entry is data, model, batches and score."""
+"""Objectives: what a model can be trained to do; each has its data, model, batches and score."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -29,22 +29,22 @@ BLEU, PERPLEXITY = Score("bleu", True), Score("perplexity", False)
 @final
 @dataclass(frozen=True)
 class Objective:
-    """One way to train the architecture; `name` is that of its task."""
+    """One way to train the architecture; `name` is the name of its task."""
 
     name: str
     read: Callable[[Data, Columns | None], Rows]
-    """Files to rows."""
+    """Function that reads files into rows."""
     model: Callable[[Recipe, PreTrainedTokenizerBase, int], PreTrainedModel]
-    """A fresh model from a recipe, a vocabulary and a seed."""
+    """Function that makes a fresh model from a recipe, a vocabulary and a seed."""
     examples: Callable[[Encoded, int], Examples]
-    """Batches out of encoded rows, from a seed."""
+    """Function that makes batches from encoded rows and a seed."""
     score: Score
-    """Of the task on the development set."""
+    """Score of the task on the development set."""
     options: dict[str, Any] = field(default_factory=dict)
-    """Of that task."""
+    """Options of that task."""
 
     def dev(self, loaded: Loaded, rows: Rows) -> Task:
-        """The task on the development set, which says how good the model is."""
+        """The task on the development set, which measures how good the model is."""
         return build(self.name, loaded, rows.columns, **self.options)
 
 

@@ -1,4 +1,4 @@
-"""Optimization: how a step is made, the same for training from scratch and for training on."""
+"""Optimization: how a training step is made, both from scratch and in fine-tuning."""
 
 import math
 import tempfile
@@ -21,30 +21,30 @@ class Optimization:
     """Batches, learning rate and gradients of transformers' Trainer.
 
     Raises:
-        InputError: for a value that can't be, with the field's name.
+        InputError: for an invalid value; the error names the field.
     """
 
     batch_tokens: int = 4096
-    """Padded tokens of the longer side in a batch of one process."""
+    """Number of padded tokens on the longer side of a batch, per process."""
     accumulate: int = 1
-    """Batches of one process whose gradients add up to one step."""
+    """Number of batches per process whose gradients add up to one step."""
     peak: float = 1e-4
     """Learning rate at the end of the warm-up."""
     warmup: int = 50
-    """Steps over which the learning rate grows from 0 to its peak."""
+    """Steps over which the learning rate rises from 0 to its peak."""
     schedule: Schedule = "linear"
-    """After the warm-up: down to 0 at the last step, with the inverse root of the step, or as it
-    is."""
+    """Learning rate after the warm-up: falling linearly to 0 at the last step, falling with the
+    inverse square root of the step, or constant."""
     optimizer: Algorithm = "adamw"
-    """Of the layers' matrices; embeddings, biases, norms and gates are always AdamW's."""
+    """Optimizer of the layers' matrices; AdamW always trains embeddings, biases, norms, gates."""
     beta2: float = 0.999
-    """Of AdamW, whose beta1 is 0.9."""
+    """AdamW's beta2; its beta1 is 0.9."""
     clip: float = 1.0
-    """Norm that gradients are cut down to."""
+    """Largest norm of the gradients; larger gradients are scaled down to it."""
     precision: Precision = "float32"
-    """Of matrix products in training (autocast); weights are float32."""
+    """Number format of matrix products in training (autocast); weights are float32."""
     label_smoothing: float = 0.0
-    """Share of the probability that goes to all answers alike; where answers are chosen."""
+    """Share of the probability spread evenly over all answers, in tasks that choose answers."""
 
     def __post_init__(self) -> None:
         refuse_other("a schedule", self.schedule, Schedule)
@@ -53,19 +53,19 @@ class Optimization:
         self._above_zero("batch_tokens", "accumulate", "peak", "clip")
         self._shares("beta2", "label_smoothing")
         if self.warmup < 0:
-            raise InputError(f"a warmup of at least 0 steps was expected; came {self.warmup}")
+            raise InputError(f"Expected a warmup of at least 0 steps, got {self.warmup}.")
 
     def _above_zero(self, *names: str) -> None:
         for name in names:
             value = getattr(self, name)
             if not (value > 0 and math.isfinite(value)):
-                raise InputError(f"a finite number above 0 was expected for {name}; came {value}")
+                raise InputError(f"Expected a finite number above 0 for {name}, got {value}.")
 
     def _shares(self, *names: str) -> None:
         for name in names:
             if not 0 <= (value := getattr(self, name)) < 1:
                 raise InputError(
-                    f"a number from 0 up to below 1 was expected for {name}; came {value}"
+                    f"Expected a number of at least 0 and below 1 for {name}, got {value}."
                 )
 
 
@@ -77,18 +77,18 @@ def trainer_arguments(
     device: str,
     **more: Any,
 ) -> TrainingArguments:
-    """The Trainer's arguments; how many steps there are is yet to be set.
+    """The Trainer's arguments; the number of steps is set by `more` or later.
 
     Args:
         optimization: how a step is made.
-        folder: of the checkpoints; None for none.
-        seed: of dropout.
+        folder: folder of the checkpoints; None for none.
+        seed: seed of dropout.
         save_every: steps between two checkpoints.
         device: `cpu` or `cuda`.
-        more: of the Trainer's arguments.
+        more: further arguments of the Trainer.
     """
     arguments = TrainingArguments(
-        # Without a folder the Trainer would make one where the user is.
+        # Without a folder the Trainer would make one in the current directory.
         output_dir=tempfile.gettempdir() if folder is None else str(folder),
         gradient_accumulation_steps=optimization.accumulate,
         learning_rate=optimization.peak,
@@ -102,7 +102,7 @@ def trainer_arguments(
         seed=seed,
         save_strategy="no" if folder is None else "steps",
         save_steps=save_every,
-        # The Trainer would remove earlier ones before the new one is whole.
+        # The Trainer would remove earlier checkpoints before the new one is complete.
         save_total_limit=None,
         logging_nan_inf_filter=False,
         restore_callback_states_from_checkpoint=True,
@@ -111,6 +111,6 @@ def trainer_arguments(
         dataloader_pin_memory=device != "cpu",
         **more,
     )
-    # A process trains on one device; the Trainer would cut batches up for all that it sees.
+    # A process trains on one device; the Trainer would split batches over all visible devices.
     arguments._n_gpu = min(arguments.n_gpu, 1)
     return arguments

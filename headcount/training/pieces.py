@@ -1,7 +1,7 @@
 """Pieces: one joint vocabulary for both sides, learned from the training text.
 
-Byte-pair encoding over words and punctuation marks kept apart, with the space before a word as its
-first character, so that decoding gives the text back. `</s>` ends every text on both sides.
+Byte-pair encoding of words and punctuation marks, which are kept apart. The space before a word is
+its first character, so that decoding restores the text. `</s>` ends every text on both sides.
 Reference: Neural Machine Translation of Rare Words with Subword Units (Sennrich et al., 2016),
 https://aclanthology.org/P16-1162
 """
@@ -31,7 +31,7 @@ SPECIAL = {
 }
 SPACE = "\N{LOWER ONE EIGHTH BLOCK}"
 ALPHABET = 1000
-"""Rarer characters than so many become <unk>."""
+"""Number of most frequent characters in the alphabet; all others become <unk>."""
 WORD = rf"{SPACE}?(?:[\p{{L}}\p{{M}}]+|\p{{N}}+|[^{SPACE}\p{{L}}\p{{M}}\p{{N}}])|{SPACE}"
 """Letters, digits, or a single other character, each with the space before it."""
 
@@ -41,11 +41,11 @@ def learn_pieces(texts: Iterable[str], size: int, max_length: int) -> PreTrained
 
     Args:
         texts: both sides of the training text.
-        size: of the vocabulary, special tokens included.
-        max_length: tokens of a text at most, `</s>` included.
+        size: number of pieces in the vocabulary, special tokens included.
+        max_length: largest number of tokens in a text, `</s>` included.
 
     Raises:
-        CorpusError: if the text is too small for so many pieces.
+        CorpusError: if the text is too small for a vocabulary of this size.
     """
     backend = _backend()
     trainer = trainers.BpeTrainer(
@@ -57,9 +57,9 @@ def learn_pieces(texts: Iterable[str], size: int, max_length: int) -> PreTrained
     backend.train_from_iterator(texts, trainer)
     if backend.get_vocab_size() != size:
         raise CorpusError(
-            f"a vocabulary of {size:,} pieces does not suit this text, which supports "
-            f"{backend.get_vocab_size():,}: set the recipe's pieces to that (pieces="
-            f"{backend.get_vocab_size()}), or train on more text"
+            f"Expected text for a vocabulary of {size:,} pieces, got text that supports "
+            f"{backend.get_vocab_size():,}. Set the recipe's pieces to that (pieces="
+            f"{backend.get_vocab_size()}), or train on more text."
         )
     end = SPECIAL["eos_token"]
     backend.post_processor = processors.TemplateProcessing(
@@ -76,7 +76,7 @@ def learn_pieces(texts: Iterable[str], size: int, max_length: int) -> PreTrained
 
 
 def _backend() -> Tokenizer:
-    """Everything but the pieces."""
+    """The tokenizer before any pieces are learned."""
     backend = Tokenizer(models.BPE(unk_token=SPECIAL["unk_token"]))
     backend.normalizer = normalizers.Sequence(
         [normalizers.NFC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]

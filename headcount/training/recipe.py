@@ -1,4 +1,4 @@
-"""Recipes: everything that decides how a model is trained, but for the data.
+"""Recipes: everything that decides how a model is trained, except the data.
 
 Reference: `base` is the Transformer of Analyzing Multi-Head Self-Attention (Voita et al., 2019),
 appendix A, https://arxiv.org/abs/1905.09418, after Attention Is All You Need (Vaswani et al.,
@@ -17,10 +17,10 @@ from headcount.training.optimization import Optimization, Precision
 @final
 @dataclass(frozen=True)
 class Recipe(Optimization):
-    """The model's size and the way it is trained.
+    """The model's size and the settings of its training.
 
     Raises:
-        InputError: for a value that can't be, with the field's name.
+        InputError: for an invalid value; the error names the field.
     """
 
     batch_tokens: int = 500
@@ -34,29 +34,29 @@ class Recipe(Optimization):
     feed_forward: int = 1024
     """Size of the inner layer of a feed-forward block."""
     layers: int = 6
-    """Of the encoder, and as many of the decoder."""
+    """Number of layers of the encoder, and of the decoder."""
     heads: int = 8
-    """Of every attention layer."""
+    """Number of heads in every attention layer."""
     pieces: int = 8000
     """Size of the vocabulary, special tokens included."""
     max_length: int = 256
-    """Longest example in tokens; longer ones are left out of the training, and counted."""
+    """Longest example in tokens; longer ones are left out of training, and counted."""
     init_std: float = 0.02
     """Standard deviation of new weights."""
     dropout: float = 0.1
-    """Of embeddings and sublayers' outputs."""
+    """Dropout rate of embeddings and sublayers' outputs."""
     attention_dropout: float = 0.0
-    """Of attention weights."""
+    """Dropout rate of attention weights."""
     consistency: float = 0.0
     """Weight of the distance between two passes through dropout (R-Drop's alpha); 0: one pass."""
     bpe_dropout: float = 0.0
-    """Of merges in cutting words into pieces, which then make examples and batches longer."""
+    """Probability to skip a merge when words are split; it makes examples and batches longer."""
     concatenated: float = 0.0
-    """Share of the examples that are concatenated in pairs, new ones in every epoch."""
+    """Share of the examples that are concatenated in pairs, which change in every epoch."""
     epochs: int = 7
-    """Passes over the training data at most."""
+    """Largest number of passes over the training data."""
     average: int = 5
-    """The last so many checkpoints are kept, and averaged into the model."""
+    """Number of last checkpoints that are kept, and averaged into the model."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -66,20 +66,22 @@ class Recipe(Optimization):
         )  # fmt: skip
         self._shares("dropout", "attention_dropout", "bpe_dropout")
         if not (self.consistency >= 0 and math.isfinite(self.consistency)):
-            raise InputError(f"a consistency of at least 0 was expected; came {self.consistency}")
+            raise InputError(
+                f"Expected a finite consistency of at least 0, got {self.consistency}."
+            )
         if self.consistency and not (self.dropout or self.attention_dropout):
             raise InputError(
-                "dropout was expected where consistency is above 0, since two passes say the same "
-                "without; came dropout=0"
+                "Expected dropout above 0 where consistency is above 0, since two passes are equal "
+                "without, got dropout=0. Set dropout, or set consistency to 0."
             )
         if not 0 <= self.concatenated <= 1:
             raise InputError(
-                f"a number from 0 to 1 was expected for concatenated; came {self.concatenated}"
+                f"Expected a number from 0 to 1 for concatenated, got {self.concatenated}."
             )
         if self.width % (2 * self.heads):
             raise InputError(
-                f"a width that {self.heads} heads can share in even parts was expected; came "
-                f"{self.width}"
+                f"Expected a width that {self.heads} heads can share in even parts, got "
+                f"{self.width}. Use a multiple of {2 * self.heads}."
             )
 
 
@@ -97,4 +99,4 @@ RECIPES = {
         batch_tokens=16000, peak=7e-4, warmup=16000, schedule="inverse_sqrt",
     ),
 }  # fmt: skip
-"""`tiny` for tests (seconds), `small` for two cores (hours), `base` the paper's (GPUs)."""
+"""`tiny` is for tests (seconds), `small` for two cores (hours), `base` is the paper's (GPUs)."""

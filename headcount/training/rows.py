@@ -1,6 +1,6 @@
-"""Reading what is trained on: rows of one text, or of a source and a target.
+"""Reading of the training data: rows of one text, or of a source and a target.
 
-A row with an empty side teaches nothing: it is left out, and counted.
+Rows with an empty side teach nothing: they are left out, and counted.
 """
 
 import hashlib
@@ -34,12 +34,12 @@ class Rows:
     """Examples as text."""
 
     sides: tuple[str, ...]
-    """What the sides are called."""
+    """Names of the sides."""
     rows: list[Row]
     num_empty: int = 0
-    """Rows left out because a side is empty."""
+    """Number of rows left out because a side is empty."""
     num_shared: int = 0
-    """Rows left out because they share a side with a held-out one."""
+    """Number of rows left out because they share a side with a held-out row."""
 
     @property
     def sha256(self) -> str:
@@ -48,45 +48,45 @@ class Rows:
 
     @property
     def columns(self) -> dict[str, list[str]]:
-        """The rows as columns, which tasks read."""
+        """The rows as columns, in the form that tasks read."""
         return dict(zip(self.sides, map(list, zip(*self.rows, strict=True)), strict=True))
 
 
 def read_pairs(data: Data, columns: Columns | None = None) -> Rows:
-    """Sources and targets: a table, or two text files with an example a line.
+    """Read sources and targets from a table, or from two text files with one example per line.
 
     Raises:
-        CorpusError: for files that can't be read, are not UTF-8, have no such columns or not
-            equally many lines; or if no pair is left.
+        CorpusError: for files that can't be read, are not UTF-8, lack the columns or have
+            different numbers of lines; or if no pair is left.
     """
     if columns or isinstance(data, Mapping | str | Path) or not _are_two_texts(data):
         return _rows(data, columns, PAIR)
     sides = [[line for _, line in numbered_lines(Path(file))] for file in data]
     if len(sides[0]) != len(sides[1]):
         raise CorpusError(
-            f"expected as many lines in {data[1]} as in {data[0]}, found {len(sides[1])} and "
-            f"{len(sides[0])}; line i of one file must translate line i of the other"
+            f"Expected as many lines in {data[1]} as in {data[0]}, got {len(sides[1])} and "
+            f"{len(sides[0])}. Line i of one file must translate line i of the other."
         )
     return _without_empty(list(zip(*sides, strict=True)), tuple(PAIR), str(data[0]))
 
 
 def read_texts(data: Data, columns: Columns | None = None) -> Rows:
-    """Texts: lines of `.txt` files or a column of a table; of parallel text, the sources.
+    """Read texts: lines of `.txt` files, a column of a table, or the sources of parallel text.
 
     Raises:
-        CorpusError: as `read_data`; or if no text is left.
+        CorpusError: as `read_data` does, or if no text is left.
     """
     return _rows(data, columns, TEXT)
 
 
 def write_rows(rows: Rows, path: Path) -> None:
-    """A `.tsv` with a header."""
+    """Write rows as a `.tsv` file with a header."""
     lines = ["\t".join(row) for row in [rows.sides, *rows.rows]]
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 def _are_two_texts(files: Sequence[str | Path]) -> bool:
-    """Two files that are neither tables nor data sets of the hub."""
+    """Whether the data are two files that are neither tables nor data sets of the hub."""
     tables = [str(file).startswith(HUB) or Path(file).suffix in TABLES for file in files]
     return len(tables) == 2 and not any(tables)
 
@@ -102,7 +102,7 @@ def _without_empty(rows: list[Row], sides: tuple[str, ...], where: str) -> Rows:
     full = [row for row in stripped if all(row)]
     if not full:
         raise CorpusError(
-            f"{where}: expected at least one example with {' and '.join(sides)}, found none among "
-            f"{len(rows)} lines"
+            f"{where}: expected at least one example with {' and '.join(sides)}, got none among "
+            f"{len(rows)} lines."
         )
     return Rows(sides, full, len(rows) - len(full))

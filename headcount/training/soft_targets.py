@@ -4,20 +4,20 @@ $$L = \frac{1}{C} \sum_p \Big[ (1 - \alpha) \Big( -(1 - \varepsilon) \log s_p(y_
   - \frac{\varepsilon}{V} \sum_v \log s_p(v) \Big)
   + \alpha T^2 \, \mathrm{KL}\big(t_p^{(T)} \,\|\, s_p^{(T)}\big) \Big]$$
 
-s and t are the student's and the teacher's softmax at place p, under (T) of logits divided by T; y
-is the right one of V answers, and $y^\varepsilon$ has 1 - epsilon there and epsilon / V
-everywhere. In nats.
+s and t are the student's and the teacher's softmax at position p; with (T), the logits are divided
+by T first. y is the right one of V answers, and $y^\varepsilon$ is 1 - epsilon there plus
+epsilon / V everywhere. The loss is in nats.
 
-Written with one operation after the other, this makes some thirty tensors as large as the logits,
-which took most of a small model's step on a CPU. Here loss and gradient
+Written as separate operations, this would make some thirty tensors as large as the logits, which
+took most of a small model's step on a CPU. Here loss and gradient
 $\partial L / \partial z = \frac{1}{C} \big[ (1 - \alpha)(s - y^\varepsilon) + \alpha T (s^{(T)} -
-t^{(T)}) \big]$ are made of some places at a time, while their logits are in the cache, and nothing
-of that size is kept but the gradient.
+t^{(T)}) \big]$ are computed for some positions at a time, while their logits are in the cache. Of
+that size, only the gradient is kept.
 
 References: Rethinking the Inception Architecture for Computer Vision (Szegedy et al., 2016),
 section 7, https://arxiv.org/abs/1512.00567; Distilling the Knowledge in a Neural Network (Hinton et
 al., 2015), section 2, https://arxiv.org/abs/1503.02531
-Departure: has no second derivative.
+Departure: there is no second derivative.
 """
 
 from collections.abc import Iterator
@@ -34,22 +34,22 @@ from headcount.tasks.likelihood import IGNORED
 from headcount.training.layerwise import single
 
 CACHED = 2**18
-"""Logits of one part on a CPU: a megabyte in single precision, of which some tensors are needed."""
+"""Number of logits in one part on a CPU: 1 MB in single precision for each of several tensors."""
 LAUNCHED = 2**26
-"""Elsewhere, where every part costs the launch of its kernels."""
+"""Number of logits in one part on other devices, where each part costs kernel launches."""
 
 
 @final
 @dataclass(frozen=True)
 class Targets:
-    """What is aimed at beside the right answer."""
+    """What the loss aims at besides the right answer."""
 
     smoothing: float = 0.0
-    """Share of the probability that all answers alike have: epsilon."""
+    """Epsilon: share of the probability spread evenly over all answers."""
     distilled: float = 0.0
-    """Share of the loss that is distance from the teacher: alpha."""
+    """Alpha: share of the loss that is distance from the teacher."""
     temperature: float = 1.0
-    """Of both models' logits in that distance: T."""
+    """T: temperature of both models' logits in that distance."""
 
 
 def soft_cross_entropy(
@@ -59,20 +59,20 @@ def soft_cross_entropy(
     teacher: Float[Tensor, "*place answer"] | None = None,
     count: Tensor | int | None = None,
 ) -> Float[Tensor, ""]:
-    """The loss; gradients flow into the logits and not into the teacher's.
+    """The loss, with gradients for the logits but not for the teacher's.
 
     Args:
-        logits: of every place.
-        labels: the right answer; `IGNORED` where nothing is asked.
-        targets: what else is aimed at.
-        teacher: its logits, where a share is distilled.
-        count: C; the number of places where something is asked if None.
+        logits: logits at every position.
+        labels: the right answers; `IGNORED` at positions without one.
+        targets: what else the loss aims at.
+        teacher: the teacher's logits, if a share is distilled.
+        count: C; if None, the number of positions with a right answer.
 
     Raises:
-        InputError: where a share is to be distilled and there is no teacher.
+        InputError: if a share is distilled and there is no teacher.
     """
     if targets.distilled and teacher is None:
-        raise InputError("a teacher's logits were expected, since a part of the loss is distilled")
+        raise InputError("Expected a teacher's logits to distil from, got none. Give them.")
     asked_P = (labels.flatten() != IGNORED).nonzero()[:, 0]
     count = len(asked_P) if count is None else count
     taught = teacher.flatten(0, -2) if teacher is not None and targets.distilled else None
@@ -83,7 +83,7 @@ def soft_cross_entropy(
 
 @final
 class _SoftCrossEntropy(torch.autograd.Function):
-    """Makes the gradient on the way, since what it is made of is there once."""
+    """Computes the gradient in the forward pass, while its inputs are at hand."""
 
     @staticmethod
     def forward(
@@ -111,7 +111,7 @@ class _SoftCrossEntropy(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, scale: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         (gradient_PV,) = ctx.saved_tensors
-        # One more pass would be as dear as a tenth of the loss.
+        # One more pass would cost a tenth of the loss.
         scaled_PV = gradient_PV if scale == 1 else gradient_PV * scale
         return scaled_PV, None, None, None, None, None
 
@@ -124,7 +124,7 @@ def _parts(asked_P: Tensor, logits_PV: Tensor) -> Iterator[Tensor]:
 def _part(
     logits_RV: Tensor, label_R: Tensor, teacher_RV: Tensor | None, targets: Targets
 ) -> tuple[Tensor, Tensor]:
-    """Summed loss of some places, and its gradient."""
+    """The summed loss of some positions, and its gradient."""
     epsilon, alpha = targets.smoothing, targets.distilled
     log_s_RV = log_softmax(logits_RV, -1)
     right_R1 = log_s_RV.gather(1, label_R[:, None])

@@ -1,6 +1,6 @@
-"""Split: held-out rows that share no side with the rows that are trained on.
+"""Split: held-out rows that share no side with the training rows.
 
-Collections of sentences have many translations of one sentence, so lines drawn at random leak.
+Sentence collections contain many translations of one sentence, so randomly drawn lines leak.
 """
 
 import random
@@ -14,20 +14,20 @@ from headcount.training.rows import Row, Rows
 def hold_out(rows: Rows, sizes: Sequence[int], seed: int = 0) -> tuple[Rows, list[Rows]]:
     """Draw held-out sets.
 
-    No two drawn rows share a side, and what is left shares no side with any of them; sides are the
-    same if they are after lower-casing.
+    No two drawn rows share a side, and the rows left share no side with any of them. Sides count as
+    the same if they are equal after lower-casing.
 
     Args:
         rows: all rows.
-        sizes: of the held-out sets.
-        seed: of the draw.
+        sizes: sizes of the held-out sets.
+        seed: seed of the draw.
 
     Returns:
-        The rows left for training, in their order, with the number of those that share a side with
-        a held-out one; and the sets.
+        The rows left for training, in their order, with the number of rows removed because they
+        share a side with a held-out row; and the held-out sets.
 
     Raises:
-        InputError: if there are not so many rows with sides of their own, or none would be left.
+        InputError: if too few rows share no side with each other, or none would be left.
     """
     keys = [tuple(side.lower() for side in row) for row in rows.rows]
     drawn = _drawn(keys, sum(sizes), seed)
@@ -35,8 +35,8 @@ def hold_out(rows: Rows, sizes: Sequence[int], seed: int = 0) -> tuple[Rows, lis
     left = [row for row, key in zip(rows.rows, keys, strict=True) if not _shares(key, taken)]
     if len(drawn) < sum(sizes) or not left:
         raise InputError(
-            f"{sum(sizes)} rows to hold out were asked for; of {len(keys)} rows {len(drawn)} have "
-            f"sides of their own, which leaves {len(left)} for training: hold out fewer"
+            f"Expected {sum(sizes)} rows to hold out that share no side, got {len(drawn)} of "
+            f"{len(keys)} rows, which leaves {len(left)} for training. Hold out fewer."
         )
     sets, first = [], 0
     for size in sizes:
@@ -48,7 +48,7 @@ def hold_out(rows: Rows, sizes: Sequence[int], seed: int = 0) -> tuple[Rows, lis
 
 
 def _drawn(keys: list[Row], count: int, seed: int) -> list[int]:
-    """Numbers of rows in random order that share no side, as many as there are up to `count`."""
+    """Indices of up to `count` randomly drawn rows that share no side."""
     taken: list[set[str]] = [set() for _ in keys[0]]
     drawn: list[int] = []
     for index in random.Random(seed).sample(range(len(keys)), len(keys)):

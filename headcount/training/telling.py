@@ -1,4 +1,4 @@
-"""Telling how far a training is: loss, speed and time left, at every logging step."""
+"""Reporting of a training's progress: loss, speed and time left, at every logging step."""
 
 import time
 from collections.abc import Callable
@@ -11,20 +11,20 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 @final
 @dataclass(frozen=True)
 class Moment:
-    """Where a training stands."""
+    """The progress of a training at one logging step."""
 
     step: int
     steps: int
-    """Of the whole training."""
+    """Number of steps in the entire training."""
     epoch: float
-    """Passes over the data so far."""
+    """Number of passes over the data so far."""
     tokens_per_second: float
-    """Target tokens that were trained on, of all processes, since the start or the resumption."""
+    """Target tokens per second, over all processes, since training started or resumed."""
     seconds_left: float
-    """At the speed so far."""
+    """Seconds left at the speed so far."""
     numbers: dict[str, float] = field(default_factory=dict)
-    """What was logged: `loss` (nats a token, smoothed), `learning_rate`, `grad_norm`; after an
-    evaluation on the development set `eval_loss` and its score."""
+    """Logged numbers: `loss` (nats a token, smoothed), `learning_rate`, `grad_norm`; after an
+    evaluation on the development set, `eval_loss` and its score."""
 
 
 Tell = Callable[[Moment], None]
@@ -32,12 +32,12 @@ Tell = Callable[[Moment], None]
 
 @final
 class Telling(TrainerCallback):
-    """Hands a `Moment` to a function whenever the Trainer logs something.
+    """Passes a `Moment` to a function whenever the Trainer logs.
 
     Args:
-        tell: the function; called in the first process only.
-        steps_per_epoch: steps of one pass over the data.
-        tokens_per_epoch: target tokens of one pass.
+        tell: the function, called in the first process only.
+        steps_per_epoch: number of steps in one pass over the data.
+        tokens_per_epoch: number of target tokens in one pass.
     """
 
     def __init__(self, tell: Tell, steps_per_epoch: float, tokens_per_epoch: int) -> None:
@@ -48,7 +48,7 @@ class Telling(TrainerCallback):
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
     ) -> None:
-        """Set the clock."""
+        """Start the clock."""
         self._started, self._first = time.monotonic(), state.global_step
 
     def on_log(
@@ -59,7 +59,7 @@ class Telling(TrainerCallback):
         logs: dict[str, float] | None = None,
         **_: Any,
     ) -> None:
-        """Hand over the moment."""
+        """Report the progress."""
         if not state.is_world_process_zero or "train_runtime" in (logs or {}):
             return
         seconds = max(time.monotonic() - self._started, 1e-9)

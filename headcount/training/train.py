@@ -1,4 +1,4 @@
-"""Train: a model from scratch, from files to a folder that `headcount.load` takes."""
+"""Train a model from scratch, from data files to a folder that `headcount.load` can read."""
 
 import os
 import time
@@ -42,13 +42,13 @@ class Trained:
     loaded: Loaded
     """The model with its tokenizer."""
     result: dict[str, Any]
-    """What `result.json` says."""
+    """The contents of `result.json`."""
 
 
 @final
 @dataclass(frozen=True)
 class Text:
-    """What is trained on, and what is not."""
+    """The rows for training, and those held out or given for evaluation."""
 
     train: Rows
     dev: Rows | None
@@ -64,30 +64,30 @@ def train(
 ) -> Trained:
     """Train a model and write it into a folder, with its tokenizer and its record.
 
-    Under `torchrun` every process trains on batches of its own.
+    Under `torchrun` every process trains on its own batches.
 
     Args:
-        job: what is trained on what.
-        out: the folder; `checkpoints` in it are what an interrupted training goes on from.
-        resume: go on from the last whole checkpoint in `out`; from the start if there is none.
+        job: what is trained, and on which data.
+        out: the output folder; an interrupted training resumes from its `checkpoints`.
+        resume: resume from the last complete checkpoint in `out`, or start if there is none.
         overwrite: replace an earlier training in `out`.
-        tell: is told how far the training is.
+        tell: called with the progress of the training.
 
     Raises:
-        CorpusError: the data can't be used.
-        InputError: `out` can't be written or resumed, or the device is not there.
-        ModelError: the tokenizer can't be used, or the loss is no longer a finite number.
+        CorpusError: if the data can't be used.
+        InputError: if `out` can't be written or resumed, or the device does not exist.
+        ModelError: if the tokenizer can't be used, or the loss is no longer finite.
     """
     started = time.monotonic()
-    # The arguments come first: they join the processes on the device that is trained on.
+    # The arguments come first, since creating them connects the processes on the training device.
     arguments = _arguments(job, out)
     text = _text(job)
-    # What is wrong with it should come up before anything is replaced.
+    # Problems with the data or the folder should show before anything is replaced.
     begun = resume and bool(whole_checkpoints(out / CHECKPOINTS))
     if resume and not begun and (out / RESULT).exists():
         raise InputError(
-            f"{out} holds a model that is finished, without the checkpoints to go on from: give "
-            "--overwrite instead of --resume to train it anew"
+            f"Expected checkpoints to resume from, got {out} with a finished model and none. Give "
+            "--overwrite instead of --resume to train it again."
         )
     start = None if job.start is None or begun else read_start(job.start, out)
     is_first = processes().is_main_process
@@ -114,14 +114,14 @@ def _arguments(job: Job, out: Path) -> TrainingArguments:
         job.device == "cuda" and not torch.cuda.is_available()
     ):
         raise InputError(
-            f"the device cpu, or cuda where there is a GPU, was expected; came {job.device!r}"
+            f"Expected the device cpu, or cuda where there is a GPU, got {job.device!r}."
         )
-    # Not `processes()`, which would join them by gloo before the arguments do by nccl.
+    # Not `processes()`, which would connect them by gloo before the arguments do so by nccl.
     alone = int(os.environ.get("WORLD_SIZE", "1")) == 1
     if job.device == "cuda" and torch.cuda.device_count() > 1 and alone:
         raise InputError(
-            f"a process for each of the {torch.cuda.device_count()} GPUs was expected: start it "
-            "with `torchrun --nproc-per-node`, or name one GPU in CUDA_VISIBLE_DEVICES"
+            f"Expected a process for each of the {torch.cuda.device_count()} GPUs, got one. Start "
+            "with `torchrun --nproc-per-node`, or name one GPU in CUDA_VISIBLE_DEVICES."
         )
     with_dev = job.dev is not None or bool(job.hold_out)
     score = OBJECTIVES[job.objective].score if with_dev else None
@@ -139,7 +139,7 @@ def _text(job: Job) -> Text:
 
 
 def _write_held_out(job: Job, text: Text, out: Path) -> None:
-    # What is left is what other trainings, and pruning, should see.
+    # Other trainings, and pruning, should use only the rows left for training.
     for name, rows in (("train", text.train), ("dev", text.dev), ("test", text.test)):
         if job.hold_out and rows is not None:
             write_rows(rows, out / f"{name}.tsv")
@@ -153,7 +153,7 @@ def _trainer(
     tell: Tell,
     start: PreTrainedModel | None,
 ) -> tuple[RecipeTrainer, dict[str, int]]:
-    """The Trainer, and how much it trains on."""
+    """The Trainer, and counts of what it trains on."""
     objective, recipe = OBJECTIVES[job.objective], job.recipe
     encoded = encode(text.train, tokenizer, recipe, job.seed, job.objective == "masked-lm")
     per_step = arguments.world_size * recipe.accumulate
@@ -184,7 +184,7 @@ def _trainer(
 def _finished(
     job: Job, text: Text, tokenizer: PreTrainedTokenizerBase, trainer: RecipeTrainer, out: Path
 ) -> Trained:
-    """The best of the weights that the training left, in a model of their own."""
+    """The model with the best weights from the training, and the training's record."""
     objective = OBJECTIVES[job.objective]
     model = objective.model(job.recipe, tokenizer, job.seed).eval()
     model.to(torch.device(trainer.args.device))  # type: ignore[arg-type]
@@ -197,7 +197,7 @@ def _finished(
         "candidates": {candidate.name: candidate.dev for candidate in ranked},
         "steps": trainer.state.global_step,
         "versions": versions(),
-        # The Trainer's own epoch is the whole training.
+        # The Trainer counts the entire training as one epoch.
         "history": [
             row | {"epoch": row["step"] / trainer.steps_per_epoch}
             for row in trainer.state.log_history
@@ -215,6 +215,6 @@ def _write(trained: Trained, out: Path) -> None:
         write_json(out / RESULT, nulls_for_nan(trained.result))
     except (OSError, SafetensorError) as error:
         raise InputError(
-            f"the model could not be written into {out} ({error}); its checkpoints are whole: make "
-            "room on the disk, then --resume"
+            f"The model could not be written into {out} ({error}). Its checkpoints are complete. "
+            "Make room on the disk, then continue with --resume."
         ) from error

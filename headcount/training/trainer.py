@@ -1,4 +1,4 @@
-"""Training from scratch: a recipe's Trainer, with a task as its development set."""
+"""The Trainer that trains from scratch by a recipe, with a task as its development set."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ from headcount.training.recipe import Recipe
 @final
 @dataclass(frozen=True)
 class Score:
-    """What says which of two checkpoints is better."""
+    """The score that decides which of two checkpoints is better."""
 
     name: str
     higher_is_better: bool
@@ -28,14 +28,14 @@ class Score:
 
 @final
 class RecipeTrainer(BatchesTrainer):
-    """Trains examples by a recipe.
+    """Trains a model on examples by a recipe.
 
     Args:
-        model: what is trained.
-        recipe: how.
-        examples: make the model's inputs.
-        batches: which examples come when.
-        arguments: of transformers' Trainer, see `training_arguments`.
+        model: the model to train.
+        recipe: settings of the training.
+        examples: the examples, which make the model's inputs.
+        batches: the examples of every batch, in order.
+        arguments: arguments of transformers' Trainer, made by `training_arguments`.
         dev: the development set, if there is one.
         patience: evaluations without a better score after which training stops; None for never.
     """
@@ -63,13 +63,13 @@ class RecipeTrainer(BatchesTrainer):
 
     @property
     def steps_per_epoch(self) -> float:
-        """Steps of one pass over the data."""
+        """Number of steps in one pass over the data."""
         arguments = self.args
         per_step = arguments.world_size * arguments.gradient_accumulation_steps
         return self._batches.per_epoch / per_step
 
     def collate(self, number: int, part_EP: Parts) -> dict[str, Any]:
-        """The model's inputs with labels."""
+        """The model's inputs and labels for one batch."""
         inputs = dict(self._examples.collate(number, part_EP))
         return twice(inputs) if self._twice else inputs
 
@@ -92,7 +92,7 @@ def _loss(recipe: Recipe) -> TrainingLoss:
 
 
 def dev_numbers(model: PreTrainedModel, dev: Task) -> dict[str, float]:
-    """`loss` in nats a token, and the task's score by its name."""
+    """The `loss` in nats a token, and the task's score under its name."""
     evaluation = evaluate(model, dev, texts=True)
     return {"loss": evaluation.loss, dev.metric: dev.score(evaluation)}
 
@@ -100,18 +100,18 @@ def dev_numbers(model: PreTrainedModel, dev: Task) -> dict[str, float]:
 def training_arguments(
     recipe: Recipe, folder: Path, seed: int, save_every: int, device: str, score: Score | None
 ) -> TrainingArguments:
-    """The Trainer's arguments of a recipe.
+    """The Trainer's arguments for a recipe.
 
     Args:
-        recipe: how the model is trained.
-        folder: of the checkpoints.
-        seed: of dropout.
+        recipe: settings of the training.
+        folder: folder of the checkpoints.
+        seed: seed of dropout.
         save_every: steps between two checkpoints.
         device: `cpu` or `cuda`.
-        score: by which checkpoints are compared on a development set; None if there is none.
+        score: score that compares checkpoints on a development set; None if there is none.
 
     Returns:
-        Arguments whose `max_steps` is yet to be set, once the batches are known.
+        Arguments whose `max_steps` must still be set once the batches are known.
     """
     return trainer_arguments(
         recipe,

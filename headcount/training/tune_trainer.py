@@ -1,4 +1,4 @@
-"""Training on: the Trainer of a lesson."""
+"""The Trainer for fine-tuning, which trains a lesson."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -28,11 +28,11 @@ class TuneTrainer(BatchesTrainer):
     """Trains a lesson.
 
     Args:
-        lesson: what is trained, with its loss.
-        task: makes the batches.
-        batches: which examples come when.
-        arguments: of transformers' Trainer, see `tuning_arguments`.
-        callbacks: more of them.
+        lesson: the model to train, with its loss.
+        task: the task, which makes the batches.
+        batches: the examples of every batch, in order.
+        arguments: arguments of transformers' Trainer, made by `tuning_arguments`.
+        callbacks: further callbacks.
     """
 
     def __init__(
@@ -49,13 +49,13 @@ class TuneTrainer(BatchesTrainer):
         self._lesson, self._task = lesson, task
 
     def collate(self, number: int, part_EP: Parts) -> dict[str, Any]:
-        """The task's batch, whole."""
+        """The task's batch as a single input."""
         return {"batch": self._task.training_batch(part_EP[:, 0], number)}
 
     def get_batch_samples(
         self, epoch_iterator: Iterator[Any], num_batches: int, device: torch.device
     ) -> tuple[list[Any], Tensor]:
-        """The batches of a step, and what is predicted in them, over all processes."""
+        """The batches of a step, and the number of predictions in them over all processes."""
         samples, _ = super().get_batch_samples(epoch_iterator, num_batches, device)
         here = sum(_num_predicted(sample["batch"]) for sample in samples)
         counts: Any = self.accelerator.gather(torch.tensor(here, device=device))
@@ -68,10 +68,10 @@ class TuneTrainer(BatchesTrainer):
         return_outputs: bool = False,
         num_items_in_batch: Tensor | int | None = None,
     ) -> Any:
-        """The loss, so that a step's is a mean over all that is predicted in it.
+        """The loss, scaled so that a step's loss is the mean over all predictions in it.
 
-        The Trainer takes the mean over the step's batches and processes: each counts as much as it
-        has to predict.
+        The Trainer averages over the step's batches and processes, so each batch is weighted by its
+        number of predictions.
         """
         loss = super().compute_loss(model, inputs)
         batches = self.current_gradient_accumulation_steps * self.accelerator.num_processes
@@ -79,7 +79,7 @@ class TuneTrainer(BatchesTrainer):
         return loss * (_num_predicted(inputs["batch"]) * batches / num_items_in_batch)
 
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
-        """Weights by the names that they have in the lesson, those of tied ones once."""
+        """Save weights under the names they have in the lesson, tied weights once."""
         assert output_dir is not None
         Path(output_dir).mkdir(parents=True, exist_ok=True)
         save_model(self._lesson, str(Path(output_dir) / SAFE_WEIGHTS_NAME))
@@ -91,35 +91,35 @@ class TuneTrainer(BatchesTrainer):
 
 
 def _num_predicted(batch: TaskBatch) -> int:
-    """Tokens with a label; examples where the loss is of each of them."""
+    """Number of tokens with a label, or of examples if each has one loss."""
     labels = batch.labels.get("labels")
     return batch.num_examples if labels is None else int((labels != IGNORED).sum())
 
 
 def refuse_other_gpu(device: torch.device) -> None:
-    """Let a device pass that the Trainer takes.
+    """Check that a device is the one that the Trainer would use.
 
     Raises:
-        InputError: for a GPU that it would not take.
+        InputError: for a GPU that it would not use.
     """
     first = int(os.environ.get("LOCAL_RANK", "0"))
     if device.type == "cuda" and device.index not in (None, first):
         raise InputError(
-            f"transformers' Trainer takes the GPU {first} of those that it sees; came {device}: "
-            "give --device cuda, and name the GPU in CUDA_VISIBLE_DEVICES"
+            f"Expected GPU {first}, which transformers' Trainer uses of those it sees, got "
+            f"{device}. Give --device cuda, and name the GPU in CUDA_VISIBLE_DEVICES."
         )
 
 
 def tuning_arguments(
     tuning: Tuning, folder: Path | None, seed: int, device: torch.device
 ) -> TrainingArguments:
-    """The Trainer's arguments of a tuning.
+    """The Trainer's arguments for a tuning.
 
     Args:
-        tuning: how the model is trained.
-        folder: of the checkpoints; None for none.
-        seed: of dropout.
-        device: where the model is.
+        tuning: settings of the training.
+        folder: folder of the checkpoints; None for none.
+        seed: seed of dropout.
+        device: device of the model.
     """
     return trainer_arguments(
         replace(tuning, warmup=min(tuning.warmup, tuning.updates // 2)),
@@ -130,6 +130,6 @@ def tuning_arguments(
         max_steps=tuning.updates,
         logging_steps=max(1, min(100, tuning.save_every, tuning.updates // 20)),
         remove_unused_columns=False,
-        # Poolers and the like take no part in some tasks' losses.
+        # Some modules, such as poolers, take no part in some tasks' losses.
         ddp_find_unused_parameters=True,
     )

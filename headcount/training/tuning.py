@@ -1,4 +1,4 @@
-"""Tuning: everything that decides how a trained model is trained on, but for the data."""
+"""Tuning: everything that decides how a trained model is fine-tuned, except the data."""
 
 import math
 from dataclasses import dataclass, replace
@@ -14,27 +14,27 @@ Trained = Literal["all", "encoder", "gates"]
 @final
 @dataclass(frozen=True)
 class Tuning(Optimization):
-    """How a model is trained on: the same for a control, for gates, and for recovery.
+    """Settings for fine-tuning a model: the same for a control, for gates, and for recovery.
 
     Raises:
-        InputError: for a value that can't be, with the field's name.
+        InputError: for an invalid value; the error names the field.
     """
 
     updates: int = 1000
-    """Steps of the optimizer."""
+    """Number of optimizer steps."""
     trained: Trained = "all"
-    """What learns beside the gates: everything; the encoder, but for what a decoder shares; or
-    nothing."""
+    """What is trained besides the gates: everything; the encoder, except what it shares with a
+    decoder; or nothing."""
     distilled: float = 0.0
     """Share of the loss that is distance from a teacher."""
     layerwise: float = 0.0
-    """Weight of the distance from a teacher's hidden states after every layer, beside the loss."""
+    """Weight, in the loss, of the distance from a teacher's hidden states after every layer."""
     temperature: float = 1.0
-    """Of the logits of teacher and student, where `distilled` compares them."""
+    """Temperature of the teacher's and the student's logits that `distilled` compares."""
     dropout: float | None = None
-    """What every dropout rate of the model above 0 is while it is trained; None for its own."""
+    """Rate that replaces every dropout rate above 0 during training; None keeps the model's own."""
     gate_rate: float = 0.1
-    """Learning rate of gates, where that of weights is at its peak."""
+    """Learning rate of gates when that of the weights is at its peak."""
     save_every: int = 500
     """Steps between two checkpoints."""
 
@@ -43,14 +43,12 @@ class Tuning(Optimization):
         refuse_other("a trained part", self.trained, Trained)
         self._above_zero("updates", "save_every", "temperature", "gate_rate")
         if not 0 <= self.distilled <= 1:
-            raise InputError(
-                f"a number from 0 to 1 was expected for distilled; came {self.distilled}"
-            )
+            raise InputError(f"Expected a number from 0 to 1 for distilled, got {self.distilled}.")
         if self.dropout is not None:
             self._shares("dropout")
         if not 0 <= self.layerwise < math.inf:
             raise InputError(
-                f"a finite number of at least 0 was expected for layerwise; came {self.layerwise}"
+                f"Expected a finite number of at least 0 for layerwise, got {self.layerwise}."
             )
 
     @property
@@ -59,7 +57,7 @@ class Tuning(Optimization):
         return bool(self.distilled or self.layerwise)
 
     def untaught(self) -> "Tuning":
-        """The same without a teacher and without gates."""
+        """The same settings without a teacher and without gates."""
         return replace(
             self, distilled=0.0, layerwise=0.0, temperature=1.0, gate_rate=Tuning.gate_rate
         )

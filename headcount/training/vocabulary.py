@@ -1,4 +1,4 @@
-"""The tokenizer of a training: learned from its text or taken from another model, then kept."""
+"""The tokenizer of a training: learned from its text or taken from another model, then saved."""
 
 from pathlib import Path
 
@@ -14,16 +14,16 @@ from headcount.training.rows import Rows
 def tokenizer_in(
     out: Path, model: str | None, rows: Rows, recipe: Recipe
 ) -> PreTrainedTokenizerBase:
-    """The tokenizer in a training's folder, put there the first time.
+    """The tokenizer in a training's folder, created on the first call.
 
     Args:
         out: the folder.
-        model: whose tokenizer is taken; None for one that is learned.
-        rows: what it is learned from.
-        recipe: how many pieces there are.
+        model: model whose tokenizer to use; None to learn one.
+        rows: text to learn it from.
+        recipe: sets the number of pieces and the longest text.
 
     Raises:
-        ModelError: if there is no such model, or what is in the folder can't be read.
+        ModelError: if there is no such model, or the folder's tokenizer can't be read.
     """
     if not (out / "tokenizer_config.json").exists():  # slow tokenizers have no tokenizer.json
         texts = (side for row in rows.rows for side in row)
@@ -32,7 +32,7 @@ def tokenizer_in(
             if model is None
             else _loaded(place_of(model))
         )
-        tokenizer.model_max_length = recipe.max_length  # of this model, whatever that of another
+        tokenizer.model_max_length = recipe.max_length  # not the other model's
         tokenizer.save_pretrained(out)
     return _loaded(out)
 
@@ -42,6 +42,6 @@ def _loaded(folder: str | Path) -> PreTrainedTokenizerBase:
         return AutoTokenizer.from_pretrained(folder)
     except (OSError, ValueError, KeyError) as error:
         raise ModelError(
-            f"a model with a tokenizer was expected; {str(folder)!r} has none that can be loaded: "
-            f"{str(error).strip().splitlines()[0]}"
+            f"Expected a model with a tokenizer, got {str(folder)!r}, which has none that can be "
+            f"loaded ({str(error).strip().splitlines()[0]}). Name another model."
         ) from error

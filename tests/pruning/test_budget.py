@@ -214,8 +214,8 @@ def test_what_can_not_be_is_refused_before_anything_is_measured(
     with pytest.raises(ModelError, match="share the attention module"):
         Pruning(albert, method("random"), Limit(keep=2), bert.train).run()
     for trained, task, told in (
-        ("gates", "masked-bert", "gates that learn were expected"),
-        ("encoder", "causal-gpt2", "an encoder was expected"),
+        ("gates", "masked-bert", "Expected gates to train, got none"),
+        ("encoder", "causal-gpt2", "Expected a model with an encoder"),
     ):
         model = setting(task)
         stages = Stages(recovery=Tuning(trained=trained))  # type: ignore[arg-type]

@@ -76,7 +76,7 @@ def test_what_can_not_be_trained_is_refused_before_anything_is_measured() -> Non
         raise AssertionError("measured")
 
     trial = Trial(replace(given, progress=told), given.train)
-    with pytest.raises(InputError, match="an encoder was expected"):
+    with pytest.raises(InputError, match="Expected a model with an encoder"):
         curve(trial, {"l0": way}, KEEPS)
 
 
@@ -102,7 +102,7 @@ def test_methods_that_do_not_suit_the_model(tmp_path: Path) -> None:
     frame = curve(trial, ways, KEEPS, seeds=[0, 1], unsuited=left_out.__setitem__)
     assert left_out == {"fussy": "no 3 heads"}
     wrong = {"frozen": method("l0", ["tuning.trained=encoder"]), **ways}
-    with pytest.raises(InputError, match="an encoder was expected"):
+    with pytest.raises(InputError, match="Expected a model with an encoder"):
         curve(trial, wrong, KEEPS, seeds=[0, 1], unsuited={}.__setitem__)
     expected = measured().drop(columns=["seconds"]).filter(regex="^(?!.*score|test_)")
     pd.testing.assert_frame_equal(frame.drop(columns="seconds"), expected)
@@ -166,12 +166,12 @@ def test_controls(tmp_path: Path) -> None:
     assert controls["l0"].numbers["loss"] != whole and len(controls["l0"].heads) == 10
     assert {path.name for path in tmp_path.glob("control-*")} == {"control-l0", "control-longer"}
     table = document(points, facts(), [])
-    row = next(line for line in table.splitlines() if "10 (all), trained as long" in line)
+    row = next(line for line in table.splitlines() if "10 (all), control" in line)
     assert [cell.strip() for cell in row.split("|")[2:-1]] == [
         *(f"{controls[name].numbers['loss']:.2f}" for name in ("l0", "subset", "longer")), "–", "–",
     ]  # fmt: skip
     told = sentences(points, replace(facts(), updates={"l0": 4}))
-    assert "so hold it against all heads trained as long (its control)" in told[-1]
+    assert "Compare it with its control: the dense model after as many updates" in told[-1]
     with styled():
         (axes,) = curve_figures(points, given.loaded.heads, "perplexity")["curve_loss"]().axes
     labels = axes.get_legend_handles_labels()[1]
@@ -212,18 +212,18 @@ def test_the_best_method_and_those_no_better_than_random() -> None:
     points = CurvePoints.of(better)
     assert sentences(points, facts()) == [
         "Best mean perplexity over the budgets: norm (3.00).",
-        "Random heads: 7.50; every method is better.",
+        "Random heads: 7.50. Every method is better.",
     ]
     worse = CurvePoints.of(frame.assign(score=[1.0, 9, 9, 5, 8, 7, 8]))
-    assert sentences(worse, facts())[1] == "Random heads: 7.00; no better than that: norm."
+    assert sentences(worse, facts())[1] == "Random heads: 7.00. No better than random: norm."
     equal = CurvePoints.of(frame.assign(score=[1.0, 7, 7, 7, 7, 7, 7]))
-    assert sentences(equal, facts())[1] == "Random heads: 7.00; no better than that: norm."
+    assert sentences(equal, facts())[1] == "Random heads: 7.00. No better than random: norm."
     alone = CurvePoints.of(better.query("method != 'norm'"))
     assert sentences(alone, facts()) == ["Random heads: 7.50."]
     broken = CurvePoints.of(frame.assign(score=[1.0, 9, np.nan, 5, 8, 7, 8]))
     assert sentences(broken, facts()) == sentences(CurvePoints.of(frame.head(1)), facts()) == []
     trained = replace(facts(), updates={"l0": 1000})
-    assert "l0 trained the weights along, 1,000 updates a point" in sentences(worse, trained)[2]
+    assert "l0 also trained the weights, 1,000 updates per point" in sentences(worse, trained)[2]
     assert "there is no control" in sentences(worse, trained)[2]
     assert "| 7            | 2.00 | 6.00 (5.00 to 7.00) |" in document(points, facts(), []).replace(
         "|   ", "| "

@@ -61,7 +61,7 @@ def test_options() -> None:
             "a finite number of at least 0 was expected for coefficient; came -0.1",
         ),
         ("l0", "sweep=-1", "a sweep of at least 0 trainings was expected; came -1"),
-        ("l0", "tuning.updates=0", "a finite number above 0 was expected for updates"),
+        ("l0", "tuning.updates=0", "Expected a finite number above 0 for updates"),
         ("magnitude", "a=1", "a method out of gradient, relevance, .* was expected; came 'magni"),
     ],
 )

@@ -84,7 +84,7 @@ def test_as_the_library(tokenizer: PreTrainedTokenizerFast, pairs: Rows, dropout
 
 def test_other_tokenizers(tokenizer: PreTrainedTokenizerFast, pairs: Rows) -> None:
     """Refused: pieces that are not byte pairs, and cuts that are not the tokenizer's."""
-    with pytest.raises(ModelError, match="has pieces of the type WordPiece: set bpe_dropout to 0"):
+    with pytest.raises(ModelError, match="has pieces of the type WordPiece. Set bpe_dropout to 0"):
         BpeDropout(wordpiece(), [["a dog"]], [[[1, 2]]], 0.1, 0)
     with pytest.raises(ModelError, match="has other pieces of 'a dog'"):
         BpeDropout(tokenizer, [["a dog"]], [[tokenizer("a cat").input_ids]], 0.1, 0)

@@ -94,9 +94,11 @@ def test_multiple() -> None:
     whole = Batches(LENGTHS, 200, 1, seed=5)
     even = Batches(LENGTHS, 200, 2, seed=5, multiple=4)
     assert even.per_epoch == whole.per_epoch // 4 * 4
-    with pytest.raises(InputError, match="at least 1000 batches, .*; the data makes "):
+    with pytest.raises(InputError, match="at least 1000 batches, .*, got .* from the data"):
         Batches(LENGTHS, 200, 1, seed=5, multiple=1000)
-    with pytest.raises(InputError, match="makes 1: start fewer processes, or set accumulate lower"):
+    with pytest.raises(
+        InputError, match="got 1 from the data. Start fewer processes, or lower accumulate"
+    ):
         Batches(LENGTHS[:1], 200, 1, seed=5, multiple=2)
 
 

@@ -53,7 +53,7 @@ def test_average(tmp_path: Path) -> None:
 def test_full_disk(tmp_path: Path, error: Exception) -> None:
     before = _checkpoint(tmp_path, 1, 1)
     with pytest.raises(
-        InputError, match="checkpoint-2 could not be saved .* make room on the disk"
+        InputError, match="checkpoint-2 could not be saved .* Make room on the disk"
     ):
         with saving(tmp_path / "checkpoint-2"):
             _checkpoint(tmp_path, 2, 1, whole=False)

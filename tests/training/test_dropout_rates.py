@@ -73,10 +73,10 @@ def test_rates_that_can_not_be_are_refused() -> None:
     loaded, task = own_copy("classes-bert")
     for each in rates(loaded.model):
         setattr(each.module, each.name, 0.0)
-    with pytest.raises(InputError, match="a model with dropout was expected.*leave dropout out"):
+    with pytest.raises(InputError, match="Expected a model with dropout.*Leave dropout out"):
         refuse_tuning(loaded, task, replace(QUICK, dropout=0.1))
     refuse_tuning(loaded, task, replace(QUICK, dropout=0.0))
     with pytest.raises(
-        InputError, match="a number from 0 up to below 1 was expected for dropout; came 1"
+        InputError, match="Expected a number of at least 0 and below 1 for dropout, got 1"
     ):
         replace(QUICK, dropout=1.0)

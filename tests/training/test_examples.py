@@ -118,7 +118,7 @@ def test_too_long(tokenizer: PreTrainedTokenizerFast) -> None:
     )
     encoded = encode(rows, tokenizer, replace(TINY, max_length=20), 0)
     assert encoded.num_long == 2 and encoded.length_NS.shape == (1, 2)
-    with pytest.raises(CorpusError, match="at most 2 tokens; all 3 are longer"):
+    with pytest.raises(CorpusError, match="at most 2 tokens, got 3 that are all longer"):
         encode(rows, tokenizer, replace(TINY, max_length=2), 0)
 
 
@@ -127,5 +127,5 @@ def test_symbols(tokenizer: PreTrainedTokenizerFast, pairs: Rows) -> None:
         tokenizer_object=tokenizer.backend_tokenizer, pad_token="<pad>", eos_token="</s>"
     )
     assert encode(pairs, bare, TINY, 0).symbols.mask is None
-    with pytest.raises(ModelError, match="has no mask_token: take the tokenizer of a model"):
+    with pytest.raises(ModelError, match="has no mask_token. Use the tokenizer of a model"):
         encode(pairs, bare, TINY, 0, masks=True)

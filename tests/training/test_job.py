@@ -16,13 +16,13 @@ ROWS = Rows(("text",), [("a",)])
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"save_every": 0}, "save_every is at least 1 step; came 0"),
-        ({"dev": "b.tsv", "hold_out": (3,)}, "given or held out, not both"),
-        ({"hold_out": (1, 2, 3)}, r"one or two held-out sets .* came \(1, 2, 3\)"),
+        ({"save_every": 0}, "save_every of at least 1 step, got 0"),
+        ({"dev": "b.tsv", "hold_out": (3,)}, "given or held out, got both"),
+        ({"hold_out": (1, 2, 3)}, r"one or two held-out sets .* got \(1, 2, 3\)"),
         ({"hold_out": (0,)}, "each at least 1"),
-        ({"patience": 0, "dev": "b.tsv"}, "patience is at least 1 evaluation; came 0"),
+        ({"patience": 0, "dev": "b.tsv"}, "patience of at least 1 evaluation, got 0"),
         ({"seed": -1}, "Expected a seed of at least 0, got -1"),
-        ({"patience": 2}, "stopping early needs a development set"),
+        ({"patience": 2}, "Expected a development set for early stopping, got none"),
     ],
 )
 def test_refusals(change: dict, told: str) -> None:
@@ -42,7 +42,7 @@ def test_claim(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="got the file .*file. Name another"):
         claim(tmp_path / "file", identity, False, False)
-    with pytest.raises(InputError, match="holds files of something else"):
+    with pytest.raises(InputError, match="Expected a new or empty folder, got "):
         claim(tmp_path, identity, resume=True, overwrite=True)
     assert (tmp_path / "file").exists()
 
@@ -80,7 +80,7 @@ def test_resume_of_another_training(tmp_path: Path) -> None:
             replace(JOB, device="cuda").identity(ROWS, None, 1)
         ),
         r"with data [0-9a-f]{12}\.\.\., and": JOB.identity(Rows(("text",), [("b",)]), None, 1),
-        r"with dev None, and this command has [0-9a-f]{12}\.\.\.;": JOB.identity(ROWS, ROWS, 1),
+        r"with dev None, and this command has [0-9a-f]{12}\.\.\.\.": JOB.identity(ROWS, ROWS, 1),
         "with objective translation, and": replace(JOB, objective="causal-lm").identity(
             ROWS, None, 1
         ),

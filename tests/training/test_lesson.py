@@ -119,7 +119,7 @@ def test_a_teacher_teaches_without_dropout() -> None:
 
 def test_refusals() -> None:
     loaded, task = small.TASKS["masked-bert"]()
-    with pytest.raises(InputError, match="distilled or smoothed was expected; the task tiny has"):
+    with pytest.raises(InputError, match="distilled or smoothed, got the task tiny"):
         Lesson(loaded.model, TinyTask(loaded.model), Tuning(label_smoothing=0.1))
-    with pytest.raises(InputError, match="a teacher was expected"):
+    with pytest.raises(InputError, match="Expected a teacher"):
         Lesson(loaded.model, task, Tuning(distilled=0.5))

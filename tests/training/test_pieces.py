@@ -45,6 +45,6 @@ def test_as_corpora_want_it(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) 
 
 
 def test_vocabulary_and_text() -> None:
-    with pytest.raises(CorpusError, match=r"of 900 pieces does not suit .* supports 16: set .*=16"):
+    with pytest.raises(CorpusError, match=r"of 900 pieces, got text that supports 16\. Set .*=16"):
         learn_pieces(["the hen then"] * 9, 900, 64)
     assert len(learn_pieces(["the hen then"] * 9, 16, 64)) == 16

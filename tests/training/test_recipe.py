@@ -20,18 +20,18 @@ def test_changed() -> None:
         ("epoch=9", "Expected NAME=VALUE with a NAME out of batch_tokens, .*, got 'epoch=9'"),
         ("epochs", "came 'epochs'"),
         ("epochs=2.5", "Expected int for epochs, got '2.5'"),
-        ("epochs=0", "a finite number above 0 was expected for epochs; came 0"),
+        ("epochs=0", "Expected a finite number above 0 for epochs, got 0"),
         (
             "schedule=cosine",
             "schedule is linear, inverse_sqrt, constant_with_warmup; came 'cosine'",
         ),
         ("optimizer=sgd", "optimizer is adamw, muon; came 'sgd'"),
-        ("dropout=1", "from 0 up to below 1 was expected for dropout; came 1.0"),
-        ("peak=inf", "a finite number above 0 was expected for peak; came inf"),
-        ("clip=nan", "a finite number above 0 was expected for clip; came nan"),
-        ("consistency=-1", "consistency of at least 0 was expected; came -1.0"),
-        ("warmup=-1", "warmup of at least 0 steps was expected; came -1"),
-        ("heads=5", "a width that 5 heads can share in even parts was expected; came 32"),
+        ("dropout=1", "a number of at least 0 and below 1 for dropout, got 1.0"),
+        ("peak=inf", "Expected a finite number above 0 for peak, got inf"),
+        ("clip=nan", "Expected a finite number above 0 for clip, got nan"),
+        ("consistency=-1", "consistency of at least 0, got -1.0"),
+        ("warmup=-1", "warmup of at least 0 steps, got -1"),
+        ("heads=5", "a width that 5 heads can share in even parts, got 32"),
     ],
 )
 def test_refusals(setting: str, told: str) -> None:
@@ -41,7 +41,7 @@ def test_refusals(setting: str, told: str) -> None:
 
 def test_consistency_needs_dropout() -> None:
     assert changed(RECIPES["tiny"], ["consistency=5"]).consistency == 5
-    with pytest.raises(InputError, match="dropout was expected where consistency is above 0"):
+    with pytest.raises(InputError, match="Expected dropout above 0 where consistency is above 0"):
         changed(RECIPES["tiny"], ["consistency=5", "dropout=0"])
 
 

@@ -125,5 +125,5 @@ def test_itself_as_teacher_teaches_nothing() -> None:
 
 
 def test_no_teacher_is_refused() -> None:
-    with pytest.raises(InputError, match="a teacher's logits were expected"):
+    with pytest.raises(InputError, match="Expected a teacher's logits"):
         soft_cross_entropy(drawn(0, PLACES, ANSWERS), LABELS, Targets(0.0, 0.5))

@@ -45,8 +45,8 @@ def test_seed() -> None:
 def test_too_few() -> None:
     rows = Rows(("source", "target"), [("a", "x"), ("A", "y"), ("b", "y")])
     with pytest.raises(
-        InputError, match=r"3 rows to hold out .* of 3 rows [12] have sides of their own"
+        InputError, match=r"3 rows to hold out that share no side, got [12] of 3 rows"
     ):
         hold_out(rows, (2, 1))
-    with pytest.raises(InputError, match="leaves 0 for training: hold out fewer"):
+    with pytest.raises(InputError, match="leaves 0 for training. Hold out fewer"):
         hold_out(Rows(("text",), [("a",), ("b",)]), (2,))

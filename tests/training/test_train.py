@@ -193,15 +193,17 @@ def test_start_from_a_trained_model(pairs: Rows, tmp_path: Path) -> None:
                               (TINY, "causal-lm")):  # fmt: skip
         columns = pairs.columns if objective == "translation" else {"text": pairs.columns["source"]}
         job = Job(objective, recipe, columns, start=first)  # type: ignore[arg-type]
-        with pytest.raises(ModelError, match="was expected to have the recipe's shape"):
+        with pytest.raises(
+            ModelError, match="Expected a model to start from with the recipe's shape"
+        ):
             train(job, tmp_path / "other", overwrite=True)
     with pytest.raises(InputError, match="is the model to start from"):
         train(Job("translation", TINY, pairs.columns, start=first), Path(first), overwrite=True)
-    with pytest.raises(CorpusError, match="set the recipe's max_length higher"):
+    with pytest.raises(CorpusError, match="Set the recipe's max_length higher"):
         train(Job("translation", replace(TINY, max_length=2), pairs.columns), Path(first),
               overwrite=True)  # fmt: skip
     assert _weights(tmp_path / "first"), "it is still there"
-    with pytest.raises(InputError, match="drop one of --start and --pieces"):
+    with pytest.raises(InputError, match="Drop one of --start and --pieces"):
         Job("translation", TINY, pairs.columns, start=first, pieces=first)
 
 
@@ -267,7 +269,7 @@ def test_diverged(pairs: Rows, tmp_path: Path) -> None:
     recipe = replace(TINY, peak=1e30, warmup=1)
     with pytest.raises(
         ModelError,
-        match=r"finite training loss was expected; at step \d+, with learning rate .*, it was nan: "
+        match=r"finite training loss, got nan at step \d+, with learning rate .*\. Lower "
         "lower its peak",
     ):
         train(Job("translation", recipe, pairs.columns, save_every=150), tmp_path)
@@ -284,7 +286,9 @@ def test_full_disk(pairs: Rows, tmp_path: Path) -> None:
         if not (full / "optimizer.pt").is_symlink():
             (full / "optimizer.pt").symlink_to("/dev/full")
 
-    with pytest.raises(InputError, match="checkpoint-6 could not be saved .* go on with --resume"):
+    with pytest.raises(
+        InputError, match="checkpoint-6 could not be saved .* continue with --resume"
+    ):
         train(job, out, tell=fill)
     assert [path.name for path in whole_checkpoints(out / "checkpoints")] == ["checkpoint-3"]
     assert not full.exists()
@@ -314,7 +318,7 @@ def test_held_out_files_and_pieces(pairs: Rows, tmp_path: Path) -> None:
         ["dog"]
     )
     with pytest.raises(
-        ModelError, match="a model with a tokenizer was expected; '.*none' has none"
+        ModelError, match="Expected a model with a tokenizer, got '.*none', which has none"
     ):
         train(Job("masked-lm", TINY, text, pieces=str(tmp_path / "none")), tmp_path / "third")
 
@@ -352,7 +356,9 @@ def test_a_finished_model_is_not_trained_anew(pairs: Rows, tmp_path: Path) -> No
     train(job, out)
     before = (out / "model.safetensors").read_bytes()
     shutil.rmtree(out / "checkpoints")
-    with pytest.raises(InputError, match="finished, without the checkpoints to go on from"):
+    with pytest.raises(
+        InputError, match="Expected checkpoints to resume from, got .* with a finished model"
+    ):
         train(job, out, resume=True)
     assert (out / "model.safetensors").read_bytes() == before
 
@@ -363,7 +369,7 @@ def test_several_gpus_want_a_process_each(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
     job = Job("translation", TINY, pairs.columns, save_every=99, device="cuda")
-    with pytest.raises(InputError, match="a process for each of the 3 GPUs was expected"):
+    with pytest.raises(InputError, match="Expected a process for each of the 3 GPUs, got one"):
         train(job, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -373,10 +379,10 @@ def test_broken_tokenizer(pairs: Rows, tmp_path: Path) -> None:
     job = Job("translation", TINY, pairs.columns, save_every=99)
     train(job, tmp_path)
     (tmp_path / "tokenizer.json").write_text("{}")
-    with pytest.raises(ModelError, match=f"'{tmp_path}' has none that can be loaded"):
+    with pytest.raises(ModelError, match=f"'{tmp_path}', which has none that can be loaded"):
         train(job, tmp_path, resume=True)
 
 
 def test_device(pairs: Rows, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="the device cpu, or cuda .* was expected; came 'tpu'"):
+    with pytest.raises(InputError, match="Expected the device cpu, or cuda .*, got 'tpu'"):
         train(Job("translation", TINY, pairs.columns, device="tpu"), tmp_path)

@@ -218,11 +218,11 @@ def test_a_pruned_model_that_learns_on_keeps_its_card(
         (("--teacher", "headcount:en-de"), "got one without the other"),
         (
             ("--teacher", "headcount:en-de", "--set", "distilled=0.5"),
-            "since both read the same tokens; headcount:en-de has another",
+            "since both read the same tokens, got headcount:en-de with another",
         ),
         (("--set", "gate_rate=1"), "has no gates. Leave gate_rate out"),
-        (("--set", "trained=gates"), "gates that learn were expected"),
-        (("--set", "updates=0"), "a finite number above 0 was expected for updates"),
+        (("--set", "trained=gates"), "Expected gates to train, got none"),
+        (("--set", "updates=0"), "Expected a finite number above 0 for updates"),
     ],
 )
 def test_refusals(

@@ -62,11 +62,11 @@ def test_left_out(tmp_path: Path) -> None:
     ("arguments", "told"),
     [
         (("--set", "epoch=2"), "Expected NAME=VALUE"),
-        (("--set", "pieces=90000"), "a vocabulary of 90,000 pieces does not suit this text"),
-        (("--hold-out", 400), "400 rows to hold out were asked for; of 168 rows"),
-        (("--patience", 1), "stopping early needs a development set"),
-        (("--set", "max_length=2"), "set the recipe's max_length higher"),
-        (("--set", "batch_tokens=100000", "accumulate=8"), "expected at least 8 batches"),
+        (("--set", "pieces=90000"), "Expected text for a vocabulary of 90,000 pieces"),
+        (("--hold-out", 400), "Expected 400 rows to hold out that share no side"),
+        (("--patience", 1), "Expected a development set for early stopping"),
+        (("--set", "max_length=2"), "Set the recipe's max_length higher"),
+        (("--set", "batch_tokens=100000", "accumulate=8"), "Expected at least 8 batches"),
     ],
 )
 def test_refusals(arguments: tuple[object, ...], told: str, tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_files_of_different_length(tmp_path: Path) -> None:
     (tmp_path / "b").write_text("eins\n")
     files = ("--data", tmp_path / "a", tmp_path / "b")
     status, _, errors = headcount("train", "translation", *files, "--out", tmp_path / "out")
-    assert status == 2 and "found 1 and 2; line i of one file must translate line i" in errors
+    assert status == 2 and "got 1 and 2. Line i of one file must translate line i" in errors
 
 
 @pytest.mark.slow

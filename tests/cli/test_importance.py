@@ -122,7 +122,7 @@ def test_refusals(bert: Path, pairs: Path, tmp_path: Path) -> None:
     parallel = ("--data", PARALLEL, "--out", out)
     status, _, errors = headcount("importance", bert, "--task", "translation", *parallel)
     assert status == 2 and "translation needs an encoder-decoder" in errors
-    assert "tasks that fit" in errors
+    assert "Tasks that fit" in errors
     status, _, errors = similarity(bert, pairs, tmp_path / "b", "--columns", "score")
     assert status == 2 and "ROLE=NAME" in errors
     other = saved.gpt2(tmp_path / "gpt2")
@@ -168,8 +168,8 @@ def test_a_killed_sweep_goes_on(bert: Path, pairs: Path, tmp_path: Path) -> None
     assert similarity(bert, pairs, whole, *more)[0] == 0
     columns = ("--columns", "sentence1=0", "sentence2=1", "score=2")
     process = Forked(
-        "headcount", "importance", bert, "--task", "similarity", "--data", pairs, *columns, "--out", broken,
-        *more,
+        "headcount", "importance", bert, "--task", "similarity", "--data", pairs, *columns,
+        "--out", broken, *more,
     )  # fmt: skip
     wait_for(broken / "state" / "sweep.safetensors")
     process.send_signal(signal.SIGKILL)

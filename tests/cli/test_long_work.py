@@ -11,6 +11,7 @@ import pytest
 from safetensors.torch import load_file
 
 from tests.cli.conftest import SAMPLE, headcount, start
+from tests.forked import Forked, ranks
 
 SMALL = ("--max-tokens", 64, "--window", 20, "--save-every", 0)
 """Many small batches, the sums saved after each."""
@@ -39,7 +40,7 @@ def test_resume_counts_no_sentence_twice(bert: Path, tmp_path: Path, how: signal
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     assert headcount("analyze", bert, SAMPLE, "--out", whole, *SMALL)[0] == 0
     # Reading and writing the sums after every batch leaves time to be killed in the middle
-    process = start("analyze", bert, SAMPLE, "--out", broken, *SMALL)
+    process = Forked("headcount", "analyze", bert, SAMPLE, "--out", broken, *SMALL)
     wait_for(broken / STATE)
     process.send_signal(how)
     _, errors = process.communicate(timeout=60)
@@ -80,9 +81,9 @@ def test_two_processes_share_the_translations(marian: Path, tmp_path: Path) -> N
     one, two = tmp_path / "one", tmp_path / "two"
     arguments = ("analyze", marian, SAMPLE, "--out")
     assert headcount(*arguments, one)[0] == 0
-    process = start(*arguments, two, launcher=TORCHRUN)
-    _, errors = process.communicate(timeout=300)
-    assert process.returncode == 0, errors
+    for process in ranks("headcount", *arguments, two):
+        _, errors = process.communicate(timeout=300)
+        assert process.returncode == 0, errors
     assert (one / "targets.txt").read_bytes() == (two / "targets.txt").read_bytes()
     kept = [json.loads((two / f"state/targets-{rank}.json").read_text()) for rank in range(2)]
     assert [sorted(each["done"]) for each in kept] == [["0", "2"], ["1"]]

@@ -1,0 +1,118 @@
+"""Python processes for tests that kill one or need several, forked from one that has imported all.
+
+Every import of torch, transformers and this package costs seconds. A server that each test session
+starts once has imported them and nothing else has happened in it, so that what is forked from it
+behaves as a fresh `python -m MODULE ARGUMENTS` does.
+"""
+
+import multiprocessing
+import os
+import resource
+import runpy
+import signal
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from multiprocessing.connection import Connection, wait
+
+_FORKSERVER = multiprocessing.get_context("forkserver")
+_FORKSERVER.set_forkserver_preload(["headcount.cli", "transformers.trainer"])
+
+
+class Forked:
+    """`python -m MODULE ARGUMENTS` as it runs, with the methods of `subprocess.Popen`."""
+
+    def __init__(
+        self,
+        module: str,
+        *arguments: object,
+        environment: Mapping[str, str] | None = None,
+        file_size: int | None = None,
+    ) -> None:
+        """Start it, with one thread and without network.
+
+        Args:
+            module: what is run as `__main__`.
+            arguments: its arguments.
+            environment: variables beside those of this process.
+            file_size: the most bytes that it may write into a file.
+        """
+        pipes = [_FORKSERVER.Pipe(duplex=False) for _ in range(2)]
+        self._ends = [end for end, _ in pipes]
+        variables = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+        variables |= environment or {}
+        words = [module, *map(str, arguments)]
+        self._process = _FORKSERVER.Process(
+            target=_run, args=(words, variables, [end for _, end in pipes], file_size)
+        )
+        self._process.start()
+        for _, end in pipes:
+            end.close()
+
+    @property
+    def returncode(self) -> int | None:
+        """Its exit status, or minus the signal that ended it; None while it runs."""
+        return self._process.exitcode
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """As the kill command does."""
+        assert self._process.pid is not None
+        os.kill(self._process.pid, number)
+
+    def communicate(self, timeout: float = 300) -> tuple[str, str]:
+        """Wait for its end; all that it wrote to its output and its errors."""
+        texts: dict[Connection, bytearray] = {end: bytearray() for end in self._ends}
+        open_ends = list(self._ends)
+        while open_ends:
+            ready = wait(open_ends, timeout)
+            assert ready, f"Expected an end within {timeout} seconds, got {texts.values()}."
+            for end in ready:
+                assert isinstance(end, Connection)
+                if found := os.read(end.fileno(), 1 << 16):
+                    texts[end] += found
+                else:
+                    open_ends.remove(end)
+        self._process.join(timeout)
+        assert self.returncode is not None, f"Expected an end within {timeout} seconds."
+        output, errors = (text.decode() for text in texts.values())
+        return output, errors
+
+
+def ranks(module: str, *arguments: object, number: int = 2) -> list[Forked]:
+    """As many processes that find each other, with the variables that torchrun gives them."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    shared = {
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "WORLD_SIZE": str(number),
+        "LOCAL_WORLD_SIZE": str(number),
+    }
+    return [
+        Forked(
+            module, *arguments, environment=shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+        )
+        for rank in range(number)
+    ]
+
+
+def _run(
+    words: Sequence[str],
+    environment: Mapping[str, str],
+    ends: Sequence[Connection],
+    file_size: int | None,
+) -> None:
+    os.environ.update(environment)
+    for number, end in enumerate(ends, start=1):
+        os.dup2(end.fileno(), number)
+        end.close()
+    # A shell that started the tests in the background has Ctrl-C ignored, and children too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    if file_size is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (file_size, file_size))
+    import torch
+
+    torch.set_num_threads(1)
+    sys.argv = list(words)
+    runpy.run_module(words[0], run_name="__main__", alter_sys=True)

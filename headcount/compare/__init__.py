@@ -1,4 +1,4 @@
-"""Compare two runs: which heads changed role, and whether the same heads rank high."""
+"""Compare two runs: which heads changed roles, and whether the same heads rank high."""
 
 from headcount.compare.comparison import Comparison, compare
 from headcount.compare.document import document

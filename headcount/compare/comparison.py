@@ -1,8 +1,8 @@
 """Comparison: two runs over one grid of heads, head by head and layer by layer.
 
-Head by head only says something where the two models share their start (one was trained on from the
-other) or are the same model on other data: models trained apart number their heads by chance. Then
-what compares is how many heads of each layer have a role, and the means of layers.
+Comparing head by head is meaningful only if one model was trained further from the other, or both
+runs are of one model on different data: models trained independently number their heads by chance.
+For those, compare the number of heads with each role, and the means of layers.
 """
 
 from collections import Counter
@@ -21,7 +21,7 @@ from headcount.roles import ROLES
 @final
 @dataclass(frozen=True)
 class Change:
-    """A head that has other roles in the second run."""
+    """A head whose roles differ in the second run."""
 
     head: str
     before: tuple[str, ...]
@@ -31,18 +31,18 @@ class Change:
 @final
 @dataclass(frozen=True)
 class Comparison:
-    """What two runs have in common."""
+    """The similarities and differences of two runs."""
 
     counts: Mapping[str, Mapping[str, tuple[int, int]]]
-    """Site to role to number of heads in the first and in the second run."""
+    """Number of heads in the first and the second run, by site and role."""
     changes: tuple[Change, ...]
     """Heads whose roles differ, in the order of the table."""
     same_roles: int
-    """Heads that have a role, and the same ones in both runs."""
+    """Number of heads with the same roles in both runs, at least one."""
     by_head: Mapping[str, Correlation]
-    """Column to Spearman's rank correlation over heads."""
+    """Spearman's rank correlation over heads, by column."""
     by_layer: Mapping[str, Correlation]
-    """The same over the means of layers."""
+    """Spearman's rank correlation over the means of layers, by column."""
 
 
 def compare(one: Run, other: Run) -> Comparison:
@@ -54,10 +54,10 @@ def compare(one: Run, other: Run) -> Comparison:
     names = [[row.head for row in run.heads] for run in (one, other)]
     if names[0] != names[1]:
         raise InputError(
-            f"two runs over the same heads were expected, but the first has {len(names[0])} "
-            f"({', '.join(one.sites)}) and the second {len(names[1])} ({', '.join(other.sites)}): "
-            "compare models of one architecture and size; what a pruned model does beside the "
-            "whole one is told by `headcount prune --analysis --corpus`"
+            f"Expected two runs over the same heads, but the first has {len(names[0])} "
+            f"({', '.join(one.sites)}) and the second {len(names[1])} ({', '.join(other.sites)}). "
+            "Compare models of one architecture and size. To compare a pruned model with the "
+            "dense one, run `headcount prune --analysis --corpus`"
         )
     pairs = list(zip(one.heads, other.heads, strict=True))
     changes = [Change(a.head, a.roles, b.roles) for a, b in pairs if set(a.roles) != set(b.roles)]
@@ -73,7 +73,7 @@ def compare(one: Run, other: Run) -> Comparison:
 
 
 def _counts(one: Run, other: Run, site: str) -> dict[str, tuple[int, int]]:
-    """Heads of a site with each role, those with none last."""
+    """Number of a site's heads with each role; heads without a role come last."""
     counts = [
         Counter(role for row in run.heads if row.site == site for role in row.roles or ("none",))
         for run in (one, other)

@@ -8,19 +8,19 @@ from headcount.markdown import table
 from headcount.reports.measure_names import MEASURES, SITE_TITLES
 
 SKIPPED = ("ablation_low", "ablation_high", "ablation_p", "positional_offset", "rare_cases")
-"""Columns that are no scores of heads."""
+"""Columns that are not scores of heads."""
 
 
 def document(comparison: Comparison, names: tuple[str, str]) -> str:
-    """The comparison of two runs, named as their folders are."""
+    """The comparison of two runs, named after their folders."""
     one, other = names
     parts = [
         f"# {one} and {other}",
         _roles(comparison, names),
         _changes(comparison.changes, comparison.same_roles, names),
         _correlations(comparison.by_head, comparison.by_layer),
-        "Models that were trained apart number their heads by chance: between them the numbers per "
-        "layer compare, and those head by head mean nothing.",
+        "Models trained independently number their heads by chance: compare their numbers per layer, "
+        "and ignore those head by head.",
     ]
     return "\n\n".join(parts) + "\n"
 

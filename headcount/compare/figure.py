@@ -1,4 +1,4 @@
-"""Two runs side by side: the roles of all heads, a row of maps per site."""
+"""Two runs side by side: the roles of all heads, one row of maps per site."""
 
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch

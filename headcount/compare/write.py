@@ -11,7 +11,7 @@ from headcount.reports.read import read_run
 
 
 def write_comparison(one: Path, other: Path, out: Path) -> Comparison:
-    """Compare the runs in two folders; writes `comparison.md` and `comparison.svg`, `.png`, `.pdf`.
+    """Compare the runs in two folders; write `comparison.md` and `comparison.svg`, `.png`, `.pdf`.
 
     Raises:
         InputError: if a folder holds no run, or the runs are not over the same heads.

@@ -1,4 +1,4 @@
-"""Reports: pure functions from the results of a run to one offline HTML file and to figures."""
+"""Reports: pure functions that turn the results of a run into one offline HTML file and figures."""
 
 from headcount.reports.figures import write_figures
 from headcount.reports.html import render

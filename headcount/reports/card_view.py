@@ -1,4 +1,4 @@
-"""The card of one head: everything the report says about it, as short texts and few numbers."""
+"""The card of one head: everything the report says about it, as short texts and a few numbers."""
 
 import math
 from collections.abc import Mapping
@@ -15,13 +15,13 @@ from headcount.reports.worth_view import effect_of, interval, ranked, scores_of
 from headcount.roles import Thresholds
 
 MAX_OFFSET = 10
-"""Offsets further away are lumped on either side."""
+"""Largest offset with a bin of its own; larger ones share one bin on either side."""
 
 
 @final
 @dataclass(frozen=True)
 class Share:
-    """One bar, or a pair of bars where `norm` is measured."""
+    """One bar, or a pair of bars if `norm` was measured."""
 
     label: str
     value: float | None
@@ -33,7 +33,7 @@ class Share:
 @final
 @dataclass(frozen=True)
 class Number:
-    """One line of the list of all numbers."""
+    """One line in the list of all numbers of a head."""
 
     label: str
     about: str
@@ -44,19 +44,19 @@ class Number:
 @final
 @dataclass(frozen=True)
 class Score:
-    """One line of what a head is worth."""
+    """One importance score of a head."""
 
     label: str
     about: str
     text: str
     rank: str
-    """Its place among all heads, the most important first."""
+    """Rank of the head among all heads, the most important first."""
 
 
 @final
 @dataclass(frozen=True)
 class Card:
-    """All that is shown of one head."""
+    """Everything the report shows of one head."""
 
     head: str
     title: str
@@ -64,7 +64,7 @@ class Card:
     line: str
     worth: tuple[Score, ...]
     offsets: tuple[float, ...]
-    """Shares: further left, -10 ... 10, further right."""
+    """Share of queries at each offset: further left, -10 ... 10, further right."""
     relations: tuple[RelationScore, ...]
     sinks: tuple[Share, ...]
     patterns: tuple[Share, ...]
@@ -98,7 +98,7 @@ def cards(run: Run) -> tuple[Card, ...]:
 
 
 def _worth(run: Run) -> dict[str, tuple[Score, ...]]:
-    """The scores of every head, each with the head's place."""
+    """The scores of every head, each with the head's rank."""
     scores: dict[str, list[Score]] = {row.head: [] for row in run.heads}
     for score in scores_of(run):
         name, rows = MEASURES[score], ranked(run, score)
@@ -113,7 +113,7 @@ def _worth(run: Run) -> dict[str, tuple[Score, ...]]:
 
 
 def offset_bins(offsets: Mapping[int, float]) -> tuple[float, ...]:
-    """Shares of the offsets: all left of -10, each of -10 ... 10, all right of 10."""
+    """Shares of the offsets: all below -10, each from -10 to 10, all above 10."""
     bins = [0.0] * (2 * MAX_OFFSET + 3)
     for offset, share in offsets.items():
         place = max(-MAX_OFFSET - 1, min(MAX_OFFSET + 1, offset)) + MAX_OFFSET + 1
@@ -149,11 +149,11 @@ def _patterns(values: Mapping[str, float]) -> tuple[Share, ...]:
 def _rare(values: Mapping[str, float]) -> str:
     share, two = values.get("rare_share", math.nan), values.get("rare2_share", math.nan)
     if math.isnan(share):
-        return "Not measured: no sentence has a token outside the 500 most frequent."
+        return "Not measured: no sentence has a token outside the 500 most frequent ones."
     cases = numbers.count(values.get("rare_cases", math.nan))
     return (
-        f"Points at the sentence's rarest token in {numbers.percent(share)} of {cases} queries, "
-        f"at one of the two rarest in {numbers.percent(two)}."
+        f"Looks most at the sentence's rarest token in {numbers.percent(share)} of {cases} "
+        f"queries, and at one of the two rarest in {numbers.percent(two)}."
     )
 
 

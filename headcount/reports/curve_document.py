@@ -1,4 +1,4 @@
-"""The files of a curve: the table, figures, and a document with the numbers side by side."""
+"""The files of a curve: the table, the figures, and a document that shows the numbers."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -17,13 +17,13 @@ from headcount.reports.figure_style import FORMATS, save, styled
 from headcount.reports.measure_names import METRICS
 
 FILES = ("curve.parquet", "curve.md", "curve.json")
-"""What a curve leaves, besides `figures/` and `state/`."""
+"""Files that a curve writes, besides `figures/` and `state/`."""
 
 
 @final
 @dataclass(frozen=True)
 class CurveFacts:
-    """What is known of a curve beside its rows."""
+    """Facts about a curve that its rows do not hold."""
 
     heads: Heads
     metric: str
@@ -31,15 +31,15 @@ class CurveFacts:
     warnings: tuple[str, ...]
     signature: str
     roles: Mapping[str, Sequence[str]] | None = None
-    """Of every head, where an analysis of the model was given."""
+    """Roles of every head; None without an analysis of the model."""
     updates: Mapping[str, int] = field(default_factory=dict)
-    """Of the weights, a point, by the methods that train them."""
+    """Number of weight updates per point, for the methods that train weights."""
 
 
 def write_curve(
     frame: pd.DataFrame, facts: CurveFacts, folder: Path, arguments: dict[str, Any] | None = None
 ) -> list[Path]:
-    """Write table, document, figures, and the record last.
+    """Write the table, the document, the figures, and the record last.
 
     Returns:
         The paths of the figures.
@@ -69,8 +69,8 @@ def write_curve(
 
 
 def document(points: CurvePoints, facts: CurveFacts, figures: Sequence[str]) -> str:
-    """A table for each number, what they say, and the figures."""
-    parts = ["# How many heads can go", f"{facts.heads}.", *sentences(points, facts)]
+    """One table per number, their summary, and the figures."""
+    parts = ["# How many heads can be pruned", f"{facts.heads}.", *sentences(points, facts)]
     parts += [f"**Warning**: {warning}." for warning in facts.warnings]
     for column, title in _columns(points, facts.metric):
         parts += [f"## {title}", numbers_table(points, column)]
@@ -79,12 +79,12 @@ def document(points: CurvePoints, facts: CurveFacts, figures: Sequence[str]) -> 
 
 
 def numbers_table(points: CurvePoints, column: str, by_method: bool = False) -> str:
-    """A row a budget, a column a method; random as the mean and range of its seeds.
+    """One row per budget, one column per method; random shows the mean and range of its seeds.
 
     Args:
         points: the curve.
         column: `score` or `loss`.
-        by_method: rows are methods, as suits a narrow terminal.
+        by_method: use one row per method instead, for a narrow terminal.
     """
     whole = points.whole
     first = [f"{whole.keep} (all)"] + [
@@ -95,24 +95,24 @@ def numbers_table(points: CurvePoints, column: str, by_method: bool = False) -> 
         _cell([points.controls[name].numbers[column]] if name in points.controls else [])
         for name in points.methods
     ]
-    beside = [[f"{whole.keep} (all), trained as long", *controls]] if points.controls else []
+    beside = [[f"{whole.keep} (all), control", *controls]] if points.controls else []
     rest = [
         [str(keep), *(_cell(points.values(method, keep, column)) for method in points.methods)]
         for keep in points.keeps
     ]
-    rows = [["heads left", *points.methods], first, *beside, *rest]
+    rows = [["heads kept", *points.methods], first, *beside, *rest]
     if by_method:
         rows = list(map(list, zip(*rows, strict=True)))
     return table(rows[0], rows[1:])
 
 
 def sentences(points: CurvePoints, facts: CurveFacts) -> list[str]:
-    """Which method is best over all budgets, and which are no better than random heads."""
+    """Sentences on the best method over all budgets, and on those no better than random heads."""
     column = "score" if "score" in points else "loss"
     more_is_better = column == "score" and facts.higher_is_better
     told = [_trained(points, method, updates) for method, updates in facts.updates.items()]
     mean = {method: points.mean(method, column) for method in points.methods}
-    if not all(map(math.isfinite, mean.values())):  # no budget, or a model that is broken
+    if not all(map(math.isfinite, mean.values())):  # no budget, or a broken model
         return told
     sign = 1 if more_is_better else -1
     ranked = sorted(mean, key=lambda name: sign * mean[name], reverse=True)
@@ -124,23 +124,24 @@ def sentences(points: CurvePoints, facts: CurveFacts) -> list[str]:
     if RANDOM in mean:
         others = [one for one in ranked if one != RANDOM]
         below = [one for one in others if sign * (mean[one] - mean[RANDOM]) <= 0]
-        beside = f"no better than that: {', '.join(below)}" if below else "every method is better"
-        best.append(f"Random heads: {_number(mean[RANDOM])}{f'; {beside}' if others else ''}.")
+        beside = f"No better than random: {', '.join(below)}" if below else "Every method is better"
+        best.append(f"Random heads: {_number(mean[RANDOM])}{f'. {beside}' if others else ''}.")
     return [*best, *told]
 
 
 def _trained(points: CurvePoints, method: str, updates: int) -> str:
-    """What a method's points have had that the whole model as it was given has not."""
-    along = f"{method} trained the weights along, {updates:,} updates a point, "
+    """What sets a method's points apart from the dense model as it was given."""
+    along = f"{method} also trained the weights, {updates:,} updates per point. "
     if method in points.controls:
         return (
-            along + "so hold it against all heads trained as long (its control), without teacher."
+            along + "Compare it with its control: the dense model after as many updates, without a "
+            "teacher."
         )
-    return along + "and all heads as they were given did not: there is no control."
+    return along + "The dense model was not trained: there is no control."
 
 
 def _columns(points: CurvePoints, metric: str) -> list[tuple[str, str]]:
-    """The numbers that there are, the test set first, with their titles."""
+    """The available numbers with their titles, the test set first."""
     names = {"score": METRICS.get(metric, metric), "loss": "Loss (nats)"}
     return [
         (f"{prefix}{column}", f"{title}, {data}")

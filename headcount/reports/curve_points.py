@@ -22,9 +22,9 @@ class CurvePoint:
     seed: int
     keep: int
     numbers: Mapping[str, float]
-    """Losses, scores, and heads kept at each site, by column."""
+    """Losses, scores, and number of heads kept at each site, by column."""
     heads: tuple[str, ...]
-    """Names of the heads that stay."""
+    """Names of the kept heads."""
 
 
 @final
@@ -41,7 +41,7 @@ class CurvePoints:
 
     @property
     def whole(self) -> CurvePoint:
-        """The point of the whole model."""
+        """The point of the dense model."""
         return next(point for point in self.points if point.method == ALL)
 
     @property
@@ -56,7 +56,7 @@ class CurvePoints:
 
     @property
     def controls(self) -> dict[str, CurvePoint]:
-        """The whole model trained as long as a method trains, by the method."""
+        """The dense model trained for as many updates as each method that trains, by method."""
         return {
             point.method.removeprefix(CONTROL): point
             for point in self.points
@@ -65,14 +65,14 @@ class CurvePoints:
 
     @property
     def keeps(self) -> list[int]:
-        """Every budget but that of the whole model, most heads first."""
+        """Every budget except the dense model's, the most heads first."""
         return sorted({point.keep for point in self.points} - {self.whole.keep}, reverse=True)
 
     def __contains__(self, column: str) -> bool:
         return column in self.whole.numbers
 
     def values(self, method: str, keep: int, column: str) -> list[float]:
-        """A number of a method under a budget, for each seed."""
+        """The column's value for a method and a budget, one per seed."""
         return [
             point.numbers[column]
             for point in self.points
@@ -80,7 +80,7 @@ class CurvePoints:
         ]
 
     def mean(self, method: str, column: str) -> float:
-        """The mean of a number over the budgets of all methods, each over seeds; NaN of none."""
+        """Mean over the budgets that all methods share, each a mean over seeds; NaN without any."""
         shared = [
             keep
             for keep in self.keeps
@@ -90,9 +90,9 @@ class CurvePoints:
         return float(np.mean([np.mean(values) for values in each])) if each else math.nan
 
     def first_seed(self, method: str) -> list[CurvePoint]:
-        """The points of a method with its first seed and of the whole model, fewest heads first."""
+        """The points of a method's first seed and of the dense model, the fewest heads first."""
         found: dict[int, CurvePoint] = {}
-        # A method may have a point of its own of all heads.
+        # A method may have its own point with all heads.
         for point in sorted(self.points, key=lambda point: point.method == ALL):
             if point.method in (method, ALL):
                 found.setdefault(point.keep, point)

@@ -1,4 +1,4 @@
-"""Layer curves: the mean of a measure per layer, one small panel a measure, as SVG coordinates."""
+"""Layer curves: the mean of each measure per layer, one small panel each, as SVG coordinates."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ PANELS: tuple[tuple[str, str, str | None, Callable[[float], str]], ...] = (
     ("Separators", "attn_sep", "norm_sep", numbers.percent),
     ("Punctuation", "attn_punct", "norm_punct", numbers.percent),
 )
-"""Title, measure, its norm-weighted partner, how the axis is written."""
+"""Title, measure, its norm-weighted counterpart, and the format of the axis."""
 
 Kind = Literal["measured", "norm", "null"]
 
@@ -35,7 +35,7 @@ class Curve:
     path: str
     """SVG path; broken where a layer has no value."""
     texts: tuple[tuple[float, float, str], ...]
-    """x, y and text of every layer."""
+    """x, y and text for every layer."""
 
 
 @final
@@ -54,7 +54,7 @@ class Panel:
 
 
 def layer_means(heads: Sequence[HeadRow], measure: str) -> dict[str, list[float]]:
-    """Mean over the heads of each layer, by site; heads that were not measured are left out."""
+    """Mean over the heads of each layer, by site; heads without a value are left out."""
     means: dict[str, list[float]] = {}
     num_layers = max(row.layer for row in heads) + 1
     for site in dict.fromkeys(row.site for row in heads):
@@ -67,7 +67,7 @@ def layer_means(heads: Sequence[HeadRow], measure: str) -> dict[str, list[float]
 
 
 def panels(run: Run) -> tuple[Panel, ...]:
-    """All panels whose measure is there."""
+    """The panels whose measure was taken."""
     made = (_panel(run, *panel) for panel in PANELS if panel[1] in run.measures)
     return tuple(panel for panel in made if panel.curves)
 
@@ -105,7 +105,7 @@ def _panel(
 
 
 def _series(run: Run, measure: str, norm: str | None) -> list[tuple[Kind, dict[str, list[float]]]]:
-    """The lines of a panel, the most important last, so that it is drawn on top."""
+    """The lines of a panel, the most important one last, so that it is drawn on top."""
     series: list[tuple[Kind, dict[str, list[float]]]] = []
     if run.null_heads is not None and measure in run.null_heads[0].values:
         series.append(("null", layer_means(run.null_heads, measure)))

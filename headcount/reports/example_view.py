@@ -1,4 +1,4 @@
-"""Example sentences as few lines between words: what a reader can see and one file can hold."""
+"""Example sentences, drawn with few enough lines between words to stay readable and small."""
 
 from dataclasses import dataclass, replace
 from typing import final
@@ -9,29 +9,29 @@ from headcount.reports.run import Example
 from headcount.reports.sentences import arrows
 
 MAX_WORDS = 48
-"""Longer sentences are cut around the arcs that matter."""
+"""Largest number of words in a drawing; longer sentences are cut around their arcs."""
 MAX_LINES = 400
-"""Lines of one drawing; the weakest are left out first."""
+"""Largest number of lines in a drawing; the weakest are dropped first."""
 _VISIBLE = 13
-"""255 * 0.05: weights below are not drawn, but for the largest of each query."""
+"""255 * 0.05: smaller weights are not drawn, except the largest of each query."""
 
 
 @final
 @dataclass(frozen=True)
 class ExampleView:
-    """One drawing: words left and right, and lines between them."""
+    """One drawing: words on the left and right, and lines between them."""
 
     role: str
     caption: str
     queries: tuple[str, ...]
     keys: tuple[str, ...] | None
-    """None when the same as `queries`."""
+    """None if the same as `queries`."""
     lines: tuple[int, ...]
     """query, key, weight (255 = 1), query, key, weight ..., weakest first."""
     arcs: tuple[int, ...]
-    """query, key, query, key ...: the lines the role is about."""
+    """query, key, query, key ...: the lines that show the role."""
     note: str
-    """What was left out; empty when nothing was."""
+    """Note on what was cut; empty if nothing was."""
 
 
 def example_view(example: Example) -> ExampleView:
@@ -44,7 +44,7 @@ def example_view(example: Example) -> ExampleView:
     queries, keys = np.nonzero(keep_QK)
     order = np.argsort(weights_QK[queries, keys], kind="stable")[-MAX_LINES:]
     chosen = [(int(queries[i]), int(keys[i])) for i in order]
-    # The arcs of the role are drawn even where the head misses them: that is the evidence.
+    # Arcs of the role are drawn even where the head misses them: they are evidence too.
     chosen += [arc for arc in arcs if arc not in set(chosen)]
     return ExampleView(
         role=example.role,

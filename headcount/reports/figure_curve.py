@@ -1,7 +1,7 @@
-"""Figures of a curve: score against heads left, by method, and which heads those are.
+"""Figures of a curve: score against heads kept, by method, and which heads those are.
 
 Figures 7 to 10 of Analyzing Multi-Head Self-Attention (Voita et al., 2019), for any model and any
-method: score against heads left (7), functions of the heads left (8), heads left at each site (9)
+method: score against heads kept (7), functions of the kept heads (8), heads kept at each site (9)
 and in each layer (10). https://arxiv.org/abs/1905.09418
 """
 
@@ -22,15 +22,15 @@ from headcount.reports.role_names import role_names
 
 NONE = "no role"
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#7A3E9D", "#8C564B")
-"""Of methods, in the order in which they come; told apart by colour-blind readers."""
+"""Colours of the methods, in order; colour-blind readers can distinguish them."""
 MARKERS = "os^Dv<>P"
 IN_A_ROW = 3
 Panels = list[tuple[str, Axes]]
-"""Of every method."""
+"""Each method with its axes."""
 
 
 def score_curve(points: CurvePoints, column: str, label: str) -> Figure:
-    """A number against heads left, a line a method; random as the mean and range of its seeds."""
+    """A number against heads kept, one line per method; random shows mean and range over seeds."""
     figure = new_figure(5.8, 3.4)
     axes = figure.subplots()
     whole = points.whole.numbers[column]
@@ -63,7 +63,7 @@ def score_curve(points: CurvePoints, column: str, label: str) -> Figure:
 
 
 def sites(points: CurvePoints, heads: Heads) -> Figure:
-    """Heads left at each site against the budget, a panel a method; random's first seed."""
+    """Heads kept at each site by budget, one panel per method; random shows its first seed."""
     figure, panels = _panels(points)
     for method, axes in panels:
         rows = points.first_seed(method)
@@ -76,11 +76,11 @@ def sites(points: CurvePoints, heads: Heads) -> Figure:
         axes.set_ylim(bottom=0)
         axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
         axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-    return _labelled(figure, _left(points), "heads left at the site", panels)
+    return _labelled(figure, _left(points), "heads kept at the site", panels)
 
 
 def functions(points: CurvePoints, roles: Mapping[str, Sequence[str]]) -> Figure:
-    """Functions of the heads left, by main role, a panel a method; random's first seed."""
+    """Main roles of the kept heads, one panel per method; random shows its first seed."""
     main = {head: each[0] if each else NONE for head, each in roles.items()}
     shown = role_names(role for role in main.values() if role != NONE)
     colours = {name: role.colour for name, role in shown.items()} | {NONE: LINE}
@@ -97,7 +97,7 @@ def functions(points: CurvePoints, roles: Mapping[str, Sequence[str]]) -> Figure
 
 
 def layers(points: CurvePoints, heads: Heads) -> Figure:
-    """Share of each layer left under each budget; a row a method, a column a site."""
+    """Share of each layer kept under each budget; one row per method, one column per site."""
     methods, columns = points.methods, list(heads.counts)
     figure = new_figure(2.1 * len(columns) + 1.0, 1.25 * len(methods) + 0.6)
     grid = figure.subplots(len(methods), len(columns), squeeze=False, sharex=True)
@@ -112,20 +112,20 @@ def layers(points: CurvePoints, heads: Heads) -> Figure:
         grid[0, column].set_title(SITE_TITLES[site], size=7.5)
     figure.supxlabel(_left(points), fontsize=8)
     bar = figure.colorbar(images[0], ax=list(grid.flat), shrink=0.5, pad=0.02)
-    bar.set_label("share left")
+    bar.set_label("share kept")
     return figure
 
 
 def _left(points: CurvePoints) -> str:
-    """What stands below an axis of budgets."""
-    return f"heads left, of {points.whole.keep}"
+    """The label of an axis of budgets."""
+    return f"heads kept, of {points.whole.keep}"
 
 
 CURVE_FIGURES = (
     "curve_score", "curve_loss", "curve_test_score", "curve_test_loss", "sites", "layers",
     "functions",
 )  # fmt: skip
-"""All that there can be."""
+"""The names of all figures that a curve can have."""
 
 
 def curve_figures(
@@ -134,7 +134,7 @@ def curve_figures(
     metric: str,
     roles: Mapping[str, Sequence[str]] | None = None,
 ) -> dict[str, Callable[[], Figure]]:
-    """Every figure that there are numbers for, by the name of its file."""
+    """Every figure that the curve has numbers for, by file name."""
     found: dict[str, Callable[[], Figure]] = {}
     metric = METRICS.get(metric, metric)
     for prefix, data in (("", "development set"), ("test_", "test set")):
@@ -148,7 +148,7 @@ def curve_figures(
 
 
 def _random(axes: Axes, points: CurvePoints, column: str) -> None:
-    """Mean and range of the random orders, up to the whole model."""
+    """Mean and range of the random orders, up to the dense model."""
     whole = points.whole
     values = {keep: points.values(RANDOM, keep, column) for keep in reversed(points.keeps)}
     values |= {whole.keep: [whole.numbers[column]]}
@@ -160,7 +160,7 @@ def _random(axes: Axes, points: CurvePoints, column: str) -> None:
 
 
 def _panels(points: CurvePoints) -> tuple[Figure, Panels]:
-    """A small panel a method, three in a row."""
+    """One small panel per method, three in a row."""
     methods = points.methods
     columns = min(IN_A_ROW, len(methods))
     rows = -(-len(methods) // columns)
@@ -176,7 +176,7 @@ def _panels(points: CurvePoints) -> tuple[Figure, Panels]:
 
 
 def _labelled(figure: Figure, x: str, y: str, panels: Panels) -> Figure:
-    """With a legend of as many columns as panels: a name is not wider than one."""
+    """Add axis labels and a legend with one column per panel: no name is wider than a panel."""
     figure.supxlabel(x, fontsize=8)
     figure.supylabel(y, fontsize=8)
     handles, labels = panels[0][1].get_legend_handles_labels()
@@ -187,7 +187,7 @@ def _labelled(figure: Figure, x: str, y: str, panels: Panels) -> Figure:
 
 
 def _layer_map(axes: Axes, rows: list[CurvePoint], heads: Heads, site: str) -> AxesImage:
-    """Layers x budgets, the darker the more heads are left."""
+    """Layers x budgets; darker cells keep a larger share of the layer."""
     share_LK = np.zeros((len(heads.counts[site]), len(rows)))
     for column, row in enumerate(rows):
         for head in map(Head.parse, row.heads):

@@ -1,4 +1,4 @@
-"""Figures of the grid of heads: roles and confidence, layers x heads, a panel per site."""
+"""Figures of the grid of heads: roles and confidence, layers x heads, one panel per site."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ LEGEND = 4.8
 """Width of four roles side by side, in inches."""
 
 BAR = 2.2
-"""Height of what is written beside the bar of confidence."""
+"""Height of the label beside the colour bar of confidence, in inches."""
 
 
 def role_map(run: Run) -> Figure:
@@ -40,7 +40,7 @@ def role_map(run: Run) -> Figure:
 
 
 def confidence_map(run: Run) -> Figure:
-    """Layers x heads, shaded by confidence; hatched where it could not be measured."""
+    """Layers x heads, shaded by confidence; hatched if it could not be measured."""
     figure, all_axes = _site_axes(run, extra=0.0, least=(0.0, BAR))
     images = [
         draw_numbers(axes, rows, "confidence", 0.0, 1.0)
@@ -52,7 +52,7 @@ def confidence_map(run: Run) -> Figure:
 
 
 def draw_roles(axes: Axes, rows: list[HeadRow], names: Sequence[str]) -> None:
-    """The heads of one site by their roles; roles that are not among `names` are left out."""
+    """Draw the heads of one site, coloured by role; roles not in `names` are left out."""
     roles = role_names(names)
     for row in rows:
         _split_cell(axes, row, [roles[name] for name in row.roles if name in roles])
@@ -61,7 +61,7 @@ def draw_roles(axes: Axes, rows: list[HeadRow], names: Sequence[str]) -> None:
 def draw_numbers(
     axes: Axes, rows: list[HeadRow], column: str, low: float, high: float
 ) -> AxesImage:
-    """The heads of one site, shaded by one of their numbers; hatched where it is unknown."""
+    """Draw the heads of one site, shaded by one of their numbers; hatched where it is unknown."""
     shape = _shape(rows)
     grid = np.full(shape, np.nan)
     for row in rows:
@@ -79,7 +79,7 @@ def _shape(rows: list[HeadRow]) -> tuple[int, int]:
 
 
 def _site_axes(run: Run, extra: float, least: tuple[float, float]) -> tuple[Figure, list[Axes]]:
-    """One map per site side by side, cells of a fixed size in a figure of some size at least."""
+    """One map per site side by side; cells have a fixed size, the figure at least size `least`."""
     sites = by_site(run)
     shapes = [_shape(rows) for _, rows in sites]
     columns = [shape[1] for shape in shapes]
@@ -95,7 +95,7 @@ def _site_axes(run: Run, extra: float, least: tuple[float, float]) -> tuple[Figu
 
 
 def _split_cell(axes: Axes, row: HeadRow, roles: list[RoleName]) -> None:
-    """A cell in horizontal bands, the main role on top; an outline when there is no role."""
+    """Draw a cell in horizontal bands, the main role on top; an outline if there is no role."""
     left, top, size = row.index - 0.46, row.layer - 0.46, 0.92
     if not roles:
         axes.add_patch(Rectangle((left, top), size, size, facecolor="white", edgecolor=LINE))

@@ -27,7 +27,7 @@ from headcount.roles import Thresholds
 
 
 def positional_offsets(run: Run, limit: int = 6) -> Figure:
-    """Offset profiles of the most positional heads."""
+    """Offset profiles of the heads with the largest positional share."""
     heads = sorted(run.heads, key=_positional, reverse=True)[:limit]
     columns = min(3, len(heads))
     rows = -(-len(heads) // columns)
@@ -79,7 +79,7 @@ def relations(run: Run, limit: int = 20) -> Figure | None:
 
 
 def layer_curves(run: Run) -> Figure:
-    """Mean per layer of confidence, entropy and the weight on first token and separators."""
+    """Mean per layer of confidence, entropy, and the weights on the first token and separators."""
     panels = (("confidence", "confidence"), ("entropy", "entropy (nats)"),
               ("attn_first", "weight on the first token"),
               ("attn_sep", "weight on separators"))  # fmt: skip
@@ -100,7 +100,7 @@ def layer_curves(run: Run) -> Figure:
 
 
 def weight_and_norm(run: Run) -> Figure | None:
-    """Weight against norm-weighted share for each head; None when norms were not measured."""
+    """Weight against norm-weighted share for each head; None if norms were not measured."""
     panels = (("first", "first token"), ("sep", "separators"), ("punct", "punctuation"))
     if all(math.isnan(row.values[f"norm_{key}"]) for row in run.heads for key, _ in panels):
         return None

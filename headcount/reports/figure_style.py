@@ -1,4 +1,4 @@
-"""How figures look and are saved: text stays text, the same run gives the same bytes."""
+"""The style and saving of figures: text stays text, and a run always gives the same bytes."""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ SITE_MARKERS = {"encoder.self": "o", "decoder.self": "s", "decoder.cross": "^"}
 
 STYLE: dict[str, Any] = {
     "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],  # comes with matplotlib: the same everywhere
+    "font.sans-serif": ["DejaVu Sans"],  # ships with matplotlib: the same everywhere
     "font.size": 8.0,
     "axes.edgecolor": MUTED,
     "axes.labelcolor": INK,
@@ -38,7 +38,7 @@ STYLE: dict[str, Any] = {
     "pdf.fonttype": 42,
     "savefig.dpi": 200,
 }
-"""Settings under which figures are drawn and saved; matplotlib's own are left as they were."""
+"""Settings for drawing and saving figures; matplotlib's own settings are not changed."""
 
 _NO_DATE: dict[str, dict[str, Any]] = {
     "svg": {"Date": None},
@@ -49,26 +49,26 @@ FORMATS = tuple(_NO_DATE)
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure of the given inches, without pyplot."""
+    """An empty figure of the given size in inches, without pyplot."""
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
 
 
 def save(figure: Figure, path: Path) -> Path:
-    """Save by the file's suffix, whole or not at all, without a date inside."""
+    """Save atomically, in the format of the file's suffix, without a date inside."""
     kind = path.suffix[1:]
     write_atomically(path, lambda file: figure.savefig(file, format=kind, metadata=_NO_DATE[kind]))
     return path
 
 
 def styled() -> Any:
-    """The context in which figures are made."""
+    """The context for drawing figures in this style."""
     return matplotlib.rc_context(STYLE)  # pyright: ignore[reportArgumentType]
 
 
 def plain_grid(axes: Axes, rows: int, columns: int) -> None:
-    """Axes of a layers x heads map: integer ticks, no lines."""
+    """Set up the axes of a layers x heads map: integer ticks, no lines."""
     axes.set_xlim(-0.5, columns - 0.5)
     axes.set_ylim(rows - 0.5, -0.5)
     axes.set_xticks(range(columns))

@@ -1,4 +1,4 @@
-"""Figures of what heads are worth: all heads in the order of their effect, and agreement."""
+"""Figures of head importance: all heads ordered by effect, and the agreement of scores."""
 
 import math
 from itertools import pairwise
@@ -17,14 +17,14 @@ from headcount.reports.run import Run
 from headcount.reports.worth_view import SURE, effect_of, ranked, scores_of
 
 _NAMED = 5
-"""Heads that get their name in the figure."""
+"""Largest number of heads named in the figure."""
 
 _DIVERGING = LinearSegmentedColormap.from_list("agreement", ["#b34700", "#f1efe9", "#0c5a86"])
 """The diverging scale of the report."""
 
 
 def importance(run: Run) -> Figure | None:
-    """All heads, the most important on the left, with intervals; None until it was measured."""
+    """All heads, the most important on the left, with intervals; None if not measured."""
     scores = [score for score in scores_of(run) if ranked(run, score)]
     if run.importance is None or not scores:
         return None
@@ -71,7 +71,7 @@ def agreement(run: Run) -> Figure | None:
 
 
 def _apart(effects: list[Effect]) -> list[tuple[int, Effect]]:
-    """The first heads, as long as their names do not run into each other."""
+    """The first heads, up to where their names would overlap."""
     room = 0.06 * (effects[0].delta - effects[-1].delta)
     gaps = [above.delta - below.delta for above, below in pairwise(effects[: _NAMED + 1])]
     named = next((place for place, gap in enumerate(gaps) if gap < room), len(gaps))
@@ -79,7 +79,7 @@ def _apart(effects: list[Effect]) -> list[tuple[int, Effect]]:
 
 
 def _dots(axes: Axes, places: list[tuple[int, Effect]], site: str) -> None:
-    """The heads of one site; hollow where the effect may be chance."""
+    """Draw the heads of one site; a hollow dot is an effect that may be chance."""
     colour = SITE_COLOURS.get(site, INK)
     x = [place for place, _ in places]
     y = [effect.delta for _, effect in places]

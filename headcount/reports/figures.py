@@ -1,4 +1,4 @@
-"""Figures for a paper, as SVG, PNG and PDF: each a function from a run to a matplotlib figure."""
+"""Figures for a paper, as SVG, PNG and PDF; each is a function of a run that draws a figure."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -28,24 +28,24 @@ FIGURES: dict[str, Callable[[Run], Figure | None]] = {
     "importance": importance,
     "agreement": agreement,
 }
-"""Every figure by the name of its file."""
+"""Every figure by its file name."""
 
 
 def write_figures(folder: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
     """Draw every figure that the run has numbers for, into `folder/figures`.
 
     Raises:
-        InputError: when a result file is missing or damaged, or a format is unknown.
+        InputError: if a result file is missing or damaged, or a format is unknown.
     """
     unknown = sorted(set(formats) - set(FORMATS))
     if unknown:
-        raise InputError(f"figures can be written as {', '.join(FORMATS)}; came {unknown}")
+        raise InputError(f"Expected formats among {', '.join(FORMATS)}, got {unknown}")
     run = read_run(folder)
     paths = []
     with styled():
         for name, draw in FIGURES.items():
             figure = draw(run)
-            for kind in FORMATS if figure is None else ():  # of an earlier run
+            for kind in FORMATS if figure is None else ():  # left by an earlier run
                 (folder / "figures" / f"{name}.{kind}").unlink(missing_ok=True)
             if figure is not None:
                 paths += [save(figure, folder / "figures" / f"{name}.{kind}") for kind in formats]

@@ -1,8 +1,8 @@
-"""The view model as one HTML page that needs nothing but itself.
+"""The view model as one self-contained HTML page.
 
-Everything is escaped twice over: the template escapes all text, the data for the scripts is JSON in
-which `<`, `>` and `&` are written as escapes, and the page forbids itself (by its
-Content-Security-Policy) every request and every script but its own.
+Three measures keep the page safe: the template escapes all text, the data for the scripts is JSON
+with `<`, `>` and `&` as escapes, and the Content-Security-Policy forbids all requests and all
+scripts except the page's own.
 """
 
 import base64
@@ -52,7 +52,7 @@ def render(report: Report) -> str:
 
 
 def page_data(report: Report) -> dict[str, Any]:
-    """What the scripts need: roles, maps and cards."""
+    """The data for the scripts: roles, maps and cards."""
     return {
         "heads": report.heads,
         "roles": {name: asdict(role) for name, role in report.roles.items()},
@@ -63,12 +63,12 @@ def page_data(report: Report) -> dict[str, Any]:
 
 
 def _card_data(card: Card) -> dict[str, Any]:
-    """The card without what the maps say already: of all its numbers, those at random weights."""
+    """The card; the maps already hold its numbers, so only those at random weights are added."""
     return asdict(card) | {"numbers": [number.null_text for number in card.numbers]}
 
 
 def script_json(value: object) -> str:
-    r"""JSON that is safe inside a script element, whatever its strings say.
+    r"""JSON that is safe inside a script element, whatever its strings contain.
 
     >>> script_json("</script>")
     '"\\u003c/script\\u003e"'
@@ -91,5 +91,5 @@ def _asset(name: str) -> str:
 
 
 def _hash(script: str) -> str:
-    """The script's name in the Content-Security-Policy."""
+    """The hash that names the script in the Content-Security-Policy."""
     return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

@@ -1,4 +1,4 @@
-"""What heads are worth for a task, as plain values: the contents of `importance.json`."""
+"""The importance of heads for a task, as plain values: the contents of `importance.json`."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -15,30 +15,30 @@ REPLACEMENTS = {
     "mean": "output replaced by its mean",
     "uniform": "attention made uniform",
 }
-"""How a head is taken away, in words."""
+"""Ways to remove a head, in words."""
 
 
 @final
 @dataclass(frozen=True)
 class Effect:
-    """How much worse the model gets when some heads are gone; positive = they help."""
+    """How much worse the model gets without some heads; positive means that they help."""
 
     site: str
     layer: int
     head: str
-    """The only head left in the layer; empty where the whole layer is gone."""
+    """The only head kept in the layer; empty if all heads of the layer are removed."""
     delta: float
     low: float
     high: float
     p: float
-    """NaN where it was not tested."""
+    """P-value; NaN if the effect was not tested."""
 
     @classmethod
     def of(cls, entry: Mapping[str, Any]) -> "Effect":
         """One entry of `layers` or of `single_heads`."""
         site, layer, head = str(entry["site"]), int(entry["layer"]), entry.get("head", "")
         if site not in SITES:
-            raise ValueError(f"{site!r} is not one of {', '.join(SITES)}")
+            raise ValueError(f"expected a site among {', '.join(SITES)}, got {site!r}")
         name = str(Head(site, layer, head)) if isinstance(head, int) else str(head)
         return cls(
             site, layer, name, *(_number(entry, key) for key in ("delta", "low", "high", "p"))
@@ -48,7 +48,7 @@ class Effect:
 @final
 @dataclass(frozen=True)
 class SiteEffect:
-    """How much worse the model gets without any head of a site."""
+    """How much worse the model gets without any of a site's heads."""
 
     site: str
     delta: float
@@ -61,7 +61,7 @@ class SiteEffect:
         """One entry of `sites`."""
         site = str(entry["site"])
         if site not in SITES:
-            raise ValueError(f"{site!r} is not one of {', '.join(SITES)}")
+            raise ValueError(f"expected a site among {', '.join(SITES)}, got {site!r}")
         return cls(site, *(_number(entry, key) for key in ("delta", "low", "high", "p")))
 
 
@@ -88,32 +88,32 @@ class Matrix:
 @final
 @dataclass(frozen=True)
 class Importance:
-    """What was measured, and what is not in the table of heads."""
+    """The assessment of a model: everything that is not in the table of heads."""
 
     task: str
     metric: str
     higher_is_better: bool
     num_examples: int
     loss: float
-    """Of the whole model, as `score` is."""
+    """Loss of the dense model; `score` is the dense model's too."""
     score: float
     methods: tuple[str, ...]
     replacement: str
-    """How heads are taken away, in words; empty without ablation."""
+    """How ablation removes heads, in words; empty without ablation."""
     quantity: str
-    """What ablation measures: `loss` or the metric, as it is spelt."""
+    """The quantity that ablation measures: `loss`, or the metric as it is spelt."""
     sites: tuple[SiteEffect, ...]
     layers: tuple[Effect, ...]
     single_heads: tuple[Effect, ...]
     agreement: Matrix | None
     across: str
-    """How far effects agree with those on other data, in words; empty where not compared."""
+    """Agreement of the effects with those on other data, in words; empty if not compared."""
     facts: Mapping[str, Any]
-    """Seconds, signature: to be printed as they are."""
+    """Seconds and signature, printed as they are."""
 
     @classmethod
     def of(cls, found: Mapping[str, Any]) -> "Importance":
-        """The contents of `importance.json`; KeyError, TypeError or ValueError where damaged."""
+        """Read the contents of `importance.json`; KeyError, TypeError or ValueError if damaged."""
         ablation = found.get("ablation") or {}
         replacement = str(ablation.get("replacement", ""))
         layers, single_heads = (found.get(name) or () for name in ("layers", "single_heads"))
@@ -137,14 +137,14 @@ class Importance:
 
     @property
     def rises(self) -> bool:
-        """Whether what ablation measures gets larger where the model gets worse."""
+        """Whether the measured quantity rises as the model gets worse."""
         return self.quantity == "loss" or not self.higher_is_better
 
     @property
     def effect(self) -> str:
-        """What ablation measures, e.g. "rise of the loss"."""
+        """The effect that ablation measures, e.g. "rise in the loss"."""
         name = "the loss" if self.quantity == "loss" else self.quantity
-        return f"{'rise' if self.rises else 'fall'} of {name}"
+        return f"{'rise' if self.rises else 'drop'} in {name}"
 
 
 def _quantity(ablation: Mapping[str, Any], metric: str) -> str:
@@ -160,5 +160,5 @@ def _number(entry: Mapping[str, Any], name: str) -> float:
 def _matrix(rows: Sequence[Sequence[float | None]], shape: tuple[int, int]) -> np.ndarray:
     matrix = np.array([[math.nan if x is None else float(x) for x in row] for row in rows])
     if matrix.shape != shape:
-        raise ValueError(f"a matrix of {shape[0]} x {shape[1]} was expected, came {matrix.shape}")
+        raise ValueError(f"expected a matrix of {shape[0]} x {shape[1]}, got {matrix.shape}")
     return matrix

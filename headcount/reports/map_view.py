@@ -23,12 +23,12 @@ class Map:
     about: str
     scale: Literal["sequential", "diverging"]
     low: float | None
-    """Smallest value, or minus the largest magnitude where diverging; None when all are NaN."""
+    """Smallest value, or minus the largest magnitude if diverging; None if all are NaN."""
     high: float | None
     low_text: str
     high_text: str
     values: tuple[float | None, ...]
-    """In the order of the heads; None where not measured."""
+    """Values in the order of the heads; None if not measured."""
     texts: tuple[str, ...]
 
 
@@ -54,7 +54,7 @@ def head_map(
     values: list[float],
     diverging: bool = False,
 ) -> Map:
-    """A map of values in the order of the heads; a diverging scale has 0 in its middle."""
+    """A map of values in the order of the heads; 0 is the middle of a diverging scale."""
     finite = [value for value in values if math.isfinite(value)] or [math.nan]
     low, high = min(finite), max(finite)
     if diverging:

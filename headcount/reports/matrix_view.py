@@ -1,4 +1,4 @@
-"""The matrix of agreement, ready to print: below its diagonal, a cell for every two scores."""
+"""The matrix of agreement, ready to print: one cell per pair of scores, below the diagonal."""
 
 import math
 from dataclasses import dataclass
@@ -20,16 +20,16 @@ class MatrixCell:
     interval: str
     says: str
     size: float
-    """From 0 to 1: how strong the colour is."""
+    """Strength of the colour, from 0 to 1."""
     negative: bool
     by_chance: bool
-    """Whether the interval has zero in it."""
+    """Whether the interval contains zero."""
 
 
 @final
 @dataclass(frozen=True)
 class MatrixView:
-    """Rows and columns with their names."""
+    """The matrix as named rows and columns."""
 
     sentence: str
     columns: tuple[str, ...]
@@ -49,7 +49,7 @@ def matrix_view(matrix: Matrix | None) -> MatrixView | None:
 
 
 def label(name: str) -> str:
-    """A column of the table of heads as a narrow heading calls it."""
+    """The short heading for a column of the table of heads."""
     if name in _SHORT:
         return _SHORT[name]
     return MEASURES[name].label if name in MEASURES else name.replace("_", " ")
@@ -63,7 +63,7 @@ def _cell(matrix: Matrix, labels: list[str], row: int, column: int) -> MatrixCel
         text=numbers.correlation(rho),
         interval=interval,
         says=f"{labels[row]} and {labels[column]}: "
-        + (f"{numbers.correlation(rho)}, 95\u202f% {interval}" if known else "not known"),
+        + (f"{numbers.correlation(rho)}, 95\u202f% {interval}" if known else "unknown"),
         size=round(min(1.0, abs(rho)), 3) if known else 0.0,
         negative=known and rho < 0,
         by_chance=not known or low <= 0 <= high,

@@ -1,4 +1,4 @@
-"""How the report names columns, sites, directions and relations, as literal tables."""
+"""The report's names for columns, sites, directions and relations, as literal tables."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -15,14 +15,14 @@ SITE_TITLES: Mapping[str, str] = {
 """Titles of the grids."""
 
 METRICS: Mapping[str, str] = {"bleu": "BLEU", "chrf": "chrF", "f1": "F1"}
-"""Spelling of metrics that are not written as they are named."""
+"""Spelling of the metrics that are not written like their names."""
 
 DIRECTIONS: Mapping[str, tuple[str, str]] = {
     "dependent->head": ("dependent → head", "the dependent looks most at its head"),
     "head->dependent": ("head → dependent", "the head looks most at this dependent"),
     "head<-dependent": ("head ← dependent", "of all words, the head looks most at this dependent"),
 }
-"""Short form and meaning; the third is read from the column of the dependent (Clark 2019)."""
+"""Short form and meaning; the third reads the dependent's column (Clark 2019)."""
 
 
 @final
@@ -44,7 +44,7 @@ WORTH = "What it is worth"
 SIGNED = frozenset(
     {"positional_offset", "ablation_delta", "ablation_low", "ablation_high", "relevance"}
 )
-"""Numbers on both sides of zero."""
+"""Measures with values on both sides of zero."""
 
 
 def _table(group: str, show: Callable[[float], str], *rows: tuple[str, str, str]):
@@ -55,16 +55,17 @@ MEASURES: Mapping[str, MeasureName] = {
     measure.key: measure
     for measure in [
         *_table(WORTH, numbers.effect,
-                ("ablation_delta", "ablation effect", "how much worse the model gets without it"),
+                ("ablation_delta", "ablation effect",
+                 "how much worse the model gets without the head"),
                 ("ablation_low", "ablation effect, low", "lower end of the 95 % interval"),
                 ("ablation_high", "ablation effect, high", "upper end of the 95 % interval")),
         *_table(WORTH, numbers.probability,
                 ("ablation_p", "ablation p",
-                 "probability of such an effect by luck of the examples, corrected over heads")),
+                 "p-value over examples, corrected for the number of heads")),
         *_table(WORTH, numbers.effect,
-                ("gradient", "gradient", "how much the loss would change if it were turned down"),
+                ("gradient", "gradient", "how much the loss would change if its gate were lowered"),
                 ("relevance", "relevance",
-                 "its share of what its layer's heads contribute to the output"),
+                 "its share of what the heads of its layer contribute to the output"),
                 ("norm_score", "output norm", "mean norm of its output; 1 is its layer's mean"),
                 ("sink_score", "sink score", "minus the mean weight on the first token")),
         *_table("Sharpness", numbers.weight,
@@ -100,18 +101,21 @@ MEASURES: Mapping[str, MeasureName] = {
                 ("norm_punct", "norm share of punctuation",
                  "share of the sum of ‖A f(x)‖ that comes from punctuation")),
         *_table("Pattern of the map", numbers.percent,
-                ("pattern_vertical", "vertical", "share of maps: few keys get all the weight"),
-                ("pattern_diagonal", "diagonal", "share of maps: a fixed offset gets the weight"),
-                ("pattern_vertical_diagonal", "vertical and diagonal", "share of maps: both"),
-                ("pattern_block", "block", "share of maps: weight stays inside segments"),
-                ("pattern_heterogeneous", "heterogeneous", "share of maps: none of these")),
+                ("pattern_vertical", "vertical",
+                 "share of maps in which a few keys get all the weight"),
+                ("pattern_diagonal", "diagonal",
+                 "share of maps in which a fixed offset gets the weight"),
+                ("pattern_vertical_diagonal", "vertical and diagonal",
+                 "share of maps that are both"),
+                ("pattern_block", "block", "share of maps whose weight stays inside segments"),
+                ("pattern_heterogeneous", "heterogeneous", "share of maps that are none of these")),
     ]
 }  # fmt: skip
-"""Every column of `heads.parquet` that holds a number, in the order of the report."""
+"""Every number column of `heads.parquet`, in the order of the report."""
 
 
 def measures(columns: Iterable[str]) -> list[MeasureName]:
-    """The measures among the columns of a head table; unknown columns get their own name."""
+    """The measures among the columns of a head table; an unknown column is labelled by its name."""
     named = {key: measure for key, measure in MEASURES.items() if key in set(columns)}
     for key in columns:
         if key not in named:
@@ -120,7 +124,7 @@ def measures(columns: Iterable[str]) -> list[MeasureName]:
 
 
 def offset_words(offset: numbers.Real) -> str:
-    """Where an offset (key minus query) lies, in words.
+    """The position of an offset (key minus query), in words.
 
     >>> offset_words(-1), offset_words(3)
     ('on the previous token', '3 tokens to the right')
@@ -149,9 +153,9 @@ RELATIONS: Mapping[str, str] = {
     "orphan": "orphan of an ellipsis", "goeswith": "split word", "reparandum": "repair",
     "punct": "punctuation", "dep": "unspecified", "all": "every word",
 }  # fmt: skip
-"""What a Universal Dependencies relation says of the dependent, in two or three words."""
+"""What a Universal Dependencies relation says about the dependent, in a few words."""
 
 
 def relation_words(relation: str) -> str:
-    """The relation in plain words, by its main type where the subtype is not known; else empty."""
+    """The relation in plain words; an unknown subtype falls back to its main type; else empty."""
     return RELATIONS.get(relation, RELATIONS.get(relation.partition(":")[0], ""))

@@ -1,4 +1,4 @@
-"""Nearest: where no head has a role of the paper, how far the best one is from it."""
+"""Nearest: how close the best head comes to a role of the paper that no head has."""
 
 from collections.abc import Callable, Mapping
 
@@ -7,10 +7,10 @@ from headcount.roles import NOT_SYNTAX, Thresholds
 
 
 def nearest(run: Run, role: str) -> str | None:
-    """A sentence on the head that comes nearest; None where that was not measured.
+    """A sentence on the head that comes nearest; None if that was not measured.
 
     Args:
-        run: results in which no head has the role.
+        run: results of a run in which no head has the role.
         role: `positional`, `syntactic` or `rare`.
     """
     return _SENTENCES[role](run, Thresholds.of(run.info))
@@ -19,9 +19,9 @@ def nearest(run: Run, role: str) -> str | None:
 def _positional(run: Run, limits: Thresholds) -> str | None:
     best = _highest(run, "positional_share")
     return best and (
-        f"No head looks most at one and the same offset for {limits.positional_share:.0%} of its "
-        f"tokens: {best.head} comes nearest, {best.values['positional_share']:.0%} at "
-        f"{int(best.values['positional_offset']):+d}."
+        f"No head looks most at the same offset for {limits.positional_share:.0%} of its "
+        f"tokens: {best.head} comes nearest with {best.values['positional_share']:.0%} at "
+        f"offset {int(best.values['positional_offset']):+d}."
     )
 
 
@@ -52,7 +52,7 @@ def _syntactic(run: Run, limits: Thresholds) -> str | None:
 
 
 def _highest(run: Run, column: str) -> HeadRow | None:
-    """The head with the highest number; None where there are none."""
+    """The head with the highest number; None if no head has one."""
     known = [row for row in run.heads if row.values.get(column, float("nan")) >= 0]
     return max(known, key=lambda row: row.values[column], default=None)
 

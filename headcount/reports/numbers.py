@@ -1,4 +1,4 @@
-"""Numbers as a reader wants to see them; a number that could not be measured is a dash."""
+"""Numbers as text for readers; a number that could not be measured is a dash."""
 
 import math
 
@@ -9,7 +9,7 @@ UNKNOWN = "–"
 
 
 def percent(share: Real) -> str:
-    r"""A share from 0 to 1 as whole per cent, one decimal below ten.
+    r"""A share from 0 to 1 as a whole percentage, with one decimal below ten.
 
     >>> percent(0.972), percent(0.0312)
     ('97\u202f%', '3.1\u202f%')
@@ -30,7 +30,7 @@ def points(difference: Real) -> str:
 
 
 def weight(value: Real) -> str:
-    """A weight or norm with two decimals, three significant digits from ten on.
+    """A weight or norm with two decimals, or three significant digits from ten on.
 
     >>> weight(0.8512), weight(123.4)
     ('0.85', '123')
@@ -43,7 +43,7 @@ def weight(value: Real) -> str:
 
 
 def effect(value: Real) -> str:
-    """A difference or score: three decimals, four where it is small.
+    """A difference or score with three decimals, or four if it is small.
 
     >>> effect(0.0421), effect(-0.00314), effect(0.00002), effect(1.234)
     ('0.042', '−0.0031', '0', '1.23')
@@ -81,7 +81,7 @@ def correlation(rho: Real) -> str:
 
 
 def ordinal(number: int) -> str:
-    """A place in a row.
+    """A rank as an ordinal.
 
     >>> [ordinal(n) for n in (1, 2, 3, 4, 11, 22, 113)]
     ['1st', '2nd', '3rd', '4th', '11th', '22nd', '113th']
@@ -91,7 +91,7 @@ def ordinal(number: int) -> str:
 
 
 def signed(offset: Real) -> str:
-    """An offset with its sign; a true minus, so that -1 and +1 have the same width.
+    """An offset with its sign; the minus is a true one, so that -1 and +1 have the same width.
 
     >>> signed(-1), signed(1), signed(0)
     ('−1', '+1', '0')
@@ -121,7 +121,7 @@ def of(number: int, one: str, many: str) -> str:
 
 
 def listed(parts: list[str]) -> str:
-    """Parts as an English list.
+    """The parts as an English list.
 
     >>> listed(["a", "b", "c"])
     'a, b and c'
@@ -130,7 +130,7 @@ def listed(parts: list[str]) -> str:
 
 
 def rounded(value: Real, digits: int = 4) -> float | None:
-    """The value for JSON, which knows no NaN: `digits` significant digits, or null."""
+    """The value for JSON, with `digits` significant digits; None for NaN, which JSON lacks."""
     return float(f"{value:.{digits}g}") if math.isfinite(value) else None
 
 

@@ -1,4 +1,4 @@
-"""Read the result files of a run folder; whatever is missing or damaged is said, never skipped."""
+"""Read the result files of a run folder; missing or damaged files raise an error."""
 
 import base64
 import json
@@ -29,11 +29,11 @@ def read_run(folder: Path) -> Run:
     """Read a run folder.
 
     Raises:
-        InputError: when the folder or a file is missing, damaged or of another version.
+        InputError: if the folder or a file is missing, damaged or of another version.
     """
     if not folder.is_dir():
         raise InputError(
-            f"expected a folder written by `headcount analyze ... --out`, but {folder} "
+            f"Expected a folder written by `headcount analyze ... --out`, but {folder} "
             f"{'is a file' if folder.exists() else 'does not exist'}"
         )
     info = _read_info(folder / "run.json")
@@ -110,7 +110,7 @@ def _roles(
         if tuple(role.role for role in found) != row.roles:
             raise InputError(
                 f"{folder}: run.json says {row.head} is {[role.role for role in found]}, "
-                f"heads.parquet says {list(row.roles)}; the files are of two runs, "
+                f"heads.parquet says {list(row.roles)}; the files come from two runs, "
                 f"run `headcount analyze` again"
             )
         result[row.head] = found
@@ -122,16 +122,16 @@ def _read_info(path: Path) -> dict[str, Any]:
     version = info.get("version")
     if version != VERSION:
         raise InputError(
-            f"{path}: expected version {VERSION}, found {version!r}; "
-            f"write the results again with this headcount"
+            f"{path}: expected version {VERSION}, got {version!r}. "
+            f"Run `headcount analyze` again with this version of headcount"
         )
     kinds = {"signature": str, "model": str, "corpora": list, "counts": dict, "sites": dict,
              "roles": dict}  # fmt: skip
     for name, kind in kinds.items():
         if not isinstance(info.get(name), kind):
             raise InputError(
-                f"{path}: expected {name!r} to be a {kind.__name__}, found {info.get(name)!r}; "
-                f"run `headcount analyze` again"
+                f"{path}: expected {name!r} to be a {kind.__name__}, got {info.get(name)!r}. "
+                f"Run `headcount analyze` again"
             )
     return info
 
@@ -140,11 +140,11 @@ def _read_json(path: Path, again: str = "run `headcount analyze` again") -> dict
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}; is this a run folder?") from error
+        raise InputError(f"Cannot read {path}: {error.strerror}. Is this a run folder?") from error
     except ValueError as error:
         raise InputError(f"{path} is damaged: {error}; {again}") from error
     if not isinstance(value, dict):
-        raise InputError(f"{path}: expected a JSON object, found a {type(value).__name__}")
+        raise InputError(f"{path}: expected a JSON object, got a {type(value).__name__}")
     return value
 
 
@@ -189,7 +189,7 @@ def _example(example: Mapping[str, Any]) -> Example:
     flat = np.frombuffer(base64.b64decode(example["weights"], validate=True), dtype=np.uint8)
     arcs = tuple((int(query), int(key)) for query, key in example["arcs"])
     if any(not (0 <= q < len(queries) and 0 <= k < len(keys)) for q, k in arcs):
-        raise ValueError(f"an arc of {arcs} points outside {len(queries)} x {len(keys)} words")
+        raise ValueError(f"expected arcs inside {len(queries)} x {len(keys)} words, got {arcs}")
     return Example(
         role=str(example["role"]),
         caption=str(example["caption"]),

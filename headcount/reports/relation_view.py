@@ -1,4 +1,4 @@
-"""Relations against their baseline: the best of one head, and the best head of each relation."""
+"""Relations against their baseline: each head's best relations, and each relation's best head."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ from headcount.reports.run import RelationResult
 from headcount.roles import NOT_SYNTAX, Thresholds
 
 Key = tuple[str, str]
-"""Relation and direction."""
+"""A relation and its direction."""
 
 
 @final
@@ -34,7 +34,7 @@ class RelationScore:
     few: bool
     beats: bool
     clearly: bool
-    """Beats the baseline by the threshold of syntactic heads."""
+    """Whether it beats the baseline by the threshold of syntactic heads."""
     null_text: str
     """Accuracy at random weights; empty without a null run."""
 
@@ -42,7 +42,7 @@ class RelationScore:
 @final
 @dataclass(frozen=True)
 class RelationRow:
-    """The best head of one relation in every direction; None where a direction was not measured."""
+    """The best head of one relation in every direction; None if a direction was not measured."""
 
     relation: str
     gloss: str
@@ -51,7 +51,7 @@ class RelationRow:
     clearest: RelationScore
     """The direction with the largest gain."""
     map_key: str
-    """The map that shows it."""
+    """Key of the map that shows the relation."""
 
 
 @final
@@ -61,17 +61,17 @@ class RelationTable:
 
     directions: tuple[tuple[str, str], ...]
     rows: tuple[RelationRow, ...]
-    """Those with enough cases, the largest gain first."""
+    """Relations with enough cases, the largest gain first."""
     few_rows: tuple[RelationRow, ...]
-    """The others."""
+    """Relations with too few cases."""
     num_few: int
-    """Relations with few cases, all together not being one."""
+    """Number of relations with too few cases; `all` does not count as one."""
     is_told: bool
-    """Whether a relation of syntax has enough cases."""
+    """Whether a syntactic relation has enough cases."""
     summary: str
     min_cases: int
     clearly: str
-    """The least difference that is bold, in words."""
+    """Smallest difference printed in bold, in words."""
     has_null: bool
 
 
@@ -81,7 +81,7 @@ def measured(results: Iterable[RelationResult]) -> list[RelationResult]:
 
 
 def map_key(key: Key) -> str:
-    """The name of the map of a relation in one direction."""
+    """The key of the map of a relation in one direction."""
     return " ".join(key)
 
 
@@ -92,9 +92,9 @@ def best_of_head(
     most: int = 6,
     least: int = 3,
 ) -> dict[str, tuple[RelationScore, ...]]:
-    """For every head its relations with the largest gain, those with enough cases first.
+    """The relations with the largest gain of every head, those with enough cases first.
 
-    At most `most` that beat the baseline, and at least `least` whether they do or not.
+    At most `most` relations that beat the baseline, but at least `least` in any case.
     """
     random = {(r.head, r.relation, r.direction): r.accuracy for r in null or ()}
     by_head: dict[str, list[RelationResult]] = {}
@@ -126,7 +126,7 @@ def relation_table(
     directions += sorted(occurring - set(directions))
     ranked = sorted(best, key=lambda key: _rank(limits, best[key]))
     rows: dict[str, RelationRow] = {}
-    for relation, direction in ranked:  # a relation stands where its best direction stands
+    for relation, direction in ranked:  # a relation is ranked by its best direction
         if relation not in rows:
             rows[relation] = _row((relation, direction), directions, scores)
     every = [rows.pop(ALL)] if ALL in rows else []
@@ -171,7 +171,7 @@ def _summary(scores: list[RelationScore], limits: Thresholds) -> str:
     enough = [score for score in scores if not score.few and score.relation not in NOT_SYNTAX]
     if not enough:
         few = limits.syntactic_cases
-        return f"No relation has {few} cases: the numbers below are from few sentences."
+        return f"No relation has {few} cases: the numbers below come from few sentences."
     relations = {score.relation for score in enough}
     beating = {score.relation for score in enough if score.beats}
     noun = numbers.of(len(relations), "relation", "relations")
@@ -211,10 +211,10 @@ def _score(
 
 
 def is_few(result: RelationResult, limits: Thresholds) -> bool:
-    """Whether chance can look like skill."""
+    """Whether there are so few cases that chance can look like skill."""
     return result.cases < limits.syntactic_cases
 
 
 def _rank(limits: Thresholds, result: RelationResult) -> tuple[bool, bool, float]:
-    """Enough cases first, what is no syntax last, then the largest gain."""
+    """Sort key: enough cases first, non-syntactic relations last, then the largest gain."""
     return is_few(result, limits), result.relation in NOT_SYNTAX, -result.gain

@@ -1,7 +1,7 @@
-"""How the report names and colours roles: a literal table, and a fallback for unknown roles.
+"""The report's names and colours for roles: a literal table, and a fallback for unknown roles.
 
-The colours are those of Okabe and Ito (Color Universal Design, 2008), told apart with any colour
-vision; every cell also carries the abbreviation, so nothing is said by colour alone.
+The colours are those of Okabe and Ito (Color Universal Design, 2008), distinct for any colour
+vision. Every cell also carries the abbreviation, so colour is never the only cue.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ class RoleName:
 
     name: str
     abbreviation: str
-    """Two letters, in the cells of the grid."""
+    """Two letters for the cells of the grid."""
     colour: str
     ink: str
     """Text colour readable on `colour`."""
@@ -25,7 +25,7 @@ class RoleName:
     many: str
     """Predicate for several: "9 are positional"."""
     about: str
-    """What the role means, as the end of a sentence about a head."""
+    """Meaning of the role, as the end of a sentence about a head."""
 
 
 _DARK, _LIGHT = "#16191d", "#ffffff"
@@ -39,7 +39,7 @@ KNOWN: Mapping[str, RoleName] = {
                  "it finds the other word of a dependency more often than the best fixed offset"),
         RoleName("rare", "Ra", "#CC79A7", _DARK, "points at rare words",
                  "point at rare words",
-                 "it points at the rarest token of the sentence"),
+                 "it looks most at the rarest token of the sentence"),
         RoleName("sink", "Si", "#56B4E9", _DARK, "attends to a sink", "attend to a sink",
                  "it puts its weight on the first token or a separator, where little is read"),
         RoleName("punctuation", "Pu", "#F0E442", _DARK, "attends to punctuation",
@@ -54,7 +54,7 @@ _FALLBACKS = (("#D55E00", _DARK), ("#5F4B8B", _LIGHT), ("#7A5230", _LIGHT), ("#3
 
 
 def role_names(names: Iterable[str]) -> dict[str, RoleName]:
-    """The names that occur, known roles first and in their order, then the others as they come.
+    """The names that occur: known roles first and in their order, then the others as they occur.
 
     >>> list(role_names(["novel", "sink", "positional"]))
     ['positional', 'sink', 'novel']
@@ -70,13 +70,13 @@ def role_names(names: Iterable[str]) -> dict[str, RoleName]:
             predicate = f"“{name}”"
             result[name] = RoleName(
                 name, abbreviation, colour, ink, f"has the role {predicate}",
-                f"have the role {predicate}", "a role this report has no words for",
+                f"have the role {predicate}", "it has this role, which this report does not know",
             )  # fmt: skip
     return result
 
 
 def _abbreviation(name: str, taken: set[str]) -> str:
-    """Two letters of the name that no other role has; a number where letters run out."""
+    """Two letters of the name that no other role has; a number if the letters run out."""
     letters = [letter for letter in name if letter.isalnum()] or ["?"]
     pairs = [letters[0].upper() + letter.lower() for letter in letters[1:]]
     numbered = [f"{letters[0].upper()}{number}" for number in range(100)]

@@ -1,4 +1,4 @@
-"""The results of a run as plain values: what `read` reads and everything else shows."""
+"""The results of a run as plain values: `read` fills them, everything else shows them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ class HeadRow:
     index: int
     roles: tuple[str, ...]
     values: Mapping[str, float]
-    """Every measured number by its column; NaN where it could not be measured."""
+    """Every measured number by its column; NaN if it could not be measured."""
 
 
 @final
@@ -73,24 +73,24 @@ class Run:
     """All results of one run."""
 
     info: Mapping[str, Any]
-    """`run.json`."""
+    """Contents of `run.json`."""
     heads: tuple[HeadRow, ...]
     offsets: Mapping[str, Mapping[int, float]]
-    """Head to the share of queries at each offset."""
+    """Share of queries at each offset, by head."""
     relations: tuple[RelationResult, ...] | None
-    """None when the corpus has no trees."""
+    """Accuracies of the relations; None if the corpus has no trees."""
     null_heads: tuple[HeadRow, ...] | None
-    """The same measured on random weights; None without `--null`."""
+    """The table of heads at random weights; None without `--null`."""
     null_relations: tuple[RelationResult, ...] | None
     examples: Mapping[str, tuple[Example, ...]]
     roles: Mapping[str, tuple[Evidence, ...]]
-    """Roles of every head in the order of `heads`, the main role first; empty when none."""
+    """Roles of every head in the order of `heads`, the main role first; empty if none."""
     importance: Importance | None = None
-    """What the heads are worth for a task; None until `headcount importance` was run."""
+    """Importance of the heads for a task; None until `headcount importance` was run."""
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """The columns of numbers, in the order of the table."""
+        """The number columns, in the order of the table."""
         return tuple(self.heads[0].values)
 
     @property
@@ -100,5 +100,5 @@ class Run:
 
     @property
     def num_layers(self) -> int:
-        """Layers of the deepest site."""
+        """Number of layers of the deepest site."""
         return max(row.layer for row in self.heads) + 1

@@ -1,4 +1,4 @@
-"""What was found, in whole sentences: the headline, what was measured, and one line per head."""
+"""The findings in full sentences: the headline, what was measured, and one line per head."""
 
 import math
 from collections import Counter
@@ -12,50 +12,52 @@ from headcount.reports.role_names import RoleName
 
 
 def headline(roles: Sequence[Sequence[str]], names: Mapping[str, RoleName]) -> str:
-    """How many heads have which role; `roles` has one entry per head.
+    """The number of heads with each role; `roles` has one entry per head.
 
     >>> from headcount.reports.role_names import role_names
     >>> headline([["sink"], ["positional"], ["positional"], []], role_names(["positional", "sink"]))
-    'Of 4 heads, 2 are positional and 1 attends to a sink; for 1 no role was found.'
+    'Of 4 heads, 2 are positional and 1 attends to a sink; 1 has no role.'
     """
     counted = Counter(role for head in roles for role in set(head))
     if not counted:
-        return f"No role was found for any of the {numbers.count(len(roles))} heads."
+        return f"None of the {numbers.count(len(roles))} heads has a role."
     clauses: list[str] = []
     for name, role in names.items():
         if number := counted[name]:
             predicate = role.one if number == 1 else role.many
-            # "9 are positional, 14 syntactic": the verb is said once.
+            # "9 are positional, 14 syntactic": the verb is not repeated.
             if clauses and predicate.startswith(("is ", "are ")):
                 predicate = predicate.partition(" ")[2]
             clauses.append(f"{numbers.count(number)} {predicate}")
     without = sum(not head for head in roles)
-    rest = f"for {numbers.count(without)} no role was found" if without else "every head has a role"
+    rest = f"{numbers.count(without)} {'has' if without == 1 else 'have'} no role"
+    rest = rest if without else "every head has a role"
     return f"Of {numbers.count(len(roles))} heads, {numbers.listed(clauses)}; {rest}."
 
 
 def several(roles: Sequence[Sequence[str]]) -> str:
-    """Remark on heads with several roles, so that the counts of the headline add up; else empty."""
+    """A remark on heads with several roles, to explain the headline's counts; else empty."""
     number = sum(len(head) > 1 for head in roles)
     if not number:
         return ""
-    verb = "has" if number == 1 else "have"
-    return f"{numbers.of(number, 'head', 'heads')} {verb} more than one role and count for each."
+    verb, counts = ("has", "counts") if number == 1 else ("have", "count")
+    these = numbers.of(number, "head", "heads")
+    return f"{these} {verb} more than one role and {counts} once for each."
 
 
 def by_chance(null: Sequence[Sequence[str]]) -> str:
-    """How many heads get a role at random weights; empty without a null run."""
+    """The number of heads that get a role at random weights; empty without a null run."""
     if not null:
         return ""
     number = sum(bool(head) for head in null)
     return (
-        f"With random weights {numbers.count(number) if number else 'none'} of the "
+        f"With random weights, {numbers.count(number) if number else 'none'} of the "
         f"{numbers.count(len(null))} heads would get a role."
     )
 
 
 def short_name(path: str) -> str:
-    """The last part of a path, or the hub name as it is.
+    """The last part of a path, or a hub name as it is.
 
     >>> short_name("/models/minilm/"), short_name("google-bert/bert-base-cased")
     ('minilm', 'google-bert/bert-base-cased')
@@ -68,7 +70,7 @@ def short_name(path: str) -> str:
 
 
 def arrows(text: str) -> str:
-    """Directions with arrows as people write them.
+    """The text with typographic arrows.
 
     >>> arrows("nsubj dependent->head")
     'nsubj dependent → head'
@@ -77,7 +79,7 @@ def arrows(text: str) -> str:
 
 
 def measured(info: Mapping[str, Any]) -> str:
-    """What was measured: "2,001 sentences, 25,148 words, 31,000 tokens of en_ewt-ud-dev.conllu"."""
+    """The corpus: "2,001 sentences, 25,148 words, 31,000 tokens of en_ewt-ud-dev.conllu"."""
     nouns = {"sentences": ("sentence", "sentences"), "words": ("word", "words"),
              "tokens": ("token", "tokens")}  # fmt: skip
     counts = info["counts"]
@@ -87,7 +89,7 @@ def measured(info: Mapping[str, Any]) -> str:
 
 
 def head_line(values: Mapping[str, float]) -> str:
-    """What a head does most, whatever its roles; a number that was not measured is left out."""
+    """What a head does most, whatever its roles; unmeasured numbers are left out."""
     parts = []
     share = values.get("positional_share", math.nan)
     if not math.isnan(share):
@@ -100,6 +102,6 @@ def head_line(values: Mapping[str, float]) -> str:
     if not math.isnan(confidence):
         parts.append(f"That weight is {numbers.weight(confidence)} on average.")
     if not math.isnan(entropy):
-        # exp(entropy) is the perplexity of the weights: as many equal weights have this entropy.
-        parts.append(f"Its entropy is that of {math.exp(entropy):.1f} equal weights.")
+        # exp(entropy) is the perplexity of the weights: this many equal weights have that entropy.
+        parts.append(f"Its entropy equals that of {math.exp(entropy):.1f} equal weights.")
     return " ".join(parts)

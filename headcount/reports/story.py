@@ -1,15 +1,15 @@
-"""The story: what the report opens with, as lines of text."""
+"""The story: the opening of the report, as lines of text."""
 
 from headcount.reports.nearest import nearest
 from headcount.reports.run import Run
 from headcount.reports.view import report_view
 
 TOLD = ("positional", "syntactic", "rare")
-"""Roles of the paper: of these the clearest heads are named, or that there is none."""
+"""Roles of the paper; for each, the story names the clearest heads or the nearest one."""
 
 
 def story(run: Run) -> list[str]:
-    """Which heads do what, the clearest ones with their evidence, and what each site is worth.
+    """What heads do, the clearest heads with their evidence, and what each site is worth.
 
     Reference: Analyzing Multi-Head Self-Attention (Voita et al., 2019), https://arxiv.org/abs/1905.09418
     """

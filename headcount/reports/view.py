@@ -1,4 +1,4 @@
-"""The view model: a run's numbers as everything that the page shows, ready to print."""
+"""The view model: everything that the page shows of a run, ready to print."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -19,32 +19,32 @@ from headcount.reports.worth_view import Worth, worth_view
 from headcount.roles import Thresholds
 
 NO_TREES = (
-    "The corpus has no trees, so nothing can be said about syntax. Give a treebank (.conllu) to "
-    "measure how well heads find dependency relations."
+    "The corpus has no trees, so syntax was not measured. Pass a treebank (.conllu) to measure how "
+    "well heads find dependency relations."
 )
 
 
 @final
 @dataclass(frozen=True)
 class Chip:
-    """A role with the number of heads that have it; `role` is None for heads without one."""
+    """A role with the number of its heads; `role` is None for heads without a role."""
 
     role: RoleName | None
     count: str
     null_count: str
-    """The same at random weights; empty without a null run."""
+    """Number of its heads at random weights; empty without a null run."""
 
 
 @final
 @dataclass(frozen=True)
 class Cell:
-    """One head in a grid; None in place of a cell where a layer has fewer heads."""
+    """One head in a grid; layers with fewer heads have None in place of cells."""
 
     head: str
     index: int
     roles: tuple[str, ...]
     says: str
-    """What a screen reader says."""
+    """Text for screen readers."""
 
 
 @final
@@ -61,11 +61,11 @@ class Grid:
 @final
 @dataclass(frozen=True)
 class Lead:
-    """The clearest heads of one role: where a reader looks first."""
+    """The clearest heads of one role, where a reader should look first."""
 
     role: RoleName
     heads: tuple[tuple[str, str], ...]
-    """Head and evidence."""
+    """Each head with its evidence."""
 
 
 @final
@@ -78,14 +78,14 @@ class Report:
     headline: str
     several: str
     by_chance: str
-    """How many heads get a role at random weights; empty without a null run."""
+    """Number of heads with a role at random weights, in words; empty without a null run."""
     measured: str
     chips: tuple[Chip, ...]
     roles: Mapping[str, RoleName]
     grids: tuple[Grid, ...]
     leads: tuple[Lead, ...]
     worth: Worth | None
-    """What each head is worth for a task; None until it was measured."""
+    """Importance of each head for a task; None if not measured."""
     maps: tuple[Map, ...]
     heads: tuple[str, ...]
     cards: tuple[Card, ...]
@@ -96,7 +96,7 @@ class Report:
     null_headline: str
     warnings: tuple[str, ...]
     facts: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
-    """Titles with name and value: counts, thresholds, arguments, timings, versions."""
+    """Titled lists of names and values: counts, thresholds, arguments, timings, versions."""
     signature: str
 
 
@@ -159,7 +159,7 @@ def _grids(run: Run) -> tuple[Grid, ...]:
         cells = {
             (row.layer, row.index): Cell(
                 row.head, row.index, row.roles,
-                f"{row.head}: {', '.join(row.roles) or 'no role found'}",
+                f"{row.head}: {', '.join(row.roles) or 'no role'}",
             )
             for row in run.heads
             if row.site == site

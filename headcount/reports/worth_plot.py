@@ -1,4 +1,4 @@
-"""Effects as SVG coordinates: one mark on a common axis, or all heads ordered by worth."""
+"""Effects as SVG coordinates: one mark on a common axis, or all heads ordered by importance."""
 
 import math
 from collections.abc import Sequence
@@ -8,16 +8,16 @@ from typing import final
 from headcount.reports.importance import Effect
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 780, 230, 52, 8, 12, 24
-"""The chart of all heads."""
+"""Size and margins of the chart of all heads."""
 
 ROW_WIDTH, ROW_MARGIN = 200, 6
-"""The strip that a table's line has for its mark."""
+"""Width and margin of the strip for a mark in a table row."""
 
 
 @final
 @dataclass(frozen=True)
 class Mark:
-    """A dot with its interval on a strip; None where there is no number."""
+    """A dot with its interval on a strip; None if there is no number."""
 
     x: float | None
     low: float | None
@@ -28,29 +28,29 @@ class Mark:
 @final
 @dataclass(frozen=True)
 class Axis:
-    """From the smallest to the largest number, zero included."""
+    """An axis from the smallest to the largest number, zero included."""
 
     low: float
     high: float
 
     @classmethod
     def of(cls, values: Sequence[float]) -> "Axis":
-        """The axis that has room for all finite values."""
+        """The axis that holds all finite values."""
         finite = [0.0, *(value for value in values if math.isfinite(value))]
         low, high = min(finite), max(finite)
         return cls(low, high if high > low else low + 1.0)
 
     def share(self, value: float) -> float:
-        """Where a value lies, from 0 to 1."""
+        """The position of a value on the axis, from 0 to 1."""
         return (value - self.low) / (self.high - self.low)
 
     @property
     def zero(self) -> float:
-        """Where zero lies on a strip."""
+        """The x of zero on a strip."""
         return self._x(0.0) or 0.0
 
     def mark(self, effect: Effect, sure: float) -> Mark:
-        """An effect on a strip; sure where its p is below the threshold, or it was not tested."""
+        """An effect on a strip; sure if its p is below the threshold or it was not tested."""
         tested = math.isfinite(effect.p)
         ends = (self._x(value) for value in (effect.delta, effect.low, effect.high))
         return Mark(*ends, sure=not tested or effect.p < sure)
@@ -83,7 +83,7 @@ class Ranking:
 
     dots: tuple[Dot, ...]
     ticks: tuple[tuple[float, str], ...]
-    """y and text."""
+    """y and text of each tick."""
     zero: float
     """y of no effect."""
     radius: float
@@ -92,7 +92,7 @@ class Ranking:
 def ranking(
     heads: Sequence[str], effects: Sequence[Effect], texts: Sequence[str], sure: float = 0.05
 ) -> Ranking:
-    """The chart of all heads, in the order given."""
+    """The chart of all heads, in the given order."""
     axis = Axis.of([end for effect in effects for end in (effect.delta, effect.low, effect.high)])
     step = (WIDTH - LEFT - RIGHT) / max(1, len(heads))
     dots = [

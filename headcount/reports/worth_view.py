@@ -1,4 +1,4 @@
-"""What each head is worth, ready to print: who matters, who does not, layers, and agreement."""
+"""Head importance, ready to print: the most and least important heads, layers, and agreement."""
 
 import math
 from collections.abc import Iterable
@@ -14,16 +14,16 @@ from headcount.reports.run import HeadRow, Run
 from headcount.reports.worth_plot import Axis, Mark, Ranking, ranking
 
 SURE = 0.05
-"""Heads with a smaller p matter."""
+"""Level of significance: heads with a smaller p matter."""
 
 SHOWN = 8
-"""Heads at either end that are listed."""
+"""Number of heads listed at either end."""
 
 
 @final
 @dataclass(frozen=True)
 class WorthRow:
-    """One line of a table of effects: a name, its mark on the common axis, its numbers."""
+    """One row of a table of effects: a name, its mark on the common axis, and its numbers."""
 
     name: str
     site: str
@@ -32,7 +32,7 @@ class WorthRow:
     p: str
     mark: Mark
     only: str = ""
-    """The head that is left, where a second effect is shown: all heads gone but this one."""
+    """The only kept head, if a second effect is shown: that of removing all other heads."""
     only_text: str = ""
     only_mark: Mark | None = None
 
@@ -40,28 +40,28 @@ class WorthRow:
 @final
 @dataclass(frozen=True)
 class Worth:
-    """The section."""
+    """The section on head importance."""
 
     lede: str
     measured: str
     title: str
-    """What the chart shows."""
+    """Title of the chart."""
     has_intervals: bool
     ranking: Ranking
     most: tuple[WorthRow, ...]
     least: tuple[WorthRow, ...]
     axis: Axis
     sites: str
-    """What each site is worth as a whole, in a sentence; empty where that was not measured."""
+    """A sentence on the importance of each site; empty if that was not measured."""
     layers: tuple[WorthRow, ...]
     layer_axis: Axis
     matrix: MatrixView | None
     across: str
-    """Whether effects agree with those on other data; empty where not compared."""
+    """A sentence on agreement with the effects on other data; empty if not compared."""
 
 
 def scores_of(run: Run) -> list[str]:
-    """The score columns that the table of heads has, the measured effect first."""
+    """The score columns of the table of heads, the measured effect first."""
     own = ("ablation_low", "ablation_high", "ablation_p")
     found = [key for key, name in MEASURES.items() if name.group == WORTH and key not in own]
     return [key for key in found if key in run.measures]
@@ -74,7 +74,7 @@ def ranked(run: Run, score: str) -> list[HeadRow]:
 
 
 def worth_view(run: Run) -> Worth | None:
-    """The section; None where nothing was measured."""
+    """The section; None if nothing was measured."""
     importance, scores = run.importance, scores_of(run)
     scores = [score for score in scores if ranked(run, score)]
     if importance is None or not scores:
@@ -117,25 +117,25 @@ def effect_of(row: HeadRow, score: str) -> Effect:
 
 
 def lede(importance: Importance, rows: list[HeadRow], effects: list[Effect]) -> str:
-    """What measured ablation says of all heads, in words."""
-    verb = "rises" if importance.rises else "falls"
+    """The findings of ablation over all heads, in words."""
+    verb = "rises" if importance.rises else "drops"
     what = "the loss" if importance.quantity == "loss" else importance.quantity
     best = effects[0]
     if best.delta <= 0:
-        return f"Taken alone, no head helps: without any of them {what} gets no worse."
+        return f"Taken alone, no head helps: removing any one of them does not make {what} worse."
     within = f" (95\u202f% interval {interval(best)})" if math.isfinite(best.low) else ""
     first = (
-        f"Without {rows[0].head} {what} {verb} by {numbers.effect(best.delta)}{within}, more than "
+        f"Without {rows[0].head}, {what} {verb} by {numbers.effect(best.delta)}{within}, more than "
         "without any other head."
     )
     return " ".join([first, *verdict((effect.delta, effect.p) for effect in effects)])
 
 
 def verdict(measured: Iterable[tuple[float, float]]) -> list[str]:
-    """How many heads matter, in a sentence; none where no effect was tested.
+    """A sentence on how many heads matter; an empty list if no effect was tested.
 
     Args:
-        measured: effect and p of every head taken alone; p is NaN where it was not tested.
+        measured: effect and p of every head taken alone; p is NaN if it was not tested.
     """
     tested = [(delta, p) for delta, p in measured if math.isfinite(p)]
     if not tested:
@@ -146,17 +146,17 @@ def verdict(measured: Iterable[tuple[float, float]]) -> list[str]:
     parts = [
         f"Taken alone, {numbers.count(helping) if helping else 'none'} of "
         f"{numbers.count(len(tested))} heads {'matters' if helping < 2 else 'matter'} "
-        f"(p < {SURE}, corrected for so many heads)"
+        f"(p < {SURE} after correction for {numbers.of(len(tested), 'test', 'tests')})"
     ]
     if harmful:
-        parts.append(f"without {numbers.count(harmful)} the model gets better")
+        parts.append(f"{numbers.count(harmful)} {'harms' if harmful == 1 else 'harm'} the model")
     if open_:
-        parts.append(f"for {numbers.count(open_)} no effect can be told from chance")
+        parts.append(f"for {numbers.count(open_)} the effect is within noise")
     return [f"{numbers.listed(parts)}."]
 
 
 def measured(importance: Importance) -> str:
-    """On what it was measured."""
+    """The data, the dense model's numbers, and how heads were removed, in words."""
     examples = numbers.of(importance.num_examples, "example", "examples")
     parts = [f"Measured on {examples} of the task {importance.task}"]
     known = [("loss", importance.loss)]
@@ -164,18 +164,18 @@ def measured(importance: Importance) -> str:
         known.append((importance.metric, importance.score))
     whole = [f"{name} {numbers.effect(value)}" for name, value in known if math.isfinite(value)]
     if whole:
-        parts.append(f"; the whole model has {numbers.listed(whole)}")
+        parts.append(f"; the dense model has {numbers.listed(whole)}")
     if importance.replacement:
-        parts.append(f". Without a head means: {importance.replacement}")
+        parts.append(f". Removing a head means: {importance.replacement}")
     return "".join(parts) + "."
 
 
 def site_sentence(importance: Importance) -> str:
-    """What the model loses with all heads of a site, for every site, the worst first."""
+    """The effect of removing all heads of a site, for every site, the worst first."""
     known = [each for each in importance.sites if math.isfinite(each.delta)]
     if not known:
         return ""
-    verb = "rises" if importance.rises else "falls"
+    verb = "rises" if importance.rises else "drops"
     what = "the loss" if importance.quantity == "loss" else importance.quantity
     parts = [
         f"by {numbers.effect(each.delta)} without any {SITE_TITLES[each.site].lower()}"
@@ -185,7 +185,7 @@ def site_sentence(importance: Importance) -> str:
 
 
 def interval(effect: Effect) -> str:
-    """The two ends, e.g. "0.031 to 0.052"."""
+    """The two ends of the interval, e.g. "0.031 to 0.052"."""
     if not math.isfinite(effect.low):
         return ""
     return f"{numbers.effect(effect.low)} to {numbers.effect(effect.high)}"
@@ -194,13 +194,13 @@ def interval(effect: Effect) -> str:
 def _by_score(score: str, rows: list[HeadRow]) -> str:
     best = rows[0]
     return (
-        f"Ablation was not measured. By {MEASURES[score].label}, {best.head} is worth most "
+        f"Ablation was not measured. By {MEASURES[score].label}, {best.head} is worth the most "
         f"({numbers.effect(best.values[score])})."
     )
 
 
 def _show(effects: list[Effect]) -> list[str]:
-    """What a reader sees who rests on a dot."""
+    """Tooltips of the dots."""
     texts = []
     for effect in effects:
         within = f", 95\u202f% {interval(effect)}" if math.isfinite(effect.low) else ""
@@ -217,7 +217,7 @@ def _row(name: str, effect: Effect, axis: Axis) -> WorthRow:
 
 
 def _layers(importance: Importance, axis: Axis) -> tuple[WorthRow, ...]:
-    """A line per layer: all its heads gone, and all but the best one."""
+    """One row per layer: all its heads removed, and all but the best one."""
     left = {(each.site, each.layer): each for each in importance.single_heads}
     whole = {(each.site, each.layer): each for each in importance.layers}
     order = list(SITES)

@@ -1,4 +1,4 @@
-"""Write the report beside the results it shows."""
+"""Write the report next to the results it shows."""
 
 from pathlib import Path
 
@@ -9,10 +9,10 @@ from headcount.reports.view import report_view
 
 
 def write_report(folder: str | Path) -> Path:
-    """Read the results of a run folder and write `report.html` into it, whole or not at all.
+    """Read the results of a run folder and write `report.html` into it, atomically.
 
     Raises:
-        InputError: when a result file is missing or damaged.
+        InputError: if a result file is missing or damaged.
     """
     path = Path(folder) / "report.html"
     write_text(path, render(report_view(read_run(path.parent))))

@@ -1,4 +1,4 @@
-"""Reproductions: a paper's tables and figures, our numbers beside the published ones."""
+"""Reproductions: a paper's tables and figures, with our numbers beside the published ones."""
 
 from headcount.reproduce.michel2019 import michel2019
 from headcount.reproduce.voita2019 import voita2019

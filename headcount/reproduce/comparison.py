@@ -1,4 +1,4 @@
-"""What documents of pruning share: which column is compared, in what unit, how much is free."""
+"""Shared parts of documents on pruning: the compared column, its unit, and the free share."""
 
 from statistics import fmean
 
@@ -7,16 +7,16 @@ import pandas as pd
 from headcount.reports.curve_points import CurvePoints
 
 IN_POINTS = ("accuracy", "f1", "matthews", "spearman")
-"""Scores whose best is 1, which papers print in points, a hundred times that."""
+"""Scores with a maximum of 1, which papers print in points, that is, times 100."""
 
 
 def scale(quantity: str) -> float:
-    """From a score or a loss to what is printed."""
+    """The factor from a score or loss to the printed number."""
     return 100.0 if quantity in IN_POINTS else 1.0
 
 
 def in_unit(quantity: str, higher_is_better: bool) -> str:
-    """The quantity as a document names it.
+    """The name of the quantity in a document, with its unit.
 
     >>> in_unit("spearman", True), in_unit("perplexity", False)
     ('spearman in points', 'perplexity (lower is better)')
@@ -26,7 +26,7 @@ def in_unit(quantity: str, higher_is_better: bool) -> str:
 
 
 def score_column(frame: pd.DataFrame) -> str:
-    """The test set's score if there is one, else the development set's; else their losses."""
+    """The first available column: test score, development score, test loss, development loss."""
     order = ("test_score", "score", "test_loss", "loss")
     return next(name for name in order if name in frame.columns)
 
@@ -34,9 +34,9 @@ def score_column(frame: pd.DataFrame) -> str:
 def free_share(
     frame: pd.DataFrame, method: str, higher_is_better: bool, tolerance: float = 0.01
 ) -> float:
-    """The largest share of the heads that can go at a relative loss of score within a tolerance.
+    """The largest share of heads that can be pruned while the score drops by at most `tolerance`.
 
-    Larger cuts count only where all smaller ones are within it too.
+    The tolerance is relative. A cut counts only if all smaller cuts are within the tolerance too.
     """
     column, points = score_column(frame), CurvePoints.of(frame)
     sign = 1 if higher_is_better and column.endswith("score") else -1

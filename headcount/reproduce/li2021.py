@@ -1,4 +1,4 @@
-"""Differentiable Subset Pruning of Transformer Heads: its comparison of methods under one budget.
+"""Differentiable Subset Pruning of Transformer Heads: its comparison of methods by budget.
 
 Reference: Differentiable Subset Pruning of Transformer Heads (Li et al., 2021), sections 5 and 6,
 https://arxiv.org/abs/2108.04657
@@ -24,21 +24,21 @@ WAYS = {
     PIPELINED: ("tuning.trained=gates",),
     STRAIGHT: ("tuning.trained=all", "straight_through=true"),
 }
-"""The paper's own, with their options."""
+"""The paper's own methods, with their options."""
 
 
 def methods(tuning: Sequence[str]) -> Mapping[str, Method]:
-    """The paper's methods and those that it compares with.
+    """The paper's methods and those it compares them with.
 
     Args:
         tuning: fields of every training, each NAME=VALUE.
 
     Raises:
-        InputError: for what tells the paper's ways apart.
+        InputError: if `tuning` sets `trained`, in which the paper's methods differ.
     """
     if any(setting.partition("=")[0].strip() == "trained" for setting in tuning):
         raise InputError(
-            "joint and pipelined subsets differ in what is trained: leave trained out of --tune"
+            "Joint and pipelined subsets differ in what is trained. Leave trained out of --tune"
         )
     fields = [f"tuning.{setting}" for setting in tuning]
     found: dict[str, Method] = {
@@ -51,7 +51,7 @@ def methods(tuning: Sequence[str]) -> Mapping[str, Method]:
 
 
 def document(frame: pd.DataFrame, metric: str, higher_is_better: bool, signature: str) -> str:
-    """Every method's score under every budget, and what the paper claims."""
+    """The document: every method's score under every budget, and the paper's claim."""
     column, points, names = score_column(frame), CurvePoints.of(frame), [*methods(())]
     times = scale(metric)
     whole = times * points.whole.numbers[column]
@@ -59,7 +59,7 @@ def document(frame: pd.DataFrame, metric: str, higher_is_better: bool, signature
     if points.controls:
         controls = [points.controls.get(name) for name in names]
         told = [f"{times * each.numbers[column]:.2f}" if each else "" for each in controls]
-        rows.append([f"{points.whole.keep} (all), trained as long", *told])
+        rows.append([f"{points.whole.keep} (all), control", *told])
     rows += [
         [
             str(keep),
@@ -76,9 +76,9 @@ def document(frame: pd.DataFrame, metric: str, higher_is_better: bool, signature
         "# Differentiable subset pruning (Li et al., 2021), with our numbers",
         f"{in_unit(metric, higher_is_better)}; `{column}` of `curve.parquet`, figures in "
         "[curve.md](curve.md).",
-        table(["heads left", *names], rows),
-        "The paper: subsets are as good as Hard Concrete gates (l0) or better, with exactly as "
-        f"many heads as asked for. Here, joint subset minus l0, mean over the budgets: "
+        table(["heads kept", *names], rows),
+        "The paper claims that subsets are at least as good as Hard Concrete gates (l0) and keep "
+        f"exactly the requested number of heads. Here, joint subset minus l0, mean over the budgets: "
         f"{change(gap)}.",
         f"`{signature}`",
     ]

@@ -1,9 +1,9 @@
 """Are Sixteen Heads Really Better than One? Tables 1 to 3 and figures 1 and 2, with our numbers.
 
-One head at a time (section 3.2), one head left per layer (3.3), the same heads on other data (3.4).
-A change is the score without the heads minus the score of the whole model; bold is p < 0.01, each
-on its own, as in the paper. The significance of section 3 is that of the run: sacreBLEU's paired
-bootstrap for BLEU and chrF, a paired bootstrap for all else (the paper has a t-test for accuracy).
+One head removed at a time (section 3.2), one head kept per layer (3.3), the same heads on other data
+(3.4). A change is the score without the heads minus the score of the dense model; bold is p < 0.01,
+uncorrected, as in the paper. Significance comes from the run: sacreBLEU's paired bootstrap for BLEU
+and chrF, a paired bootstrap for everything else (the paper uses a t-test for accuracy).
 
 Reference: Are Sixteen Heads Really Better than One? (Michel et al., 2019),
 https://arxiv.org/abs/1905.10650
@@ -27,14 +27,14 @@ ALPHA = 0.01
 """The paper's level of significance."""
 
 SIGNIFICANT_WMT = (96, 8, 4)
-"""Heads of the WMT model's encoder; those with a significant change; of these, better without."""
+"""The WMT model's encoder: heads, those with a significant change, those better removed."""
 
 ONE_LEFT_WMT: Mapping[str, tuple[float, ...]] = {
     "encoder.self": (-1.31, -0.16, 0.12, -0.15, 0.02, -0.36),
     "decoder.cross": (0.24, 0.06, 0.05, -0.24, -1.55, -13.56),
     "decoder.self": (-0.03, 0.12, 0.18, 0.17, -0.04, 0.24),
 }
-"""Table 2: best change of BLEU by layer when one head is left."""
+"""Table 2: best change of BLEU by layer when one head is kept."""
 
 ONE_LEFT_BERT = (-0.01, 0.10, -0.14, -0.53, -0.29, -0.52, 0.05, -0.72, -0.96, 0.07, -0.19, -0.12)
 """Table 3: best change of MNLI accuracy in points."""
@@ -53,17 +53,17 @@ class Ablated:
 
     @classmethod
     def read(cls, folder: Any) -> "Ablated":
-        """What `headcount importance` left in a folder."""
+        """Read the ablations that `headcount importance` wrote to a folder."""
         return cls(*read_assessment(folder, "ablation"))
 
     @property
     def quantity(self) -> str:
-        """What changes: the loss or the metric."""
+        """The quantity that changes: the loss or the metric."""
         return ablated_quantity(self.record)
 
     @property
     def scale(self) -> float:
-        """From how much worse (between 0 and 1 for all but BLEU, chrF and losses) to a change."""
+        """The factor from an effect (0 to 1 except for BLEU, chrF and losses) to a change."""
         falls = self.quantity != "loss" and self.record["higher_is_better"]
         return (-1.0 if falls else 1.0) * scale(self.quantity)
 
@@ -79,13 +79,13 @@ class Ablated:
 
     @property
     def base(self) -> float:
-        """The score of the whole model."""
+        """The score of the dense model."""
         value = self.record["loss" if self.quantity == "loss" else "score"]
         return abs(self.scale) * (float("nan") if value is None else float(value))
 
     @property
     def p_H(self) -> np.ndarray:
-        """P-value of each head on its own."""
+        """Uncorrected p-value of each head."""
         return np.array(self.record["ablation"]["p_each"], dtype=float)
 
 
@@ -94,17 +94,17 @@ def michel2019(ablated: Ablated, other: Ablated | None = None) -> str:
 
     Args:
         ablated: ablations on one data set.
-        other: the same on another one of the same task, for figure 2; the head that is left in a
+        other: ablations on another data set of the same task, for figure 2; the kept head of a
             layer is then chosen on the first and measured on this one, as at the end of 3.3.
     """
     record = ablated.record
     parts = [
         "# Are Sixteen Heads Really Better than One? (Michel et al., 2019), with our numbers",
         f"Task {record['task']}, {record['num_examples']:,} examples, {ablated.unit} "
-        f"{ablated.base:.2f}. Published numbers are of other models on other data: the large "
+        f"{ablated.base:.2f}. Published numbers are for other models on other data: the large "
         "Transformer of WMT 2014 EN-FR (6 layers x 16 heads at three sites, BLEU 36.05 on "
         "newstest2013), and BERT-base on MNLI. Changes are the score without the heads minus the "
-        f"score of the whole model; bold: p < {ALPHA}, each on its own.",
+        f"score of the dense model; bold: p < {ALPHA}, uncorrected.",
         f"`{record['signature']}`",
         _one_at_a_time(ablated),
         _one_left(ablated, other),
@@ -123,7 +123,13 @@ def _one_at_a_time(ablated: Ablated) -> str:
         ["paper, WMT encoder", str(heads), str(significant), str(paper_better), "–"],
         ["here", str(len(change_H)), str(int(sure_H.sum())), str(better), str(holm)],
     ]
-    header = ["", "heads", f"change with p < {ALPHA}", "of these better without it", "after Holm"]
+    header = [
+        "",
+        "heads",
+        f"change with p < {ALPHA}",
+        "of these, better without it",
+        "after Holm's correction",
+    ]
     grids = [_grid(ablated, site) for site in SITE_TITLES if site in set(ablated.frame["site"])]
     return "\n\n".join(
         ["## One head at a time (section 3.2, figure 1, table 1)", table(header, rows), *grids]
@@ -145,7 +151,7 @@ def _grid(ablated: Ablated, site: str) -> str:
 
 def _one_left(ablated: Ablated, other: Ablated | None) -> str:
     measured = other or ablated
-    title = "## One head left in a layer (section 3.3, tables 2 and 3)"
+    title = "## One head kept in a layer (section 3.3, tables 2 and 3)"
     if not (ablated.record.get("all_but_one") and measured.record.get("all_but_one")):
         return (
             f"{title}\n\nNot measured: no layer has several heads, or a run left this out "
@@ -160,11 +166,11 @@ def _one_left(ablated: Ablated, other: Ablated | None) -> str:
         sure = one["p_each"] is not None and one["p_each"] < ALPHA
         here = change(measured.scale * delta, sure)
         rows.append([SITE_TITLES[site], str(layer), best["head"], here, *_published(site, layer)])
-    header = ["site", "layer", "head left", "here", "paper, WMT", "paper, BERT"]
+    header = ["site", "layer", "head kept", "here", "paper, WMT", "paper, BERT"]
     chosen = "on other data than it is measured on" if other else "on the data it is measured on"
     return (
-        f"{title}\n\nBest change of {ablated.unit} when all other heads of the layer are gone; the "
-        f"head was chosen {chosen}.\n\n{table(header, rows)}"
+        f"{title}\n\nBest change of {ablated.unit} when all other heads of the layer are removed; "
+        f"the head was chosen {chosen}.\n\n{table(header, rows)}"
     )
 
 
@@ -186,7 +192,7 @@ def _two_data_sets(ablated: Ablated, other: Ablated | None) -> str:
         )  # fmt: skip
         note = (
             f"The other data: {other.record['num_examples']:,} examples, {other.unit} "
-            f"{other.base:.2f}. Heads are taken for independent draws in the interval."
+            f"{other.base:.2f}. The interval treats heads as independent draws."
         )
     header = ["", "Pearson's r", "95 % interval", "Spearman's rho"]
     title = "## Are important heads the same on other data? (section 3.4, figure 2)"

@@ -17,7 +17,7 @@ from headcount.reproduce.michel2019 import Ablated
 
 
 def histogram(ablated: Ablated) -> Figure:
-    """Heads by the score of the model without them; the whole model is the dashed line."""
+    """Heads by the score of the model without them; a dashed line marks the dense model."""
     score_H = ablated.base + ablated.change_H
     edges = np.histogram_bin_edges(score_H, bins=min(40, max(10, len(score_H) // 3)))
     sites = [site for site in SITE_TITLES if site in set(ablated.frame["site"])]
@@ -28,7 +28,7 @@ def histogram(ablated: Ablated) -> Figure:
         parts, edges.tolist(), stacked=True, color=[SITE_COLOURS[site] for site in sites],
         label=[SITE_TITLES[site] for site in sites],
     )  # fmt: skip
-    axes.axvline(ablated.base, color=ACCENT, linestyle="--", linewidth=1, label="whole model")
+    axes.axvline(ablated.base, color=ACCENT, linestyle="--", linewidth=1, label="dense model")
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel(f"{ablated.unit} without the head")
     axes.set_ylabel("heads")
@@ -37,7 +37,7 @@ def histogram(ablated: Ablated) -> Figure:
 
 
 def two_data_sets(ablated: Ablated, other: Ablated) -> Figure:
-    """The score without each head on one data set against that on another; a star for the whole."""
+    """The score without each head on two data sets; a star marks the dense model."""
     figure = new_figure(4.2, 3.8)
     axes = figure.subplots()
     frame = other.frame.assign(other=other.base + other.change_H).set_index("head")
@@ -52,7 +52,7 @@ def two_data_sets(ablated: Ablated, other: Ablated) -> Figure:
             )  # fmt: skip
     axes.axvline(ablated.base, color=MUTED, linewidth=0.5, zorder=0)
     axes.axhline(other.base, color=MUTED, linewidth=0.5, zorder=0)
-    axes.scatter([ablated.base], [other.base], s=70, marker="*", color=ACCENT, label="whole model")
+    axes.scatter([ablated.base], [other.base], s=70, marker="*", color=ACCENT, label="dense model")
     axes.set_xlabel(f"{ablated.unit} without the head")
     axes.set_ylabel(f"{other.unit}, other data")
     figure.legend(loc="outside upper center", ncols=2)

@@ -1,7 +1,7 @@
 """Section 4 of Are Sixteen Heads Really Better than One?: curves of pruning, and speed (table 4).
 
-Heads go by the importance of the paper, estimated anew after every tenth; beside it the order of
-the measured score differences of single heads, and random orders.
+Heads are pruned by the paper's importance, re-estimated after every tenth of the heads, and for
+comparison in the order of the measured score differences of single heads and in random orders.
 
 Reference: Are Sixteen Heads Really Better than One? (Michel et al., 2019), sections 4 and 5,
 https://arxiv.org/abs/1905.10650
@@ -25,10 +25,10 @@ from headcount.speed import Speed
 
 
 def methods(quantity: DeltaOf) -> Mapping[str, Method]:
-    """By importance, by measured difference, at random.
+    """Pruning by importance, by measured difference, and at random.
 
     Args:
-        quantity: what differences are of; the paper's is the score.
+        quantity: the quantity whose differences order the heads; the paper uses the score.
     """
     return {
         "gradient": Ranked(Gradient(0.1, "sample", True)),
@@ -38,14 +38,14 @@ def methods(quantity: DeltaOf) -> Mapping[str, Method]:
 
 
 FREE = {"WMT": 0.2, "BERT, MNLI": 0.4, "BERT, SST-2": 0.6}
-"""Share of the heads that goes without notable loss (section 4.2, figures 3 and 5)."""
+"""Share of heads that the paper prunes without notable loss (section 4.2, figures 3 and 5)."""
 
 SPEED = {1: 1.9, 4: 2.7, 16: 17.5, 64: 17.5}
-"""Table 4: examples a second of BERT without half of its heads, gain in per cent by batch size."""
+"""Table 4: gain in examples per second of BERT without half its heads, %, by batch size."""
 
 
 def tenths(units: Units) -> list[int]:
-    """Heads that stay when a tenth, two tenths, ... go; half of them among these."""
+    """Numbers of kept heads when one to nine tenths are pruned; half is among them."""
     return [share_of(units, (10 - part) / 10) for part in range(1, 10)]
 
 
@@ -57,7 +57,7 @@ def document(
     speed: Speed | str,
     quantity: DeltaOf,
 ) -> str:
-    """Ours beside the published ones; of speed, or why there is none."""
+    """The document: our numbers beside the published ones, and speed, or why it was not measured."""
     rows = [[f"paper, {name}", "gradient", share(part)] for name, part in FREE.items()]
     rows += [
         ["here", name, share(free_share(frame, name, higher_is_better))]
@@ -67,12 +67,12 @@ def document(
     parts = [
         "# Pruning (Michel et al., 2019, sections 4 and 5), with our numbers",
         f"Score: {metric}. The curves are in [curve.md](curve.md).",
-        "## How many heads can go (section 4.2)",
-        table(["", "order", "% of heads that go"], rows),
-        "The paper says 'without noticeable impact'; here: at most 1 % of the score, as the mean "
-        f"over seeds. `ablation` is the order of the differences of the {quantity} without a head"
-        f"{'' if quantity == 'score' else ', where the paper has the score'}.",
-        "## Speed of a model without half of its heads (section 5, table 4)",
+        "## How many heads can be pruned (section 4.2)",
+        table(["", "order", "% of heads pruned"], rows),
+        "The paper says 'without noticeable impact'; here that means a loss of at most 1 % of the "
+        f"score, averaged over seeds. `ablation` orders heads by the differences of the {quantity} "
+        f"without a head{'' if quantity == 'score' else '; the paper uses the score'}.",
+        "## Speed of a model without half its heads (section 5, table 4)",
         speed if isinstance(speed, str) else _speeds(speed),
         f"`{signature}`",
     ]

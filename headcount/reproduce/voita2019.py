@@ -1,7 +1,7 @@
 """Analyzing Multi-Head Self-Attention: its tables and figures on functions, with our numbers.
 
-Which heads matter and what they do (sections 4 and 5, figures 1 and 2), the syntactic table (1),
-where dependents stand (figure 3), rare tokens (figure 5). Pruning is another matter.
+It covers which heads matter and what they do (sections 4 and 5, figures 1 and 2), syntactic heads
+(table 1), the positions of dependents (figure 3) and rare tokens (figure 5), but not pruning.
 
 Reference: Analyzing Multi-Head Self-Attention: Specialized Heads Do the Heavy Lifting, the Rest Can
 Be Pruned (Voita et al., 2019), https://arxiv.org/abs/1905.09418
@@ -20,7 +20,7 @@ from headcount.reports.measure_names import SITE_TITLES
 from headcount.reports.run import HeadRow, RelationResult, Run
 
 FUNCTIONS = ("positional", "syntactic", "rare")
-"""The paper's functions of heads; our other roles count as none here."""
+"""The paper's functions of heads; our other roles do not count here."""
 
 SYNTACTIC = {
     ("nsubj", "head->dependent"): ("v→s", (45, 35), (77, 45)),
@@ -43,7 +43,7 @@ def voita2019(run: Run, offsets: dict[str, dict[int, int]]) -> str:
 
     Args:
         run: an analysis of a treebank, with relevance.
-        offsets: of every relation, how many dependents lie at each position from their head.
+        offsets: number of dependents at each position from their head, by relation.
     """
     counts, found = run.info["counts"], run.importance
     relevance = (
@@ -52,7 +52,7 @@ def voita2019(run: Run, offsets: dict[str, dict[int, int]]) -> str:
     parts = [
         "# Analyzing Multi-Head Self-Attention (Voita et al., 2019), with our numbers",
         f"{counts['sentences']:,} sentences of {', '.join(run.info['corpora'])}.{relevance} "
-        "Published numbers are of other models on other data: Transformer-base (6 layers x 8 heads "
+        "Published numbers are for other models on other data: Transformer-base (6 layers x 8 heads "
         "at three sites), EN-RU, on WMT and on OpenSubtitles.",
         f"`{run.info['signature']}`",
         _functions(run),
@@ -89,7 +89,7 @@ def _site_lines(site: str, heads: list[HeadRow]) -> Iterator[list[str]]:
 
 
 def _most_relevant(run: Run) -> str:
-    """The most relevant head of every layer, and how many of them have a function."""
+    """A sentence on the most relevant head of every layer and how many of them have a function."""
     best = [
         max((row for row in heads if row.layer == layer), key=_relevance)
         for _, heads in by_site(run)
@@ -99,14 +99,14 @@ def _most_relevant(run: Run) -> str:
     heads = [row for row in run.heads if functions_of(row)]
     expected = len(best) * len(heads) / len(run.heads)
     return (
-        f"Of the {len(best)} heads that are the most relevant of their layer, {len(with_function)} "
-        f"have one of the functions (by chance {expected:.1f}): "
+        f"Of the {len(best)} heads that are the most relevant in their layer, {len(with_function)} "
+        f"have one of the functions ({expected:.1f} expected by chance): "
         f"{', '.join(row.head for row in with_function) or 'none'}."
     )
 
 
 def _with_confidence(run: Run) -> Iterator[str]:
-    """The paper finds that relevant heads are confident ones."""
+    """The correlation of relevance and confidence, by site; the paper finds that they agree."""
     for site, heads in by_site(run):
         relevance = np.array([_relevance(row) for row in heads])
         found = correlation(relevance, np.array([row.values["confidence"] for row in heads]))
@@ -148,7 +148,7 @@ def _positions(offsets: dict[str, dict[int, int]]) -> str:
         places = [share(counts.get(place, 0) / total) if total else "–" for place in (-2, -1, 1, 2)]
         rows.append([relation, f"{total:,}", *places])
     header = ["relation", "cases", "−2", "−1", "+1", "+2"]
-    title = "## Where dependents stand, seen from their head (figure 3): share of cases, %"
+    title = "## Positions of dependents relative to their head (figure 3): share of cases, %"
     return f"{title}\n\n{table(header, rows)}"
 
 

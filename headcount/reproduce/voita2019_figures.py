@@ -1,4 +1,4 @@
-"""Figures 1 to 3 and 5 of Voita et al. (2019): what heads do, and where dependents stand."""
+"""Figures 1 to 3 and 5 of Voita et al. (2019): what heads do, and the positions of dependents."""
 
 import math
 
@@ -13,11 +13,11 @@ from headcount.reproduce.voita2019 import FUNCTIONS, RELATIONS
 FUNCTION = "function (Po positional, Sy syntactic, Ra rare)"
 
 REACH = 7
-"""Positions that the histograms show on either side."""
+"""Largest position that the histograms show on either side."""
 
 
 def function_maps(run: Run) -> Figure:
-    """Relevance, confidence and functions of all heads, a row of maps per site."""
+    """Relevance, confidence and functions of all heads, one row of maps per site."""
     sites = by_site(run)
     layers = max(row.layer for row in run.heads) + 1
     columns = max(row.index for row in run.heads) + 1
@@ -37,7 +37,7 @@ def function_maps(run: Run) -> Figure:
 
 
 def rare_maps(run: Run) -> Figure:
-    """Share of queries that look most at one of the two rarest tokens, a map per site."""
+    """Share of queries that look most at one of the two rarest tokens, one map per site."""
     sites = [(site, rows) for site, rows in by_site(run) if not all(map(_rare_is_unknown, rows))]
     layers = max(row.layer for _, rows in sites for row in rows) + 1
     columns = max(row.index for _, rows in sites for row in rows) + 1
@@ -54,7 +54,7 @@ def rare_maps(run: Run) -> Figure:
 
 
 def has_rare(run: Run) -> bool:
-    """Whether there were sentences whose rarest token is rare."""
+    """Whether any sentence had a rare enough token to measure."""
     return not all(map(_rare_is_unknown, run.heads))
 
 
@@ -63,7 +63,7 @@ def _rare_is_unknown(row: HeadRow) -> bool:
 
 
 def positions(offsets: dict[str, dict[int, int]]) -> Figure:
-    """Where dependents stand, seen from their head, in words; a panel per relation."""
+    """Positions of dependents relative to their head, in words; one panel per relation."""
     figure = new_figure(6.6, 1.8)
     places = [place for place in range(-REACH, REACH + 1) if place]
     for axes, relation in zip(

@@ -1,8 +1,8 @@
-"""Table 2 of Analyzing Multi-Head Self-Attention: the heads left, from trained and from scratch.
+"""Table 2 of Analyzing Multi-Head Self-Attention: kept heads, from trained and from scratch.
 
-Gates choose heads while the trained model learns along, as in the paper; then a model of the same
-architecture with new weights and only these heads is trained. Where the second is worse, pruning
-found more than an architecture.
+Gates choose heads while the trained model keeps learning, as in the paper; then a model of the same
+architecture with new weights and only these heads is trained. If the second is worse, pruning found
+more than an architecture.
 
 Reference: Analyzing Multi-Head Self-Attention: Specialized Heads Do the Heavy Lifting, the Rest Can
 Be Pruned (Voita et al., 2019), section 6, table 2, https://arxiv.org/abs/1905.09418
@@ -41,10 +41,10 @@ FRESH = Tuning(
     precision=SMALL.precision,
     label_smoothing=SMALL.label_smoothing,
 )
-"""How new weights are trained, if nothing else is asked for: as `headcount train` does."""
+"""Default training of new weights, that of `headcount train`."""
 
 Published = tuple[tuple[int, int, int], float, float | None]
-"""Heads of encoder, decoder and decoder to encoder; BLEU from trained and from scratch."""
+"""Heads of encoder, decoder, and decoder to encoder; BLEU from trained and from scratch."""
 
 WMT: Sequence[Published] = (
     ((48, 48, 48), 29.6, None),
@@ -63,23 +63,23 @@ SUBTITLES: Sequence[Published] = (
 
 
 def paper_keeps(units: Units) -> list[int]:
-    """As large a share of the heads as in the rows of WMT."""
+    """Numbers of kept heads with the same shares as in the paper's WMT rows."""
     return [share(units, sum(heads) / 144) for heads, _, _ in WMT[1:]]
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class FromScratch(Method):
-    """New weights in the heads that another method left."""
+    """Training new weights with only the heads that another method kept."""
 
     plans: Mapping[int, Plan]
-    """By the number of heads that stay."""
+    """The other method's plans, by number of kept heads."""
     tuning: Tuning
-    """The training of the new weights."""
+    """Training of the new weights."""
     name: ClassVar[str] = SCRATCH
 
     def choose(self, setting: Setting, keep: Keep) -> Choice:
-        """Train the heads of the plan with as many heads."""
+        """Train from scratch with the heads of the plan that keeps `keep` heads."""
         assert isinstance(keep, int)
         state = setting.state and setting.state / str(keep)
         tuned = from_scratch(replace(setting, state=state), self.plans[keep], self.tuning)
@@ -90,21 +90,23 @@ class FromScratch(Method):
 def table2(
     trial: Trial, method: Method, keeps: Sequence[int], scratch: Tuning, key: str = ""
 ) -> pd.DataFrame:
-    """The points of both columns: method `trained` and `scratch`; the latter also of all heads.
+    """The points of both columns, methods `trained` and `scratch`; the latter has all heads too.
 
     Args:
-        trial: model and data; its folder for the state keeps what an interrupted run has done.
-        method: chooses heads, and trains the model along.
-        keeps: heads that stay, in all.
-        scratch: the training of new weights.
-        key: what the points so far of the method must have been made with.
+        trial: model and data; its state folder keeps the work of an interrupted run.
+        method: method that chooses heads and trains the model.
+        keeps: numbers of kept heads, over all sites.
+        scratch: training of the new weights.
+        key: the settings that existing points of the method must have been made with.
 
     Raises:
-        InputError: for a budget that can't be met, or a training that can't be.
+        InputError: if a budget can't be met or a training is impossible.
     """
     seeds, heads = [trial.setting.seed], trial.setting.units.heads
     if len(heads) in keeps:
-        raise InputError(f"fewer heads than all {len(heads)} were expected to stay")
+        raise InputError(
+            f"Expected to keep fewer heads than all {len(heads)}. Give smaller budgets"
+        )
     # Before hours of training with gates.
     refuse_from_scratch(trial.setting, scratch)
     first = curve(trial, {TRAINED: method}, keeps, seeds, key)
@@ -112,7 +114,7 @@ def table2(
         int(row["keep"]): Plan.keeping(heads, map(Head.parse, str(row["heads"]).split()))
         for row in first.to_dict("records")
     }
-    # Another training from scratch leaves what the method did as it is.
+    # Another training from scratch does not change the method's results.
     own = f"from-scratch-{hashlib.sha256(repr(scratch).encode()).hexdigest()[:8]}"
     again = replace(trial.setting, state=trial.setting.state and trial.setting.state / own)
     ways, key = {SCRATCH: FromScratch(plans, scratch)}, f"{key};{scratch!r}"
@@ -124,7 +126,7 @@ def table2(
 def document(
     frame: pd.DataFrame, metric: str, higher_is_better: bool, signature: str, scratch: Tuning
 ) -> str:
-    """Ours beside the published ones."""
+    """The document: our numbers beside the published ones."""
     column = score_column(frame)
     trained = frame[frame["method"].isin([ALL, TRAINED])].set_index("keep")
     fresh = frame[frame["method"] == SCRATCH].set_index("keep")
@@ -135,16 +137,16 @@ def document(
         ours, new = (scale(metric) * float(each.loc[keep, column]) for each in (trained, fresh))
         rows.append([kept, str(keep), f"{ours:.2f}", f"{new:.2f}", change(new - ours)])
     names = "/".join(name.removeprefix("kept_") for name in sites)
-    header = [f"heads ({names})", "in all", "from trained", "from scratch", "difference"]
+    header = [f"heads ({names})", "total", "from trained", "from scratch", "difference"]
     parts = [
-        "# Heads left: from trained and from scratch (Voita et al., 2019, table 2)",
+        "# Kept heads: from trained and from scratch (Voita et al., 2019, table 2)",
         f"{in_unit(metric, higher_is_better)}; `{column}` of `curve.parquet`. From scratch: "
         f"{scratch.updates:,} updates of {scratch.batch_tokens * scratch.accumulate:,} tokens; the "
-        "first row has all heads, so it says what that training reaches. The trained model is as "
-        "it was given in the first row, and trained on with gates in the others.",
+        "first row has all heads, so it shows what that training reaches. The trained model is the "
+        "given one in the first row, and was trained further with gates in the others.",
         table(header, rows),
         *[
-            f"All heads trained on as long as with gates, without any: {scale(metric) * value:.2f}."
+            f"All heads trained for as many updates, without gates: {scale(metric) * value:.2f}."
             for value in frame[frame["method"] == CONTROL + TRAINED][column]
         ],
         "Published, Transformer-base EN-RU, BLEU on lower-cased tokens: compare differences.",

@@ -1,4 +1,4 @@
-"""Write a reproduction into the folder of its run: one Markdown file and its figures."""
+"""Write a reproduction into the folder of its run, as one Markdown file with figures."""
 
 from collections import Counter
 from pathlib import Path
@@ -23,10 +23,10 @@ from headcount.reproduce.voita2019_figures import (
 
 
 def write_michel2019(folder: Path, other_folder: Path | None = None) -> Path:
-    """Write `michel2019.md` and figures from an assessment by ablation, and maybe a second one.
+    """Write `michel2019.md` and figures from one or two assessments by ablation.
 
     Raises:
-        InputError: if a folder holds no such assessment, or the two are of different heads.
+        InputError: if a folder holds no such assessment, or the two have different heads.
     """
     ablated = Ablated.read(folder)
     if other_folder is not None:
@@ -48,7 +48,7 @@ def write_voita2019(folder: Path, corpus: Corpus) -> Path:
     run = read_run(folder)
     if "relevance" not in run.measures:
         raise InputError(
-            f"{folder} should hold an analysis with relevance, but has none: run `headcount "
+            f"Expected an analysis with relevance in {folder}, but it has none. Run `headcount "
             f"importance ... --methods relevance --out {folder}` first"
         )
     offsets = dependent_positions(corpus)
@@ -60,7 +60,7 @@ def write_voita2019(folder: Path, corpus: Corpus) -> Path:
 
 
 def dependent_positions(corpus: Corpus) -> dict[str, dict[int, int]]:
-    """Of every relation, how many dependents lie at each position from their head, in words."""
+    """Number of dependents at each position from their head, in words, by relation."""
     counts: dict[str, Counter[int]] = {}
     for sentence in corpus:
         tree = sentence.tree

@@ -75,7 +75,7 @@ def test_correlations_over_heads_and_over_layers(run: Run) -> None:
 
 def test_other_heads_are_refused(run: Run, tmp_path: Path) -> None:
     other = read_run(write_run(tmp_path / "b", Wish(layers=2, heads=4)))
-    with pytest.raises(InputError, match="two runs over the same heads were expected"):
+    with pytest.raises(InputError, match="Expected two runs over the same heads"):
         compare(run, other)
 
 

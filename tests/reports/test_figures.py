@@ -87,5 +87,5 @@ def test_no_trees_no_figure_of_relations(tmp_path: Path):
 
 
 def test_unknown_format(tmp_path: Path):
-    with pytest.raises(InputError, match=r"svg, png, pdf; came \['gif'\]"):
+    with pytest.raises(InputError, match=r"svg, png, pdf, got \['gif'\]"):
         write_figures(write_run(tmp_path, SMALL), ("svg", "gif"))

@@ -104,7 +104,7 @@ def test_says_when_there_are_no_trees_and_no_null_run(hostile: Path):
 
 def test_no_role_is_an_answer(roleless: Path):
     text = " ".join(page(roleless).text)
-    assert "No role was found for any of the 6 heads." in text
+    assert "None of the 6 heads has a role." in text
     assert "No head passes the threshold of any role." in text
 
 

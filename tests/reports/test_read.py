@@ -61,14 +61,14 @@ def test_missing_column(tmp_path: Path):
 
 def test_other_version(tmp_path: Path):
     _change(write_run(tmp_path, SMALL) / "run.json", version=2)
-    with pytest.raises(InputError, match="expected version 1, found 2"):
+    with pytest.raises(InputError, match="expected version 1, got 2"):
         read_run(tmp_path)
 
 
 def test_files_of_two_runs(tmp_path: Path):
     found = {"enc.0.0": [{"role": "novel", "evidence": "", "score": 1.0}]}
     _change(write_run(tmp_path, SMALL) / "run.json", roles=found)
-    with pytest.raises(InputError, match="the files are of two runs"):
+    with pytest.raises(InputError, match="the files come from two runs"):
         read_run(tmp_path)
 
 

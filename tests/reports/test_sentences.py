@@ -17,13 +17,13 @@ def test_headline_counts_every_role_of_every_head():
     heads = [("positional", "sink"), ("syntactic",), ("syntactic",), ("sink",), ("rare",), ()]
     assert _headline(*heads) == (
         "Of 6 heads, 1 is positional, 2 syntactic, 1 points at rare words and 2 attend to a sink; "
-        "for 1 no role was found."
+        "1 has no role."
     )
-    assert several(heads) == "1 head has more than one role and count for each."
+    assert several(heads) == "1 head has more than one role and counts once for each."
 
 
 def test_headline_without_roles_and_with_roles_everywhere():
-    assert _headline((), ()) == "No role was found for any of the 2 heads."
+    assert _headline((), ()) == "None of the 2 heads has a role."
     assert (
         _headline(("sink",), ("sink",)) == "Of 2 heads, 2 attend to a sink; every head has a role."
     )
@@ -43,8 +43,8 @@ def test_unknown_roles_get_letters_and_colours_of_their_own():
 
 def test_by_chance():
     assert by_chance([]) == ""
-    assert by_chance([(), ()]) == "With random weights none of the 2 heads would get a role."
-    assert by_chance([("sink",), ()]) == "With random weights 1 of the 2 heads would get a role."
+    assert by_chance([(), ()]) == "With random weights, none of the 2 heads would get a role."
+    assert by_chance([("sink",), ()]) == "With random weights, 1 of the 2 heads would get a role."
 
 
 def test_measured_leaves_out_what_was_not_counted():
@@ -62,7 +62,7 @@ def test_head_line_leaves_out_what_was_not_measured():
     assert head_line(full) == (
         "Special tokens aside, its largest weight falls most often on the previous token "
         "(97\u202f% of queries). "
-        "That weight is 0.85 on average. Its entropy is that of 1.0 equal weights."
+        "That weight is 0.85 on average. Its entropy equals that of 1.0 equal weights."
     )
 
 

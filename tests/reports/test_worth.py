@@ -111,30 +111,30 @@ def test_lede_counts_heads_that_help_that_harm_and_the_rest():
         effect(-0.1, 0.01),
     ]
     assert lede(importance(), [row()] * 4, effects) == (
-        "Without enc.0.0 the loss rises by 0.200 (95\u202f% interval 0.100 to 0.300), more than "
-        "without any other head. Taken alone, 2 of 4 heads matter (p < 0.05, corrected for so "
-        "many heads), without 1 the model gets better and for 1 no effect can be told from chance."
+        "Without enc.0.0, the loss rises by 0.200 (95\u202f% interval 0.100 to 0.300), more than "
+        "without any other head. Taken alone, 2 of 4 heads matter (p < 0.05 after correction for "
+        "4 tests), 1 harms the model and for 1 the effect is within noise."
     )
 
 
 def test_lede_says_what_falls_and_when_no_head_helps():
     found = importance(metric="f1", ablation={"quantity": "score", "replacement": "mean"})
     assert lede(found, [row()], [effect(0.2, math.nan)]) == (
-        "Without enc.0.0 F1 falls by 0.200, more than without any other head."
+        "Without enc.0.0, F1 drops by 0.200, more than without any other head."
     )
-    assert found.effect == "fall of F1"
+    assert found.effect == "drop in F1"
     assert lede(found, [row()], [effect(-0.2)]).startswith("Taken alone, no head helps")
     perplexity = importance(
         metric="perplexity", higher_is_better=False, ablation={"quantity": "score"}
     )
-    assert perplexity.effect == "rise of perplexity"
+    assert perplexity.effect == "rise in perplexity"
 
 
 def test_measured_says_what_is_known():
     full = importance(loss=0.5, metric="F1", score=0.75, ablation={"replacement": "mean"})
     assert measured(full) == (
-        "Measured on 7 examples of the task similarity; the whole model has loss 0.500 and F1 "
-        "0.750. Without a head means: output replaced by its mean."
+        "Measured on 7 examples of the task similarity; the dense model has loss 0.500 and F1 "
+        "0.750. Removing a head means: output replaced by its mean."
     )
     assert measured(importance()) == "Measured on 7 examples of the task similarity."
 

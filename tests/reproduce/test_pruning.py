@@ -17,7 +17,7 @@ KEPT = ("kept_encoder.self", "kept_decoder.self", "kept_decoder.cross")
 
 
 def frame(rows: list[tuple[str, int, float]], column: str = "test_score") -> pd.DataFrame:
-    """Points of a curve: method, heads left, and one number."""
+    """Points of a curve: method, heads kept, and one number."""
     return pd.DataFrame(
         [
             {"method": method, "seed": 0, "keep": keep, "loss": 1.0, column: value}
@@ -65,7 +65,7 @@ def test_table_2() -> None:
     assert ["25/25/25", "75", "49.50", "47.10", "−2.40"] in found
     assert ["48/48/48", "144", "50.00", "48.00", "−2.00"] in found
     assert ["WMT", "14/31/30", "75", "29.62", "29.47", "−0.15"] in found
-    assert "bleu; `test_score`" in text and "as with gates, without any: 50.25." in text
+    assert "bleu; `test_score`" in text and "as many updates, without gates: 50.25." in text
     rows = [(ALL, 72, 0.89), ("trained", 36, 0.8924), ("scratch", 72, 0.5), ("scratch", 36, 0.4)]
     text = voita2019_table2.document(frame(rows), "spearman", True, "signature", Tuning(updates=7))
     found = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]

@@ -59,7 +59,9 @@ def test_without_trees_the_table_says_so(tmp_path: Path) -> None:
 
 def test_without_relevance_it_is_refused(tmp_path: Path) -> None:
     folder = write_run(tmp_path, Wish(layers=2, heads=3))
-    with pytest.raises(InputError, match="an analysis with relevance, but has none"):
+    with pytest.raises(
+        InputError, match="Expected an analysis with relevance in .*, but it has none"
+    ):
         write_voita2019(folder, Corpus.from_sentences(["a"]))
 
 

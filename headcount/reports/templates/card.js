@@ -1,4 +1,4 @@
-// The card of one head, built from its data.
+// Builds the card of one head from its data.
 
 const card = document.getElementById("card");
 const leads = document.getElementById("leads");
@@ -21,7 +21,7 @@ function showCard() {
   if (focused) refocus(focused.ariaLabel);
 }
 
-// The button that led here was replaced with the rest; at either end it leads no further.
+// The card was rebuilt, so focus the new copy of the pressed button, or the title if it is disabled.
 function refocus(label) {
   const button = label && [...card.querySelectorAll("button:enabled")].find((one) => one.ariaLabel === label);
   (button || card.querySelector("h2")).focus({ preventScroll: true });
@@ -61,7 +61,7 @@ function cardTop(shown) {
 }
 
 function cardRoles(shown) {
-  if (!shown.roles.length) return h("p", { class: "card-roles" }, "No role found: no measure passes its threshold.");
+  if (!shown.roles.length) return h("p", { class: "card-roles" }, "No role: no measure passes its threshold.");
   const items = shown.roles.map((found) => h("li", {}, swatch(found.role), h("span", {}, h("b", {}, found.role), `: ${found.evidence}`)));
   return h("ul", { class: "card-roles" }, ...items);
 }
@@ -129,7 +129,7 @@ function patternsPart(patterns) {
   return part("Pattern of its maps", h("div", { class: "patterns", "aria-hidden": "true" }, ...spans), h("ul", { class: "patterns-key" }, ...key));
 }
 
-// The first maps are the measures, in the order of the numbers of a card.
+// The first maps are the measures, in the same order as a card's numbers.
 function numbersPart(head, nullTexts) {
   const index = place.get(head);
   const rows = nullTexts.map((nullText, i) => h(
@@ -152,5 +152,5 @@ function examplesPart(examples, hasRole) {
     body.replaceChildren(caption, drawSentence(example));
   }
   show(0);
-  return part(hasRole ? "Sentences where its role shows best" : "Sentences where it is most confident", h("div", { class: "tabs" }, ...buttons), body);
+  return part(hasRole ? "Sentences that show its role best" : "Sentences where it is most confident", h("div", { class: "tabs" }, ...buttons), body);
 }

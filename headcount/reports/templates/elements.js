@@ -1,4 +1,4 @@
-// Elements are built, never parsed: strings of the data reach the page as text nodes and attributes only.
+// Elements are built, never parsed: strings from the data become text nodes and attributes only.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const NO_VALUE = "–";
@@ -14,7 +14,7 @@ function fill(node, attributes, children) {
   return node;
 }
 
-/** An HTML element; names that start with "on" are listeners, with "--" custom properties. */
+/** An HTML element; names that start with "on" are listeners, those with "--" are custom properties. */
 function h(tag, attributes = {}, ...children) {
   return fill(document.createElement(tag), attributes, children);
 }
@@ -29,7 +29,7 @@ function swatch(name) {
   return h("span", { class: "swatch", "--role": role.colour, "--ink": role.ink, "aria-hidden": "true" }, role.abbreviation);
 }
 
-/** A bar of a share from 0 to 1. */
+/** A bar for a share from 0 to 1. */
 function track(share, kind = "") {
   return h("div", { class: `track ${kind}` }, h("i", { "--part": Math.min(1, share ?? 0) }));
 }

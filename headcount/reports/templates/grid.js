@@ -37,7 +37,7 @@ function showRoles(cell) {
   cell.replaceChildren(...saved.nodes);
 }
 
-// A cell is small: no per cent sign, and .0031 for 0.0031.
+// Cells are small: no percent sign, and .0031 for 0.0031.
 const short = (text) => text.replace(/\s?%$/, "").replace(/^([<−]?)0(?=\.\d{3})/, "$1");
 
 function showValue(cell, map) {
@@ -49,7 +49,7 @@ function showValue(cell, map) {
   if (value !== null) setColour(cell, map, value);
 }
 
-// A sequential scale goes low - middle - high, so that the hue turns a little and steps stay visible.
+// A sequential scale runs low - middle - high: its hue shifts, so that steps stay visible.
 function setColour(cell, map, value) {
   const range = map.high - map.low;
   const part = range > 0 ? (value - map.low) / range : 0;
@@ -68,7 +68,7 @@ function setColour(cell, map, value) {
   cell.classList.toggle("strong", part > 0.62);
 }
 
-/** Show only the heads of one role; "" is the heads without one, null is all. */
+/** Show only the heads of one role; "" means heads without a role, null means all heads. */
 function highlight(role) {
   shownRole = role;
   for (const chip of document.querySelectorAll(".chip")) chip.ariaPressed = String(chip.dataset.role === role);
@@ -82,7 +82,7 @@ function highlight(role) {
 function showTip(cell) {
   const card = data.cards[cell.dataset.head];
   const index = place.get(cell.dataset.head);
-  const roles = card.roles.map((found) => found.role).join(", ") || "no role found";
+  const roles = card.roles.map((found) => found.role).join(", ") || "no role";
   tip.replaceChildren(h("b", {}, card.head), ` ${roles}`);
   if (shownMap) tip.append(h("br"), `${shownMap.label} ${shownMap.values[index] === null ? "not measured" : shownMap.texts[index]}`);
   else if (card.roles.length) tip.append(h("br"), card.roles[0].evidence);
@@ -115,7 +115,7 @@ function moveFocus(event) {
   cell.focus();
 }
 
-// Layers differ in their number of heads, and some have none: up and down lead to the next that has.
+// Layers differ in their number of heads, and some have none: up and down skip to the next with heads.
 function neighbour(cells, from, down, right) {
   const [row, column] = at(from);
   if (right) return cells.find((cell) => at(cell)[0] === row && at(cell)[1] === column + right);
@@ -126,7 +126,7 @@ function neighbour(cells, from, down, right) {
 
 const at = (cell) => [Number(cell.dataset.row), Number(cell.dataset.column)];
 
-// One tab stop a grid: arrow keys do the rest.
+// One tab stop per grid: arrow keys do the rest.
 function rove(group, stop) {
   for (const cell of group.querySelectorAll(".cell")) cell.tabIndex = cell === stop ? 0 : -1;
 }

@@ -1,4 +1,4 @@
-// What a reader does: press a cell, a chip, a relation; choose a number; follow #enc.3.7.
+// Reader actions: press a cell, chip or relation; choose a number; follow #enc.3.7.
 
 function closeCard() {
   const head = openHead();
@@ -39,7 +39,7 @@ document.getElementById("copy").addEventListener("click", async (event) => {
     await navigator.clipboard.writeText(signature.textContent);
     event.target.textContent = "Copied";
   } catch {
-    getSelection().selectAllChildren(signature);  // file:// may refuse the clipboard: select it instead
+    getSelection().selectAllChildren(signature);  // file:// may refuse the clipboard: select the text instead
     event.target.textContent = "Selected";
   }
 });

@@ -1,4 +1,4 @@
-// One example: words left (queries) and right (keys), lines as strong as the weight between them.
+// One example: queries on the left, keys on the right; a line is as strong as the weight.
 
 const ROW = 18;
 const WORDS = { left: 150, right: 290, width: 440, longest: 21 };
@@ -61,7 +61,7 @@ function word(text, index, side, isArc) {
   );
 }
 
-// Resting on a word leaves only its own lines.
+// Hovering over a word shows only its own lines.
 function watch(drawing, words, lines) {
   const clear = () => drawing.querySelectorAll(".away").forEach((node) => node.classList.remove("away"));
   for (const node of words) {

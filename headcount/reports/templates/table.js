@@ -1,10 +1,10 @@
-// Columns of a table sort on a press of their title; dashes (not measured) always come last.
+// Pressing a column title sorts the table by it; dashes (not measured) always come last.
 
 function sortable(table) {
   const titles = [...table.tHead.rows[0].cells];
   titles.forEach((title, column) => {
     title.querySelector("button").addEventListener("click", () => {
-      // Numbers are first sorted from large to small, text from a to z.
+      // The first press sorts numbers from large to small and text from a to z.
       const first = title.classList.contains("number") ? "descending" : "ascending";
       const other = first === "ascending" ? "descending" : "ascending";
       const order = title.ariaSort === first ? other : first;

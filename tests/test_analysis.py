@@ -33,7 +33,7 @@ def test_a_plain_model_gives_the_numbers_of_a_loaded_one(loaded: Loaded) -> None
     some = headcount.measure(loaded.model, corpus, (Entropy, Confidence), loaded.tokenizer).frame
     assert list(some) == ["head", "site", "layer", "index", "entropy", "confidence"]
     pd.testing.assert_series_equal(confidence_of(some), confidence_of(whole))
-    with pytest.raises(headcount.ModelError, match="a tokenizer was expected beside the weights"):
+    with pytest.raises(headcount.ModelError, match="Expected a tokenizer beside the weights"):
         headcount.measure(loaded.model, corpus)
 
 

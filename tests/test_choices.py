@@ -62,8 +62,8 @@ Expected a level (one of token, sample, batch), got 'word'.
 Expected a replacement (one of zero, mean, uniform), got 'noise'.
 Expected a quantity (one of loss, score), got 'bleu'.
 Expected a quantity (one of loss, score), got 'bleu'.
-a device that torch has here and that has float64 was expected, as cpu, or cuda with a GPU; \
-came 'gpu' (\
+Expected a device that torch has here and that has float64, such as cpu, or cuda with a GPU, \
+got 'gpu' (\
 """
 
 

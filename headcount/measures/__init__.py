@@ -1,4 +1,4 @@
-"""Measures: what a head looks at. One file a measure; each is sums that add."""
+"""Measures: what a head looks at. One file per measure; each is sums that add."""
 
 from headcount.measures.confidence import Confidence, confidence
 from headcount.measures.entropy import Entropy
@@ -13,7 +13,7 @@ from headcount.measures.syntactic import ALL, DIRECTIONS, Syntactic
 MEASURES: tuple[type[Sums], ...] = (
     Confidence, Entropy, Positional, Surface, Rare, Norms, Patterns, Syntactic,
 )  # fmt: skip
-"""All of them, in the order of the head table's columns."""
+"""All measures, in the order of the head table's columns."""
 
 __all__ = [
     "ALL", "DIRECTIONS", "MEASURES", "Confidence", "Entropy", "Norms", "Patterns", "Positional",

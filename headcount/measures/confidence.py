@@ -2,11 +2,11 @@ r"""Confidence: how sharply a head looks at one token.
 
 $$\mathrm{conf}(h) = \frac{1}{|Q|} \sum_{q \in Q} \max_{k \in K} A_h(q, k) \in (0, 1]$$
 
-Q and K are content tokens: special tokens and padding are left out on both sides, and the weights
-on what is left are not normalised again. Special tokens can be let in on either side.
+Q and K are content tokens: special tokens and padding are excluded on both sides, and the remaining
+weights are not normalised again. Special tokens can be included on either side.
 
 Reference: Analyzing Multi-Head Self-Attention (Voita et al., 2019), section 4, https://arxiv.org/abs/1905.09418
-Departure: the paper leaves out the end-of-sentence symbol only, the one special token of its
+Departure: the paper excludes only the end-of-sentence symbol, the one special token of its
     models.
 """
 
@@ -27,9 +27,9 @@ class Confidence(Sums):
 
     columns = ("confidence",)
     exclude_keys: ClassVar[bool] = True
-    """Special tokens are no keys."""
+    """Whether special tokens are excluded as keys."""
     exclude_queries: ClassVar[bool] = True
-    """Special tokens are no queries."""
+    """Whether special tokens are excluded as queries."""
 
     peak: Float[Tensor, " head"]
     """Sum over queries of the largest weight."""
@@ -52,14 +52,14 @@ class Confidence(Sums):
 
 @final
 class ConfidenceOnAllKeys(Confidence):
-    """The largest weight on any key."""
+    """Mean over content queries of the largest weight on any key."""
 
     exclude_keys = False
 
 
 @final
 class ConfidenceOfAllQueries(Confidence):
-    """Mean over all queries."""
+    """Mean over all queries of the largest weight on a content key."""
 
     exclude_queries = False
 
@@ -72,7 +72,7 @@ class ConfidenceOfAll(Confidence):
 
 
 def confidence(exclude_keys: bool = True, exclude_queries: bool = True) -> type[Confidence]:
-    """Confidence with special tokens left out, or not, of those attended to and that attend."""
+    """The confidence measure that excludes or includes special tokens as keys and as queries."""
     ways = (Confidence, ConfidenceOnAllKeys, ConfidenceOfAllQueries, ConfidenceOfAll)
     wanted = (exclude_keys, exclude_queries)
     return next(way for way in ways if (way.exclude_keys, way.exclude_queries) == wanted)

@@ -2,10 +2,10 @@ r"""Entropy: how widely a head spreads its attention.
 
 $$H(h) = -\frac{1}{|Q|} \sum_{q \in Q} \sum_{k \in K} A_h(q, k) \ln A_h(q, k) \in [0, \ln |K|]$$
 
-Q and K are all tokens, special ones too, without padding; in nats.
+Q and K are all tokens, including special ones but not padding; in nats.
 
 Reference: What Does BERT Look At? (Clark et al., 2019), section 3.3, https://arxiv.org/abs/1906.04341
-Departure: no smoothing (the paper mixes 0.0001 of a uniform distribution in).
+Departure: no smoothing (the paper mixes in 0.0001 of a uniform distribution).
 """
 
 from dataclasses import dataclass

@@ -1,12 +1,12 @@
-r"""Norms: how much of what a head adds comes from where, counting the size of what is added.
+r"""Norms: where a head's output comes from, taking into account the size of what is added.
 
 $$f_h(x_j) = (x_j W_V + b_V) W_O^h, \qquad
 \mathrm{norm}_c(h) = \frac{\sum_i \sum_{j \in c} A_{ij} \|f_h(x_j)\|}{\sum_i \sum_j A_{ij}
 \|f_h(x_j)\|}$$
 
-i and j run over all tokens without padding; c is the first token, separators or punctuation, as in
+i and j run over all tokens except padding; c is the first token, separators or punctuation, as in
 `surface`. `value_norm` is the mean of ||f_h(x_j)|| over keys, in the model's own unit. The output
-bias is left out: it belongs to no head.
+bias is excluded, since it belongs to no head.
 
 Reference: Attention is Not Only a Weight (Kobayashi et al., 2020), section 2, https://arxiv.org/abs/2004.10102
 """
@@ -46,7 +46,7 @@ class Norms(Sums):
         return cls(value_norm, is_key_BK.sum(), torch.stack(weighted, -1))
 
     def value(self) -> dict[str, Float[Tensor, " head"]]:
-        """`value_norm` and three shares; NaN where no output projection was found."""
+        """`value_norm` and three shares; NaN if no output projection was found."""
         shares = self.weighted[:, 1:] / self.weighted[:, :1]
         return dict(
             zip(self.columns, (self.value_norm / self.keys, *shares.unbind(-1)), strict=True)

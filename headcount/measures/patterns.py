@@ -1,20 +1,20 @@
 r"""Patterns: which of five shapes a head's attention maps have.
 
-For each sentence, with n queries and m keys (special tokens too, no padding):
+For each sentence, with n queries and m keys (including special tokens, excluding padding):
 
-- v: the two largest column means of the map together, as excess over uniform attention,
+- v: the sum of the two largest column means of the map, as excess over uniform attention,
   $v = (c_1 + c_2 - u) / (1 - u)$ with $u = \min(2, m) / m$ (0 when m <= 2);
 - d: the largest mean of a diagonal at offset -2 ... 2 over the queries that have such a key, as
   excess over 1/m;
 - b: the mean weight on the query's own segment, as excess over the mean share of keys that are in
-  it (0 where there is one segment: another begins with the content behind a separator, so it
-  takes pairs of sentences).
+  it (0 if there is one segment: a new one begins with the content after a separator, so this needs
+  pairs of sentences).
 
 A map is *vertical+diagonal* if v and d are both at least 0.2 and at least 0.4 together, else
 *vertical* if v >= 0.4, else *diagonal* if d >= 0.4, else *block* if b >= 0.4, else *heterogeneous*.
 
 Reference: Revealing the Dark Secrets of BERT (Kovaleva et al., 2019), section 4.1, https://arxiv.org/abs/1908.08593
-Departure: the paper trained a classifier on 400 hand-labelled maps, neither of which was released.
+Departure: the paper trained a classifier on 400 hand-labelled maps; neither was released.
 """
 
 from dataclasses import dataclass
@@ -28,9 +28,9 @@ from headcount.attention import OFFSETS, Attention
 from headcount.measures.sums import Sums
 
 ALONE = 0.4
-"""Excess from which one feature alone names the pattern."""
+"""Excess from which one feature alone determines the pattern."""
 BOTH = 0.2
-"""Excess that each of v and d must have in vertical+diagonal."""
+"""Excess that each of v and d needs in vertical+diagonal."""
 
 
 @final
@@ -44,7 +44,7 @@ class Patterns(Sums):
     maps: Int[Tensor, "head pattern"]
     """Number of maps of each pattern, in the order of `columns`."""
     segmented: Int[Tensor, " head"]
-    """Number of maps with two segments, of which alone blocks can be seen."""
+    """Number of maps with two segments, the only ones where blocks can be seen."""
 
     @classmethod
     def of(cls, attention: Attention) -> "Patterns":
@@ -60,7 +60,7 @@ class Patterns(Sums):
         return cls(is_map_BHP.sum(0), _is_segmented(attention).sum().expand(is_map_BHP.shape[1]))
 
     def value(self) -> dict[str, Float[Tensor, " head"]]:
-        """Five shares that add up to 1; that of blocks is NaN where no map had two segments."""
+        """Five shares that add up to 1; the share of blocks is NaN if no map had two segments."""
         shares = self.maps.double() / self.maps.sum(-1, keepdim=True)
         values = dict(zip(self.columns, shares.unbind(-1), strict=True))
         block = values["pattern_block"]
@@ -72,7 +72,7 @@ def _lengths(attention: Attention) -> tuple[Tensor, ...]:
 
 
 def _excess(share: Tensor, chance: Tensor) -> Tensor:
-    """How far a share is above chance, as part of what was possible; 0 where nothing was."""
+    """Excess of a share over chance, relative to the largest possible excess; 0 if that is 0."""
     return torch.where(chance < 1, (share - chance) / (1 - chance).clamp_min(1e-12), 0)
 
 

@@ -2,8 +2,8 @@ r"""Positional: how often a head looks at one fixed offset.
 
 $$\mathrm{share}(h, o) = \frac{|\{q \in Q : \arg\max_{k \in K} A_h(q, k) = q + o\}|}{|Q|}$$
 
-Q and K are content tokens of sentences that have both; the offset o is key minus query in tokens,
-special ones counted as positions. A head is positional when one offset has nearly all queries.
+Q and K are content tokens of sentences that have both. The offset o is key minus query in tokens,
+counting special ones. A head is positional when one offset has nearly all queries.
 
 Reference: Analyzing Multi-Head Self-Attention (Voita et al., 2019), section 5.1, https://arxiv.org/abs/1905.09418
 """
@@ -49,9 +49,9 @@ class Positional(Sums):
         return self.offsets.double() / self.offsets.sum(-1, keepdim=True)
 
     def value(self) -> dict[str, Float[Tensor, " head"]]:
-        """`positional_offset`, the commonest offset (of equals the nearest), and its share."""
+        """`positional_offset`, the most frequent offset (the nearest in a tie), and its share."""
         reach = self.offsets.shape[-1] // 2
-        # 0, -1, 1, -2, 2 ...: arg-max takes the first of equals
+        # 0, -1, 1, -2, 2 ...: arg-max takes the first in a tie
         nearest = sorted(range(-reach, reach + 1), key=lambda offset: (abs(offset), offset))
         order = torch.tensor(nearest, device=self.offsets.device)
         share, best = self.shares()[:, order + reach].max(-1)

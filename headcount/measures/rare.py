@@ -3,8 +3,8 @@ r"""Rare tokens: how often a head looks at the least frequent token of the sente
 $$\mathrm{rare}(h) = \frac{|\{q \in Q : \arg\max_{k \in K} A_h(q, k) = r\}|}{|Q|}$$
 
 Q and K are content tokens of the sentences whose least frequent token r is outside the 500 most
-frequent of the corpus; of equally frequent tokens the earlier is r. `rare2_share` counts the two
-least frequent tokens.
+frequent of the corpus; in a tie, r is the earlier token. `rare2_share` counts the two least
+frequent tokens.
 
 Reference: Analyzing Multi-Head Self-Attention (Voita et al., 2019), section 5.3, https://arxiv.org/abs/1905.09418
 """
@@ -47,7 +47,7 @@ class Rare(Sums):
         )
 
     def value(self) -> dict[str, Float[Tensor, " head"]]:
-        """`rare_share`, `rare2_share` and the number of queries they are shares of."""
+        """`rare_share`, `rare2_share` and the number of queries that they refer to."""
         cases = self.queries.double().expand_as(self.rarest)
         shares = (self.rarest / cases, self.two_rarest / cases)
         return dict(zip(self.columns, (*shares, cases), strict=True))

@@ -1,4 +1,4 @@
-"""Sums: what every measure is. Parts add up to the whole, in any order and any process."""
+"""Sums: the base of every measure. Parts add up to the total, in any order and any process."""
 
 from abc import ABC, abstractmethod
 from dataclasses import fields
@@ -15,8 +15,8 @@ from headcount.attention import Attention
 class Sums(ABC):
     """Frozen sums over independent sentences, for all heads of one layer.
 
-    A measure is a frozen dataclass of tensors: `of` makes it from one batch, `+` joins two, `value`
-    divides at the very end, so that everything is micro-averaged over the corpus.
+    A measure is a frozen dataclass of tensors: `of` makes it from one batch, `+` adds two, and
+    `value` divides at the very end, so that everything is micro-averaged over the corpus.
     """
 
     columns: ClassVar[tuple[str, ...]]
@@ -24,7 +24,7 @@ class Sums(ABC):
 
     @classmethod
     def applies(cls, attention: Attention) -> bool:
-        """Whether the measure means anything for this layer and corpus."""
+        """Whether the measure is meaningful for this layer and corpus."""
         return True
 
     @classmethod
@@ -34,14 +34,14 @@ class Sums(ABC):
 
     @abstractmethod
     def value(self) -> dict[str, Float[Tensor, " head"]]:
-        """The measured numbers by column name; NaN where there was no case."""
+        """The measured numbers by column name; NaN if there was no case."""
 
     def __add__(self, other: "Sums") -> "Sums":
         assert type(self) is type(other)
         return type(self)(*map(_add, self.state().values(), other.state().values()))
 
     def state(self) -> dict[str, Tensor]:
-        """The sums by field name: `type(sums)(**sums.state())` is the same measure again."""
+        """The sums by field name: `type(sums)(**sums.state())` recreates the measure."""
         return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
 
 

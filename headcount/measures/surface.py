@@ -1,14 +1,14 @@
-r"""Surface: how much attention goes to oneself, to neighbours, and to kinds of tokens.
+r"""Surface: how much attention goes to the token itself, to neighbours, and to kinds of tokens.
 
 $$\mathrm{attn}_c(h) = \frac{1}{|Q|} \sum_{q \in Q} \sum_{k \in c(q)} A_h(q, k) \in [0, 1]$$
 
-Q is all tokens, special ones too, without padding. c(q) is the token at the same, the previous or
-the next index, the first token, all separators ([SEP], </s>: the tokenizer's separator and
-end-of-sentence tokens), or all punctuation; where there is none the weight counts as 0. In
+Q is all tokens, including special ones but not padding. c(q) is the token at the same, the previous
+or the next index, the first token, all separators ([SEP], </s>: the tokenizer's separator and
+end-of-sentence tokens), or all punctuation; if there is none, the weight counts as 0. In
 cross-attention the index is that of the other sequence.
 
 Reference: What Does BERT Look At? (Clark et al., 2019), section 3, https://arxiv.org/abs/1906.04341
-Departure: punctuation is every token of Unicode category P; the paper takes periods and commas.
+Departure: punctuation is every token of Unicode category P; the paper counts periods and commas.
 """
 
 from dataclasses import dataclass

@@ -1,20 +1,20 @@
 r"""Syntactic: how often a head connects a word with its head in the dependency tree.
 
 Word level: keys of a word's pieces are summed, queries averaged; special tokens and the word itself
-are left out. For a dependent d with head h under a relation, a head of attention is correct
+are excluded. For a dependent d with head h under a relation, an attention head is correct
 
 - `dependent->head`: when the largest weight of d's row is on h;
 - `head->dependent`: when the largest weight of h's row is on d (Voita);
-- `head<-dependent`: when of all words h puts the largest weight on d: the arg-max of d's column
+- `head<-dependent`: when, of all words, h puts the largest weight on d: the arg-max of d's column
   (Clark).
 
 A word that sees no other word (under a causal mask) predicts nothing, which is a miss. The baseline
-always predicts the relation's commonest offset in words. UD's root relation is left out. The
-relation `all` (Clark) has the arcs of all relations, and the roots: words of which every head of
-attention, and the baseline, misses the head that is none.
+always predicts the relation's most frequent offset in words. UD's root relation is excluded. The
+relation `all` (Clark) has the arcs of all relations, and the roots; since roots have no head, every
+attention head and the baseline miss them.
 
-Departure: Voita et al. do not say that a word itself is left out; for `head->dependent` it is here,
-as Clark et al. have it, so that the three directions can be compared.
+Departure: Voita et al. do not say that a word itself is excluded; for `head->dependent` it is
+here, as in Clark et al., so that the three directions can be compared.
 
 References: Voita et al. (2019), section 5.2, https://arxiv.org/abs/1905.09418; Clark et al. (2019),
 section 4.2, https://arxiv.org/abs/1906.04341
@@ -32,10 +32,10 @@ from headcount.attention import Attention
 from headcount.measures.sums import Sums
 
 DIRECTIONS = ("dependent->head", "head->dependent", "head<-dependent")
-"""From which word to which a prediction is made; see above."""
+"""Prediction directions between the two words of an arc; see above."""
 
 ALL = "all"
-"""Every word together: the arcs of all relations, and the roots."""
+"""Name of the relation with the arcs of all relations, and the roots."""
 
 _SIGN = {"dependent->head": 1, "head->dependent": -1, "head<-dependent": 1}
 
@@ -48,7 +48,7 @@ class Syntactic(Sums):
     columns = ()
 
     correct: Float[Tensor, "relation head direction"]
-    """Number of arcs that each head predicts, in each of `DIRECTIONS`."""
+    """Number of arcs that each head predicts correctly, in each of `DIRECTIONS`."""
     offsets: Int[Tensor, "relation offset"]
     """Number of arcs at each offset head - dependent in words; offset 0 is in the middle."""
     roots: Int[Tensor, ""]
@@ -56,7 +56,7 @@ class Syntactic(Sums):
 
     @classmethod
     def applies(cls, attention: Attention) -> bool:
-        """Needs trees over the words that attend to each other."""
+        """Whether there are trees over words that attend to each other."""
         return attention.arcs is not None
 
     @classmethod
@@ -91,7 +91,7 @@ class Syntactic(Sums):
     def table(self, relations: tuple[str, ...]) -> pd.DataFrame:
         """Rows `index relation direction accuracy correct cases baseline baseline_offset`.
 
-        Those of `ALL` come last.
+        Rows of `ALL` come last.
         """
         sums = self._with_all()
         cases_R = sums.offsets.sum(-1)
@@ -112,7 +112,7 @@ class Syntactic(Sums):
         return pd.DataFrame(rows, columns=names.split())
 
     def _with_all(self) -> "Syntactic":
-        """The sums with those over all relations behind them."""
+        """The sums with an extra relation at the end, over all relations."""
         return Syntactic(
             torch.cat([self.correct, self.correct.sum(0, keepdim=True)]),
             torch.cat([self.offsets, self.offsets.sum(0, keepdim=True)]),
@@ -120,7 +120,7 @@ class Syntactic(Sums):
         )
 
     def _commonest(self) -> tuple[Tensor, Tensor]:
-        """The commonest offset of each relation and its number; of equals the nearest."""
+        """The most frequent offset of each relation and its count; the nearest in a tie."""
         reach = self.offsets.shape[-1] // 2
         nearest = sorted(range(-reach, reach + 1), key=lambda offset: (abs(offset), offset))
         order = torch.tensor(nearest, device=self.offsets.device)

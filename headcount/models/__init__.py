@@ -1,4 +1,4 @@
-"""Models: loading, finding the attention layers, checking the tap on them."""
+"""Models: loading them, finding their attention layers, checking the tap on them."""
 
 from headcount.models.anatomy import Anatomy, AttentionLayer
 from headcount.models.load import Loaded, as_loaded, load

@@ -1,8 +1,8 @@
-"""Anatomy: where a model's attention layers live, found by the calls they make in one tiny forward.
+"""Anatomy: a model's attention layers, found by the calls they make in one tiny forward pass.
 
-No table of architectures: a module is an attention layer when it calls the attention function, its
-site follows from what it was called with, and its output projection is the linear map that receives
-what the attention function returned.
+There is no table of architectures. A module is an attention layer when it calls the attention
+function, its site follows from what it was called with, and its output projection is the linear map
+that receives what the attention function returned.
 """
 
 from collections.abc import Iterator, Mapping
@@ -34,16 +34,16 @@ class AttentionLayer:
     module: str
     """Path of the attention module, as in `model.get_submodule`."""
     call: int
-    """Which of the module's calls in one forward this is: 0, but for shared modules (ALBERT)."""
+    """Number of the module's call in a forward pass: 0, except for shared modules (ALBERT)."""
     num_heads: int
     num_key_value_heads: int
     head_dim: int
     """Size of one head's output, which is that of its values."""
     output: str | None
-    """Path of the output projection W_O; None where the output does not go straight into one."""
+    """Path of the output projection W_O; None if the output does not go straight into one."""
 
     def output_weight(self, model: PreTrainedModel) -> Float[Tensor, "head dim hidden"]:
-        """W_O cut by head: row d of `[head]` is what dimension d of the head adds to the output."""
+        """W_O split by head: row d of `[head]` is what the head's dimension d adds to outputs."""
         assert self.output is not None
         projection = model.get_submodule(self.output)
         weight = projection.weight
@@ -55,7 +55,7 @@ class AttentionLayer:
     def output_root(self, model: PreTrainedModel) -> Float[Tensor, "head dim dim"] | None:
         """R of every head with R R^T = W_O W_O^T: ||x W_O|| = ||x R||, in the head's own size.
 
-        None where no output projection was found.
+        None if no output projection was found.
         """
         if self.output is None:
             return None
@@ -68,16 +68,16 @@ class AttentionLayer:
 @final
 @dataclass(frozen=True)
 class Anatomy:
-    """The attention layers of a model in the order of their calls, and how weights are made."""
+    """The attention layers of a model in call order, and how their weights are computed."""
 
     layers: tuple[AttentionLayer, ...]
     eager: bool = False
-    """Whether the model's own eager function must make the weights (attention sinks, for one)."""
+    """Whether the model's own eager function must compute the weights (e.g. attention sinks)."""
     differences: dict[str, float] = field(default_factory=dict)
-    """Largest difference from the stock model met in the self-check, by what was compared."""
+    """Largest difference from the stock model in the self-check, by what was compared."""
     dead: Mapping[Place, str] = field(default_factory=dict)
-    """Layers of a compact model that have lost all heads, to the paths of their modules. They are
-    not among `layers`; the others' numbers are what they were."""
+    """Layers of a compact model that lost all heads, with the paths of their modules. They are not
+    among `layers`; the numbers of the other layers are unchanged."""
 
     @property
     def heads(self) -> Heads:
@@ -99,31 +99,31 @@ class Anatomy:
 
 
 def discover(model: PreTrainedModel) -> Anatomy:
-    """Run one tiny forward and note every call of the attention function.
+    """Run one tiny forward pass and record every call of the attention function.
 
     Raises:
-        ModelError: if the model never calls it: its attention can't be seen, or gated; or if it
-            does not run on made-up inputs.
+        ModelError: if the model never calls it, so that its attention can't be seen or gated, or if
+            it does not run on made-up inputs.
     """
     recorder = _Recorder(model)
     with torch.inference_mode(), dispatching(model, recorder.attend), recorder.projections():
         try:
             run_tiny(model, tiny_inputs(model))
         except InputError:
-            raise  # it says so itself
+            raise  # it already says so
         except (AttributeError, TypeError, ValueError, LookupError, RuntimeError) as error:
             why = next(iter(str(error).splitlines()), type(error).__name__)
             raise ModelError(
-                "a model that runs on two short rows of its main input was expected; "
-                f"{type(model).__name__} does not: {why}"
+                "Expected a model that runs on two short rows of its main input, got a "
+                f"{type(model).__name__}, which does not: {why}"
             ) from error
     if not recorder.calls:
         raise ModelError(
-            f"{type(model).__name__} has no attention site that headcount can see: a model was "
-            "expected whose attention goes through transformers' AttentionInterface, and this one "
-            "never called it. Heads of such an architecture can't be measured or gated"
+            f"{type(model).__name__} has no attention site that headcount can see. Expected a "
+            "model whose attention goes through transformers' AttentionInterface, but this one "
+            "never called it. Heads of such an architecture can't be measured or gated."
         )
-    # A classifier of sound by Whisper's encoder has a configuration that says it has a decoder
+    # An audio classifier with Whisper's encoder has a configuration that claims a decoder
     has_sides = len({call.num_queries for call in recorder.calls}) > 1
     encoder_decoder = model.config.is_encoder_decoder and has_sides
     layers: list[AttentionLayer] = []
@@ -164,7 +164,7 @@ class _Call:
 
 
 class _Recorder:
-    """Notes the attention calls of a forward, and the linear map each output goes into."""
+    """Records the attention calls of a forward pass, and the linear map each output goes into."""
 
     def __init__(self, model: PreTrainedModel) -> None:
         self.paths = {module: path for path, module in model.named_modules()}
@@ -191,7 +191,7 @@ class _Recorder:
                 _is_causal(mask),
             )  # fmt: skip
         )
-        # The numbers do not matter here, only shapes and order; sdpa knows no soft capping.
+        # Only shapes and order matter here, not numbers; sdpa has no soft capping.
         kwargs = {name: kwargs[name] for name in ("scaling", "position_bias") if name in kwargs}
         output, _ = sdpa_attention_forward(
             module, query, key, value, mask, is_causal=False, **kwargs
@@ -227,6 +227,6 @@ def _is_causal(mask: Tensor | None) -> bool:
 def _site(call: _Call, encoder_decoder: bool, num_decoder_queries: int) -> str:
     if call.num_queries != call.num_keys:
         return "decoder.cross"
-    if encoder_decoder:  # the last call of a forward is the decoder's
+    if encoder_decoder:  # the last call of a forward pass is the decoder's
         return "decoder.self" if call.num_queries == num_decoder_queries else "encoder.self"
     return "decoder.self" if call.is_causal else "encoder.self"

@@ -1,4 +1,4 @@
-"""Auto classes: by which of transformers' `AutoModel...` a model is loaded."""
+"""Auto classes: which of transformers' `AutoModel...` classes loads a model."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from transformers.models.auto import modeling_auto
 
 
 def auto_classes(config_class: type) -> dict[str, type]:
-    """Every auto class that knows a configuration, and the class that it takes for it."""
+    """Every auto class that knows a configuration, with the model class it uses for it."""
     found = {}
     for name, auto in vars(modeling_auto).items():
         mapping = getattr(auto, "_model_mapping", None)
@@ -16,10 +16,10 @@ def auto_classes(config_class: type) -> dict[str, type]:
 
 
 def auto_class(stock: Any) -> str | None:
-    """The one that takes a class; None for a class that transformers has not."""
+    """The auto class that loads a class; None for a class that transformers lacks."""
     known = auto_classes(stock.config_class)
     found = [name for name, taken in known.items() if taken is stock]
-    return found[-1] if found else None  # those before it are of a body, or for pretraining
+    return found[-1] if found else None  # the earlier ones load a body, or pretraining models
 
 
 def _first(classes: Any) -> type:

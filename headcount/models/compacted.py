@@ -1,8 +1,8 @@
-"""Compacted: loading the folder of a compact model, which must hold what its plan says.
+"""Compacted: loading the folder of a compact model and checking it against its plan.
 
-A folder may be damaged, or was loaded by others with `ignore_mismatched_sizes` (which draws the
-attention's weights at random) and saved again. So the plan's hash is compared with the kept heads,
-these with the sizes of the maps, and these with every tensor of the file.
+A folder may be damaged, or someone may have loaded it with `ignore_mismatched_sizes` (which draws
+the attention's weights at random) and saved it again. So the plan's hash is compared with the kept
+heads, the kept heads with the sizes of the maps, and the sizes with every tensor of the file.
 """
 
 import hashlib
@@ -20,30 +20,30 @@ from headcount.models.auto_classes import auto_class
 from headcount.models.modeling_headcount import pruned
 
 MODELLING = "modeling_headcount"
-"""Of the file in the folder that builds the model, without `.py`."""
+"""Name, without `.py`, of the file in the folder that builds the model."""
 _AGAIN = "write the model again with `headcount compact`"
 
 
 def is_compact(config: PreTrainedConfig) -> bool:
-    """Whether a configuration is a compact model's.
+    """Whether a configuration is that of a compact model.
 
     Raises:
-        ModelError: for one that lost its `head_plan`, without which nothing fits.
+        ModelError: if it lost its `head_plan`, without which nothing fits.
     """
     if getattr(config, "head_plan", None) is not None:
         return True
     if any(MODELLING in str(place) for place in (getattr(config, "auto_map", None) or {}).values()):
         raise ModelError(
-            "a compact model's config.json was expected to hold head_plan, which says the heads of "
-            f"every layer; it is missing: {_AGAIN}"
+            "Expected head_plan, which lists the heads of every layer, in a compact model's "
+            f"config.json, but it is missing: {_AGAIN}"
         )
     return False
 
 
 def compact_class(stock: type) -> Any:
-    """The class of models with fewer heads that `stock` has with all.
+    """The class of models that have fewer heads than `stock`.
 
-    By its auto class transformers copies the modelling file beside what it saves.
+    Its auto class makes transformers copy the modelling file along with what it saves.
     """
     smaller = pruned(stock)
     smaller._auto_class = auto_class(stock)
@@ -53,10 +53,10 @@ def compact_class(stock: type) -> Any:
 def load_compact(
     place: str | Path, stock: type, config: PreTrainedConfig, dtype: str = "auto"
 ) -> PreTrainedModel:
-    """The model of a folder, or hub name, that `save` wrote.
+    """Load the model of a folder, or hub name, that `save` wrote.
 
     Raises:
-        ModelError: if its plan was changed, or the weights are not the plan's.
+        ModelError: if its plan was changed, or the weights do not match the plan.
     """
     try:
         refuse_other_heads(config.head_plan)
@@ -66,11 +66,11 @@ def load_compact(
     except (KeyError, TypeError, AttributeError) as error:
         raise ModelError(
             f"head_plan in its config.json is incomplete ({type(error).__name__}: {error}): it was "
-            f"changed or cut off; {_AGAIN}"
+            f"changed or truncated; {_AGAIN}"
         ) from error
     except (RuntimeError, SafetensorError) as error:
         raise ModelError(
-            f"its weights can't be read ({str(error).splitlines()[0]}): the file is cut off or "
+            f"its weights can't be read ({str(error).splitlines()[0]}): the file is truncated or "
             f"damaged; copy it again, or {_AGAIN}"
         ) from error
     _refuse_other_tensors(info)
@@ -78,25 +78,25 @@ def load_compact(
 
 
 def refuse_random_weights(model: PreTrainedModel) -> None:
-    """Let a model pass unless it is a compact one's folder in a class that has all heads.
+    """Check that a compact model was not loaded into a class that has all heads.
 
     Raises:
-        ModelError: for one that `ignore_mismatched_sizes` let in: its attention was drawn.
+        ModelError: if `ignore_mismatched_sizes` allowed it, so that its attention was drawn.
     """
     plan = getattr(model.config, "head_plan", None)
     if plan is None or hasattr(type(model), "stock_class"):
         return
     found = [_has_map(model.base_model, *one) for one in plan.get("maps", {}).items()]
-    if not found or not all(found):  # else it is a compact model's body
+    if not found or not all(found):  # otherwise it is a compact model's body
         raise ModelError(
             f"a compact model's folder was loaded as {type(model).__name__} with all its heads, "
-            "whose attention weights are then random (ignore_mismatched_sizes): load it with "
-            "headcount.load, or with trust_remote_code=True"
+            "whose attention weights are then random (ignore_mismatched_sizes). Load it with "
+            "headcount.load, or with trust_remote_code=True."
         )
 
 
 def _has_map(body: Any, path: str, size: Mapping[str, Any]) -> bool:
-    """Whether a map is there and as small as the plan says."""
+    """Whether a map exists and is as small as the plan says."""
     try:
         weight = getattr(body.get_submodule(path), "weight", None)
     except AttributeError:
@@ -107,7 +107,7 @@ def _has_map(body: Any, path: str, size: Mapping[str, Any]) -> bool:
 
 
 def kept_sha256(kept: Mapping[str, Mapping[str, list[int]]]) -> str:
-    """Hash of the kept heads, in whatever order they were written."""
+    """Hash of the kept heads, independent of their order."""
     ordered = {
         site: {number: kept[site][number] for number in sorted(kept[site], key=int)}
         for site in SITES
@@ -117,15 +117,15 @@ def kept_sha256(kept: Mapping[str, Mapping[str, list[int]]]) -> str:
 
 
 def refuse_other_heads(plan: Mapping[str, Any]) -> None:
-    """Let a plan pass whose hash is of its heads, and whose output maps have room for these.
+    """Check that a plan's hash matches its heads, and its output maps have room for these.
 
     Raises:
-        ModelError: for any other.
+        ModelError: if not.
     """
     found = kept_sha256(plan["kept"])
     if found != plan["sha256"]:
         raise ModelError(
-            f"head_plan names heads with hash {found[:12]}, and says that its plan has "
+            f"head_plan names heads with hash {found[:12]}, but gives the hash of its plan as "
             f"{plan['sha256'][:12]}: it was changed; {_AGAIN}"
         )
     for site, layers in plan["kept"].items():
@@ -134,7 +134,7 @@ def refuse_other_heads(plan: Mapping[str, Any]) -> None:
             columns = plan["maps"][layer["output"]].get("in", 0)
             if columns != len(kept) * layer["head_dim"]:
                 raise ModelError(
-                    f"the plan keeps {len(kept)} heads of {site} layer {number}, and {columns} "
+                    f"the plan keeps {len(kept)} heads of {site} layer {number}, but {columns} "
                     f"columns of {layer['output']} instead of {len(kept) * layer['head_dim']}: it "
                     f"was changed; {_AGAIN}"
                 )
@@ -144,18 +144,18 @@ def _refuse_other_tensors(info: Mapping[str, Any]) -> None:
     if mismatched := sorted(info["mismatched_keys"]):
         name, found, expected = mismatched[0]
         raise ModelError(
-            f"its plan wants {name} of shape {tuple(expected)}, and the file holds {tuple(found)}: "
-            "the weights are not the plan's (loaded elsewhere with ignore_mismatched_sizes they "
-            f"are random); {_AGAIN}"
+            f"its plan needs {name} of shape {tuple(expected)}, but the file holds {tuple(found)}: "
+            "the weights do not match the plan (if loaded elsewhere with ignore_mismatched_sizes, "
+            f"they are random); {_AGAIN}"
         )
     for kind, told in (("missing_keys", "holds no"), ("unexpected_keys", "should not hold")):
         if names := sorted(info[kind]):
             raise ModelError(
-                f"its file {told} {names[0]}{others(names)}: the weights are not the plan's, or "
+                f"its file {told} {names[0]}{others(names)}: the weights do not match the plan, or "
                 f"the folder is damaged; {_AGAIN}"
             )
 
 
 def others(names: list[str]) -> str:
-    """How many names there are behind the first, to print."""
+    """Number of further names after the first, as text."""
     return f" and {len(names) - 1} more" if len(names) > 1 else ""

@@ -1,14 +1,14 @@
-"""Dead layers: attention modules of a compact model that have lost all their heads.
+"""Dead layers: attention modules of a compact model that lost all their heads.
 
-They still call attention, with one head of zeros, so that caches and masks go on as they were; the
-configuration's `head_plan` says which they are.
+They still call attention, with one head of zeros, so that caches and masks work as before; the
+configuration's `head_plan` lists them.
 """
 
 from transformers import PreTrainedModel
 
 
 def dead_modules(model: PreTrainedModel) -> set[str]:
-    """Paths of the attention modules without heads; none for a model that is not compact."""
+    """Paths of the attention modules without heads; empty for a model that is not compact."""
     plan = getattr(model.config, "head_plan", None) or {"layers": {}}
     body = body_path(model)
     return {
@@ -20,7 +20,7 @@ def dead_modules(model: PreTrainedModel) -> set[str]:
 
 
 def body_path(model: PreTrainedModel) -> str:
-    """Path of the model's body, with a dot at its end; empty where the model is its own body."""
+    """Path of the model's body, with a dot at the end; empty if the model is its own body."""
     body = model.base_model
     path = next(path for path, module in model.named_modules() if module is body)
     return f"{path}." if path else ""

@@ -1,8 +1,8 @@
 """Language models whose body is the encoder of a translation model (M2M100's class).
 
 transformers has no such class: its language models with this layer either do not send their
-attention through the interface (XGLM) or have other positions (MBart). This file needs nothing but
-torch and transformers; it is copied into the folder of a saved model, which therefore loads without
+attention through the interface (XGLM) or have other positions (MBart). This file needs only torch
+and transformers. It is copied into the folder of a saved model, which therefore loads without
 headcount: `AutoModelForMaskedLM.from_pretrained(folder, trust_remote_code=True)`.
 """
 
@@ -17,10 +17,10 @@ from transformers.models.m2m_100.modeling_m2m_100 import M2M100Encoder, M2M100Pr
 
 
 class EncoderConfig(M2M100Config):
-    """M2M100's configuration for a model that is an encoder only."""
+    """M2M100's configuration for a model that is only an encoder."""
 
     model_type = "m2m_100_encoder"
-    _auto_class = "AutoConfig"  # by which transformers copies this file beside what it saves
+    _auto_class = "AutoConfig"  # makes transformers copy this file along with what it saves
 
     def __init__(self, **options: Any) -> None:
         fields: Any = {"is_encoder_decoder": False} | options
@@ -34,13 +34,13 @@ class _CausalEncoder(M2M100Encoder):
         super().__init__(config)
         for layer in self.layers:
             attention: Any = layer.self_attn
-            attention.is_causal = True  # where no mask is made, this says what it would be
+            attention.is_causal = True  # if no mask is made, this says what it would be
 
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor | None = None, **options: Any
     ) -> BaseModelOutput:
-        """The states of every token."""
-        # Of the embeddings only their shape, number format and device are looked at.
+        """Hidden states of every token."""
+        # Only the shape, number format and device of the embeddings are used.
         shaped = torch.empty(*input_ids.shape, 1, dtype=self.dtype, device=input_ids.device)
         causal = create_causal_mask(
             config=self.config,
@@ -48,11 +48,11 @@ class _CausalEncoder(M2M100Encoder):
             attention_mask=attention_mask,
             past_key_values=None,
         )
-        return super().forward(input_ids, causal, **options)  # a mask made ready is taken as it is
+        return super().forward(input_ids, causal, **options)  # a 4-D mask is used as it is
 
 
 class _EncoderWithHead(M2M100PreTrainedModel):
-    """The encoder, and its embeddings a second time as the output."""
+    """The encoder, with its embeddings reused as the output layer."""
 
     config: EncoderConfig
     config_class = EncoderConfig
@@ -67,7 +67,7 @@ class _EncoderWithHead(M2M100PreTrainedModel):
 
 
 class EncoderForMaskedLM(_EncoderWithHead):
-    """Tells masked tokens from both sides."""
+    """Predicts masked tokens from both sides."""
 
     _auto_class = "AutoModelForMaskedLM"
 
@@ -84,7 +84,7 @@ class EncoderForMaskedLM(_EncoderWithHead):
 
 
 class EncoderForCausalLM(_EncoderWithHead):
-    """Tells the next token from those before it."""
+    """Predicts the next token from those before it."""
 
     _auto_class = "AutoModelForCausalLM"
     body = _CausalEncoder
@@ -96,7 +96,7 @@ class EncoderForCausalLM(_EncoderWithHead):
         use_cache: bool | None = None,
         **options: Any,
     ) -> CausalLMOutput:
-        """Logits of the token after every position; there is no cache to use."""
+        """Logits of the token after every position; there is no cache."""
         states = self.model(input_ids, attention_mask, **options)
         return CausalLMOutput(
             logits=self.lm_head(states.last_hidden_state),

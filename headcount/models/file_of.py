@@ -1,4 +1,4 @@
-"""Files that a model has beside those that transformers reads, in its folder or on the hub."""
+"""Files of a model besides those that transformers reads, in its folder or on the hub."""
 
 from pathlib import Path
 
@@ -11,13 +11,13 @@ from huggingface_hub.errors import (
 
 
 class NotLookedUpError(Exception):
-    """The hub can't be asked, so that nobody knows whether a model has a file; says why."""
+    """The hub can't be asked, so it is unknown whether a model has a file; says why."""
 
 
 def file_of(name: str, file: str) -> Path | None:
-    """Where a file of a model lies, fetched from the hub if need be.
+    """Path of a file of a model, fetched from the hub if necessary.
 
-    None if it has none, or there is no such model.
+    None if the model has no such file, or there is no such model.
 
     Raises:
         NotLookedUpError: if the hub can't be asked.
@@ -28,7 +28,7 @@ def file_of(name: str, file: str) -> Path | None:
         found = Path(name) / file
         return found if found.is_file() else None
     try:
-        if try_to_load_from_cache(name, file) is _CACHED_NO_EXIST:  # the hub has said so before
+        if try_to_load_from_cache(name, file) is _CACHED_NO_EXIST:  # the hub said so before
             return None
         return Path(hf_hub_download(name, file))
     except (HFValidationError, RemoteEntryNotFoundError, RepositoryNotFoundError):

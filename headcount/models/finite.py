@@ -1,4 +1,4 @@
-"""Finite: where a model that answers with NaN or infinity goes wrong first."""
+"""Finite: where a model whose output has NaN or infinity goes wrong first."""
 
 from typing import final
 
@@ -14,7 +14,7 @@ from headcount.tap import Block, Tap
 
 
 def refuse_not_finite(model: PreTrainedModel, anatomy: Anatomy, inputs: dict[str, Tensor]) -> None:
-    """Say which head and which parameter are to blame for an output that is not finite.
+    """Report which head and which parameter cause an output that is not finite.
 
     Raises:
         ModelError: always.
@@ -33,9 +33,9 @@ def refuse_not_finite(model: PreTrainedModel, anatomy: Anatomy, inputs: dict[str
         causes.append(f"{name} is the first parameter")
     cause = " and ".join(causes) or "no head and no parameter has any"
     raise ModelError(
-        f"finite numbers were expected, but {type(model).__name__} answers a short random batch "
-        f"with NaN or infinity: {cause}. Mend the checkpoint, or, where the parameters are finite, "
-        "load the model in float32"
+        f"Expected finite numbers, got NaN or infinity from {type(model).__name__} on a short "
+        f"random batch: {cause}. Repair the checkpoint, or, if the parameters are finite, load "
+        "the model in float32."
     )
 
 
@@ -49,16 +49,16 @@ class _FirstBroken:
         self._is_broken_H = torch.zeros(0, dtype=torch.bool)
 
     def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> None:
-        """Looks at the values."""
+        """Check the values."""
         self._is_broken_H = ~value_BHKD.isfinite().all(-1).all(-1).all(0)
 
     def block(self, block: Block) -> None:
-        """Looks at the weights."""
+        """Check the weights."""
         finite_BH = block.weights_BHQK.isfinite().all(-1).all(-1)
         self._is_broken_H[block.heads] |= ~finite_BH.all(0)
 
     def end(self, layer: AttentionLayer) -> None:
-        """Keeps the first head found."""
+        """Keep the first head found."""
         if self.head is None and self._is_broken_H.any():
             self.head = Head(layer.site, layer.layer, int(self._is_broken_H.nonzero()[0]))
             self.num_broken, self.num_heads = int(self._is_broken_H.sum()), layer.num_heads

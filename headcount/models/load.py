@@ -27,9 +27,9 @@ from headcount.models.shipped import place_of
 from headcount.processes import processes
 
 OWN_CLASSES = {own.__name__: own for own in (EncoderForMaskedLM, EncoderForCausalLM)}
-"""Of models that `headcount train` makes and transformers has no class for."""
+"""Classes of models that `headcount train` makes and transformers lacks."""
 _NO_LIMIT = 1_000_000
-"""Tokenizers without a length limit name a huge one."""
+"""Tokenizers without a length limit report a huge one."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Loaded:
 
     @cached_property
     def anatomy(self) -> Anatomy:
-        """The attention layers, found and checked the first time they are asked for."""
+        """The attention layers, found and checked on first access."""
         return examine(self.model)
 
     @property
@@ -52,17 +52,17 @@ class Loaded:
 
     @property
     def max_length(self) -> int | None:
-        """Tokens that the model can take, special ones included; None for any number."""
+        """The model's limit of tokens, including special ones; None if unlimited."""
         return max_length(self.model, self.tokenizer)
 
     @property
     def takes_token_types(self) -> bool:
-        """Whether the model is told the two sentences of a pair apart; tokenizers may not know."""
+        """Whether the model distinguishes the sentences of a pair; tokenizers may not know."""
         several = (getattr(self.model.config, "type_vocab_size", 0) or 0) >= 2
         return several and TOKEN_TYPES in signature(self.model.forward).parameters
 
     def encoder(self, strict: bool = False) -> Encoder:
-        """What turns sentences into the model's inputs.
+        """The encoder that turns sentences into the model's inputs.
 
         Raises:
             ModelError: if the model takes no text, or an encoder-decoder has no start token.
@@ -70,13 +70,13 @@ class Loaded:
         config = self.model.config
         if self.model.main_input_name != "input_ids":
             raise ModelError(
-                f"a model with a tokenizer was expected, since a corpus is text; {self.name} "
-                f"({config.model_type}) takes none. In Python, `tapped` hears any model"
+                f"Expected a model with a tokenizer, since a corpus is text, got {self.name} "
+                f"({config.model_type}), which has none. In Python, `tapped` works with any model."
             )
         if self.tokenizer is None:
             raise ModelError(
-                f"a tokenizer was expected beside the weights, since a corpus is text; {self.name} "
-                f"has none that loads (AutoTokenizer.from_pretrained says why): give it one"
+                f"Expected a tokenizer beside the weights, since a corpus is text, but {self.name} "
+                f"has none that loads (AutoTokenizer.from_pretrained says why). Add one."
             )
         start = None
         if config.is_encoder_decoder:
@@ -85,8 +85,8 @@ class Loaded:
             start = self.model.generation_config.decoder_start_token_id if start is None else start
             if start is None:
                 raise ModelError(
-                    f"{self.name} is an encoder-decoder, but its config names no "
-                    "decoder_start_token_id: set it in config.json"
+                    f"Expected a decoder_start_token_id in the config of {self.name}, an "
+                    "encoder-decoder, got none. Set it in config.json."
                 )
         return Encoder(self.tokenizer, self.max_length, start, strict, self.takes_token_types)
 
@@ -100,10 +100,11 @@ def load(
     """Load a model as it was saved, with the head its architecture names, ready for measuring.
 
     Args:
-        name: a Hugging Face name, a folder, or `headcount:en-de`, the model that comes with us.
+        name: a Hugging Face name, a folder, or `headcount:en-de`, the model shipped with headcount.
         device: where to put it, e.g. `cuda`.
-        dtype: `float32`, `bfloat16`, `float16`, or `auto` for the one it was saved in.
-        languages: of sources and targets, for a multilingual translator, by its tokenizer's names.
+        dtype: `float32`, `bfloat16`, `float16`, or `auto` for the dtype it was saved in.
+        languages: source and target language of a multilingual translator, by its tokenizer's
+            names.
 
     Raises:
         ModelError: if there is no such model, or its files can't be read.
@@ -121,7 +122,7 @@ def load(
         OSError, ValueError, KeyError, RuntimeError, SafetensorError, StrictDataclassError,
     ) as error:  # fmt: skip
         raise ModelError(
-            f"a Hugging Face model name or a folder with config.json and weights was expected; "
+            f"Expected a Hugging Face model name or a folder with config.json and weights, but "
             f"{str(name)!r} can't be loaded: {str(error).strip().splitlines()[0]}"
         ) from error
     tokenizer = _tokenizer(place)
@@ -131,7 +132,7 @@ def load(
 
 
 def _device(name: str) -> torch.device:
-    """A device by its name; `cuda` is the GPU of this process, of those of this machine."""
+    """A device by name; `cuda` is this process's GPU, among those of this machine."""
     if name == "cuda":
         name = f"cuda:{processes().local_process_index}"
     try:
@@ -139,35 +140,35 @@ def _device(name: str) -> torch.device:
         torch.empty(0, device=device, dtype=torch.float64)
     except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:
         raise InputError(
-            f"a device that torch has here and that has float64 was expected, as cpu, or cuda "
-            f"with a GPU; came "
-            f"{name!r} ({str(error).splitlines()[0]})"
+            f"Expected a device that torch has here and that has float64, such as cpu, or cuda "
+            f"with a GPU, got "
+            f"{name!r} ({str(error).splitlines()[0]})."
         ) from error
     return device
 
 
 def as_loaded(model: Loaded | PreTrainedModel, tokenizer: Tokenizer | None) -> Loaded:
-    """What `load` gave, or a plain model with its tokenizer as `load` would give them."""
+    """The result of `load`, or a plain model with its tokenizer as `load` would return them."""
     if isinstance(model, PreTrainedModel):
         return Loaded(model, tokenizer, model.config.name_or_path or type(model).__name__)
     return model
 
 
 def refuse_headless(loaded: Loaded) -> None:
-    """Let a model pass that has heads; one that was pruned of all of them has none.
+    """Check that a model has heads; one whose heads were all pruned has none.
 
     Raises:
-        ModelError: for that.
+        ModelError: if it has none.
     """
     if not len(loaded.heads):
         raise ModelError(
-            f"a model with attention heads was expected; {loaded.name} has none left, so nothing "
-            "is there to measure or to score"
+            f"Expected a model with attention heads, got {loaded.name} with none left, so there "
+            "is nothing to measure or to score."
         )
 
 
 def max_length(model: PreTrainedModel, tokenizer: Tokenizer | None) -> int | None:
-    """The smaller of what the tokenizer and the model's position table allow."""
+    """The smaller of the limits of the tokenizer and the model's position table."""
     limits = []
     if tokenizer is not None and tokenizer.model_max_length < _NO_LIMIT:
         limits.append(tokenizer.model_max_length)
@@ -178,7 +179,7 @@ def max_length(model: PreTrainedModel, tokenizer: Tokenizer | None) -> int | Non
 
 
 def _before_positions(model: PreTrainedModel) -> int:
-    """Rows of a table of positions up to the padding's, which no token has: of RoBERTa's kin."""
+    """Number of position rows up to the padding's, which no token uses (RoBERTa and relatives)."""
     tables = [m for name, m in model.named_modules() if name.endswith(".position_embeddings")]
     padding = (getattr(table, "padding_idx", None) for table in tables)
     return max((index + 1 for index in padding if index is not None), default=0)
@@ -189,7 +190,7 @@ def _read(place: str | Path, config: PreTrainedConfig, dtype: str) -> Any:
     if is_compact(config):
         return load_compact(place, stock, config, dtype)
     with torch.random.fork_rng(devices=[]):
-        # What is drawn because it is missing is the same in every run.
+        # Weights that are drawn because they are missing are the same in every run.
         torch.default_generator.manual_seed(0)
         model, info = stock.from_pretrained(place, dtype=dtype, output_loading_info=True)
     _warn_of_missing(place, type(model), sorted(info["missing_keys"]))
@@ -197,12 +198,12 @@ def _read(place: str | Path, config: PreTrainedConfig, dtype: str) -> Any:
 
 
 def _warn_of_missing(place: str | Path, kind: type, names: list[str]) -> None:
-    """Say which weights the checkpoint does not have."""
+    """Warn about weights that the checkpoint lacks."""
     if names:
         warnings.warn(
             f"{place}: its files lack {names[0]}{others(names)}, which a {kind.__name__} has: "
-            "they are as in a new model, the same in every run, and what depends on them was never "
-            "trained",
+            "they are initialised as in a new model, the same in every run, and what depends on "
+            "them was never trained",
             stacklevel=4,
         )
 
@@ -216,12 +217,12 @@ def _model_class(config: PreTrainedConfig) -> Any:
 def _tokenizer(name: str | Path) -> Tokenizer | None:
     """The tokenizer of a text model; None for models of pixels or sound, which have none.
 
-    A folder without a tokenizer's files gets one from transformers all the same, which knows
-    nothing but special tokens and makes every text a row of unknown ones.
+    For a folder without tokenizer files, transformers still makes a tokenizer, which knows only
+    special tokens and turns every text into unknown ones.
     """
     try:
         tokenizer = AutoTokenizer.from_pretrained(name)
-    except Exception as error:  # Marian asks for its files; tokenizers raises nothing more special
+    except Exception as error:  # Marian needs its files; tokenizers raises nothing more specific
         _warn_of_tokenizer(str(name), error)
         return None
     usual = {*tokenizer.get_vocab()} - {*tokenizer.get_added_vocab()}
@@ -229,13 +230,11 @@ def _tokenizer(name: str | Path) -> Tokenizer | None:
 
 
 def _warn_of_tokenizer(name: str, error: Exception) -> None:
-    """Say why a tokenizer that is there can't be read."""
+    """Warn that an existing tokenizer can't be read, and why."""
     try:
         found = file_of(name, "tokenizer_config.json")
     except NotLookedUpError:
         return
     if found is not None:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        warnings.warn(
-            f"{name}: its tokenizer can't be read, so it has none: {reason}", stacklevel=4
-        )
+        warnings.warn(f"{name}: its tokenizer can't be read and is ignored: {reason}", stacklevel=4)

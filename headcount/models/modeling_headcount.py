@@ -1,9 +1,9 @@
 """A model some of whose attention heads were removed: the stock class, with smaller linear maps.
 
-This file needs nothing but torch and transformers. It lies in the folder of a compact model, which
-therefore loads anywhere by the auto class of its kind, as
-`AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=True)`. What is smaller, and how
-small, is in `config.json` under `head_plan`; nothing here knows of architectures.
+This file needs only torch and transformers. It lies in the folder of a compact model, which
+therefore loads anywhere by its auto class, e.g.
+`AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=True)`. What is smaller, and by how
+much, is in `config.json` under `head_plan`; nothing here depends on the architecture.
 """
 
 from functools import cache
@@ -17,7 +17,7 @@ OWN: dict[str, type] = {}  # stock classes that transformers lacks
 
 
 class Constant(nn.Module):
-    """Stands in for a linear map whose inputs or outputs are gone: its bias, or zeros."""
+    """Replaces a linear map whose inputs or outputs are gone: gives its bias, or zeros."""
 
     def __init__(self, size: int, bias: bool, **kind: Any) -> None:
         super().__init__()
@@ -25,16 +25,16 @@ class Constant(nn.Module):
         self.bias = nn.Parameter(torch.zeros(size, **kind)) if bias else None
 
     def forward(self, states: Tensor) -> Tensor:
-        """The same at every position."""
+        """Return the same numbers at every position."""
         zeros = states.new_zeros(*states.shape[:-1], self.size)
         return zeros if self.bias is None else zeros + self.bias
 
 
 class Settled(dict[str, Any]):
-    """A plan that nobody changes, and copies therefore share.
+    """An immutable plan, which copies therefore share.
 
-    transformers copies the configuration in every forward that makes a cache, which took a tenth of
-    a short one.
+    transformers copies the configuration in every forward pass that makes a cache, which took a
+    tenth of a short one.
     """
 
     def __deepcopy__(self, memo: Any) -> "Settled":
@@ -42,7 +42,7 @@ class Settled(dict[str, Any]):
 
 
 def shrink(model: Any) -> None:
-    """Swap the maps that `config.head_plan` names for smaller ones, and set what counts heads."""
+    """Swap the maps named in `config.head_plan` for smaller ones, and set what counts heads."""
     body, plan = model.base_model, model.config.head_plan
     for path, size in plan["maps"].items():
         if _is_part(body, path):
@@ -59,7 +59,7 @@ def shrink(model: Any) -> None:
 
 @cache
 def pruned(stock: type) -> Any:
-    """The class of models with fewer heads that `stock` has with all."""
+    """The class of models that have fewer heads than `stock`."""
 
     def init(self: Any, config: Any, *args: Any, **options: Any) -> None:
         config.head_plan = Settled(config.head_plan)

@@ -1,7 +1,7 @@
-"""The self-check: before a model is tapped, the tap must be shown to change nothing.
+"""The self-check: before a model is tapped, it verifies that the tap changes nothing.
 
-On a tiny padded batch the tapped model's output must equal the stock model's (float32: 1e-5 of the
-largest output), and gates of 0 must change it. A model that fails is refused with the reason.
+On a tiny padded batch the tapped model's output must equal the stock model's (float32: to 1e-5 of
+the largest output), and gates of 0 must change it. A model that fails is refused with the reason.
 """
 
 import math
@@ -22,21 +22,22 @@ from headcount.models.tiny_inputs import run_tiny, tiny_inputs
 from headcount.tap import Block, FunctionListener, Listener, Replacement, Tap
 
 TOLERANCE = {torch.float64: 1e-5, torch.float32: 1e-5, torch.bfloat16: 5e-2, torch.float16: 5e-3}
-"""Largest difference allowed, as a share of the largest output (or of 1 where that is larger)."""
+"""Largest allowed difference, as a share of the largest output (or of 1 if that is larger)."""
 
 _STOCK_FORWARD = "_original_forward"
-"""Where accelerate keeps the forward that it replaced."""
+"""Attribute where accelerate keeps the forward that it replaced."""
 
 
 def examine(model: PreTrainedModel) -> Anatomy:
     """Find the model's attention layers and check the tap on them.
 
     Returns:
-        The anatomy, with the arithmetic that reproduces the stock model and the differences met.
+        The anatomy, with the arithmetic that reproduces the stock model and the differences seen.
 
     Raises:
-        ModelError: if attention does not go through the interface, the tap would change the model,
-            its outputs are not finite numbers (names the head), or its weights were drawn.
+        ModelError: if attention does not go through the interface, if the tap would change the
+            model, if outputs are not finite (names the head), or if attention weights were drawn
+            at random.
     """
     refuse_random_weights(model)
     with evaluating(model), torch.inference_mode():
@@ -64,8 +65,8 @@ def tapped(
         model: a transformers model.
         listener: a `Listener`, or a function that is called with every `Block` of attention.
         gates: factors by head name, e.g. `{"enc.3.7": 0.0}`; heads not named keep 1.
-        anatomy: what `examine(model)` found earlier; examined now if None.
-        replacement: makes what stands in for a head whose gate is closed; None for zero.
+        anatomy: the result of an earlier `examine(model)`; examined now if None.
+        replacement: makes the replacement of a head whose gate is closed; None for zero.
     """
     anatomy = anatomy or examine(model)
     heard = FunctionListener(listener) if callable(listener) else listener
@@ -75,7 +76,7 @@ def tapped(
 
 @contextmanager
 def gated(model: PreTrainedModel, gates: Mapping[str, int | float]) -> Iterator[None]:
-    """Multiply heads' outputs by factors, e.g. `{"enc.3.7": 0}`: the head mask that v5 lost.
+    """Multiply heads' outputs by factors, e.g. `{"enc.3.7": 0}`: the head mask that v5 removed.
 
     Raises:
         InputError: for a name that is not a head of the model.
@@ -86,10 +87,10 @@ def gated(model: PreTrainedModel, gates: Mapping[str, int | float]) -> Iterator[
 
 @contextmanager
 def evaluating(model: PreTrainedModel) -> Iterator[None]:
-    """Evaluation mode for the time of a block; every module gets its own mode back.
+    """Evaluation mode inside a block; afterwards every module gets its own mode back.
 
-    A Trainer of mixed precision (bf16, fp16) leaves a forward on the model that casts, also when it
-    is done. In the block the model computes in the number format of its weights.
+    A mixed-precision Trainer (bf16, fp16) leaves a casting forward on the model, even after it has
+    finished. Inside the block the model computes in the number format of its weights.
     """
     training = [module for module in model.modules() if module.training]
     casting = vars(model).get("forward") if _STOCK_FORWARD in vars(model) else None
@@ -112,9 +113,9 @@ def _gates(
     for name, gate in gates.items():
         head = Head.parse(name)
         if head not in anatomy.heads:
-            raise ModelError(f"{name} is not a head of this model, which has {anatomy.heads}")
+            raise ModelError(f"Expected a head of this model ({anatomy.heads}), got {name}.")
         if not math.isfinite(gate):
-            raise ModelError(f"a finite number was expected as the gate of {name}; came {gate}")
+            raise ModelError(f"Expected a finite number as the gate of {name}, got {gate}.")
         count = anatomy.heads.counts[head.site][head.layer]
         ones = torch.ones(count, device=model.device, dtype=model.dtype)
         tensor = tensors.setdefault((head.site, head.layer), ones)
@@ -123,7 +124,7 @@ def _gates(
 
 
 def outputs(output: Mapping[str, object]) -> list[Tensor]:
-    """Every floating-point tensor of a model output that carries rows of the batch."""
+    """Every floating-point tensor of a model output that has the batch as its first axis."""
     return [
         value
         for value in output.values()
@@ -132,7 +133,7 @@ def outputs(output: Mapping[str, object]) -> list[Tensor]:
 
 
 def difference(ours: list[Tensor], stock: list[Tensor]) -> float:
-    """Largest difference, as a share of the largest output (or of 1 where that is larger)."""
+    """Largest difference, as a share of the largest output (or of 1 if that is larger)."""
     largest = max([1.0] + [tensor.abs().nan_to_num().max().item() for tensor in stock])
     apart = [
         (a - b).abs().nan_to_num(nan=torch.inf).max().item()
@@ -157,11 +158,10 @@ def _with_arithmetic(
             return replace(candidate, differences=differences)
         met.append(max(differences.values()))
     raise ModelError(
-        f"the tapped {type(model).__name__} should equal the stock model to {tolerance:g} on a "
-        f"padded batch, but differs by {met[0]:.2g} (and by {met[1]:.2g} with the model's own "
-        f"eager "
-        "attention): its attention does something that the attention function is not told of, so "
-        "it is refused"
+        f"Expected the tapped {type(model).__name__} to equal the stock model to {tolerance:g} on "
+        f"a padded batch, but it differs by {met[0]:.2g} (and by {met[1]:.2g} with the model's "
+        f"own eager attention). Its attention does something that the attention function is not "
+        "informed of, so the model is refused."
     )
 
 
@@ -178,7 +178,7 @@ def _check_gates(
             gated_outputs = outputs(run_tiny(model, inputs))
         if difference(gated_outputs, stock) == 0:
             raise ModelError(
-                f"gates of 0 on every head of {site} should change {type(model).__name__}'s "
-                "output, and did not: what its attention function returns is not used, so it is "
-                "refused"
+                f"Expected gates of 0 on every head of {site} to change {type(model).__name__}'s "
+                "output, but they did not. What its attention function returns is not used, so "
+                "the model is refused."
             )

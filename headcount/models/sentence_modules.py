@@ -1,4 +1,4 @@
-"""Sentence modules: what a sentence-transformers model has behind its Transformer."""
+"""Sentence modules: what a sentence-transformers model has after its Transformer."""
 
 import json
 import re
@@ -9,28 +9,28 @@ from headcount.errors import ModelError
 from headcount.models.file_of import file_of
 
 MODULES = "modules.json"
-"""Which modules there are, and where each has its files."""
+"""File that lists the modules and the folder of each."""
 _TRANSFORMER, _POOLING, _NORMALIZE = "Transformer", "Pooling", "Normalize"
 _FLAG = re.compile(r"pooling_mode_(.+?)(_tokens?)?")
-"""Of older folders, where every mode is a flag of its own: pooling_mode_cls_token is `cls`."""
+"""Pattern of older folders, where every mode is a flag: pooling_mode_cls_token is `cls`."""
 
 
 @dataclass(frozen=True)
 class SentenceModule:
-    """A module: its class and the folder of its files, empty for the model's own."""
+    """A module: its class and the folder of its files, empty for the model's own folder."""
 
     kind: str
     folder: str
 
 
 def sentence_modules(name: str) -> list[SentenceModule]:
-    """Those of a model in their order, the Transformer among them; none of other libraries' models.
+    """The modules of a model in order, including the Transformer; none for other libraries' models.
 
     Args:
         name: a folder or hub name; empty for a model made in memory.
 
     Raises:
-        ModelError: if their list can't be read.
+        ModelError: if the list can't be read.
         NotLookedUpError: if the hub can't be asked.
     """
     entries = _read(name, MODULES) or []
@@ -38,14 +38,14 @@ def sentence_modules(name: str) -> list[SentenceModule]:
         return [_module(entry) for entry in entries]
     except (KeyError, TypeError, AttributeError) as error:
         raise ModelError(
-            f"{name}: modules with a type and a path were expected in {MODULES}; found {entries}"
+            f"{name}: expected modules with a type and a path in {MODULES}, got {entries}"
         ) from error
 
 
 def stated_pooling(name: str) -> str | None:
-    """How a model makes one embedding of its tokens' states, e.g. `mean`, `cls` or `lasttoken`.
+    """How a model pools its tokens' states into an embedding, e.g. `mean`, `cls` or `lasttoken`.
 
-    Several ways that are joined are named together, as `cls + max`; None where nothing is stated.
+    Several ways combined are named together, as `cls + max`; None if nothing is stated.
 
     Raises:
         ModelError: if it can't be read.
@@ -58,10 +58,10 @@ def stated_pooling(name: str) -> str | None:
 
 
 def modules_behind_pooling(name: str) -> list[SentenceModule]:
-    """Those that change what embeddings are alike: all but the usual three.
+    """Modules that change the similarity of embeddings: all except the usual three.
 
     Raises:
-        ModelError: if their list can't be read.
+        ModelError: if the list can't be read.
         NotLookedUpError: if the hub can't be asked.
     """
     usual = (_TRANSFORMER, _POOLING, _NORMALIZE)
@@ -79,12 +79,12 @@ def _read(name: str, file: str) -> Any:
         return json.loads(found.read_text(encoding="utf-8"))
     except ValueError as error:
         raise ModelError(
-            f"{name}: JSON was expected in {file}; it can't be read: {error}"
+            f"{name}: expected JSON in {file}, but it can't be read: {error}"
         ) from error
 
 
 def _pooling(config: dict[str, Any]) -> str:
-    """As sentence-transformers reads it: the mean where no mode is given."""
+    """The pooling as sentence-transformers reads it: the mean if no mode is given."""
     modes = config.get("pooling_mode")
     if modes is None:
         flags = [_FLAG.fullmatch(key) for key, on in config.items() if on is True]

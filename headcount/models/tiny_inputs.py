@@ -1,4 +1,4 @@
-"""The smallest padded batch that a model takes: what discovery and the self-check run on."""
+"""The smallest padded batch that a model accepts, for discovery and the self-check."""
 
 import torch
 from torch import Tensor
@@ -8,7 +8,7 @@ from transformers.utils.generic import ModelOutput
 from headcount.errors import ModelError
 
 LENGTHS = (7, 4)
-"""Tokens of the two rows (the second is padded); decoder rows are shorter: sites differ."""
+"""Tokens of the two rows (the second is padded); decoder rows are shorter, so that sites differ."""
 DECODER_LENGTHS = (5, 3)
 
 _CLASSIFIER = "ForSequenceClassification"
@@ -24,8 +24,8 @@ def tiny_inputs(model: PreTrainedModel) -> dict[str, Tensor]:
     makers = {"input_ids": _text, "pixel_values": _pixels, "input_features": _sound}
     if name not in makers:
         raise ModelError(
-            f"a model whose main input is one of {', '.join(makers)} was expected; "
-            f"{type(model).__name__} takes {name!r}, which headcount can't make up"
+            f"Expected a model whose main input is one of {', '.join(makers)}, got a "
+            f"{type(model).__name__} with {name!r}, which headcount can't make up."
         )
     generator = torch.Generator().manual_seed(0)
     inputs = makers[name](model, generator)
@@ -36,25 +36,25 @@ def tiny_inputs(model: PreTrainedModel) -> dict[str, Tensor]:
 
 
 def run_tiny(model: PreTrainedModel, inputs: dict[str, Tensor]) -> ModelOutput:
-    """The model's output on made-up inputs; that of its body where its head asks for more.
+    """The model's output on made-up inputs, or its body's output if its head needs more.
 
     A sequence classifier with a decoder looks for the ends of sentences in its source and makes the
-    decoder's inputs of it: its sites could not be told apart by lengths. On real texts, which come
-    without these inputs, it runs whole.
+    decoder's inputs from it, so its sites could not be distinguished by length. On real texts,
+    which come without these inputs, it runs completely.
     """
     whole = runs_whole(model) or "decoder_input_ids" not in inputs
     return (model if whole else model.base_model)(**inputs)
 
 
 def runs_whole(model: PreTrainedModel) -> bool:
-    """Whether `run_tiny` runs the model's head too on inputs of `tiny_inputs`."""
+    """Whether `run_tiny` also runs the model's head on inputs from `tiny_inputs`."""
     return not (model.config.is_encoder_decoder and _CLASSIFIER in type(model).__name__)
 
 
 def _rows(
     model: PreTrainedModel, lengths: tuple[int, ...], generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    # None, which looks for a text model in one of text and images; False would not
+    # None, which looks for a text model in a model of text and images; False would not
     config = model.config.get_text_config(decoder=model.config.is_encoder_decoder or None)
     special = {
         getattr(config, f"{kind}_token_id", None) for kind in ("pad", "bos", "eos", "decoder_start")

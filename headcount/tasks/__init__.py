@@ -1,4 +1,4 @@
-"""Tasks: what quality means. One file a task; each is data, a loss and a score."""
+"""Tasks: what quality means. One file per task; each is data, a loss and a score."""
 
 from headcount.tasks.build import TASKS, build
 from headcount.tasks.causal import CausalLanguageModelling

@@ -1,4 +1,4 @@
-"""Tasks by name, as `--task` takes them."""
+"""Tasks by name, as `--task` accepts them."""
 
 from collections.abc import Callable
 from inspect import signature
@@ -26,22 +26,22 @@ TASKS: dict[str, Callable[..., Task]] = {
 def build(
     name: str, loaded: Loaded, files: Data, columns: Columns | None = None, **options: Any
 ) -> Task:
-    """A task on some data, for one model.
+    """Make a task on some data, for one model.
 
     Args:
         name: one of `TASKS`.
         loaded: the model with its tokenizer.
         files: paths, `hf://...`, or columns held in memory.
-        columns: what the task calls a column, to its name or number.
-        options: more arguments of the task, e.g. `metric="f1"`.
+        columns: the task's name of a column, mapped to its name or number in the data.
+        options: further arguments of the task, e.g. `metric="f1"`.
 
     Raises:
         ModelError: if the task does not fit the model; says which tasks do.
-        InputError: for a task or an option that does not exist, and for data that can't be used.
+        InputError: for an unknown task or option, and for data that can't be used.
     """
     if name not in TASKS:
-        raise InputError(f"expected a task out of {', '.join(TASKS)}; came {name!r}")
+        raise InputError(f"Expected a task out of {', '.join(TASKS)}, got {name!r}.")
     known = list(signature(TASKS[name]).parameters)[3:]
     if unknown := [option for option in options if option not in known]:
-        raise InputError(f"{name} has the options {', '.join(known)}; came {unknown[0]!r}")
+        raise InputError(f"Expected an option of {name} ({', '.join(known)}), got {unknown[0]!r}.")
     return TASKS[name](loaded, files, columns, **options)

@@ -1,6 +1,6 @@
-"""Causal language modelling: how well each token is foreseen from those before it.
+"""Causal language modelling: how well each token is predicted from the tokens before it.
 
-Loss: NLL of an example's tokens but the first, in nats. Score: perplexity (lower is better).
+Loss: NLL of an example's tokens except the first, in nats. Score: perplexity (lower is better).
 Reference: `headcount.tasks.likelihood`.
 Departure: an example is a line of a `.txt` (a row elsewhere), not a stretch of one long stream.
 """
@@ -31,17 +31,17 @@ ROLES = {"text": Column(("text", "sentence", "content"))}
 class CausalLanguageModelling(Task):
     """Next-token prediction on running text.
 
-    A text longer than `max_length` is cut, and each piece is an example; it begins with the last
-    token of the piece before, so every token but the first of a text is predicted exactly once. A
-    text of one token has nothing to predict: it is counted in `num_unpredictable` and left out,
-    which changes neither loss nor perplexity.
+    A text longer than `max_length` is cut into pieces, and each piece is an example. A piece begins
+    with the last token of the piece before, so every token of a text except the first is
+    predicted exactly once. A text of one token has nothing to predict: it is skipped and
+    counted in `num_unpredictable`, which changes neither loss nor perplexity.
 
     Args:
         loaded: a decoder with its tokenizer.
         data: files, or `{"text": [...]}`.
         columns: `{"text": NAME}`.
-        max_length: tokens of a piece; what the model can take if None.
-        limit: at most so many examples.
+        max_length: largest number of tokens in a piece; the model's limit if None.
+        limit: largest number of examples.
     """
 
     name: ClassVar[str] = "causal-lm"
@@ -66,43 +66,43 @@ class CausalLanguageModelling(Task):
         self._pad_id = pad_id(loaded)
         self.num_texts = len(texts)
         self.num_cut = sum(len(of_text) > 1 for of_text in pieces)
-        """Texts that were longer than the model takes."""
+        """Number of texts longer than the model's limit."""
         self.num_unpredictable = sum(not of_text for of_text in pieces)
-        """Texts of one token."""
+        """Number of texts with one token."""
         self.num_examples = len(self._ids)
         if not self._ids:
             raise CorpusError(
-                f"expected text to predict, found {len(texts)} texts of one token; give longer ones"
+                f"expected text to predict, got {len(texts)} texts of one token. Give longer ones."
             )
 
     @property
     def length_N(self) -> Int[np.ndarray, " example"]:
-        """Tokens of every piece."""
+        """Number of tokens in every piece."""
         return np.array([len(ids) for ids in self._ids])
 
     def warnings(self) -> list[str]:
-        """Texts that are left out."""
+        """Warning about skipped texts."""
         if not self.num_unpredictable:
             return []
         number = f"{self.num_unpredictable:,} of {self.num_texts:,}"
-        return [f"texts of one token have nothing to predict and are left out: {number}"]
+        return [f"texts of one token have nothing to predict and are skipped: {number}"]
 
     def batch(self, index_E: Int[np.ndarray, " example"]) -> TaskBatch:
-        """Some pieces; the label of each token is the next one."""
+        """A batch of pieces; the label of each token is the next one."""
         inputs = text_inputs([self._ids[index] for index in index_E], self._pad_id)
         rows = torch.arange(len(index_E))
         return TaskBatch(inputs, {"labels": _next(inputs)}, rows, torch.from_numpy(index_E))
 
     def output(self, model: PreTrainedModel, batch: TaskBatch, **more: Any) -> Any:
-        """Of the model."""
+        """The output of the model."""
         return model(**batch.inputs, use_cache=False, **more)
 
     def losses_of(self, output: Any, batch: TaskBatch) -> Losses:
-        """NLL of every token but the first of each row; padding is neither seen nor predicted."""
+        """NLL of each row's tokens except the first; padding is neither seen nor predicted."""
         return likelihoods(output.logits, batch.labels["labels"])
 
     def answers(self, output: Any, batch: TaskBatch) -> Answers:
-        """Every token but the first of each row."""
+        """Logits and labels of every token except the first of each row."""
         return Answers(output.logits, batch.labels["labels"])
 
     def score(
@@ -113,7 +113,7 @@ class CausalLanguageModelling(Task):
 
 
 def _next(inputs: Mapping[str, torch.Tensor]) -> Int[torch.Tensor, "row token"]:
-    """What comes after each token, which nothing does after the last one."""
+    """The token after each token; ignored after the last one."""
     is_token_RN = inputs["attention_mask"].bool()
     labels_RN = inputs["input_ids"].masked_fill(~is_token_RN, IGNORED)
     return pad(labels_RN[:, 1:], (0, 1), value=IGNORED)

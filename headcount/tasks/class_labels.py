@@ -13,12 +13,12 @@ from headcount.tasks.table import Table
 def class_numbers(table: Table, config: PreTrainedConfig) -> Int64[np.ndarray, " example"]:
     """Number of each example's class.
 
-    All labels of a data set are read in one way: as names of the model's config or as numbers from
-    0, whichever fits more of them; where both fit as many, as names. Numbers of a data set that
-    names its classes, as on the hub, are those of the names, if the model has these.
+    All labels of a data set are read in the same way: as class names in the model's config or as
+    numbers from 0, whichever fits more of them; in a tie, as names. If the data set names its
+    classes, as on the hub, its numbers are mapped by name, provided the model has the names.
 
     Raises:
-        CorpusError: for the first label that is not of the model, with its line.
+        CorpusError: for the first label that is not a class of the model, with its line.
     """
     labels = table["label"]
     count = config.num_labels or 0
@@ -30,15 +30,15 @@ def class_numbers(table: Table, config: PreTrainedConfig) -> Int64[np.ndarray, "
         if label not in classes:
             listed = [f"{number} {name}" for name, number in names.items()]
             raise CorpusError(
-                f"{origin}: label {label!r} is not one of the model's {count} classes "
-                f"({_shortened(listed)}); labels are numbers from 0 to {count - 1}, or "
-                "names of classes in the model's config, the same kind in all lines"
+                f"{origin}: expected one of the model's {count} classes "
+                f"({_shortened(listed)}), got {label!r}. Labels are numbers from 0 to {count - 1}, "
+                "or names of classes in the model's config, the same kind in all lines."
             )
     return np.array([classes[label] for label in labels], dtype=np.int64)
 
 
 def by_number(table: Table, config: PreTrainedConfig) -> list[str]:
-    """A sentence where data and model name classes, and not the same, so that numbers are taken."""
+    """A warning if data and model name their classes differently, so that numbers are used."""
     own, ways = table.class_names.get("label"), [*_names(config, config.num_labels or 0)]
     if not own or _named(table, ways):
         return []
@@ -49,9 +49,9 @@ def by_number(table: Table, config: PreTrainedConfig) -> list[str]:
 
 
 def _named(table: Table, ways: Sequence[Mapping[str, int]]) -> dict[str, int] | None:
-    """The model's class for each number of the data set's, by their names; None where they differ.
+    """The model's class for each number in the data set, by name; None if the names differ.
 
-    Upper and lower case are one.
+    Upper and lower case are equivalent.
     """
     own = table.class_names.get("label", [])
     for way in ways:

@@ -1,8 +1,8 @@
 """Classification: which class a text, or a pair of texts, belongs to.
 
-Loss: cross-entropy of the right class, in nats, one per example. Outcome: the predicted class.
-Score: accuracy; F1 of class 1 where there are two classes, else the mean F1 over classes (macro);
-or Matthews' correlation.
+Loss: cross-entropy of the correct class, in nats, one per example. Outcome: the predicted class.
+Score: accuracy; F1 of class 1 if there are two classes, else the mean F1 over classes (macro); or
+Matthews' correlation.
 Reference: GLUE (Wang et al., 2019), section 3, https://arxiv.org/abs/1804.07461
 """
 
@@ -41,7 +41,7 @@ Metric = Literal["accuracy", "f1", "matthews"]
 class Classification(Task):
     """Classes of texts, or of pairs of texts.
 
-    Texts longer than the model takes are truncated by its tokenizer, and counted in
+    Texts longer than the model's limit are truncated by its tokenizer and counted in
     `num_truncated`.
 
     Args:
@@ -50,7 +50,7 @@ class Classification(Task):
         columns: `{"text": NAME, "label": NAME}`, with `"second"` for pairs. Labels are names of
             the config's `label2id` or `id2label`, or numbers of classes.
         metric: `accuracy`, `f1` or `matthews`.
-        limit: at most so many examples.
+        limit: largest number of examples.
     """
 
     name: ClassVar[str] = "classification"
@@ -71,13 +71,13 @@ class Classification(Task):
         table = read_data(data, columns, ROLES).first(limit)
         self.sha256 = table.sha256
         self.gold_N = class_numbers(table, loaded.model.config)
-        """Number of the right class of every example."""
+        """Number of the correct class of every example."""
         self._by_number = by_number(table, loaded.model.config)
         self._num_classes = loaded.model.config.num_labels
         if metric != "accuracy" and len(set(self.gold_N.tolist())) < 2:
             raise CorpusError(
-                f"{metric} needs examples of two classes at least; all {len(table)} examples are "
-                f"of class {self.gold_N[0]}: add others, or take the metric accuracy"
+                f"Expected examples of at least two classes for {metric}, got {len(table)} "
+                f"examples of class {self.gold_N[0]}. Add others, or use the metric accuracy."
             )
         self._rows, self.num_truncated = encoded_pairs(loaded, table, "text", "second")
         self._pad_id = pad_id(loaded)
@@ -85,15 +85,15 @@ class Classification(Task):
 
     @property
     def length_N(self) -> Int[np.ndarray, " example"]:
-        """Tokens of every text, or pair of texts."""
+        """Number of tokens in every text, or pair of texts."""
         return np.array([len(row.ids) for row in self._rows])
 
     def warnings(self) -> list[str]:
-        """What is not as the data or the model name it."""
+        """Warnings about truncation and about differing class names."""
         return [*super().warnings(), *self._by_number]
 
     def batch(self, index_E: Int[np.ndarray, " example"]) -> TaskBatch:
-        """Some texts with their classes."""
+        """A batch of texts with their classes."""
         rows = [self._rows[index] for index in index_E]
         inputs = text_inputs([row.ids for row in rows], self._pad_id)
         if all(row.types is not None for row in rows):
@@ -102,11 +102,11 @@ class Classification(Task):
         return TaskBatch(inputs, labels, torch.arange(len(rows)), torch.from_numpy(index_E))
 
     def output(self, model: PreTrainedModel, batch: TaskBatch, **more: Any) -> Any:
-        """Of the model."""
+        """The output of the model."""
         return model(**batch.inputs, **more)
 
     def losses_of(self, output: Any, batch: TaskBatch) -> Losses:
-        """Cross-entropy of the right class."""
+        """Cross-entropy of the correct class."""
         logits_EC = output.logits
         logits_EC = logits_EC.to(torch.promote_types(logits_EC.dtype, torch.float32))
         loss_E = cross_entropy(logits_EC, batch.labels["class"], reduction="none")
@@ -114,7 +114,7 @@ class Classification(Task):
         return Losses(loss_E, torch.ones_like(batch.labels["class"]), predicted_E)
 
     def answers(self, output: Any, batch: TaskBatch) -> Answers:
-        """The texts' classes."""
+        """Logits of the texts and their classes."""
         return Answers(output.logits, batch.labels["class"])
 
     def score(
@@ -122,7 +122,7 @@ class Classification(Task):
     ) -> float:
         """The metric of the predicted classes, between 0 and 1 (Matthews: -1 and 1).
 
-        Where those drawn are of one class and so predicted, Matthews' correlation is 0.
+        If all examples drawn have one class and are predicted as such, Matthews' correlation is 0.
         """
         chosen = slice(None) if index_S is None else index_S
         gold_S, predicted_S = self.gold_N[chosen], evaluation.outcome_N[chosen].astype(int)
@@ -131,7 +131,7 @@ class Classification(Task):
         if self.metric == "matthews":
             return _matthews(gold_S, predicted_S)
         average = "binary" if self._num_classes == 2 else "macro"
-        none: Any = 0.0  # where a class is neither right nor predicted
+        none: Any = 0.0  # for a class that is neither correct nor predicted
         return float(metrics.f1_score(gold_S, predicted_S, average=average, zero_division=none))
 
     def resampled(self, evaluation: Evaluation) -> Resampled:
@@ -143,7 +143,7 @@ class Classification(Task):
 
 
 def _matthews(gold_S: Int[np.ndarray, " sample"], predicted_S: Int[np.ndarray, " sample"]) -> float:
-    if len(np.union1d(gold_S, predicted_S)) < 2:  # scikit-learn says 0 too, with a warning
+    if len(np.union1d(gold_S, predicted_S)) < 2:  # scikit-learn also gives 0, with a warning
         return 0.0
     return float(metrics.matthews_corrcoef(gold_S, predicted_S))
 
@@ -155,13 +155,13 @@ def _refuse_other_problems(loaded: Loaded) -> None:
         "multi_label_classification",
     ):
         raise ModelError(
-            f"a model that chooses one of several classes was expected; {loaded.name} has "
-            f"{config.num_labels} labels and problem_type {config.problem_type!r}"
+            f"Expected a model that chooses one of several classes, got {loaded.name} with "
+            f"{config.num_labels} labels and problem_type {config.problem_type!r}."
         )
     text_config = config.get_text_config()
-    # These look for the last token that is not padding, by its id.
+    # These find the last token that is not padding by its id.
     if text_config.pad_token_id is None:
         raise ModelError(
-            f"{loaded.name} has no pad_token_id in its config, so it can't tell padding from text; "
-            "set model.config.pad_token_id to the tokenizer's"
+            f"Expected a pad_token_id in the config of {loaded.name}, got none, so it can't "
+            "distinguish padding from text. Set model.config.pad_token_id to the tokenizer's."
         )

@@ -1,4 +1,4 @@
-"""What a decoder reads when it is to predict a target: the target, one place to the right."""
+"""Decoder inputs for predicting a target: the target, shifted one place to the right."""
 
 from jaxtyping import Int64
 from torch import Tensor
@@ -10,9 +10,9 @@ from headcount.tasks.padding import pad_id
 def shifted_right(
     loaded: Loaded, labels_EN: Int64[Tensor, "example token"]
 ) -> Int64[Tensor, "example token"]:
-    """Labels behind the model's start, as the model itself makes decoder inputs of labels.
+    """Labels after the model's start token, as the model itself makes decoder inputs from labels.
 
-    Models without a function for it (M2M100) begin with `decoder_start_token_id`.
+    Models without a function for this (M2M100) begin with `decoder_start_token_id`.
     """
     shift = getattr(loaded.model, "prepare_decoder_input_ids_from_labels", None)
     if shift is not None:

@@ -1,4 +1,4 @@
-"""Drawn: some examples of a task, where all of them would cost more than they tell."""
+"""Drawn: a random subset of a task's examples, if using all of them would cost too much."""
 
 from dataclasses import replace
 from typing import Any, final
@@ -13,12 +13,12 @@ from headcount.tasks.translation import Translation
 
 
 def drawn(task: Task, most: int, seed: int = 0) -> Task:
-    """At most so many examples of a task, drawn without return; the task itself if it has no more.
+    """Draw at most `most` examples without replacement; returns the task itself if it has no more.
 
     Args:
-        task: all examples.
-        most: examples that are drawn.
-        seed: of the draw.
+        task: the task with all examples.
+        most: largest number of examples.
+        seed: seed of the draw.
 
     Raises:
         InputError: for a larger task that makes only its own batches.
@@ -31,10 +31,10 @@ def drawn(task: Task, most: int, seed: int = 0) -> Task:
 
 @final
 class Drawn(Task):
-    """Examples of another task, by their numbers there; they are numbered anew, from 0."""
+    """Some examples of another task, renumbered from 0."""
 
     whole: Task
-    """The other task."""
+    """The task that the examples come from."""
     name: str  # pyright: ignore[reportIncompatibleVariableOverride]
     distils: Distils | None  # pyright: ignore[reportIncompatibleVariableOverride]
     writes: bool  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -50,38 +50,38 @@ class Drawn(Task):
 
     @property
     def length_N(self) -> Int[np.ndarray, " example"]:
-        """As in the whole task."""
+        """Padded tokens of every example, as in the original task."""
         return self._length_N
 
     def batch(self, index_E: Int[np.ndarray, " example"]) -> TaskBatch:
-        """The whole task's, with the numbers that the examples have here."""
+        """The original task's batch, with the numbers that the examples have here."""
         return self._numbered(self.whole.batch(self._index_N[index_E]), index_E)
 
     def training_batch(self, index_E: Int[np.ndarray, " example"], number: int) -> TaskBatch:
-        """The whole task's, likewise."""
+        """The original task's training batch, with the numbers that the examples have here."""
         batch = self.whole.training_batch(self._index_N[index_E], number)
         return self._numbered(batch, index_E)
 
     def losses(self, model: PreTrainedModel, batch: TaskBatch) -> Losses:
-        """The whole task's."""
+        """The original task's losses."""
         return self.whole.losses(model, batch)
 
     def output(self, model: PreTrainedModel, batch: TaskBatch, **more: Any) -> Any:
-        """The whole task's."""
+        """The original task's output."""
         return self.whole.output(model, batch, **more)
 
     def losses_of(self, output: Any, batch: TaskBatch) -> Losses:
-        """The whole task's."""
+        """The original task's losses of an output."""
         return self.whole.losses_of(output, batch)
 
     def answers(self, output: Any, batch: TaskBatch) -> Answers:
-        """The whole task's."""
+        """The original task's answers."""
         return self.whole.answers(output, batch)
 
     def with_texts(
         self, evaluation: Evaluation, model: PreTrainedModel, max_tokens: int = 4096
     ) -> Evaluation:
-        """What the model writes for these examples; the whole task makes it for all of its own."""
+        """The model's texts for these examples; the original task writes those of all examples."""
         if not self.writes:
             return evaluation
         outcome_N = self.whole.with_texts(self._spread(evaluation), model, max_tokens).outcome_N
@@ -90,7 +90,7 @@ class Drawn(Task):
     def score(
         self, evaluation: Evaluation, index_S: Int[np.ndarray, " sample"] | None = None
     ) -> float:
-        """The whole task's score, over the examples drawn or some of them."""
+        """The original task's score, over the examples drawn or some of them."""
         index_S = np.arange(self.num_examples) if index_S is None else index_S
         return self.whole.score(self._spread(evaluation), self._index_N[index_S])
 
@@ -98,7 +98,7 @@ class Drawn(Task):
         return replace(batch, index_E=torch.from_numpy(np.asarray(index_E)))
 
     def _spread(self, evaluation: Evaluation) -> Evaluation:
-        """The evaluation as the whole task numbers examples; where none was drawn is never read."""
+        """The evaluation in the numbering of the original task; other entries are never read."""
         shape = self.whole.num_examples
         loss, count = np.full(shape, np.nan), np.ones(shape, np.int64)
         kind = evaluation.outcome_N.dtype

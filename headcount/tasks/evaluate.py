@@ -12,16 +12,16 @@ from headcount.tasks.task import Evaluation, Losses, Task
 def evaluate(
     model: PreTrainedModel, task: Task, max_tokens: int = 4096, texts: bool = False
 ) -> Evaluation:
-    """What the model does on every example, in the order of the data.
+    """Run the model on every example; results are in the order of the data.
 
     Args:
-        model: the one the task was made for, gated or not.
-        task: data and loss.
-        max_tokens: padded tokens of a batch.
-        texts: let the model write too, which the score of a translation task needs.
+        model: the model that the task was made for, gated or not.
+        task: the data and the loss.
+        max_tokens: largest number of padded tokens in a batch.
+        texts: whether the model writes too, which the score of a translation task needs.
 
     Raises:
-        ModelError: if a loss is not a finite number; names the example.
+        ModelError: if a loss is not finite; names the example.
     """
     loss_N, count_N = np.full(task.num_examples, np.nan), np.zeros(task.num_examples, np.int64)
     outcome_N = np.full(task.num_examples, np.nan)
@@ -43,7 +43,8 @@ def _refuse_not_finite(losses: Losses, index_E: np.ndarray, task: Task) -> None:
     if broken_E.any():
         first = index_E[broken_E].min()
         raise ModelError(
-            f"finite losses were expected; the {task.name} loss of example {first} (from 0) "
-            f"is NaN or infinite, as are {broken_E.sum()} of the {len(broken_E)} losses of its "
-            "batch. Load the model in float32, or mend the checkpoint"
+            f"Expected finite losses, got NaN or infinity in {broken_E.sum()} of the "
+            f"{len(broken_E)} losses of a batch, such as the {task.name} loss of example {first} "
+            "(from 0). "
+            "Load the model in float32, or repair the checkpoint."
         )

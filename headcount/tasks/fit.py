@@ -16,7 +16,7 @@ from headcount.errors import ModelError
 @final
 @dataclass(frozen=True)
 class Need:
-    """What a task asks of a model, in words and as a question."""
+    """A task's requirement on a model, in words and as a test."""
 
     words: str
     met: Callable[[PreTrainedModel], bool]
@@ -28,7 +28,7 @@ def fitting(model: PreTrainedModel) -> list[str]:
 
 
 def refuse_misfit(model: PreTrainedModel, task: str) -> None:
-    """Let a model that fits the task pass.
+    """Check that a model fits the task.
 
     Raises:
         ModelError: if it does not; says which tasks do.
@@ -36,9 +36,9 @@ def refuse_misfit(model: PreTrainedModel, task: str) -> None:
     if NEEDS[task].met(model):
         return
     raise ModelError(
-        f"{task} needs {NEEDS[task].words}; {model.config.name_or_path or 'the model'} is a "
-        f"{type(model).__name__} ({_kind(model)}); tasks that fit: "
-        f"{', '.join(fitting(model)) or 'none'}"
+        f"Expected {NEEDS[task].words} for {task}, got "
+        f"{model.config.name_or_path or 'the model'}, a {type(model).__name__} ({_kind(model)}). "
+        f"Tasks that fit: {', '.join(fitting(model)) or 'none'}."
     )
 
 
@@ -58,7 +58,7 @@ def _is_encoder(model: PreTrainedModel) -> bool:
 
 
 def _named(model: PreTrainedModel, *endings: str) -> bool:
-    """Whether the class, or one that it extends, has such a name."""
+    """Whether the class, or a base class, has such a name."""
     return any(base.__name__.endswith(endings) for base in type(model).__mro__)
 
 
@@ -75,7 +75,7 @@ def _classifies(model: PreTrainedModel) -> bool:
 
 
 def _continues(model: PreTrainedModel) -> bool:
-    """A head for the next token, on a body that sees no later one."""
+    """Whether a model has a next-token head on a body that sees no later token."""
     heads = _named(model, "ForCausalLM", *_class_names(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES))
     config = model.config
     return _takes_text(model) and heads and not config.is_encoder_decoder and not _is_encoder(model)

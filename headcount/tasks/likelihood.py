@@ -3,7 +3,7 @@ r"""Negative log-likelihood of tokens, and perplexity.
 $$\mathrm{NLL}(e) = -\sum_{t} \log p(y_t), \qquad
   \mathrm{perplexity} = \exp \frac{\sum_e \mathrm{NLL}(e)}{\sum_e |e|}$$
 
-NLL is in nats, perplexity at least 1. No label smoothing.
+NLL is in nats, perplexity at least 1. There is no label smoothing.
 Reference: Perplexity - a measure of the difficulty of speech recognition tasks (Jelinek et al.,
 1977), https://doi.org/10.1121/1.2016299
 """
@@ -17,13 +17,13 @@ from torch.nn.functional import cross_entropy
 from headcount.tasks.task import Evaluation, Losses
 
 IGNORED = -100
-"""A label that is not predicted."""
+"""Label of a token that is not predicted."""
 
 
 def likelihoods(
     logits_RNV: Float[Tensor, "row token vocabulary"], labels_RN: Int[Tensor, "row token"]
 ) -> Losses:
-    """Summed NLL of each row's labels, which stand where they are predicted."""
+    """Summed NLL of each row's labels, which are aligned with the predictions."""
     precise = torch.promote_types(logits_RNV.dtype, torch.float32)
     loss_P = cross_entropy(
         logits_RNV.to(precise).flatten(0, 1),
@@ -38,6 +38,6 @@ def likelihoods(
 def perplexity(evaluation: Evaluation, index_S: Int[np.ndarray, " sample"] | None) -> float:
     """Perplexity over all examples, or over those drawn."""
     chosen = slice(None) if index_S is None else index_S
-    with np.errstate(over="ignore"):  # a broken model's is infinite
+    with np.errstate(over="ignore"):  # a broken model's perplexity is infinite
         mean = evaluation.loss_N[chosen].sum() / evaluation.count_N[chosen].sum()
         return float(np.exp(mean))

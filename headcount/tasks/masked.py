@@ -1,12 +1,12 @@
-"""Masked language modelling: how well masked tokens are told from both sides.
+"""Masked language modelling: how well masked tokens are predicted from both sides.
 
 Loss: NLL of an example's masked tokens, in nats. Score: perplexity of masked tokens (lower is
 better), which is not the perplexity of the text.
 Reference: BERT (Devlin et al., 2019), section 3.1, https://arxiv.org/abs/1810.04805
-Departure: masks are drawn once, from the seed and the example's number (in a training, anew for
-every batch), with exactly the share of each example's content tokens (rounded, at least one); a
-mask is always [MASK], unless `replacement="bert"` asks for the paper's 80 % [MASK], 10 % random,
-10 % unchanged.
+Departure: masks are drawn once, from the seed and the example's number (in training, again for
+every batch), with exactly the given share of each example's content tokens (rounded, at least
+one). A mask is always [MASK], unless `replacement="bert"` asks for the paper's 80 % [MASK], 10 %
+random, 10 % unchanged.
 """
 
 from typing import Any, ClassVar, Literal, final
@@ -31,25 +31,25 @@ from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Task, Tas
 ROLES = {"text": Column(("text", "sentence", "content"))}
 Replacement = Literal["mask", "bert"]
 SHARE_MASK, SHARE_RANDOM = 0.8, 0.1
-"""Of the masked tokens, under `bert`; the rest stays as it is."""
+"""Shares of the masked tokens under `bert`; the rest is unchanged."""
 
 
 @final
 class MaskedLanguageModelling(Task):
-    """Prediction of masked tokens, the same ones every time but in a training.
+    """Prediction of masked tokens, which are always the same except in training.
 
-    A text longer than `max_length` is cut, and each piece, between special tokens of its own, is
-    an example.
+    A text longer than `max_length` is cut into pieces. Each piece, between special tokens of its
+    own, is an example.
 
     Args:
         loaded: an encoder with its tokenizer.
         data: files, or `{"text": [...]}`.
         columns: `{"text": NAME}`.
-        seed: of the masks.
-        share: of an example's content tokens that are masked.
-        replacement: what stands in for a masked token.
-        max_length: tokens of a piece; what the model can take if None.
-        limit: at most so many examples.
+        seed: seed of the masks.
+        share: share of an example's content tokens that are masked.
+        replacement: what replaces a masked token.
+        max_length: largest number of tokens in a piece; the model's limit if None.
+        limit: largest number of examples.
     """
 
     name: ClassVar[str] = "masked-lm"
@@ -69,7 +69,7 @@ class MaskedLanguageModelling(Task):
         refuse_other("a replacement", replacement, Replacement)
         refuse_misfit(loaded.model, self.name)
         if not 0 < share <= 1:
-            raise InputError(f"a share of masked tokens above 0 and up to 1 was expected; {share}")
+            raise InputError(f"Expected a share of masked tokens above 0 and up to 1, got {share}.")
         self.metric, self.higher_is_better = "perplexity", False
         table = read_data(data, columns, ROLES).first(limit)
         self.sha256 = table.sha256_with(
@@ -82,7 +82,7 @@ class MaskedLanguageModelling(Task):
         for text, origin in zip(whole_texts(loaded, table), table.origins, strict=True):
             pieces = list(framed(text, length))
             if not pieces:
-                raise CorpusError(f"{origin}: no token to mask is in this text; remove the line")
+                raise CorpusError(f"{origin}: expected a token to mask, got none. Remove the line.")
             self.num_cut += len(pieces) > 1
             self._pieces += pieces
         self._pad_id = pad_id(loaded)
@@ -90,15 +90,15 @@ class MaskedLanguageModelling(Task):
 
     @property
     def length_N(self) -> Int[np.ndarray, " example"]:
-        """Tokens of every piece."""
+        """Number of tokens in every piece."""
         return np.array([len(ids) for ids, _ in self._pieces])
 
     def batch(self, index_E: Int[np.ndarray, " example"]) -> TaskBatch:
-        """Some pieces, masked as always."""
+        """A batch of pieces, masked as always."""
         return self._drawn(index_E, draw=0)
 
     def training_batch(self, index_E: Int[np.ndarray, " example"], number: int) -> TaskBatch:
-        """Some pieces with masks of their own for every batch."""
+        """A batch of pieces with masks of their own for every batch."""
         return self._drawn(index_E, draw=number + 1)
 
     def _drawn(self, index_E: Int[np.ndarray, " example"], draw: int) -> TaskBatch:
@@ -109,7 +109,7 @@ class MaskedLanguageModelling(Task):
         return TaskBatch(inputs, {"labels": labels_EN}, rows, torch.from_numpy(index_E))
 
     def output(self, model: PreTrainedModel, batch: TaskBatch, **more: Any) -> Any:
-        """Of the model."""
+        """The output of the model."""
         return model(**batch.inputs, **more)
 
     def losses_of(self, output: Any, batch: TaskBatch) -> Losses:
@@ -117,7 +117,7 @@ class MaskedLanguageModelling(Task):
         return likelihoods(output.logits, batch.labels["labels"])
 
     def answers(self, output: Any, batch: TaskBatch) -> Answers:
-        """The masked tokens."""
+        """Logits and labels of the masked tokens."""
         return Answers(output.logits, batch.labels["labels"])
 
     def score(
@@ -129,7 +129,7 @@ class MaskedLanguageModelling(Task):
 
 @final
 class _Mask:
-    """Draws masks; they depend on the seed, the number of the example and that of the draw."""
+    """Draws masks, which depend on the seed, the number of the example and that of the draw."""
 
     def __init__(
         self, loaded: Loaded, seed: int, share: int | float, replacement: Replacement
@@ -138,8 +138,9 @@ class _Mask:
         mask_id = tokenizer.mask_token_id
         if not isinstance(mask_id, int):
             raise ModelError(
-                f"masked-lm needs a tokenizer with a mask token; {type(tokenizer).__name__} of "
-                f"{loaded.name} has none: set mask_token in tokenizer_config.json"
+                f"Expected a tokenizer with a mask token for masked-lm, got the "
+                f"{type(tokenizer).__name__} of {loaded.name}. Set mask_token in "
+                "tokenizer_config.json."
             )
         self._mask_id, self._seed, self._share = mask_id, seed, share
         self._replacement = replacement
@@ -149,7 +150,7 @@ class _Mask:
     def of(
         self, index: int, draw: int, ids: list[int], is_special: list[bool]
     ) -> tuple[list[int], list[int]]:
-        """Masked ids, and labels where they are masked."""
+        """Masked ids, and the labels at masked positions."""
         rng = np.random.default_rng((self._seed, index, draw))
         content = np.flatnonzero(~np.array(is_special))
         count = max(1, round(self._share * len(content)))

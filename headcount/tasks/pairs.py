@@ -1,4 +1,4 @@
-"""Encoding of single texts and of pairs, with the token types that tell the two apart."""
+"""Encoding of single texts and of pairs, with the token types that distinguish the two."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,18 +13,18 @@ from headcount.tasks.table import Table
 @final
 @dataclass(frozen=True)
 class Row:
-    """Token ids of one text, or of two with what separates them."""
+    """Token ids of one text, or of two with their separators."""
 
     ids: list[int]
     types: list[int] | None
-    """0 for the first text, 1 for the second, where the model has token types."""
+    """0 for the first text, 1 for the second, if the model has token types."""
 
 
 def encoded_pairs(loaded: Loaded, table: Table, first: str, second: str) -> tuple[list[Row], int]:
     """Rows of the column `first`, paired with `second` if there is one.
 
     Returns:
-        One row per example, and how many of them the tokenizer had to truncate.
+        One row per example, and the number of rows that the tokenizer had to truncate.
     """
     tokenizer: Any = loaded.encoder().tokenizer
     told = {"return_token_type_ids": loaded.takes_token_types}
@@ -32,7 +32,7 @@ def encoded_pairs(loaded: Loaded, table: Table, first: str, second: str) -> tupl
     rows = list(_rows(tokenizer, texts, told))
     for row, origin in zip(rows, table.origins, strict=True):
         if not row.ids:
-            raise CorpusError(f"{origin}: the tokenizer makes no token at all; remove the line")
+            raise CorpusError(f"{origin}: expected at least one token, got none. Remove the line.")
     limit = loaded.max_length
     long = [] if limit is None else [i for i, row in enumerate(rows) if len(row.ids) > limit]
     if long:
@@ -46,7 +46,7 @@ def encoded_pairs(loaded: Loaded, table: Table, first: str, second: str) -> tupl
 
 
 def _rows(tokenizer: Any, texts: Sequence[Sequence[str]], options: dict[str, Any]) -> Iterator[Row]:
-    """Rows of columns of texts; not verbose, since too long is our business."""
+    """Rows of text columns; not verbose, since we report overlong text ourselves."""
     encoding = tokenizer(*(list(column) for column in texts), verbose=False, **options)
     types = encoding.get(TOKEN_TYPES)
     for index, ids in enumerate(encoding["input_ids"]):

@@ -1,4 +1,4 @@
-"""Reading parallel text: a table with two columns, or two text files with an example a line."""
+"""Reading parallel text: a table with two columns, or two text files with one example per line."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,7 +16,7 @@ def read_parallel(data: Data, columns: Columns | None, roles: Roles) -> Table:
     """The table with the columns `source` and `target`.
 
     Raises:
-        CorpusError: as `read_data`; or two text files have not equally many lines.
+        CorpusError: as in `read_data`; or if two text files differ in their numbers of lines.
     """
     if columns or isinstance(data, Mapping | str | Path) or len(data) != 2:
         return read_data(data, columns, roles)
@@ -24,6 +24,6 @@ def read_parallel(data: Data, columns: Columns | None, roles: Roles) -> Table:
         return read_data(data, columns, roles)
     pairs = list(read_pair(Path(data[0]), Path(data[1])))
     if not pairs:
-        raise CorpusError(f"{data[0]}: expected at least one example, found none")
+        raise CorpusError(f"{data[0]}: expected at least one example, got none")
     sides = {"source": [pair.text for pair in pairs], "target": [str(p.target) for p in pairs]}
     return Table(sides, [pair.origin for pair in pairs])

@@ -1,11 +1,11 @@
 """Reading a task's data from `.tsv`, `.csv`, `.jsonl`, `.txt`, other text files, and `hf://`.
 
-`.tsv` and `.csv` have a header where columns are named, and none where they are numbered from 0;
-TSV knows no quotes. `.jsonl` has one object a line, and `a.b` is field b of object a. Of a `.txt` a
+`.tsv` and `.csv` have a header if columns are named, and none if columns are numbered from 0; TSV
+has no quotes. `.jsonl` has one object per line, and `a.b` is field b of object a. In a `.txt`, each
 line is the column `text`. In a `.txt` or a file with any other ending, numbered columns are
-separated by tabs if the first line has one, else by blanks, where the last one takes the rest of
+separated by tabs if the first line has one, else by blanks, and the last column takes the rest of
 the line (`0 a sad film .`).
-Blank lines are passed over, and rows without any text where a row is one text; any other line that
+Blank lines are skipped, as are rows without any text if a row is one text. Any other line that
 can't be used is an error with its number.
 """
 
@@ -31,35 +31,35 @@ from headcount.tasks.table import (
 )
 
 LONGEST = min(sys.maxsize, 2**31 - 1)
-"""Letters of a cell, which may be a book; the module `csv` takes no more on every system."""
+"""Largest number of characters in a cell, e.g. a book; the `csv` module allows no more."""
 
 Row = tuple[str, Mapping[Any, object]]
-"""Where a row stands, and its cells by name or number."""
+"""The origin of a row, and its cells by name or number."""
 
 
 def read_data(data: Data, columns: Columns | None, roles: Roles) -> Table:
-    """The table of files, of one file, or of columns held in memory."""
+    """The table of one file, of several, or of columns held in memory."""
     if isinstance(data, Mapping):
         return in_memory(data, columns, roles)
     return read_table([data] if isinstance(data, str | Path) else data, columns, roles)
 
 
 def read_table(files: Sequence[str | Path], columns: Columns | None, roles: Roles) -> Table:
-    """All rows of some files, in order.
+    """Read all rows of some files, in order.
 
     Args:
         files: paths, or `hf://dataset/config?split=validation`.
-        columns: what the task calls a column, to its name or number; those not given are looked
-            for under the names that `roles` lists.
+        columns: the task's name of a column, mapped to its name or number in the files; the
+            others are looked up under the names that `roles` lists.
         roles: the columns that the task reads.
 
     Raises:
-        CorpusError: a file can't be read, has no such column or not a single row, or a line can't
+        CorpusError: if a file can't be read, lacks a column or has no row, or if a line can't
             be used (`file:line`).
-        InputError: `columns` are not of this task, or some are named and some numbered.
+        InputError: if `columns` are not the task's, or some are named and some numbered.
     """
     if not files:
-        raise CorpusError("expected data, found no file; give at least one")
+        raise CorpusError("Expected data, got no file. Give at least one.")
     table = Table({}, [])
     is_text = len(roles) == 1 and not any(column.may_be_empty for column in roles.values())
     for file in files:
@@ -76,13 +76,14 @@ def read_table(files: Sequence[str | Path], columns: Columns | None, roles: Role
                 table.columns.setdefault(role, []).append(text)
             table.origins.append(origin)
         if chosen is None or not table.origins:
-            raise CorpusError(f"{file}: expected at least one example, found none")
+            raise CorpusError(f"{file}: expected at least one example, got none")
         if hub is not None and len(files) == 1:
             named = {role: hub.class_names(name) for role, name in chosen.items()}
             table.class_names.update({role: names for role, names in named.items() if names})
     if uneven := [role for role, cells in table.columns.items() if len(cells) < len(table)]:
         raise CorpusError(
-            f"the column for {uneven[0]!r} is in some files only: {', '.join(map(str, files))}"
+            f"expected a column for {uneven[0]!r} in all files, got it in some only: "
+            f"{', '.join(map(str, files))}"
         )
     return table
 
@@ -95,13 +96,15 @@ def _rows(path: Path, columns: Columns | None) -> Iterator[Row]:
         return _of_width(lines, width, path)
     if path.suffix == ".jsonl":
         if width is not None:
-            raise InputError(f"{path}: fields of a .jsonl have names; came column {numbers[0]}")
+            raise InputError(
+                f"{path}: expected names for fields of a .jsonl, got column {numbers[0]}"
+            )
         return _objects(path)
     if width is None and path.suffix != ".txt":
         raise CorpusError(
             f"{path}: the ending {path.suffix!r} says nothing about columns (.tsv .csv .jsonl .txt "
-            "do); number them from 0, separated by one blank: label=0 text=1, or text=0 where a "
-            "line is a text"
+            "do). Number them from 0, separated by one blank: label=0 text=1, or text=0 if each "
+            "line is a text."
         )
     return _lines(path, width)
 
@@ -121,7 +124,7 @@ def _split_as_csv(path: Path) -> Iterator[tuple[int, list[str]]]:
             first = reader.line_num + 1
     except csv.Error as error:
         raise CorpusError(
-            f"{path}:{first}: expected comma-separated columns, but {error}; mend the quotes"
+            f"{path}:{first}: expected comma-separated columns, but {error}. Fix the quotes."
         ) from error
     finally:
         csv.field_size_limit(longest)
@@ -130,9 +133,9 @@ def _split_as_csv(path: Path) -> Iterator[tuple[int, list[str]]]:
 def _of_width(
     lines: Iterator[tuple[int, list[str]]], least: int | None, path: Path
 ) -> Iterator[Row]:
-    """Rows with as many cells as the first one, which is the header if cells have names.
+    """Rows with as many cells as the first one, which is the header if columns are named.
 
-    A blank line is no row; a row whose cells are all empty is one.
+    A blank line is skipped; a row whose cells are all empty is kept.
     """
     header: list[str] | None = None
     width = first = 0
@@ -146,13 +149,13 @@ def _of_width(
                 continue
             if width < least:
                 raise CorpusError(
-                    f"{path}:{number}: column {least - 1} was asked for, counted from 0; the line "
-                    f"has {width} columns"
+                    f"{path}:{number}: expected a column {least - 1} (counted from 0), got "
+                    f"{width} columns"
                 )
         if len(cells) != width:
             raise CorpusError(
-                f"{path}:{number}: expected {width} columns as in line {first}, found "
-                f"{len(cells)}; mend the line"
+                f"{path}:{number}: expected {width} columns as in line {first}, got "
+                f"{len(cells)}. Fix the line."
             )
         yield f"{path}:{number}", dict(zip(header or range(width), cells, strict=True))
 
@@ -161,8 +164,8 @@ def _header(cells: list[str], origin: str) -> list[str]:
     names = [cell.strip() for cell in cells]
     if twice := [name for name in names if names.count(name) > 1]:
         raise CorpusError(
-            f"{origin}: expected a header, whose names differ; found {twice[0]!r} twice. Where the "
-            "file has no header, number the columns from 0"
+            f"{origin}: expected a header with distinct names, got {twice[0]!r} twice. If the "
+            "file has no header, number the columns from 0."
         )
     return names
 
@@ -180,8 +183,8 @@ def _lines(path: Path, width: int | None) -> Iterator[Row]:
         cells = line.split("\t") if separator == "tab" else line.strip().split(None, width - 1)
         if len(cells) < width:
             raise CorpusError(
-                f"{origin}: expected {width} columns separated by a {separator}, found "
-                f"{len(cells)}; complete the line"
+                f"{origin}: expected {width} columns separated by a {separator}, got "
+                f"{len(cells)}. Complete the line."
             )
         yield origin, dict(enumerate(cells))
 
@@ -196,12 +199,12 @@ def _objects(path: Path) -> Iterator[Row]:
         except json.JSONDecodeError as error:
             raise CorpusError(
                 f"{origin}: expected one JSON object on the line, but it breaks off at column "
-                f"{error.colno} ({error.msg}); mend the line"
+                f"{error.colno} ({error.msg}). Fix the line."
             ) from error
         if not isinstance(row, dict):
             raise CorpusError(
-                f"{origin}: expected a JSON object, found a {type(row).__name__}; write "
-                '{"text": ...}'
+                f"{origin}: expected a JSON object, got a {type(row).__name__}. Write "
+                '{"text": ...}.'
             )
         yield origin, flattened(row)
 
@@ -214,5 +217,5 @@ def _is_blank(cells: Mapping[Any, object], name: str | int) -> bool:
 def _cell(cells: Mapping[Any, object], name: str | int, origin: str) -> object:
     if name not in cells:
         found = ", ".join(map(repr, cells)) or "none"
-        raise CorpusError(f"{origin}: expected a field {name!r}, found the fields: {found}")
+        raise CorpusError(f"{origin}: expected a field {name!r}, got the fields: {found}")
     return cells[name]

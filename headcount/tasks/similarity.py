@@ -7,9 +7,9 @@ the first token's state); gold lies on the scale from a to b. Outcome: the cosin
 rank correlation of cosine and gold, between -1 and 1.
 Reference: Sentence-BERT (Reimers and Gurevych, 2019), sections 3 and 4.1,
 https://arxiv.org/abs/1908.10084
-Departure: the loss compares with gold on the scale from 0 to 1. Of a sentence-transformers folder
-the Transformer and its pooling are read: texts are truncated where the former ends, and modules
-behind the latter, such as a Dense one, are left out, which is said.
+Departure: the loss compares with gold on the scale from 0 to 1. Of a sentence-transformers folder,
+the Transformer and its pooling are used: texts are truncated at the Transformer's limit, and later
+modules, such as a Dense one, are skipped with a warning.
 """
 
 import warnings
@@ -44,7 +44,7 @@ Pooling = Literal["mean", "cls"]
 Scale = tuple[int | float, int | float]
 
 STS_SCALE = (0, 5)
-"""Of the STS tasks."""
+"""The scale of the STS tasks."""
 
 
 @final
@@ -52,17 +52,17 @@ class Similarity(Task):
     """Cosines of pairs of sentences against gold similarities.
 
     A pair is two rows of a batch: all first sentences, then all second ones. Sentences longer than
-    the model takes are truncated, and counted in `num_truncated`.
+    the model's limit are truncated and counted in `num_truncated`.
 
     Args:
         loaded: a text encoder with its tokenizer.
         data: files, or `{"sentence1": [...], "sentence2": [...], "score": [...]}`.
         columns: `{"sentence1": NAME, "sentence2": NAME, "score": NAME}`.
-        scale: lowest and highest gold number that the data can have: 0 and 5 if None, which data
-            of at most 1 has to confirm.
-        pooling: `mean` over tokens, or `cls`, the first token. What a sentence-transformers model
-            states if None, the mean where nothing is stated.
-        limit: at most so many examples.
+        scale: lowest and highest gold number that the data can have. None means 0 and 5, and is
+            refused for data of at most 1.
+        pooling: `mean` over tokens, or `cls`, the first token. None means what a
+            sentence-transformers model states, or the mean if nothing is stated.
+        limit: largest number of examples.
     """
 
     name: ClassVar[str] = "similarity"
@@ -83,7 +83,7 @@ class Similarity(Task):
         table = read_data(data, columns, ROLES).first(limit)
         low, high = STS_SCALE if scale is None else scale
         self.gold_N = _gold(table, low, high)
-        """Gold similarity of every pair, as the data has it."""
+        """Gold similarity of every pair, as in the data."""
         if scale is None:
             _refuse_unit_scale(self.gold_N)
         self._target_N = (self.gold_N - low) / (high - low)
@@ -100,11 +100,11 @@ class Similarity(Task):
 
     @property
     def length_N(self) -> Int[np.ndarray, " example"]:
-        """Twice the tokens of the longer sentence of every pair: a pair is two rows."""
+        """Twice the tokens of the longer sentence of every pair, since a pair is two rows."""
         return 2 * np.array([max(map(len, pair)) for pair in zip(*self._ids, strict=True)])
 
     def batch(self, index_E: Int[np.ndarray, " example"]) -> TaskBatch:
-        """Some pairs: their first sentences, then their second ones."""
+        """A batch of pairs: first sentences, then second ones."""
         rows = [side[index] for side in self._ids for index in index_E]
         labels = {"target": torch.from_numpy(self._target_N[index_E])}
         example_R = torch.arange(len(index_E)).repeat(2)
@@ -112,7 +112,7 @@ class Similarity(Task):
         return TaskBatch(inputs, labels, example_R, torch.from_numpy(index_E))
 
     def output(self, model: PreTrainedModel, batch: TaskBatch, **more: Any) -> Any:
-        """Of the model without its head."""
+        """The output of the model without its head."""
         return model.base_model(**batch.inputs, **more)
 
     def losses_of(self, output: Any, batch: TaskBatch) -> Losses:
@@ -122,14 +122,14 @@ class Similarity(Task):
         return Losses(loss_E, torch.ones_like(batch.index_E), cosine_E.detach())
 
     def answers(self, output: Any, batch: TaskBatch) -> Answers:
-        """The sentences' embeddings."""
+        """The embeddings of the sentences."""
         pooled_RW = self.pooled(output.last_hidden_state, batch.inputs["attention_mask"])
         return Answers(normalize(pooled_RW))
 
     def score(
         self, evaluation: Evaluation, index_S: Int[np.ndarray, " sample"] | None = None
     ) -> float:
-        """Spearman's correlation; NaN where the cosines, or the gold of those drawn, are equal."""
+        """Spearman's correlation; NaN if the cosines, or the gold numbers drawn, are all equal."""
         index_S = np.arange(self.num_examples) if index_S is None else index_S
         return float(self.resampled(evaluation)(index_S[None])[0])
 
@@ -151,7 +151,7 @@ class Similarity(Task):
     ) -> Float[Tensor, " example"]:
         """Cosines of the embeddings of every pair, from a batch's last hidden states."""
         pooled_RW = self.pooled(hidden_RNW, batch.inputs["attention_mask"])
-        # Stable: of an example's two rows the first sentence stays first, also when repeated.
+        # Stable: of an example's two rows, the first sentence stays first, also when repeated.
         order_R = batch.example_R.argsort(stable=True)
         first_EW, second_EW = pooled_RW[order_R].unflatten(0, (-1, 2)).unbind(1)
         return cosine_similarity(first_EW, second_EW)
@@ -168,7 +168,7 @@ class Similarity(Task):
 
 
 def _pooling(loaded: Loaded, asked: Pooling | None) -> Pooling:
-    """As asked for, or else as the model states it."""
+    """The pooling that was requested, or the one that the model states."""
     if asked is not None:
         refuse_other("a pooling", asked, Pooling)
     name = loaded.model.config.name_or_path or ""
@@ -177,14 +177,14 @@ def _pooling(loaded: Loaded, asked: Pooling | None) -> Pooling:
     except NotLookedUpError as error:
         if asked is None:
             warnings.warn(
-                f"{name}: how it pools tokens could not be looked up, so similarity is that of "
-                f"their mean; say --pooling mean, or cls, by the model's card: {error}",
+                f"{name}: the model's pooling could not be looked up, so similarity uses the mean "
+                f"of its tokens. Give --pooling mean or cls, as on the model's card: {error}",
                 stacklevel=3,
             )
         return asked or "mean"
     if left_out:
         warnings.warn(
-            f"{name}: similarity is that of its pooled Transformer; left out: "
+            f"{name}: similarity is that of its pooled Transformer. Skipped: "
             + ", ".join(f"{module.folder} ({module.kind})" for module in left_out),
             stacklevel=3,
         )
@@ -192,8 +192,8 @@ def _pooling(loaded: Loaded, asked: Pooling | None) -> Pooling:
         return asked
     if stated not in get_args(Pooling):
         raise InputError(
-            f"{name} states pooling by {stated}; similarity knows mean and cls: say which of them "
-            "is to be measured, as --pooling mean"
+            f"Expected pooling by mean or cls, got {stated}, which {name} states. Say which of "
+            "the two to measure, e.g. --pooling mean."
         )
     return cast(Pooling, stated)
 
@@ -202,27 +202,27 @@ def _gold(table: Table, low: int | float, high: int | float) -> Float[np.ndarray
     """Gold numbers, which must lie on the scale and differ."""
     if not low < high:
         raise InputError(
-            f"a scale from a lower to a higher number was expected; came {low:g} to {high:g}"
+            f"Expected a scale from a lower to a higher number, got {low:g} to {high:g}."
         )
     numbers = table.numbers("score")
     for number, origin in zip(numbers, table.origins, strict=True):
         if not low <= number <= high:
             raise CorpusError(
-                f"{origin}: expected a score between {low:g} and {high:g}, found {number:g}; mend "
-                "the line, or say which scale the data has, as --scale LOW HIGH"
+                f"{origin}: expected a score between {low:g} and {high:g}, got {number:g}. Fix "
+                "the line, or give the scale of the data with --scale LOW HIGH."
             )
     if len(set(numbers)) < 2:
         raise CorpusError(
-            f"Spearman's correlation needs scores that differ; all {len(numbers)} examples have "
-            f"{numbers[0]:g}"
+            f"Expected different scores for Spearman's correlation, got {len(numbers)} scores of "
+            f"{numbers[0]:g} each."
         )
     return np.array(numbers)
 
 
 def _refuse_unit_scale(gold_N: Float[np.ndarray, " example"]) -> None:
-    """Let data pass that can be on the scale of STS."""
+    """Check that the data can be on the STS scale."""
     if gold_N.max() <= 1:
         raise CorpusError(
-            f"all {len(gold_N)} scores are at most 1, where those of STS go from 0 to 5: say which "
-            "scale the data has, as --scale 0 1 or --scale 0 5"
+            f"Expected STS scores from 0 to 5, got {len(gold_N)} scores of at most 1. Give the "
+            "scale of the data: --scale 0 1 or --scale 0 5."
         )

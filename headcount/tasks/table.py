@@ -1,4 +1,4 @@
-"""A task's data: named columns of text, every example with the place it came from."""
+"""A task's data: named columns of text, with the origin of every example."""
 
 import hashlib
 import json
@@ -11,9 +11,9 @@ from typing import Any, final
 from headcount.errors import CorpusError, InputError
 
 Columns = Mapping[str, str | int]
-"""What the task calls a column, to its name in the file, or to its number from 0."""
+"""The task's name of a column, mapped to its name in the file or its number from 0."""
 Data = str | Path | Sequence[str | Path] | Mapping[str, Sequence[Any]]
-"""A file, several, `hf://...`, or columns held in memory."""
+"""One file or several, `hf://...`, or columns held in memory."""
 
 
 @final
@@ -22,30 +22,28 @@ class Column:
     """A column that a task reads."""
 
     names: tuple[str, ...]
-    """Names that are tried, after the task's own, where the user gives none."""
+    """Names to try, after the task's own, if the user gives none."""
     needed: bool = True
     may_be_empty: bool = False
-    """Whether a cell without text is taken as it is; else it is an error."""
+    """Whether a cell without text is accepted; otherwise it is an error."""
     beside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """More names that are tried, where the column of the first role has the name that they are
-    under."""
+    """More names to try, by the name that the column of the first role has."""
 
 
 Roles = Mapping[str, Column]
-"""The columns of a task by what the task calls them."""
+"""The columns of a task, by the task's names."""
 
 
 @final
 @dataclass(frozen=True)
 class Table:
-    """Columns of text, by what the task calls them."""
+    """Columns of text, by the task's names."""
 
     columns: dict[str, list[str]]
     origins: list[str]
     """File and line of every example, for errors."""
     class_names: dict[str, list[str]] = field(default_factory=dict)
-    """Of a data set of the hub that numbers its classes: their names, by what the task calls the
-    column."""
+    """Class names, by the task's name of the column, if a hub data set numbers its classes."""
 
     def __len__(self) -> int:
         return len(self.origins)
@@ -62,9 +60,9 @@ class Table:
         return hashlib.sha256(json.dumps(self.columns).encode()).hexdigest()
 
     def sha256_with(self, **options: object) -> str:
-        """Hash of the cells and of what else decides what a model is given.
+        """Hash of the cells and of whatever else decides the model's input.
 
-        Options that are None are left out; without any it is the hash of the cells.
+        Options that are None are ignored; without any it is the hash of the cells.
         """
         told = {name: value for name, value in options.items() if value is not None}
         if not told:
@@ -75,10 +73,10 @@ class Table:
         """The first examples only; all of them for None.
 
         Raises:
-            InputError: for a limit that leaves nothing.
+            InputError: for a limit below 1.
         """
         if limit is not None and limit < 1:
-            raise InputError(f"a limit of at least 1 example was expected; came {limit}")
+            raise InputError(f"Expected a limit of at least 1 example, got {limit}.")
         columns = {role: cells[:limit] for role, cells in self.columns.items()}
         return replace(self, columns=columns, origins=self.origins[:limit])
 
@@ -97,10 +95,10 @@ class Table:
 def choose(
     found: Sequence[str], columns: Columns | None, roles: Roles, where: str
 ) -> dict[str, str | int]:
-    """The name, or number, of the column for each role.
+    """Find the name or number of the column for each role.
 
     Args:
-        found: names of the columns that exist; not looked at where columns are numbered.
+        found: names of the existing columns; ignored if columns are numbered.
         columns: what the user gave.
         roles: what the task needs.
         where: the file, for errors.
@@ -112,8 +110,8 @@ def choose(
     columns = columns or {}
     if unknown := [name for name in columns if name not in roles]:
         raise InputError(
-            f"this task reads the columns {', '.join(roles)}; came {unknown[0]!r}: give columns as "
-            f"{next(iter(roles))}=NAME"
+            f"Expected columns of this task ({', '.join(roles)}), got {unknown[0]!r}. Give columns "
+            f"as {next(iter(roles))}=NAME."
         )
     chosen: dict[str, str | int] = {}
     for role, column in roles.items():
@@ -121,7 +119,7 @@ def choose(
             chosen[role] = columns[role]
         elif is_numbered(columns):
             if column.needed:
-                raise InputError(f"column {role!r} has no number; number all columns or none")
+                raise InputError(f"column {role!r} has no number. Number all columns or none.")
         elif column.needed or next(iter(roles)) not in columns:
             more = column.beside.get(str(next(iter(chosen.values()), None)), ())
             names = tuple(dict.fromkeys((role, *column.names, *more)))
@@ -144,8 +142,8 @@ def is_numbered(columns: Columns | None) -> bool:
     numbers = [isinstance(name, int) or name.isdecimal() for name in given]
     if any(numbers) and not all(numbers):
         raise InputError(
-            f"columns are named (the file has a header) or numbered from 0 (it has none), not "
-            f"both; came {', '.join(map(str, given))}"
+            f"Expected columns by name (the file has a header) or by number from 0 (it has none), "
+            f"got {', '.join(map(str, given))}."
         )
     return any(numbers)
 
@@ -156,10 +154,10 @@ def in_memory(data: Mapping[str, Sequence[Any]], columns: Columns | None, roles:
     picked = {role: list(data[str(name)]) for role, name in chosen.items()}
     lengths = {role: len(cells) for role, cells in picked.items()}
     if len(set(lengths.values())) > 1:
-        raise CorpusError(f"columns of one length were expected; came {lengths}")
+        raise CorpusError(f"Expected columns of one length, got {lengths}.")
     origins = [f"row {number}" for number in range(1, next(iter(lengths.values())) + 1)]
     if not origins:
-        raise CorpusError("expected at least one example, found none in the data")
+        raise CorpusError("expected at least one example, got none in the data")
     cells = {
         role: [
             cell_text(cell, role, where, roles[role].may_be_empty)
@@ -171,27 +169,27 @@ def in_memory(data: Mapping[str, Sequence[Any]], columns: Columns | None, roles:
 
 
 def cell_text(cell: object, name: str | int, origin: str, may_be_empty: bool = False) -> str:
-    """A cell as text without blanks around it; true and false become 1 and 0.
+    """A cell as stripped text; true and false become 1 and 0.
 
     Raises:
-        CorpusError: for an empty cell, unless it may be, or one that is neither text nor number.
+        CorpusError: for an empty cell, unless allowed, or one that is neither text nor number.
     """
     if isinstance(cell, bool):
         cell = int(cell)
-    if hasattr(cell, "item"):  # numbers of NumPy
+    if hasattr(cell, "item"):  # NumPy numbers
         cell = cell.item()  # type: ignore[union-attr]
     if not isinstance(cell, str | int | float):
         raise CorpusError(
-            f"{origin}: expected text or a number in column {name!r}, found "
-            f"{type(cell).__name__}; choose another column"
+            f"{origin}: expected text or a number in column {name!r}, got "
+            f"{type(cell).__name__}. Choose another column."
         )
-    is_gap = isinstance(cell, float) and not math.isfinite(cell)  # what pandas has for none
+    is_gap = isinstance(cell, float) and not math.isfinite(cell)  # pandas' missing value
     shown = str(cell).strip()
     text = "" if is_gap else shown
     if not (text or may_be_empty) or any("\ud800" <= letter <= "\udfff" for letter in text):
         raise CorpusError(
-            f"{origin}: expected some text in column {name!r}, found {shown!r}; "
-            "complete or remove the line"
+            f"{origin}: expected some text in column {name!r}, got {shown!r}. "
+            "Complete or remove the line."
         )
     return text
 
@@ -203,7 +201,7 @@ def _existing(
         raise CorpusError(
             f"{where}: expected a column {' or '.join(map(repr, tried))} for {role!r}; the columns "
             f"are {', '.join(map(repr, found)) or 'none'}. Name the column ({role}=NAME), or, "
-            f"where the file has no header, number all columns from 0 ({role}=0)"
+            f"if the file has no header, number all columns from 0 ({role}=0)."
         )
     return name
 
@@ -214,5 +212,5 @@ def _number(text: str, role: str, origin: str) -> float:
     except ValueError:
         number = float("nan")
     if number - number != 0:  # NaN and infinity
-        raise CorpusError(f"{origin}: expected a finite number for {role!r}, found {text!r}")
+        raise CorpusError(f"{origin}: expected a finite number for {role!r}, got {text!r}")
     return number

@@ -22,11 +22,11 @@ class TaskBatch:
     """Some examples, ready for a model."""
 
     inputs: dict[str, Tensor]
-    """What the model's forward takes; the first axis is the row."""
+    """Keyword arguments of the model's forward; the first axis is the row."""
     labels: dict[str, Tensor]
-    """What the loss compares with; the first axis is the example."""
+    """Targets of the loss; the first axis is the example."""
     example_R: Int[Tensor, " row"]
-    """The example of the batch that each row belongs to: a pair of sentences is two rows."""
+    """The example of the batch that each row belongs to; a pair of sentences is two rows."""
     index_E: Int[Tensor, " example"]
     """The number of each example in the task's data."""
 
@@ -38,35 +38,35 @@ class TaskBatch:
     def is_query(
         self, site: str, shape: tuple[int, int] | None = None
     ) -> Bool[Tensor, "row query"]:
-        """Which tokens attend at a site, padding apart.
+        """Which tokens, excluding padding, attend at a site.
 
         Args:
-            site: where.
-            shape: rows and queries there; all of them where the model takes no mask (images,
+            site: the attention site.
+            shape: rows and queries there; all of them count if the model takes no mask (images,
                 sound).
 
         Raises:
-            InputError: if there is no mask and no shape, or a mask of another shape.
+            InputError: if there is neither mask nor shape, or the mask has another shape.
         """
         decodes = site != "encoder.self" and "decoder_attention_mask" in self.inputs
         mask_RQ = self.inputs.get("decoder_attention_mask" if decodes else "attention_mask")
         if mask_RQ is not None:
             if shape is not None and mask_RQ.numel() != shape[0] * shape[1]:
                 raise InputError(
-                    f"an attention mask for what attends at {site} was expected, {shape[0]} by "
-                    f"{shape[1]}; came one of {tuple(mask_RQ.shape)}: an encoder-decoder takes a "
-                    "decoder_attention_mask too"
+                    f"Expected an attention mask of {shape[0]} by {shape[1]} for the queries at "
+                    f"{site}, got one of {tuple(mask_RQ.shape)}. An encoder-decoder takes a "
+                    "decoder_attention_mask too."
                 )
             return mask_RQ.bool()
         if shape is None:
             raise InputError(
-                "an attention mask was expected among the inputs of the task's batches, since it "
-                f"says which tokens attend; came {', '.join(self.inputs)}: add one of ones"
+                "Expected an attention mask among the inputs of the task's batches, since it says "
+                f"which tokens attend, got {', '.join(self.inputs)}. Add one of ones."
             )
         return torch.ones(shape, dtype=torch.bool, device=self.index_E.device)
 
     def to(self, device: torch.device | str) -> "TaskBatch":
-        """The same on another device."""
+        """Copy the batch to another device."""
         return TaskBatch(
             {name: tensor.to(device) for name, tensor in self.inputs.items()},
             {name: tensor.to(device) for name, tensor in self.labels.items()},
@@ -75,7 +75,7 @@ class TaskBatch:
         )
 
     def repeated(self, times: int) -> "TaskBatch":
-        """The whole batch `times` times, one after the other, as if there were more examples."""
+        """The batch `times` times in a row, as if there were more examples."""
         shift = torch.arange(times, device=self.example_R.device) * self.num_examples
         return TaskBatch(
             {name: _tiled(tensor, times) for name, tensor in self.inputs.items()},
@@ -88,25 +88,25 @@ class TaskBatch:
 @final
 @dataclass(frozen=True, eq=False)
 class Losses:
-    """What a model did on the examples of one batch."""
+    """A model's losses on the examples of one batch."""
 
     loss_E: Float[Tensor, " example"]
     """Summed loss of each example, in nats where it is a cross-entropy; gradients flow."""
     count_E: Int[Tensor, " example"]
-    """What the loss is summed over: predicted tokens, or 1."""
+    """Number of terms in the loss: predicted tokens, or 1."""
     outcome_E: Float[Tensor, " example"]
-    """What the score is made of: a predicted class, a cosine; NaN where the score is the loss."""
+    """The score's input: a predicted class, a cosine; NaN if the score is made of the losses."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """What can be distilled of what a model said on one batch."""
+    """The part of a model's output on one batch that can be distilled."""
 
     values: Float[Tensor, "*place answer"]
-    """Logits of every place of the batch, or embeddings of its sentences at unit length."""
+    """Logits at every place of the batch, or embeddings of its sentences at unit length."""
     labels: Int[Tensor, "*place"] | None = None
-    """The number of each place's right answer, `IGNORED` where nothing is asked; None of
+    """The number of the correct answer at each place, `IGNORED` where nothing is asked; None for
     embeddings."""
 
 
@@ -116,12 +116,12 @@ Distils = Literal["answers", "embeddings"]
 @final
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """What a model did on every example of a task, in the order of the data."""
+    """A model's results on every example of a task, in the order of the data."""
 
     loss_N: Float[np.ndarray, " example"]
     count_N: Int[np.ndarray, " example"]
     outcome_N: Shaped[np.ndarray, " example"]
-    """Numbers, or texts (objects) where the model writes."""
+    """Numbers, or texts (objects) if the model writes."""
 
     @property
     def loss(self) -> float:
@@ -137,53 +137,53 @@ class Task(ABC):
     """Data with a loss and a score. A task is made for one model's tokenizer."""
 
     name: ClassVar[str]
-    """As `--task` takes it."""
+    """Name of the task, as `--task` accepts it."""
     metric: str
     """Name of the score."""
     higher_is_better: bool
-    """Whether a better model has a higher score (perplexity is the other way round)."""
+    """Whether a better model has a higher score (for perplexity it is the reverse)."""
     num_examples: int
     sha256: str
-    """Hash of the data and of what else decides what the model is given, for signatures."""
+    """Hash of the data and of whatever else decides the model's input, for signatures."""
     writes: ClassVar[bool] = False
-    """Whether the score is of texts that the model writes: an evaluation has them if asked."""
+    """Whether the score is over texts that the model writes, made by an evaluation on request."""
     distils: ClassVar[Distils | None] = None
-    """What `answers` are: one of several at each place (logits), or embeddings; None if a model
-    can't learn from what another says here."""
+    """What `answers` returns: one of several at each place (logits), or embeddings; None if a model
+    can't learn from another's output here."""
     num_truncated: int = 0
-    """Texts that were longer than the model takes, and lost their end."""
+    """Number of texts longer than the model's limit, which were truncated."""
 
     @property
     def signature(self) -> str:
-        """The score's full name: the metric, and what else a score of that name depends on."""
+        """The score's full name: the metric, and whatever else a score of that name depends on."""
         return self.metric
 
     def warnings(self) -> list[str]:
-        """A sentence for everything of the data that the model is not given."""
+        """A sentence for each part of the data that the model does not get."""
         if not self.num_truncated:
             return []
         number = f"{self.num_truncated:,}"
-        return [f"texts that are longer than the model takes lose their end: {number} of them"]
+        return [f"texts longer than the model's limit are truncated: {number} of them"]
 
     @property
     def length_N(self) -> Int[np.ndarray, " example"]:
         """Padded tokens that each example needs in a batch where it is the longest.
 
         Raises:
-            InputError: if the task makes no batches of examples that are asked for.
+            InputError: if the task makes no batches on request.
         """
         raise self._without_examples()
 
     def batch(self, index_E: Int[np.ndarray, " example"]) -> TaskBatch:
-        """Some examples, by their numbers.
+        """A batch of some examples, by their numbers.
 
         Raises:
-            InputError: if the task makes no batches of examples that are asked for.
+            InputError: if the task makes no batches on request.
         """
         raise self._without_examples()
 
     def training_batch(self, index_E: Int[np.ndarray, " example"], number: int) -> TaskBatch:
-        """Some examples as batch `number` of a training: what is drawn of them is drawn anew."""
+        """Some examples as batch `number` of a training; random parts are redrawn."""
         del number
         return self.batch(index_E)
 
@@ -193,44 +193,44 @@ class Task(ABC):
         return sha256(f"{self.sha256}|{numbers}".encode()).hexdigest()
 
     def batches(self, max_tokens: int = 4096) -> Iterator[TaskBatch]:
-        """Every example once, sorted by length, the same batches every time."""
+        """Every example once, sorted by length; the same batches every time."""
         return map(self.batch, groups(self.length_N, max_tokens))
 
     def losses(self, model: PreTrainedModel, batch: TaskBatch) -> Losses:
         """Run the model on a batch. Rows do not influence each other.
 
-        A task has this, or `output` and `losses_of`, which it is made of.
+        A task implements this, or `output` and `losses_of`, which it combines.
         """
         return self.losses_of(self.output(model, batch), batch)
 
     def output(self, model: PreTrainedModel, batch: TaskBatch, **more: Any) -> Any:
-        """The output of the one forward that losses are taken of.
+        """The output of the one forward pass that losses are computed from.
 
         Args:
-            model: what is run.
-            batch: on what.
-            more: arguments of its forward, `output_hidden_states` for one.
+            model: the model to run.
+            batch: the batch to run it on.
+            more: further arguments of its forward, such as `output_hidden_states`.
         """
         raise NotImplementedError
 
     def losses_of(self, output: Any, batch: TaskBatch) -> Losses:
-        """Losses of a model whose output this is."""
+        """Losses of a model with this output."""
         raise NotImplementedError
 
     def answers(self, output: Any, batch: TaskBatch) -> Answers:
-        """What can be distilled, where the task `distils` anything."""
+        """The part of an output that can be distilled, if the task `distils` anything."""
         raise NotImplementedError
 
     @abstractmethod
     def score(
         self, evaluation: Evaluation, index_S: Int[np.ndarray, " sample"] | None = None
     ) -> float:
-        """The score over all examples, or over those drawn (an example may come twice)."""
+        """The score over all examples, or over those drawn (an example may appear twice)."""
 
     def with_texts(
         self, evaluation: Evaluation, model: PreTrainedModel, max_tokens: int = 4096
     ) -> Evaluation:
-        """An evaluation whose outcomes are what the model writes; the same where it writes none."""
+        """An evaluation whose outcomes are the texts that the model writes, if it writes any."""
         return evaluation
 
     def resampled(self, evaluation: Evaluation) -> Resampled:
@@ -239,8 +239,8 @@ class Task(ABC):
 
     def _without_examples(self) -> InputError:
         return InputError(
-            f"the task {self.name} makes only its own batches: one was expected that can be "
-            "trained on, which has `length_N` and `batch`"
+            f"Expected a task that can be trained on, which has `length_N` and `batch`, got "
+            f"{self.name}, which makes only its own batches."
         )
 
 

@@ -1,8 +1,8 @@
-"""Translation: how well a model foresees a reference, and how good its own translation is.
+"""Translation: how well a model predicts a reference, and how good its own translation is.
 
-Loss: NLL of the target's tokens, the end included, in nats, with the target as decoder input
-(teacher forcing), no label smoothing. Score: sacreBLEU's BLEU or chrF of beam-search translations,
-between 0 and 100.
+Loss: NLL of the target's tokens, including the end, in nats, with the target as decoder input
+(teacher forcing), without label smoothing. Score: sacreBLEU's BLEU or chrF of beam-search
+translations, between 0 and 100.
 Reference: A Call for Clarity in Reporting BLEU Scores (Post, 2018),
 https://arxiv.org/abs/1804.08771; chrF (Popović, 2015), https://aclanthology.org/W15-3049
 """
@@ -46,21 +46,21 @@ Metric = Literal["bleu", "chrf"]
 class Translation(Task):
     """Translation by an encoder-decoder.
 
-    Sources and targets longer than the model takes are truncated for the loss, and counted in
-    `num_truncated`; the score compares with whole references.
+    Sources and targets longer than the model's limit are truncated for the loss and counted in
+    `num_truncated`; the score compares with complete references.
 
     Args:
-        loaded: an encoder-decoder with its tokenizer, whose languages are set where it has some;
-            generation is told the targets'.
+        loaded: an encoder-decoder with its tokenizer, whose languages are set if it has any;
+            generation uses the target language.
         data: files, or `{"source": [...], "target": [...]}`; two text files without columns are
-            sources and targets, a line each.
+            sources and targets, one per line.
         columns: `{"source": NAME, "target": NAME}`.
         metric: `bleu` or `chrf`.
-        num_beams: of the beam search.
-        prefix: goes before every source (T5: `translate English to German: `).
-        tokenize: sacreBLEU's tokenizer of BLEU: `13a`, `zh`, `ja-mecab`, `intl`, ...
-        generation: more arguments of `generate`, e.g. `{"forced_bos_token_id": 5}`.
-        limit: at most so many examples.
+        num_beams: number of beams in the search.
+        prefix: text before every source (T5: `translate English to German: `).
+        tokenize: sacreBLEU's tokenizer for BLEU: `13a`, `zh`, `ja-mecab`, `intl`, ...
+        generation: further arguments of `generate`, e.g. `{"forced_bos_token_id": 5}`.
+        limit: largest number of examples.
     """
 
     name: ClassVar[str] = "translation"
@@ -81,13 +81,13 @@ class Translation(Task):
     ) -> None:
         refuse_other("a metric", metric, Metric)
         if num_beams < 1:
-            raise InputError(f"at least 1 beam was expected; came {num_beams}")
+            raise InputError(f"Expected at least 1 beam, got {num_beams}.")
         refuse_misfit(loaded.model, self.name)
         self.metric, self.higher_is_better = metric, True
         table = read_parallel(data, columns, ROLES).first(limit)
         self.sha256 = table.sha256_with(prefix=prefix or None)
         self.references = table["target"]
-        """Texts that hypotheses are compared with."""
+        """Texts that translations are compared with."""
         self.scorer: BLEU | CHRF = _bleu(tokenize) if metric == "bleu" else CHRF()
         """sacreBLEU's metric, for its own tests of significance."""
         self.scorer.num_refs = 1  # so that it has a signature before there is a score
@@ -102,19 +102,19 @@ class Translation(Task):
 
     @property
     def signature(self) -> str:
-        """SacreBLEU's signature of the score, beams, and other arguments of `generate`."""
+        """SacreBLEU's signature of the score, the beams, and other arguments of `generate`."""
         decoding = {"beams": self._num_beams, **dict(sorted(self._generation.items()))}
         told = "|".join(f"{name}:{value}" for name, value in decoding.items())
         return f"{self.scorer.get_signature()}|{told}"
 
     @property
     def length_N(self) -> Int[np.ndarray, " example"]:
-        """Tokens of the longer side of every pair."""
+        """Number of tokens on the longer side of every pair."""
         pairs = zip(self._sources, self._targets, strict=True)
         return np.array([max(len(one.ids) for one in pair) for pair in pairs])
 
     def batch(self, index_E: Int[np.ndarray, " example"]) -> TaskBatch:
-        """Some pairs, with targets as decoder inputs."""
+        """A batch of pairs, with targets as decoder inputs."""
         labels_EN = padded([self._targets[index].ids for index in index_E], IGNORED)
         inputs = self._source_inputs(index_E) | {
             "decoder_input_ids": shifted_right(self._loaded, labels_EN),
@@ -124,7 +124,7 @@ class Translation(Task):
         return TaskBatch(inputs, {"labels": labels_EN}, rows, torch.from_numpy(index_E))
 
     def some(self, index_N: Int[np.ndarray, " example"]) -> "Translation":
-        """Some of the pairs, by their numbers; they are numbered anew, from 0."""
+        """Some of the pairs, by their numbers; they are renumbered from 0."""
         part = copy.copy(self)
         part.sha256, part.num_examples = self.sha256_of(index_N), len(index_N)
         part.references, part._sources, part._targets = (
@@ -135,7 +135,7 @@ class Translation(Task):
         return part
 
     def output(self, model: PreTrainedModel, batch: TaskBatch, **more: Any) -> Any:
-        """Of the model with the targets as decoder inputs."""
+        """The output of the model with the targets as decoder inputs."""
         return model(**batch.inputs, use_cache=False, **more)
 
     def losses_of(self, output: Any, batch: TaskBatch) -> Losses:
@@ -143,14 +143,14 @@ class Translation(Task):
         return likelihoods(output.logits, batch.labels["labels"])
 
     def answers(self, output: Any, batch: TaskBatch) -> Answers:
-        """The target's tokens."""
+        """Logits and labels of the target's tokens."""
         return Answers(output.logits, batch.labels["labels"])
 
     def translate(self, model: PreTrainedModel, max_tokens: int = 4096) -> list[str]:
         """The model's translations by beam search, in the order of the data.
 
-        A translation has at most twice as many tokens as its source, rounded up to sixteens, and
-        16 more; what it is does not depend on the other sources.
+        A translation has at most twice as many tokens as its source, rounded up to a multiple of
+        16, plus 16. It does not depend on the other sources.
         """
         texts = [""] * self.num_examples
         with evaluating(model), torch.inference_mode():
@@ -182,10 +182,10 @@ class Translation(Task):
         """The score as a function of the sentences drawn; n-grams are counted once."""
         if evaluation.outcome_N.dtype != object:
             raise InputError(
-                f"{self.metric} compares translations, and this evaluation has none; make some: "
-                "evaluate(model, task, texts=True) or task.with_texts(evaluation, model)"
+                f"Expected translations to compute {self.metric}, got an evaluation without any. "
+                "Use evaluate(model, task, texts=True) or task.with_texts(evaluation, model)."
             )
-        # What sacreBLEU's own tests of significance do; it has no public name for it
+        # As sacreBLEU's own tests of significance do; there is no public name for it
         hypotheses, references = list(evaluation.outcome_N), [list(self.references)]
         counts_NK = np.array(self.scorer._extract_corpus_statistics(hypotheses, references))
 
@@ -199,7 +199,7 @@ class Translation(Task):
         return text_inputs([self._sources[index].ids for index in index_E], self._pad_id)
 
     def _searches(self, max_tokens: int) -> Iterator[tuple[Int[np.ndarray, " example"], int]]:
-        """Batches of sources whose translations have one limit, and that limit."""
+        """Batches of sources whose translations share a length limit, and that limit."""
         length_N = np.array([len(one.ids) for one in self._sources])
         longest_N = 2 * 16 * -(-length_N // 16) + 16
         for longest in np.unique(longest_N):
@@ -233,17 +233,16 @@ def _sides(loaded: Loaded, table: Table, prefix: str) -> tuple[list[Encoded], li
     for target, origin in zip(targets, table.origins, strict=True):
         if not target.ids:
             raise CorpusError(
-                f"{origin}: the tokenizer makes no token of the target; mend the line"
+                f"{origin}: expected at least one token in the target, got none. Fix the line."
             )
     return sources, targets
 
 
 def _bleu(tokenize: str) -> BLEU:
-    """BLEU with one of sacreBLEU's tokenizers, some of which need a package of their own."""
+    """BLEU with one of sacreBLEU's tokenizers, some of which need a separate package."""
     if tokenize not in BLEU.TOKENIZERS:
         raise InputError(
-            f"a tokenizer of BLEU out of {', '.join(BLEU.TOKENIZERS)} was expected; came "
-            f"{tokenize!r}"
+            f"Expected a tokenizer of BLEU out of {', '.join(BLEU.TOKENIZERS)}, got {tokenize!r}."
         )
     try:
         return BLEU(tokenize=tokenize)

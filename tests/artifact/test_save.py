@@ -314,16 +314,16 @@ NAME = "bert.encoder.layer.{}.attention.self.query.weight"
 @pytest.mark.parametrize(
     ("damage", "told"),
     [
-        (_cut_off, "the file is cut off or damaged"),
+        (_cut_off, "the file is truncated or damaged"),
         (_of_plan(lambda plan: plan.pop("sha256")), "head_plan in its config.json is incomplete"),
         (_of_plan(lambda plan: plan.pop("maps")), "head_plan in its config.json is incomplete"),
         (_of_plan(lambda plan: _other_kept(plan, False)), "names heads with hash"),
         (_of_plan(lambda plan: _other_kept(plan, True)), "columns of encoder.layer.0.attention"),
-        (_without_plan, "expected to hold head_plan"),
+        (_without_plan, "Expected head_plan"),
         (_tensors(lambda each: each.pop(NAME.format(0))), "its file holds no bert.encoder.layer.0"),
         (
             _tensors(lambda each: each.update({NAME.format(0): torch.zeros(55, 55)})),
-            r"and the file holds \(55, 55\): the weights are not the plan's",
+            r"but the file holds \(55, 55\): the weights do not match the plan",
         ),
         (
             _tensors(lambda each: each.update({NAME.format(1): torch.zeros(55, 55)})),

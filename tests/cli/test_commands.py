@@ -125,11 +125,11 @@ def test_files_that_can_t_be_read(bert: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     copytree(bert, broken)
     (broken / "tokenizer.json").write_text(json.dumps(whole | {"model": {"type": "none such"}}))
-    with pytest.warns(UserWarning, match="broken: its tokenizer can't be read, so it has none: "):
+    with pytest.warns(UserWarning, match="broken: its tokenizer can't be read and is ignored: "):
         assert load(broken).tokenizer is None
     with pytest.warns(UserWarning, match="can't be read"):
         status, _, errors = headcount("analyze", broken, SAMPLE, "--out", tmp_path / "out")
-    assert status == 2 and "a tokenizer was expected beside the weights" in errors
+    assert status == 2 and "Expected a tokenizer beside the weights" in errors
     config = json.loads((bert / "config.json").read_text())
     (broken / "config.json").write_text(json.dumps(config | {"num_hidden_layers": "two"}))
     status, _, errors = headcount("analyze", broken, SAMPLE, "--out", tmp_path / "out")

@@ -41,7 +41,7 @@ def test_texts_without_a_tokenizer_are_refused(bert: Path, tmp_path: Path) -> No
     arguments = ("compact", bare, "--plan", plan(tmp_path), "--out", tmp_path / "out")
     (tmp_path / "own.txt").write_text("The old dog barked.\n")
     status, _, errors = headcount(*arguments, "--data", tmp_path / "own.txt")
-    assert status == 2 and "a tokenizer was expected beside the weights" in errors
+    assert status == 2 and "Expected a tokenizer beside the weights" in errors
     assert not (tmp_path / "out").exists()
     status, output, errors = headcount(*arguments)
     assert status == 0 and "on a made-up batch" in output, errors

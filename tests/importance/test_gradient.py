@@ -121,7 +121,7 @@ def test_tokens(name: str) -> None:
 
 def test_tokens_need_a_mask() -> None:
     model, anatomy = examined_double("vit")
-    with pytest.raises(InputError, match="an attention mask was expected among the inputs"):
+    with pytest.raises(InputError, match="Expected an attention mask among the inputs"):
         gradient(model, TinyTask(model), "token", anatomy=anatomy)
 
 

@@ -123,9 +123,7 @@ def test_a_second_text_is_found_where_other_columns_are_named(tmp_path: Path) ->
 
 @pytest.mark.parametrize("gap", [float("nan"), np.float64("nan")])
 def test_a_gap_in_memory_is_no_text(gap: float) -> None:
-    with pytest.raises(
-        CorpusError, match="row 2: expected some text in column 'text', found 'nan'"
-    ):
+    with pytest.raises(CorpusError, match="row 2: expected some text in column 'text', got 'nan'"):
         read_data({"text": ["a", gap], "label": [0, 1]}, None, ROLES)
 
 
@@ -139,29 +137,29 @@ def test_a_cell_may_be_a_book(tmp_path: Path) -> None:
     ("name", "content", "message"),
     [
         ("a.tsv", "text\tlabel\nA\t1\nB\n",
-         ":3: expected 2 columns as in line 1, found 1; mend the line"),
-        ("a.tsv", "text\tlabel\nA\t\n", ":2: expected some text in column 'label', found ''"),
-        ("a.tsv", "text\ttext\nA\t1\n", ":1: expected a header, whose names differ; found 'text'"),
+         ":3: expected 2 columns as in line 1, got 1. Fix the line"),
+        ("a.tsv", "text\tlabel\nA\t\n", ":2: expected some text in column 'label', got ''"),
+        ("a.tsv", "text\ttext\nA\t1\n", ":1: expected a header with distinct names, got 'text'"),
         ("a.tsv", "A dog.\t1\nA cat.\t0\n",
          ": expected a column 'text' or 'sentence' for 'text'; the columns are 'A dog.', '1'. "
-         "Name the column (text=NAME), or, where the file has no header, number all columns from "
+         "Name the column (text=NAME), or, if the file has no header, number all columns from "
          "0 (text=0)"),
-        ("a.tsv", "", ": expected at least one example, found none"),
-        ("a.tsv", "text\tlabel\n\n", ": expected at least one example, found none"),
+        ("a.tsv", "", ": expected at least one example, got none"),
+        ("a.tsv", "text\tlabel\n\n", ": expected at least one example, got none"),
         ("a.csv", 'text,label\nA,1\n"B,0\n', ":3: expected comma-separated columns, but unexpected "
-         "end of data; mend the quotes"),
+         "end of data. Fix the quotes"),
         ("a.jsonl", '{"text": "a", "label": 1}\n{"text": "a"',
          ":2: expected one JSON object on the line, but it breaks off at column 13"),
         ("a.jsonl", '{"text": "a", "label": 1}\n{"text": "a"}',
-         ":2: expected a field 'label', found the fields: 'text'"),
-        ("a.jsonl", "[1]", ":1: expected a JSON object, found a list"),
+         ":2: expected a field 'label', got the fields: 'text'"),
+        ("a.jsonl", "[1]", ":1: expected a JSON object, got a list"),
         ("a.jsonl", '{"text": "a", "label": null}',
-         ":1: expected text or a number in column 'label', found NoneType"),
+         ":1: expected text or a number in column 'label', got NoneType"),
         ("a.jsonl", '{"text": "\\ud800", "label": 1}', ":1: expected some text in column 'text'"),
         ("a.txt", "A dog.\n", ": expected a column 'label' or 'class' for 'label'; the columns are "
          "'text'."),
         ("a.binary.dev", "1 A dog.\n", ": the ending '.dev' says nothing about columns (.tsv .csv "
-         ".jsonl .txt do); number them from 0, separated by one blank: label=0 text=1"),
+         ".jsonl .txt do). Number them from 0, separated by one blank: label=0 text=1"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_names_file_and_line(
@@ -175,10 +173,10 @@ def test_what_is_wrong_names_file_and_line(
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.dev", "1 A dog.\n0\n", ":2: expected 2 columns separated by a blank, found 1"),
-        ("a.txt", "1\tA dog.\n0 A\n", ":2: expected 2 columns separated by a tab, found 1"),
-        ("a.tsv", "1\n0\n", ":1: column 1 was asked for, counted from 0; the line has 1 columns"),
-        ("a.jsonl", "{}", ": fields of a .jsonl have names; came column 0"),
+        ("a.dev", "1 A dog.\n0\n", ":2: expected 2 columns separated by a blank, got 1"),
+        ("a.txt", "1\tA dog.\n0 A\n", ":2: expected 2 columns separated by a tab, got 1"),
+        ("a.tsv", "1\n0\n", ":1: expected a column 1 (counted from 0), got 1 columns"),
+        ("a.jsonl", "{}", ": expected names for fields of a .jsonl, got column 0"),
     ],
 )
 def test_what_is_wrong_with_numbers(tmp_path: Path, name: str, content: str, message: str) -> None:
@@ -189,37 +187,37 @@ def test_what_is_wrong_with_numbers(tmp_path: Path, name: str, content: str, mes
 
 def test_what_is_wrong_with_the_file_or_the_columns(tmp_path: Path) -> None:
     path = tmp_path / "a.tsv"
-    with pytest.raises(CorpusError, match="cannot be read: No such file or directory; give a file"):
+    with pytest.raises(CorpusError, match="cannot be read: No such file or directory. Give a file"):
         read_data(path, None, ROLES)
     path.write_bytes(b"text\tlabel\nA\t1\n\xf0B\t0\n")
     with pytest.raises(CorpusError, match="a.tsv:3: expected UTF-8, got byte 0xf0"):
         read_data(path, None, ROLES)
     write(path, "text\tlabel\nA\t1\n")
     for columns, message in [
-        ({"txt": "text"}, "reads the columns text, other, label; came 'txt'"),
-        ({"text": 0, "label": "label"}, "numbered from 0 .* not both; came 0, label"),
+        ({"txt": "text"}, "columns of this task .text, other, label., got 'txt'"),
+        ({"text": 0, "label": "label"}, "by number from 0 .*, got 0, label"),
         ({"text": 0}, "column 'label' has no number"),
         ({"text": "tex"}, "expected a column 'tex' for 'text'; the columns are 'text', 'label'"),
     ]:
         with pytest.raises(InputError, match=message):
             read_data(path, columns, ROLES)
-    with pytest.raises(CorpusError, match="found no file"):
+    with pytest.raises(CorpusError, match="got no file"):
         read_data([], None, ROLES)
     more = write(tmp_path / "b.tsv", "text\tother\tlabel\nA\tB\t1\n")
-    with pytest.raises(CorpusError, match="the column for 'other' is in some files only"):
+    with pytest.raises(CorpusError, match="a column for 'other' in all files, got it in some"):
         read_data([path, more], None, ROLES)
 
 
 def test_what_is_wrong_in_memory() -> None:
-    with pytest.raises(CorpusError, match="columns of one length were expected; came .*2.*1"):
+    with pytest.raises(CorpusError, match="Expected columns of one length, got .*2.*1"):
         read_data({"text": ["a", "b"], "label": [1]}, None, ROLES)
-    with pytest.raises(CorpusError, match="expected at least one example, found none in the data"):
+    with pytest.raises(CorpusError, match="expected at least one example, got none in the data"):
         read_data({"text": [], "label": []}, None, ROLES)
     with pytest.raises(CorpusError, match="row 2: expected some text in column 'text'"):
         read_data({"text": ["a", " "], "label": [1, 1]}, None, ROLES)
-    with pytest.raises(CorpusError, match="row 2: expected a finite number for 'label', found 'x'"):
+    with pytest.raises(CorpusError, match="row 2: expected a finite number for 'label', got 'x'"):
         read_data({"text": ["a", "b"], "label": [1, "x"]}, None, ROLES).numbers("label")
-    with pytest.raises(CorpusError, match="row 1: expected some text .* found 'nan'"):
+    with pytest.raises(CorpusError, match="row 1: expected some text .* got 'nan'"):
         read_data({"text": ["a"], "label": [float("nan")]}, None, ROLES).numbers("label")
 
 
@@ -232,7 +230,7 @@ def test_parallel_text_is_a_table_or_two_files(tmp_path: Path) -> None:
     columns = {"source": 0, "target": 1}
     assert rows(read_parallel([table], columns, SIDES)) == pairs
     assert rows(read_parallel([table, table], columns, SIDES)) == 2 * pairs
-    with pytest.raises(CorpusError, match="as many lines in .* found 1 and 3"):
+    with pytest.raises(CorpusError, match="as many lines in .* got 1 and 3"):
         read_parallel([source, write(tmp_path / "short.de", "Ein Hund.\n")], None, SIDES)
 
 
@@ -292,7 +290,7 @@ def test_rows_without_a_text_are_blank_lines(monkeypatch: Any, tmp_path: Path) -
     assert rows(table) == [("= Title =",), ("A dog.",)]
     assert table.origins == ["hf://a?split=test row 2", "hf://a?split=test row 4"]
     path = write(tmp_path / "a.jsonl", '{"sentence": "", "class": 1}\n')
-    with pytest.raises(CorpusError, match="expected some text in column 'sentence', found ''"):
+    with pytest.raises(CorpusError, match="expected some text in column 'sentence', got ''"):
         read_data(path, None, ROLES)
 
 
@@ -316,11 +314,11 @@ def test_what_is_wrong_with_the_hub(monkeypatch: Any) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)  # as if it were not installed
     with pytest.raises(InputError, match=r"needs the package datasets: pip install headcount\[dat"):
         read_data("hf://glue/sst2?split=test", None, ROLES)
-    with pytest.raises(InputError, match="expected hf://dataset/config.split=validation"):
+    with pytest.raises(InputError, match="Expected hf://dataset/config.split=validation"):
         read_data("hf://glue/sst2", None, ROLES)
     known = (("owner/name",), "test")
     monkeypatch.setitem(sys.modules, "datasets", FakeDatasets(known=known))
-    with pytest.raises(CorpusError, match="can't be loaded: Unknown split 'dev'; check"):
+    with pytest.raises(CorpusError, match="can't be loaded: Unknown split 'dev'. Check"):
         read_data("hf://owner/name?split=dev", None, ROLES)
     scripts = FakeDatasets(known=known)
     monkeypatch.setattr(scripts, "load_dataset", made_by_a_script)
@@ -328,7 +326,7 @@ def test_what_is_wrong_with_the_hub(monkeypatch: Any) -> None:
     with pytest.raises(CorpusError, match="can't be loaded: Dataset scripts are no longer suppo"):
         read_data("hf://owner/name?split=test", None, ROLES)
     monkeypatch.setitem(sys.modules, "datasets", FakeDatasets(known=((), "")))
-    with pytest.raises(CorpusError, match="hf://a/b.split=x can't be loaded: Dataset .* exist; ch"):
+    with pytest.raises(CorpusError, match="hf://a/b.split=x can't be loaded: Dataset .* exist. Ch"):
         read_data("hf://a/b?split=x", None, ROLES)
 
 

@@ -64,7 +64,7 @@ def test_matthews() -> None:
 
 @pytest.mark.parametrize("metric", ["f1", "matthews"])
 def test_data_of_one_class_is_refused(metric: str) -> None:
-    with pytest.raises(CorpusError, match=f"{metric} needs .* all 3 examples are of class 2: add"):
+    with pytest.raises(CorpusError, match=f"for {metric}, got 3 examples of class 2. Add"):
         classification([2, 2, 2], metric=metric)
     assert classification([2, 2, 2]).num_examples == 3
 
@@ -88,9 +88,9 @@ def test_spearman() -> None:
 
 def test_gold_that_spearman_or_the_scale_can_not_use_is_refused() -> None:
     loaded = small.loaded("BertModel")
-    with pytest.raises(CorpusError, match="scores that differ; all 7 examples have 3"):
+    with pytest.raises(CorpusError, match="different scores .*, got 7 scores of 3"):
         Similarity(loaded, small.PAIRS | {"score": [3] * 7})
-    message = "row 5: expected a score between 0 and 4, found 4.25; mend .* scale"
+    message = "row 5: expected a score between 0 and 4, got 4.25. Fix .* scale"
     with pytest.raises(CorpusError, match=message):
         Similarity(loaded, small.PAIRS | {"score": [0, 1, 2, 3, 4.25, 4, 5]}, scale=(0, 4))
     with pytest.raises(InputError, match="from a lower to a higher number .* 5 to 0"):
@@ -101,7 +101,7 @@ def test_gold_of_at_most_one_needs_a_scale() -> None:
     """Scores from 0 to 1 would be taken for very unlike pairs."""
     loaded = small.loaded("BertModel")
     pairs = small.PAIRS | {"score": [each / 5 for each in small.PAIRS["score"]]}
-    with pytest.raises(CorpusError, match="all 7 scores are at most 1.* --scale 0 1 or"):
+    with pytest.raises(CorpusError, match="got 7 scores of at most 1.* --scale 0 1 or"):
         Similarity(loaded, pairs)
     unit, whole = Similarity(loaded, pairs, scale=(0, 1)), Similarity(loaded, small.PAIRS)
     assert evaluate(loaded.model, unit).loss == pytest.approx(evaluate(loaded.model, whole).loss)
@@ -157,9 +157,7 @@ def test_translations_are_in_the_order_of_the_data_and_scored() -> None:
     bare = evaluate(loaded.model, task)
     np.testing.assert_array_equal(bare.loss_N, evaluation.loss_N)
     assert task.with_texts(bare, loaded.model).outcome_N.tolist() == texts
-    with pytest.raises(
-        InputError, match=r"this evaluation has none; make some: evaluate\(model, t"
-    ):
+    with pytest.raises(InputError, match=r"got an evaluation without any. Use evaluate\(model, t"):
         task.score(bare)
 
 

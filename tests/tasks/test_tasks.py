@@ -144,23 +144,21 @@ def test_a_text_of_one_token_is_counted_and_left_out() -> None:
     loaded = small.loaded("GPT2LMHeadModel")
     task = CausalLanguageModelling(loaded, {"text": ["the dog", "a", "old dogs"]})
     assert (task.num_texts, task.num_unpredictable, task.num_examples) == (3, 1, 2)
-    assert task.warnings() == [
-        "texts of one token have nothing to predict and are left out: 1 of 3"
-    ]
-    with pytest.raises(CorpusError, match="found 2 texts of one token"):
+    assert task.warnings() == ["texts of one token have nothing to predict and are skipped: 1 of 3"]
+    with pytest.raises(CorpusError, match="got 2 texts of one token"):
         CausalLanguageModelling(loaded, {"text": ["a", "b"]})
 
 
 @pytest.mark.parametrize(
     ("task", "options", "message"),
     [
-        (masked, {"share": 0}, "share of masked tokens above 0 and up to 1 was expected; 0"),
-        (masked, {"max_length": 2}, "needs more than 2 tokens, .* came max_length=2"),
+        (masked, {"share": 0}, "Expected a share of masked tokens above 0 and up to 1, got 0"),
+        (masked, {"max_length": 2}, "Expected more than 2 tokens .* got max_length=2"),
         (lambda **options: CausalLanguageModelling(small.loaded("GPT2LMHeadModel"), MANY,
                                                    **options),
-         {"max_length": 1}, "at least 2 tokens; came max_length=1"),
-        (translation, {"tokenize": "foo"}, "a tokenizer of BLEU out of .*13a.*came 'foo'"),
-        (translation, {"num_beams": 0}, "at least 1 beam was expected; came 0"),
+         {"max_length": 1}, "at least 2 tokens in a piece, got max_length=1"),
+        (translation, {"tokenize": "foo"}, "a tokenizer of BLEU out of .*13a.*got 'foo'"),
+        (translation, {"num_beams": 0}, "Expected at least 1 beam, got 0"),
     ],
 )  # fmt: skip
 def test_options_out_of_range_are_refused(task: Any, options: dict, message: str) -> None:
@@ -169,14 +167,14 @@ def test_options_out_of_range_are_refused(task: Any, options: dict, message: str
 
 
 def test_batches_of_no_token_are_refused() -> None:
-    with pytest.raises(InputError, match="at least 1 token a batch, found 0"):
+    with pytest.raises(InputError, match="at least 1 token a batch, got 0"):
         next(masked().batches(0))
 
 
 def test_masks_need_a_mask_token() -> None:
     loaded = small.loaded("BertForMaskedLM")
     bare = Loaded(loaded.model, small.tokenizer("t5"), "tiny")
-    with pytest.raises(ModelError, match="masked-lm needs a tokenizer with a mask token; T5Tok"):
+    with pytest.raises(ModelError, match="with a mask token for masked-lm, got the T5Tok"):
         MaskedLanguageModelling(bare, MANY)
 
 
@@ -190,7 +188,7 @@ def test_a_limit_keeps_the_first_examples_and_the_hash_is_that_of_the_data() -> 
     assert torch.equal(whole(few).inputs["input_ids"], whole(first).inputs["input_ids"])
     other_masks = masked({"text": small.TEXTS[:3]}, seed=7)
     assert other_masks.sha256 != first.sha256
-    with pytest.raises(InputError, match="limit of at least 1 example was expected; came 0"):
+    with pytest.raises(InputError, match="Expected a limit of at least 1 example, got 0"):
         masked(limit=0)
 
 
@@ -271,18 +269,18 @@ def test_classes_that_data_and_model_name_are_found_by_name() -> None:
 )  # fmt: skip
 def test_labels_that_the_model_has_not_are_refused(labels: list, line: int, label: str) -> None:
     message = (
-        f"row {line}: label {label!r} is not one of the model's 3 classes (0 no, 1 maybe, 2 yes); "
-        "labels are numbers from 0 to 2, or names of classes"
+        f"row {line}: expected one of the model's 3 classes (0 no, 1 maybe, 2 yes), got {label!r}. "
+        "Labels are numbers from 0 to 2, or names of classes"
     )
     with pytest.raises(CorpusError, match=re.escape(message)):
         classification(labels, label2id=WORDS)
 
 
 def test_models_that_choose_no_class_are_refused() -> None:
-    with pytest.raises(ModelError, match="chooses one of .* has 3 labels and problem_type 'regres"):
+    with pytest.raises(ModelError, match="one of several .* with 3 labels and problem_type 'regr"):
         classification([0], problem_type="regression")
     loaded = small.loaded("GPT2ForSequenceClassification")
-    with pytest.raises(ModelError, match="no pad_token_id in its config, .* set model.config.pad"):
+    with pytest.raises(ModelError, match="a pad_token_id in .* got none, .* Set model.config.pad"):
         Classification(loaded, {"text": ["a"], "label": [1]})
 
 
@@ -304,9 +302,7 @@ def test_texts_that_are_too_long_are_counted_and_the_tokenizer_is_as_before() ->
     loaded = small.loaded("BertForSequenceClassification")
     task = Classification(loaded, {"text": ["a dog", long], "label": [0, 1]})
     assert task.num_truncated == 1
-    assert task.warnings() == [
-        "texts that are longer than the model takes lose their end: 1 of them"
-    ]
+    assert task.warnings() == ["texts longer than the model's limit are truncated: 1 of them"]
     assert not small.TASKS["classes-bert"]()[1].warnings()
     (batch,) = task.batches(10**6)
     assert batch.inputs["input_ids"].shape == (2, 64)
@@ -367,16 +363,16 @@ def test_a_bert_that_is_a_decoder_continues_text() -> None:
     ("task", "model", "message"),
     [
         ("translation", "BertModel",
-         "translation needs an encoder-decoder; .* is a BertModel (an encoder); tasks that fit: "
+         "an encoder-decoder for translation, .* a BertModel (an encoder). Tasks that fit: "
          "similarity"),
         ("similarity", "GPT2LMHeadModel",
-         "similarity needs a text encoder; .* is a GPT2LMHeadModel (a decoder); tasks that fit: "
+         "a text encoder for similarity, .* a GPT2LMHeadModel (a decoder). Tasks that fit: "
          "causal-lm"),
         ("classification", "MarianMTModel",
-         "classification needs a ...ForSequenceClassification; .* is a MarianMTModel (an "
-         "encoder-decoder); tasks that fit: translation"),
-        ("causal-lm", "BertForMaskedLM", "tasks that fit: masked-lm, similarity"),
-        ("masked-lm", "LlamaForCausalLM", "tasks that fit: causal-lm"),
+         "Expected a ...ForSequenceClassification for classification, .* a MarianMTModel (an "
+         "encoder-decoder). Tasks that fit: translation"),
+        ("causal-lm", "BertForMaskedLM", "Tasks that fit: masked-lm, similarity"),
+        ("masked-lm", "LlamaForCausalLM", "Tasks that fit: causal-lm"),
     ],
 )  # fmt: skip
 def test_a_task_that_does_not_fit_says_which_do(task: str, model: str, message: str) -> None:
@@ -389,9 +385,9 @@ def test_build_knows_tasks_and_their_options() -> None:
     loaded = small.loaded("BertForSequenceClassification")
     task = build("classification", loaded, small.CLASSES, metric="f1")
     assert isinstance(task, Classification) and task.metric == "f1"
-    with pytest.raises(InputError, match="a task out of translation, .*; came 'summary'"):
+    with pytest.raises(InputError, match="Expected a task out of translation, .*, got 'summary'"):
         build("summary", loaded, small.CLASSES)
-    with pytest.raises(InputError, match="classification has the options metric.*; came 'beams'"):
+    with pytest.raises(InputError, match="an option of classification .metric.*, got 'beams'"):
         build("classification", loaded, small.CLASSES, beams=3)
     assert list(TASKS) == list(fitting_names())
 

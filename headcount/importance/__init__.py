@@ -1,4 +1,4 @@
-"""What a head is worth: by gradient, relevance, measured ablation, norm and sink."""
+"""Importance: scores of heads by gradient, relevance, measured ablation, norm and sink."""
 
 from headcount.importance.ablation import (
     ablation,

@@ -1,4 +1,4 @@
-"""Translations under ablations: a beam search for each, kept so that a killed run goes on."""
+"""Translations under ablations: one beam search each, saved so that a killed run can resume."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -14,7 +14,7 @@ from headcount.tap import Replacement
 from headcount.tasks import Evaluation, Task
 
 FILE = "translations.json"
-"""In the state of a run."""
+"""Name of the file in a run's state folder."""
 
 
 def ablated_texts(
@@ -28,21 +28,21 @@ def ablated_texts(
     key: str = "",
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Evaluation]:
-    """What the model writes under some of the ablations of a sweep, beside their losses.
+    """The texts that the model writes under some ablations of a sweep, with their losses.
 
     Args:
-        loaded: the whole model.
-        task: whose score is of texts.
-        swept: losses under the ablations.
-        rows: which of them.
-        stand_in: what stands in for an ablated head; None for zero.
-        max_tokens: padded tokens of a batch.
-        state: a folder for what has been written so far; texts that are there are not made again.
-        key: what they must have been made with.
-        progress: is told how many are done, of how many.
+        loaded: The dense model.
+        task: Task whose score compares texts.
+        swept: Losses under the ablations.
+        rows: Numbers of the ablations.
+        stand_in: Replacement for an ablated head's output; None for zero.
+        max_tokens: Number of padded tokens in a batch.
+        state: Folder for finished texts, which are not made again.
+        key: Key that finished texts must have been made with.
+        progress: Callback that receives the number of finished ablations and the total.
 
     Raises:
-        InputError: if the texts are of another run, or damaged.
+        InputError: If the texts are of another run, or damaged.
     """
     file = None if state is None else state / FILE
     texts_of = read_keyed(file, key, "the translations of an interrupted run")

@@ -1,10 +1,11 @@
-r"""Ablation: how much worse the model gets without a head, measured.
+r"""Ablation: the measured drop in quality without a head.
 
 $$\Delta_h = L(\text{without } h) - L, \qquad \text{or} \quad \Delta_h = S - S(\text{without } h)$$
 
-L is the task's mean loss, S its score (turned round where lower is better), so that a head that
-helps has a positive delta. Every head alone; whole layers; all heads of a layer but one. What
-stands in for the head is zero, its mean output, or its output under uniform attention.
+L is the task's mean loss and S its score, with its sign flipped where lower is better, so a head
+that helps has a positive delta. Ablations are every head alone, whole layers, whole sites, and all
+heads of a layer but one. A head's output is replaced by zero, by its mean, or by its output under
+uniform attention.
 
 References: Are Sixteen Heads Really Better than One? (Michel et al., 2019), section 3, https://arxiv.org/abs/1905.10650;
 Revealing the Dark Secrets of BERT (Kovaleva et al., 2019), section 4.4, https://arxiv.org/abs/1908.08593
@@ -27,14 +28,14 @@ from headcount.tap import Replacement
 from headcount.tasks.task import Task
 
 Instead = Literal["zero", "mean", "uniform"]
-"""What stands in for an ablated head."""
+"""Replacement for an ablated head's output."""
 
 DeltaOf = Literal["loss", "score"]
-"""What an ablation makes worse."""
+"""Quantity whose change an ablation measures."""
 
 
 def single_heads(heads: Heads) -> list[Ablation]:
-    """Every head alone, in the order of the grid.
+    """Ablations of every head alone, in the order of `heads`.
 
     >>> [ablation.name for ablation in single_heads(Heads({"encoder.self": (1, 2)}))]
     ['enc.0.0', 'enc.1.0', 'enc.1.1']
@@ -43,7 +44,7 @@ def single_heads(heads: Heads) -> list[Ablation]:
 
 
 def whole_layers(heads: Heads) -> list[Ablation]:
-    """All heads of every layer.
+    """Ablations of all heads of each layer.
 
     >>> [ablation.name for ablation in whole_layers(Heads({"decoder.cross": (1, 2)}))]
     ['cross.0', 'cross.1']
@@ -52,7 +53,7 @@ def whole_layers(heads: Heads) -> list[Ablation]:
 
 
 def whole_sites(heads: Heads) -> list[Ablation]:
-    """All heads of every site that has some.
+    """Ablations of all heads of each site that has heads.
 
     >>> [ablation.name for ablation in whole_sites(Heads({"decoder.cross": (1, 2)}))]
     ['decoder.cross']
@@ -66,7 +67,7 @@ def whole_sites(heads: Heads) -> list[Ablation]:
 
 
 def all_but_one(heads: Heads) -> list[Ablation]:
-    """All heads of a layer but one, for every head of the layers that have several.
+    """Ablations of all heads of a layer but one, for every head of layers with several heads.
 
     >>> [ablation.name for ablation in all_but_one(Heads({"encoder.self": (1, 2)}))]
     ['enc.1 but enc.1.0', 'enc.1 but enc.1.1']
@@ -82,7 +83,7 @@ def all_but_one(heads: Heads) -> list[Ablation]:
 def replacement(
     instead: Instead, model: PreTrainedModel, task: Task, anatomy: Anatomy, max_tokens: int = 4096
 ) -> Replacement | None:
-    """What stands in for ablated heads, by its name; `mean` runs over the task's data once."""
+    """The replacement of a name; `mean` runs over the task's data once."""
     refuse_other("a replacement", instead, Instead)
     if instead == "mean":
         return mean(model, task, anatomy, max_tokens)
@@ -100,12 +101,12 @@ def ablation(
     """The rise of the task's loss without each head: higher = more important.
 
     Args:
-        model: what to ablate.
-        task: gives the loss.
-        instead: what stands in for the head.
-        anatomy: what `examine(model)` found; examined now if None.
-        max_tokens: padded tokens in a batch.
-        progress: is told how many examples are done, of how many.
+        model: Model to ablate.
+        task: Task that defines the loss.
+        instead: Replacement for the head's output.
+        anatomy: Result of `examine(model)`; examined now if None.
+        max_tokens: Number of padded tokens in a batch.
+        progress: Callback that receives the number of finished examples and the total.
 
     Returns:
         One delta per head, by site and layer, in the unit of the loss.

@@ -1,4 +1,4 @@
-"""Across data: whether heads that matter on one data set matter on another one of the same task.
+"""Across data: whether heads that matter on one data set also matter on another of the same task.
 
 Reference: Are Sixteen Heads Really Better than One? (Michel et al., 2019), section 3.4,
 https://arxiv.org/abs/1905.10650
@@ -15,20 +15,20 @@ from headcount.importance.correlation import Effects, effects, signed
 @final
 @dataclass(frozen=True)
 class Across:
-    """How far the effects of single heads agree with those on other data."""
+    """Agreement of single heads' effects with their effects on other data."""
 
     effects: Effects
     task: str
-    """Of the other data."""
+    """Name of the other data's task."""
     num_examples: int
 
     def sentence(self) -> str:
-        """What the correlations say, in plain words."""
+        """The meaning of the correlations in one sentence."""
         r, rho = self.effects.pearson, self.effects.spearman
         if r.rho != r.rho:
             return (
-                "Whether effects agree with those on the other data can't be told: on one of them "
-                "all heads have the same effect, or fewer than 4 heads were measured on both."
+                "Agreement with the effects on the other data is unknown: on one data set all "
+                "heads have the same effect, or fewer than 4 heads were measured on both."
             )
         says = "agree with" if r.low > 0 else "contradict" if r.high < 0 else "say nothing about"
         return (
@@ -38,7 +38,7 @@ class Across:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """As `importance.json` holds it."""
+        """The fields of `importance.json`."""
         about = {"task": self.task, "num_examples": self.num_examples}
         return about | asdict(self.effects) | {"sentence": self.sentence()}
 
@@ -47,11 +47,11 @@ def across(frame: pd.DataFrame, other: pd.DataFrame, other_record: dict[str, Any
     """Compare measured ablations on two data sets.
 
     Args:
-        frame: the head table of one.
-        other: that of the other.
-        other_record: the other's `importance.json`.
+        frame: Head table of one data set.
+        other: Head table of the other data set.
+        other_record: The `importance.json` of the other data set.
 
     Raises:
-        InputError: if the tables are of different heads, or one has no ablation.
+        InputError: If the tables have different heads, or one has no ablation.
     """
     return Across(effects(frame, other), other_record["task"], other_record["num_examples"])

@@ -1,8 +1,8 @@
-"""Agreement: do the scores rank the heads alike, and which of them predicts measured ablation.
+"""Agreement: whether the scores rank heads alike, and which score predicts measured ablation.
 
-Spearman's rank correlation between every two scores, with intervals as in `correlation`. Heads
-without a number (NaN) are left out, pair by pair, and those left are counted. The interval takes
-heads for independent draws; heads of one layer are not quite that.
+Agreement is Spearman's rank correlation between every two scores, with intervals as in
+`correlation`. Heads without a number (NaN) are left out pair by pair, and the others are counted.
+The interval treats heads as independent draws, which heads of one layer are not quite.
 """
 
 from collections.abc import Sequence
@@ -17,10 +17,10 @@ from headcount.errors import InputError
 from headcount.importance.correlation import Correlation, correlation, signed
 
 SCORES = ("ablation_delta", "gradient", "relevance", "norm_score", "sink_score")
-"""What a head is worth, by the names of the table's columns; higher = more important."""
+"""Columns of the head table that score importance; higher = more important."""
 
 MEASURES = ("confidence", "entropy", "positional_share")
-"""What a head does, for comparison."""
+"""Columns of the head table that describe what a head does, for comparison."""
 
 FEW = "Fewer than two scores were measured: there is nothing to compare."
 
@@ -38,7 +38,7 @@ class Agreement:
     num_heads: Int[np.ndarray, "score score"]
 
     def of(self, one: str, other: str) -> Correlation:
-        """How far two scores agree."""
+        """The correlation of two scores."""
         place = (self.names.index(one), self.names.index(other))
         return Correlation(
             *(float(each[place]) for each in (self.rho, self.low, self.high)),
@@ -46,10 +46,10 @@ class Agreement:
         )
 
     def ranked(self, of: str = "ablation_delta") -> list[tuple[str, Correlation]]:
-        """The other scores that are known: the best predictor, whatever its sign, first.
+        """The other known scores, from the best predictor to the worst, whatever their sign.
 
-        Those whose correlation can be told from chance are before the others, which fewer heads
-        may have.
+        Scores whose correlation differs from chance come before the others, which may have
+        numbers for fewer heads.
         """
         if of not in self.names:
             return []
@@ -58,11 +58,11 @@ class Agreement:
         return sorted(known, key=lambda pair: (_by_chance(pair[1]), -abs(pair[1].rho)))
 
     def best_predictor(self, of: str = "ablation_delta") -> str | None:
-        """The first of `ranked`; None where none is known."""
+        """The first score of `ranked`; None if there is none."""
         return next((name for name, _ in self.ranked(of)), None)
 
     def sentence(self, of: str = "ablation_delta") -> str:
-        """What the correlations say, in plain words."""
+        """The meaning of the correlations in one sentence."""
         ranked = self.ranked(of)
         if not ranked:
             return _nothing_told(self, of) if of in self.names else _closest_pair(self)
@@ -73,14 +73,14 @@ class Agreement:
                 f"On this model no score predicts {_plain(of)} better than chance: the closest, "
                 f"{_plain(best)}, has rho {found} over {found.num_heads} heads{rest}."
             )
-        way = ", the other way round" if found.rho < 0 else ""
+        way = ", in reverse" if found.rho < 0 else ""
         return (
             f"On this model {_plain(best)} predicts {_plain(of)} best{way} (rho {found} over "
             f"{found.num_heads} heads){rest}."
         )
 
     def as_json(self) -> dict[str, Any]:
-        """As `importance.json` holds it: matrices by name, null for NaN."""
+        """The fields of `importance.json`: matrices by name, with null for NaN."""
         matrices = {name: _nulls(getattr(self, name)) for name in ("rho", "low", "high")}
         return {
             "names": list(self.names),
@@ -95,18 +95,18 @@ def agreement(frame: pd.DataFrame, names: Sequence[str] | None = None) -> Agreem
     """Rank correlations between the columns of a head table.
 
     Args:
-        frame: one row per head.
-        names: columns; None for those of `SCORES` and `MEASURES` that are there.
+        frame: Table with one row per head.
+        names: Columns; None for all of `SCORES` and `MEASURES` that the table has.
 
     Raises:
-        InputError: for a column that the table does not have.
+        InputError: If the table lacks a column.
     """
     names = [n for n in (*SCORES, *MEASURES) if n in frame] if names is None else list(names)
     missing = [name for name in names if name not in frame]
     if missing:
         raise InputError(
-            f"columns of the head table were expected, it has no {', '.join(missing)}: run the "
-            "method that writes it first"
+            f"Expected columns of the head table, but it has no {', '.join(missing)}. Run the "
+            "method that writes it first."
         )
     columns = [frame[name].to_numpy(dtype=float, na_value=np.nan) for name in names]
     cells = [[correlation(one, other) for other in columns] for one in columns]
@@ -124,17 +124,17 @@ def agreement(frame: pd.DataFrame, names: Sequence[str] | None = None) -> Agreem
 
 
 def _nothing_told(found: Agreement, of: str) -> str:
-    """Why no score has a correlation with one that was measured."""
+    """The reason why no score has a correlation with a measured one."""
     if len(found.names) < 2:
         return FEW
     place = found.names.index(of)
     largest = np.delete(found.num_heads[place], place).max()
-    why = "fewer than 4 heads have both" if largest < 4 else "all heads have the same of one"
+    why = "fewer than 4 heads have both" if largest < 4 else "all heads have the same value of one"
     return f"No score can be tested by {_plain(of)}: {why}."
 
 
 def _closest_pair(found: Agreement) -> str:
-    """What can be said without measured ablation."""
+    """The sentence for tables without measured ablation."""
     pairs = [
         (found.of(one, other), one, other)
         for place, one in enumerate(found.names)
@@ -151,7 +151,7 @@ def _closest_pair(found: Agreement) -> str:
 
 
 def _rest(others: list[tuple[str, Correlation]]) -> list[str]:
-    """The scores behind the best: those with an effect one by one, the others together."""
+    """The scores behind the best: significant ones one by one, the others together."""
     sure = [(name, found) for name, found in others if not _by_chance(found)]
     said = [f"{_plain(name)} {_how_well(found)} ({found})" for name, found in sure]
     rest = [f"{_plain(name)} ({signed(x.rho)})" for name, x in others if _by_chance(x)]
@@ -164,7 +164,7 @@ def _rest(others: list[tuple[str, Correlation]]) -> list[str]:
 def _how_well(found: Correlation) -> str:
     size = abs(found.rho)
     word = "well" if size >= 0.6 else "somewhat" if size >= 0.3 else "hardly"
-    return word if found.rho > 0 else f"{word}, the other way round"
+    return word if found.rho > 0 else f"{word}, in reverse"
 
 
 def _by_chance(found: Correlation) -> bool:

@@ -1,4 +1,4 @@
-"""Assessment: what every head is worth on a task, by every method asked for."""
+"""Assessment: scores of every head on a task by every requested method."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -40,39 +40,39 @@ METHODS = ("gradient", "relevance", "ablation", "norm", "sink")
 """Every method, cheap ones first."""
 
 Progress = Callable[[str, int, int], None]
-"""Told a stage, what is done, and of how much."""
+"""Callback that receives a stage, the number of finished steps, and the total."""
 
 
 @final
 @dataclass(frozen=True)
 class Methods:
-    """Which methods to run, and how.
+    """The methods to run, and their options.
 
     Raises:
-        InputError: for a level, replacement or quantity that there is not.
+        InputError: If a level, replacement or quantity is unknown.
     """
 
     names: tuple[str, ...] = METHODS
     level: Level = "sample"
-    """Of gradient importance: what the absolute value is taken of."""
+    """Quantity whose absolute value gradient importance takes."""
     normalise: bool = True
-    """Whether gradient importance is divided by its norm over the layer."""
+    """Whether gradient importance is divided by its norm over the layer's heads."""
     rules: Rules = "voita2019"
-    """Of relevance."""
+    """Rule set of relevance."""
     instead: Instead = "zero"
-    """What stands in for an ablated head."""
+    """Replacement for an ablated head's output."""
     quantity: DeltaOf = "loss"
-    """What an ablation's delta is taken of."""
+    """Quantity whose change an ablation measures."""
     layers: bool = True
-    """Ablate whole layers and whole sites too."""
+    """Whether to also ablate whole layers and whole sites."""
     one_left: bool = True
-    """Ablate all heads of a layer but one too."""
+    """Whether to also ablate all heads of a layer but one."""
     num_samples: int | None = None
-    """Resamples of the bootstrap; None for as many as the number of heads asks for."""
+    """Number of bootstrap resamples; None for as many as the number of heads needs."""
     seed: int = 0
-    """Of the bootstrap."""
+    """Seed of the bootstrap."""
     max_tokens: int = 4096
-    """Padded tokens in a batch."""
+    """Number of padded tokens in a batch."""
 
     def __post_init__(self) -> None:
         refuse_other("a level", self.level, Level)
@@ -83,12 +83,12 @@ class Methods:
 @final
 @dataclass(frozen=True, eq=False)
 class Assessment:
-    """What was found."""
+    """The results of an assessment."""
 
     columns: Mapping[str, np.ndarray]
     """Columns of the head table, in the order of the heads."""
     record: dict[str, Any]
-    """What `importance.json` holds, the agreement apart."""
+    """The fields of `importance.json`, except the agreement."""
 
 
 def assess(
@@ -98,30 +98,30 @@ def assess(
     out: Path | None = None,
     progress: Progress = lambda stage, done, total: None,
 ) -> Assessment:
-    """Score every head on a task by every method asked for.
+    """Score every head on a task by every requested method.
 
     Args:
-        loaded: what to score.
-        task: what quality means.
-        methods: which methods, and how.
-        out: folder of the run; ablations keep what is done in `out/state` and go on there.
-        progress: is told how far each stage is.
+        loaded: Model to score.
+        task: Task that defines quality.
+        methods: Methods and their options.
+        out: Folder of the run; ablations save their progress in `out/state` and resume from there.
+        progress: Callback for the progress of each stage.
 
     Raises:
-        InputError: for a method that there is not.
-        ModelError: if a loss is not a finite number, or the model has no heads left.
+        InputError: If a method is unknown.
+        ModelError: If a loss is not a finite number, or the model has no heads left.
     """
     refuse_headless(loaded)
     methods = methods or Methods()
     unknown = [name for name in methods.names if name not in METHODS]
     if unknown:
-        raise InputError(f"methods are {', '.join(METHODS)}; came {', '.join(unknown)}")
+        raise InputError(f"Expected methods out of {', '.join(METHODS)}, got {', '.join(unknown)}.")
     return _Assessing(loaded, task, methods, out, progress).run()
 
 
 @final
 class _Assessing:
-    """The steps of one assessment, and what they share."""
+    """The steps of one assessment, and their shared values."""
 
     def __init__(
         self, loaded: Loaded, task: Task, methods: Methods, out: Path | None, progress: Progress
@@ -136,7 +136,7 @@ class _Assessing:
         return self.loaded.heads
 
     def run(self) -> Assessment:
-        """Every method in order."""
+        """Run every method in order."""
         record = self._about()
         for name in METHODS:
             if name in self.methods.names:
@@ -149,12 +149,12 @@ class _Assessing:
 
     @cached_property
     def base(self) -> Evaluation:
-        """What the whole model does, its translations included."""
+        """The evaluation of the dense model, including its translations."""
         return evaluate(self.loaded.model, self.task, self.methods.max_tokens, texts=True)
 
     @cached_property
     def stand_in(self) -> Replacement | None:
-        """What stands in for an ablated head."""
+        """Replacement for an ablated head's output."""
         loaded, methods = self.loaded, self.methods
         return replacement(
             methods.instead, loaded.model, self.task, loaded.anatomy, methods.max_tokens
@@ -237,12 +237,12 @@ class _Assessing:
 
     @property
     def _state(self) -> Path | None:
-        """Folder of what is done so far."""
+        """Folder of the unfinished run's state."""
         return self.out and self.out / "state"
 
     @property
     def _sweep_key(self) -> str:
-        """What that must have been made with."""
+        """Key that the state of the sweep must have been made with."""
         methods = self.methods
         return f"{self.signature}|layers:{methods.layers}|one_left:{methods.one_left}"
 
@@ -259,19 +259,19 @@ class _Assessing:
         return self._of_texts(swept, rows)
 
     def _of_texts(self, swept: Swept, rows: range) -> Deltas:
-        """Deltas of BLEU or chrF: a beam search for every ablation; p-values are sacreBLEU's."""
+        """Deltas of BLEU or chrF, with a beam search per ablation and sacreBLEU's p-values."""
         task, methods = self.task, self.methods
         base = replace(swept.base, outcome_N=self.base.outcome_N)
         without = ablated_texts(
             self.loaded, task, swept, rows, self.stand_in, self.methods.max_tokens, self._state,
             self._sweep_key, lambda done, total: self.progress("translating", done, total),
         )  # fmt: skip
-        # SacreBLEU counts, so that its p can't be below 1 / (samples + 1): enough for Holm
+        # sacreBLEU counts resamples, so its p is at least 1 / (samples + 1): low enough for Holm
         num_samples = methods.num_samples or enough_samples(len(without))
         return score_deltas(task, without, base, num_samples, methods.seed, "sacrebleu")
 
     def _of_groups(self, swept: Swept, rows: range) -> dict[str, Any]:
-        """Whole sites, whole layers, and of each layer every head alone."""
+        """Results for whole sites, for whole layers, and for every head alone in its layer."""
         deltas = self._deltas(swept, rows)
         found: dict[str, list[dict[str, Any]]] = {}
         for number, p in enumerate(holm(deltas.p)):
@@ -288,7 +288,7 @@ class _Assessing:
 
 
 def _best(alone: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Of each layer the head that does best alone."""
+    """The best single head of each layer."""
     best: dict[tuple[str, int], dict[str, Any]] = {}
     for one in alone:
         place = (one["site"], one["layer"])

@@ -1,8 +1,9 @@
-"""Attention reuse: in the first block that an ablation changes, attention need not be run again.
+"""Attention reuse: the first block that an ablation changes need not run attention again.
 
-Queries, keys and values are still clean there. So the heads' outputs of the clean forward, which
-are what the output projection received, are put behind the ablation's gates and projected anew; and
-attention before that in the same block (a decoder's own, before its cross-attention) is as it was.
+Queries, keys and values are still clean there. So the heads' outputs of the clean forward, as the
+output projection received them, are multiplied by the ablation's gates and projected again.
+Earlier attention in the same block (a decoder's self-attention before its cross-attention) is
+unchanged.
 """
 
 from collections.abc import Iterator
@@ -21,24 +22,24 @@ from headcount.models.anatomy import Anatomy, AttentionLayer
 @final
 @dataclass
 class _Kept:
-    """What an attention module did in the clean forward."""
+    """Outputs of an attention module in the clean forward."""
 
     output: Any = None
-    """What the module gave."""
+    """Output of the module."""
     ctx: Tensor | None = None
-    """The heads' outputs, side by side: what the projection received."""
+    """The heads' outputs side by side, as the projection received them."""
     projected: Tensor | None = None
-    """What the projection gave."""
+    """Output of the projection."""
 
 
 @final
 class Attentions:
-    """The attention modules of a model, and what they gave on one batch.
+    """The attention modules of a model and their outputs on one batch.
 
     Args:
-        model: the model that is run.
-        anatomy: its attention layers; those that share a module, or have no output projection of
-            their own, are always run.
+        model: Model to run.
+        anatomy: Its attention layers. Layers that share a module or have no output projection of
+            their own are always run.
     """
 
     def __init__(self, model: PreTrainedModel, anatomy: Anatomy) -> None:
@@ -52,7 +53,7 @@ class Attentions:
 
     @contextmanager
     def keeping(self) -> Iterator[None]:
-        """Inside, what attention gave in one forward is kept; earlier forwards are forgotten."""
+        """Inside, the attention outputs of one forward are stored; earlier ones are dropped."""
         self._kept = {layer: _Kept() for layer in self._modules}
         with ExitStack() as stack:
             for layer, (attention, projection) in self._modules.items():
@@ -63,7 +64,7 @@ class Attentions:
 
     @contextmanager
     def giving_clean(self, layer: AttentionLayer, num_rows: int, times: int) -> Iterator[None]:
-        """Inside, a layer's attention gives what was kept, its rows `times` over."""
+        """Inside, a layer's attention returns the stored output with its rows `times` over."""
         if layer not in self._modules:
             yield
             return
@@ -74,9 +75,9 @@ class Attentions:
     def giving_gated(
         self, layer: AttentionLayer, gate_RH: Float[Tensor, "row head"], num_rows: int
     ) -> Iterator[None]:
-        """Inside, a layer gives what it would with the kept heads' outputs behind gates.
+        """Inside, a layer returns its output with gates on the stored outputs of its heads.
 
-        Where that can't be told from what was kept, the layer is run.
+        If the stored outputs don't determine it, the layer is run.
         """
         gated = self._gated(layer, gate_RH, num_rows) if layer in self._modules else None
         if gated is None:

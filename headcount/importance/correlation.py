@@ -34,7 +34,7 @@ class Correlation:
     low: float
     high: float
     num_heads: int
-    """Heads that have both numbers; the others are left out."""
+    """Number of heads that have both numbers; the others are left out."""
 
     def __str__(self) -> str:
         return f"{signed(self.rho)}, {signed(self.low)} to {signed(self.high)}"
@@ -43,9 +43,9 @@ class Correlation:
 def correlation(
     one: Float[np.ndarray, " head"], other: Float[np.ndarray, " head"], ranks: bool = True
 ) -> Correlation:
-    """Spearman's correlation of two scores, or Pearson's, with its interval.
+    """Spearman's or Pearson's correlation of two scores, with its interval.
 
-    Pearson's has the variance of Fisher (1 / (n - 3)) in place of Bonett and Wright's.
+    Pearson's interval uses Fisher's variance, 1 / (n - 3), instead of Bonett and Wright's.
     """
     known = ~(np.isnan(one) | np.isnan(other))
     x, y = (rankdata(each[known]) if ranks else each[known] for each in (one, other))
@@ -54,7 +54,7 @@ def correlation(
         return Correlation(np.nan, np.nan, np.nan, num)
     rho = float(np.clip(np.corrcoef(x, y)[0, 1], -1, 1))
     spread = np.sqrt((1 + rho**2 / 2 if ranks else 1) / (num - 3))
-    # A perfect correlation lies at infinity; rounding may keep it just short of there
+    # A perfect correlation lies at infinity, which rounding may just miss
     middle = np.copysign(np.inf, rho) if 1 - abs(rho) < 1e-12 else np.arctanh(rho)
     low, high = (float(np.tanh(middle + side * _WIDE * spread)) for side in (-1, 1))
     return Correlation(rho, low, high, num)
@@ -63,10 +63,10 @@ def correlation(
 @final
 @dataclass(frozen=True)
 class Effects:
-    """Whether heads that matter on one data set matter on another."""
+    """Correlations of heads' effects between two data sets."""
 
     pearson: Correlation
-    """As in the paper."""
+    """Pearson's correlation, as in the paper."""
     spearman: Correlation
 
 
@@ -76,29 +76,29 @@ def effects(
     """Correlations of single-head effects between two data sets of one task.
 
     Args:
-        frame_a: the head table of one data set.
-        frame_b: that of the other, of the same model.
-        column: the effect.
+        frame_a: Head table of one data set.
+        frame_b: Head table of the other data set, for the same model.
+        column: Column of the effect.
 
     Raises:
-        InputError: if the tables are of different heads, or one lacks the column.
+        InputError: If the tables have different heads, or one lacks the column.
     """
     for frame in (frame_a, frame_b):
         if column not in frame:
-            raise InputError(f"a table with the column {column} was expected, one has none")
+            raise InputError(f"Expected two tables with the column {column}, but one has none.")
     a, b = (frame.set_index("head")[column].astype(float) for frame in (frame_a, frame_b))
     strangers = sorted(set(a.index) ^ set(b.index))
     if strangers:
         raise InputError(
-            f"two tables of the same model's heads were expected, but {strangers[0]} is in one "
-            f"only ({len(strangers)} such heads)"
+            f"Expected two tables with the same heads, but {strangers[0]} is in only one "
+            f"({len(strangers)} such heads)."
         )
     one, other = a.to_numpy(), b.loc[a.index].to_numpy()
     return Effects(correlation(one, other, ranks=False), correlation(one, other))
 
 
 def signed(rho: float) -> str:
-    """Two decimals and a true minus; a dash for no number."""
+    """A number with two decimals and a true minus; a dash for NaN."""
     if math.isnan(rho):
         return "–"
     return f"{rho:.2f}".replace("-", "−")

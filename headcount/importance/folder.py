@@ -20,9 +20,9 @@ from headcount.keyed import reading
 from headcount.signature import measured_revision
 
 FINISHED = (
-    "what a finished run wrote", "name a whole folder, or run the command that wrote it again",
+    "what a finished run wrote", "name a complete folder, or rerun the command that wrote it",
 )  # fmt: skip
-"""What a file of results should hold, and what to do where it does not."""
+"""The expected content of a result file, and the advice if it holds something else."""
 
 COLUMNS = (
     "gradient", "relevance", "ablation_delta", "ablation_low", "ablation_high", "ablation_p",
@@ -32,11 +32,11 @@ COLUMNS = (
 
 
 def claim_importance(folder: Path, resume: bool = False, overwrite: bool = False) -> None:
-    """See that an assessment may write into a folder, beside an analysis; nothing is deleted.
+    """Check that an assessment may write into a folder, beside an analysis; nothing is deleted.
 
     Raises:
-        InputError: if an assessment is there, finished or not, that is neither to be resumed nor
-            overwritten.
+        InputError: If the folder holds an assessment, finished or not, that may be neither resumed
+            nor overwritten.
     """
     refuse_file(folder)
     so_far = [folder / "state" / name for name in (SWEEP, TRANSLATIONS)]
@@ -46,37 +46,37 @@ def claim_importance(folder: Path, resume: bool = False, overwrite: bool = False
 
 
 def forget_sweep(folder: Path) -> None:
-    """Delete what an earlier assessment would go on with; to be called once all input is read."""
+    """Delete the saved progress of an earlier assessment; call it once all input is read."""
     for name in (SWEEP, TRANSLATIONS):
         (folder / "state" / name).unlink(missing_ok=True)
 
 
 def refuse_other_model(folder: Path, heads: Heads, revision: str | None) -> None:
-    """See that the analysis in a folder, if there is one, is of this very model.
+    """Check that any analysis in a folder is of exactly this model.
 
     Raises:
-        InputError: if it is of a model with other heads, or with other parameters.
+        InputError: If it is of a model with other heads or other parameters.
     """
     table, record = folder / "heads.parquet", folder / "run.json"
-    advice = "name the folder of this model's analysis, or a new one"
+    advice = "Name the folder of this model's analysis, or a new one."
     if table.exists():
         with reading(table, *FINISHED):
             names = list(HeadTable.read(table).frame["head"])
         if names != list(map(str, heads)):
             raise InputError(
-                f"{table} should have the heads of this model ({heads}), but has {len(names)} "
-                f"heads of another: {advice}"
+                f"Expected the heads of this model ({heads}) in {table}, got {len(names)} heads of "
+                f"another. {advice}"
             )
     _refuse_other_revision(record, "the analysis", revision, advice)
 
 
 def refuse_other_scores(folder: Path, revision: str) -> None:
-    """See that the scores in a folder, if there are some, are of this very model.
+    """Check that any scores in a folder are of exactly this model.
 
     Raises:
-        InputError: if they are of a model with other parameters.
+        InputError: If they are of a model with other parameters.
     """
-    advice = "give --overwrite instead of --resume, or name a new folder"
+    advice = "Use --overwrite instead of --resume, or name a new folder."
     _refuse_other_revision(folder / "importance.json", "an assessment", revision, advice)
     _refuse_other_revision(folder / "evaluation.json", "an evaluation", revision, advice)
 
@@ -89,8 +89,8 @@ def _refuse_other_revision(record: Path, what: str, revision: str | None, advice
     found = measured_revision(signed)
     if found != revision:
         raise InputError(
-            f"{record} should be of {what} of this model (revision {revision}), but is of one with "
-            f"other parameters or in another dtype (revision {found}): {advice}"
+            f"Expected {what} of this model (revision {revision}) in {record}, got one with other "
+            f"parameters or in another dtype (revision {found}). {advice}"
         )
 
 
@@ -104,14 +104,14 @@ def write_assessment(
     """Add the columns to `heads.parquet` (of an analysis, or a new one) and write the record.
 
     Args:
-        assessment: what was found.
-        heads: the model's.
-        folder: of the run.
-        arguments: those of the command, for the record.
-        against: folder of another assessment, by ablation on other data; effects are compared.
+        assessment: Results to write.
+        heads: Heads of the model.
+        folder: Folder of the run.
+        arguments: Arguments of the command, for the record.
+        against: Folder of an assessment by ablation on other data, to compare effects with.
 
     Raises:
-        InputError: if one of the folders is of another model.
+        InputError: If one of the folders is of another model.
     """
     refuse_other_model(folder, heads, measured_revision(assessment.record["signature"]))
     table = _with_columns(assessment, heads, folder / "heads.parquet")
@@ -126,22 +126,22 @@ def write_assessment(
 
 
 def refuse_other_measurement(folder: Path, record: Mapping[str, Any]) -> None:
-    """See that a folder holds ablations that can be compared with others.
+    """Check that a folder holds ablations that can be compared with others.
 
     Args:
-        folder: of an assessment.
-        record: the others' task, metric, and ablation: quantity and replacement.
+        folder: Folder of an assessment.
+        record: Task, metric, and ablation (quantity and replacement) of the others.
 
     Raises:
-        InputError: if it holds no ablations, or they were measured in another way.
+        InputError: If it holds no ablations, or they were measured in another way.
     """
     _, found = read_assessment(folder, "ablation")
     ways = [_way(each) for each in (record, found)]
     if ways[0] != ways[1]:
         raise InputError(
-            f"{folder} should hold ablations like the others, by task, quantity and what stands in "
-            f"for a head ({', '.join(ways[0])}), but holds others ({', '.join(ways[1])}): effects "
-            "are compared across data only"
+            f"Expected ablations in {folder} with the same task, quantity and replacement "
+            f"({', '.join(ways[0])}), got others ({', '.join(ways[1])}). Effects are compared "
+            "across data only."
         )
 
 
@@ -150,22 +150,22 @@ def _way(record: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def ablated_quantity(record: Mapping[str, Any]) -> str:
-    """What ablations are measured by: the loss, or a score by the name of its metric."""
+    """The quantity that ablations measure: the loss, or a score by the name of its metric."""
     return "loss" if record["ablation"]["quantity"] == "loss" else str(record["metric"])
 
 
 def refuse_other_assessment(folder: Path, revision: str) -> None:
-    """See that a folder holds an assessment by ablation of this very model.
+    """Check that a folder holds an assessment by ablation of exactly this model.
 
     Raises:
-        InputError: if it holds none, or that of another model.
+        InputError: If it holds none, or one of another model.
     """
     _, record = read_assessment(folder, "ablation")
     assessed = measured_revision(record["signature"])
     if assessed != revision:
         raise InputError(
-            f"{folder} should hold an assessment of this model (revision {revision}), but holds "
-            f"that of another (revision {assessed}): effects are compared across data, not models"
+            f"Expected an assessment of this model (revision {revision}) in {folder}, got one of "
+            f"another (revision {assessed}). Effects are compared across data, not models."
         )
 
 
@@ -173,21 +173,21 @@ def read_assessment(folder: Path, method: str) -> tuple[pd.DataFrame, dict[str, 
     """The head table and the record of an assessment.
 
     Raises:
-        InputError: if there is none in the folder, or it was made without a method.
+        InputError: If the folder has no assessment, or one without the method.
     """
     path = folder / "importance.json"
     if not path.exists():
         raise InputError(
-            f"{folder} should hold an assessment, but has no {path.name}: run `headcount "
-            f"importance ... --methods {method} --out {folder}` first"
+            f"Expected an assessment in {folder}, but it has no {path.name}. Run `headcount "
+            f"importance ... --methods {method} --out {folder}` first."
         )
     with reading(path, *FINISHED):
         record = json.loads(path.read_text(encoding="utf-8"))
         methods = list(record["methods"])
     if method not in methods:
         raise InputError(
-            f"{path} should be of an assessment by {method}, but is of one by "
-            f"{', '.join(methods)}: run `headcount importance` with --methods {method}"
+            f"Expected an assessment by {method} in {path}, got one by {', '.join(methods)}. Run "
+            f"`headcount importance` with --methods {method}."
         )
     table = folder / "heads.parquet"
     with reading(table, *FINISHED):

@@ -1,7 +1,7 @@
-"""From measures: scores that are means over queries of what attention alone says, no labels needed.
+"""From measures: scores that average a quantity of attention over queries, without any labels.
 
-One forward over the task's batches. What is to be averaged is asked for as columns beside the
-values: the product that makes the heads' outputs makes them too, and no map is kept.
+They take one forward over the task's batches. The quantity is appended to the values as extra
+columns: the product that makes the heads' outputs also makes it, and no attention map is stored.
 """
 
 from collections.abc import Container
@@ -24,28 +24,28 @@ from headcount.tasks.task import Task, TaskBatch
 @final
 @dataclass(frozen=True)
 class Seen:
-    """What a quantity may look at when a layer's attention begins."""
+    """The inputs of a quantity when a layer's attention begins."""
 
     value_BHKD: Float[Tensor, "row head key dim"]
-    """The values, key/value heads repeated."""
+    """The values, with key/value heads repeated."""
     first_B: Int64[Tensor, " row"]
-    """The first key of each row that is not padding."""
+    """Index of the first key of each row that is not padding."""
     root_HDD: Float[Tensor, "head dim dim"] | None
     """R of every head with ||x W_O|| = ||x R||; None where no output projection was found."""
 
 
 @runtime_checkable
 class Quantity(Protocol):
-    """A number per query of every head, linear in the weights up to a last step."""
+    """A number per query of every head that is linear in the weights before its last step."""
 
     def columns(self, seen: Seen) -> Float[Tensor, "row head key column"]:
-        """What is multiplied with the weights."""
+        """The columns that the weights are multiplied with."""
         ...
 
     def per_query(
         self, masses_BHQC: Float[Tensor, "row head query column"]
     ) -> Float[Tensor, "row head query"]:
-        """The number, from the products."""
+        """The number of each query, computed from the products."""
         ...
 
 
@@ -74,18 +74,18 @@ def query_means(
     anatomy: Anatomy | None = None,
     max_tokens: int = 4096,
 ) -> dict[Place, Float64[Tensor, " head"]]:
-    """The mean of a quantity over all queries of a task's examples, padding apart, by layer.
+    """The mean of a quantity over all queries of a task's examples, without padding, by layer.
 
     Args:
-        model: any model the tap can hear.
-        task: gives the examples.
-        quantity: what is averaged.
-        anatomy: what `examine(model)` found; examined now if None.
-        max_tokens: padded tokens in a batch.
+        model: Any model that the tap supports.
+        task: Task that provides the examples.
+        quantity: Quantity to average.
+        anatomy: Result of `examine(model)`; examined now if None.
+        max_tokens: Number of padded tokens in a batch.
 
     Raises:
-        InputError: if the task has no example.
-        ModelError: if a mean is not a finite number; names the head.
+        InputError: If the task has no examples.
+        ModelError: If a mean is not a finite number; the message names the head.
     """
     anatomy = anatomy or examine(model)
     sums: dict[Place, QuerySums] = {}
@@ -97,7 +97,7 @@ def query_means(
             for place, part in listener.sums.items():
                 sums[place] = sums[place] + part if place in sums else part
     if not sums:
-        raise InputError(f"the task {task.name} should have at least one example, but has none")
+        raise InputError(f"Expected at least one example in the task {task.name}, got none.")
     means = {place: each.value() for place, each in sums.items()}
     _check_finite(means, listener.without_root)
     return means
@@ -116,13 +116,13 @@ class _Averaging:
         }
 
     def start(self, batch: TaskBatch) -> None:
-        """The next forward is of this batch."""
+        """Prepare for the forward of a batch."""
         self.batch = batch
         self.sums: dict[Place, QuerySums] = {}
 
     def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> Tensor:
-        """A layer begins: the quantity's columns."""
-        # Keys are the tokens that attend at the site, but those of the encoder in cross-attention.
+        """Start a layer, and return the quantity's columns."""
+        # Keys are the tokens that attend at the site; in cross-attention, the encoder's tokens.
         site = "encoder.self" if layer.site == "decoder.cross" else layer.site
         rows, heads, num_keys, _ = value_BHKD.shape
         first_B = self.batch.is_query(site, (rows, num_keys)).int().argmax(-1)
@@ -130,12 +130,12 @@ class _Averaging:
         return self.quantity.columns(Seen(value_BHKD, first_B, self._roots[layer]))
 
     def block(self, block: Block) -> None:
-        """Reduce a block to a number per query."""
+        """Reduce a block to one number per query."""
         place = (block.rows, block.heads, block.queries)
         self._per_query_BHQ[place] = self.quantity.per_query(block.masses_BHQC)
 
     def end(self, layer: AttentionLayer) -> None:
-        """A layer is done: sum over its queries."""
+        """Finish a layer by summing over its queries."""
         rows, _, num_queries = self._per_query_BHQ.shape
         is_query_BQ = self.batch.is_query(layer.site, (rows, num_queries))
         counted_BHQ = self._per_query_BHQ * is_query_BQ[:, None]
@@ -144,12 +144,12 @@ class _Averaging:
 
 
 def _check_finite(means: dict[Place, Tensor], without_root: Container[Place]) -> None:
-    """NaN for a whole layer without output projection says that it could not be measured."""
+    """Raise an error for infinite or NaN means, except NaN in a layer without output projection."""
     for place, mean_H in means.items():
         broken_H = ~mean_H.isfinite()
         if broken_H.any() and not (mean_H.isnan().all() and place in without_root):
             head = Head(*place, int(broken_H.nonzero()[0]))
             raise ModelError(
-                f"what heads do should be finite numbers, but head {head} gave NaN or infinity: "
-                "look at the model's parameters, or load it in float32"
+                f"Expected finite numbers for all heads, but head {head} gave NaN or infinity. "
+                "Check the model's parameters, or load it in float32."
             )

@@ -1,16 +1,16 @@
-r"""Gradient: how much the loss would change if a head's gate were turned.
+r"""Gradient: the sensitivity of the loss to a head's gate.
 
 $$I_h = \frac{1}{N} \sum_x \left| \frac{\partial L(x)}{\partial g_h} \right|
 = \frac{1}{N} \sum_x \Big| \sum_q \Big\langle o_{h,q}, \frac{\partial L(x)}{\partial o_{h,q}}
 \Big\rangle \Big|$$
 
-L(x) is the summed loss of one example, g_h the head's gate at 1, o_h its output, and N what the
-task's loss is averaged over (examples, or predicted tokens). One backward pass per batch gives all
-heads and all examples, since every example has gates of its own. Higher = more important.
+L(x) is the summed loss of one example, g_h the head's gate at 1, o_h its output, and N the number
+of examples or predicted tokens that the task's loss averages over. One backward pass per batch
+gives all heads and all examples, since every example has its own gates. Higher = more important.
 
 Reference: Are Sixteen Heads Really Better than One? (Michel et al., 2019), section 4.1, https://arxiv.org/abs/1905.10650
 Departure: none at level `sample`. The authors' code takes the absolute value per position
-(`token`), later ports per batch (`batch`, which depends on the batches).
+(`token`), and later ports take it per batch (`batch`, which depends on how examples are batched).
 """
 
 from typing import Literal
@@ -42,15 +42,15 @@ def gradient(
     """Gradient importance of every head.
 
     Args:
-        model: what to score.
-        task: gives the loss.
-        level: what the absolute value is taken of, before summing.
-        normalise: divide by the L2 norm over the heads of the layer, so that layers compare.
-        anatomy: what `examine(model)` found; examined now if None.
-        max_tokens: padded tokens in a batch.
+        model: Model to score.
+        task: Task that defines the loss.
+        level: Quantity whose absolute value is summed.
+        normalise: Whether to divide by the L2 norm over the layer's heads, to compare layers.
+        anatomy: Result of `examine(model)`; examined now if None.
+        max_tokens: Number of padded tokens in a batch.
 
     Returns:
-        One score per head, by site and layer, in the task's unit of loss unless normalised.
+        One score per head, by site and layer, in the unit of the task's loss unless normalised.
     """
     refuse_other("a level", level, Level)
     anatomy = anatomy or examine(model)
@@ -75,9 +75,9 @@ def gate_gradients(
     batch: TaskBatch,
     level: Level = "sample",
 ) -> tuple[dict[Place, Float64[Tensor, "*rows head"]], int]:
-    """The gradients of the summed losses at gates of 1, and what the losses are summed over.
+    """The gradients of the summed losses at gates of 1, and the number of terms in the losses.
 
-    Gates are every example's, or, at level `token`, every query's. Parameters should be frozen.
+    There is one gate per example or, at level `token`, per query. Parameters should be frozen.
     """
     gates = _gates(anatomy, batch, level, model)
     spread = {
@@ -99,7 +99,7 @@ def _size(gradient: Tensor, level: Level) -> Tensor:
 def _gates(
     anatomy: Anatomy, batch: TaskBatch, level: Level, model: PreTrainedModel
 ) -> dict[Place, Tensor]:
-    """Gates of 1 for every example and head; at level `token` for every query too."""
+    """Gates of 1 for every example and head; at level `token`, also for every query."""
     gates = {}
     for layer in anatomy.layers:
         shape = [batch.num_examples]
@@ -111,5 +111,5 @@ def _gates(
 
 
 def _normalised(scores_H: Tensor) -> Tensor:
-    """Divided by their L2 norm; zeros stay zeros."""
+    """The scores divided by their L2 norm; zeros stay zeros."""
     return scores_H / scores_H.norm().clamp_min(torch.finfo(scores_H.dtype).tiny)

@@ -1,19 +1,19 @@
-r"""Layer-wise relevance propagation for any model: rules around its forward pass, no line per model.
+r"""Layer-wise relevance propagation for any model, by rules around its forward pass.
 
 $$R_u = u \, \frac{\partial v}{\partial u}\Big|_{\text{rules}}, \qquad \sum_u R_u = v$$
 
-Inside the context every operation that has a rule (lrp_rules.py) is replaced by a linear one of the
-same value, as the model runs; one ordinary backward pass then gives relevance. Relevance is kept:
-what came in adds up to the logit, but for what biases took. Under `alpha_beta` relevance itself
-flows back in the gradient's place, starts at 1 and adds up to 1 (lrp_shares.py). LRP is covered by
-patents of its inventors; who uses it commercially should ask them. All code here is our own.
+Inside the context, every operation that has a rule (lrp_rules.py) is replaced by a linear one of the
+same value as the model runs. One ordinary backward pass then gives relevance. Relevance is
+conserved: it adds up to the logit, except for the part that biases take. Under `alpha_beta`,
+relevance itself flows back in place of the gradient, starts at 1 and adds up to 1 (lrp_shares.py).
+LRP is covered by patents of its inventors; ask them before commercial use. All code here is our own.
 
 Reference: On Pixel-Wise Explanations for Non-Linear Classifier Decisions (Bach et al., 2015), https://doi.org/10.1371/journal.pone.0130140
 Reference: Analyzing Multi-Head Self-Attention (Voita et al., 2019), section 4 and appendix A, https://arxiv.org/abs/1905.09418
-Departure: `voita2019` takes attention weights for constants, so that relevance flows through values
-    only. Under `attnlrp` the softmax has its true derivative (the paper's Taylor rule), which keeps
-    no sum: it gives up, as the paper says, what a bias would take. `alpha_beta` follows the code
-    of a later paper of the first one's authors, see lrp_alpha_beta.py.
+Departure: `voita2019` treats attention weights as constants, so relevance flows through values
+    only. Under `attnlrp` the softmax has its true derivative (the paper's Taylor rule), which does
+    not conserve the sum: as the paper says, it loses what a bias would take. `alpha_beta` follows
+    the code of a later paper by the same first author, see lrp_alpha_beta.py.
 """  # noqa: E501
 
 from collections.abc import Callable, Sequence
@@ -42,14 +42,14 @@ from headcount.models.selfcheck import evaluating
 
 @final
 class Lrp(TorchFunctionMode):
-    """A context in which a model's forward pass is recorded under the rules of a rule set.
+    """A context that records a model's forward pass under the rules of a rule set.
 
-    The model's parameters are constants and it is in evaluation mode; both are given back.
+    Inside, the model's parameters are frozen and it is in evaluation mode; both are restored.
 
     Args:
-        model: any transformers model.
-        rules: name of the rule set.
-        gates: leaves of 1 that heads' outputs are multiplied with.
+        model: Any transformers model.
+        rules: Name of the rule set.
+        gates: Leaves of 1 that heads' outputs are multiplied with.
     """
 
     def __init__(self, model: PreTrainedModel, rules: str, gates: Sequence[Tensor] = ()) -> None:
@@ -82,7 +82,7 @@ class Lrp(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        """Replace an operation by what its rule says, if it has one and relevance would pass."""
+        """Replace an operation by its rule, if it has one and relevance passes through it."""
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "")
         name = SPELLINGS.get(name, name)
@@ -98,7 +98,7 @@ class Lrp(TorchFunctionMode):
     def _in_place(
         self, found: rule.Rule, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Tensor:
-        """The rule beside its first argument, which then takes the value."""
+        """Apply the rule to a copy of the first argument, and write the value back into it."""
         name = name.removesuffix("_")
         function = getattr(torch, name, None) or getattr(nn.functional, name)
         rest = (function, args[0].clone(), *args[1:])
@@ -107,7 +107,7 @@ class Lrp(TorchFunctionMode):
         return args[0].copy_(value)
 
     def _product(self, found: rule.Rule, function: rule.Function, input: Any, other: Any) -> Any:
-        """Gates of 1 are no activations, and a sigmoid leaves all to what it is the gate of."""
+        """The product, where gates of 1 are no activations and a sigmoid takes no relevance."""
         if rule.wants_relevance(input) and rule.wants_relevance(other):
             if is_gate(input, self.gates) or is_gate(other, self.gates):
                 found = self._rules.gate
@@ -127,15 +127,15 @@ class Lrp(TorchFunctionMode):
         return tied(self._given[module].pop(), output)
 
     def check(self, starts: Tensor) -> None:
-        """Refuse numbers that are not finite, and operations on the way that have no rule.
+        """Raise an error for numbers that are not finite, and for operations without a rule.
 
         Raises:
-            ModelError: names the operation.
+            ModelError: If there are any; the message names the operation.
         """
         if not starts.isfinite().all():
             raise ModelError(
-                "finite logits were expected to start relevance at, but the model's are not all "
-                "finite: look at it with `headcount doctor`"
+                "Expected finite logits to start relevance at, but some of the model's are not "
+                "finite. Check it with `headcount doctor`."
             )
         linear = linear_steps(self.gates, self._rules.allowed)
         refuse_without_rule(starts, moving_steps() if self._rules.direct else linear, self.name)
@@ -143,12 +143,12 @@ class Lrp(TorchFunctionMode):
     def relevance(
         self, start: Tensor, leaves: Sequence[Tensor], again: bool = False
     ) -> list[Tensor]:
-        """Relevance of leaves, elementwise, for a start made inside the context.
+        """Elementwise relevance of leaves for a start made inside the context.
 
         Args:
-            start: a logit, or a sum of logits, that `check` has seen.
-            leaves: gates, or hidden states.
-            again: whether another start of the same forward pass will follow.
+            start: Logit, or sum of logits, that passed `check`.
+            leaves: Gates or hidden states.
+            again: Whether another start of the same forward pass will follow.
         """
         found = torch.autograd.grad(start, leaves, retain_graph=again, materialize_grads=True)
         if self._rules.direct:

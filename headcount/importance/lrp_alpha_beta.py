@@ -1,8 +1,8 @@
 r"""Rules of `alpha_beta`, one function each: modules with their exact Jacobians, shares by sign.
 
-Here what flows back is relevance itself, not a gradient that relevance is the product with: an
-input of 0 may have a part of a bias. So every operation needs a rule that does not merely move
-numbers, adding and scaling too.
+Here relevance itself flows back, not a gradient to multiply with the input, since an input of 0 may
+carry a part of a bias. So every operation that does not merely move numbers needs a rule, even
+adding and scaling.
 
 | operation | its inputs' relevance | scaled for each |
 |---|---|---|
@@ -15,9 +15,9 @@ numbers, adding and scaling too.
 | $u \cdot \sigma(w)$, a gate | u takes all | |
 
 Reference: Analyzing the Source and Target Contributions to Predictions in Neural Machine Translation (Voita et al., 2021), section 2 and the authors' code, https://arxiv.org/abs/2010.10907
-Departure: the maps to queries, keys and values are modules of their own, in the authors' code one;
-    a norm's Jacobian has its epsilon everywhere. RMSNorm, products and rotated positions, which
-    their model does not have, follow from the definition; for gates see lrp_rules.py.
+Departure: the query, key and value maps are separate modules here and one module in the authors'
+    code; a norm's Jacobian has its epsilon everywhere. RMSNorm, products and rotated positions,
+    which their model lacks, follow from the definition; for gates see lrp_rules.py.
 """  # noqa: E501
 
 from functools import partial
@@ -31,23 +31,23 @@ from headcount.importance.lrp_shares import by_sign, per_contribution, scaled_by
 
 
 def through(function: rule.Function, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """A non-linearity, or a constant scale: relevance passes unchanged."""
-    u = input.detach().clone()  # may be in place
+    """A non-linearity or a constant scale: relevance passes unchanged."""
+    u = input.detach().clone()  # the operation may be in place
     return shared(lambda: function(u, *args, **kwargs), lambda R: [R], input)
 
 
 def passed(x: Tensor, y: Tensor) -> Tensor:
-    """The y that a module's non-linearity made of x."""
+    """The output y of a module's non-linearity for input x."""
     return shared(y.detach, lambda R: [R], x)
 
 
 def gate(function: rule.Function, input: Tensor, other: Tensor) -> Tensor:
-    """A gate of 1: its relevance is the sum of that of what is gated, which keeps its own."""
+    """A gate of 1: it gets the summed relevance of the gated tensor, which also keeps it."""
     return _of_both(function, input, other, 1.0)
 
 
 def product(function: rule.Function, input: Any, other: Any) -> Any:
-    """Half each of two activations; all of one times a constant, but where that is 0."""
+    """Half for each of two activations; all for one times a constant, unless that is 0."""
     if rule.wants_relevance(input) and rule.wants_relevance(other):
         return _of_both(function, input, other, 0.5)
     x, factor = (input, other) if rule.wants_relevance(input) else (other, input)
@@ -68,20 +68,20 @@ def _of_both(function: rule.Function, input: Tensor, other: Tensor, part: float)
 
 
 def quotient(function: rule.Function, input: Any, other: Any, **kwargs: Any) -> Any:
-    """An activation over a constant."""
+    """The quotient of an activation and a constant."""
     if rule.wants_relevance(other):
         return function(input, other, **kwargs)  # refused by name
     return spread(function, input, other, **kwargs)
 
 
 def spread(function: rule.Function, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """`expand`, or a scale that expands: the sum over the copies."""
+    """`expand`, or a scale that expands: relevance is summed over the copies."""
     u, shape = input.detach(), input.shape
     return shared(lambda: function(u, *args, **kwargs), lambda R: [R.sum_to_size(shape)], input)
 
 
 def gated_linear_unit(function: rule.Function, input: Tensor, dim: int = -1) -> Tensor:
-    """All for the gated half."""
+    """The gated linear unit: the gated half gets all relevance."""
     u, w = input.chunk(2, dim)
     return shared(lambda: u.detach() * w.detach().sigmoid(), lambda R: [R], u)
 
@@ -89,8 +89,8 @@ def gated_linear_unit(function: rule.Function, input: Tensor, dim: int = -1) -> 
 def plus(function: rule.Function, input: Any, other: Any, *, alpha: Any = 1, sign: int = 1) -> Any:
     """The sum u + w: shares of two numbers.
 
-    What has the shape of the sum is an input, also where no relevance is asked for; what is spread
-    over it is a bias.
+    A tensor with the shape of the sum counts as an input, even if its relevance is not requested; a
+    tensor that is broadcast over the sum counts as a bias.
     """
     u, w = rule.without_relevance(input), rule.without_relevance(other)
     kwargs = {} if alpha == 1 else {"alpha": alpha}
@@ -101,7 +101,7 @@ def plus(function: rule.Function, input: Any, other: Any, *, alpha: Any = 1, sig
     ]
 
     def back(R: Tensor) -> list[Tensor]:
-        # Which of the two is subtracted does not matter: positive and negative shares are alike
+        # The order of a difference does not matter: positive and negative shares are equal
         parts = _two_shares(u, w * (sign * alpha), R) if all(counts) else (R, R)
         pairs = zip(parts, (input, other), strict=True)
         return [part.sum_to_size(each.shape) for part, each in pairs if rule.wants_relevance(each)]

@@ -1,12 +1,12 @@
-r"""The rule of `alpha_beta` for attention: one module, from queries, keys and values to the outputs.
+r"""The rule of `alpha_beta` for attention, as one module from queries, keys and values to outputs.
 
 $$o_{id} = \sum_j A_{ij} v_{jd}, \quad A_i = \mathrm{softmax}_j(s \, q_i \cdot k_j + m_{ij}), \quad
 \frac{\partial o_{id}}{\partial (q_i \cdot k_j)} = C_{ijd} = s A_{ij} (v_{jd} - o_{id})$$
 
-So the contributions to $o_{id}$ are $A_{ij} v_{jd}$ of a value's number, $C_{ijd} q_{ie} k_{je}$ of a
-key's and $\sum_j C_{ijd} k_{je} q_{ie}$ of a query's. The first two are products, whose signs are
-those of their factors: the Jacobian, of $(ND)^2$ numbers, is never made. The largest tensor is C,
-of $N^2 D$ numbers, and that is made in blocks.
+So the contributions to $o_{id}$ are $A_{ij} v_{jd}$ for a value's number, $C_{ijd} q_{ie} k_{je}$
+for a key's and $\sum_j C_{ijd} k_{je} q_{ie}$ for a query's. The first two are products, whose signs
+follow from their factors, so the Jacobian with its $(ND)^2$ numbers is never made. The largest
+tensor is C with $N^2 D$ numbers, which is made in blocks.
 
 Reference: Analyzing the Source and Target Contributions to Predictions in Neural Machine Translation (Voita et al., 2021), section 2 and the authors' code, https://arxiv.org/abs/2010.10907
 """  # noqa: E501
@@ -36,8 +36,8 @@ def attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """Torch's `scaled_dot_product_attention`."""
-    assert not is_causal and not dropout_p, "masks are spelled out, and there is no dropout"
+    """The rule for torch's `scaled_dot_product_attention`."""
+    assert not is_causal and not dropout_p, "masks must be explicit, and dropout must be 0"
     inputs = (query, key, value)
     q, k, v = (each.detach() for each in inputs)
     mask = None if attn_mask is None else attn_mask.detach()
@@ -56,17 +56,17 @@ def attention(
 
 
 def _repeated(x_BHND: Tensor, num_heads: int) -> Tensor:
-    """Key or value heads, each as often as queries share it."""
+    """Key or value heads, each repeated for the query heads that share it."""
     return x_BHND.repeat_interleave(num_heads // x_BHND.shape[1], 1)
 
 
 def _one_of_each(R_BHND: Tensor, num_heads: int) -> Tensor:
-    """Relevance of heads that queries share."""
+    """Relevance of shared key or value heads, summed over the query heads that share them."""
     return R_BHND.unflatten(1, (num_heads, -1)).sum(2)
 
 
 def _bias(mask: Tensor | None, like: Tensor) -> Tensor:
-    """The mask as numbers to add to the scores."""
+    """The mask as numbers that are added to the scores."""
     if mask is None:
         return like.new_zeros(1, 1, 1, 1)
     if mask.dtype != torch.bool:
@@ -77,7 +77,7 @@ def _bias(mask: Tensor | None, like: Tensor) -> Tensor:
 def _relevance(
     q_BHQD: Tensor, k_BHKD: Tensor, v_BHKD: Tensor, bias: Tensor, scale: float | None, R: Tensor
 ) -> list[Tensor]:
-    """Relevance of queries, keys and values, block by block of rows, heads and queries."""
+    """Relevance of queries, keys and values, in blocks of rows, heads and queries."""
     batch, num_heads, num_queries, dim = q_BHQD.shape
     num_keys = k_BHKD.shape[2]
     bias = bias.expand(batch, num_heads, num_queries, num_keys).flatten(0, 1)
@@ -104,9 +104,9 @@ def _of_block(
     scaling: float,
     R_GQE: Float[Tensor, "head query value_dim"],
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Shares, before they are scaled."""
+    """The shares of one block, before scaling."""
     scores_GQK = q_GQD @ k_GKD.mT * scaling + bias_GQK
-    weights_GQK = scores_GQK.softmax(-1).nan_to_num(0)  # a query that may see no key
+    weights_GQK = scores_GQK.softmax(-1).nan_to_num(0)  # NaN if a query may see no key
     output_GQE = weights_GQK @ v_GKE
     slope_GQKE = (weights_GQK * scaling)[..., None] * (v_GKE[:, None] - output_GQE[:, :, None])
     (q_plus, q_minus), (k_plus, k_minus) = by_sign(q_GQD), by_sign(k_GKD)

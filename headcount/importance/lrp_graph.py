@@ -1,9 +1,9 @@
-"""The proof that rules were missed nowhere: what was recorded for the backward pass is linear.
+"""The check that no rule is missing: the graph recorded for the backward pass must be linear.
 
-Every step between the starts and the places where relevance is asked for is looked at, in
-autograd's own record, after the forward pass. A step that is not known to be linear is refused by
-name, so that no relevance is ever a silent gradient. Under `alpha_beta`, whose rules carry
-relevance itself, a step must be one of them or move numbers only.
+After the forward pass, every step of autograd's graph between the starts and the leaves is checked.
+A step that is not known to be linear raises an error that names it, so relevance is never silently
+a plain gradient. Under `alpha_beta`, whose rules carry relevance itself, a step must be one of the
+rules or only move numbers.
 """
 
 import re
@@ -21,14 +21,14 @@ MOVING = frozenset(
     "Topk Transpose Tril Triu Unbind UnsafeSplit UnsafeView Unsqueeze View Where Amax "
     "AccumulateGrad".split()
 )
-"""Steps that move or choose numbers, by the names that autograd gives them."""
+"""Names in autograd of steps that move or choose numbers."""
 
 LINEAR = MOVING | frozenset(
     "Add Addbmm Cumsum Embedding Expand IndexAdd Mean Neg Repeat Rsub ScatterAdd Sub Sum Unfold "
     "ViewAsComplex ViewAsReal ScatterReduce AvgPool2D UpsampleBilinear2D UpsampleBicubic2D "
     "UpsampleNearest2D AdaptiveAvgPool2D".split()
 )
-"""Those, and steps that add or average."""
+"""Names of steps that move, choose, add or average numbers."""
 
 FACTORS = {
     "Mul": (0, 1),
@@ -43,44 +43,44 @@ FACTORS = {
     "Convolution": (0, 1),
     "MkldnnConvolution": (0, 1),
 }
-"""Products, with their factors' places: linear where all factors but one are constants."""
+"""Positions of the factors of products, which are linear if all factors but one are constants."""
 
 SIGMOIDS = frozenset({"Sigmoid", "Erf"})
-"""Non-linearities that, times something, are taken for a constant."""
+"""Non-linearities that count as a constant in a product."""
 
 RESHAPED = frozenset("Unsqueeze Index View Expand Alias Slice ToCopy".split())
-"""What may happen to a gate before it meets a head's output."""
+"""Steps that a gate may take before it is multiplied with a head's output."""
 
 
 HasRule = Callable[[Node, str], bool]
-"""Whether relevance may take a step of this name."""
+"""Predicate: whether relevance may pass through a step of this name."""
 
 
 def linear_steps(gates: Sequence[Tensor], allowed: frozenset[str]) -> HasRule:
-    """Steps that are linear, for rules that write every operation as a linear one.
+    """Accepts linear steps, for rules that replace every operation by a linear one.
 
     Args:
-        gates: leaves that are 1, so that a product with one is no product of two activations.
-        allowed: steps that the rule set takes with their true derivative.
+        gates: Leaves of 1; a product with one of them is no product of two activations.
+        allowed: Names of steps for which the rule set uses the true derivative.
     """
     return lambda node, name: name in allowed or _is_linear(node, name, gates)
 
 
 def moving_steps() -> HasRule:
-    """Steps that move numbers, for rules that are steps of their own."""
+    """Accepts steps that move numbers, for rules that are their own steps."""
     return lambda node, name: name == "Shared" or name in MOVING
 
 
 def refuse_without_rule(starts: Tensor, has_rule: HasRule, rules: str) -> None:
-    """Look at every step that relevance would take.
+    """Raise an error if relevance would pass through a step without a rule.
 
     Args:
-        starts: where relevance begins.
-        has_rule: says which steps may be taken.
-        rules: name of the rule set, for the message.
+        starts: Numbers at which relevance begins.
+        has_rule: Predicate for the steps that may be taken.
+        rules: Name of the rule set, for the message.
 
     Raises:
-        ModelError: names the operation that has no rule.
+        ModelError: If an operation has no rule; the message names it.
     """
     seen, waiting = set(), [starts.grad_fn]
     while waiting:
@@ -91,15 +91,15 @@ def refuse_without_rule(starts: Tensor, has_rule: HasRule, rules: str) -> None:
         name = _operation(node)
         if not has_rule(node, name):
             raise UnsuitedError(
-                f"an operation with a rule for relevance was expected, but the model uses "
-                f"{_said(name)} on the way from its inputs to the logit, for which {rules} has "
-                "no rule; use another score for this model, such as gradient or ablation"
+                f"Expected operations with a rule for relevance, but the model uses {_said(name)} "
+                f"on the way from its inputs to the logit, for which {rules} has no rule. Use "
+                "another score for this model, such as gradient or ablation."
             )
         waiting += [before for before, _ in node.next_functions]
 
 
 def is_sigmoid(factor: Tensor) -> bool:
-    """Whether it is a sigmoid or an error function, reshaped, scaled or shifted."""
+    """Whether a factor is a sigmoid or an error function, maybe reshaped, scaled or shifted."""
     node = factor.grad_fn
     while node is not None and _operation(node) not in SIGMOIDS:
         before = [each for each, _ in node.next_functions if each is not None]
@@ -109,7 +109,7 @@ def is_sigmoid(factor: Tensor) -> bool:
 
 
 def is_gate(factor: Tensor, gates: Sequence[Tensor]) -> bool:
-    """Whether it is one of the gates, reshaped, spread over rows or cast."""
+    """Whether a factor is one of the gates, maybe reshaped, expanded over rows or cast."""
     return any(factor is gate for gate in gates) or _is_view_of(factor.grad_fn, gates)
 
 
@@ -132,7 +132,7 @@ def _is_linear(node: Node, name: str, gates: Sequence[Tensor]) -> bool:
 
 
 def _operation(node: Node) -> str:
-    """The name of what was done: `Mul` for `MulBackward0`."""
+    """The name of a node's operation: `Mul` for `MulBackward0`."""
     return re.sub(r"Backward[s]?\d*$", "", node.name().rpartition("::")[2])
 
 

@@ -1,8 +1,8 @@
 r"""Linear maps under `alpha_beta`: $z_{ij} = w_{ji} x_i + b_j / n$ for each of the n inputs.
 
-Without a bias the sign of a contribution is that of its two factors, and a few matrix products with
-their positive and negative parts give all shares. With one, contributions are looked at one by one,
-in blocks: many times the cost of the map.
+Without a bias, the sign of a contribution follows from its two factors, and a few matrix products
+of their positive and negative parts give all shares. With a bias, contributions are computed one
+by one in blocks, at many times the cost of the map.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,28 +26,28 @@ from headcount.importance.lrp_shares import (
 def linear(
     function: rule.Function, input: Tensor, weight: Tensor, bias: Tensor | None = None
 ) -> Tensor:
-    """A linear map of every vector."""
+    """The rule for a linear map of every vector."""
     if rule.wants_relevance(weight) or rule.wants_relevance(bias):
         return function(input, weight, bias)  # refused by name
     return _linear(lambda u: function(u, weight, bias), input, weight, bias)
 
 
 def matrix_product(function: rule.Function, input: Tensor, other: Tensor) -> Tensor:
-    """`matmul`: vectors times a constant matrix, or any sums of an activation's vectors."""
+    """The rule for `matmul` of an activation and a constant."""
     if other.ndim == 2 and not rule.wants_relevance(other):
         return _linear(lambda u: function(u, other), input, other.mT, None)
     return _bilinear(function, input, other)
 
 
 def einsum(function: rule.Function, equation: str, *operands: Any) -> Tensor:
-    """`einsum` of an activation and a constant."""
+    """The rule for `einsum` of an activation and a constant."""
     if len(operands) != 2:
         return function(equation, *operands)  # refused by name
     return _bilinear(lambda u, w: function(equation, u, w), *operands)
 
 
 def total(function: rule.Function, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """A sum or a mean: weights are 1."""
+    """The rule for a sum or a mean, as a product with weights of 1."""
     one = torch.ones((), dtype=input.dtype, device=input.device)
     return _bilinear(lambda u, w: function(u * w, *args, **kwargs), input, one)
 
@@ -55,7 +55,7 @@ def total(function: rule.Function, input: Tensor, *args: Any, **kwargs: Any) -> 
 def affine(
     function: rule.Function, input: Tensor, mat1: Tensor, mat2: Tensor, **kwargs: Any
 ) -> Tensor:
-    """`addmm`: bias, vectors, matrix."""
+    """The rule for `addmm` of bias, vectors and matrix."""
     if kwargs or rule.wants_relevance(input) or rule.wants_relevance(mat2) or input.ndim != 1:
         return function(input, mat1, mat2, **kwargs)  # refused by name
     return _linear(lambda u: function(input, u, mat2), mat1, mat2.mT, input)
@@ -69,7 +69,7 @@ def _linear(
     def back(R: Tensor) -> list[Tensor]:
         R_NO, u_NI = R.reshape(-1, R.shape[-1]), u.reshape(-1, u.shape[-1]).to(R.dtype)
         found_NI = torch.zeros_like(u_NI)
-        vectors, outputs = R_NO.any(1), R_NO.any(0)  # others have no part in it
+        vectors, outputs = R_NO.any(1), R_NO.any(0)  # others have no relevance
         w_OI = weight_OI.detach()[outputs].to(R.dtype)
         b_O = None if bias_O is None else bias_O.detach()[outputs].to(R.dtype)
         found_NI[vectors] = _linear_shares(u_NI[vectors], w_OI, b_O, R_NO[vectors][:, outputs])
@@ -79,7 +79,7 @@ def _linear(
 
 
 def _linear_shares(x_NI: Tensor, w_OI: Tensor, b_O: Tensor | None, R_NO: Tensor) -> Tensor:
-    """Without biases contributions split by the signs of their two factors; else one by one."""
+    """The shares: by the signs of the two factors without a bias, else one by one."""
     if b_O is None or not b_O.any():
         (x_plus, x_minus), (w_plus, w_minus) = by_sign(x_NI), by_sign(w_OI)
         z_plus_NO = x_plus @ w_plus.mT + x_minus @ w_minus.mT
@@ -95,7 +95,7 @@ def _linear_shares(x_NI: Tensor, w_OI: Tensor, b_O: Tensor | None, R_NO: Tensor)
 
 
 def _blocks(num_vectors: int, num_outputs: int, num_inputs: int) -> Iterator[tuple[slice, slice]]:
-    """Cuts of vectors and outputs with at most `BLOCK` contributions."""
+    """Slices of vectors and outputs with at most `BLOCK` contributions."""
     outputs = max(1, min(num_outputs, BLOCK // num_inputs))
     vectors = max(1, BLOCK // (outputs * num_inputs))
     for n in range(0, num_vectors, vectors):
@@ -104,7 +104,7 @@ def _blocks(num_vectors: int, num_outputs: int, num_inputs: int) -> Iterator[tup
 
 
 def _bilinear(function: Callable[..., Tensor], first: Tensor, second: Tensor) -> Tensor:
-    """Any product of an activation and a constant that is linear in both."""
+    """The rule for a product of an activation and a constant that is linear in both."""
     if rule.wants_relevance(first) and rule.wants_relevance(second):
         return function(first, second)  # refused by name
     is_first = rule.wants_relevance(first)
@@ -127,6 +127,6 @@ def _bilinear_shares(
         plus = function(u_plus, w_plus) + function(u_minus, w_minus)
         minus = function(u_plus, w_minus) + function(u_minus, w_plus)
         weights = per_contribution(R, plus.detach(), minus.detach())
-        # The slope times the input is the sum of its contributions, each times what is for it
+        # The slope times the input is the sum of its contributions, each times its weight
         (slope,) = torch.autograd.grad([plus, minus], leaf, [each.to(plus) for each in weights])
     return scaled_by_row(u * slope, R)

@@ -1,11 +1,11 @@
-r"""Norms under `alpha_beta`, with their exact Jacobians, and where a model has them.
+r"""Norms under `alpha_beta`, with their exact Jacobians, and a search for a model's own norms.
 
 $$z_{ij} = \frac{\partial y_j}{\partial x_i} x_i + \frac{y_j(0)}{n}, \qquad \text{LayerNorm: }
 z_{ij} = \frac{w_j}{s} \Big( \delta_{ij} - \frac{1 + \hat x_i \hat x_j}{n} \Big) x_i + \frac{b_j}{n}$$
 
-with $\hat x = (x - \bar x) / s$ and $s$ the standard deviation: $n^2$ numbers for every vector, in
-blocks. Other norms, and those that a model writes out in a module of its own, are asked for their
-Jacobian by autograd.
+Here $\hat x = (x - \bar x) / s$ and $s$ is the standard deviation. Every vector has $n^2$ numbers,
+which are made in blocks. For other norms, and norms that a model implements in its own module,
+autograd computes the Jacobian.
 """  # noqa: E501
 
 import inspect
@@ -31,7 +31,7 @@ def layer_norm(
     eps: float = 1e-5,
     *cudnn: Any,
 ) -> Tensor:
-    """LayerNorm over the last axis."""
+    """The rule for LayerNorm over the last axis."""
 
     def contributions(x_NI: Tensor) -> Tensor:
         w_I = torch.ones_like(x_NI[0]) if weight is None else weight.detach().to(x_NI)
@@ -49,7 +49,7 @@ def layer_norm(
 def rms_norm(
     function: Function, input: Tensor, normalized_shape: Any, *args: Any, **kwargs: Any
 ) -> Tensor:
-    """RMSNorm over the last axis."""
+    """The rule for RMSNorm over the last axis."""
 
     def whole(u: Tensor) -> Tensor:
         return function(u, normalized_shape, *args, **kwargs)
@@ -60,7 +60,7 @@ def rms_norm(
 
 
 def norm(function: Callable[[Tensor], Tensor], x: Tensor, y: Tensor) -> Tensor:
-    """The y that any norm of vectors along the last axis made of x."""
+    """The output y of any norm of vectors along the last axis for input x."""
     return _norm(partial(_contributions, function), x, y)
 
 
@@ -83,7 +83,7 @@ def _layer_norm_contributions(
     bias_I: Float[Tensor, " input"],
     eps: float,
 ) -> Float[Tensor, "vector output input"]:
-    """Three products of a number of the output and one of the input, and the diagonal."""
+    """Contributions: three products of an output's and an input's number, and the diagonal."""
     num_inputs = x_NI.shape[1]
     centred_NI = x_NI - x_NI.mean(1, keepdim=True)
     scale_N1 = (centred_NI.square().mean(1, keepdim=True) + eps).rsqrt()
@@ -98,7 +98,7 @@ def _layer_norm_contributions(
 def _contributions(
     function: Callable[[Tensor], Tensor], x_NI: Float[Tensor, "vector input"]
 ) -> Float[Tensor, "vector output input"]:
-    """By autograd, from as many copies of a vector as it has outputs."""
+    """Contributions by autograd, from one copy of a vector for each output."""
     with torch.enable_grad():
         copies_NOI = x_NI[:, None].repeat(1, x_NI.shape[1], 1).requires_grad_()
         outputs_NO = function(copies_NOI).diagonal(dim1=1, dim2=2)
@@ -108,13 +108,13 @@ def _contributions(
 
 
 def norms(model: PreTrainedModel) -> list[nn.Module]:
-    """Modules that are one norm: with weights only, and twice the input gives the same output."""
+    """Modules that are one norm: they have only weights, and doubling the input changes nothing."""
     return [module for module in model.modules() if _is_norm(module)]
 
 
 def _is_norm(module: nn.Module) -> bool:
     weights, inputs = list(module.parameters()), inspect.signature(module.forward).parameters
-    # Those of torch call functions that have a rule
+    # Norms of torch call functions that have a rule
     is_stock = type(module).__module__.startswith("torch.")
     if is_stock or len(inputs) != 1 or len(weights) != 1 or weights[0].ndim != 1:
         return False

@@ -1,4 +1,4 @@
-"""Rule sets of layer-wise relevance propagation: which operation has which rule."""
+"""Rule sets of layer-wise relevance propagation: the rule of each operation."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ COMMON: Mapping[str, rule.Rule] = {
     "softsign": rule.through,
     "glu": rule.gated_linear_unit,
 }
-"""Operation to rule, for all rule sets; what is not named runs as it is and must be linear."""
+"""Rule of each operation, for all rule sets; other operations run unchanged and must be linear."""
 
 VOITA2019 = {**COMMON, "softmax": rule.constant, "mul": rule.by_size}
 ATTNLRP = {
@@ -81,19 +81,19 @@ ALPHA_BETA: Mapping[str, rule.Rule] = {
 @final
 @dataclass(frozen=True)
 class RuleSet:
-    """How relevance flows."""
+    """The rules by which relevance flows."""
 
     operations: Mapping[str, rule.Rule]
-    """Operation to rule; what is not named runs as it is."""
+    """Rule of each operation; other operations run unchanged."""
     gate: rule.Rule = rule.plain
-    """Rule of a product with a gate of 1."""
+    """Rule for a product with a gate of 1."""
     direct: bool = False
-    """Whether relevance itself flows, and not a gradient whose product with a tensor it is."""
+    """Whether relevance itself flows back, instead of a gradient to multiply with a tensor."""
     allowed: frozenset[str] = frozenset()
-    """Steps that are not linear and yet have their true derivative."""
+    """Names of non-linear steps that use their true derivative."""
 
     def modules(self, model: PreTrainedModel) -> dict[nn.Module, rule.Rule]:
-        """Modules that are one operation, with what ties their output to their input."""
+        """Modules that are one operation, with the rule that ties their output to their input."""
         passed = alpha_beta.passed if self.direct else rule.passed
         found: dict[nn.Module, rule.Rule] = dict.fromkeys(rule.activations(model), passed)
         if self.direct:
@@ -112,15 +112,15 @@ def rule_set(name: str) -> RuleSet:
     """The rule set of a name.
 
     Raises:
-        InputError: if there is none.
+        InputError: If there is none.
     """
     if name not in RULES:
-        raise InputError(f"a rule set out of {', '.join(RULES)} was expected; came {name!r}")
+        raise InputError(f"Expected a rule set out of {', '.join(RULES)}, got {name!r}.")
     return RULES[name]
 
 
 def listener(rules: str) -> Listener | None:
-    """Who a tap around is to have: fused attention hides its steps from rules for steps."""
+    """The listener for a tap; rules for single steps need attention that is not fused."""
     return None if rule_set(rules).direct else FunctionListener(lambda block: None)
 
 
@@ -130,4 +130,4 @@ SPELLINGS = {"__imul__": "mul_", "__rmul__": "mul", "__mul__": "mul", "multiply"
              "__radd__": "add", "__iadd__": "add_", "__sub__": "sub", "__isub__": "sub_",
              "__rsub__": "rsub", "subtract": "sub", "__neg__": "neg", "negative": "neg",
              "expand_as": "expand", "broadcast_to": "expand"}  # fmt: skip
-"""Other names of operations."""
+"""Operation by its other names in torch."""

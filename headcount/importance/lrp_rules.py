@@ -2,12 +2,12 @@ r"""Rules of layer-wise relevance propagation, one function each, written for in
 
 Relevance of a tensor is $R_u = u \, G_u$, where $G$ is the gradient under the rules. So a linear map
 needs no rule: $G_u = W^\top G_v$ gives $R_u = \sum_v \frac{u w_{uv}}{v} R_v$, the z-rule. Every other
-operation is written as a linear one whose factors are constants, with the value it always had:
+operation is rewritten as a linear one with constant factors and the same value:
 
-| operation | is written as | so that |
+| operation | is rewritten as | so that |
 |---|---|---|
 | $f(u)$ with $f(0) = 0$ | $u \cdot [f(u) / u]$ | relevance passes through |
-| $u \cdot \sigma(w)$, a gate | $u \cdot [\sigma(w)]$ | the gated takes all |
+| $u \cdot \sigma(w)$, a gate | $u \cdot [\sigma(w)]$ | the gated input takes all |
 | $(u - \bar u) / \mathrm{std}(u)$ | $(u - \bar u) \cdot [1 / \mathrm{std}(u)]$ | a norm is a scale |
 | $u \cdot w$, shares of all kinds | $s_u \, u [w] + s_w \, [u] w$, $s_u + s_w = 1$ | both take a share |
 
@@ -16,8 +16,8 @@ Brackets are constants for the backward pass.
 Reference: Visualizing and Understanding Neural Machine Translation (Ding et al., 2017), section 3, https://aclanthology.org/P17-1106
 Reference: AttnLRP (Achtibat et al., 2024), section 3, https://arxiv.org/abs/2402.05602
 Reference: Explaining Recurrent Neural Network Predictions in Sentiment Analysis (Arras et al., 2017), section 2.2 (gates), https://arxiv.org/abs/1706.07206
-Departure: Arras' rule for gates is used under all rule sets: a sigmoid is not 0 at 0, and relevance
-    cannot pass through it.
+Departure: all rule sets use Arras' rule for gates, since a sigmoid is not 0 at 0 and relevance
+    can't pass through it.
 """  # noqa: E501
 
 from collections.abc import Callable
@@ -32,16 +32,16 @@ Rule = Callable[..., Any]
 """A rule is called with the operation and with the operation's arguments."""
 
 STEADINESS = 1e-4
-"""Of `by_size`: a share is at most 1/2 + 1/(4 sqrt(STEADINESS)) = 25.5."""
+"""Epsilon of `by_size`: a share is at most 1/2 + 1/(4 sqrt(STEADINESS)) = 25.5."""
 
 
 def wants_relevance(value: object) -> bool:
-    """Whether relevance may flow to it: parameters and inputs are constants."""
+    """Whether relevance may flow to a value; parameters and inputs are constants."""
     return isinstance(value, Tensor) and value.requires_grad
 
 
 def without_relevance(value: Any) -> Any:
-    """The same as a constant."""
+    """The same value as a constant."""
     return value.detach() if isinstance(value, Tensor) else value
 
 
@@ -53,24 +53,24 @@ def constant(function: Function, *args: Any, **kwargs: Any) -> Any:
 
 def through(function: Function, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """The product u [f(u) / u], for a non-linearity that is 0 at 0."""
-    return passed(input, function(input.detach().clone(), *args, **kwargs))  # may be in place
+    return passed(input, function(input.detach().clone(), *args, **kwargs))  # it may be in place
 
 
 def passed(x: Tensor, y: Tensor) -> Tensor:
-    """The y that a non-linearity made of x, with relevance passed through unchanged."""
+    """The output y of a non-linearity for input x; relevance passes unchanged."""
     u = x.detach()
     return x * torch.where(u == 0, 0, y.detach() / u)
 
 
 def power(function: Function, x: Any, exponent: Any, *args: Any, **kwargs: Any) -> Any:
-    """A negative power is the scale of a norm; others are judged by lrp_graph.py."""
+    """A negative power, which is the scale of a norm; lrp_graph.py checks other powers."""
     is_scale = isinstance(exponent, int | float) and exponent < 0
     rule = constant if is_scale else plain
     return rule(function, x, exponent, *args, **kwargs)
 
 
 def plain(function: Function, *args: Any, **kwargs: Any) -> Any:
-    """The operation itself: its true derivative."""
+    """The operation itself, with its true derivative."""
     return function(*args, **kwargs)
 
 
@@ -113,23 +113,23 @@ def gated_linear_unit(function: Function, input: Tensor, dim: int = -1) -> Tenso
 
 
 def quotient(function: Function, input: Any, other: Any, *args: Any, **kwargs: Any) -> Any:
-    """The quotient u / [w]: what is divided by is the size of a norm, if both are activations."""
+    """The quotient u / [w]: if both are activations, the divisor is the size of a norm."""
     divisor = without_relevance(other) if wants_relevance(input) else other
     return function(input, divisor, *args, **kwargs)
 
 
 def by_half(function: Function, input: Any, other: Any) -> Any:
-    """Of a product of two activations each takes half: s = 1/2 (`attnlrp`)."""
+    """A product of two activations; each takes half: s = 1/2 (`attnlrp`)."""
     if not (wants_relevance(input) and wants_relevance(other)):
         return function(input, other)
     return (function(input, other.detach()) + function(input.detach(), other)) / 2
 
 
 def by_size(function: Function, input: Any, other: Any) -> Any:
-    r"""Of a product of two activations each takes s_u = u / (u + w) (`voita2019`), made steady.
+    r"""A product of two activations; each takes s_u = u / (u + w), stabilised (`voita2019`).
 
-    With $t = (u + w) / (u - w)$, $s_u = 1/2 + 1/(2t)$; $t / (t^2 + \epsilon)$ stands for $1/t$,
-    which is the same but where u and w cancel: there both take half. Shares add up to 1 anywhere.
+    With $t = (u + w) / (u - w)$, $s_u = 1/2 + 1/(2t)$. $t / (t^2 + \epsilon)$ replaces $1/t$ and
+    differs only where u and w cancel: there both take half. Shares always add up to 1.
     """
     if not (wants_relevance(input) and wants_relevance(other)):
         return function(input, other)
@@ -141,7 +141,7 @@ def by_size(function: Function, input: Any, other: Any) -> Any:
 
 
 def activations(model: PreTrainedModel) -> list[nn.Module]:
-    """Modules that are one non-linearity, 0 at 0, in however many operations they are written."""
+    """Modules that are one non-linearity with value 0 at 0, whatever operations they consist of."""
     zero = torch.zeros(1, 1, dtype=model.dtype, device=model.device)
     found = []
     for module in model.modules():

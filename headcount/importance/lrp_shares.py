@@ -1,22 +1,22 @@
-r"""Shares of relevance by sign: the one rule that all of `alpha_beta` is made of.
+r"""Shares of relevance by sign: the one rule that all of `alpha_beta` consists of.
 
-An output $y_j$ of a module is made of contributions of its inputs, what the Jacobian says and an
+An output $y_j$ of a module is a sum of contributions of its inputs, each from the Jacobian plus an
 equal part of the bias, $z_{ij} = \partial y_j / \partial x_i \cdot x_i + y_j(0) / n$. Then
 
 $$R_i = \sum_j \Big( \alpha \frac{z_{ij}^+}{\sum_{i'} z_{i'j}^+ + \epsilon}
     + \beta \frac{z_{ij}^-}{\sum_{i'} z_{i'j}^- - \epsilon} \Big) R_j,
 \qquad \alpha = \beta = \tfrac12, \; \epsilon = 10^{-5}$$
 
-where $z^+$ and $z^-$ are z's positive and negative part. Of an output that has no contributions of
-one sign, half the relevance is lost; so the R of a module's inputs are scaled until their absolute
-values add up to those of its outputs. No share is negative, and relevance starts at 1: so it is
-nowhere negative, and its sum stays 1, biases or not.
+where $z^+$ and $z^-$ are the positive and negative parts of z. An output without contributions of
+one sign loses half of its relevance, so the R of a module's inputs are scaled until their absolute
+values add up to those of its outputs. No share is negative and relevance starts at 1, so relevance
+is never negative and its sum stays 1, with or without biases.
 
 Reference: On Pixel-Wise Explanations for Non-Linear Classifier Decisions (Bach et al., 2015), equation 60, https://doi.org/10.1371/journal.pone.0130140
 Reference: Analyzing the Source and Target Contributions to Predictions in Neural Machine Translation (Voita et al., 2021), section 2, https://arxiv.org/abs/2010.10907
-Departure: the authors' code adds epsilon in the scaling too, so that a little of the sum is lost in
-    every module, more where relevance is small; here nothing is. It also scales where relevance
-    comes to a tensor from several uses, which changes nothing, as nothing cancels there.
+Departure: the authors' code also adds epsilon in the scaling, so every module loses a little of the
+    sum, and more where relevance is small; here nothing is lost. It also scales where a tensor gets
+    relevance from several uses, which changes nothing, since nothing cancels there.
 """  # noqa: E501
 
 from collections.abc import Callable, Sequence
@@ -29,24 +29,24 @@ from torch import Tensor
 ALPHA, BETA = 0.5, 0.5
 EPSILON = 1e-5
 BLOCK = 2**17
-"""Contributions that are held at a time: so many stay in a core's cache."""
+"""Number of contributions held at a time, chosen to fit into a core's cache."""
 
 Back = Callable[[Tensor], Sequence[Tensor]]
-"""Takes the relevance of an operation's output and gives that of each of its inputs."""
+"""Function from the relevance of an operation's output to that of each of its inputs."""
 
 
 class Shared(torch.autograd.Function):
-    """An operation as it is, with relevance in place of the gradient on the way back."""
+    """An unchanged operation, with relevance in place of the gradient on the way back."""
 
     @staticmethod
     def forward(ctx: Any, function: Callable[[], Tensor], back: Back, *inputs: Tensor) -> Tensor:
-        """Keep `back` for later."""
+        """Run the operation, and store `back` for later."""
         ctx.back, ctx.dtypes = back, [each.dtype for each in inputs]
         return function()
 
     @staticmethod
     def backward(ctx: Any, *relevance: Tensor) -> Any:
-        """Relevance of the inputs."""
+        """The relevance of the inputs."""
         (R,) = relevance
         wide = R.to(torch.promote_types(R.dtype, torch.float32))
         parts = zip(ctx.back(wide), ctx.dtypes, strict=True)
@@ -54,13 +54,13 @@ class Shared(torch.autograd.Function):
 
 
 def shared(function: Callable[[], Tensor], back: Back, *inputs: Tensor) -> Tensor:
-    """What a function of inputs gives; `back` says what becomes of its relevance."""
+    """The result of a function of inputs; `back` distributes its relevance."""
     made: Any = Shared.apply(function, back, *inputs)
     return made
 
 
 def by_sign(x: Tensor) -> tuple[Tensor, Tensor]:
-    """The positive and the negative part."""
+    """The positive and the negative part of a tensor."""
     return x.clamp_min(0), x.clamp_max(0)
 
 
@@ -72,7 +72,7 @@ def per_contribution(R: Tensor, plus: Tensor, minus: Tensor) -> tuple[Tensor, Te
 def shares(
     z_NOI: Float[Tensor, "vector output input"], R_NO: Float[Tensor, "vector output"]
 ) -> Float[Tensor, "vector input"]:
-    """The rule, from all contributions, which are overwritten."""
+    """The rule, applied to all contributions, which are overwritten."""
     plus_NOI, minus_NOI = z_NOI.clamp_min(0), z_NOI.clamp_max_(0)
     weights = per_contribution(R_NO, plus_NOI.sum(-1), minus_NOI.sum(-1))
     for_plus_N1O, for_minus_N1O = (each[:, None] for each in weights)
@@ -85,12 +85,12 @@ def scaled_by_vector(parts: Sequence[Tensor], R: Tensor) -> list[Tensor]:
 
 
 def scaled_by_head(parts: Sequence[Tensor], R: Tensor) -> list[Tensor]:
-    """The same for each row and head."""
+    """Parts whose absolute values add up to those of R, for each row and head."""
     return _scaled(parts, R, (-2, -1))
 
 
 def scaled_by_row(part: Tensor, R: Tensor) -> Tensor:
-    """The same for each index of the first axis, or all in all where the first axes differ."""
+    """The same for each index of the first axis, or for the total where the first axes differ."""
     if R.ndim == 0 or len(part) != len(R):
         return scaled_by_row(part[None], R[None])[0]
     sizes = (each.reshape(len(R), -1).abs().sum(1) for each in (R, part))

@@ -1,15 +1,16 @@
-r"""Norm: how large a vector a head adds to the residual stream, against the heads of its layer.
+r"""Norm: the size of the vector that a head adds to the residual stream, relative to its layer.
 
 $$n_h = \frac{1}{|Q|} \sum_{q \in Q} \Big\| \sum_k A_h(q, k)\, v_h(k)\, W_O^h \Big\|_2, \qquad
 \mathrm{norm}(h) = \frac{n_h}{\frac{1}{H} \sum_{h'} n_{h'}}$$
 
-Q are all tokens that attend, padding apart, special tokens included; H the heads of the layer. Unit:
-1 is the mean of the layer, so the mean over each layer is 1 (0 where all heads give zeros). NaN
-where no output projection was found. Values come with their bias, the output bias is left out: it belongs to no head.
+Q are all tokens that attend, special tokens included and padding excluded; H is the number of heads
+of the layer. The unit is the layer's mean, so the mean over each layer is 1 (0 where all heads give
+zeros). NaN where no output projection was found. Values include their bias; the output bias is
+left out, since it belongs to no head.
 
 Reference: Identifying and Evaluating Inactive Heads in Pretrained LLMs (Sandoval-Segura et al., 2025), section 3, layer-normalised average head output norm, https://arxiv.org/abs/2504.03889
 Departure: the vector's length is taken after the head's part of W_O, as it enters the residual
-    stream. The mean is over all queries of a task, not of means per sequence.
+    stream. The mean is over all queries of a task, not over means per sequence.
 """  # noqa: E501
 
 from typing import final
@@ -27,10 +28,10 @@ from headcount.tasks.task import Task
 
 @final
 class OutputNorm:
-    """||A v W_O|| of every query, as ||A (v R)||: no vector of the model's width is made."""
+    """||A v W_O|| of every query, as ||A (v R)||, without making vectors of the model's width."""
 
     def columns(self, seen: Seen) -> Float[Tensor, "row head key column"]:
-        """The products v R, as many columns as a head has dimensions."""
+        """The products v R, with one column per dimension of a head."""
         if seen.root_HDD is None:
             return torch.full_like(seen.value_BHKD[..., :1], torch.nan)
         return seen.value_BHKD @ seen.root_HDD.to(seen.value_BHKD)
@@ -48,10 +49,10 @@ def norm(
     """Layer-normalised mean norm of every head's output, from one forward over a task.
 
     Args:
-        model: what to score.
-        task: gives the examples; its labels are not used.
-        anatomy: what `examine(model)` found; examined now if None.
-        max_tokens: padded tokens in a batch.
+        model: Model to score.
+        task: Task that provides the examples; its labels are not used.
+        anatomy: Result of `examine(model)`; examined now if None.
+        max_tokens: Number of padded tokens in a batch.
     """
     means = query_means(model, task, OutputNorm(), anatomy, max_tokens)
     tiny = torch.finfo(torch.float64).tiny  # heads of zeros stay zeros

@@ -1,21 +1,19 @@
-r"""Relevance: the part of the top-1 logit that comes through a head.
+r"""Relevance: the part of the top-1 logit that flows through a head.
 
 $$R_h = \sum_{q, d} o_{h,q,d} \, G_{h,q,d} = g_h \frac{\partial\, \mathrm{logit}}{\partial g_h},
 \qquad \mathrm{relevance}(h) = \frac{1}{T} \sum_t \frac{R_h(t)}{\sum_{h'} |R_{h'}(t)|}$$
 
-o is the head's output, G its gradient under the rules of layer-wise relevance propagation, g_h its
-gate at 1, h' runs over the heads of the layer, t over the T target steps. Between -1 and 1; positive:
-the head speaks for what the model says, negative: against it. Under `alpha_beta` a share, between 0
-and 1: what a head pushes with and what it pushes against count alike (lrp_shares.py). One forward
-and one backward pass give all heads of a batch. LRP is covered by patents of its inventors (see
-lrp.py).
+o is the head's output, G its gradient under the rules of layer-wise relevance propagation, and g_h
+its gate at 1; h' runs over the heads of the layer and t over the T target steps. The range is
+[-1, 1]: a positive head supports the model's answer, a negative one opposes it. Under `alpha_beta`
+it is a share in [0, 1]: support and opposition count alike (lrp_shares.py). One forward and one
+backward pass give all heads of a batch. LRP is covered by patents of its inventors (see lrp.py).
 
 Reference: Analyzing Multi-Head Self-Attention (Voita et al., 2019), section 4, https://arxiv.org/abs/1905.09418
 Departure: a layer is divided by the sum of absolute values, since the plain sum can be about 0. The
     steps of an example start together (their logits are summed; gradients are linear, shares almost)
-    and are normalised together, with the weight of so many steps; `per_step=True` is the paper's
-    average, with a backward pass for every step. Where relevance starts is said in
-    relevance_starts.py.
+    and are normalised together, weighted by their number. `per_step=True` is the paper's average,
+    with one backward pass per step. relevance_starts.py defines where relevance starts.
 """  # noqa: E501
 
 from collections.abc import Iterator, Mapping
@@ -37,7 +35,7 @@ from headcount.tap import Tap
 from headcount.tasks.task import Task, TaskBatch
 
 WHOLE = 2**62
-"""Weights in a block: all of a layer's, since the backward pass needs them anyway."""
+"""Number of weights in a block: all of a layer, since the backward pass needs them anyway."""
 
 
 @final
@@ -46,9 +44,9 @@ class Relevance:
     """Relevance of every head on a task."""
 
     scores: Mapping[Place, Float64[Tensor, " head"]]
-    """By site and layer, between -1 and 1; absolute values add up to 1 at most in a layer."""
+    """Scores by site and layer, in [-1, 1]; absolute values add up to at most 1 in a layer."""
     num_steps: int
-    """Target steps that relevance started at."""
+    """Number of target steps that relevance started at."""
     rules: str
     """Name of the rule set."""
 
@@ -65,17 +63,17 @@ def relevance(
     """Relevance of every head.
 
     Args:
-        model: what to score.
-        task: gives the examples; its labels only say what is predicted.
+        model: Model to score.
+        task: Task that provides the examples; its labels only mark the predicted tokens.
         rules: `voita2019`, `attnlrp` or `alpha_beta`.
-        anatomy: what `examine(model)` found; examined now if None.
-        max_tokens: padded tokens in a batch.
-        start: where relevance starts; by the kind of task if None.
-        per_step: normalise every target step by itself, at the cost of as many backward passes.
+        anatomy: Result of `examine(model)`; examined now if None.
+        max_tokens: Number of padded tokens in a batch.
+        start: Function that starts relevance; chosen by the kind of task if None.
+        per_step: Whether to normalise every target step on its own, with a backward pass for each.
 
     Raises:
-        ModelError: if the model uses an operation that has no rule; names it.
-        InputError: if there is no such rule set, or it is not known where relevance starts.
+        ModelError: If the model uses an operation without a rule; the message names it.
+        InputError: If the rule set is unknown, or it is unknown where relevance starts.
     """
     anatomy, start = anatomy or examine(model), start or start_of(task)
     sums: dict[Place, Tensor] = {}
@@ -99,7 +97,7 @@ def _of_batch(
     start: Start,
     per_step: bool,
 ) -> Iterator[tuple[Tensor, dict[Place, Tensor]]]:
-    """Relevance of every example and head, with the number of steps it is of."""
+    """Relevance of every example and head, with the number of steps it covers."""
     gates = {
         (layer.site, layer.layer): torch.ones(
             batch.num_examples, layer.num_heads, device=model.device, dtype=model.dtype
@@ -132,6 +130,6 @@ def _columns(starts: Starts) -> list[Starts]:
 
 
 def _normalised(relevance_EH: Tensor) -> Tensor:
-    """Divided by the sum of absolute values over the heads; zeros stay zeros."""
+    """Relevance divided by the sum of absolute values over the heads; zeros stay zeros."""
     size_E1 = relevance_EH.abs().sum(1, keepdim=True)
     return relevance_EH / size_E1.clamp_min(torch.finfo(torch.float64).tiny)

@@ -1,7 +1,7 @@
-"""Where relevance starts: the top-1 logit of every target step, by task.
+"""Starts of relevance: the top-1 logit of every target step, by task.
 
-Classification has one step, the example; language models and translation have one for every
-token that is predicted; similarity starts at the cosine, half of which is each sentence's.
+Classification has one step per example. Language models and translation have one step per predicted
+token. Similarity starts at the cosine, half of which belongs to each sentence.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,31 +30,31 @@ from headcount.tasks.likelihood import IGNORED
 @final
 @dataclass(frozen=True, eq=False)
 class Starts:
-    """The numbers that relevance is shared out from."""
+    """The numbers that relevance starts at."""
 
     value_ES: Float[Tensor, "example step"]
-    """Relevance flows back from here."""
+    """Numbers from which relevance flows back."""
     is_step_ES: Bool[Tensor, "example step"]
-    """Which of them count: examples have unequally many steps."""
+    """Whether each number counts; examples have different numbers of steps."""
 
 
 Start = Callable[[PreTrainedModel, TaskBatch], Starts]
-"""Runs a model on a batch and says where relevance starts."""
+"""Function that runs a model on a batch and returns the starts of relevance."""
 
 
 def start_of(task: Task) -> Start:
-    """Where relevance starts for a task.
+    """The function that starts relevance for a task.
 
     Raises:
-        InputError: if the task is of no known kind.
+        InputError: If the kind of task is unknown.
     """
     task = task.whole if isinstance(task, Drawn) else task
     if type(task) not in STARTS:
         known = ", ".join(kind.__name__ for kind in STARTS)
         raise InputError(
-            f"a task out of {known} was expected, for which it is known where relevance starts; "
-            f"came {type(task).__name__}: give relevance(..., start=...) a function that runs the "
-            "model on a batch"
+            f"Expected a task out of {known}, which define where relevance starts, got "
+            f"{type(task).__name__}. Pass a function that runs the model on a batch to "
+            "relevance(..., start=...)."
         )
     return STARTS[type(task)](task)
 
@@ -62,18 +62,18 @@ def start_of(task: Task) -> Start:
 def top_logits(
     logits_ESV: Float[Tensor, "example step class"], is_step_ES: Bool[Tensor, "example step"]
 ) -> Starts:
-    """The largest logit of every step."""
+    """Starts at the largest logit of every step."""
     return Starts(logits_ESV.max(-1).values, is_step_ES)
 
 
 def _labelled(model: PreTrainedModel, batch: TaskBatch, **more: bool) -> Starts:
-    """Tokens with a label: masked ones, the next ones, or those of a translation."""
+    """Starts at tokens with a label: masked tokens, next tokens, or tokens of a translation."""
     logits_ENV = model(**batch.inputs, **more).logits
     return top_logits(logits_ENV, batch.labels["labels"] != IGNORED)
 
 
 def _foreseen(model: PreTrainedModel, batch: TaskBatch) -> Starts:
-    """The same of models that keep a cache, which is not wanted."""
+    """The same starts for models with a cache, which is switched off."""
     return _labelled(model, batch, use_cache=False)
 
 
@@ -83,7 +83,7 @@ def _class(model: PreTrainedModel, batch: TaskBatch) -> Starts:
 
 
 def _cosine(task: Similarity) -> Start:
-    """The cosine of each pair; lengths are constants, each sentence takes half."""
+    """Starts at the cosine of each pair; lengths are constants, and each sentence takes half."""
 
     def start(model: PreTrainedModel, batch: TaskBatch) -> Starts:
         hidden_RNW = model.base_model(**batch.inputs).last_hidden_state

@@ -1,8 +1,8 @@
-"""Replacements: what stands in for an ablated head besides zero: its mean output, or a blind one.
+"""Replacements for an ablated head's output besides zero: its mean, or its output without a choice.
 
 - mean: the head's output averaged over all queries of a corpus, which is what folding it into the
   output bias leaves.
-- uniform: the head with uniform attention over the keys it may see.
+- uniform: the head's output under uniform attention over the keys it may see.
 
 Reference: Revealing the Dark Secrets of BERT (Kovaleva et al., 2019), section 4.4, https://arxiv.org/abs/1908.08593
 """
@@ -22,7 +22,7 @@ from headcount.tasks.task import Task, TaskBatch
 def uniform(
     layer: AttentionLayer, value_BHKD: Tensor, mask: Tensor | None
 ) -> Float[Tensor, "batch query head dim"]:
-    """Every head's output if it attended to all keys it may see alike."""
+    """Every head's output if it attended equally to all keys it may see."""
     if mask is None:
         return value_BHKD.mean(2)[:, None]
     visible = mask if mask.dtype == torch.bool else mask > torch.finfo(mask.dtype).min / 2
@@ -34,7 +34,7 @@ def uniform(
 def mean(
     model: PreTrainedModel, task: Task, anatomy: Anatomy | None = None, max_tokens: int = 4096
 ) -> Replacement:
-    """Each head's mean output over the queries of a task's data, padding left out."""
+    """Each head's mean output over the queries of a task's data, without padding."""
     anatomy = anatomy or examine(model)
     listener = _MeanOutput()
     with evaluating(model), torch.inference_mode(), Tap(model, anatomy, listener):
@@ -46,7 +46,7 @@ def mean(
 
 
 class _MeanOutput:
-    """Sums every head's output over queries that are no padding."""
+    """Sums every head's output over queries that are not padding."""
 
     def __init__(self) -> None:
         self.sums: dict[Place, Tensor] = {}
@@ -56,7 +56,7 @@ class _MeanOutput:
         self._is_query_BQ = torch.empty(0)
 
     def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> None:
-        """Keep the values until the layer's end."""
+        """Store the values until the layer ends."""
         assert self.batch is not None
         self._value = value_BHKD
         place, shape = (layer.site, layer.layer), (len(value_BHKD), num_queries)
@@ -74,5 +74,5 @@ class _MeanOutput:
         self.sums[block.layer.site, block.layer.layer][block.heads] += total
 
     def end(self, layer: AttentionLayer) -> None:
-        """Forget the values."""
+        """Drop the values."""
         self._value = None

@@ -1,8 +1,8 @@
 """Reuse: a forward that begins at a later layer, with the clean outputs of the layers before it.
 
 A head's ablation changes nothing before its layer. So the blocks of a model (the entries of its
-module lists that hold attention) are run once as they are, their outputs kept for one batch, and
-for an ablation all blocks before the first changed one give back what was kept.
+module lists that hold attention) run once without ablation, and their outputs are stored for one
+batch. For an ablation, all blocks before the first changed one return their stored outputs.
 """
 
 from collections.abc import Iterator
@@ -20,11 +20,11 @@ from headcount.models.anatomy import Anatomy
 
 @final
 class Blocks:
-    """The blocks of a model in the order of their calls, and what they gave on one batch.
+    """The blocks of a model in the order of their calls, with their outputs on one batch.
 
     Args:
-        model: the model that is run.
-        anatomy: its attention layers.
+        model: Model to run.
+        anatomy: Attention layers of the model.
     """
 
     def __init__(self, model: PreTrainedModel, anatomy: Anatomy) -> None:
@@ -33,8 +33,8 @@ class Blocks:
         by_module = anatomy.by_module()
         for layer in anatomy.layers:
             block = _block_of(model, layer.module)
-            # Of attention outside any block, or shared by layers (the tap tells those by counting
-            # calls), nothing before it can be passed over.
+            # Nothing can be skipped before attention that is outside any block, or that layers
+            # share (the tap distinguishes those by counting calls).
             if block is None or len(by_module[layer.module]) > 1:
                 self._starts[layer.site, layer.layer] = 0
             else:
@@ -47,12 +47,12 @@ class Blocks:
         return len(self._order)
 
     def start(self, place: Place) -> int:
-        """Number of blocks that come before a layer's attention."""
+        """Number of blocks before a layer's attention."""
         return self._starts[place]
 
     @contextmanager
     def keeping(self) -> Iterator[None]:
-        """Inside, the blocks' outputs of one forward are kept; earlier ones are forgotten."""
+        """Inside, the blocks' outputs of one forward are stored; earlier ones are dropped."""
         self._kept = {}
 
         def keep(block: nn.Module, inputs: object, output: Any) -> None:
@@ -67,19 +67,19 @@ class Blocks:
 
     @contextmanager
     def resuming(self, start: int, num_rows: int, times: int) -> Iterator[None]:
-        """Inside, a forward of the kept batch's rows, `times` over, passes over the first blocks.
+        """Inside, a forward of the stored batch's rows, `times` over, skips the first blocks.
 
         Args:
-            start: so many blocks give back what was kept.
-            num_rows: rows of the kept batch.
-            times: how often the rows come, one after the other.
+            start: Number of blocks that return their stored outputs.
+            num_rows: Number of rows in the stored batch.
+            times: Number of copies of the rows, one after the other.
         """
         passed = list(self._order)[:start]
         with ExitStack() as stack:
             for block in passed:
                 kept = self._kept[block]
-                # A block that is passed over does not look at what the one before it gave; one
-                # without heads is not among them, and runs.
+                # A skipped block ignores its input, so the block before it need not repeat rows.
+                # A block without heads is never skipped.
                 if self._next.get(block) not in passed:
                     kept = repeated(kept, num_rows, times)
                 stack.enter_context(giving(block, kept))
@@ -87,13 +87,13 @@ class Blocks:
 
 
 def _following(model: nn.Module) -> dict[nn.Module, nn.Module]:
-    """For every entry of a module list the next one."""
+    """The next entry of the module list for every entry."""
     lists = [module for module in model.modules() if isinstance(module, nn.ModuleList)]
     return {one: other for each in lists for one, other in pairwise(each)}
 
 
 def _block_of(model: nn.Module, path: str) -> nn.Module | None:
-    """The outermost entry of a module list on the way to a module."""
+    """The outermost entry of a module list that contains a module."""
     names = path.split(".")
     for end in range(1, len(names)):
         if isinstance(model.get_submodule(".".join(names[:end])), nn.ModuleList):

@@ -1,4 +1,4 @@
-"""Rows: giving back what modules gave on a batch, for the batch's rows several times over."""
+"""Rows: replay the outputs of modules on a batch, with the batch's rows several times over."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 
 def repeated(output: Any, num_rows: int, times: int) -> Any:
-    """Every tensor of a module's output that has the batch's rows, with the rows `times` over."""
+    """A module's output, with every tensor that has the batch's rows repeated `times` over."""
     if isinstance(output, Tensor):
         has_rows = output.shape[0] == num_rows
         return output.repeat(times, *[1] * (output.ndim - 1)) if has_rows else output
@@ -19,8 +19,8 @@ def repeated(output: Any, num_rows: int, times: int) -> Any:
 
 @contextmanager
 def giving(module: nn.Module, output: Any) -> Iterator[None]:
-    """For the time of a block, a module's forward only gives an output."""
-    before = vars(module).get("forward")  # accelerate hangs its own there
+    """Inside, a module's forward only returns a given output."""
+    before = vars(module).get("forward")  # accelerate sets its own there
     module.forward = lambda *args, **kwargs: output
     try:
         yield

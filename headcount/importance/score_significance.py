@@ -1,7 +1,7 @@
 """Significance of scores: paired bootstrap of a task's own score, and sacreBLEU's test.
 
-Scores such as accuracy, F1 or Spearman's rank correlation are taken anew on every resample by the
-task itself; all heads share the resamples. For BLEU and chrF `tail="sacrebleu"` is the p-value of
+The task itself recomputes scores such as accuracy, F1 or Spearman's rank correlation on every
+resample; all heads share the resamples. For BLEU and chrF, `tail="sacrebleu"` gives the p-value of
 sacreBLEU's paired bootstrap.
 
 Reference: Statistical Significance Tests for Machine Translation Evaluation (Koehn, 2004),
@@ -26,17 +26,17 @@ def score_deltas(
     tail: Tail = "normal",
     index_N: Int[np.ndarray, " example"] | None = None,
 ) -> Deltas:
-    """How much worse the score gets without each head; positive = the head helps.
+    """The drop in score without each head; positive = the head helps.
 
     Args:
-        task: says what the score is, and which direction is better.
-        without: what the model did without each head.
-        base: what the whole model did.
-        num_samples: resamples; each costs a score per head.
-        seed: of the draws.
-        tail: how p-values are read off; with `counted`, 1000 resamples are too few for Holm's
+        task: Task that defines the score and its direction.
+        without: Evaluations without each head.
+        base: Evaluation of the dense model.
+        num_samples: Number of resamples; each costs one score per head.
+        seed: Seed of the draws.
+        tail: Definition of p-values; with `counted`, 1000 resamples are too few for Holm's
             correction over more than 25 heads.
-        index_N: numbers of the examples that count; None for all.
+        index_N: Numbers of the examples that count; None for all.
     """
     sign = -1.0 if task.higher_is_better else 1.0
     score_of_base, scores = task.resampled(base), [task.resampled(each) for each in without]

@@ -1,4 +1,4 @@
-"""Scores: one number per head, by site and layer; higher = more important, always."""
+"""Scores: one number per head, by site and layer; higher always means more important."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,13 +14,13 @@ Scores = Mapping[Place, Float64[Tensor, " _"]]
 
 
 def column(scores: Scores, heads: Heads) -> Float[np.ndarray, " row"]:
-    """The scores in the order of iterating over `heads`: a column of the head table."""
+    """The scores in the order of `heads`, as a column of the head table."""
     return np.array([float(scores[head.site, head.layer][head.index]) for head in heads])
 
 
 @contextmanager
 def frozen(model: nn.Module) -> Iterator[None]:
-    """Parameters want no gradient for the time of a block; each gets its own flag back."""
+    """Inside, no parameter requires a gradient; each gets its flag back afterwards."""
     wanting = [parameter for parameter in model.parameters() if parameter.requires_grad]
     for parameter in wanting:
         parameter.requires_grad_(False)

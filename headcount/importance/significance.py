@@ -1,20 +1,20 @@
-r"""Significance: how far a difference is more than the luck of which examples were drawn.
+r"""Significance: whether a difference is larger than the choice of examples can explain.
 
-Paired bootstrap: N examples are drawn with replacement, the same ones for both systems, and the
-difference d* is taken anew, S times. The 95 % interval goes from the 2.5th to the 97.5th percentile
-of d*. The two-sided p-value is that interval turned round, with one resample more on the side of
-doubt:
+The paired bootstrap draws N examples with replacement, the same ones for both systems, and computes
+the difference d* again, S times. The 95 % interval is the range from the 2.5th to the 97.5th
+percentile of d*. The two-sided p-value inverts that interval, with one extra resample on the side
+of doubt:
 
 $$p = \min\Big(1,\; 2\,\frac{1 + \min(\#\{d^* \le 0\},\, \#\{d^* \ge 0\})}{S + 1}\Big)$$
 
-(`counted`). It can't be below 2 / (S + 1), and a correction for many heads may well ask for less:
-where resamples are dear there is `normal`, the tail of a normal distribution with the standard
-deviation of d*: p = 2 Phi(-|d| / sd). And `sacrebleu` is what sacreBLEU has for BLEU and chrF:
-p = (1 + #{ |d*| - mean |d*| > |d| }) / (S + 1). Draws whose score does not exist (a rank
-correlation of equal numbers) are left out of the S of the head that has none.
+(`counted`). It can't be below 2 / (S + 1), and a correction for many heads may need less. Where
+resamples are expensive, `normal` uses the tail of a normal distribution with the standard deviation
+of d*: p = 2 Phi(-|d| / sd). `sacrebleu` is sacreBLEU's definition for BLEU and chrF:
+p = (1 + #{ |d*| - mean |d*| > |d| }) / (S + 1). Draws in which a head's score does not exist (a
+rank correlation of equal numbers) are left out of that head's S.
 
-Few examples are alike in too many resamples: no p is below 2^(1-N), the share of the sign flips of
-N differences that are as far from 0 as all of one sign, and one example has no interval.
+With few examples, too many resamples are alike. So no p is below 2^(1-N), the share of sign flips
+of N differences that are as extreme as all of one sign, and one example has no interval.
 
 Reference: An Introduction to the Bootstrap (Efron and Tibshirani, 1993), sections 13.3 and 15.4;
     paired scores: Koehn (2004), https://aclanthology.org/W04-3250; one more: Phipson and Smyth
@@ -33,16 +33,16 @@ from scipy.stats import norm as standard_normal
 from headcount.errors import InputError
 
 Tail = Literal["counted", "normal", "sacrebleu"]
-"""How a p-value is read off a bootstrap distribution."""
+"""Definition of the p-value of a bootstrap distribution."""
 
 SMALLEST = 0.01
-"""The smallest p that a head can have after Holm's correction, if enough resamples are drawn."""
+"""Smallest p that a head can have after Holm's correction, if enough resamples are drawn."""
 
 _CHUNK = 2**21
-"""Draws in memory at a time."""
+"""Number of draws in memory at a time."""
 
 _KEPT = 2**25
-"""Resampled differences in memory at a time, 256 MiB."""
+"""Number of resampled differences in memory at a time (256 MiB)."""
 
 
 @final
@@ -55,19 +55,19 @@ class Delta:
     high: float
     """The 95 % interval."""
     p: float
-    """Two-sided, of no difference."""
+    """Two-sided p-value of no difference."""
 
 
 @final
 @dataclass(frozen=True)
 class Deltas:
-    """Differences of many heads from the whole model, in their order."""
+    """Differences between the dense model and the model without each head, in order of heads."""
 
     delta: Float[np.ndarray, " head"]
     low: Float[np.ndarray, " head"]
     high: Float[np.ndarray, " head"]
     p: Float[np.ndarray, " head"]
-    """Two-sided, each head on its own: see `holm`."""
+    """Two-sided p-value of each head on its own; see `holm` for the correction."""
 
     def __getitem__(self, head: int) -> Delta:
         return Delta(*(float(each[head]) for each in (self.delta, self.low, self.high, self.p)))
@@ -80,21 +80,21 @@ def loss_deltas(
     num_samples: int | None = None,
     seed: int = 0,
 ) -> Deltas:
-    r"""How much the mean loss rises without each head, with intervals and p-values.
+    r"""The rise of the mean loss without each head, with intervals and p-values.
 
     d_h = sum_n (loss_hn - base_n) / sum_n count_n, a ratio of sums, resampled as one. All heads
-    share the draws, so a product of two matrices is all there is to it.
+    share the draws, so a product of two matrices computes it.
 
     Args:
-        loss_HN: summed loss of every example without each head.
-        base_N: the same of the whole model.
-        count_N: what each example's loss is summed over.
-        num_samples: resamples; None for 200 a head, at least 1000, so that the smallest p is
-            `SMALLEST` even after Holm's correction.
-        seed: of the draws.
+        loss_HN: Summed loss of every example without each head.
+        base_N: Summed loss of every example for the dense model.
+        count_N: Number of terms in each example's summed loss.
+        num_samples: Number of resamples; None for 200 per head and at least 1000, so that the
+            smallest p is `SMALLEST` even after Holm's correction.
+        seed: Seed of the draws.
 
     Raises:
-        InputError: if there is no example, or a loss is not a finite number.
+        InputError: If there is no example, or a loss is not a finite number.
     """
     _check(len(base_N) * int(count_N.sum()))
     num_samples = num_samples or enough_samples(len(loss_HN))
@@ -113,7 +113,7 @@ def loss_deltas(
 
 
 def enough_samples(num_heads: int) -> int:
-    """Resamples after which Holm's correction over so many heads can still leave p = `SMALLEST`.
+    """Number of resamples for which Holm's correction over these heads can give p = `SMALLEST`.
 
     >>> enough_samples(144)
     28800
@@ -124,7 +124,7 @@ def enough_samples(num_heads: int) -> int:
 def resamples(
     num_examples: int, num_samples: int, seed: int = 0
 ) -> Iterator[Int[np.ndarray, "sample example"]]:
-    """Numbers of examples drawn with replacement, some samples at a time; a seed fixes them."""
+    """Numbers of examples drawn with replacement by a seed, some samples at a time."""
     random = np.random.default_rng(seed)
     at_once = max(1, _CHUNK // num_examples)
     for done in range(0, num_samples, at_once):
@@ -132,10 +132,10 @@ def resamples(
 
 
 def holm(p_H: Float[np.ndarray, " head"]) -> Float[np.ndarray, " head"]:
-    """P-values corrected for looking at many heads (Holm 1979).
+    """P-values corrected for testing many heads (Holm 1979).
 
-    The i-th smallest of m is multiplied by m - i + 1, is at least as large as those before it, and
-    at most 1. NaN stays NaN and is not counted.
+    The i-th smallest of m is multiplied by m - i + 1, raised to at least the values before it, and
+    limited to 1. NaN stays NaN and is not counted.
 
     >>> holm(np.array([0.01, 0.04, 0.03])).tolist()
     [0.03, 0.06, 0.06]
@@ -151,19 +151,19 @@ def holm(p_H: Float[np.ndarray, " head"]) -> Float[np.ndarray, " head"]:
 def _ratios(
     more_HN: np.ndarray, count_N: np.ndarray, num_samples: int, seed: int
 ) -> Float[np.ndarray, "sample head"]:
-    """Sum of `more` over sum of counts, on every resample."""
+    """The sum of `more` over the sum of counts, on every resample."""
     ratio_SH = np.empty((num_samples, len(more_HN)))
     done = 0
     for index_SN in resamples(len(count_N), num_samples, seed):
         times_SN = _times(index_SN)
         part = slice(done, done := done + len(times_SN))
-        # Where only examples without anything predicted were drawn, nothing differs
+        # A resample of only examples without predictions has no difference
         ratio_SH[part] = times_SN @ more_HN.T / np.maximum(times_SN @ count_N, 1)[:, None]
     return ratio_SH
 
 
 def _times(index_SN: Int[np.ndarray, "sample example"]) -> Float[np.ndarray, "sample example"]:
-    """How often each example was drawn."""
+    """Number of times each example was drawn."""
     samples, examples = index_SN.shape
     flat = index_SN + examples * np.arange(samples)[:, None]
     counts = np.bincount(flat.ravel(), minlength=samples * examples)
@@ -171,7 +171,7 @@ def _times(index_SN: Int[np.ndarray, "sample example"]) -> Float[np.ndarray, "sa
 
 
 def of_distribution(delta_H: np.ndarray, delta_SH: np.ndarray, tail: Tail = "counted") -> Deltas:
-    """What a bootstrap distribution says; of each head by the draws that gave it a number."""
+    """Intervals and p-values of a bootstrap distribution, by each head's draws with a number."""
     is_known_SH = ~np.isnan(delta_SH)
     if is_known_SH.all():
         return Deltas(np.asarray(delta_H, float), *_of_draws(delta_H, delta_SH, tail))
@@ -184,7 +184,7 @@ def of_distribution(delta_H: np.ndarray, delta_SH: np.ndarray, tail: Tail = "cou
 
 
 def of_few(found: Deltas, num_examples: int) -> Deltas:
-    """The same with no more certainty than so many examples can give.
+    """The same differences, with no more certainty than the number of examples allows.
 
     >>> of_few(Deltas(*np.array([[0.2], [0.1], [0.3], [0.002]])), 3).p.tolist()
     [0.25]
@@ -199,7 +199,7 @@ def of_few(found: Deltas, num_examples: int) -> Deltas:
 def _of_draws(
     delta_H: np.ndarray, delta_SH: np.ndarray, tail: Tail
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Ends of the interval, and p."""
+    """The ends of the interval, and p."""
     low_H, high_H = np.percentile(delta_SH, [2.5, 97.5], axis=0)
     if tail == "sacrebleu":
         size_SH = abs(delta_SH)
@@ -210,7 +210,7 @@ def _of_draws(
         p_H = np.minimum(1, 2 * (1 + doubtful_H) / (1 + len(delta_SH)))
     else:
         spread_H = delta_SH.std(0, ddof=1)
-        # A head that changes every resample by the same has no spread; no effect, or a sure one
+        # A head that changes every resample equally has no spread: no effect, or a sure one
         sure_H = np.where(delta_H == 0, 0.0, np.inf)
         far_H = np.divide(abs(delta_H), spread_H, out=sure_H, where=spread_H > 0)
         p_H = 2 * standard_normal.sf(far_H)
@@ -220,8 +220,8 @@ def _of_draws(
 def _check(number: int) -> None:
     if number < 1:
         raise InputError(
-            "at least one example with something to predict was expected, to compare two systems "
-            "on; came none"
+            "Expected at least one example with something to predict, to compare two systems on, "
+            "got none."
         )
 
 
@@ -230,6 +230,6 @@ def _check_finite(more_HN: np.ndarray) -> None:
     if len(broken):
         head, example = broken[0]
         raise InputError(
-            f"losses should be finite numbers, but without head {head} of {len(more_HN)} that of "
-            f"example {example} is not, or it is not with all heads"
+            f"Expected finite losses, but the loss of example {example} is not finite without head "
+            f"{head} of {len(more_HN)}, or with all heads."
         )

@@ -1,13 +1,14 @@
-r"""Sink: how little of its attention a head leaves on the first token, where it does nothing.
+r"""Sink: how little attention a head puts on the first token, where it does nothing.
 
 $$\mathrm{sink}(h) = - \frac{1}{|Q|} \sum_{q \in Q} A_h(q, 0) \in [-1, 0]$$
 
-Q are all tokens that attend, padding apart, the first one included; key 0 is the first token that is
-not padding (of the source, in cross-attention). The sign is turned so that higher = more important:
-0 is a head that never looks there, -1 one that does nothing else.
+Q are all tokens that attend, without padding and with the first token; key 0 is the first token that
+is not padding (of the source, in cross-attention). The sign is flipped so that higher = more
+important: 0 is a head that never looks there, -1 a head that looks nowhere else.
 
 Reference: Garbage Attention in Large Language Models (Sok et al., 2026), BOS sink score, https://arxiv.org/abs/2601.06787
-Departure: the sign. The first token need not be a beginning-of-sentence symbol: the tokenizer says.
+Departure: the sign. The first token need not be a beginning-of-sentence symbol; that depends on the
+    tokenizer.
 """  # noqa: E501
 
 from typing import final
@@ -35,20 +36,20 @@ class FirstMass:
     def per_query(
         self, masses_BHQC: Float[Tensor, "row head query column"]
     ) -> Float[Tensor, "row head query"]:
-        """The weight itself."""
+        """The weight of each query."""
         return masses_BHQC.squeeze(-1)
 
 
 def sink(
     model: PreTrainedModel, task: Task, anatomy: Anatomy | None = None, max_tokens: int = 4096
 ) -> dict[Place, Float64[Tensor, " head"]]:
-    """Minus the mean weight on the first token, from one forward over a task.
+    """The negative mean weight on the first token, from one forward over a task.
 
     Args:
-        model: what to score.
-        task: gives the examples; its labels are not used.
-        anatomy: what `examine(model)` found; examined now if None.
-        max_tokens: padded tokens in a batch.
+        model: Model to score.
+        task: Task that provides the examples; its labels are not used.
+        anatomy: Result of `examine(model)`; examined now if None.
+        max_tokens: Number of padded tokens in a batch.
     """
     means = query_means(model, task, FirstMass(), anatomy, max_tokens)
     return {place: -mean_H for place, mean_H in means.items()}

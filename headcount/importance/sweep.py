@@ -1,8 +1,8 @@
-"""Sweep: a task's losses under many ablations, with little more than half of the forwards' work.
+"""Sweep: a task's losses under many ablations, at little more than half the cost of full forwards.
 
-Batch by batch: one clean forward keeps what every block gave; then all ablations that first change
-the same layer share forwards, each with gates for its own copies of the rows, that begin there:
-at the heads' outputs where zero stands in for a head, else at the layer's block.
+For each batch, one clean forward stores the output of every block. Then all ablations that first
+change the same layer share forwards, in which each has gates for its own copy of the rows. These
+forwards begin at the heads' outputs if zero replaces a head, else at the layer's block.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -29,13 +29,13 @@ from headcount.tap import Replacement, Tap
 from headcount.tasks.task import Evaluation, Losses, Task, TaskBatch
 
 TOGETHER = 4096
-"""Padded tokens at most, copies included, of the ablations that share a forward."""
+"""Largest number of padded tokens, copies included, in a forward that ablations share."""
 
 
 @final
 @dataclass(frozen=True)
 class Ablation:
-    """Heads that are taken away together."""
+    """Heads that are ablated together."""
 
     name: str
     heads: tuple[Head, ...]
@@ -44,7 +44,7 @@ class Ablation:
 @final
 @dataclass(frozen=True, eq=False)
 class Swept:
-    """What the whole model, and the model under each ablation, did on every example."""
+    """Results of the dense model, and of the model under each ablation, on every example."""
 
     ablations: tuple[Ablation, ...]
     base: Evaluation
@@ -52,7 +52,7 @@ class Swept:
     outcome_AN: Float[np.ndarray, "ablation example"]
 
     def evaluation(self, index: int) -> Evaluation:
-        """Under one ablation."""
+        """The evaluation under one ablation."""
         return Evaluation(self.loss_AN[index], self.base.count_N, self.outcome_AN[index])
 
 
@@ -70,19 +70,19 @@ def sweep(
     """Losses and outcomes of every example under every ablation.
 
     Args:
-        model: what to ablate.
-        task: gives batches and losses.
-        ablations: what to take away, each by itself.
-        replacement: what stands in for an ablated head; None for zero.
-        anatomy: what `examine(model)` found; examined now if None.
-        max_tokens: padded tokens in a batch, and at most in a forward that ablations share.
-        state: a file for what has been done so far; a sweep that finds one there goes on.
-        key: what the state must have been made with: another is refused.
-        progress: is told how many examples are done, of how many.
+        model: Model to ablate.
+        task: Task that provides batches and losses.
+        ablations: Ablations to run one by one.
+        replacement: Replacement for an ablated head's output; None for zero.
+        anatomy: Result of `examine(model)`; examined now if None.
+        max_tokens: Number of padded tokens in a batch, and a limit for shared forwards.
+        state: File for the progress; if it exists, the sweep resumes from it.
+        key: Key that the state must have been made with.
+        progress: Callback that receives the number of finished examples and the total.
 
     Raises:
-        ModelError: if a loss is not a finite number; names ablation and example.
-        InputError: if the state is of another sweep, or damaged.
+        ModelError: If a loss is not a finite number; the message names ablation and example.
+        InputError: If the state is of another sweep, or damaged.
     """
     running = _Sweeping(
         model, task, tuple(ablations), replacement, anatomy or examine(model),
@@ -91,7 +91,7 @@ def sweep(
     table = load_sweep(state, key, len(ablations) + 1, task.num_examples)
     with evaluating(model), torch.inference_mode(), _without_cache(model):
         for batch in task.batches(max_tokens):
-            # By example, not by number of batch: a sweep may go on with batches of another size.
+            # By example, not by batch number: a sweep may resume with another batch size.
             if table.seen_N[batch.index_E.numpy()].all():
                 continue
             running.batch(batch.to(model.device), table)
@@ -104,7 +104,7 @@ def sweep(
 
 @final
 class _Sweeping:
-    """One sweep, batch by batch."""
+    """One sweep, which runs batch by batch."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class _Sweeping:
         }
 
     def batch(self, batch: TaskBatch, table: SweepTable) -> None:
-        """Fill in the batch's examples, in all rows of the table."""
+        """Fill in the batch's examples in all rows of the table."""
         index = batch.index_E.cpu().numpy()
         with Tap(self.model, self.anatomy), self.blocks.keeping(), self.attentions.keeping():
             clean = self.task.losses(self.model, batch)
@@ -138,7 +138,7 @@ class _Sweeping:
         table.seen_N[index] = True
 
     def _shares(self, batch: TaskBatch) -> Iterator[tuple[int, list[int]]]:
-        """Ablations that run together, with the number of the first layer that they change."""
+        """Groups of ablations that share a forward, with the first layer that they change."""
         tokens = max(tensor.numel() for tensor in batch.inputs.values())
         size = max(1, self._together // max(1, tokens))
         firsts = [
@@ -169,7 +169,7 @@ class _Sweeping:
             return self.task.losses(self.model, batch.repeated(times))
 
     def _before(self, first: int) -> list[AttentionLayer]:
-        """Layers of the same block that are called before one."""
+        """Layers of the same block that are called before a layer."""
         layers = self.anatomy.layers
         starts = [self.blocks.start((layer.site, layer.layer)) for layer in layers]
         return [layers[number] for number in range(first) if starts[number] == starts[first]]
@@ -199,9 +199,9 @@ class _Sweeping:
         if not np.isfinite(loss_AE).all():
             row, example = np.argwhere(~np.isfinite(loss_AE))[0]
             raise ModelError(
-                f"the loss of every example should be a finite number, but example "
-                f"{index[example]} gave {loss_AE[row, example]} under ablation {names[row]}: look "
-                "at that example, or load the model in float32"
+                f"Expected a finite loss for every example, but example {index[example]} gave "
+                f"{loss_AE[row, example]} under ablation {names[row]}. Check that example, or load "
+                "the model in float32."
             )
         place = (np.array(rows)[:, None], index)
         table.loss_AN[place] = loss_AE
@@ -210,7 +210,7 @@ class _Sweeping:
 
 @contextmanager
 def _without_cache(model: PreTrainedModel) -> Iterator[None]:
-    """No key/value cache for the time of a block: blocks that are passed over would not fill it."""
+    """Inside, there is no key/value cache, since skipped blocks would not fill it."""
     configs = {id(config): config for config in (model.config, model.config.get_text_config())}
     caching = [config for config in configs.values() if getattr(config, "use_cache", False)]
     for config in caching:

@@ -1,4 +1,4 @@
-"""The state of a sweep: what has been done so far, in one file, so that a killed one goes on."""
+"""The state of a sweep: its progress in one file, from which a killed sweep resumes."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from headcount.files import write_atomically
 from headcount.keyed import reading, refuse_other_key
 
 FILE = "sweep.safetensors"
-"""In the state of a run."""
+"""Name of the file in a run's state folder."""
 
 _ARRAYS = ("loss_AN", "outcome_AN", "count_N", "seen_N")
 
@@ -21,7 +21,7 @@ _ARRAYS = ("loss_AN", "outcome_AN", "count_N", "seen_N")
 @final
 @dataclass(frozen=True, eq=False)
 class SweepTable:
-    """One row per ablation, the whole model first; filled batch by batch."""
+    """One row per ablation, after a row for the dense model; filled batch by batch."""
 
     loss_AN: Float[np.ndarray, "ablation example"]
     outcome_AN: Float[np.ndarray, "ablation example"]
@@ -30,23 +30,23 @@ class SweepTable:
 
     @classmethod
     def empty(cls, num_rows: int, num_examples: int) -> "SweepTable":
-        """Nothing done."""
+        """A table without any results."""
         blank = np.full((num_rows, num_examples), np.nan)
         counts = np.zeros(num_examples, dtype=np.int64)
         return cls(blank, blank.copy(), counts, np.zeros(num_examples, dtype=bool))
 
 
 def save_sweep(path: Path, key: str, table: SweepTable) -> None:
-    """Write what has been done, whole or not at all; nothing is pickled."""
+    """Write the progress, completely or not at all; nothing is pickled."""
     arrays = {name: getattr(table, name) for name in _ARRAYS}
     write_atomically(path, lambda file: save_file(arrays, file, metadata={"key": key}))
 
 
 def load_sweep(path: Path | None, key: str, num_rows: int, num_examples: int) -> SweepTable:
-    """What an interrupted sweep has done.
+    """Load the progress of an interrupted sweep.
 
     Raises:
-        InputError: if the file is damaged, or of a sweep with another model, task or options.
+        InputError: If the file is damaged, or of a sweep with another model, task or options.
     """
     if path is None or not path.exists():
         return SweepTable.empty(num_rows, num_examples)

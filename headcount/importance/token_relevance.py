@@ -3,13 +3,13 @@ r"""Relevance of tokens: the part of a logit that comes from each token of the i
 $$R_n = \sum_d x_{n,d} \, \frac{\partial\, \mathrm{logit}}{\partial x_{n,d}}\Big|_{\text{rules}}$$
 
 x is the hidden state that enters the first layer, the sum of all of a token's embeddings (word,
-position, type): what comes before it works on each token alone. Unit: that of the logit, which
-relevance of all tokens, of encoder and decoder together, adds up to but for what biases took. Under
-`alpha_beta` it is a share of the logit, and adds up to 1. LRP is covered by patents of its inventors
-(see lrp.py).
+position, type); earlier operations work on each token alone. The unit is that of the logit: the
+relevance of all tokens of encoder and decoder adds up to the logit, except for the part that biases
+take. Under `alpha_beta` it is a share of the logit and adds up to 1. LRP is covered by patents of
+its inventors (see lrp.py).
 
 Reference: Visualizing and Understanding Neural Machine Translation (Ding et al., 2017), section 3, https://aclanthology.org/P17-1106
-Departure: a token's relevance is that of its hidden state, so its position's is part of it.
+Departure: a token's relevance is that of its hidden state, so it includes that of its position.
 """  # noqa: E501
 
 from collections.abc import Callable, Iterator, Mapping
@@ -41,18 +41,18 @@ def relevance_of_tokens(
     """Relevance of the tokens of each row.
 
     Args:
-        model: any transformers model.
-        inputs: what its forward takes.
-        start: takes the model's output and gives one number for each row, or their sum, e.g.
+        model: Any transformers model.
+        inputs: Inputs of its forward.
+        start: Function from the model's output to one number for each row, or their sum, e.g.
             `lambda output: output.logits[:, -1].amax(-1)`.
         rules: `voita2019`, `attnlrp` or `alpha_beta`.
-        anatomy: what `examine(model)` found; examined now if None.
+        anatomy: Result of `examine(model)`; examined now if None.
 
     Returns:
-        By side: `encoder`, `decoder`, or both.
+        Relevance by side: `encoder`, `decoder`, or both.
 
     Raises:
-        ModelError: if the model uses an operation that has no rule; names it.
+        ModelError: If the model uses an operation without a rule; the message names it.
     """
     anatomy = anatomy or examine(model)
     with (
@@ -68,11 +68,11 @@ def relevance_of_tokens(
 
 @contextmanager
 def _entering(model: PreTrainedModel, anatomy: Anatomy) -> Iterator[dict[str, Tensor]]:
-    """Hidden states that enter the first layer of each side, as leaves; filled by the forward."""
+    """Hidden states that enter the first layer of each side, as leaves set by the forward."""
     entered: dict[str, Tensor] = {}
 
     def cut(side: str, hidden: Tensor) -> Tensor:
-        if side in entered:  # a module that is called for every layer
+        if side in entered:  # the module is called for every layer
             return hidden
         entered[side] = hidden.detach().requires_grad_()
         return entered[side]
@@ -96,7 +96,7 @@ def _entering(model: PreTrainedModel, anatomy: Anatomy) -> Iterator[dict[str, Te
 
 
 def _first_layers(model: PreTrainedModel, anatomy: Anatomy) -> dict[str, nn.Module]:
-    """The first layer of each side: what holds its first attention in the outermost list."""
+    """The first layer of each side: the entry of the outermost list with its first attention."""
     first: dict[str, nn.Module] = {}
     for layer in anatomy.layers:
         side = layer.site.partition(".")[0]
@@ -113,6 +113,6 @@ def _in_list(model: PreTrainedModel, path: str) -> nn.Module:
         if inside_list:
             return module
     raise ModelError(
-        f"attention layers in a list of layers were expected; {path} of {type(model).__name__} is "
-        "in none, so where its tokens enter can't be told"
+        f"Expected attention layers in a list of layers, but {path} of {type(model).__name__} is "
+        "in none, so it is unknown where its tokens enter."
     )

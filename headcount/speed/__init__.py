@@ -1,4 +1,4 @@
-"""Speed: how much faster a pruned model is, and how much faster it could be."""
+"""Speed: the measured speedup of a pruned model, and its ceiling."""
 
 from headcount.speed.case import Case, Cost, Timing
 from headcount.speed.ceiling import LayerFlops, ModelFlops, ceiling, model_flops

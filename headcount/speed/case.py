@@ -1,4 +1,4 @@
-"""A case: one mode at one batch size and length, timed with two models, and what that says."""
+"""Case: one mode at one batch size and length, timed with two models."""
 
 import math
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ from headcount.speed.ratio import Ratio
 @final
 @dataclass(frozen=True)
 class Case:
-    """What is run."""
+    """One mode, batch size and length to time."""
 
     mode: str
     batch: int
-    """Examples at a time."""
+    """Number of examples in a batch."""
     length: int
-    """Tokens of an example; of an encoder-decoder, on either side."""
+    """Number of tokens in an example; for an encoder-decoder, on each side."""
     new_tokens: int = 0
-    """Tokens that a generation adds."""
+    """Number of tokens to generate."""
 
     def __str__(self) -> str:
         added = f" + {self.new_tokens}" if self.new_tokens else ""
@@ -29,19 +29,19 @@ class Case:
 
     @property
     def counted_tokens(self) -> int:
-        """Tokens that a rate is about: new ones where there are some, else those of the input."""
+        """Number of tokens for the rate: generated tokens if there are any, else input tokens."""
         return self.batch * (self.new_tokens or self.length)
 
 
 @final
 @dataclass(frozen=True)
 class Cost:
-    """What a case costs one model."""
+    """The cost of a case for one model."""
 
     seconds: float
-    """Median over rounds."""
+    """Median over rounds, in seconds."""
     peak_bytes: float
-    """Memory at the peak beyond weights and inputs; NaN where it can't be told."""
+    """Peak memory beyond weights and inputs, in bytes; NaN where it can't be measured."""
     flops: int
 
     def record(self, case: Case) -> dict[str, float]:
@@ -58,63 +58,63 @@ class Cost:
 @final
 @dataclass(frozen=True, eq=False)
 class Timing:
-    """A case with two models, the first one twice: that tells noise from gain."""
+    """A case timed with two models; the dense model runs twice, to separate noise from speedup."""
 
     case: Case
     dense: Cost
     pruned: Cost
     seconds_RW: Float[np.ndarray, "round work"]
-    """Dense, pruned and dense again, side by side in every round."""
+    """Seconds of dense, pruned and dense again in every round."""
 
     @property
     def speedup(self) -> Ratio:
-        """How many times faster the pruned model is: in each round the dense one's two times."""
+        """Speedup of the pruned model: per round, the mean dense time over the pruned time."""
         first_R, pruned_R, second_R = self.seconds_RW.T
         return Ratio.of(np.sqrt(first_R * second_R) / pruned_R)
 
     @property
     def noise(self) -> Ratio:
-        """The dense model against itself."""
+        """Ratio of the dense model's two times."""
         first_R, _, second_R = self.seconds_RW.T
         return Ratio.of(first_R / second_R)
 
     @property
     def ceiling(self) -> float:
-        """How many times faster it could be if time went with FLOPs."""
+        """Largest speedup if time is proportional to FLOPs."""
         return self.dense.flops / self.pruned.flops
 
     @property
     def reached(self) -> float:
-        """Share of the ceiling's gain that was measured; NaN where there is none to be had."""
+        """Measured share of the ceiling's gain; NaN where the ceiling allows no gain."""
         possible = self.ceiling - 1
         return (self.speedup.value - 1) / possible if possible > 0 else math.nan
 
     def warning(self) -> str | None:
-        """A sentence where the speedup should not be believed; None where it may be."""
+        """A sentence if the speedup is not reliable; else None."""
         speedup, noise = self.speedup, self.noise.distance
         if self.ceiling < 1:
             return (
-                f"{self.case}: the second model takes {1 / self.ceiling:.2f} times the first's "
-                "FLOPs, which is to be the dense one: were the two swapped?"
+                f"{self.case}: the second model takes {1 / self.ceiling:.2f} times the FLOPs of "
+                "the first, which should be the dense one: were the two swapped?"
             )
         if speedup.value > self.ceiling:
-            cause = "an error of measuring, or of time that goes with what FLOPs don't count"
+            cause = "a measurement error, or time spent on work that FLOPs don't count"
             if speedup.low <= self.ceiling:
-                cause = "an error of measuring: its interval reaches below"
+                cause = "a measurement error: its interval includes the ceiling"
             return (
                 f"{self.case}: {speedup.value:.3f} is above its ceiling of {self.ceiling:.3f}, "
                 f"{cause}"
             )
         if noise >= abs(speedup.value - 1) or speedup.low <= 1 <= speedup.high:
             return (
-                f"{self.case}: a change of {speedup.value - 1:+.1%} is within the noise, the dense "
-                f"model differs from itself by up to {noise:.1%}: more --rounds, or a quieter "
-                "machine"
+                f"{self.case}: a change of {speedup.value - 1:+.1%} is within the noise, since the "
+                f"dense model differs from itself by up to {noise:.1%}: use more --rounds or a "
+                "quieter machine"
             )
         return None
 
     def record(self) -> dict[str, Any]:
-        """All numbers, and the times they come from."""
+        """All numbers, and the times they are computed from."""
         speedup, noise = self.speedup, self.noise
         return {
             "mode": self.case.mode,

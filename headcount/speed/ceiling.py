@@ -1,15 +1,15 @@
-r"""Ceiling: how many times faster a plan can make a model, if time goes with FLOPs.
+r"""Ceiling: the largest speedup of a plan if time is proportional to FLOPs.
 
 $$\mathrm{ceiling} = \frac{F}{F - \sum_l (C_l - C_l')}$$
 
-with F the FLOPs of a forward of the model and C those of one attention layer: its maps W_Q, W_K,
-W_V, W_O and the products of scores and values; C' for the heads that stay. All of it goes with the
-number of heads, but keys and values, where queries share them, with the number of groups of which
-some head stays. A layer without heads costs nothing. Every term goes with the batch, so the ceiling
-does not; it does go with the length. What stays is everything else: feed-forward layers, the
-vocabulary.
+F are the FLOPs of a forward of the model and C those of one attention layer: its maps W_Q, W_K,
+W_V, W_O and the products of scores and values; C' counts kept heads only. All of C is proportional
+to the number of heads, except that shared keys and values are proportional to the number of groups
+with a kept head. A layer without heads costs nothing. Every term is proportional to the batch size,
+so the ceiling does not depend on it; it does depend on the length. Everything else is unchanged:
+feed-forward layers, the vocabulary.
 
-Nothing is known of architectures: a forward of the model itself is counted, module by module.
+No knowledge of architectures is needed: a forward of the model itself is counted by module.
 """
 
 from collections.abc import Mapping
@@ -41,16 +41,16 @@ _PRODUCTS = ("bmm", "baddbmm", "scaled_dot_product")
 @final
 @dataclass(frozen=True)
 class LayerFlops:
-    """FLOPs of one attention layer, by what they go with."""
+    """FLOPs of one attention layer, per head and per group."""
 
     per_head: float
-    """Queries, scores, values and the output projection, of one head."""
+    """FLOPs of queries, scores, values and the output projection of one head."""
     per_group: float
-    """Keys and values of one head, or of one group of heads that shares them."""
+    """FLOPs of the keys and values of one head, or of one group of heads that shares them."""
     group_size: int
 
     def of(self, kept: tuple[int, ...]) -> float:
-        """FLOPs of the layer with some of its heads."""
+        """FLOPs of the layer with only the kept heads."""
         groups = {index // self.group_size for index in kept}
         return self.per_head * len(kept) + self.per_group * len(groups)
 
@@ -65,7 +65,7 @@ class ModelFlops:
     layers: Mapping[Place, LayerFlops]
 
     def of(self, plan: Plan) -> float:
-        """FLOPs of the model that a plan leaves."""
+        """FLOPs of the model that a plan makes."""
         spared = 0.0
         for (site, layer), costs in self.layers.items():
             everything = tuple(range(self.heads.counts[site][layer]))
@@ -74,23 +74,23 @@ class ModelFlops:
         return self.total - spared
 
     def ceiling(self, plan: Plan) -> float:
-        """How many times faster a plan can make the model."""
+        """Largest speedup that a plan can reach."""
         return self.total / self.of(plan)
 
 
 def ceiling(
     model: PreTrainedModel, plan: Plan, length: int = 128, anatomy: Anatomy | None = None
 ) -> float:
-    """How many times faster a plan can make one forward at a length, at any batch size.
+    """Largest speedup of one forward at a length that a plan can reach, at any batch size.
 
     Args:
-        model: the model that the plan is for; it is not changed.
-        plan: which heads stay.
-        length: tokens; of an encoder-decoder, on either side.
-        anatomy: what `examine(model)` found earlier; examined now if None.
+        model: Model that the plan is for; it is not changed.
+        plan: Plan of the kept heads.
+        length: Number of tokens; for an encoder-decoder, on each side.
+        anatomy: Result of an earlier `examine(model)`; examined now if None.
 
     Raises:
-        InputError: for a plan that is not for this model, or no tokens.
+        InputError: If the plan is not for this model, or the length is below 1 or too large.
     """
     anatomy = anatomy or examine(model)
     plan.refuse_misfit(model, anatomy.heads)
@@ -98,19 +98,19 @@ def ceiling(
 
 
 def model_flops(model: PreTrainedModel, anatomy: Anatomy, length: int = 128) -> ModelFlops:
-    """Count one forward of one example, and each attention layer in it; meta models are fine.
+    """Count one forward of one example and each attention layer in it; meta models work too.
 
     Raises:
-        InputError: for no tokens, or more than the model takes.
-        ModelError: for a model that reads no text.
+        InputError: If the length is below 1 or too large for the model.
+        ModelError: If the model reads no text.
     """
     refuse_textless(model)
     limit = max_length(model, None)
     if length < 1 or (limit is not None and length > limit):
         most = "" if limit is None else f" and at most {limit}"
-        raise InputError(f"expected a length of at least 1 token{most}, found {length}")
+        raise InputError(f"Expected a length of at least 1 token{most}, got {length}.")
     ids_BN = TokenRows.random(Loaded(model, None, ""), length).rows(1, length).to(model.device)
-    # Through the seam fused attention is counted, whatever implementation the model has
+    # The seam makes fused attention countable, whichever implementation the model has
     with evaluating(model), torch.inference_mode(), dispatching(model, _attend), counter() as found:
         forward(model, ids_BN, 0)()
     counts = _by_path(model, found)
@@ -119,11 +119,11 @@ def model_flops(model: PreTrainedModel, anatomy: Anatomy, length: int = 128) -> 
 
 
 Counts = Mapping[str, Mapping[Any, int]]
-"""Path of a module, then operation, to FLOPs."""
+"""FLOPs by path of a module and operation."""
 
 
 def _by_path(model: PreTrainedModel, found: FlopCounterMode) -> Counts:
-    """The counts of all modules by their paths in the model, whether it or its body was run."""
+    """The counts of all modules by path in the model, whether the model or its body ran."""
     whole, body = (f"{type(each).__name__}." for each in (model, model.base_model))
     prefix = f"{model.base_model_prefix}."
     return {
@@ -135,7 +135,7 @@ def _by_path(model: PreTrainedModel, found: FlopCounterMode) -> Counts:
 
 
 def _layer(layer: AttentionLayer, counts: Counts, anatomy: Anatomy) -> LayerFlops:
-    """Take the count of an attention module apart: products, W_O, and W_Q, W_K, W_V."""
+    """Split the count of an attention module into products, W_O, and W_Q, W_K, W_V."""
     inside = counts[layer.module]
     products = sum(count for name, count in inside.items() if _is_product(name))
     out = 0 if layer.output is None else sum(counts[layer.output].values())
@@ -158,7 +158,7 @@ def _is_product(operation: Any) -> bool:
 def _attend(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **kwargs: Any
 ) -> tuple[Tensor, None]:
-    """Attention by torch's own function; caps and sinks change numbers, not how many there are."""
+    """Attention by torch's own function; caps and sinks change values, not the FLOPs."""
     kwargs = {name: kwargs[name] for name in ("scaling", "position_bias") if name in kwargs}
     output, _ = sdpa_attention_forward(module, query, key, value, mask, is_causal=False, **kwargs)
     return output, None

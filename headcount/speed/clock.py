@@ -1,4 +1,4 @@
-"""Clock: how long a call takes, and several calls in turns."""
+"""Clock: the time of one call, or of several calls that take turns."""
 
 import gc
 import math
@@ -18,12 +18,12 @@ from headcount.models.selfcheck import evaluating
 from headcount.speed.flops import Work
 
 SHORTEST = 0.1
-"""Seconds that a round spends on a call at least: short calls are repeated, their median taken."""
+"""Minimum seconds that a round spends on a call; short calls are repeated for a median."""
 MOST_REPEATS = 50
 
 
 def latency(model: PreTrainedModel, inputs: Mapping[str, Any], rounds: int = 5) -> float:
-    """Seconds of one forward: the median of some, after one that is thrown away."""
+    """Seconds of one forward: the median of several rounds after a discarded one."""
 
     def work() -> object:
         return model(**inputs)
@@ -36,10 +36,9 @@ def latency(model: PreTrainedModel, inputs: Mapping[str, Any], rounds: int = 5) 
 def in_turns(
     works: Sequence[Work], rounds: int, device: torch.device, shortest: float = SHORTEST
 ) -> Float[np.ndarray, "round work"]:
-    """Seconds of each call in each round; every round has another order.
+    """Seconds of each call in each round; the order changes from round to round.
 
-    A round before the first one warms up, says how often a short call is repeated in the others,
-    and is thrown away.
+    A discarded round before the first one warms up and sets how often short calls are repeated.
     """
     with undisturbed(), torch.inference_mode():
         first = [timed(work, device) for work in works]
@@ -63,12 +62,12 @@ def orders(count: int) -> list[tuple[int, ...]]:
 
 
 def repeats_of(seconds: float, shortest: float) -> int:
-    """How often a call is repeated to take a certain time."""
+    """Number of repeats that make a call take at least a given time."""
     return max(1, min(MOST_REPEATS, math.ceil(shortest / max(seconds, 1e-9))))
 
 
 def timed(work: Work, device: torch.device, repeats: int = 1) -> float:
-    """Seconds of one call: the median of some. Waits until the device is done."""
+    """Seconds of one call, as the median of its repeats; waits until the device is done."""
     seconds = []
     for _ in range(repeats):
         _finish(device)
@@ -81,7 +80,7 @@ def timed(work: Work, device: torch.device, repeats: int = 1) -> float:
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """No garbage collection in the middle of a measurement."""
+    """Inside, garbage collection is off, so that it can't disturb a measurement."""
     enabled = gc.isenabled()
     gc.collect()
     gc.disable()

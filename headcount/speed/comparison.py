@@ -1,4 +1,4 @@
-"""Two models side by side: the same inputs, in turns, in one process."""
+"""Comparison: two models take turns on the same inputs in one process."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -23,30 +23,30 @@ from headcount.speed.rows import TokenRows
 from headcount.speed.size import Size
 
 Progress = Callable[[int, int, str], None]
-"""Told how many cases are done, of how many, and the next one."""
+"""Callback that receives the number of finished cases, the number of all cases, and the next."""
 
 
 @final
 @dataclass(frozen=True)
 class Options:
-    """What is timed."""
+    """The cases to time, and how often."""
 
     batches: tuple[int, ...] = (1, 4, 16, 64)
     lengths: tuple[int, ...] = (32, 128, 512)
     modes: tuple[str, ...] = ()
-    """Of `MODES`; empty for all that the models have."""
+    """Names from `MODES`; empty for all modes of the models."""
     new_tokens: int = 32
-    """That a generation adds."""
+    """Number of tokens to generate."""
     rounds: int = 12
-    """Six have every order of the three calls once."""
+    """Number of rounds; six rounds cover every order of the three calls once."""
     seed: int = 0
-    """Of random tokens."""
+    """Seed of the random tokens."""
 
     def refuse_nonsense(self) -> None:
-        """Let options that can be run pass.
+        """Raise an error for options that can't be run.
 
         Raises:
-            InputError: for a number that is too small, nothing to run, or an unknown mode.
+            InputError: If a number is too small, there is nothing to run, or a mode is unknown.
         """
         smallest = {"batch": 1, "length": 1, "rounds": 2, "new tokens": 1}
         given = {
@@ -56,25 +56,27 @@ class Options:
         for name, values in given.items():
             if not values or min(values) < smallest[name]:
                 found = ", ".join(map(str, values)) or "none"
-                raise InputError(f"expected {name} of at least {smallest[name]}, found {found}")
+                raise InputError(f"Expected {name} of at least {smallest[name]}, got {found}.")
         if unknown := set(self.modes) - set(MODES):
-            raise InputError(f"modes are {', '.join(MODES)}; came {', '.join(sorted(unknown))}")
+            raise InputError(
+                f"Expected modes out of {', '.join(MODES)}, got {', '.join(sorted(unknown))}."
+            )
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Speed:
-    """How fast a pruned model is beside the dense one."""
+    """Sizes and timings of a pruned model beside the dense one."""
 
     dense: Size
     pruned: Size
     timings: Sequence[Timing]
     left_out: Sequence[str] = ()
-    """A sentence for each length that the models can't take, and each case without memory."""
+    """A sentence for each length that the models can't take and each case that lacked memory."""
     machine: dict[str, Any] = field(default_factory=dict)
 
     def warnings(self) -> list[str]:
-        """A sentence for everything that was left out or should not be believed."""
+        """A sentence for everything that was left out or is not reliable."""
         told = (each.warning() for each in self.timings)
         return [*self.left_out, *(each for each in told if each is not None)]
 
@@ -89,14 +91,14 @@ def compare_speed(
     """Time two models on the same tokens.
 
     Args:
-        dense: the model that was pruned.
-        pruned: what became of it.
-        options: batch sizes, lengths, modes, rounds.
-        corpus: text to run on; random tokens if None.
-        progress: is told of every case before it begins.
+        dense: The dense model.
+        pruned: The pruned model.
+        options: Batch sizes, lengths, modes and rounds.
+        corpus: Text to run on; random tokens if None.
+        progress: Callback that is called before every case.
 
     Raises:
-        InputError: for models that can't stand in for each other, or nothing to run.
+        InputError: If the models can't replace each other, or there is nothing to run.
     """
     options = options or Options()
     options.refuse_nonsense()
@@ -118,21 +120,21 @@ def compare_speed(
             try:
                 timings.append(_timing(dense, pruned, case, rows, options.rounds))
             except torch.OutOfMemoryError:
-                left_out.append(f"{case} was left out: there is not enough memory for it")
+                left_out.append(f"{case} was left out for lack of memory")
     if not timings:
         raise InputError(
-            f"expected a batch and length that there is memory for, found none: {left_out[-1]}"
+            f"Expected a batch and length that fit into memory, got none: {left_out[-1]}."
         )
     return Speed(Size.of(dense), Size.of(pruned), timings, left_out, found)
 
 
 def _cases(dense: Loaded, pruned: Loaded, options: Options) -> tuple[list[Case], list[str]]:
-    """What can be run, and a sentence for what can't."""
+    """The cases that can run, and a sentence for each that can't."""
     modes = fitting(dense.model)
     if unfit := set(options.modes) - set(modes):
         raise InputError(
-            f"{dense.name} was expected to have the modes {', '.join(sorted(unfit))}, but has only "
-            f"{', '.join(modes)}: an encoder can't generate"
+            f"Expected {dense.name} to have the modes {', '.join(sorted(unfit))}, but it has only "
+            f"{', '.join(modes)}: an encoder can't generate."
         )
     limits = [each.max_length for each in (dense, pruned)]
     limit = min((each for each in limits if each is not None), default=None)
@@ -143,14 +145,14 @@ def _cases(dense: Loaded, pruned: Loaded, options: Options) -> tuple[list[Case],
         needed = max(length, added and beside + added)
         if limit is not None and needed > limit:
             left_out.append(
-                f"{mode} at {length} tokens was left out: it takes {needed} places, the model has "
-                f"{limit}"
+                f"{mode} at {length} tokens was left out: it needs {needed} positions, the model "
+                f"has {limit}"
             )
             continue
         cases += [Case(mode, batch, length, added) for batch in options.batches]
     if not cases:
         raise InputError(
-            f"expected a length that {dense.name} can take, found none: {'; '.join(left_out)}"
+            f"Expected a length that {dense.name} can take, got none: {'; '.join(left_out)}."
         )
     return cases, left_out
 
@@ -169,7 +171,7 @@ def _timing(dense: Loaded, pruned: Loaded, case: Case, rows: TokenRows, rounds: 
     seconds_RW = in_turns([*works, works[0]], rounds, device)
 
     def cost(loaded: Loaded, work: Work, columns: list[int]) -> Cost:
-        with torch.inference_mode():  # rows cost the same, so one is counted
+        with torch.inference_mode():  # all rows cost the same, so one is counted
             counted = flops(make(loaded.model, ids_BN[:1], case.new_tokens)) * case.batch
         seconds = float(np.median(seconds_RW[:, columns]))
         return Cost(seconds, peak_bytes(work, device), counted)

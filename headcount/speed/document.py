@@ -1,4 +1,4 @@
-"""The tables of a comparison of speed, for people."""
+"""Document: the tables of a speed comparison in Markdown."""
 
 from headcount.markdown import share, table
 from headcount.speed.case import Case, Timing
@@ -7,13 +7,13 @@ from headcount.speed.size import Size
 
 CASE = ("mode", "batch", "tokens")
 GAINS = (*CASE, "times as fast (95 %)", "dense against itself", "ceiling", "% of its gain")
-"""Columns: how much faster, and how much faster it could be."""
+"""Columns of speedups and their ceilings."""
 COSTS = (*CASE, "latency, ms", "examples/s", "tokens/s", "peak memory, MB")
-"""Columns of two numbers: of the dense and of the pruned model."""
+"""Columns of costs, each with a number for the dense and for the pruned model."""
 
 
 def document(speed: Speed, names: tuple[str, str]) -> str:
-    """Markdown: sizes, gains, costs, what not to believe, and where it was measured."""
+    """Markdown with sizes, speedups, costs, warnings and the machine."""
     machine = speed.machine
     parts = [
         f"# Speed of {names[1]} beside {names[0]}",
@@ -21,8 +21,8 @@ def document(speed: Speed, names: tuple[str, str]) -> str:
         "Mean ratios of times within rounds, in which the two models took turns. The ceiling is "
         "the ratio of their FLOPs.",
         table(GAINS, [gain_cells(each) for each in speed.timings]),
-        "Medians over the rounds: the dense model / the pruned one. Memory is what a call needs "
-        "beyond weights and inputs.",
+        "Medians over rounds: dense / pruned model. Memory is the peak of a call beyond weights "
+        "and inputs.",
         table(COSTS, [cost_cells(each) for each in speed.timings]),
         "\n".join(f"- {told}" for told in speed.warnings()),
         f"{machine['name']}, {machine['device']}, {machine['threads']} threads, "
@@ -34,7 +34,7 @@ def document(speed: Speed, names: tuple[str, str]) -> str:
 
 
 def gain_cells(timing: Timing) -> list[str]:
-    """A row of the table of gains."""
+    """One row of the table of speedups."""
     return [
         *_case_cells(timing.case), str(timing.speedup), str(timing.noise),
         f"{timing.ceiling:.2f}", share(timing.reached),
@@ -42,7 +42,7 @@ def gain_cells(timing: Timing) -> list[str]:
 
 
 def cost_cells(timing: Timing) -> list[str]:
-    """A row of the table of costs."""
+    """One row of the table of costs."""
     records = [each.record(timing.case) for each in (timing.dense, timing.pruned)]
     scales = {"latency_s": 1e3, "examples_per_s": 1, "tokens_per_s": 1, "peak_bytes": 1e-6}
     pairs = ([each[name] * scale for each in records] for name, scale in scales.items())
@@ -68,7 +68,7 @@ def _megabytes(size: int | None) -> str:
 
 
 def _number(value: float) -> str:
-    """Three digits that count, at least."""
+    """A number with at least three significant digits; a dash for NaN."""
     if value != value:
         return "–"
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

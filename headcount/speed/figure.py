@@ -1,4 +1,4 @@
-"""Speed as a figure: how many times faster, beside the ceiling and the noise, by batch size."""
+"""Figure: speedup by batch size, with its ceiling and the noise."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from headcount.speed.comparison import Speed
 
 
 def speed_figure(speed: Speed) -> Figure:
-    """A row of panels for each mode, a panel for each length."""
+    """A figure with one row of panels per mode and one panel per length."""
     modes = list(dict.fromkeys(each.case.mode for each in speed.timings))
     lengths = sorted({each.case.length for each in speed.timings})
     figure = new_figure(max(5.2, 2.1 * len(lengths) + 0.6), 1.9 * len(modes) + 0.6)

@@ -1,4 +1,4 @@
-"""Fit: whether two models can be timed on the same inputs, for the same answers."""
+"""Fit: check that two models take the same inputs and give the same kind of answers."""
 
 import torch
 from torch import Tensor
@@ -10,15 +10,15 @@ from headcount.models.selfcheck import evaluating
 from headcount.models.tiny_inputs import run_tiny, tiny_inputs
 from headcount.speed.rows import vocabulary
 
-_MEND = "give the model that was pruned, and what became of it"
+_MEND = "Name a dense model and the model pruned from it"
 
 
 def refuse_misfit(dense: Loaded, pruned: Loaded) -> None:
-    """Let a model and a smaller one that answers the same questions pass.
+    """Raise an error unless two models differ only in size.
 
     Raises:
-        ModelError: if a model reads no text.
-        InputError: if they are of different families, vocabularies, tasks, formats or devices.
+        ModelError: If a model reads no text.
+        InputError: If families, vocabularies, tasks, formats or devices differ.
     """
     for each in (dense, pruned):
         refuse_textless(each.model)
@@ -31,19 +31,19 @@ def refuse_misfit(dense: Loaded, pruned: Loaded) -> None:
     ):
         if one != other:
             raise InputError(
-                f"two models of one {what} were expected; {dense.name} has {one}, {pruned.name} "
-                f"has {other}: {_MEND}"
+                f"Expected two models with the same {what}, but {dense.name} has {one} and "
+                f"{pruned.name} has {other}. {_MEND}."
             )
 
 
 def refuse_other_sizes(dense: Loaded, pruned: Loaded) -> None:
-    """Let a model pass that the pruned one can have been made of: the same but for its heads.
+    """Raise an error unless the pruned model can come from the dense one, by all sizes but heads.
 
-    Weights don't matter here: a model before and after it was trained on is as fast.
+    Weights don't matter here: training does not change a model's speed.
 
     Raises:
-        ModelError: if a model reads no text.
-        InputError: for models that `refuse_misfit` refuses or of other sizes; says which.
+        ModelError: If a model reads no text.
+        InputError: If `refuse_misfit` refuses the models, or sizes differ; the message names them.
     """
     refuse_misfit(dense, pruned)
     one, other = (each.model.config.get_text_config().to_dict() for each in (dense, pruned))
@@ -57,26 +57,26 @@ def refuse_other_sizes(dense: Loaded, pruned: Loaded) -> None:
     ]
     if found:
         raise InputError(
-            f"the model that {pruned.name} was made of was expected, whose head card gets the "
-            f"numbers; {dense.name} has other sizes ({', '.join(found)}): {_MEND}"
+            f"Expected the model that {pruned.name} was pruned from, since its head card gets the "
+            f"numbers, but {dense.name} has other sizes ({', '.join(found)}). {_MEND}."
         )
 
 
 def refuse_textless(model: PreTrainedModel) -> None:
-    """Let a model pass whose inputs are tokens.
+    """Raise an error unless a model's inputs are tokens.
 
     Raises:
-        ModelError: for pixels or sound.
+        ModelError: If the inputs are pixels or sound.
     """
     if model.main_input_name != "input_ids":
         raise ModelError(
-            "a model that reads text was expected, since lengths are in tokens; "
-            f"{model.config.name_or_path or type(model).__name__} takes {model.main_input_name!r}"
+            "Expected a model that reads text, since lengths are in tokens, but "
+            f"{model.config.name_or_path or type(model).__name__} takes {model.main_input_name!r}."
         )
 
 
 def _answers(loaded: Loaded) -> str:
-    """Names of the model's outputs, and the size of each that does not go with the inputs'."""
+    """Names of the model's outputs, and their last dimensions."""
     model = loaded.model
     with evaluating(model), torch.inference_mode():
         found = run_tiny(model, tiny_inputs(model))

@@ -1,7 +1,7 @@
 """FLOPs: multiplications and additions of matrix products, counted while a model runs.
 
-Counted by torch's `FlopCounterMode`: linear maps, convolutions, and attention's two products. A
-multiplication and an addition are two; the mask of a decoder spares none. Softmax, norms and
+torch's `FlopCounterMode` counts linear maps, convolutions, and attention's two products. A
+multiplication and an addition are two FLOPs; a decoder's mask saves none. Softmax, norms and
 activations are not counted: they are few, but not free.
 """
 
@@ -12,13 +12,13 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 Work = Callable[[], object]
-"""What is run and counted, or timed; it brings its own inputs."""
+"""A call to count or time, with its inputs bound."""
 
 
 def counter() -> FlopCounterMode:
-    """A context that counts FLOPs, fused attention on the CPU among them.
+    """A context that counts FLOPs, including fused attention on the CPU.
 
-    torch has formulas for the fused kernels of GPUs only: on a CPU it passes over attention.
+    torch has formulas only for fused GPU kernels; on a CPU it would skip attention.
     """
     of_cpu = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
     return FlopCounterMode(display=False, custom_mapping={of_cpu: _fused_attention})
@@ -32,7 +32,7 @@ def flops(work: Work) -> int:
 
 
 def _fused_attention(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:
-    """FLOPs of scores and of their product with the values, from shapes."""
+    """FLOPs of the scores and of their product with the values, computed from shapes."""
     batch, num_heads, num_queries, head_dim = query
     num_keys, value_dim = value[-2:]
     return 2 * batch * num_heads * num_queries * num_keys * (head_dim + value_dim)

@@ -1,4 +1,4 @@
-"""Machine: what the times of a run depend on beside the models."""
+"""Machine: the conditions, apart from the models, that the times of a run depend on."""
 
 import os
 import platform
@@ -31,7 +31,7 @@ def machine(model: PreTrainedModel) -> dict[str, Any]:
 
 
 def load() -> float | None:
-    """Processes that wanted to run in the last minute; None where the system does not tell."""
+    """Mean number of runnable processes in the last minute; None where the system has no number."""
     try:
         return round(os.getloadavg()[0], 2)
     except (OSError, AttributeError):  # Windows has none
@@ -39,7 +39,7 @@ def load() -> float | None:
 
 
 def processor() -> str:
-    """The name of the CPU, as far as the system tells."""
+    """The name of the CPU, as the system reports it."""
     lines = _CPUS.read_text().splitlines() if _CPUS.exists() else []
     named = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
     return next(named, platform.processor() or platform.machine())

@@ -1,8 +1,8 @@
-"""Memory: the most that one call holds at a time, beyond what was there before it.
+"""Memory: the peak memory of one call, beyond what was allocated before it.
 
-On a CPU every allocation is noted by torch's profiler and added up, which gives the same bytes at
-every run: resident memory of a process would count what its allocator keeps, too. What libraries
-below torch allocate for themselves is not seen. On CUDA it is `torch.cuda.max_memory_allocated`.
+On a CPU torch's profiler records every allocation. Their sum is the same in every run, whereas the
+resident memory of a process would include what its allocator holds back. Allocations by libraries
+below torch are not seen. On CUDA it is `torch.cuda.max_memory_allocated`.
 """
 
 import math
@@ -16,15 +16,15 @@ from headcount.speed.flops import Work
 
 
 def peak_bytes(work: Work, device: torch.device) -> float:
-    """Bytes at the peak, weights and inputs not counted; NaN where a device can't tell."""
+    """Peak bytes without weights and inputs; NaN where a device has no such number."""
     peaks = {"cpu": _of_cpu, "cuda": _of_cuda}
     with torch.inference_mode():
-        work()  # caches that stay are not the call's
+        work()  # allocates lasting caches, which are not counted
         return peaks[device.type](work, device) if device.type in peaks else math.nan
 
 
 def _of_cpu(work: Work, device: torch.device) -> float:
-    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # it tells stderr that it starts and stops
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # else it logs start and stop to stderr
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
         work()
     results = profiled.profiler.kineto_results if profiled.profiler else None

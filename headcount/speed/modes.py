@@ -1,4 +1,4 @@
-"""Modes: the ways in which a model is run to be timed."""
+"""Modes: the ways to run a model for timing."""
 
 from collections.abc import Callable
 from functools import partial
@@ -14,7 +14,7 @@ Rows = Int64[Tensor, "row token"]
 
 
 def forward(model: PreTrainedModel, ids_BN: Rows, new_tokens: int) -> Work:
-    """One forward; of an encoder-decoder with as many target tokens as source tokens."""
+    """One forward; an encoder-decoder gets as many target tokens as source tokens."""
     inputs = {"input_ids": ids_BN}
     if model.config.is_encoder_decoder:
         inputs["decoder_input_ids"] = ids_BN
@@ -22,7 +22,7 @@ def forward(model: PreTrainedModel, ids_BN: Rows, new_tokens: int) -> Work:
 
 
 def generation(model: PreTrainedModel, ids_BN: Rows, new_tokens: int) -> Work:
-    """Greedy search with a cache for exactly so many new tokens."""
+    """Greedy search with a cache for exactly `new_tokens` tokens."""
     return partial(
         model.generate,  # type: ignore[arg-type]
         input_ids=ids_BN,
@@ -39,9 +39,9 @@ MODES: dict[str, Callable[[PreTrainedModel, Rows, int], Work]] = {
     "forward": forward,
     "generate": generation,
 }
-"""Every mode by its name. A decoder's forward is what it does with a prompt."""
+"""Every mode by its name. A decoder's forward is the processing of a prompt."""
 
 
 def fitting(model: PreTrainedModel) -> tuple[str, ...]:
-    """The modes of a model: encoders don't generate."""
+    """The modes of a model; encoders don't generate."""
     return tuple(MODES) if model.can_generate() else ("forward",)

@@ -1,11 +1,11 @@
-r"""Ratio: how many times faster, from times that were taken in turns.
+r"""Ratio: the speedup from times that were measured in turns.
 
 $$r = \exp\Big(\frac{1}{R} \sum_i \log r_i\Big), \quad
   r \cdot \exp\Big(\pm t_{0.975, R - 1} \frac{s}{\sqrt{R}}\Big)$$
 
-with r_i the ratio within round i and s the standard deviation of the log r_i. A round compares what
-ran side by side, so a machine that slows down for a while slows down both; the other way round the
-ratio and its interval are turned over, and nothing else.
+r_i is the ratio within round i and s is the standard deviation of the log r_i. A round compares
+calls that ran one after the other, so a temporary slowdown of the machine affects both. Swapping
+the two models inverts the ratio and its interval and changes nothing else.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ class Ratio:
 
     @classmethod
     def of(cls, ratios: Sequence[float] | Float[np.ndarray, " round"]) -> "Ratio":
-        """The geometric mean over rounds, two or more.
+        """The geometric mean over two or more rounds.
 
         >>> print(Ratio.of([1.5, 1.5, 1.5]), Ratio.of([1.0, 1.1, 1.2]))
         1.50 (1.50–1.50) 1.10 (0.87–1.38)
@@ -48,5 +48,5 @@ class Ratio:
 
     @property
     def distance(self) -> float:
-        """How far from 1 the interval reaches, as a share: what noise alone can look like."""
+        """Largest distance of the interval from 1, as a share: the change that noise can cause."""
         return max(self.high, 1 / self.low) - 1

@@ -1,4 +1,4 @@
-"""Rows: token ids of any batch and length, random ones or those of a text."""
+"""Rows: token ids of any batch size and length, random or from a text."""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -18,9 +18,9 @@ SENTENCES_AT_ONCE = 64
 
 @final
 class TokenRows:
-    """Cuts a stream of token ids into rows; it begins again where it ends.
+    """Cuts a stream of token ids into rows; the stream repeats when it ends.
 
-    Rows have no special tokens and no padding: all tokens of a batch are work.
+    Rows have no special tokens and no padding, so all tokens of a batch count.
     """
 
     def __init__(self, ids_T: Int64[Tensor, " token"]) -> None:
@@ -28,7 +28,7 @@ class TokenRows:
 
     @classmethod
     def random(cls, loaded: Loaded, num_tokens: int, seed: int = 0) -> "TokenRows":
-        """Ids that are drawn, special ones left out."""
+        """Random ids, without special ones."""
         usual = sorted(set(range(vocabulary(loaded.model.config))) - _special(loaded))
         generator = torch.Generator().manual_seed(seed)
         choice_T = torch.randint(len(usual), (num_tokens,), generator=generator)
@@ -36,9 +36,9 @@ class TokenRows:
 
     @classmethod
     def of_text(cls, loaded: Loaded, corpus: Corpus, num_tokens: int) -> "TokenRows":
-        """The first tokens of a corpus, without those that its tokenizer adds.
+        """The first tokens of a corpus, without those that the tokenizer adds.
 
-        Where the decoder knows fewer ids than the encoder, higher ones begin again from 0.
+        Where the decoder has fewer ids than the encoder, higher ids wrap around to 0.
         """
         encoder = loaded.encoder()
 
@@ -52,13 +52,13 @@ class TokenRows:
         return cls(ids_T % vocabulary(loaded.model.config))
 
     def rows(self, batch: int, length: int) -> Int64[Tensor, "row token"]:
-        """The first rows of a length."""
+        """The first rows of a given length."""
         index_T = torch.arange(batch * length) % len(self.ids_T)
         return self.ids_T[index_T].reshape(batch, length)
 
 
 def vocabulary(config: PreTrainedConfig) -> int:
-    """Number of token ids that both sides of a model know.
+    """Number of token ids that both sides of a model have.
 
     >>> from transformers import MarianConfig
     >>> vocabulary(MarianConfig(vocab_size=58101, decoder_vocab_size=70000))

@@ -1,4 +1,4 @@
-"""Size: parameters of a model, in memory and on disk."""
+"""Size: the parameters of a model, in memory and on disk."""
 
 import json
 from dataclasses import dataclass
@@ -22,14 +22,14 @@ INDICES = (SAFE_WEIGHTS_INDEX_NAME, WEIGHTS_INDEX_NAME)
 @final
 @dataclass(frozen=True)
 class Size:
-    """How large a model is."""
+    """Number and bytes of a model's parameters."""
 
     parameters: int
-    """Shared ones are counted once."""
+    """Number of parameters; shared ones are counted once."""
     parameter_bytes: int
-    """In the number format that it runs in."""
+    """Bytes in the number format that the model runs in."""
     disk_bytes: int | None
-    """Of the files of weights; None for a model that is not in a folder."""
+    """Bytes of the weight files; None for a model that is not in a folder."""
 
     @classmethod
     def of(cls, loaded: Loaded) -> "Size":
@@ -43,7 +43,7 @@ class Size:
 
 
 def _holds(folder: Path, loaded: Loaded) -> bool:
-    """Whether a folder is not the whole model's that a compact one in memory is named after."""
+    """Whether a folder holds this model, not the dense one that a compact model is named after."""
     plan = getattr(loaded.model.config, "head_plan", None)
     if plan is None:
         return True
@@ -55,7 +55,7 @@ def _holds(folder: Path, loaded: Loaded) -> bool:
 
 
 def _on_disk(folder: Path) -> int | None:
-    """Of the files that are loaded: others with the same weights may lie beside them."""
+    """Bytes of the files that are loaded; others with the same weights may lie beside them."""
     for index in INDICES:
         if (folder / index).exists():
             named = json.loads((folder / index).read_text(encoding="utf-8"))["weight_map"]

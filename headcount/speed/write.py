@@ -1,4 +1,4 @@
-"""Write a comparison of speed: all numbers, a table and a figure."""
+"""Write a speed comparison: all numbers, tables and a figure."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -18,10 +18,10 @@ def write_speed(
     """Write `speed.json`, `speed.md` and `speed.svg`, `.png`, `.pdf`.
 
     Args:
-        speed: what was measured.
-        names: of the dense and the pruned model.
-        out: folder; it is made.
-        about: goes into the record: arguments, signatures.
+        speed: The comparison.
+        names: Names of the dense and the pruned model.
+        out: Folder to write into; it is created.
+        about: Further fields of the record: arguments, signatures.
     """
     out.mkdir(parents=True, exist_ok=True)
     with styled():
@@ -33,7 +33,7 @@ def write_speed(
 
 
 def record(speed: Speed) -> dict[str, Any]:
-    """All numbers as JSON knows them."""
+    """All numbers as JSON values."""
     return {
         "dense": asdict(speed.dense),
         "pruned": asdict(speed.pruned),

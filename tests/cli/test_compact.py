@@ -25,7 +25,7 @@ def test_compact(bert: Path, tmp_path: Path) -> None:
     assert str(load(out).heads) == "encoder.self 2 layers x 2/0 heads"
     assert len(Certificate.read(out).comparisons) == 2
     status, _, errors = headcount(*arguments)
-    assert status == 2 and "give --overwrite" in errors
+    assert status == 2 and "Add --overwrite" in errors
     (tmp_path / "own.txt").write_text("The old dog barked.\n")
     status, output, errors = headcount(*arguments, "--overwrite", "--data", tmp_path / "own.txt")
     assert status == 0 and "Equal on 1 sentences" in output, errors

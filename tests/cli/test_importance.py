@@ -128,7 +128,7 @@ def test_refusals(bert: Path, pairs: Path, tmp_path: Path) -> None:
     other = saved.gpt2(tmp_path / "gpt2")
     assert headcount("analyze", other, SAMPLE, "--limit", 4, "--out", tmp_path / "c")[0] == 0
     status, _, errors = similarity(bert, pairs, tmp_path / "c", "--methods", "sink")
-    assert status == 2 and "should have the heads of this model" in errors
+    assert status == 2 and "Expected the heads of this model" in errors
     same_grid = tmp_path / "bert"
     shutil.copytree(bert, same_grid)
     model = AutoModelForMaskedLM.from_pretrained(bert)

@@ -74,14 +74,14 @@ def test_a_card_is_of_the_model_that_was_pruned(bert: Path, tmp_path: Path) -> N
 
 def test_refusals(bert: Path, marian: Path) -> None:
     for arguments, sentence in (
-        ((bert, marian, *FEW), "two models of one architecture were expected"),
-        ((bert, bert, "--batch", 0), "expected batch of at least 1, found 0"),
-        ((bert, bert, "--length", 999), "expected a length that"),
-        ((bert, bert, *FEW, "--card"), "a pruned model with its prune.json was expected"),
+        ((bert, marian, *FEW), "Expected two models with the same architecture"),
+        ((bert, bert, "--batch", 0), "Expected batch of at least 1, got 0"),
+        ((bert, bert, "--length", 999), "Expected a length that"),
+        ((bert, bert, *FEW, "--card"), "Expected the folder of a pruned model with its prune.json"),
         ((bert, bert, "--data", "none.txt"), "got nothing"),
         ((bert, "none-such", *FEW), "can't be loaded"),
-        ((bert, bert, "--modes", "forward", "--new-tokens", 9), "--new-tokens is of generation"),
-        ((bert, bert, "--data", SAMPLE, "--seed", 3), "--seed is of random tokens: leave --data"),
+        ((bert, bert, "--modes", "forward", "--new-tokens", 9), "--new-tokens only affects gen"),
+        ((bert, bert, "--data", SAMPLE, "--seed", 3), "only affects random tokens. Leave --data"),
     ):
         status, _, errors = headcount("speed", *arguments)
         assert status == 2 and sentence in errors, errors

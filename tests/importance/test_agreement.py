@@ -87,7 +87,7 @@ def test_nothing_is_said_of_a_constant_or_of_few_heads():
     )
     equal = agreement(frame().assign(ablation_delta=0.0))
     assert equal.sentence() == (
-        "No score can be tested by measured ablation: all heads have the same of one."
+        "No score can be tested by measured ablation: all heads have the same value of one."
     )
     alone = agreement(frame(), ["ablation_delta"])
     assert alone.sentence() == ("Fewer than two scores were measured: there is nothing to compare.")
@@ -109,7 +109,7 @@ def test_best_predictor_is_the_largest_of_either_sign():
     found = agreement(turned)
     assert found.best_predictor() == "relevance"
     assert found.sentence().startswith(
-        "On this model relevance predicts measured ablation best, the other way round (rho −0.9"
+        "On this model relevance predicts measured ablation best, in reverse (rho −0.9"
     )
     # Three of four heads in order is much, and yet may be chance
     few = turned.drop(columns="relevance").assign(sink_score=np.nan)
@@ -128,7 +128,7 @@ def test_sentence():
         f"On this model relevance predicts measured ablation best (rho {best.rho:.2f}, "
         f"{best.low:.2f} to {best.high:.2f} over 61 heads); gradient "
     )
-    assert f"entropy somewhat, the other way round (−{abs(entropy.rho):.2f}, −" in sentence
+    assert f"entropy somewhat, in reverse (−{abs(entropy.rho):.2f}, −" in sentence
     assert sentence.endswith("no better than chance.")
     assert "sink score (" in sentence and "confidence (" in sentence
 
@@ -148,7 +148,7 @@ def test_json_has_null_for_what_is_not_known():
 
 
 def test_a_column_that_is_not_there():
-    with pytest.raises(InputError, match="it has no fisher: run the method"):
+    with pytest.raises(InputError, match="it has no fisher. Run the method"):
         agreement(frame(), ["relevance", "fisher"])
 
 
@@ -170,7 +170,7 @@ def test_effects_on_two_data_sets():
 
 
 def test_effects_of_two_models_are_refused():
-    with pytest.raises(InputError, match=r"enc\.6\.0 is in one only \(1 such heads\)"):
+    with pytest.raises(InputError, match=r"enc\.6\.0 is in only one \(1 such heads\)"):
         effects(frame(61), frame(60))
     with pytest.raises(InputError, match="with the column fisher"):
         effects(frame(), frame(), "fisher")
@@ -184,7 +184,7 @@ def test_agreement_is_symmetric():
 
 def test_effects_that_can_not_be_compared_are_said_so_and_null_in_json():
     found = across(frame(), frame().assign(ablation_delta=0.0), {"task": "t", "num_examples": 7})
-    assert "can't be told" in found.sentence()
+    assert "is unknown" in found.sentence()
     assert nulls_for_nan(found.as_json())["pearson"]["rho"] is None
     same = across(frame(), frame(), {"task": "t", "num_examples": 1234})
     assert same.sentence().startswith("The effects of single heads agree with those on the other")

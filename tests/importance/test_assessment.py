@@ -194,7 +194,7 @@ def test_what_stands_in_for_a_head_does_so_in_translation_too() -> None:
 
 def test_bad_input() -> None:
     loaded, task = similarity()
-    with pytest.raises(InputError, match="methods are gradient, .*; came fisher"):
+    with pytest.raises(InputError, match="Expected methods out of gradient, .*, got fisher"):
         assess(loaded, task, Methods(("fisher",)))
     with pytest.raises(InputError, match="at least one example"):
         Classification(small.loaded("BertForSequenceClassification"), {"text": [], "label": []})

@@ -204,7 +204,7 @@ class Empty(TinyTask):
 
 def test_an_empty_task_is_refused():
     model, anatomy = examined("bert")
-    with pytest.raises(InputError, match="the task tiny should have at least one example"):
+    with pytest.raises(InputError, match="Expected at least one example in the task tiny"):
         sink(model, Empty(model), anatomy)
 
 

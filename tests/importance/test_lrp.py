@@ -195,12 +195,12 @@ def test_outputs_are_those_of_the_model(name: str, rules: str) -> None:
 
 def test_an_unknown_rule_set_and_broken_logits_are_refused(plain: Any) -> None:
     with pytest.raises(
-        InputError, match="voita2019, attnlrp, alpha_beta was expected; came 'zero'"
+        InputError, match="Expected a rule set out of voita2019, attnlrp, alpha_beta, got 'zero'"
     ):
         Lrp(plain, "zero")
     with Lrp(plain, "voita2019") as context:
         start = torch.ones(2, requires_grad=True) * torch.tensor([1, torch.nan])
-    with pytest.raises(ModelError, match="finite logits were expected"):
+    with pytest.raises(ModelError, match="Expected finite logits"):
         context.check(start)
 
 

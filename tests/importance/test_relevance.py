@@ -171,6 +171,6 @@ def test_batches_do_not_matter() -> None:
 
 def test_a_task_of_another_kind_needs_a_start() -> None:
     model, anatomy = examined("bert")
-    with pytest.raises(InputError, match=r"came TinyTask: give relevance\(\.\.\., start="):
+    with pytest.raises(InputError, match=r"got TinyTask\. Pass .* relevance\(\.\.\., start="):
         relevance(model, TinyTask(model), anatomy=anatomy)
     assert len(STARTS) == 5

@@ -186,7 +186,7 @@ def test_holm_leaves_out_what_was_not_measured():
 def test_what_is_not_finite_is_named(losses: tuple[np.ndarray, np.ndarray, np.ndarray]):
     loss_HN, base_N, count_N = losses
     loss_HN[3, 11] = np.inf
-    with pytest.raises(InputError, match=r"head 3 of 5 that of example 11 is not"):
+    with pytest.raises(InputError, match=r"example 11 is not finite without head 3 of 5"):
         loss_deltas(loss_HN, base_N, count_N)
 
 

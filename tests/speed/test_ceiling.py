@@ -171,9 +171,9 @@ def test_a_whole_plan_gains_nothing_and_longer_texts_more() -> None:
 
 def test_refusals() -> None:
     model, anatomy = examined("bert")
-    with pytest.raises(InputError, match="at least 1 token and at most .*, found 0"):
+    with pytest.raises(InputError, match="at least 1 token and at most .*, got 0"):
         ceiling(model, Plan({}), 0, anatomy)
-    with pytest.raises(InputError, match="found 100000"):
+    with pytest.raises(InputError, match="got 100000"):
         ceiling(model, Plan({}), 100_000, anatomy)
     with pytest.raises(InputError, match="another model"):
         ceiling(model, Plan({"encoder.self": {0: (77,)}}), LENGTH, anatomy)

@@ -86,12 +86,12 @@ def test_lengths_that_do_not_fit_are_told() -> None:
         ("forward", 60), ("forward", 61), ("generate", 60),
     ]  # fmt: skip
     assert list(found.left_out) == [
-        "forward at 65 tokens was left out: it takes 65 places, the model has 64",
-        "generate at 61 tokens was left out: it takes 65 places, the model has 64",
-        "generate at 65 tokens was left out: it takes 69 places, the model has 64",
+        "forward at 65 tokens was left out: it needs 65 positions, the model has 64",
+        "generate at 61 tokens was left out: it needs 65 positions, the model has 64",
+        "generate at 65 tokens was left out: it needs 69 positions, the model has 64",
     ]
     assert found.warnings()[:3] == list(found.left_out)
-    with pytest.raises(InputError, match="expected a length that .* can take, found none: .*99"):
+    with pytest.raises(InputError, match="Expected a length that .* can take, got none: .*99"):
         compare_speed(model, model, replace(FEW, lengths=(99,)))
 
 
@@ -115,10 +115,10 @@ def test_what_there_is_no_memory_for_is_left_out(monkeypatch: pytest.MonkeyPatch
     found = run(1, 3)
     assert [each.case.batch for each in found.timings] == [1]
     assert (
-        list(found.left_out) == [f"{told[1]} was left out: there is not enough memory for it"]
+        list(found.left_out) == [f"{told[1]} was left out for lack of memory"]
         and "batch 3" in told[1]
     )
-    with pytest.raises(InputError, match="that there is memory for, found none: .*batch 3"):
+    with pytest.raises(InputError, match="that fit into memory, got none: .*batch 3"):
         run(3)
 
 
@@ -133,12 +133,12 @@ def test_an_encoder_decoder_needs_places_on_its_longer_side() -> None:
 @pytest.mark.parametrize(
     "options, sentence",
     [
-        (Options(batches=(4, 0)), "expected batch of at least 1, found 4, 0"),
-        (Options(lengths=()), "expected length of at least 1, found none"),
-        (Options(lengths=(0,)), "expected length of at least 1, found 0"),
-        (Options(rounds=1), "expected rounds of at least 2, found 1"),
-        (Options(new_tokens=0), "expected new tokens of at least 1, found 0"),
-        (Options(modes=("train",)), "modes are forward, generate; came train"),
+        (Options(batches=(4, 0)), "Expected batch of at least 1, got 4, 0"),
+        (Options(lengths=()), "Expected length of at least 1, got none"),
+        (Options(lengths=(0,)), "Expected length of at least 1, got 0"),
+        (Options(rounds=1), "Expected rounds of at least 2, got 1"),
+        (Options(new_tokens=0), "Expected new tokens of at least 1, got 0"),
+        (Options(modes=("train",)), "Expected modes out of forward, generate, got train"),
         (Options(modes=("generate",)), "an encoder can't generate"),
     ],
 )
@@ -151,18 +151,20 @@ def test_options_that_cannot_be_run(options: Options, sentence: str) -> None:
 def test_models_that_cannot_stand_in_for_each_other() -> None:
     dense = loaded("BertForMaskedLM")
     for other, sentence in (
-        (loaded("GPT2LMHeadModel"), "two models of one architecture .* bert, .* gpt2"),
-        (loaded("BertForMaskedLM", vocab_size=41), "two models of one vocabulary .* has 41"),
-        (loaded("BertForSequenceClassification"), "two models of one task .*logits of size 3"),
+        (loaded("GPT2LMHeadModel"), "two models with the same architecture, .* bert .* gpt2"),
+        (loaded("BertForMaskedLM", vocab_size=41), "models with the same vocabulary, .* has 41"),
+        (loaded("BertForSequenceClassification"), "with the same task, .*logits of size 3"),
         (Loaded(tiny.MODELS["bert"]().double(), None, "wide"), "vocabulary|number format"),
     ):
         with pytest.raises(InputError, match=sentence):
             compare_speed(dense, other, FEW)
     double = Loaded(dense.model.__class__(dense.model.config).double(), dense.tokenizer, "double")
-    with pytest.raises(InputError, match="one number format .*float32, double has torch.float64"):
+    with pytest.raises(
+        InputError, match="the same number format, .*float32 and double has torch.float64"
+    ):
         compare_speed(dense, double, FEW)
     picture = Loaded(examined("vit")[0], None, "vit")
-    with pytest.raises(ModelError, match="a model that reads text .* .* takes 'pixel_values'"):
+    with pytest.raises(ModelError, match="a model that reads text, .* takes 'pixel_values'"):
         compare_speed(picture, picture, FEW)
 
 

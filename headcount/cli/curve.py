@@ -79,7 +79,7 @@ class Curve:
             # "all" means all methods that suit this model.
             unsuited = left_out.__setitem__ if "all" in self.methods else None
             frame = curve(trial, chosen, self.keep, seeds, key, unsuited=unsuited)
-        without = [f"{name} is left out: {why}" for name, why in left_out.items()]
+        without = [f"{name} is left out: {why.rstrip('.')}" for name, why in left_out.items()]
         print_warnings(without, console)
         chosen = {name: each for name, each in chosen.items() if name not in left_out}
         facts = CurveFacts(

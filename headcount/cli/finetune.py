@@ -114,7 +114,7 @@ class Finetune:
         try:
             return origin_of(loaded, teacher)
         except ModelError as error:
-            late = [f"no certificate and no card will be written: {error}"]
+            late = [f"no certificate and no card will be written: {str(error).rstrip('.')}"]
             print_warnings(late, console)
             warnings += late
             return None

@@ -1,4 +1,4 @@
-"""Pruning: which heads go, under an exact budget; one file a method."""
+"""Pruning: choosing which heads are pruned under an exact budget, with one file per method."""
 
 from headcount.pruning.budget import Keep, Units
 from headcount.pruning.learned import plan_of

@@ -1,11 +1,10 @@
-r"""Ablation: the head that is missed least goes first; greedy, measured anew as heads go.
+r"""Ablation: greedily prune the head whose removal hurts least, measured again after each step.
 
 $$h_1, h_2, \ldots: \quad h_n = \operatorname{arg\,min}_h L(\text{without } h_1 \ldots h_{n-1}, h)$$
 
-With a step of 0 every head is measured anew after each that goes, which is the formula: as many
-sweeps as heads go. With a step of 0.1, the default, at most ten sweeps. What is missed is the
-task's loss or, as in the paper, its score; that of a translation takes a beam search for every
-head.
+L is the task's loss or, as in the paper, its score negated; a translation's score takes a beam
+search for every head. A step of 0 is the formula: all remaining heads are measured again after
+each pruned head, one sweep per pruned head. A step of 0.1, the default, takes at most ten sweeps.
 
 Reference: Are Sixteen Heads Really Better than One? (Michel et al., 2019), section 4.2 (pruning by
 score difference, measured once), https://arxiv.org/abs/1905.10650. The sweep: importance/sweep.py.
@@ -36,19 +35,19 @@ from headcount.signature import signature
 @final
 @dataclass(frozen=True)
 class Greedy(Stepwise):
-    """Ascending harm of each unit's absence, by itself, among those left."""
+    """Prunes units in ascending order of the harm that removing each of them alone does."""
 
     name: ClassVar[str] = "ablation"
     step: float = 0.1
     quantity: DeltaOf = "loss"
-    """What gets worse without a head."""
+    """Quantity that measures the harm of removing a head."""
 
     def __post_init__(self) -> None:
         refuse_other("a quantity", self.quantity, DeltaOf)
         super().__post_init__()
 
     def scores(self, setting: Setting, left: Sequence[Unit]) -> Scores:
-        """How much worse the model is without each unit; NaN for heads that stay or have gone."""
+        """The harm of removing each unit; NaN for heads that can't be pruned or are already."""
         ablations = [Ablation("+".join(map(str, unit)), unit) for unit in left]
         key = _key(setting, ablations, self.quantity)
         if self.quantity == "score" and setting.sample.writes:
@@ -58,7 +57,7 @@ class Greedy(Stepwise):
             state = _file(setting, "ablation.safetensors")
             harm = self._harm(setting, _swept(setting, ablations, state, key))
         if state is not None:
-            state.unlink(missing_ok=True)  # of this step only
+            state.unlink(missing_ok=True)  # it belongs to this step only
         return _by_place(setting, left, harm)
 
     def _harm(self, setting: Setting, swept: Swept) -> list[float]:
@@ -80,7 +79,7 @@ def _swept(setting: Setting, ablations: Sequence[Ablation], state: Path | None, 
 def _harm_to_texts(
     setting: Setting, ablations: Sequence[Ablation], state: Path | None, key: str
 ) -> list[float]:
-    """What is lost of a score of texts, BLEU or chrF; the scores so far are kept."""
+    """The drop in a score of texts (BLEU or chrF) without each unit; scores so far are saved."""
     loaded, task = setting.loaded, setting.sample
     done = read_keyed(state, key, "scores without heads")
     for number, each in enumerate([Ablation("no ablation", ()), *ablations]):

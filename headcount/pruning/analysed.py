@@ -1,4 +1,4 @@
-"""Analysed: roles of heads by the folder of an analysis, and of a pruned model by a new one."""
+"""Roles of heads, read from the folder of an analysis; for a pruned model, from a new analysis."""
 
 import json
 from collections.abc import Sequence
@@ -22,22 +22,22 @@ from headcount.signature import revision
 @final
 @dataclass(frozen=True)
 class Again:
-    """How the pruned model is analysed: as the whole one was."""
+    """Corpus and options of the dense model's analysis, with which the pruned one is analysed."""
 
     corpus: Corpus
     options: Options
 
 
 def read_roles(folder: Path, loaded: Loaded) -> Roles:
-    """The roles of a model's heads by its analysis.
+    """The roles of a model's heads according to its analysis.
 
     Raises:
-        InputError: if the folder holds none, or that of another model.
+        InputError: if the folder holds no analysis, or that of another model.
     """
     if not (folder / "run.json").exists():
         raise InputError(
-            f"{folder} should hold an analysis of this model, but has no run.json: run `headcount "
-            f"analyze MODEL CORPUS --out {folder}` first"
+            f"Expected an analysis of this model in {folder}, got a folder without run.json. Run "
+            f"`headcount analyze MODEL CORPUS --out {folder}` first."
         )
     refuse_other_model(folder, loaded.heads, revision(loaded.model))
     with reading(folder / "heads.parquet", *FINISHED):
@@ -49,13 +49,13 @@ def read_again(folder: Path, files: Sequence[Path], loaded: Loaded) -> Again:
     """The corpus of an analysis and the options that roles depend on.
 
     Args:
-        folder: of the analysis.
-        files: its corpus, in the order of its record: of a pair the source, then the target.
+        folder: folder of the analysis.
+        files: its corpus, in the order of its record; for pairs, the source, then the target.
         loaded: the model.
 
     Raises:
-        CorpusError: for files that can't be read.
-        InputError: for another corpus, or for other frequencies.
+        CorpusError: if files can't be read.
+        InputError: if the corpus or the frequencies differ from those of the analysis.
     """
     with reading(folder / "run.json", *FINISHED):
         record = json.loads((folder / "run.json").read_text(encoding="utf-8"))
@@ -73,14 +73,14 @@ def _same_corpus(
     if corpus is None or (found := corpus.sha256()[:12]) != signed["corpus"]:
         came = " ".join(map(str, files)) if corpus is None else f"another one, {found}"
         raise InputError(
-            f"the corpus of the analysis in {folder} was expected, {signed['corpus']}; came "
-            f"{came}: name the files {' '.join(record['corpora'])}"
+            f"Expected the corpus of the analysis in {folder}, {signed['corpus']}, got {came}. "
+            f"Name the files {' '.join(record['corpora'])}."
         )
     return corpus
 
 
 def _file_of(record: dict[str, Any]) -> Path | None:
-    """That an analysis read its frequencies from."""
+    """File from which an analysis read its token frequencies; None if it used none."""
     name = record["arguments"].get("frequencies")
     return None if name is None else Path(name)
 
@@ -88,24 +88,24 @@ def _file_of(record: dict[str, Any]) -> Path | None:
 def _refuse_other_frequencies(
     expected: str | None, path: Path | None, folder: Path, loaded: Loaded
 ) -> None:
-    """See that a file still holds what rare tokens were counted by."""
+    """Check that a file still holds the frequencies that the analysis used for rare tokens."""
     if expected is None:
         return
     if path is None:
         raise InputError(
-            f"the analysis in {folder} counted rare tokens by a file that it does not name: "
-            "analyse again with `headcount analyze --frequencies`"
+            f"Expected the name of the frequency file in the analysis in {folder}, got none. "
+            "Analyse again with `headcount analyze --frequencies`."
         )
     found = Frequencies.from_file(path, loaded.encoder()).sha256[:12]
     if found != expected:
         raise InputError(
-            f"the frequencies of the analysis in {folder} were expected in {path}, {expected}; it "
-            f"holds others now, {found}: analyse again"
+            f"Expected the frequencies of the analysis in {folder}, {expected}, in {path}, got "
+            f"others, {found}. Analyse again."
         )
 
 
 def _corpus(record: dict[str, Any], files: Sequence[Path], pairs: bool) -> Corpus | None:
-    """Files as the analysis read them, the last as its sides; None where there are others."""
+    """The corpus as the analysis read it, with the last files as sides; None if files differ."""
     sides = [side for side in ("source", "target") if record["arguments"].get(side) is not None]
     limit, suffixes = record["counts"]["sentences"], [path.suffix for path in files]
     if not sides:
@@ -123,15 +123,15 @@ def functions(
 
     Args:
         pruned: the pruned model.
-        heads: of the whole one.
-        dense: its roles.
-        again: how these were found; the pruned model is analysed so too, if that is given.
+        heads: heads of the dense model.
+        dense: roles of the dense model.
+        again: how the roles were found; if given, the pruned model is analysed in the same way.
     """
     now = None
     if again is not None:
         names = old_names(pruned.plan, heads)
         roles = {}
-        if len(pruned.compact.heads):  # of all heads none may be left
+        if len(pruned.compact.heads):  # possibly no head is kept
             roles = analyze(pruned.compact, again.corpus, again.options).roles
         now = {names[head]: [role.role for role in each] for head, each in roles.items()}
     return [asdict(each) for each in survivals(pruned.plan, heads, dense, now)]

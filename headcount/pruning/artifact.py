@@ -1,7 +1,8 @@
 """Artifact: the folder of a pruned model, with its plan, its record and its card.
 
-Written whole or not at all, and only after the gated, the compact and the reloaded model gave the
-same outputs. What is done so far lies beside it, so that the folder is never half a model.
+The folder is written completely or not at all, and only if the gated, the compact and the reloaded
+model give the same outputs. Intermediate state lies beside it, so the folder never holds half a
+model.
 """
 
 from collections.abc import Sequence
@@ -30,15 +31,15 @@ def write_pruned(
     """Write model, plan, record, certificate and card, and remove the state.
 
     Args:
-        pruned: what is written.
-        out: the folder.
-        name: of the model that was pruned.
-        task: the gated, the compact and the reloaded model are compared on its examples.
+        pruned: the pruned model and its record.
+        out: the output folder.
+        name: name of the model that was pruned.
+        task: task with the examples on which the three models are compared.
         overwrite: replace a pruned model in the folder.
-        files: of the task, for the certificate.
+        files: files of the task, for the certificate.
 
     Raises:
-        ModelError: if two of the three differ.
+        ModelError: if the gated, the compact and the reloaded model differ.
     """
     with staged(out, overwrite) as staging:
         data = Data.of_task(task, pruned.compact.model.device, files)

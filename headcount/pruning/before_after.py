@@ -1,4 +1,4 @@
-"""Before and after: a data set's numbers of two models, with intervals, and slice by slice."""
+"""Before and after: two models' numbers on a data set, with intervals, also slice by slice."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, final
@@ -14,16 +14,16 @@ from headcount.tasks import Evaluation, Task
 @final
 @dataclass(frozen=True, eq=False)
 class BeforeAfter:
-    """What the whole model and the pruned one did on a data set."""
+    """Results of the dense and the pruned model on a data set."""
 
     task: Task
     before: Evaluation
     after: Evaluation
 
     def record(self, parts: dict[str, np.ndarray] | None = None, seed: int = 0) -> dict[str, Any]:
-        """Losses and scores, how much worse with 95 % intervals and p, and the same by slice.
+        """Losses and scores, their changes with 95 % intervals and p, and the same by slice.
 
-        `drop` is positive where the pruned model is worse; so is `rise` of the loss.
+        The `drop` of the score and `rise` of the loss are positive if the pruned model is worse.
         """
         return {
             "metric": self.task.metric,
@@ -35,7 +35,7 @@ class BeforeAfter:
         }
 
     def _numbers(self, index_S: Int[np.ndarray, " some"], seed: int) -> dict[str, Any]:
-        """Those of some examples."""
+        """The numbers over some examples."""
         task, before, after = self.task, self.before, self.after
         tail = "sacrebleu" if task.writes else "counted"
         dropped = score_deltas(task, [after], before, 1000, seed, tail, index_S)[0]

@@ -1,4 +1,4 @@
-"""Budget: what may go, and how much of it, exactly."""
+"""Budget: which heads can be pruned, and exactly how many."""
 
 import hashlib
 import json
@@ -13,42 +13,42 @@ from headcount.heads import Head, Heads
 from headcount.models.anatomy import Anatomy
 
 Keep = Mapping[str, int] | int
-"""How many heads stay: in all, or at each site named (the others keep all of theirs)."""
+"""Number of heads to keep: in all, or at each site named (other sites keep all heads)."""
 
 GivenKeep = Mapping[str, SupportsIndex] | SupportsIndex
-"""The same as a caller may give it: NumPy's whole numbers are taken too."""
+"""`Keep` as a caller may give it: NumPy's whole numbers are accepted too."""
 
 Unit = tuple[Head, ...]
-"""Heads that go together."""
+"""Heads that are pruned together."""
 
 
 @final
 @dataclass(frozen=True)
 class Units:
-    """What may go: heads one by one, or, where heads share keys and values, whole groups.
+    """What can be pruned: single heads or, where heads share keys and values, entire groups.
 
-    Or as many heads of every group: then each head is a unit, and a layer loses a head of each of
-    its `groups` at once.
+    Alternatively, a layer keeps equally many heads of every group. Then each head is a unit, and
+    one head of each of the layer's `groups` is pruned at once.
     """
 
     heads: Heads
-    """All heads of the model; those in no unit stay."""
+    """All heads of the model; heads in no unit are kept."""
     units: tuple[Unit, ...]
-    """Heads that have a score, a gate and a place in the order together."""
+    """Heads that share a score, a gate and a place in the order."""
     groups: tuple[tuple[Unit, ...], ...] = ()
-    """Of every layer that keeps as many heads of each group: its groups, equally large."""
+    """For every layer that keeps equally many heads of each group: its groups, of equal size."""
 
     @classmethod
     def of(
         cls, anatomy: Anatomy, sites: Sequence[str] | None = None, whole_groups: bool = True
     ) -> "Units":
-        """The units of some sites; of all if None.
+        """The units of some sites, or of all if None.
 
         Args:
-            anatomy: of the model.
-            sites: whose heads may go.
-            whole_groups: whether heads that share keys and values go together; otherwise a layer
-                keeps as many heads of every group.
+            anatomy: anatomy of the model.
+            sites: sites whose heads can be pruned.
+            whole_groups: whether heads that share keys and values are pruned together; otherwise
+                a layer keeps equally many heads of every group.
 
         Raises:
             InputError: for a site that the model does not have.
@@ -56,8 +56,7 @@ class Units:
         heads = anatomy.heads
         if unknown := [site for site in sites or () if site not in heads.counts]:
             raise InputError(
-                f"a site of the model was expected, {' or '.join(heads.counts)}; came "
-                f"{unknown[0]!r}"
+                f"Expected a site of the model ({' or '.join(heads.counts)}), got {unknown[0]!r}."
             )
         units: list[Unit] = []
         evenly: list[tuple[Unit, ...]] = []
@@ -75,23 +74,23 @@ class Units:
 
     @property
     def sha256(self) -> str:
-        """Hash of the names of the heads that may go, unit by unit."""
+        """Hash of the names of the heads that can be pruned, unit by unit."""
         names = [list(map(str, unit)) for unit in self.units]
         return hashlib.sha256(json.dumps(names).encode()).hexdigest()
 
     def at(self, site: str | None) -> list[Unit]:
-        """The units of one site; all of them for None."""
+        """The units of one site, or all units for None."""
         return [unit for unit in self.units if site in (None, unit[0].site)]
 
     def named(self, keep: Keep) -> "Units":
-        """Those that a budget is for: all, or the units of the sites that it names."""
+        """The units that a budget covers: all, or those of the sites that it names."""
         if not isinstance(keep, Mapping):
             return self
         units = tuple(unit for site in keep for unit in self.at(site))
         return Units(self.heads, units, tuple(each for each in self.groups if _site(each) in keep))
 
     def alone(self) -> "Units":
-        """The same units without the heads of sites that lose none.
+        """The same units, without the heads of sites where none can be pruned.
 
         >>> heads = Heads({"encoder.self": (2,), "decoder.self": (3,)})
         >>> alone = Units(heads, tuple((head,) for head in heads if head.site[0] == "e")).alone()
@@ -103,7 +102,7 @@ class Units:
         return Units(heads, self.units, self.groups)
 
     def tied(self) -> "Units":
-        """Where a layer keeps as many heads of each group, those at one place of each as one unit.
+        """Units for layers with equally many heads per group: one for each place in the groups.
 
         >>> heads = Heads({"decoder.self": (4,)})
         >>> first, second = tuple(heads)[:2], tuple(heads)[2:]
@@ -117,7 +116,7 @@ class Units:
         return Units(self.heads, tuple(units))
 
     def sizes(self, site: str | None = None) -> list[int]:
-        """How many heads go at once, of everything that can go at one site or in all.
+        """Number of heads pruned at once, for everything prunable at one site or in all.
 
         >>> heads = Heads({"decoder.self": (4,)})
         >>> first, second = tuple(heads)[:2], tuple(heads)[2:]
@@ -127,14 +126,15 @@ class Units:
         return [len(unit) for unit in self.going(site, lambda head: 0.0)]
 
     def going(self, site: str | None, place: Callable[[Head], float]) -> list[Unit]:
-        """What goes at once at one site or in all, first what has the lowest place.
+        """What is pruned at once at one site or in all, lowest place first.
 
-        A unit has the place of its first head. A layer that keeps as many heads of each group loses
-        the first of every group at once, then the second of every group; these have their mean.
+        A unit has the place of its first head. In a layer that keeps equally many heads of each
+        group, the first head of every group is pruned at once, then the second of every group; each
+        such set has the mean of its heads' places.
 
         Args:
-            site: None for all.
-            place: of a head in the order.
+            site: the site, or None for all.
+            place: function that gives a head's place in the order.
         """
         evenly = [groups for groups in self.groups if site in (None, _site(groups))]
         rows = [
@@ -150,7 +150,7 @@ class Units:
         return sorted(places, key=places.__getitem__)
 
     def possible(self, site: str | None = None) -> list[int]:
-        """Numbers of heads that can stay, at one site or in all, least first.
+        """Possible numbers of kept heads, at one site or in all, in ascending order.
 
         >>> heads = Heads({"encoder.self": (2, 4)})
         >>> pairs = [tuple(heads)[i : i + 2] for i in (0, 2)]
@@ -162,16 +162,16 @@ class Units:
 
 
 def leaving(order: Sequence[Head], units: Units, keep: GivenKeep) -> list[Head]:
-    """The heads that go under a budget: the first of an order that meet it exactly.
+    """The heads pruned under a budget: the first of an order that meet it exactly.
 
     Args:
-        order: heads that may go, in the order in which they go.
-        units: what goes together. A unit has the place of its first head; one that would leave a
-            rest which those behind it can't make up is passed over.
+        order: heads that can be pruned, in the order of pruning.
+        units: what is pruned together. A unit has the place of its first head. A unit is skipped if
+            the units after it could not make up the rest of the budget.
         keep: the budget.
 
     Raises:
-        InputError: for a budget that the units can't meet; says the nearest that they can.
+        InputError: for a budget that the units can't meet; the error names the nearest possible.
     """
     place = {head: number for number, head in enumerate(order)}
     gone: list[Head] = []
@@ -183,35 +183,36 @@ def leaving(order: Sequence[Head], units: Units, keep: GivenKeep) -> list[Head]:
 
 
 def by_site(units: Units, keep: GivenKeep) -> Mapping[str | None, int]:
-    """The budget of every site, or of None for all together, each of which can be met.
+    """The budget of every site, or of None for all sites together, after a check of each.
 
     Raises:
-        InputError: for a budget that the units can't meet; says the nearest that they can.
+        InputError: for a budget that the units can't meet; the error names the nearest possible.
     """
     given = whole(keep)
     budgets: dict[str | None, int] = {**given} if isinstance(given, Mapping) else {None: given}
     for site, number in budgets.items():
         if site is not None and not units.at(site):
             raise InputError(
-                f"heads that may go are at {', '.join(_sites(units)) or 'no site'}; came a budget "
-                f"for {site!r}: name one of these, or let heads of that site go"
+                f"Expected a budget for a site where heads can be pruned ("
+                f"{', '.join(_sites(units)) or 'no site'}), got one for {site!r}. Name one of "
+                "these, or allow pruning at that site."
             )
         possible = units.possible(site)
         if number not in possible:
             raise InputError(
-                f"between {possible[0]} and {possible[-1]} heads can stay "
+                f"Expected between {possible[0]} and {possible[-1]} heads to keep "
                 f"{'in all' if site is None else f'at {site}'}"
-                f"{_in_groups(units, site)}; came {number}: the nearest is "
-                f"{nearest(possible, number)}"
+                f"{_in_groups(units, site)}, got {number}. The nearest is "
+                f"{nearest(possible, number)}."
             )
     return budgets
 
 
 def whole(keep: GivenKeep) -> Keep:
-    """The same budget in Python's own numbers.
+    """The same budget in Python's own integers.
 
     Raises:
-        InputError: for what is no whole number.
+        InputError: for anything except whole numbers.
     """
     try:
         if isinstance(keep, Mapping):
@@ -219,26 +220,26 @@ def whole(keep: GivenKeep) -> Keep:
         return operator.index(keep)
     except TypeError:
         raise InputError(
-            f"a whole number of heads that stay, or one for every site, was expected; came {keep!r}"
+            f"Expected a whole number of heads to keep, or one for every site, got {keep!r}."
         ) from None
 
 
 def share(units: Units, part: int | float) -> int:
-    """The number of heads in all that stay when a share of those that may go stays.
+    """The number of heads in all that are kept when a share of the prunable heads is kept.
 
-    The nearest that the units allow; the larger of two.
+    It is the nearest number that the units allow; of two equally near, the larger.
 
     Raises:
         InputError: for a share that is not between 0 and 1.
     """
     if not 0 <= part <= 1:
-        raise InputError(f"a share of the heads between 0 and 1 was expected to stay; came {part}")
+        raise InputError(f"Expected a share of heads to keep between 0 and 1, got {part}.")
     free = sum(map(len, units.units))
     return nearest(units.possible(), len(units.heads) - free + part * free)
 
 
 def nearest(possible: Sequence[int], number: int | float) -> int:
-    """The nearest possible number; the larger of two.
+    """The nearest possible number; of two equally near, the larger.
 
     >>> nearest([2, 4], 3)
     4
@@ -247,8 +248,8 @@ def nearest(possible: Sequence[int], number: int | float) -> int:
 
 
 def _first(pool: Sequence[Unit], number: int) -> list[Unit]:
-    """The first units with so many heads; a later one only where the rest would not come out."""
-    rests = [1]  # bit n: n heads can be made up of the units behind
+    """The first units that sum to `number` heads, skipping units that make the sum impossible."""
+    rests = [1]  # bit n: the units after this one can sum to n heads
     for unit in reversed(pool):
         rests.append(rests[-1] | rests[-1] << len(unit))
     taken = []
@@ -256,12 +257,12 @@ def _first(pool: Sequence[Unit], number: int) -> list[Unit]:
         if number >= len(unit) and behind >> (number - len(unit)) & 1:
             taken.append(unit)
             number -= len(unit)
-    assert number == 0, "by_site lets only budgets pass that can be met"
+    assert number == 0, "by_site accepts only budgets that can be met"
     return taken
 
 
 def _sums(sizes: Sequence[int]) -> int:
-    """Bit n is set where some of the sizes add up to n."""
+    """A bit set in which bit n says that some of the sizes add up to n."""
     return reduce(lambda sums, size: sums | sums << size, sizes, 1)
 
 
@@ -270,7 +271,7 @@ def _bits(number: int) -> list[int]:
 
 
 def _site(groups: tuple[Unit, ...]) -> str:
-    """Of the layer that has these groups."""
+    """The site of the layer that has these groups."""
     return groups[0][0].site
 
 

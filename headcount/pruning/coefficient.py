@@ -1,9 +1,9 @@
-"""Coefficient: the penalty under which as many gates stay open as heads are to stay.
+"""Coefficient: search for the penalty that leaves as many gates open as heads are to be kept.
 
-The paper trains once for every coefficient of the penalty and takes the number of heads that comes
-out. Here the coefficients follow from what came out so far: a quarter or four times the last one
-until numbers on both sides are known, then the geometric mean of the two nearest. Where sites have
-numbers of their own it is led by their sum, since one coefficient weighs on all.
+The paper trains once for every coefficient of the penalty and takes whatever number of heads
+results. Here each coefficient follows from the results so far: a quarter or four times the last one
+until numbers on both sides are known, then the geometric mean of the two nearest. If sites have
+budgets of their own, their sum guides the search, since one coefficient affects all sites.
 
 Reference: Analyzing Multi-Head Self-Attention (Voita et al., 2019), section 6.1,
 https://arxiv.org/abs/1905.09418
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar, final
 
 FACTOR = 4.0
-"""Between two coefficients while all numbers lie on one side."""
+"""Ratio of successive coefficients while all numbers of open heads lie on one side."""
 
 Trained = TypeVar("Trained")
 
@@ -23,12 +23,12 @@ Trained = TypeVar("Trained")
 @final
 @dataclass(frozen=True)
 class Swept(Generic[Trained]):
-    """What a sweep of coefficients came to."""
+    """The result of a sweep over coefficients."""
 
     nearest: Trained
-    """Whose open heads miss the fewest, site by site; of equals the one that leaves more open."""
+    """The training with the smallest error summed over sites; ties prefer more open heads."""
     tried: Mapping[float, int]
-    """Open heads in all by coefficient, in the order of trying."""
+    """Number of open heads in all by coefficient, in the order of trying."""
 
 
 def swept(
@@ -38,21 +38,21 @@ def swept(
     first: float,
     trials: int,
 ) -> Swept[Trained]:
-    """Look for the coefficient of a penalty that leaves a number of heads open.
+    """Search for the coefficient of a penalty that leaves a given number of heads open.
 
-    The number is taken to fall as the coefficient grows; where noise makes it rise, the nearest of
-    those that were tried is the answer all the same.
+    The search assumes that the number falls as the coefficient grows. If noise makes it rise, the
+    answer is still the nearest of those tried.
 
     >>> found = swept(lambda coefficient: [round(8 - 40 * coefficient)], list, [4], 0.2, 8)
     >>> found.nearest, found.tried
     ([4], {0.2: 0, 0.05: 6, 0.1: 4})
 
     Args:
-        train: trains with a coefficient.
-        count: says how many heads such a training left open, at each of some sites.
-        wanted: how many are to stay open there.
-        first: coefficient, above 0.
-        trials: coefficients at most, at least one.
+        train: function that trains with a coefficient.
+        count: function that gives the number of heads a training left open, at each of some sites.
+        wanted: target numbers of open heads at these sites.
+        first: first coefficient, above 0.
+        trials: largest number of coefficients, at least 1.
     """
     nearest = train(first)
     tried = {first: sum(count(nearest))}
@@ -66,7 +66,7 @@ def swept(
 
 
 def _next(tried: Mapping[float, int], wanted: int) -> float:
-    """One that was not tried, also where numbers do not fall as coefficients grow."""
+    """A coefficient not tried yet, even if numbers do not fall as coefficients grow."""
     strong = [coefficient for coefficient, number in tried.items() if number < wanted]
     if not strong:
         return max(tried) * FACTOR

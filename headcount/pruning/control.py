@@ -1,8 +1,8 @@
-"""Control: the whole model trained as long as the pruned one was, on the same data.
+"""Control: the dense model, trained for as many updates as the pruned one, on the same data.
 
-What training alone does is no merit of pruning. Every training has a counterpart, one after the
-other, with its own batches, optimizer and learning rate; that of a recovery is kept where it lowers
-the loss on the development set, as the recovery itself is.
+It separates the effect of training from that of pruning. Every training of the pruned model has a
+counterpart with the same batches, optimizer and learning rate, in the same order. The counterpart
+of a recovery is kept only if it lowers the loss on the development set, like the recovery itself.
 """
 
 from dataclasses import asdict, dataclass
@@ -18,23 +18,23 @@ from headcount.training.finetune import finetune
 @final
 @dataclass(frozen=True, eq=False)
 class Control:
-    """The whole model after its trainings."""
+    """The dense model after its trainings."""
 
     loaded: Loaded
     trainings: tuple[dict[str, Any], ...]
-    """Fields of each, whether the pruned model was `taught` in it, and whether its weights were
-    `kept`."""
+    """Settings of each training, whether the pruned model was `taught` in its counterpart, and
+    whether its weights were `kept`."""
 
 
 def control(stages: Stages, method: Method, setting: Setting, dev: Task) -> Control | None:
-    """Train the whole model as the pruned one was; None where only gates were, if any."""
+    """Train the dense model as the pruned one was; None if no training changed any weights."""
     trainings = {"choice": method.tuning, "recovery": stages.recovery}
     wanted = {name: each for name, each in trainings.items() if each and each.trained != "gates"}
     if not stages.control or not wanted:
         return None
     loaded, done = setting.loaded, []
     for name, given in wanted.items():
-        # What is asked is what training on the data does, and at first it would be its own teacher.
+        # No teacher: the control measures training on the data, and would start as its own teacher.
         tuning = given.untaught()
         state = setting.state and setting.state / f"control-{name}"
         tuned = finetune(

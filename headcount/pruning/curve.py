@@ -1,7 +1,7 @@
 """Curve: how good a model is with fewer and fewer heads, for every method under the same budgets.
 
-What a method chose is gated: nothing is cut, and the compact model would be the same. A method that
-ranks goes on with its order from budget to budget, one that learns its choice is asked for each anew.
+Pruned heads are gated, not cut out; the compact model would give the same outputs. A method that
+ranks extends its order from budget to budget. A method that learns its choice trains for each one.
 
 Reference: Analyzing Multi-Head Self-Attention (Voita et al., 2019), figures 7 to 10, https://arxiv.org/abs/1905.09418
 """  # noqa: E501
@@ -32,23 +32,23 @@ from headcount.training.tuning import Tuning
 @final
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """What every point is measured with."""
+    """The model, data and options with which every point is measured."""
 
     setting: Setting
-    """Model, data that is chosen with, units; its folder for the state holds the points so far."""
+    """Model, data to choose heads with, units; its state folder holds the points so far."""
     dev: Task
-    """What every point is measured on."""
+    """Development set on which every point is measured."""
     test: Task | None = None
-    """Data that nothing is chosen on, measured too."""
+    """Test set, which no choice depends on, measured too."""
     scores: bool = True
-    """Whether scores are taken; else losses only, which of a translation are much cheaper."""
+    """Whether to measure scores; losses alone are much cheaper in translation."""
     controls: bool = True
-    """Whether the whole model is also trained as long as each method trains the weights for a
-    point, without a teacher, and measured then."""
+    """Whether to also measure, for each method that trains weights, the dense model trained for as
+    many updates without a teacher."""
 
     @property
     def signature(self) -> str:
-        """What all of them depend on."""
+        """Signature of everything that all points depend on."""
         setting, test = self.setting, self.test
         return signature(
             setting.loaded, setting.train.sha256, task=setting.train.name,
@@ -58,7 +58,7 @@ class Trial:
         )  # fmt: skip
 
     def row(self, point: Point, choice: Choice, seconds: float) -> Row:
-        """The row of a point: counts, names of the heads that stay, and what was measured."""
+        """The row of a point: counts, names of the kept heads, and the measurements."""
         staying = choice.plan.staying(self.setting.units.heads)
         row: Row = {"method": point.method, "seed": point.seed, "keep": point.keep}
         for site in self.setting.units.heads.counts:
@@ -84,22 +84,22 @@ def curve(
     with_whole: bool = True,
     unsuited: Callable[[str, str], None] | None = None,
 ) -> pd.DataFrame:
-    """One row per method, seed and budget, after those of the whole model.
+    """One row per method, seed and budget, after the rows of the dense model.
 
     Args:
         trial: model and data.
-        methods: by the name that they have in the table.
-        keeps: heads that stay, of those that may go.
-        seeds: of `random`; every other method has the first of them.
-        key: what else the points so far must have been made with.
-        with_whole: whether the whole model is measured.
-        unsuited: is told methods that can't choose heads of this model, with the reason, and the
-            curve goes on without them; None for an error.
+        methods: methods by their name in the table.
+        keeps: numbers of heads to keep, out of those that can be pruned.
+        seeds: seeds of `random`; all other methods use the first.
+        key: further settings that must be the same for points to be reused.
+        with_whole: whether to measure the dense model.
+        unsuited: called with the name of each method that can't choose heads of this model, and the
+            reason; the curve continues without it. None raises the error instead.
 
     Returns:
         Columns `method seed keep`, `kept_SITE` for each site, `loss score` on the development set,
-        `test_loss test_score` where there is a test set, `seconds` that choosing took (a ranking
-        goes on where it was at the point before), and `heads`, the names of those that stay.
+        `test_loss test_score` if there is a test set, `seconds` that choosing took (a ranking
+        continues from the point before), and `heads`, the names of the kept heads.
 
     Raises:
         InputError: for a budget that can't be met, points of another curve, or a method that can't
@@ -118,14 +118,14 @@ def curve(
         if trial.controls
     ]
     with ExitStack() as stack:
-        if trial.setting.state is None:  # so that rankings are made once all the same
+        if trial.setting.state is None:  # a temporary one still makes each ranking only once
             folder = Path(stack.enter_context(TemporaryDirectory()))
             trial = replace(trial, setting=replace(trial.setting, state=folder))
         return _measured(trial, suited, [*whole, *controls, *wanted], f"{trial.signature}|{key}")
 
 
 def _measured(trial: Trial, suited: "_Suited", wanted: Sequence[Point], key: str) -> pd.DataFrame:
-    """The rows of all points, of which those that are done already are not measured again."""
+    """The rows of all points; points that are already done are not measured again."""
     setting = trial.setting
     assert setting.state is not None
     file = setting.state / "points.json"
@@ -141,14 +141,14 @@ def _measured(trial: Trial, suited: "_Suited", wanted: Sequence[Point], key: str
             rows[_name(point, suited.methods)] = row
         write_points(file, key, rows)
     if not suited.methods:
-        raise InputError(f"no method can choose heads of this model: {suited.reasons}")
+        raise InputError(f"No method can choose heads of this model: {suited.reasons}")
     setting.progress("points", len(wanted), len(wanted))
     names = [_name(point, suited.methods) for point in wanted if suited.has(point)]
     return pd.DataFrame([rows[name] for name in names])
 
 
 def _name(point: Point, methods: Mapping[str, Method]) -> str:
-    """Of a point in the file, where those of a method with other options are others."""
+    """Name of a point in the file; it differs for a method with other options."""
     made_by = methods.get(point.method.removeprefix(CONTROL))
     return f"{point.name} {hashlib.sha256(repr(made_by).encode()).hexdigest()[:8]}"
 
@@ -156,16 +156,16 @@ def _name(point: Point, methods: Mapping[str, Method]) -> str:
 @final
 @dataclass(frozen=True, eq=False)
 class _Suited:
-    """The methods that have not failed so far."""
+    """The methods that suit the model, as far as known."""
 
     methods: dict[str, Method]
     unsuited: Callable[[str, str], None] | None
-    """Is told those that have, with the reason; None where that is an error."""
+    """Called with the name of a method that fails, and the reason; None raises the error."""
     reasons: dict[str, str] = field(default_factory=dict)
 
     @contextmanager
     def or_left_out(self, name: str) -> Iterator[None]:
-        """Go on without a method that does not suit the model, if that is wanted."""
+        """Continue without a method that does not suit the model, unless that is an error."""
         try:
             yield
         except UnsuitedError as error:
@@ -176,18 +176,18 @@ class _Suited:
             self.unsuited(name, str(error))
 
     def has(self, point: Point) -> bool:
-        """Whether the point is of the whole model as it is, or of a method that is left."""
+        """Whether the point belongs to the given model itself, or to a method that is left."""
         return point.method == ALL or point.method.removeprefix(CONTROL) in self.methods
 
 
 def trained(methods: Mapping[str, Method]) -> dict[str, Tuning]:
-    """How the weights are trained for a point, by the methods that train them."""
+    """Tunings of the methods that train weights for a point, by method."""
     tunings = {name: method.tuning for name, method in methods.items()}
     return {name: each for name, each in tunings.items() if each and each.trained != "gates"}
 
 
 def _chosen(trial: Trial, methods: Mapping[str, Method], point: Point) -> Choice:
-    """What a method keeps, with a folder of its own for its state."""
+    """The choice of a method for a point; its state has a folder of its own."""
     setting = trial.setting
     if point.method == ALL:
         heads = setting.units.heads
@@ -202,7 +202,7 @@ def _chosen(trial: Trial, methods: Mapping[str, Method], point: Point) -> Choice
 
 
 def _control(setting: Setting, tunings: Mapping[str, Tuning], point: Point) -> Choice:
-    """All heads, trained as a method trains; methods that train alike share one training."""
+    """The dense model, trained as a method trains; methods that train alike share one training."""
     wanted = tunings[point.method.removeprefix(CONTROL)].untaught()
     first = next(name for name, tuning in tunings.items() if tuning.untaught() == wanted)
     tuned = finetune(

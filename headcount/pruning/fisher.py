@@ -1,15 +1,16 @@
-r"""Fisher: heads whose gates carry the least Fisher information go first.
+r"""Fisher: heads whose gates carry the least Fisher information are pruned first.
 
 $$F_h = \frac{1}{N} \sum_x \left( \frac{\partial L(x)}{\partial g_h} \right)^2$$
 
 L(x) is the summed loss of one example, g_h the head's gate at 1, N the number of examples. To
-second order around a model that has converged, the loss rises by half the sum of F over the heads
-that go: so the least F go, all layers on one scale. The square of the task's unit of loss.
+second order around a converged model, the loss rises by half the sum of F over the pruned heads. So
+the heads with the least F are pruned, with all layers on one scale. The unit is the square of the
+task's unit of loss.
 
 Reference: A Fast Post-Training Pruning Framework for Transformers (Kwon et al., 2022), section 4.1
 (the diagonal Fisher information of masks), https://arxiv.org/abs/2204.09656
-Departure: heads only, under a number of heads instead of FLOPs; what follows there (rearranging
-within layers by blocks, tuning the gates that stay) is not part of the score.
+Departure: only heads are pruned, under a budget of heads instead of FLOPs. The paper's later steps
+(rearranging within layers by blocks, tuning the kept gates) are not part of the score.
 """
 
 from collections.abc import Sequence
@@ -31,7 +32,7 @@ from headcount.pruning.stepwise import Stepwise
 @final
 @dataclass(frozen=True)
 class Fisher(Stepwise):
-    """Ascending diagonal Fisher information of the gates."""
+    """Prunes in ascending order of the diagonal Fisher information of the gates."""
 
     name: ClassVar[str] = "fisher"
 

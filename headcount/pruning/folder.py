@@ -1,4 +1,4 @@
-"""Folders of pruning: what an earlier run left is gone on with or replaced, never mixed."""
+"""Folders of pruning: an earlier run is resumed or replaced, never mixed with another."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,18 +8,18 @@ from headcount.folders import is_begun, mark, marked, refuse_earlier, refuse_fil
 
 
 def claim(out: Path, results: Sequence[str], state: Path, resume: bool, overwrite: bool) -> None:
-    """See that a run may write into a folder; nothing but the state is deleted.
+    """Check that a run may write into a folder; only the state is ever deleted.
 
     Args:
         out: the folder of the results.
         results: names of files that only an earlier run leaves there.
-        state: folder of what is done so far; one is made that says whose it is.
-        resume: go on with what is there.
-        overwrite: replace it.
+        state: folder of intermediate state; it is created, with a note of the run it belongs to.
+        resume: resume the earlier run.
+        overwrite: replace the earlier run.
 
     Raises:
-        InputError: if an earlier run is there that is neither to be resumed nor overwritten, or the
-            folder holds something else.
+        InputError: if the folder holds an earlier run that is neither resumed nor overwritten, or
+            something else.
     """
     refuse_file(out)
     present = {path.name for path in out.iterdir()} if out.exists() else set()
@@ -30,8 +30,8 @@ def claim(out: Path, results: Sequence[str], state: Path, resume: bool, overwrit
     ours = is_ours or not present.isdisjoint(results)
     if present and not ours:
         raise InputError(
-            f"a new folder was expected, or one with an earlier run; {out} holds other files: name "
-            "another"
+            f"Expected a new folder, or one with an earlier run, got {out}, which holds other "
+            "files. Name another."
         )
     if present:
         refuse_earlier(out, "an earlier run", resume, overwrite)

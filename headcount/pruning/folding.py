@@ -1,10 +1,10 @@
-r"""Folding: the mean output of the heads that go moves into the bias behind them.
+r"""Folding: the mean output of the pruned heads moves into the bias of the output projection.
 
-$$b \leftarrow b + \sum_{h \text{ goes}} \bar o_h W_O^h$$
+$$b \leftarrow b + \sum_{h \text{ pruned}} \bar o_h W_O^h$$
 
-o-bar is the head's mean output over the queries of a data set, in the model with all heads. What is
-lost of a head is then only how it differs from its mean. It costs nothing at run time; a projection
-without a bias gets one.
+o-bar is the head's mean output over the queries of a data set, in the dense model. So only a head's
+deviations from its mean are lost. Folding costs nothing at run time; a projection without a bias
+gets one.
 
 Reference: a constant in place of a head is in Revealing the Dark Secrets of BERT (Kovaleva et al.,
 2019), section 4.4, https://arxiv.org/abs/1908.08593
@@ -27,14 +27,14 @@ from headcount.pruning.projection import Projection
 
 
 def fold(loaded: Loaded, plan: Plan, sums: Mapping[Place, Moments]) -> Loaded:
-    """A copy of the model whose biases hold the mean outputs of the heads that go.
+    """A copy of the model whose biases include the mean outputs of the pruned heads.
 
-    The pruned model may have a higher loss with it than without.
+    The loss of the pruned model can be higher with folding than without.
 
     Args:
-        loaded: the model with all its heads.
-        plan: which stay.
-        sums: `moments` of the model over data that the means are taken over.
+        loaded: the dense model.
+        plan: which heads are kept.
+        sums: `moments` of the model over the data that gives the means.
     """
     model = copy.deepcopy(loaded.model)
     for layer in loaded.anatomy.layers:
@@ -48,7 +48,7 @@ def fold(loaded: Loaded, plan: Plan, sums: Mapping[Place, Moments]) -> Loaded:
 
 
 def goes(plan: Plan, loaded: Loaded, layer: AttentionLayer) -> Float64[Tensor, " output"]:
-    """1 for every number that the heads that go put out."""
+    """1 for every output dimension of a pruned head, 0 for those of kept heads."""
     where = Projection.of(loaded.model, layer).device
     stays = torch.zeros(layer.num_heads, dtype=torch.float64, device=where)
     stays[list(plan.of_layer(loaded.heads, layer.site, layer.layer))] = 1

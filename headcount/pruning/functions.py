@@ -1,4 +1,4 @@
-"""Functions: which roles survived, and which heads took one over in the pruned model."""
+"""Functions: which roles survived pruning, and which heads took one over in the pruned model."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,25 +18,25 @@ class Survival:
 
     role: str
     before: int
-    """Heads that had it in the whole model."""
+    """Number of heads with the role in the dense model."""
     stayed: tuple[str, ...]
-    """Those of them that stayed."""
+    """Names of these heads that were kept."""
     kept: tuple[str, ...] | None = None
-    """Those of them that still have it in the pruned model; None where that was not analysed."""
+    """Names of these heads that still have the role after pruning; None if not analysed."""
     taken_over: tuple[str, ...] | None = None
-    """Heads that have it in the pruned model and had it not before."""
+    """Names of heads that have the role only in the pruned model."""
 
 
 def survivals(
     plan: Plan, heads: Heads, dense: Roles, pruned: Roles | None = None
 ) -> list[Survival]:
-    """Every role of the whole model or of the pruned one.
+    """What became of every role of the dense or the pruned model.
 
     Args:
-        plan: which heads stay.
-        heads: of the whole model.
-        dense: its roles.
-        pruned: those of the pruned model, by the names that heads had in the whole one.
+        plan: which heads are kept.
+        heads: heads of the dense model.
+        dense: roles of the dense model.
+        pruned: roles of the pruned model, by the heads' names in the dense model.
     """
     staying = [str(head) for head in plan.staying(heads)]
     names = dict.fromkeys(role for each in dense.values() for role in each)
@@ -56,7 +56,7 @@ def survivals(
 
 
 def old_names(plan: Plan, heads: Heads) -> dict[str, str]:
-    """The name of every head of the compact model, to the name that it had in the whole one.
+    """Maps the name of every head of the compact model to its name in the dense model.
 
     >>> heads = Heads({"encoder.self": (2, 3)})
     >>> old_names(Plan.keeping(heads, [Head("encoder.self", 1, 2)]), heads)

@@ -1,4 +1,4 @@
-"""Gated: how good a model is with the heads of a plan at 0: what the compact one will be."""
+"""Gated: how good a model is with pruned heads gated to 0, as its compact model will be."""
 
 from headcount.models.anatomy import Anatomy
 from headcount.models.load import Loaded
@@ -15,15 +15,15 @@ def evaluate_gated(
     texts: bool = True,
     anatomy: Anatomy | None = None,
 ) -> Evaluation:
-    """A task's losses and outcomes, with the heads that leave gated to 0.
+    """A task's losses and outcomes, with the pruned heads gated to 0.
 
     Args:
-        loaded: the whole model.
-        plan: which heads stay.
-        task: on what.
-        max_tokens: padded tokens in a batch.
-        texts: translations too, where the model writes.
-        anatomy: of a copy of the model, so that it is not examined for each.
+        loaded: the dense model.
+        plan: which heads are kept.
+        task: the task to evaluate on.
+        max_tokens: largest number of padded tokens in a batch.
+        texts: also generate texts, in tasks such as translation.
+        anatomy: a known anatomy, so that copies of a model are not each examined.
     """
     anatomy = anatomy or loaded.anatomy
     with Tap(loaded.model, anatomy, gates=plan.gates(anatomy.heads)):
@@ -31,6 +31,6 @@ def evaluate_gated(
 
 
 def drop(task: Task, before: Evaluation, after: Evaluation) -> float:
-    """How much worse the score is, in its own unit: positive = worse."""
+    """The drop of the score, in its own unit; positive means worse."""
     sign = 1 if task.higher_is_better else -1
     return sign * (task.score(before) - task.score(after))

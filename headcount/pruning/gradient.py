@@ -1,6 +1,6 @@
-"""Gradient: heads at whose gate the loss is flattest go first; once, or anew after every step.
+"""Gradient: heads whose gates have the smallest loss gradient are pruned first.
 
-The paper's code takes steps of 0.1.
+Gradients are taken once, or again after every step. The paper's code takes steps of 0.1.
 
 Reference: Are Sixteen Heads Really Better than One? (Michel et al., 2019), section 4.1, https://arxiv.org/abs/1905.10650
 The scores: importance/gradient.py.
@@ -20,16 +20,16 @@ from headcount.pruning.stepwise import Stepwise
 @final
 @dataclass(frozen=True)
 class Gradient(Stepwise):
-    """Ascending gradient importance."""
+    """Prunes in ascending order of gradient importance."""
 
     name: ClassVar[str] = "gradient"
     level: Level = "sample"
-    """What the absolute value is taken of."""
+    """Unit over which gradients are summed before the absolute value is taken."""
     normalise: bool = True
-    """Divide by the norm over the layer."""
+    """Whether to divide by the norm over the layer."""
 
     def scores(self, setting: Setting, left: Sequence[Unit]) -> Scores:
-        """Gradient importance."""
+        """Gradient importance of every head."""
         loaded, max_tokens = setting.loaded, setting.max_tokens
         return gradient(
             loaded.model, setting.sample, self.level, self.normalise, loaded.anatomy, max_tokens

@@ -1,7 +1,7 @@
-"""Kept limit: whether the model that comes out holds the drop or latency that was asked for.
+"""Kept limit: whether the final model meets the requested drop or latency.
 
-The budget was searched without what follows the choice, which may also make a model worse or, with
-a bias of its own, slower.
+The budget was searched before the later stages, which can also make a model worse or, with a bias
+of their own, slower.
 """
 
 from collections.abc import Mapping
@@ -13,12 +13,12 @@ from headcount.pruning.limit import Limit
 def kept_limit(
     limit: Limit, compared: Mapping[str, Any], latency: float | None
 ) -> dict[str, bool] | None:
-    """Whether a limit is kept: a drop on every data set, a latency once; None for a fixed budget.
+    """Whether a drop is met on every data set, or a latency; None for a fixed budget.
 
     Args:
-        limit: what was asked for.
-        compared: of every data set what `BeforeAfter` says of it.
-        latency: of the model that came out, in ms, if that was asked for.
+        limit: the requested limit.
+        compared: the record of `BeforeAfter` for every data set.
+        latency: latency of the final model in ms, if a latency was requested.
     """
     if limit.max_drop is not None:
         return {name: found["drop"]["delta"] <= limit.max_drop for name, found in compared.items()}
@@ -29,18 +29,18 @@ def kept_limit(
 
 
 def broken_limit(limit: Limit, kept: Mapping[str, bool] | None, latency: float | None) -> list[str]:
-    """What a person who gave a limit must know of the model that came out."""
+    """Warnings for the user if the final model misses its limit or could not be checked."""
     if kept is None:
         return []
     if latency is not None:
-        slower = f"timed again the model takes {latency:.4g} ms, more than {limit.latency}"
+        slower = f"the model, timed again, takes {latency:.4g} ms, more than {limit.latency}"
         return [] if kept["latency"] else [slower]
     found = [
-        f"the drop on --{name} is larger than {limit.max_drop}: the budget was searched on --dev "
+        f"the drop on --{name} exceeds {limit.max_drop}, since the budget was searched on --dev "
         "with gates only"
         for name, is_within in kept.items()
         if not is_within
     ]
     if "test" not in kept:
-        found.append("no --test was given: the drop holds for the data it was searched on")
+        found.append("no --test was given, so the drop holds only for the data it was searched on")
     return found

@@ -1,13 +1,13 @@
-"""L0: heads whose Hard Concrete gates stay open under a penalty.
+"""L0: keep the heads whose Hard Concrete gates remain open under a penalty.
 
-One training leads the expected number of open heads down to the budget (`gates.Budget`); then
-exactly so many of the likeliest stay. With a `coefficient` the penalty has a fixed strength, as in
-the paper, and the budget is met by rounding alone. With a `sweep` the coefficient is looked for
-that leaves as many gates `open` as are to stay, each in a training of its own; budgets that share a
-folder for their state share these trainings.
+One training lowers the expected number of open heads to the budget (`gates.Budget`); then exactly
+that many of the likeliest heads are kept. With a `coefficient` the penalty has a fixed strength, as
+in the paper, and the budget is met by rounding alone. With a `sweep`, several trainings search for
+the coefficient that leaves as many gates `open` as the budget keeps. Budgets that share a state
+folder share these trainings.
 
-Departure: gradients of the loss are cut to the norm `tuning.clip`, that of the penalty is not, so a
-fixed coefficient weighs more in steps that are cut; a large `tuning.clip` gives it as written.
+Departure: gradients of the loss are clipped to the norm `tuning.clip`, but the penalty's gradient
+is not. So a fixed coefficient weighs more in clipped steps; a large `tuning.clip` avoids this.
 
 References: Voita et al. (2019), section 6; Louizos et al. (2018); Wang et al. (2020): see
 `headcount.gates`.
@@ -27,53 +27,51 @@ from headcount.pruning.method import Choice, Method, Setting
 from headcount.training.tuning import Tuning
 
 PUBLISHED = 0.1
-"""The coefficient of the authors' code, for a mean over the layers that have gates; a sweep begins
-with it."""
+"""Coefficient of the authors' code, for a mean over the layers with gates; a sweep starts there."""
 
 
 @final
 @dataclass(frozen=True)
 class L0(Method):
-    """Learns which heads to keep, and the weights along with them."""
+    """Learns which heads to keep, jointly with the weights."""
 
     name: ClassVar[str] = "l0"
     tuning: Tuning = field(default_factory=lambda: Tuning(gate_rate=0.1))
-    """The training; `trained="encoder"` is the paper's where only encoder heads go."""
+    """Settings of the training; the paper's `trained` is "encoder" if only its heads are pruned."""
     coefficient: float | None = None
-    """Penalty of an open head, in the loss's unit; None for one that leads to the budget."""
+    """Penalty of an open head, in the loss's unit; None for a penalty that meets the budget."""
     sweep: int = 0
-    """Coefficients that are tried at most, the one given first; 0 for no sweep."""
+    """Largest number of coefficients to try, starting with the given one; 0 for no sweep."""
     falling: float = 0.5
     """Share of the training over which the expected number of open heads falls to the budget."""
     start: float = 2.0
-    """log a at the start: 2 is an open gate."""
+    """Initial log a; 2 means an open gate."""
     voita2019: bool = False
-    """Start near 1/2, as the authors do."""
+    """Whether gates start near 1/2, as in the authors' code."""
 
     def __post_init__(self) -> None:
         if self.voita2019 and self.start != L0.start:
-            raise InputError("voita2019 has its own start: leave start out")
+            raise InputError("The option voita2019 sets its own start. Leave start out.")
         if self.falling != L0.falling and (self.sweep or self.coefficient is not None):
-            raise InputError("falling is of a training without a coefficient: leave it out")
+            raise InputError("Only training without a coefficient uses falling. Leave it out.")
         if not 0 < self.falling <= 1:
-            raise InputError(f"falling is a share above 0 and at most 1; came {self.falling}")
+            raise InputError(f"Expected falling above 0 and at most 1, got {self.falling}.")
         if self.sweep < 0:
-            raise InputError(f"a sweep of at least 0 trainings was expected; came {self.sweep}")
+            raise InputError(f"Expected a sweep of at least 0 trainings, got {self.sweep}.")
         if self.coefficient is not None and not 0 <= self.coefficient < math.inf:
             raise InputError(
-                "a finite number of at least 0 was expected for coefficient; came "
-                f"{self.coefficient}"
+                f"Expected a finite number of at least 0 for coefficient, got {self.coefficient}."
             )
         if self.sweep and self.coefficient == 0:
-            raise InputError("a sweep begins with a coefficient above 0; came 0")
+            raise InputError("Expected a coefficient above 0 to start a sweep, got 0. Raise it.")
 
     def choose(self, setting: Setting, keep: Keep) -> Choice:
-        """Train with gates, then keep the likeliest."""
+        """Train with gates, then keep the likeliest heads."""
         setting = replace(setting, units=setting.units.tied())
         return self._swept(setting, keep) if self.sweep else self._trained(setting, keep)
 
     def _swept(self, setting: Setting, keep: Keep) -> Choice:
-        """As chosen with the coefficient that leaves as many gates open, or nearly."""
+        """The choice of the coefficient whose number of open gates is nearest to the budget."""
         layout, open_quotas = _gated(setting, keep)
         num_layers = len({(head.site, head.layer) for unit in layout.units for head in unit})
         found = swept(
@@ -105,12 +103,12 @@ class L0(Method):
 
 
 def _open(choice: Choice, site: str | None) -> int:
-    """Heads whose gates a training left open, at a site or in all."""
+    """Number of heads whose gates a training left open, at a site or in all."""
     open_at: Mapping[str, int] = choice.record["open"]
     return sum(open_at.values()) if site is None else open_at[site]
 
 
 def _gated(setting: Setting, keep: Keep) -> tuple[Layout, tuple[Quota, ...]]:
-    """The heads that a budget has gates for, and how many of them are to stay open."""
+    """The gated heads under a budget, and how many of them remain open."""
     layout = Layout(setting.units.heads, setting.units.named(keep).units)
     return layout, quotas(layout, tuple(by_site(setting.units, keep).items()))

@@ -1,4 +1,4 @@
-"""Latency: how long a model takes for one example of middling length."""
+"""Latency: how long a model takes for one example of median length."""
 
 import numpy as np
 
@@ -8,9 +8,9 @@ from headcount.tasks import Task
 
 
 def milliseconds(loaded: Loaded, task: Task, rounds: int = 9) -> float:
-    """Median over rounds of one forward with the example whose length is the median, alone.
+    """Median time over rounds of one forward pass with the example of median length alone.
 
-    Of a translation it is one with the reference as decoder input, no search.
+    In translation, the reference is the decoder's input, without a search.
     """
     median = np.argsort(task.length_N, kind="stable")[task.num_examples // 2]
     inputs = task.batch(median[None]).to(loaded.model.device).inputs

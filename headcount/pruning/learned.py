@@ -1,4 +1,4 @@
-"""Learned: what methods that train gates have in common: the training, then an exact choice."""
+"""Learned: what methods that train gates share: training, then an exact choice."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -25,16 +25,16 @@ def learned(
     """Train a copy of the model with gates, and keep the units with the highest scores.
 
     Args:
-        setting: the model, the data, and what may go.
+        setting: the model, the data, and the units that can be pruned.
         keep: the budget.
         gates: one for each unit of the sites that the budget names.
-        tuning: the training.
-        method: what the record says of the options; its `repr` must not change in a resumption.
-        name: of a training that is the same for every budget; by default each has its own.
+        tuning: settings of the training.
+        method: the method; its `repr` goes into the record and must not change when resuming.
+        name: name of a training that all budgets share; by default each budget has its own.
     """
     units = setting.units.named(keep)
     about = {"method": repr(method), "units": units.sha256}
-    if name is None:  # every budget is a training of its own, in a folder of its own
+    if name is None:  # every budget has its own training in its own folder
         name, about = _budget_name(keep), about | {"keep": repr(keep)}
     tuned = finetune(
         setting.loaded,
@@ -57,23 +57,23 @@ def learned(
 
 
 def plan_of(gates: LearnedGates, loaded: Loaded, units: Units, keep: Keep) -> Plan:
-    """The plan that keeps exactly so many heads, those whose gates have the highest scores.
+    """The plan that keeps exactly the budget's number of heads: those with the highest scores.
 
     Args:
-        gates: that have learned, in anybody's training.
-        loaded: the model that learned with them.
-        units: what may go.
-        keep: the budget: heads in all, or at each site named.
+        gates: trained gates, from any training.
+        loaded: the model that was trained with them.
+        units: the units that can be pruned.
+        keep: the budget: number of heads to keep in all, or at each site named.
 
     Raises:
-        InputError: for gates of other units or whose scores are no numbers, or a budget that these
-            can't meet.
+        InputError: for gates of other units, or a budget that the units can't meet.
+        ModelError: for scores that are not finite.
     """
     if set(gates.layout.units) != set(units.named(keep).units):
         raise InputError(
-            "gates for the units that may go were expected, `Layout(units.heads, units.units)`; "
-            f"came gates for others: {len(gates.layout.units)} of them, for {len(units.units)} "
-            "units"
+            "Expected gates for the units that can be pruned, got gates for others: "
+            f"{len(gates.layout.units)} of them, for {len(units.units)} units. Make them from "
+            "`Layout(units.heads, units.units)`."
         )
     gates.layout.refuse_not_finite(gates.scores(), "score")
     score_of = _score_of(gates)

@@ -1,9 +1,9 @@
 """Limit: a budget as a user gives it, and the choice of heads that meets it.
 
-A number of heads, a share, a number for each site; or the fewest heads whose score drops no further
-than allowed, or the most heads that are fast enough. The last two are searched by bisection, each
-budget tried being a choice of the method's own; with a folder for the state what was measured is
-kept there, so that a killed search goes on and ends with the same budget.
+A budget is a number of heads, a share, a number for each site, the fewest heads whose score drops
+no further than allowed, or the most heads that are fast enough. The last two are searched by
+bisection: the method chooses heads for each budget tried. Measurements are saved in the state
+folder, if there is one, so that a killed search resumes and ends with the same budget.
 """
 
 from collections.abc import Callable
@@ -26,40 +26,40 @@ from headcount.tasks import Evaluation, Task
 @final
 @dataclass(frozen=True)
 class Limit:
-    """Exactly one of these.
+    """Exactly one of four kinds of budget.
 
     Raises:
-        InputError: for none, or several, or a limit that can't be.
+        InputError: for none, several, or an invalid limit.
     """
 
     keep: GivenKeep | None = None
-    """Heads that stay."""
+    """Number of heads to keep."""
     share: float | None = None
-    """Share of the heads that may go that stays."""
+    """Share of the prunable heads to keep."""
     max_drop: float | None = None
-    """The largest drop of the score on the development set, in the score's unit."""
+    """Largest drop of the score on the development set, in the score's unit."""
     latency: float | None = None
-    """Milliseconds that the compact model may take."""
+    """Largest latency of the compact model, in milliseconds."""
 
     def __post_init__(self) -> None:
         given = [name for name, value in vars(self).items() if value is not None]
         if len(given) != 1:
             raise InputError(
-                "one budget was expected: --keep, --share, --max-drop or --latency; came "
-                f"{' and '.join(given) or 'none'}"
+                "Expected one budget out of --keep, --share, --max-drop and --latency, got "
+                f"{' and '.join(given) or 'none'}."
             )
         if self.keep is not None:
             object.__setattr__(self, "keep", whole(self.keep))
         if self.max_drop is not None and not isfinite(self.max_drop):
-            raise InputError(f"a finite largest drop was expected; came {self.max_drop}")
+            raise InputError(f"Expected a finite largest drop, got {self.max_drop}.")
         if self.latency is not None and not 0 < self.latency < inf:
-            raise InputError(f"a finite latency above 0 ms was expected; came {self.latency}")
+            raise InputError(f"Expected a finite latency above 0 ms, got {self.latency}.")
 
     def budget(self, units: Units) -> Keep | None:
-        """The number of heads where it is known beforehand.
+        """The number of heads to keep, or None if it must be searched.
 
         Raises:
-            InputError: if the units can't meet it; says the nearest that they can.
+            InputError: if the units can't meet it; the error names the nearest possible number.
         """
         keep = share(units, self.share) if self.share is not None else self.keep
         if keep is None:
@@ -76,7 +76,7 @@ class Chosen:
     choice: Choice
     keep: Keep
     found: Found | None = None
-    """What a search tried; None where there was none."""
+    """What the search tried; None if there was no search."""
 
 
 def choose(
@@ -87,18 +87,19 @@ def choose(
     base: Evaluation,
     latency: Callable[[Choice], float] | None = None,
 ) -> Chosen:
-    """What a method keeps under a limit.
+    """The heads that a method keeps under a limit.
 
     Args:
         limit: the budget.
-        method: how heads are chosen.
-        setting: what with.
-        dev: a drop of the score is searched on.
-        base: what the whole model did on it.
-        latency: milliseconds of the compact model of a choice; needed for a limit of latency only.
+        method: the method that chooses heads.
+        setting: the model and data to choose with.
+        dev: the development set on which a drop of the score is searched.
+        base: the dense model's evaluation on it.
+        latency: function that times the compact model of a choice, in milliseconds; needed only if
+            the limit is a latency.
 
     Raises:
-        InputError: if the limit can't be met, or the state is of another search.
+        InputError: if the limit can't be met, or the state belongs to another search.
     """
     keep = limit.budget(setting.units)
     if keep is not None:
@@ -121,7 +122,7 @@ def choose(
 
     file = setting.state and setting.state / "limit.json"
     key = _key(limit, method, setting, dev)
-    if limit.latency is not None:  # milliseconds are of one machine
+    if limit.latency is not None:  # milliseconds hold for one machine
         key = f"{key}|on:{_timed_on(setting.loaded)}"
     done = read_keyed(file, key, "the search of a budget")
 
@@ -129,7 +130,7 @@ def choose(
         if str(number) not in done:
             choice = method.choose(setting, number)
             if (value := measured(choice)) <= largest:
-                choices.clear()  # each can have weights of its own: only the last within is kept
+                choices.clear()  # keep only the last within: each can hold its own weights
                 choices[number] = choice
             done[str(number)] = value
             write_keyed(file, key, {name: each for name, each in done.items() if isfinite(each)})

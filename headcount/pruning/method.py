@@ -1,7 +1,7 @@
-"""Method: a way to choose the heads that stay, under an exact budget.
+"""Method: a way to choose the heads to keep, under an exact budget.
 
-One file a method. Those that never train give a ranking, from which any budget is cut; those that
-learn their choice are asked for each budget anew.
+Every method has its own file. Methods that never train give a ranking, which is cut at any budget.
+Methods that learn their choice train for each budget.
 """
 
 from abc import ABC, abstractmethod
@@ -21,72 +21,72 @@ from headcount.training.telling import Tell
 from headcount.training.tuning import Tuning
 
 Progress = Callable[[str, int, int], None]
-"""Told a stage, what is done, and of how much."""
+"""Function called with a stage's name, how much is done, and the total."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """What a method has to choose with."""
+    """What a method has to choose heads with."""
 
     loaded: Loaded
     train: Task
-    """What is trained on, and some of it scored on."""
+    """Training data; some of its examples are used to score heads."""
     units: Units
-    """What can go: heads one by one, or whole groups; and what must stay."""
+    """What can be pruned: single heads or entire groups; and which heads must be kept."""
     seed: int = 0
     max_tokens: int = 4096
     state: Path | None = None
-    """Folder for what has been done so far: an interrupted choice goes on there."""
+    """Folder for intermediate state, from which an interrupted choice resumes."""
     progress: Progress = lambda stage, done, total: None
     calibration: int = 2000
-    """Examples of `train`, drawn, for what needs no training: scores of heads, folding, rescaling;
-    all where there are no more."""
+    """Number of examples drawn from `train`, or all if it has fewer, for steps without training:
+    scores of heads, folding, rescaling."""
 
     @cached_property
     def sample(self) -> Task:
-        """The examples for what needs no training."""
+        """The examples for steps without training."""
         return drawn(self.train, self.calibration, self.seed)
 
     def telling(self, stage: str) -> Tell:
-        """Tells the progress of a training, which is a stage."""
+        """A callback that reports the progress of a training as a stage."""
         return lambda moment: self.progress(stage, moment.step, moment.steps)
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """What a method chose."""
+    """The heads that a method chose."""
 
     plan: Plan
     loaded: Loaded
-    """The model to prune by the plan: the one given, or a copy whose weights learned with gates."""
+    """The model to prune by the plan: the given one, or a copy whose weights trained with gates."""
     record: Mapping[str, Any] = field(default_factory=dict)
-    """How it came to that: scores, losses, coefficients."""
+    """How the choice was made: scores, losses, coefficients."""
 
 
 class Method(ABC):
-    """A way to choose the heads that stay; higher scores stay."""
+    """A way to choose the heads to keep; heads with higher scores are kept."""
 
     name: str
-    """As `--method` takes it."""
+    """Name of the method, as given to `--method`."""
     tuning: Tuning | None = None
-    """The training that choosing takes, for methods that train."""
+    """Settings of the training, for methods that train."""
 
     @abstractmethod
     def choose(self, setting: Setting, keep: Keep) -> Choice:
-        """Keep exactly so many heads in all, or at each site named.
+        """Choose exactly the budget's number of heads to keep, in all or at each site named.
 
         Raises:
-            InputError: for a budget that the units can't meet; says the nearest that they can.
+            InputError: for a budget that the units can't meet; the error names the nearest.
         """
 
 
 def refuse_tunings(setting: Setting, method: Method, recovery: Tuning | None = None) -> None:
-    """See that a model can be trained as a method does it, and as a recovery does.
+    """Check that a model can be trained as a method and a recovery require.
 
     Raises:
-        InputError: if it can't be.
+        InputError: if it can't.
     """
     if method.tuning is not None:
         refuse_tuning(setting.loaded, setting.train, method.tuning, gates_learn=True)
@@ -95,7 +95,7 @@ def refuse_tunings(setting: Setting, method: Method, recovery: Tuning | None = N
 
 
 class Ranking(ABC):
-    """A method that needs no training: one order serves every budget in all."""
+    """A method that needs no training: one order serves every budget for all heads together."""
 
     name: str
     uses_data: ClassVar[bool] = True
@@ -103,10 +103,10 @@ class Ranking(ABC):
 
     @abstractmethod
     def order(self, setting: Setting, keep: Keep | None = None) -> Order:
-        """Heads that may go, in the order in which they go.
+        """The heads that can be pruned, in the order of pruning.
 
         Args:
-            setting: what may go, and what to choose with.
-            keep: the budget, which an order may depend on where sites have budgets of their own,
-                and need not be right behind; None for none.
+            setting: which heads can be pruned, and the data to choose with.
+            keep: the budget, or None. If sites have budgets of their own, the order may depend on
+                it; beyond the budget, the order need not be right.
         """

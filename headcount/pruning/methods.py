@@ -1,4 +1,4 @@
-"""Methods by name, as `--method` takes them."""
+"""Methods by name, as given to `--method`."""
 
 from collections.abc import Callable, Sequence
 from functools import wraps
@@ -19,7 +19,7 @@ from headcount.pruning.subset import Subset
 
 
 def _ranked(kind: Callable[..., Ranking]) -> Callable[..., Method]:
-    """Makes a ranking and cuts it at any budget; with the options of the ranking."""
+    """A factory of methods that cut a ranking at any budget; it takes the ranking's options."""
 
     @wraps(kind, updated=())
     def make(**options: object) -> Method:
@@ -39,7 +39,7 @@ METHODS: dict[str, Callable[..., Method]] = {
     "l0": L0,
     "subset": Subset,
 }
-"""Those that rank, and then those that learn gates and train."""
+"""Methods that rank, followed by methods that learn gates in training."""
 
 
 def method(name: str, options: Sequence[str] = ()) -> Method:
@@ -49,8 +49,8 @@ def method(name: str, options: Sequence[str] = ()) -> Method:
     'gradient'
 
     Raises:
-        InputError: for a method or an option that there is not, or a value it can't have.
+        InputError: for an unknown method or option, or an invalid value.
     """
     if name not in METHODS:
-        raise InputError(f"a method out of {', '.join(METHODS)} was expected; came {name!r}")
+        raise InputError(f"Expected a method out of {', '.join(METHODS)}, got {name!r}.")
     return made(METHODS[name], options)

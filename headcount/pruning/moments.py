@@ -1,8 +1,8 @@
-r"""Moments: what the heads put out over a data set, all that folding and rescaling need.
+r"""Moments of the heads' outputs over a data set, which folding and rescaling need.
 
 $$n, \quad \sum_q o_q, \quad \sum_q o_q o_q^\top, \qquad o_q = [o_{1,q}; \dots; o_{H,q}]$$
 
-of every attention layer, over the queries that are no padding, in the model with all its heads.
+They are taken for every attention layer of the dense model, over all queries except padding.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ from headcount.tasks import Task, TaskBatch
 @final
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Sums over the queries of one layer; they add. O numbers a query: head by head, its dims."""
+    """Sums over the queries of one layer, which add; O is the heads' dimensions, head by head."""
 
     queries: int
     output_O: Float64[Tensor, " output"]
@@ -44,7 +44,7 @@ class Moments:
         return self.output_O / self.queries
 
     def second(self, centred: bool) -> Float64[Tensor, "output output"]:
-        """Mean products of outputs, or of their distances from the mean."""
+        """Mean products of outputs, or of their deviations from the mean if centred."""
         mean_O, second_OO = self.mean_O, self.output_OO / self.queries
         return second_OO - torch.outer(mean_O, mean_O) if centred else second_OO
 
@@ -58,13 +58,13 @@ def moments(
     """The moments of every layer.
 
     Args:
-        model: with all its heads.
-        task: gives the examples.
-        anatomy: of the model.
-        max_tokens: padded tokens in a batch.
+        model: the dense model.
+        task: the task, which gives the examples.
+        anatomy: anatomy of the model.
+        max_tokens: largest number of padded tokens in a batch.
 
     Raises:
-        InputError: for layers without an output projection of their own.
+        InputError: if a layer has no output projection of its own.
     """
     refuse_unmendable(anatomy)
     listener = _OutputListener(model, anatomy)
@@ -76,27 +76,27 @@ def moments(
 
 
 def refuse_unmendable(anatomy: Anatomy) -> None:
-    """Let layers pass that each have an output projection of their own.
+    """Check that every layer has an output projection of its own.
 
     Raises:
-        InputError: for others; names the module.
+        InputError: if one has not; the error names the module.
     """
     for layer in anatomy.layers:
         if layer.output is None:
             raise InputError(
-                f"an output projection was expected behind {layer.module}, to change its weights; "
-                "none was found: leave folding and rescaling out"
+                f"Expected an output projection after {layer.module} to change its weights, got "
+                "none. Leave folding and rescaling out."
             )
     for path, layers in anatomy.by_module().items():
         if len(layers) > 1:
             raise InputError(
-                f"layers with weights of their own were expected; {path} is {len(layers)} layers "
-                "at once: leave folding and rescaling out"
+                f"Expected layers with weights of their own, got {path}, which is {len(layers)} "
+                "layers at once. Leave folding and rescaling out."
             )
 
 
 class _OutputListener:
-    """Adds up what goes into the output projections."""
+    """Sums up the inputs of the output projections."""
 
     def __init__(self, model: PreTrainedModel, anatomy: Anatomy) -> None:
         self._model, self._layers = model, anatomy.layers

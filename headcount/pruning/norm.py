@@ -1,4 +1,4 @@
-"""Norm: heads that add the shortest vectors to the residual stream, for their layer, go first.
+"""Norm: heads that add the shortest vectors to the residual stream, relative to their layer, first.
 
 Reference: Identifying and Evaluating Inactive Heads in Pretrained LLMs (Sandoval-Segura et al., 2025), section 3, https://arxiv.org/abs/2504.03889
 The scores: importance/norm.py. No labels are used.
@@ -18,12 +18,12 @@ from headcount.pruning.stepwise import Stepwise
 @final
 @dataclass(frozen=True)
 class Norm(Stepwise):
-    """Ascending layer-normalised norm of the heads' outputs."""
+    """Prunes in ascending order of the layer-normalised norm of the heads' outputs."""
 
     name: ClassVar[str] = "norm"
 
     def scores(self, setting: Setting, left: Sequence[Unit]) -> Scores:
-        """Layer-normalised norms of what the heads add; those that have gone add nothing."""
+        """Layer-normalised norms of what the heads add; pruned heads add nothing."""
         loaded = setting.loaded
         scores = norm(loaded.model, setting.sample, loaded.anatomy, setting.max_tokens)
         added = {place: score_H.clone() for place, score_H in scores.items()}

@@ -1,4 +1,4 @@
-"""Overlap: examples that two data sets share, which makes what is measured on one too good."""
+"""Overlap: examples shared by two data sets, which make measurements too good."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,16 +16,16 @@ ROLES: Mapping[str, Roles] = {
     "masked-lm": masked.ROLES,
     "similarity": similarity.ROLES,
 }
-"""The columns of every task."""
+"""Columns of every task, by its name."""
 
 GOLD = frozenset({"target", "label", "score"})
-"""Columns that say what is right; examples are the same where all others are."""
+"""Columns with the right answer; examples count as the same if all other columns are equal."""
 
 
 @final
 @dataclass(frozen=True)
 class DataSet:
-    """Files of a task, and how they are read."""
+    """Files of a task, and how to read them."""
 
     task: str
     files: Data
@@ -33,7 +33,7 @@ class DataSet:
     limit: int | None = None
 
     def inputs(self) -> list[tuple[str, ...]]:
-        """What the model is given, an example each."""
+        """The model's inputs, one tuple for each example."""
         reader = read_parallel if self.task == "translation" else read_data
         table: Table = reader(self.files, self.columns, ROLES[self.task]).first(self.limit)
         given = [cells for role, cells in table.columns.items() if role not in GOLD]
@@ -41,18 +41,18 @@ class DataSet:
 
 
 def warning(one: DataSet, other: DataSet, names: tuple[str, str]) -> str | None:
-    """A sentence where two data sets share inputs; None where they do not.
+    """A warning if two data sets share inputs, otherwise None.
 
     Args:
-        one: what is chosen or trained on.
-        other: what is measured on.
-        names: of the two, for the sentence.
+        one: the data to choose heads or train on.
+        other: the data to measure on.
+        names: names of the two, for the warning.
     """
     known, inputs = set(one.inputs()), other.inputs()
     shared = sum(each in known for each in inputs)
     if not shared:
         return None
     return (
-        f"{shared:,} of {len(inputs):,} examples of {names[1]} are in {names[0]} too: what is "
-        f"measured on {names[1]} is better than it would be on new data"
+        f"{shared:,} of {len(inputs):,} examples of {names[1]} are in {names[0]} too: results on "
+        f"{names[1]} are better than they would be on new data"
     )

@@ -1,4 +1,4 @@
-"""Plan: which heads stay. Frozen, JSON, one file."""
+"""Plan: which heads are kept. Plans are frozen and saved as one JSON file."""
 
 import json
 import operator
@@ -24,7 +24,7 @@ VERSION = 1
 @final
 @dataclass(frozen=True)
 class Plan:
-    """Which heads of a model stay.
+    """Which heads of a model are kept.
 
     >>> plan = Plan.keeping(Heads({"encoder.self": (2, 3)}), [Head("encoder.self", 1, 2)])
     >>> plan.kept
@@ -32,23 +32,24 @@ class Plan:
     """
 
     kept: Mapping[str, Mapping[int, tuple[int, ...]]]
-    """Site, then layer, to the heads that stay; what is not named keeps all its heads."""
+    """Kept heads by site, then layer; sites and layers that are not named keep all heads."""
     model: str | None = None
-    """`revision` of the model it was made for; None fits any model with these heads."""
+    """`revision` of the model the plan was made for; None fits any model with these heads."""
     head_dim: int | None = None
-    """Size of a head's output, where all layers have one; None fits any."""
+    """Size of a head's output, if all layers have the same; None fits any."""
 
     def __post_init__(self) -> None:
-        """Put the heads in order.
+        """Sort the heads.
 
         Raises:
-            InputError: for a site that there is not, or layers and heads that are no numbers from
-                0, or are named twice.
+            InputError: for an unknown site, or for layers or heads that are not whole numbers from
+                0 or are named twice.
         """
         try:
             if unknown := set(self.kept) - set(SITES):
                 raise InputError(
-                    f"sites of a plan are {', '.join(SITES)}; came {', '.join(sorted(unknown))}"
+                    f"Expected sites of a plan out of {', '.join(SITES)}, got "
+                    f"{', '.join(sorted(unknown))}."
                 )
             ordered = {}
             for site, layers in self.kept.items():
@@ -56,14 +57,14 @@ class Plan:
                 ordered[site] = {layer: _numbers("heads", kept) for layer, kept in layers.items()}
         except (AttributeError, TypeError) as error:
             raise InputError(
-                "the heads that stay, by site and layer, were expected, as "
-                f"{{'encoder.self': {{0: (0, 3)}}}}; came {self.kept!r}"
+                "Expected the kept heads by site and layer, such as "
+                f"{{'encoder.self': {{0: (0, 3)}}}}, got {self.kept!r}."
             ) from error
         object.__setattr__(self, "kept", ordered)
 
     @classmethod
     def keeping(cls, heads: Heads, kept: Iterable[Head], model: str | None = None) -> "Plan":
-        """The plan that keeps some of all `heads`, with every layer named."""
+        """The plan that keeps some of `heads`, with every layer named."""
         stay = set(kept)
         return cls(
             {
@@ -79,27 +80,27 @@ class Plan:
 
     @classmethod
     def made_for(cls, loaded: Loaded, kept: Iterable[Head]) -> "Plan":
-        """The plan that keeps some heads of this very model."""
+        """The plan that keeps some heads of this model, and fits no other."""
         sizes = {layer.head_dim for layer in loaded.anatomy.layers}
         plan = cls.keeping(loaded.heads, kept, revision(loaded.model))
         return replace(plan, head_dim=sizes.pop() if len(sizes) == 1 else None)
 
     def of_layer(self, heads: Heads, site: str, layer: int) -> tuple[int, ...]:
-        """Heads of one layer that stay."""
+        """Indices of the kept heads of one layer."""
         everything = tuple(range(heads.counts[site][layer]))
         return self.kept.get(site, {}).get(layer, everything)
 
     def staying(self, heads: Heads) -> list[Head]:
-        """The heads of a model that stay, in the order of the grid."""
+        """The kept heads of a model, in the order of the grid."""
         return [head for head in heads if head.index in self.of_layer(heads, head.site, head.layer)]
 
     def leaving(self, heads: Heads) -> list[Head]:
-        """The heads of a model that go, in the order of the grid."""
+        """The pruned heads of a model, in the order of the grid."""
         stay = set(self.staying(heads))
         return [head for head in heads if head not in stay]
 
     def gates(self, heads: Heads) -> Gates:
-        """1 for heads that stay and 0 for heads that go, for the layers that lose some."""
+        """Gates of 1 for kept heads and 0 for pruned heads, for layers with pruned heads."""
         gates = {}
         for head in self.leaving(heads):
             place = (head.site, head.layer)
@@ -107,39 +108,39 @@ class Plan:
         return gates
 
     def refuse_misfit(self, model: PreTrainedModel, heads: Heads) -> None:
-        """Let a model that the plan is for pass.
+        """Check that the plan fits a model.
 
         Raises:
             InputError: for another model, or one that lacks a head, layer or site of the plan.
         """
         if self.model is not None and self.model != (found := revision(model)):
             raise InputError(
-                f"the plan was made for a model with revision {self.model}; this one has {found}: "
-                "give the model that was measured, in the same number format (--dtype), or make a "
-                "plan for this one"
+                f"Expected the model that the plan was made for, with revision {self.model}, got "
+                f"revision {found}. Give the model that was measured, in the same number format "
+                "(--dtype), or make a plan for this one."
             )
         for site, layers in self.kept.items():
             for layer, kept in layers.items():
                 if layer >= len(heads.counts.get(site, ())):
                     raise InputError(
-                        f"the plan names layer {layer} of {site}; the model has {heads}: the plan "
-                        "is for another model"
+                        f"Expected a plan for this model with {heads}, got one that names layer "
+                        f"{layer} of {site}. The plan is for another model."
                     )
                 for head in (Head(site, layer, index) for index in kept):
                     if head not in heads:
                         raise InputError(
-                            f"the plan names {head}; the model has {heads}: the plan is for "
-                            "another model"
+                            f"Expected a plan for this model with {heads}, got one that names "
+                            f"{head}. The plan is for another model."
                         )
 
     @property
     def sha256(self) -> str:
-        """Hash of the kept heads, by which an artifact is known to be this plan's."""
+        """Hash of the kept heads, which identifies this plan's artifacts."""
         return kept_sha256(self.kept_json)
 
     @property
     def kept_json(self) -> dict[str, dict[str, list[int]]]:
-        """The kept heads as JSON has them, in the order of the grid."""
+        """The kept heads in their JSON form, in the order of the grid."""
         return {
             site: {str(layer): list(self.kept[site][layer]) for layer in sorted(self.kept[site])}
             for site in SITES
@@ -147,42 +148,42 @@ class Plan:
         }
 
     def write(self, path: Path) -> None:
-        """Write as JSON, whole or not at all."""
+        """Write the plan as JSON, completely or not at all."""
         write_json(path, self._json())
 
     @classmethod
     def read(cls, path: Path) -> "Plan":
-        """The plan of a file.
+        """Read a plan from a file.
 
         Raises:
-            InputError: if it can't be read, or is no plan: says what is wrong.
+            InputError: if the file can't be read or is not a plan; the error says why.
         """
         try:
             return cls.from_json(json.loads(path.read_text(encoding="utf-8")))
         except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-            raise InputError(f"a plan in JSON was expected; {path}: {error}") from error
+            raise InputError(f"Expected a plan in JSON, got {path}: {error}.") from error
 
     @classmethod
     def of_kept(cls, kept: Mapping[str, Mapping[str, Sequence[int]]]) -> "Plan":
-        """The plan that keeps what a `kept_json` names.
+        """The plan that keeps the heads that a `kept_json` names.
 
         Raises:
-            InputError: if it is none.
+            InputError: if it is not a valid `kept_json`.
         """
         return cls.from_json({"version": VERSION, "kept": kept})
 
     @classmethod
     def from_json(cls, value: Any) -> "Plan":
-        """The plan that parsed JSON says.
+        """The plan in parsed JSON.
 
         Raises:
-            InputError: for anything else, and for a newer version.
+            InputError: for anything that is not a plan, or a plan of another version.
         """
         try:
             if value["version"] != VERSION:
                 raise InputError(
-                    f"a plan of version {VERSION} was expected; came {value['version']!r}: it was "
-                    "written by another headcount"
+                    f"Expected a plan of version {VERSION}, got {value['version']!r}. Another "
+                    "version of headcount wrote it."
                 )
             kept = {
                 site: {int(layer): _numbers("heads", kept) for layer, kept in layers.items()}
@@ -193,8 +194,8 @@ class Plan:
             if isinstance(error, InputError):
                 raise
             raise InputError(
-                'a plan was expected, {"version": 1, "kept": {"encoder.self": {"0": [0, 3]}}}; '
-                f"came something else ({type(error).__name__}: {error})"
+                'Expected a plan, {"version": 1, "kept": {"encoder.self": {"0": [0, 3]}}}, '
+                f"got something else ({type(error).__name__}: {error})."
             ) from error
 
     def _json(self) -> dict[str, Any]:
@@ -203,10 +204,10 @@ class Plan:
 
 
 def _numbers(what: str, values: Iterable[Any]) -> tuple[int, ...]:
-    """In order.
+    """The numbers in ascending order.
 
     Raises:
-        InputError: for anything but whole numbers from 0, each once.
+        InputError: for anything except whole numbers from 0, each once.
     """
     given = tuple(values)
     try:
@@ -214,9 +215,9 @@ def _numbers(what: str, values: Iterable[Any]) -> tuple[int, ...]:
             raise TypeError("bool")
         found = tuple(sorted(map(operator.index, given)))
     except TypeError as error:
-        raise InputError(f"{what} of a plan are whole numbers; came {list(given)}") from error
+        raise InputError(f"Expected {what} of a plan as integers, got {list(given)}.") from error
     if found and found[0] < 0:
-        raise InputError(f"{what} of a plan are numbers from 0; came {found[0]}")
+        raise InputError(f"Expected {what} of a plan as numbers from 0, got {found[0]}.")
     if len(set(found)) < len(found):
-        raise InputError(f"{what} of a plan are named once; came {list(given)}")
+        raise InputError(f"Expected {what} of a plan to be named once, got {list(given)}.")
     return found

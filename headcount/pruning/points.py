@@ -1,6 +1,6 @@
-"""Points of a curve: which there are, and those that are done, in one file that a killed run keeps.
+"""Points of a curve: the list of all points, and one file with the finished ones for resuming.
 
-A point is a method, a seed, and a number of heads that stay.
+A point is a method, a seed, and a number of kept heads.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,22 +12,22 @@ from headcount.files import nulls_for_nan
 from headcount.keyed import read_keyed, write_keyed
 
 Row = dict[str, Any]
-"""Columns of a point by name."""
+"""Values of a point by column."""
 
 ALL = "all heads"
-"""The method of the row of the whole model."""
+"""Method name in the row of the dense model."""
 
 CONTROL = "control of "
-"""Before a method that trains weights: what the row of all heads trained as long is named."""
+"""Prefix of a method's name, in the row of its control: the dense model trained for as long."""
 
 WITH_SEEDS = frozenset({"random"})
-"""Methods that are run with every seed; the others with the first."""
+"""Methods that run with every seed; the others run with the first seed."""
 
 
 @final
 @dataclass(frozen=True)
 class Point:
-    """Where on the curve."""
+    """One point of a curve."""
 
     method: str
     seed: int
@@ -35,12 +35,12 @@ class Point:
 
     @property
     def name(self) -> str:
-        """Its own."""
+        """The point's name in the file."""
         return f"{self.method}/{self.seed}/{self.keep}"
 
 
 def points(methods: Iterable[str], keeps: Iterable[int], seeds: Sequence[int]) -> list[Point]:
-    """All points: method by method, seed by seed, most heads first.
+    """All points, ordered by method, then seed, then number of heads, most heads first.
 
     >>> [point.name for point in points(["norm", "random"], [2, 4], [0, 1])]
     ['norm/0/4', 'norm/0/2', 'random/0/4', 'random/0/2', 'random/1/4', 'random/1/2']
@@ -54,14 +54,14 @@ def points(methods: Iterable[str], keeps: Iterable[int], seeds: Sequence[int]) -
 
 
 def read_points(file: Path | None, key: str) -> dict[str, Row]:
-    """The rows so far by the name of their point; none where there is no file.
+    """The rows so far by the name of their point; empty if there is no file.
 
     Raises:
-        InputError: if the file is damaged, or of another curve.
+        InputError: if the file is damaged, or belongs to another curve.
     """
     return read_keyed(file, key, "the points of a curve")
 
 
 def write_points(file: Path | None, key: str, rows: Mapping[str, Row]) -> None:
-    """Write the rows so far, whole or not at all; nowhere for None."""
+    """Write the rows so far, completely or not at all; do nothing if the file is None."""
     write_keyed(file, key, nulls_for_nan(rows))

@@ -15,19 +15,19 @@ from headcount.models.anatomy import AttentionLayer
 @final
 @dataclass(frozen=True, eq=False)
 class Projection:
-    """W_O with one row for each number that the heads put out, and its bias."""
+    """W_O, with one row for each dimension of the heads' outputs, and its bias."""
 
     module: nn.Module
 
     @classmethod
     def of(cls, model: PreTrainedModel, layer: AttentionLayer) -> "Projection":
-        """That of one layer."""
+        """The output projection of one layer."""
         assert layer.output is not None
         return cls(model.get_submodule(layer.output))
 
     @property
     def device(self) -> torch.device:
-        """Where it is; a model may be spread over several."""
+        """Device of the projection; a model may be spread over several."""
         weight = self.module.weight
         assert isinstance(weight, Tensor)
         return weight.device
@@ -37,11 +37,11 @@ class Projection:
         """A copy of the weights, in float64."""
         weight = self.module.weight
         assert isinstance(weight, Tensor)
-        # Conv1D has its inputs in rows.
+        # Conv1D stores its inputs as rows.
         return (weight if isinstance(self.module, Conv1D) else weight.T).detach().double().clone()
 
     def write(self, weight_OM: Float[Tensor, "output hidden"]) -> None:
-        """Put other weights in place."""
+        """Replace the weights."""
         weight = self.module.weight
         assert isinstance(weight, Tensor)
         turned = weight_OM if isinstance(self.module, Conv1D) else weight_OM.T
@@ -49,7 +49,7 @@ class Projection:
             weight.copy_(turned)
 
     def add_bias(self, more_M: Float[Tensor, " hidden"]) -> None:
-        """Add to the bias; a projection that has none gets one."""
+        """Add to the bias, creating one if the projection has none."""
         bias, weight = self.module.bias, self.module.weight
         assert isinstance(weight, Tensor)
         if bias is None:

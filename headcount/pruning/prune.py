@@ -1,7 +1,7 @@
-"""Prune: choose heads, make up for them, cut them out, and measure what that changed.
+"""Prune: choose heads, compensate for them, cut them out, and measure what changed.
 
-What a model loses is measured on the development set and, where there is one, on a test set that
-nothing is chosen on, with the compact model itself.
+The compact model itself is measured, on the development set and, if there is one, on a test set
+that no choice depends on.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,21 +35,21 @@ from headcount.tasks import Evaluation, Task, evaluate
 @final
 @dataclass(frozen=True, eq=False)
 class Pruned:
-    """A pruned model, and what is known of it."""
+    """A pruned model and its record."""
 
     plan: Plan
-    """Of the model that was given."""
+    """Plan for the given model."""
     whole: Loaded
-    """The model with all its heads, whose weights make up for those that go."""
+    """The model with all its heads, whose weights compensate for the pruned heads."""
     compact: Loaded
     record: dict[str, Any]
-    """How it came about, and every number before and after: what `prune.json` holds."""
+    """How it was made, and every number before and after: the contents of `prune.json`."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Pruning:
-    """What is pruned, how, and what it is measured on."""
+    """What to prune, how, and the data to measure on."""
 
     setting: Setting
     method: Method
@@ -58,17 +58,17 @@ class Pruning:
     test: Task | None = None
     stages: Stages = field(default_factory=Stages)
     told: Callable[[Plan], None] = lambda plan: None
-    """Is told the plan as soon as heads are chosen."""
+    """Called with the plan as soon as heads are chosen."""
 
     def run(self) -> Pruned:
-        """Choose, make up, cut out, measure.
+        """Choose heads, compensate, cut them out, and measure.
 
         Raises:
             InputError: if the limit can't be met.
             ModelError: if the model can't be made smaller exactly.
         """
         loaded, start = self.setting.loaded, perf_counter()
-        # What is known to be impossible is refused before anything is spent on it.
+        # Impossible requests raise an error before time is spent on them.
         self.limit.budget(self.setting.units)
         refuse_rigid(loaded, self.setting.units)
         refuse_tunings(self.setting, self.method, self.stages.recovery)
@@ -121,13 +121,13 @@ class Pruning:
         return BeforeAfter(task, before, after).record(parts, self.setting.seed)
 
     def _ceiling(self, plan: Plan) -> dict[str, Any]:
-        """How many times faster one forward can be at most, by its FLOPs."""
+        """The largest possible speedup of one forward pass, by its FLOPs."""
         loaded = self.setting.loaded
         length = min(128, loaded.max_length or 128)
         return {"tokens": length, "value": ceiling(loaded.model, plan, length, loaded.anatomy)}
 
     def _kept_limit(self, compared: dict[str, Any], smaller: Loaded) -> dict[str, Any]:
-        """Whether the model that comes out holds what its budget was searched for."""
+        """Whether the final model meets the limit for which its budget was searched."""
         limit = self.limit
         latency = None if limit.latency is None else milliseconds(smaller, self.dev)
         kept = kept_limit(limit, compared, latency)
@@ -137,7 +137,7 @@ class Pruning:
     def _control(
         self, tasks: dict[str, Task], before: dict[str, Evaluation], pruned: dict[str, Evaluation]
     ) -> dict[str, Any] | None:
-        """What training alone does to the whole model, and how the pruned one does beside it."""
+        """Effect of training alone on the dense model, and the pruned model compared with that."""
         made = control(self.stages, self.method, self.setting, self.dev)
         if made is None:
             return None
@@ -159,29 +159,27 @@ def prune(
     sites: Sequence[str] | None = None,
     seed: int = 0,
 ) -> Plan:
-    """The heads that a method keeps; the model is left as it is.
+    """The plan of the heads that a method keeps; the model is not changed.
 
     Args:
-        model: what `load` gave, or a plain model.
-        task: what heads are chosen with.
-        method: its name, as `--method` takes it, or one made with options of its own. Of those that
-            train, the weights are lost: see `Pruning`.
-        keep: heads that stay, in all or at each site named.
-        sites: whose heads may go; all if None.
-        seed: of what is drawn.
+        model: the result of `load`, or a plain model.
+        task: the data to choose heads with.
+        method: a method's name, as given to `--method`, or a method made with its own options. If
+            the method trains, the trained weights are lost: see `Pruning`.
+        keep: number of heads to keep, in all or at each site named.
+        sites: sites whose heads can be pruned; all if None.
+        seed: seed of all random draws.
 
     Raises:
-        InputError: for a method that there is not, and a budget that can't be met; says the nearest
-            that can.
+        InputError: for an unknown method, or a budget that can't be met; the error names the
+            nearest possible budget.
     """
     if isinstance(method, str):
         method = named(method)
     elif isinstance(method, Ranking):
         method = Ranked(method)
     elif not isinstance(method, Method):
-        raise InputError(
-            f"a method, or the name of one, was expected; came a {type(method).__name__}"
-        )
+        raise InputError(f"Expected a method, or the name of one, got a {type(method).__name__}.")
     loaded = as_loaded(model, None)
     units = Units.of(loaded.anatomy, sites)
     choice = method.choose(Setting(loaded, task, units, seed), whole(keep))
@@ -189,6 +187,6 @@ def prune(
 
 
 def _compact(loaded: Loaded, plan: Plan, origin: str | None) -> Loaded:
-    """The smaller model, with its tokenizer."""
+    """The compact model, with its tokenizer."""
     fitting = replace(plan, model=revision(loaded.model))
     return Loaded(compact(loaded, fitting, origin), loaded.tokenizer, loaded.name)

@@ -1,6 +1,6 @@
-"""Random: heads go in a random order, which every other method has to beat.
+"""Random: heads are pruned in a random order, which every other method should beat.
 
-Several seeds give a mean and a range. No data are used.
+Several seeds give a mean and a range. No data is used.
 """
 
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ from headcount.pruning.order import Order
 @final
 @dataclass(frozen=True)
 class Random(Ranking):
-    """An order drawn with the setting's seed; all orders of the units alike."""
+    """An order drawn with the setting's seed; all orders of the units are equally likely."""
 
     name: ClassVar[str] = "random"
     uses_data: ClassVar[bool] = False
 
     def order(self, setting: Setting, keep: Keep | None = None) -> Order:
-        """Heads that may go, in any order."""
-        del keep  # all orders are alike
+        """The heads that can be pruned, in random order."""
+        del keep  # all orders are equally likely
         units = list(setting.units.units)
         Chance(setting.seed).shuffle(units)
         return Order(tuple(head for unit in units for head in unit))

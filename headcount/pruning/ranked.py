@@ -1,4 +1,4 @@
-"""Ranked: a ranking as a method: the heads that come first in its order go, exactly so many."""
+"""Ranked: a ranking as a method, which prunes exactly as many of its first heads as needed."""
 
 from dataclasses import dataclass
 from typing import final
@@ -11,17 +11,17 @@ from headcount.pruning.plan import Plan
 @final
 @dataclass(frozen=True)
 class Ranked(Method):
-    """Cuts a ranking's order at the budget; the model's weights stay as they are."""
+    """Cuts a ranking's order at the budget; the model's weights are not changed."""
 
     ranking: Ranking
 
     @property
     def name(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The ranking's."""
+        """Name of the ranking."""
         return self.ranking.name
 
     def choose(self, setting: Setting, keep: Keep) -> Choice:
-        """Keep the last of the order; a budget that can't be met is refused before ranking."""
+        """Keep the last heads of the order; an impossible budget raises an error before ranking."""
         by_site(setting.units, keep)
         order, heads = self.ranking.order(setting, keep), setting.units.heads
         stay = set(heads) - set(leaving(order.heads, setting.units, keep))

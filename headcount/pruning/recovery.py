@@ -1,7 +1,7 @@
-"""Recovery: a pruned model is trained on, and may learn from the model that had all its heads.
+"""Recovery: a pruned model is fine-tuned, and may learn from the dense model as its teacher.
 
-Also training from scratch with the heads that are left, which asks whether pruning found only heads
-or weights too.
+This module also trains the kept heads from scratch, which shows whether pruning found only good
+heads or good weights too.
 
 References: Analyzing Multi-Head Self-Attention (Voita et al., 2019), section 6 (from scratch),
 https://arxiv.org/abs/1905.09418; Hinton et al. (2015): see `headcount.training.soft_targets`
@@ -29,16 +29,16 @@ def recover(
     tuning: Tuning,
     made: Mapping[str, Any] | None = None,
 ) -> FineTuned:
-    """Train a copy of a model with the heads that are left, as a compact model where that can be.
+    """Train a copy of a model with the kept heads, as a compact model if possible.
 
     Args:
-        setting: data, seed, and the model that had all its heads, which may teach.
-        loaded: the model with all its heads, whose weights may be mended already; or, with a plan
-            that keeps all of its heads, a compact model.
-        plan: which stay.
-        tuning: how, and what of the teacher is distilled.
-        made: how `loaded` came about, where its weights are not the same to the last bit each time:
-            a recovery that is resumed must have this in common instead of them.
+        setting: data, seed, and the dense model, which may be the teacher.
+        loaded: the model with all its heads, whose weights may already be folded or rescaled; or,
+            with a plan that keeps all of its heads, a compact model.
+        plan: which heads are kept.
+        tuning: settings of the training and its distillation.
+        made: how `loaded` was made, if its weights are not bit-identical each time. A resumed
+            recovery must have this in common instead of the weights.
     """
     teacher = setting.loaded.model if tuning.is_taught else None
     smaller = restorable(loaded, plan)
@@ -52,10 +52,10 @@ def recover(
 
 
 def from_scratch(setting: Setting, plan: Plan, tuning: Tuning) -> FineTuned:
-    """Train a model of the same architecture with new weights and only the heads that are left.
+    """Train a model of the same architecture with new weights and only the kept heads.
 
     Raises:
-        InputError: for a training that can't be, or would not be from scratch.
+        InputError: if the training is impossible, or would not be from scratch.
     """
     refuse_from_scratch(setting, tuning)
     loaded = setting.loaded
@@ -64,13 +64,13 @@ def from_scratch(setting: Setting, plan: Plan, tuning: Tuning) -> FineTuned:
 
 
 def refuse_from_scratch(setting: Setting, tuning: Tuning) -> None:
-    """See that new weights can be trained so.
+    """Check that new weights can be trained with these settings.
 
     Raises:
-        InputError: for a teacher, for fixed weights, or for what no training of the task takes.
+        InputError: for a teacher, fixed weights, or settings that the task can't be trained with.
     """
     if tuning.is_taught:
-        raise InputError("training from scratch has no teacher: set distilled and layerwise to 0")
+        raise InputError("Training from scratch has no teacher. Set distilled and layerwise to 0.")
     if tuning.trained != "all":
-        raise InputError("training from scratch trains all weights: set trained to all")
+        raise InputError("Training from scratch trains all weights. Set trained to all.")
     refuse_tuning(setting.loaded, setting.train, tuning)

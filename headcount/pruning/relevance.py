@@ -1,8 +1,8 @@
-"""Relevance: heads that speak least for what the model says go first.
+"""Relevance: heads that contribute least to the model's prediction are pruned first.
 
 Reference: Analyzing Multi-Head Self-Attention (Voita et al., 2019), section 4, https://arxiv.org/abs/1905.09418
 The scores: importance/relevance.py.
-Departure: the paper looks at relevance but prunes by gates; as an order of pruning it is ours.
+Departure: the paper studies relevance but prunes by gates; relevance as a pruning order is ours.
 """
 
 from collections.abc import Sequence
@@ -21,16 +21,16 @@ from headcount.pruning.stepwise import Stepwise
 @final
 @dataclass(frozen=True)
 class Relevance(Stepwise):
-    """Ascending relevance: a head that speaks against what the model says goes before all."""
+    """Prunes in ascending order of relevance; heads that oppose the prediction are first."""
 
     name: ClassVar[str] = "relevance"
     rules: Rules = "voita2019"
-    """Of propagation."""
+    """Rules of the propagation."""
 
     def scores(self, setting: Setting, left: Sequence[Unit]) -> Scores:
-        """Relevance of the heads."""
+        """Relevance of every head."""
         model, anatomy = setting.loaded.model, setting.loaded.anatomy
-        start = start_of(setting.train)  # a sample is of no task's own type
+        start = start_of(setting.train)  # a sample does not have its task's type
         return relevance(
             model, setting.sample, self.rules, anatomy, setting.max_tokens, start
         ).scores

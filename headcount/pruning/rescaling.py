@@ -1,16 +1,17 @@
-r"""Rescaling: the heads that stay grow so that the layer puts out what it did with all heads.
+r"""Rescaling: the kept heads are scaled so that the layer's output stays close to the dense one.
 
 $$\min_s \sum_q \Big\| \sum_h o_{h,q} W_O^h
-- \sum_{h \text{ stays}} s_h\, o_{h,q} W_O^h - c \Big\|^2$$
+- \sum_{h \text{ kept}} s_h\, o_{h,q} W_O^h - c \Big\|^2$$
 
-solved by its normal equations from the mean products of the heads' outputs: one scale for every
-head (`head`), for every number that a head puts out (`dimension`), or any new map in place of W_O
-(`map`). c is a constant, folded into the bias (`fold`), or 0. Scales are folded into W_O.
+It is solved by its normal equations from the mean products of the heads' outputs. There is one
+scale for every head (`head`), one for every dimension of a head's output (`dimension`), or a new
+map in place of W_O (`map`). c is a constant, folded into the bias (`fold`), or 0. Scales are folded
+into W_O.
 
 Reference: A Fast Post-Training Pruning Framework for Transformers (Kwon et al., 2022), section 4.3,
 https://arxiv.org/abs/2204.09656
-Departure: one pass over the whole model gives all layers; inputs of a layer are those of the model
-with all heads, not of the pruned one.
+Departure: one pass over the model solves all layers; the inputs of a layer are those of the dense
+model, not of the pruned one.
 """
 
 import copy
@@ -32,7 +33,7 @@ from headcount.pruning.projection import Projection
 
 Per = Literal["head", "dimension", "map"]
 RIDGE = 1e-6
-"""Of the mean diagonal of the normal equations, which keeps them solvable."""
+"""Ridge that keeps the normal equations solvable, as a share of their mean diagonal."""
 
 
 def rescale(
@@ -42,14 +43,14 @@ def rescale(
     per: Per = "head",
     fold: bool = True,
 ) -> Loaded:
-    """A copy of the model whose output projections make up for the heads that go.
+    """A copy of the model whose output projections compensate for the pruned heads.
 
     Args:
-        loaded: the model with all its heads.
-        plan: which stay.
-        sums: `moments` of the model over data that the scales are solved on.
-        per: what has a scale of its own.
-        fold: let the bias take up a constant too.
+        loaded: the dense model.
+        plan: which heads are kept.
+        sums: `moments` of the model over the data on which the scales are solved.
+        per: what each scale applies to.
+        fold: whether the bias absorbs a constant too.
     """
     model = copy.deepcopy(loaded.model)
     for layer in loaded.anatomy.layers:
@@ -74,7 +75,7 @@ def _remade(
     centred: bool,
     layer: AttentionLayer,
 ) -> Float64[Tensor, "output hidden"]:
-    """The output projection that fits best; rows of the heads that go don't matter."""
+    """The output projection that fits best; rows of pruned heads don't matter."""
     if per == "map":
         return _new_map(moment, weight_OM, stays_O, centred)
     width = layer.head_dim if per == "head" else 1
@@ -88,7 +89,7 @@ def _scales(
     width: int,
     centred: bool,
 ) -> Float64[Tensor, " output"]:
-    """The best scale of every `width` numbers that stay; 1 for those that go."""
+    """The best scale for every `width` dimensions of kept heads; 1 for those of pruned heads."""
     # <o_i W_i, o_j W_j> over all queries is the mean product of o_i and o_j times <W_i, W_j>
     product_OO = moment.second(centred) * (weight_OM @ weight_OM.T)
     blocks_GG = product_OO.unflatten(0, (-1, width)).unflatten(2, (-1, width)).sum((1, 3))
@@ -103,7 +104,7 @@ def _scales(
 def _new_map(
     moment: Moments, weight_OM: Float64[Tensor, "output hidden"], stays_O: Tensor, centred: bool
 ) -> Float64[Tensor, "output hidden"]:
-    """The best map from the outputs that stay; rows of those that go are kept."""
+    """The best map from the kept heads' outputs; rows of pruned heads are not changed."""
     second_OO = moment.second(centred)
     new_OM = weight_OM.clone()
     new_OM[stays_O] = _solved(second_OO[stays_O][:, stays_O], second_OO[stays_O] @ weight_OM)

@@ -1,4 +1,4 @@
-"""Rigid: a model whose heads can't be cut out is found out before much is spent on a plan."""
+"""Rigid: detects models whose heads can't be cut out before time is spent on a plan."""
 
 from headcount.compaction import compact
 from headcount.models.load import Loaded
@@ -7,16 +7,16 @@ from headcount.pruning.plan import Plan
 
 
 def refuse_rigid(loaded: Loaded, units: Units | None = None) -> None:
-    """Let a model pass that can be made smaller: one unit of every layer is cut out, as a trial.
+    """Check that a model can be made smaller, by cutting one unit out of every layer as a trial.
 
-    The smaller model is a second one in memory for that time.
+    Meanwhile, the smaller model takes memory beside the original.
 
     Args:
         loaded: the model.
-        units: what may go; all of its heads, or groups, if None.
+        units: what can be pruned; all of its heads, or groups, if None.
 
     Raises:
-        ModelError: if it can't be made smaller; says why.
+        ModelError: if the model can't be made smaller; the error says why.
     """
     units = units or Units.of(loaded.anatomy)
     goes = {head for unit in _trial(units.tied()) for head in unit}
@@ -25,7 +25,7 @@ def refuse_rigid(loaded: Loaded, units: Units | None = None) -> None:
 
 
 def _trial(units: Units) -> list[Unit]:
-    """The last unit of every layer that has several; where none has, whole layers but the first."""
+    """The last unit of every layer with several; if none has, all layers except the first."""
     layers: dict[tuple[str, int], list[Unit]] = {}
     for unit in units.units:
         layers.setdefault((unit[0].site, unit[0].layer), []).append(unit)

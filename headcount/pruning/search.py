@@ -1,4 +1,4 @@
-"""Search: the budget that a limit allows, by bisection over the number of heads that stay."""
+"""Search: the budget that a limit allows, by bisection over the number of kept heads."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,36 +10,36 @@ from headcount.errors import InputError
 @final
 @dataclass(frozen=True)
 class Found:
-    """Where a limit lies."""
+    """The result of a search."""
 
     keep: int
-    """The budget."""
+    """Number of heads to keep."""
     tried: Mapping[int, float]
-    """What was measured at each budget that was tried, in the order of trying."""
+    """Measured number for each budget tried, in the order of trying."""
 
 
 def last_within(
     budgets: Sequence[int], measure: Callable[[int], float], limit: float, what: str
 ) -> Found:
-    """The last of some budgets at which a measured number is within a limit.
+    """The last budget at which a measured number is within a limit.
 
-    Bisection: the number is taken to grow along the budgets. Where it does not, the budget found is
-    within the limit and the next one tried is not, but others beyond it may be within it again.
+    Bisection assumes that the number grows along the budgets. If it does not, the budget found is
+    within the limit and the next one tried is not, but later ones may be within it again.
 
     Args:
-        budgets: from the one that is surest to be within the limit to the least sure.
-        measure: is asked for log2 of them.
+        budgets: budgets, from the most to the least likely to be within the limit.
+        measure: function that measures a budget; it is called for about log2 of them.
         limit: the largest number allowed.
-        what: is measured, for the error.
+        what: name of the measured number, for the error.
 
     Raises:
-        InputError: if even the first is not within the limit; says what was measured there.
+        InputError: if even the first budget exceeds the limit; the error says what was measured.
     """
     tried = {budgets[0]: measure(budgets[0])}
     if not tried[budgets[0]] <= limit:
         raise InputError(
-            f"{what} of at most {limit:g} was asked for, but with {budgets[0]} heads it is "
-            f"{tried[budgets[0]]:.4g} already: raise the limit"
+            f"Expected {what} of at most {limit:g}, got {tried[budgets[0]]:.4g} with "
+            f"{budgets[0]} heads already. Raise the limit."
         )
     within, beyond = 0, len(budgets)
     while beyond - within > 1:

@@ -1,4 +1,4 @@
-"""Sink: heads that leave most of their attention on the first token go first.
+"""Sink: heads that put most of their attention on the first token are pruned first.
 
 Reference: Garbage Attention in Large Language Models (Sok et al., 2026), https://arxiv.org/abs/2601.06787
 The scores: importance/sink.py. No labels are used.
@@ -18,11 +18,11 @@ from headcount.pruning.stepwise import Stepwise
 @final
 @dataclass(frozen=True)
 class Sink(Stepwise):
-    """Descending attention on the first token."""
+    """Prunes in descending order of attention on the first token."""
 
     name: ClassVar[str] = "sink"
 
     def scores(self, setting: Setting, left: Sequence[Unit]) -> Scores:
-        """Attention on the first token, negative."""
+        """Negated attention on the first token, for every head."""
         loaded = setting.loaded
         return sink(loaded.model, setting.sample, loaded.anatomy, setting.max_tokens)

@@ -1,8 +1,8 @@
-"""Slices: parts of a data set that may fare differently: short and long, with rare tokens or not.
+"""Slices: parts of a data set that pruning may affect differently, by length and rare tokens.
 
-Thirds of the examples by number of tokens (of the source, in translation) and by how often the
-rarest of their tokens occurs in it and in the data that heads were chosen with; no thirds of what
-is the same in all.
+Examples are divided into thirds by their number of tokens (of the source, in translation), and by
+how often their rarest token occurs in the data set and in the data used to choose heads. A
+quantity that is the same for all examples gives no thirds.
 """
 
 from collections.abc import Iterator
@@ -14,12 +14,12 @@ from headcount.tasks import Task
 
 
 def slices(task: Task, known: Task, max_tokens: int = 4096) -> dict[str, Int[np.ndarray, " some"]]:
-    """Numbers of the examples of every slice, by its name; none for models that take no text.
+    """Indices of the examples in every slice, by its name; empty for models that take no text.
 
     Args:
-        task: what is cut.
-        known: counts tokens, beside it.
-        max_tokens: padded tokens in a batch.
+        task: the data set to divide.
+        known: the data used to choose heads, whose tokens are counted too.
+        max_tokens: largest number of padded tokens in a batch.
     """
     batches = [*_tokens(task, max_tokens)]
     if not batches:
@@ -45,7 +45,7 @@ def slices(task: Task, known: Task, max_tokens: int = 4096) -> dict[str, Int[np.
 
 
 def _tokens(task: Task, max_tokens: int) -> Iterator[Int[np.ndarray, "2 token"]]:
-    """Batch by batch every token's example and id; of a pair both texts'."""
+    """Every token's example and id, batch by batch; for pairs, the tokens of both texts."""
     for batch in task.batches(max_tokens):
         if "input_ids" not in batch.inputs:
             return

@@ -1,4 +1,4 @@
-"""Stages: what follows the choice of heads, each with what it gained."""
+"""Stages: steps after the choice of heads, each with its effect on the loss."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -25,34 +25,34 @@ from headcount.training.tuning import Tuning
 @final
 @dataclass(frozen=True)
 class Stages:
-    """Which stages there are."""
+    """Which stages run."""
 
     fold: bool = True
-    """The mean output of the heads that go moves into the bias, where that lowers the loss."""
+    """Whether to fold the pruned heads' mean output into the bias, if that lowers the loss."""
     rescale: bool = True
-    """The heads that stay grow to make up for those that go, where that lowers the loss."""
+    """Whether to rescale the kept heads to compensate, if that lowers the loss."""
     recovery: Tuning | None = None
-    """Training with the heads that are left, kept where it lowers the loss; None for none."""
+    """Training with the kept heads, used if it lowers the loss; None for no training."""
     control: bool = True
-    """Where anything is trained, train the whole model as long on the same data."""
+    """Whether to train the dense model for as many updates on the same data, if any are trained."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Gain:
-    """What one stage, or one way of making up, does to the loss on the development set."""
+    """Effect of one stage, or one way to compensate, on the loss on the development set."""
 
     stage: str
     before: float
     after: float
     kept: bool = True
-    """Whether the model has it."""
+    """Whether the final model includes it."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Finished:
-    """The model after all stages, with all its heads still."""
+    """The model after all stages, still with all its heads."""
 
     loaded: Loaded
     gains: tuple[Gain, ...] = ()
@@ -60,12 +60,12 @@ class Finished:
 
 
 def run_stages(choice: Choice, stages: Stages, setting: Setting, dev: Task) -> Finished:
-    """Fold, rescale and recover, as far as asked for."""
+    """Run the requested stages: folding, rescaling and recovery."""
     done = _made_up(choice, stages, setting, dev)
     if stages.recovery is None:
         return done
     state = setting.state and setting.state / "recovery"
-    # Least squares come out a little different in batches of another size.
+    # Least squares give slightly different weights with other batch sizes.
     mended = next((gain.stage for gain in done.gains if gain.kept), "nothing")
     made = {"model": revision(choice.loaded.model), "mended by": mended}
     if mended != "nothing":
@@ -78,13 +78,13 @@ def run_stages(choice: Choice, stages: Stages, setting: Setting, dev: Task) -> F
 
 
 def _loss(mended: Loaded, choice: Choice, setting: Setting, dev: Task) -> float:
-    """Of a copy of the model that heads were chosen in, with the same heads gated."""
+    """Loss of a copy of the model in which heads were chosen, with the same heads gated."""
     anatomy = choice.loaded.anatomy
     return evaluate_gated(mended, choice.plan, dev, setting.max_tokens, False, anatomy).loss
 
 
 def _made_up(choice: Choice, stages: Stages, setting: Setting, dev: Task) -> Finished:
-    """Fold, rescale, or both at once: what lowers the loss on the development set most, if any."""
+    """Fold, rescale, or both: whichever lowers the loss on the development set most, if any."""
     if not (stages.fold or stages.rescale):
         return Finished(choice.loaded)
     loaded, plan, max_tokens = choice.loaded, choice.plan, setting.max_tokens
@@ -97,7 +97,7 @@ def _made_up(choice: Choice, stages: Stages, setting: Setting, dev: Task) -> Fin
         mended = way()
         try:
             after[name] = _loss(mended, choice, setting, dev)
-        except ModelError:  # numbers too large for the model's format: not this way
+        except ModelError:  # numbers too large for the model's format: reject this way
             after[name] = math.inf
         if after[name] < lowest:
             lowest, kept, best = after[name], mended, name
@@ -114,7 +114,7 @@ def _made_up(choice: Choice, stages: Stages, setting: Setting, dev: Task) -> Fin
 def _ways(
     loaded: Loaded, plan: Plan, sums: Mapping[Place, Moments], stages: Stages
 ) -> dict[str, Callable[[], Loaded]]:
-    """What can be done without training, by name, each from the weights as they were chosen."""
+    """The ways to compensate without training, by name, each starting from the chosen weights."""
     ways: dict[str, Callable[[], Loaded]] = {}
     if stages.fold:
         ways["folding"] = partial(fold, loaded, plan, sums)

@@ -1,10 +1,9 @@
-"""Stepwise: heads go by ascending score, and scores are taken anew as they go.
+"""Stepwise: heads are pruned by ascending score, and scores are updated after every step.
 
-After every step the heads that have gone are gated to 0 while those left are scored again. With a
-step of 1 there is one scoring for the whole order, with a step of 0 one for each head. An order is
-nested: under a smaller budget in all the same units go, and more, if units are equally large.
-Budgets of sites make an order of their own, since a site that has lost its share is left as it is
-while others are scored on.
+After every step, pruned heads are gated to 0 while the others are scored again. A step of 1 scores
+once for the entire order, a step of 0 once for each head. An order is nested: if units are equally
+large, a smaller budget for all heads prunes the same units and more. Budgets for sites need an
+order of their own: once a site has met its budget, scoring continues for the other sites only.
 
 Reference: Are Sixteen Heads Really Better than One? (Michel et al., 2019), section 4, https://arxiv.org/abs/1905.10650
 """
@@ -30,45 +29,44 @@ from headcount.tap import Tap
 
 _WHAT = "an order of heads"
 Room = Mapping[str | None, int]
-"""How many more heads go, in all or at each site."""
+"""Number of heads still to prune, in all or at each site."""
 
 
 @dataclass(frozen=True)
 class Stepwise(Ranking):
-    """A ranking by scores of the heads; higher scores stay."""
+    """A ranking by scores of the heads; heads with higher scores are kept."""
 
     step: float = 1.0
-    """Share of the heads that go before the others are scored anew; 0: after each."""
+    """Share of the heads to prune before the others are scored again; 0: after each head."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.step <= 1:
             raise InputError(
-                f"a share of the heads from 0 to 1 was expected as a step; came {self.step}"
+                f"Expected a share of the heads from 0 to 1 as the step, got {self.step}."
             )
 
     @abstractmethod
     def scores(self, setting: Setting, left: Sequence[Unit]) -> Scores:
-        """Scores of the heads of the units that are left, while those that have gone are at 0.
+        """Scores of the heads of the remaining units, while pruned heads are gated to 0.
 
         Args:
-            setting: its model is gated.
-            left: units that may go still. What is not among them has gone, or is at a site that has
-                lost its share, whose layers need no score.
+            setting: the setting, whose model is gated.
+            left: units that can still be pruned. Other units are pruned already, or at a site that
+                has met its budget, whose layers need no score.
         """
 
     def order(self, setting: Setting, keep: Keep | None = None) -> Order:
-        """Heads that may go, those with the lowest scores first.
+        """The heads that can be pruned, lowest scores first.
 
-        With a budget scores are taken anew until as many heads have gone; those that stay follow by
-        their last scores. A site that has lost as many as its own budget says loses no more. Where
-        units differ in size, or every group loses as many, there is no knowing which a budget takes
-        without an order of all: there is none but that.
+        With a budget, scores are updated until the budget is met; the kept heads follow by their
+        last scores. A site that has met its own budget loses no more heads. If units differ in
+        size, or every group loses equally many, only an order of all heads shows which ones a
+        budget prunes, so the order always covers all.
 
-        Where the setting has a folder for the state, an order that was interrupted goes on, and a
-        finished one is read.
+        If the setting has a state folder, an interrupted order resumes, and a finished one is read.
 
         Raises:
-            InputError: for a state of another run.
+            InputError: if the state belongs to another run.
         """
         units = setting.units if keep is None else setting.units.named(keep)
         if not units.units:
@@ -76,7 +74,7 @@ class Stepwise(Ranking):
         size = max(1, round(self.step * len(units.units)))
         file, key = _file(setting), _key(setting, units, repr(self), keep)
         so_far = done = read_order(file, key)
-        # Once everything is scored, even where nothing goes: scores are told.
+        # Everything is scored once, even if nothing is pruned, since scores are reported.
         while any((room := _room(units, done.gone, keep)).values()) or not done.whole.heads:
             left = _left(units, done.gone, room) if done.whole.heads else units.units
             self._tell(setting, done.gone, room)
@@ -92,7 +90,7 @@ class Stepwise(Ranking):
         setting.progress("ranking", len(gone.heads), going)
 
     def _scored(self, setting: Setting, gone: Order, left: Sequence[Unit]) -> Order:
-        """Those that are left, by scores of the model without those that have gone."""
+        """The remaining units, ordered by their scores in the model without the pruned heads."""
         loaded = setting.loaded
         stay = set(loaded.heads) - set(gone.heads)
         gates = Plan.keeping(loaded.heads, stay).gates(loaded.heads)
@@ -107,15 +105,15 @@ class Progressed:
 
     gone: Order = field(default_factory=lambda: Order(()))
     left: Order = field(default_factory=lambda: Order(()))
-    """Those that were scored and have not gone, by their last scores."""
+    """Heads that were scored but not pruned, by their last scores."""
 
     @property
     def whole(self) -> Order:
-        """Those that have gone, then the others."""
+        """The pruned heads, then the others."""
         return self.gone.then(self.left, self.left.heads)
 
     def after(self, found: Order, going: Sequence[Head], units: Sequence[Unit]) -> "Progressed":
-        """When more have gone of those that were scored.
+        """The order after more of the scored heads are pruned.
 
         >>> from headcount.heads import Heads
         >>> a, b, c = Heads({"decoder.self": (3,)})
@@ -131,10 +129,10 @@ class Progressed:
 
 
 def read_order(file: Path | None, key: str) -> Progressed:
-    """The order so far; nothing where there is no file.
+    """The order so far; empty if there is no file.
 
     Raises:
-        InputError: if the file is damaged, or of another model, data, units or method.
+        InputError: if the file is damaged, or belongs to another model, data, units or method.
     """
     done = read_keyed(file, key, _WHAT)
     if file is None or not done:
@@ -144,7 +142,7 @@ def read_order(file: Path | None, key: str) -> Progressed:
 
 
 def write_order(file: Path | None, key: str, done: Progressed) -> None:
-    """Write the order so far, whole or not at all; nowhere for None."""
+    """Write the order so far, completely or not at all; do nothing if the file is None."""
     parts = {"gone": done.gone, "left": done.left}
     write_keyed(file, key, {part: {str(head): each.scores[head] for head in each.heads}
                             for part, each in parts.items()})  # fmt: skip
@@ -156,7 +154,7 @@ def _order(scores: Mapping[str, float]) -> Order:
 
 
 def _room(units: Units, gone: Order, keep: Keep | None) -> dict[str | None, int]:
-    """How many more heads go: in all (None), or at each site that has a budget of its own."""
+    """Number of heads still to prune: in all (None), or at each site with its own budget."""
     uneven = units.groups or len({len(unit) for unit in units.units}) > 1
     if keep is None or uneven:
         return {None: sum(map(len, units.units)) - len(gone.heads)}
@@ -168,7 +166,7 @@ def _room(units: Units, gone: Order, keep: Keep | None) -> dict[str | None, int]
 
 
 def _left(units: Units, gone: Order, room: Room) -> list[Unit]:
-    """Units that have not gone, at sites that still lose some."""
+    """Units that are not pruned, at sites where more heads are to be pruned."""
     return [
         unit
         for unit in units.units
@@ -177,9 +175,9 @@ def _left(units: Units, gone: Order, room: Room) -> list[Unit]:
 
 
 def _going(found: Order, units: Units, size: int, room: Room) -> tuple[Head, ...]:
-    """The heads of the first units, no more of a site than there is room for.
+    """The heads of the first units, no more at a site than its budget still prunes.
 
-    In all there may be more than that: the next steps are then the same under a smaller budget.
+    A budget for all heads may be exceeded, so that steps are the same under a smaller budget.
     """
     unit_of = {head: unit for unit in units.units for head in unit}
     rest, going = Counter(room), []
@@ -192,7 +190,7 @@ def _going(found: Order, units: Units, size: int, room: Room) -> tuple[Head, ...
 
 
 def _counts_for(unit: Unit, room: Room) -> str | None:
-    """What a unit counts for: its site, or all."""
+    """The budget that a unit counts towards: that of its site, or of all (None)."""
     return None if None in room else unit[0].site
 
 
@@ -202,7 +200,7 @@ def _file(setting: Setting) -> Path | None:
 
 def _key(setting: Setting, units: Units, way: str, keep: Keep | None) -> str:
     task, by_site = setting.sample, None if isinstance(keep, int | None) else dict(keep)
-    # A gradient may be taken of batches.
+    # Gradients may be summed over batches, so that scores depend on their size.
     batch = setting.max_tokens if "level='batch'" in way else None
     metric = task.signature if "quantity='score'" in way else None
     return signature(

@@ -1,6 +1,6 @@
-"""Subset: a relaxed subset of exactly K heads, trained; then the K best for good.
+"""Subset: train a relaxed subset of exactly K heads, then keep the K best.
 
-`Tuning(trained="all")` trains the weights along (joint), `trained="gates"` the choice alone
+`Tuning(trained="all")` trains the weights too (joint); `trained="gates"` trains the choice alone
 (pipelined).
 
 Reference: Differentiable Subset Pruning of Transformer Heads (Li et al., 2021), section 4,
@@ -22,27 +22,27 @@ from headcount.training.tuning import Tuning
 @final
 @dataclass(frozen=True)
 class Subset(Method):
-    """Learns a subset of exactly as many heads as stay."""
+    """Learns a subset of exactly as many heads as the budget keeps."""
 
     name: ClassVar[str] = "subset"
     tuning: Tuning = field(default_factory=lambda: Tuning(gate_rate=0.3))
-    """The training, and the learning rate of the scores."""
+    """Settings of the training, and the learning rate of the scores."""
     hot: float = 10.0
     """Temperature at the start."""
     cold: float = 1e-8
     """Temperature at the end."""
     straight_through: bool = False
-    """Hard gates without noise in training too."""
+    """Whether training uses hard gates without noise."""
 
     def __post_init__(self) -> None:
         if not 0 < self.cold <= self.hot:
             raise InputError(
-                f"temperatures with 0 < cold <= hot were expected; came cold {self.cold} and hot "
-                f"{self.hot}"
+                f"Expected temperatures with 0 < cold <= hot, got cold {self.cold} and hot "
+                f"{self.hot}."
             )
 
     def choose(self, setting: Setting, keep: Keep) -> Choice:
-        """Train with gates, then keep those with the highest scores."""
+        """Train with gates, then keep the heads with the highest scores."""
         setting = replace(setting, units=setting.units.tied())
         budget = tuple(by_site(setting.units, keep).items())
         layout = Layout(setting.units.heads, setting.units.named(keep).units)

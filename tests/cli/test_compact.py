@@ -61,10 +61,10 @@ def test_the_model_and_the_plan_are_not_replaced(bert: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        ({"model": "0123"}, "made for a model with revision 0123"),
-        ({"kept": {"encoder.self": {"0": [3]}}}, "the plan names enc.0.3"),
-        ({"kept": {"decoder.self": {"0": []}}}, "the plan names layer 0 of decoder.self"),
-        ({"version": 9}, "a plan of version 1 was expected"),
+        ({"model": "0123"}, "made for, with revision 0123"),
+        ({"kept": {"encoder.self": {"0": [3]}}}, "got one that names enc.0.3"),
+        ({"kept": {"decoder.self": {"0": []}}}, "got one that names layer 0 of decoder.self"),
+        ({"version": 9}, "Expected a plan of version 1"),
     ],
 )
 def test_refusals(changed: dict[str, object], told: str, bert: Path, tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def test_pruned_folder(bert: Path, data: list[Path], tmp_path: Path) -> None:
 def test_a_failed_certificate_fails_the_command(
     bert: Path, data: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A reloaded model that is another one: nothing is written, what was chosen is kept."""
+    """If the reloaded model differs, nothing is written and the choice is kept."""
 
     def other(folder: Path, device: str, dtype: str) -> Loaded:
         loaded = load(folder, device, dtype)
@@ -114,7 +114,7 @@ def test_data_sets_that_share_examples_are_told(
 
 @pytest.mark.parametrize("preset", ["michel2019", "li2021", "voita2019"])
 def test_presets(preset: str, bert: Path, data: list[Path], tmp_path: Path) -> None:
-    """A paper's way from end to end: nothing is folded or rescaled."""
+    """A paper's method from end to end: nothing is folded or rescaled."""
     fast = ("--set", "tuning.updates=2", "tuning.batch_tokens=60")
     quick = () if preset == "michel2019" else fast
     status, _, errors = run(
@@ -140,7 +140,7 @@ def test_presets(preset: str, bert: Path, data: list[Path], tmp_path: Path) -> N
 
 
 def test_a_latency(bert: Path, data: list[Path], tmp_path: Path) -> None:
-    """Of an hour every head may stay; of a nanosecond not even none."""
+    """With an hour, all heads can be kept; with a nanosecond, not even none."""
     more = ("--method", "norm", "--no-fold", "--no-rescale")
     status, _, errors = run("prune", bert, data, tmp_path / "out", "--latency", 3.6e6, *more)
     assert status == 0, errors
@@ -148,13 +148,13 @@ def test_a_latency(bert: Path, data: list[Path], tmp_path: Path) -> None:
     assert record["keep"] == 6 and 0 < min(record["tried"].values()) < 3.6e6
     assert record["within_limit"] == {"latency": True} and 0 < record["latency_ms"] < 3.6e6
     status, _, errors = run("prune", bert, data, tmp_path / "new", "--latency", 1e-6, *more)
-    assert status == 2 and "a latency in ms of at most 1e-06 was asked for" in errors
+    assert status == 2 and "Expected a latency in ms of at most 1e-06, got" in errors
 
 
 def test_functions_by_the_analysis_own_thresholds(
     bert: Path, data: list[Path], tmp_path: Path
 ) -> None:
-    """The pruned model is looked at as the whole one was; another corpus is refused at once."""
+    """The pruned model is analysed like the dense one; another corpus is refused at once."""
     analysis, limits = tmp_path / "analysis", ("--thresholds.positional-share", 0.01)
     status, _, errors = headcount("analyze", bert, SAMPLE, "--limit", 9, "--out", analysis, *limits)
     assert status == 0, errors
@@ -166,11 +166,13 @@ def test_functions_by_the_analysis_own_thresholds(
     assert positional["before"] == 6 and positional["kept"] == record["staying"]
     assert positional["taken_over"] == []
     status, _, errors = run("prune", bert, data, tmp_path / "new", *more, data[0])
-    assert status == 2 and "the corpus of the analysis in" in errors and str(SAMPLE) in errors
+    assert (
+        status == 2 and "Expected the corpus of the analysis in" in errors and str(SAMPLE) in errors
+    )
 
 
 def test_an_analysis_of_a_pair_of_files_is_read_again(marian: Path, tmp_path: Path) -> None:
-    """With their trees and their targets; sources alone are another corpus."""
+    """Trees and targets count; sources alone are another corpus."""
     pair = (SAMPLE, SAMPLE.with_suffix(".de"))
     sides = ("--source", pair[0], "--target", pair[1])
     status, _, errors = headcount("analyze", marian, *sides, "--limit", 5, "--out", tmp_path / "a")
@@ -178,7 +180,7 @@ def test_an_analysis_of_a_pair_of_files_is_read_again(marian: Path, tmp_path: Pa
     loaded = load(marian)
     again = read_again(tmp_path / "a", pair, loaded)
     assert list(again.corpus) == list(Corpus(source=pair[0], target=pair[1], limit=5))
-    with pytest.raises(InputError, match=f"came {SAMPLE}: name the files {SAMPLE} .*sample.de"):
+    with pytest.raises(InputError, match=f"got {SAMPLE}. Name the files {SAMPLE} .*sample.de"):
         read_again(tmp_path / "a", pair[:1], loaded)
 
 
@@ -192,7 +194,7 @@ def test_an_analysis_of_pairs_is_read_again(bert: Path, tmp_path: Path) -> None:
 def test_an_analysis_by_other_frequencies_is_refused(
     bert: Path, data: list[Path], tmp_path: Path
 ) -> None:
-    """Before anything is chosen or trained: rare heads would be counted in two ways."""
+    """It is refused before anything is chosen: rare heads would be counted in two ways."""
     analysis, counts = tmp_path / "analysis", tmp_path / "counts.txt"
     counts.write_text("dog 3\nmoon 2\n")
     more = ("--limit", 5, "--frequencies", counts, "--out", analysis)
@@ -202,7 +204,7 @@ def test_an_analysis_by_other_frequencies_is_refused(
     counts.write_text("dog 2\nmoon 3\n")
     more = ("--keep", 2, "--analysis", analysis, "--corpus", SAMPLE)
     status, _, errors = run("prune", bert, data, tmp_path / "out", *more)
-    assert status == 2 and "it holds others now" in errors
+    assert status == 2 and "got others, " in errors
     counts.unlink()
     status, _, errors = run("prune", bert, data, tmp_path / "new", *more)
     assert status == 2 and "counts.txt" in errors
@@ -253,12 +255,12 @@ def test_largest_drop(bert: Path, data: list[Path], tmp_path: Path) -> None:
 def test_the_card_tells_of_a_drop_that_nothing_confirmed(
     bert: Path, data: list[Path], tmp_path: Path
 ) -> None:
-    """Without --test; so it tells what else is known of the limit."""
+    """Without --test the drop is confirmed on no other data, and the card says so."""
     more = ("--method", "norm", "--no-fold", "--no-rescale", "--max-drop", 1e9)
     files = ("--task", "masked-lm", "--data", data[0], "--dev", data[1], "--out", tmp_path / "out")
     status, output, errors = headcount("prune", bert, *files, *more)
     assert status == 0, errors
-    sentence = "no --test was given: the drop holds for the data it was searched on"
+    sentence = "no --test was given, so the drop holds only for the data it was searched on"
     assert output.count(sentence) == 1
     assert f"**Warning**: {sentence}." in (tmp_path / "out" / "README.md").read_text()
 
@@ -266,21 +268,24 @@ def test_the_card_tells_of_a_drop_that_nothing_confirmed(
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
-        (("--keep", 7), "between 0 and 6 heads can stay in all; came 7: the nearest is 6"),
-        ((), "one budget was expected"),
+        (
+            ("--keep", 7),
+            "between 0 and 6 heads to keep in all, got 7. The nearest is 6",
+        ),
+        ((), "Expected one budget"),
         (("--keep", 2, "--preset", "michel2019", "--no-fold"), "A preset folds and rescales noth"),
         (("--keep", 2, "--recover", 3, "--tune", "gate_rate=1"), "has no gates to learn"),
         (("--keep", 2, 3), "Expected one number for --keep, or one for each --site"),
-        (("--keep", 2, "--method", "best"), "a method out of gradient"),
+        (("--keep", 2, "--method", "best"), "Expected a method out of gradient"),
         (("--keep", 2, "--preset", "michel2019", "--method", "norm"), "one of --method and --pre"),
         (("--keep", 2, "--tune", "peak=1"), "--tune only affects recovery training"),
         (("--keep", 2, "--recover", 3, "--tune", "updates=5"), "Leave updates out"),
         (("--keep", 2, "--recover", -1), "Expected --recover of at least 0 updates, got -1"),
-        (("--keep", 2, "--site", "decoder.self"), "a site of the model was expected"),
+        (("--keep", 2, "--site", "decoder.self"), "Expected a site of the model"),
         (("--keep", 2, 2, "--site", *["encoder.self"] * 2), "Expected every --site once"),
-        (("--keep", 2, "--method", "l0", "--set", "falling=0"), "falling is a share above 0"),
+        (("--keep", 2, "--method", "l0", "--set", "falling=0"), "Expected falling above 0"),
         (("--keep", 2, "--method", "subset", "--set", "cold=0"), "with 0 < cold <= hot"),
-        (("--max-drop", -1e9), "raise the limit"),
+        (("--max-drop", -1e9), "Raise the limit"),
         (("--keep", 2, "--calibration", 0), "Expected --calibration of at least 1, got 0"),
         (
             ("--keep", 2, "--calibration", 9, "--preset", "li2021"),
@@ -308,7 +313,7 @@ def test_not_into_the_working_directory(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_one_process(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Several would each do all the work and write the folder."""
+    """Several processes would each do all the work and write the folder."""
     monkeypatch.setattr("headcount.processes.processes", lambda: SimpleNamespace(num_processes=2))
     given = {"task": "masked-lm", "data": ("a",), "out": bert / "out"}
     for command in (TrialArguments(str(bert), task="masked-lm", data=("a",), dev=("b",)),
@@ -333,7 +338,7 @@ def test_interrupted_runs_are_not_mixed(bert: Path, data: list[Path], tmp_path: 
 
 
 def test_what_is_not_ours_is_not_replaced(bert: Path, data: list[Path], tmp_path: Path) -> None:
-    """Inputs in the folder, and a neighbour that happens to have the name of the state."""
+    """Inputs in the folder survive, and so does a neighbour with the name of the state."""
     out = tmp_path / "out"
     assert headcount("analyze", bert, SAMPLE, "--limit", 3, "--out", out / "analysis")[0] == 0
     more = ("--keep", 2, "--analysis", out / "analysis", "--overwrite")
@@ -367,7 +372,7 @@ def test_a_damaged_analysis_is_told(bert: Path, data: list[Path], tmp_path: Path
 
 
 def test_a_curve_leaves_other_folders_alone(bert: Path, data: list[Path], tmp_path: Path) -> None:
-    """Though an analysis has a state too."""
+    """It holds although an analysis has a state too."""
     assert headcount("analyze", bert, SAMPLE, "--limit", 3, "--out", tmp_path / "out")[0] == 0
     for how in ("--overwrite", "--resume"):
         status, _, errors = run("curve", bert, data, tmp_path / "out", "--keep", 2, how)
@@ -395,7 +400,7 @@ def test_a_curve_refused_for_a_typo_does_not_stand_in_its_own_way(
 
 @pytest.mark.slow
 def test_killed_and_resumed(bert: Path, data: list[Path], tmp_path: Path) -> None:
-    """Killed while gates learn there is no folder; resumed it is what an unbroken run writes."""
+    """A kill during gate training leaves no folder; a resumed run equals an unbroken one."""
     files = ("--data", data[0], "--dev", data[1])
     fields = ("updates=40", "save_every=5", "warmup=0", "batch_tokens=60")
     gates = ("--method", "l0", "--set", *(f"tuning.{field}" for field in fields))

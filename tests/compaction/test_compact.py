@@ -77,7 +77,7 @@ def test_nothing_is_lost_where_all_stay(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "llama", "t5", "bart"])
 def test_compaction_of_compaction(name: str) -> None:
-    """Two plans one after the other are the one plan of what stays of both."""
+    """Two plans in a row equal the one plan of the heads that both keep."""
     model, anatomy = examined(name)
     first, once = compacted(name, 1)
     heads = examine(once).heads
@@ -107,7 +107,7 @@ def _places(heads: Heads) -> list[tuple[str, int]]:
 
 
 def _half(anatomy, place: tuple[str, int], heads: Heads) -> int:
-    """One head, or what is left of one group."""
+    """One head, or the kept part of one group."""
     count = heads.counts[place[0]][place[1]]
     layer = next(each for each in anatomy.layers if (each.site, each.layer) == place)
     return 1 if layer.num_heads == layer.num_key_value_heads else max(1, count // 2)
@@ -116,7 +116,7 @@ def _half(anatomy, place: tuple[str, int], heads: Heads) -> int:
 @pytest.mark.parametrize("dead", [0, 1])
 @pytest.mark.parametrize("name", GENERATING)
 def test_generation(name: str, dead: int) -> None:
-    """Beam search with a cache goes the same way, also without heads in the first layer."""
+    """Beam search with a cache gives the same, also without heads in the first layer."""
     _generates_the_same(tiny.even_t5() if name == "t5" else examined(name)[0], dead)
 
 
@@ -128,7 +128,7 @@ def test_generation(name: str, dead: int) -> None:
     ],
 )
 def test_generation_of_more_decoders(kind: Any, config: Any) -> None:
-    """A window that slides; queries, keys and values with biases, their output without."""
+    """A sliding window; biases for queries, keys and values, none for the output."""
     torch.manual_seed(2)
     model = kind(config).eval()
     for name, parameter in model.named_parameters():
@@ -182,7 +182,7 @@ def _maps(model: PreTrainedModel, name: str) -> list[tuple[Tensor, Tensor]]:
 
 @pytest.mark.parametrize("dead", [None, 0])
 def test_a_bias_that_was_added(dead: int | None) -> None:
-    """An output bias that the stock class has not stays, where heads are left and where not."""
+    """An output bias that the stock class lacks is kept, with and without heads in the layer."""
     model = tiny.MODELS["llama"]()
     for layer in range(2):
         projection = model.get_submodule(f"model.layers.{layer}.self_attn.o_proj")
@@ -207,7 +207,7 @@ def own_sizes() -> dict[str, Any]:
 
 
 def test_the_compact_model_can_be_looked_at() -> None:
-    """A layer without heads keeps its number, is not heard, and can't be gated."""
+    """A layer without heads keeps its number, is never tapped, and can't be gated."""
     plan, smaller = compacted("bert", 0)
     anatomy = examine(smaller)
     assert anatomy.heads.counts == {"encoder.self": (0, len(plan.kept["encoder.self"][1]))}
@@ -244,7 +244,7 @@ def test_copies_share_the_plan() -> None:
 
 
 def test_a_decoder_of_text_and_images() -> None:
-    """Gemma 3 as it is published: a text model, its language model head, and what sees images."""
+    """Gemma 3 as published: a text model, its language model head, and a vision model."""
     text = examined("gemma3_text")[0].config.to_dict()
     sight = {"hidden_size": 8, "intermediate_size": 9, "num_hidden_layers": 1,
              "num_attention_heads": 2, "image_size": 8, "patch_size": 4}  # fmt: skip
@@ -268,7 +268,7 @@ def test_projections_that_are_changed_in_place() -> None:
 
 
 def test_a_part_of_a_compact_model_made_smaller_again() -> None:
-    """The encoder of a T5, loaded without its decoder: what the plan said of that stays."""
+    """A T5 encoder loaded without its decoder: the decoder's part of the plan is kept."""
     _, smaller = compacted("t5", 1)
     config = copy.deepcopy(smaller.config)
     config.head_plan = dict(config.head_plan)
@@ -282,7 +282,7 @@ def test_a_part_of_a_compact_model_made_smaller_again() -> None:
 
 
 def test_positions_that_grew_with_a_text() -> None:
-    """M2M100 makes its table longer when a text is."""
+    """M2M100 extends its position table for a longer text."""
     model = tiny.MODELS["m2m_100"]()
     longer = torch.full((1, model.config.max_position_embeddings + 9), tiny.FIRST_ID)
     rows = {"input_ids": longer, "decoder_input_ids": longer[:, :3]}
@@ -292,7 +292,7 @@ def test_positions_that_grew_with_a_text() -> None:
 
 
 def test_random_copy_keeps_tables_in_their_own_format() -> None:
-    """Angles of positions are no bfloat16 in a model that was loaded so."""
+    """Position angles are not bfloat16, even in a model loaded in bfloat16."""
     model = tiny.MODELS["llama"]()
     half = hf.LlamaForCausalLM._from_config(model.config, dtype=torch.bfloat16)
     fresh = random_copy(half)
@@ -319,7 +319,7 @@ def test_another_dtype_and_mode() -> None:
 
 
 def test_weights_of_other_formats_keep_them() -> None:
-    """As T5's `wo`, which transformers leaves in single precision."""
+    """An example is T5's `wo`, which transformers leaves in single precision."""
     model = tiny.MODELS["t5"]().bfloat16()
     for name, weight in model.named_parameters():
         if name.endswith("wo.weight"):
@@ -332,7 +332,7 @@ def test_weights_of_other_formats_keep_them() -> None:
 
 
 def test_the_model_that_was_pruned_is_named() -> None:
-    """Not the one whose weights have learned since."""
+    """A model whose weights were trained since is refused."""
     model, _ = examined("bert")
     plan = Plan({"encoder.self": {0: (1, 3)}})
     assert compact(model, plan).config.head_plan["model"] == revision(model)
@@ -341,7 +341,7 @@ def test_the_model_that_was_pruned_is_named() -> None:
 
 @pytest.mark.parametrize("config", [hf.Gemma3Config(), hf.LlamaConfig(num_hidden_layers=9)])
 def test_a_configuration_without_a_row_for_each_layer_gets_none(config: Any) -> None:
-    """One inside another, and one of a model that has attention in some of its layers."""
+    """One inside another, and a model with attention in only some layers."""
     model, anatomy = examined("llama")
     plan = Plan({"decoder.self": {0: ()}})
     cut = layers_of(model, anatomy, plan)
@@ -359,7 +359,7 @@ def test_a_configuration_without_a_row_for_each_layer_gets_none(config: Any) -> 
 
 def test_refuses_another_model() -> None:
     model, _ = examined("bert")
-    with pytest.raises(InputError, match="made for a model with revision 0123"):
+    with pytest.raises(InputError, match="made for, with revision 0123"):
         compact(model, Plan({"encoder.self": {0: (1,)}}, model="0123"))
     with pytest.raises(InputError, match="names layer 7 of encoder.self"):
         compact(model, Plan({"encoder.self": {7: ()}}))
@@ -368,12 +368,12 @@ def test_refuses_another_model() -> None:
     with pytest.raises(InputError, match="for heads of size 12; the model's have 11"):
         compact(tiny.MODELS["bert"](), Plan({}, head_dim=12))
     wrongs: list[tuple[dict[str, dict[int, Any]], str]] = [
-        ({"encoder.self": {-1: ()}}, "layers of a plan are numbers from 0; came -1"),
-        ({"encoder.self": {0: (2, -3)}}, "heads of a plan are numbers from 0; came -3"),
-        ({"encoder.self": {0: (2, 2)}}, r"heads of a plan are named once; came \[2, 2\]"),
-        ({"encoder.self": {0: (1.0,)}}, r"heads of a plan are whole numbers; came \[1.0\]"),
-        ({"encoder.self": {0: (True,)}}, r"heads of a plan are whole numbers; came \[True\]"),
-        ({"encoder": {0: (1,)}}, "sites of a plan are encoder.self, .*; came encoder"),
+        ({"encoder.self": {-1: ()}}, "layers of a plan as numbers from 0, got -1"),
+        ({"encoder.self": {0: (2, -3)}}, "heads of a plan as numbers from 0, got -3"),
+        ({"encoder.self": {0: (2, 2)}}, r"heads of a plan to be named once, got \[2, 2\]"),
+        ({"encoder.self": {0: (1.0,)}}, r"heads of a plan as integers, got \[1.0\]"),
+        ({"encoder.self": {0: (True,)}}, r"heads of a plan as integers, got \[True\]"),
+        ({"encoder": {0: (1,)}}, "Expected sites of a plan out of encoder.self, .*, got encoder"),
     ]
     for wrong, told in wrongs:
         kept = {site: {str(k): list(v) for k, v in each.items()} for site, each in wrong.items()}
@@ -385,7 +385,7 @@ def test_refuses_another_model() -> None:
 
 
 def test_heads_of_a_plan_may_come_in_any_order() -> None:
-    """As `topk` gives them."""
+    """Tensors such as `topk` returns work too."""
     plan = Plan({"encoder.self": {0: (3, 1), 1: (4, 0, 2)}})
     assert plan == Plan({"encoder.self": {0: (1, 3), 1: (0, 2, 4)}})
     model = tiny.MODELS["bert"]()

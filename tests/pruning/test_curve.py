@@ -64,7 +64,7 @@ def test_budgets_are_of_the_heads_that_may_go() -> None:
     ]  # fmt: skip
     for site in ("decoder.self", "decoder.cross"):
         assert set(frame[f"kept_{site}"]) == {sum(heads[site])}
-    with pytest.raises(InputError, match=f"between 0 and {sum(heads['encoder.self'])} heads can"):
+    with pytest.raises(InputError, match=f"between 0 and {sum(heads['encoder.self'])} heads to"):
         curve(trial, {"norm": method("norm")}, [99])
 
 
@@ -106,7 +106,7 @@ def test_methods_that_do_not_suit_the_model(tmp_path: Path) -> None:
         curve(trial, wrong, KEEPS, seeds=[0, 1], unsuited={}.__setitem__)
     expected = measured().drop(columns=["seconds"]).filter(regex="^(?!.*score|test_)")
     pd.testing.assert_frame_equal(frame.drop(columns="seconds"), expected)
-    with pytest.raises(InputError, match="no method can choose heads of this model: .*no 3 heads"):
+    with pytest.raises(InputError, match="No method can choose heads of this model: .*no 3 heads"):
         curve(trial, {"fussy": Fussy()}, [3], unsuited={}.__setitem__)
 
 

@@ -103,7 +103,7 @@ def test_from_gates_of_ones_own_to_a_compact_model(name: str) -> None:
     )
     assert len(as_loaded(compact(loaded, plan), None).heads) == keep
     site = next(iter(loaded.heads.counts))
-    with pytest.raises(InputError, match="came gates for others"):
+    with pytest.raises(InputError, match="got gates for others"):
         plan_of(gates, loaded, Units.of(loaded.anatomy, [site]) if len(loaded.heads.counts) > 1
                 else Units.of(loaded.anatomy, whole_groups=False).tied(), keep)  # fmt: skip
 
@@ -132,7 +132,7 @@ def test_a_seed_says_it_all_and_an_impossible_budget_is_refused(
     two, others, again = (method.choose(setting, keep) for keep in (6, 9, 6))
     assert one.plan == two.plan == again.plan != others.plan and one.record == two.record
     assert len(steps) == 2 * QUICK.updates
-    with pytest.raises(InputError, match="in groups of 3; came 5: the nearest is 6"):
+    with pytest.raises(InputError, match="in groups of 3, got 5. The nearest is 6"):
         method.choose(Setting(loaded, task, units), 5)
 
 

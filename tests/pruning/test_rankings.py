@@ -341,14 +341,14 @@ def test_an_interrupted_order_goes_on(tmp_path: Path) -> None:
 
 def test_a_step_is_a_share() -> None:
     for step in (-0.1, 1.5, float("nan")):
-        with pytest.raises(InputError, match="a share of the heads from 0 to 1"):
+        with pytest.raises(InputError, match="Expected a share of the heads from 0 to 1"):
             Gradient(step=step).order(setting("similarity-bert"))
 
 
 def test_a_head_without_a_score() -> None:
     units = setting("similarity-bert").units.units
     scores = {("encoder.self", layer): torch.full((5,), torch.nan).double() for layer in (0, 1)}
-    with pytest.raises(ModelError, match="enc.0.0 and 9 others have none"):
+    with pytest.raises(ModelError, match="got none for enc.0.0 and 9 others"):
         ascending(units, scores)
 
 
@@ -376,7 +376,7 @@ def test_a_plan_is_exact_and_nested(tmp_path: Path) -> None:
     assert choice.plan.model is not None
     assert set(choice.record["scores"]) == set(names(list(given.loaded.heads)))
     assert Plan.from_json(json.loads(json.dumps(choice.plan._json()))) == choice.plan
-    with pytest.raises(InputError, match="came 11: the nearest is 10"):
+    with pytest.raises(InputError, match="got 11. The nearest is 10"):
         Ranked(Norm()).choose(given, 11)
 
 
@@ -392,7 +392,7 @@ def test_pruning_takes_a_plain_model_and_the_name_of_a_method_too() -> None:
     ]
     assert plans[0] == plans[1] == plans[2]
     assert len(plans[0].staying(given.loaded.heads)) == 4
-    with pytest.raises(InputError, match="a method out of gradient, .* came 'norms'"):
+    with pytest.raises(InputError, match="Expected a method out of gradient, .* got 'norms'"):
         prune(given.loaded, given.train, "norms", keep=4)
 
 

@@ -42,7 +42,8 @@ TEXTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 COMMANDS = [
     (path.name, line)
     for path in TEXTS
-    for block in re.findall(r"^```\w*\n(.*?)^```", path.read_text(), re.DOTALL | re.MULTILINE)
+    for text in [path.read_text().replace("\\\n", " ")]  # a command over several lines is one
+    for block in re.findall(r"^```\w*\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     for line in re.findall(r"^(?:torchrun.* -m )?(headcount .*)$", block, re.MULTILINE)
 ]
 

@@ -72,7 +72,7 @@ class Analysis:
     heads: HeadTable
     """One row per head."""
     relations: pd.DataFrame | None
-    """One row per head, relation and direction; None where no sentence had a tree."""
+    """One row per head, relation and direction; None if no sentence had a tree."""
     offsets: pd.DataFrame
     """The offset profile of every head."""
     roles: Roles

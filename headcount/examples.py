@@ -247,7 +247,7 @@ def _show_block(drawn: Drawn, weights_QK: np.ndarray) -> tuple[float, str, list[
     if is_own_QK.all():
         return None
     own = float((weights_QK * is_own_QK).sum(1).mean())
-    return own, f"{own:.0%} of attention on the own segment", []
+    return own, f"{own:.0%} of attention within its own segment", []
 
 
 def _show_syntactic(

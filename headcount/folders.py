@@ -7,7 +7,7 @@ from headcount.errors import InputError
 from headcount.files import write_text
 
 MARK = "kind.txt"
-"""File in a state folder that says which command owns it; other commands use the same name."""
+"""File in a state folder that names its kind of run: several commands use such a folder."""
 
 
 def refuse_file(folder: Path) -> None:

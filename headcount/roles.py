@@ -58,8 +58,8 @@ class Thresholds:
         for name, value in vars(self).items():
             if not math.isfinite(value):
                 raise InputError(
-                    f"a finite number was expected as the threshold {name}; came {value}: a share "
-                    "above 1 is reached by no head"
+                    f"Expected a finite number as the threshold {name}, got {value}. No head "
+                    "reaches a share above 1."
                 )
 
     @classmethod

@@ -61,7 +61,7 @@ def tokenizer_revision(tokenizer: PreTrainedTokenizerBase) -> str:
 
 
 def revision(model: PreTrainedModel) -> str:
-    """Hash over the model's parameters; differs between any two models trained differently."""
+    """Hash over the model's parameters, which changes whenever the model is trained."""
     digest = hashlib.sha256()
     for name, parameter in model.named_parameters():
         if name.startswith(f"{GATES}."):

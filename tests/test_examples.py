@@ -71,7 +71,7 @@ def test_block_shows_weight_on_the_own_segment() -> None:
     assert _best([one], 0, role) == []
     two = replace(SIDE, segment=np.array([0, 0, 2, 2, 2]))
     (shown,) = _best([replace(one, queries=two, keys=two)], 0, role)
-    assert shown.caption == "85% of attention on the own segment"  # 1, 1 and three times 3/4
+    assert shown.caption == "85% of attention within its own segment"  # 1, 1 and three times 3/4
 
 
 def test_weights_are_bytes_row_by_row() -> None:

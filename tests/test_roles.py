@@ -191,5 +191,5 @@ def test_evidence_of_a_syntactic_head_is_its_three_best_relations():
 @pytest.mark.parametrize("number", [np.inf, -np.inf, np.nan])
 def test_a_threshold_that_no_record_could_hold_is_refused(number: float) -> None:
     """The report reads them back."""
-    with pytest.raises(InputError, match="as the threshold syntactic_gain; came -?(inf|nan)"):
+    with pytest.raises(InputError, match="as the threshold syntactic_gain, got -?(inf|nan)"):
         Thresholds(syntactic_gain=number)

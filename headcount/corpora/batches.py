@@ -64,13 +64,13 @@ def batches(
         corpus: the sentences.
         encoder: the encoder that took the census.
         census: relations and frequencies of the corpus.
-        max_tokens: padded tokens of a batch on its longer side; a longer sentence is a batch alone.
+        max_tokens: padded tokens of a batch on its longer side; a longer sentence forms a batch.
         window: number of sentences held at a time and sorted by length.
         frequencies: frequencies of source tokens, in place of the census's.
     """
     if max_tokens < 1 or window < 1:
         raise CorpusError(
-            f"expected at least 1 token a batch and 1 sentence a window, got {max_tokens} "
+            f"Expected at least 1 token a batch and 1 sentence a window, got {max_tokens} "
             f"and {window}. Give larger numbers."
         )
     maker = _Maker(encoder, census, frequencies)

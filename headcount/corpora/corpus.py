@@ -56,7 +56,7 @@ class Corpus:
         sentences: Sequence[str | Sentence] = (),
     ) -> None:
         if limit is not None and limit < 1:
-            raise CorpusError(f"expected a limit of at least 1 sentence, got {limit}.")
+            raise CorpusError(f"Expected a limit of at least 1 sentence, got {limit}.")
         listed = [paths] if isinstance(paths, str | Path) else paths
         self.limit, self.pairs = limit, pairs
         self._targets: Path | None = None
@@ -64,7 +64,7 @@ class Corpus:
         self._paths = tuple(_file(path, tuple(READERS)) for path in listed)
         self._pair = _pair_of_files(source, target)
         if not self._held and not self._paths and self._pair is None:
-            raise CorpusError("expected a corpus, got nothing. Give at least one file.")
+            raise CorpusError("Expected a corpus, got nothing. Give at least one file.")
 
     @classmethod
     def from_sentences(
@@ -72,7 +72,7 @@ class Corpus:
     ) -> "Corpus":
         """Hold a corpus in memory: strings, or sentences with words, trees and targets."""
         if not sentences:
-            raise CorpusError("expected a corpus, got no sentence. Give at least one sentence.")
+            raise CorpusError("Expected a corpus, got no sentence. Give at least one sentence.")
         return cls(sentences=sentences, limit=limit)
 
     def with_targets(self, path: Path) -> "Corpus":
@@ -94,7 +94,7 @@ class Corpus:
             yield _as_pair(sentence) if self.pairs else sentence
         if not found:
             raise CorpusError(
-                f"expected sentences in {', '.join(self.names)}, got none. Give a corpus "
+                f"Expected sentences in {', '.join(self.names)}, got none. Give a corpus "
                 "with at least one sentence."
             )
 
@@ -124,7 +124,7 @@ class Corpus:
         for sentence, line in zip_longest(sentences, numbered_lines(self._targets)):
             if sentence is None or line is None:
                 raise CorpusError(
-                    f"expected one line in {self._targets} for each sentence of "
+                    f"Expected one line in {self._targets} for each sentence of "
                     f"{', '.join(self.names)}, got {'more' if sentence is None else 'fewer'}. "
                     "Delete the file to have it recreated."
                 )
@@ -155,7 +155,7 @@ def _pair_of_files(
 ) -> tuple[Path, Path | None] | None:
     if source is None:
         if target is not None:
-            raise CorpusError(f"expected a source beside the target {target}, got none. Give one.")
+            raise CorpusError(f"Expected a source beside the target {target}, got none. Give one.")
         return None
     source = _file(source, SOURCE_SUFFIXES)
     return source, None if target is None else _file(target, None)
@@ -164,12 +164,12 @@ def _pair_of_files(
 def _file(path: str | Path, suffixes: Sequence[str] | None) -> Path:
     path = Path(path)
     if not path.exists():
-        raise CorpusError(f"expected a corpus at {path}, got nothing. Check the path.")
+        raise CorpusError(f"Expected a corpus at {path}, got nothing. Check the path.")
     if path.is_dir():
-        raise CorpusError(f"expected a file at {path}, got a folder. Name the files in it.")
+        raise CorpusError(f"Expected a file at {path}, got a folder. Name the files in it.")
     if suffixes is not None and path.suffix not in suffixes:
         raise CorpusError(
-            f"expected a file ending in {', '.join(suffixes)}, got {path}. The ending says how "
+            f"Expected a file ending in {', '.join(suffixes)}, got {path}. The ending says how "
             "a corpus is read, so rename or convert the file."
         )
     return path

@@ -60,7 +60,7 @@ class Frequencies:
                 words, counts = [], []
         total_V = add_counts(total_V, _piece_counts(words, counts, encoder))
         if not total_V.any():
-            raise CorpusError(f"expected lines `word count` in {path}, got none. Check the file.")
+            raise CorpusError(f"Expected lines `word count` in {path}, got none. Check the file.")
         return cls.of_counts(total_V)
 
     def rarest(

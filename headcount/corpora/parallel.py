@@ -49,7 +49,7 @@ def read_pair(source: Path, target: Path) -> Iterator[Sentence]:
     if num_sources != num_targets:
         kind = "sentences" if source.suffix == ".conllu" else "lines"
         raise CorpusError(
-            f"expected as many lines in {target} as {kind} in {source}, got {num_targets} and "
+            f"Expected as many lines in {target} as {kind} in {source}, got {num_targets} and "
             f"{num_sources}. Line i of one file must translate example i of the other."
         )
 

@@ -72,7 +72,7 @@ class CausalLanguageModelling(Task):
         self.num_examples = len(self._ids)
         if not self._ids:
             raise CorpusError(
-                f"expected text to predict, got {len(texts)} texts of one token. Give longer ones."
+                f"Expected text to predict, got {len(texts)} texts of one token. Give longer ones."
             )
 
     @property

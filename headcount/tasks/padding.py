@@ -19,10 +19,10 @@ def groups(
 
     Args:
         length_N: padded tokens that an example needs when it is the longest.
-        max_tokens: largest number of padded tokens in a batch; a longer example is a batch alone.
+        max_tokens: largest number of padded tokens in a batch; a longer example forms a batch.
     """
     if max_tokens < 1:
-        raise InputError(f"expected at least 1 token a batch, got {max_tokens}")
+        raise InputError(f"Expected at least 1 token a batch, got {max_tokens}")
     group: list[int] = []
     for index in np.argsort(length_N, kind="stable"):
         if group and (len(group) + 1) * length_N[index] > max_tokens:

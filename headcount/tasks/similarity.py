@@ -2,9 +2,9 @@ r"""Similarity: how alike two sentences are, by the cosine of their embeddings.
 
 $$\mathrm{loss} = \Big(\cos(u, v) - \frac{\mathrm{gold} - a}{b - a}\Big)^2$$
 
-u and v are means of the last hidden states over all tokens, special ones included, padding not (or
-the first token's state); gold lies on the scale from a to b. Outcome: the cosine. Score: Spearman's
-rank correlation of cosine and gold, between -1 and 1.
+u and v are means of the last hidden states over all tokens, including special ones but not
+padding (or the first token's state); gold lies on the scale from a to b. Outcome: the cosine.
+Score: Spearman's rank correlation of cosine and gold, between -1 and 1.
 Reference: Sentence-BERT (Reimers and Gurevych, 2019), sections 3 and 4.1,
 https://arxiv.org/abs/1908.10084
 Departure: the loss compares with gold on the scale from 0 to 1. Of a sentence-transformers folder,

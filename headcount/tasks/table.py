@@ -157,7 +157,7 @@ def in_memory(data: Mapping[str, Sequence[Any]], columns: Columns | None, roles:
         raise CorpusError(f"Expected columns of one length, got {lengths}.")
     origins = [f"row {number}" for number in range(1, next(iter(lengths.values())) + 1)]
     if not origins:
-        raise CorpusError("expected at least one example, got none in the data")
+        raise CorpusError("Expected at least one example, got none in the data")
     cells = {
         role: [
             cell_text(cell, role, where, roles[role].may_be_empty)

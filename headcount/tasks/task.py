@@ -91,7 +91,7 @@ class Losses:
     """A model's losses on the examples of one batch."""
 
     loss_E: Float[Tensor, " example"]
-    """Summed loss of each example, in nats where it is a cross-entropy; gradients flow."""
+    """Summed loss of each example, in nats if it is a cross-entropy; gradients flow."""
     count_E: Int[Tensor, " example"]
     """Number of terms in the loss: predicted tokens, or 1."""
     outcome_E: Float[Tensor, " example"]

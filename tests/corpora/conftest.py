@@ -1,4 +1,4 @@
-"""Tokenizers of every kind, trained once a session."""
+"""Tokenizers of every kind, trained once per session."""
 
 import pytest
 from transformers import PreTrainedTokenizerBase

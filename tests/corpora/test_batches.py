@@ -1,4 +1,4 @@
-"""Batches: every sentence once, under budget, every column as the sentence says."""
+"""Batches hold every sentence once, within the budget, with the sentence's own columns."""
 
 from dataclasses import fields, replace
 from pathlib import Path
@@ -83,7 +83,7 @@ def test_the_same_batches_every_time(bank: Corpus, tokenizers: Tokenizers) -> No
 
 def check_side(tokens: Tokens, row: int, ids: list[int], words: list[int], special: list[bool],
                encoder: Encoder) -> None:  # fmt: skip
-    """One row of a side against the lists of the encoder, padding behind it."""
+    """Compare one row of a side with the encoder's lists; padding follows it."""
     length, width = len(ids), tokens.ids_BN.shape[1]
     assert tokens.ids_BN[row].tolist() == ids + [encoder.pad_id] * (width - length)
     assert tokens.is_token_BN[row].tolist() == [True] * length + [False] * (width - length)
@@ -107,7 +107,7 @@ def test_columns_of_a_treebank(bank: Corpus, tokenizer: PreTrainedTokenizerBase)
         check_side(batch.source, row, one.ids, one.word_of, one.is_special, encoder)
         words = sentence.words or ()
         punct = {int(word) for word in batch.source.word_BN[row][batch.source.is_punct_BN[row]]}
-        # "n't" and the like have a piece of nothing but punctuation in some tokenizers.
+        # "n't" and the like have a piece that is only punctuation in some tokenizers.
         assert {words.index(word) for word in words if word in ".!"} <= punct
 
 
@@ -135,7 +135,7 @@ def test_both_sides_of_a_pair(tokenizers: Tokenizers, kind: str) -> None:
 
 
 def test_a_start_token_is_no_separator(tokenizers: Tokenizers) -> None:
-    """Though it has the id of one, as those of the decoders of M2M100 and BART."""
+    """It counts although it has the id of one, as in the decoders of M2M100 and BART."""
     end: Any = tokenizers["t5"].eos_token_id
     encoder = Encoder(tokenizers["t5"], None, end)
     corpus = Corpus.from_sentences([Sentence("The old dog.", target="Der alte Hund.")])
@@ -154,7 +154,7 @@ def test_padding_is_no_punctuation_and_no_separator(tokenizers: Tokenizers) -> N
 
 
 def arcs_of(batch: Batch, relations: tuple[str, ...]) -> set[tuple[str, str, str]]:
-    """Arcs as (dependent, relation, head), and that there are no two of them."""
+    """The arcs as (dependent, relation, head); checks that they are unique."""
     arcs = batch.arcs
     assert arcs is not None
     columns = (arcs.sentence_A, arcs.dependent_A, arcs.head_A, arcs.relation_A)
@@ -261,6 +261,6 @@ def test_to_another_device(tokenizers: Tokenizers, bank: Corpus) -> None:
 
 @pytest.mark.parametrize("options", [{"max_tokens": 0}, {"window": 0}])
 def test_senseless_sizes_are_refused(tokenizers: Tokenizers, options: dict[str, int]) -> None:
-    message = "expected at least 1 token a batch and 1 sentence a window, got"
+    message = "Expected at least 1 token a batch and 1 sentence a window, got"
     with pytest.raises(CorpusError, match=message):
         batches_of(Corpus.from_sentences(["a"]), Encoder(tokenizers["t5"]), **options)

@@ -21,7 +21,7 @@ def write(tmp_path: Path, content: str) -> Path:
 
 
 def rows(*heads: str) -> str:
-    """A sentence of as many words as heads."""
+    """A sentence with one word per head."""
     lines = [f"{i}\tw{i}\t_\tX\t_\t_\t{head}\tdep\t_\t_\n" for i, head in enumerate(heads, start=1)]
     return "".join(lines) + "\n"
 

@@ -91,14 +91,14 @@ def test_what_cannot_be_a_corpus_is_refused_at_once(files: dict[str, Path], tmp_
     other.touch()
     missing = tmp_path / "no.txt"
     cases = [
-        ({"paths": missing}, f"expected a corpus at {missing}, got nothing. Check"),
-        ({"paths": tmp_path}, f"expected a file at {tmp_path}, got a folder. Name the files"),
-        ({"paths": other}, f"expected a file ending in .txt, .jsonl, .conllu, .tsv, got {other}"),
-        ({"source": files["d"]}, f"expected a file ending in .txt, .conllu, got {files['d']}. "),
-        ({"source": files["a"], "target": missing}, f"expected a corpus at {missing}, got"),
-        ({"target": files["a"]}, f"expected a source beside the target {files['a']}, got none"),
-        ({}, "expected a corpus, got nothing. Give at least one file."),
-        ({"paths": files["a"], "limit": 0}, "expected a limit of at least 1 sentence, got 0."),
+        ({"paths": missing}, f"Expected a corpus at {missing}, got nothing. Check"),
+        ({"paths": tmp_path}, f"Expected a file at {tmp_path}, got a folder. Name the files"),
+        ({"paths": other}, f"Expected a file ending in .txt, .jsonl, .conllu, .tsv, got {other}"),
+        ({"source": files["d"]}, f"Expected a file ending in .txt, .conllu, got {files['d']}. "),
+        ({"source": files["a"], "target": missing}, f"Expected a corpus at {missing}, got"),
+        ({"target": files["a"]}, f"Expected a source beside the target {files['a']}, got none"),
+        ({}, "Expected a corpus, got nothing. Give at least one file."),
+        ({"paths": files["a"], "limit": 0}, "Expected a limit of at least 1 sentence, got 0."),
     ]  # fmt: skip
     for arguments, message in cases:
         with pytest.raises(CorpusError, match=re.escape(message)):
@@ -108,7 +108,7 @@ def test_what_cannot_be_a_corpus_is_refused_at_once(files: dict[str, Path], tmp_
 def test_an_empty_corpus_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("\n \n")
-    message = f"expected sentences in {path}, got none. Give a corpus with at least one"
+    message = f"Expected sentences in {path}, got none. Give a corpus with at least one"
     with pytest.raises(CorpusError, match=re.escape(message)):
         list(Corpus(path))
 

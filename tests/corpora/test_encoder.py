@@ -1,4 +1,4 @@
-"""Both sides of a sentence, what the decoder reads, and refusals."""
+"""Both sides of a sentence, the decoder's inputs, and refusals."""
 
 import re
 
@@ -29,7 +29,7 @@ def test_the_decoder_reads_start_token_and_labels_without_the_last(
 
 
 def test_the_target_side_is_tokenized_as_target(tokenizers: Tokenizers) -> None:
-    """Marian has a model of its own for each side."""
+    """Marian has a separate sentencepiece model for each side."""
     (pair,) = Encoder(tokenizers["marian"], start_id=0).encode([Sentence("Hund", target="Hund")])
     assert pair.target is not None
     assert pair.source.ids[:-1] != pair.target.ids[1:]
@@ -89,7 +89,7 @@ def test_facts_of_the_tokenizer(tokenizers: Tokenizers) -> None:
 
 
 def test_pieces_can_be_read_on_both_sides(tokenizers: Tokenizers) -> None:
-    """With two vocabularies an id means one thing to the encoder and another to the decoder."""
+    """With two vocabularies, an id has different meanings in the encoder and the decoder."""
     encoder = Encoder(tokenizers["marian-separate"], start_id=0)
     (pair,) = encoder.encode([PAIR])
     assert pair.target is not None

@@ -1,4 +1,4 @@
-"""How common tokens are and where the rarest stand, against a loop in the issue's words."""
+"""Token frequencies and the positions of the rarest tokens, against a plain loop."""
 
 import re
 from pathlib import Path
@@ -111,6 +111,6 @@ def test_bad_frequency_files(tokenizers: Tokenizers, tmp_path: Path) -> None:
         with pytest.raises(CorpusError, match=re.escape(message)):
             Frequencies.from_file(path, encoder)
     path.write_text("\n")
-    message = f"expected lines `word count` in {path}, got none"
+    message = f"Expected lines `word count` in {path}, got none"
     with pytest.raises(CorpusError, match=re.escape(message)):
         Frequencies.from_file(path, encoder)

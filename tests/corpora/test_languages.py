@@ -1,4 +1,4 @@
-"""Multilingual translators: languages are set, told, kept and asked for, never guessed."""
+"""Multilingual translators: languages are set, shown, kept and required, never guessed."""
 
 from contextlib import nullcontext
 from pathlib import Path
@@ -85,7 +85,7 @@ def test_decoders_that_start_with_the_language_are_not_trained(
 def test_the_decoder_starts_in_the_targets_language(
     tokenizer: PreTrainedTokenizerBase, kind: str
 ) -> None:
-    """In the loss, in the search for a translation and in what is analysed alike."""
+    """Loss, translation search and analysis treat it alike."""
     set_languages(tokenizer, LANGUAGES[kind])
     loaded = of(tokenizer)
     source, target = (

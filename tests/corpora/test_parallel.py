@@ -63,14 +63,14 @@ def test_line_counts_must_agree(tmp_path: Path, left: int, right: int) -> None:
         write(tmp_path / "a.txt", "a\n" * left),
         write(tmp_path / "b.txt", "b\n" * right),
     )
-    message = f"expected as many lines in {target} as lines in {source}, got {right} and {left}."
+    message = f"Expected as many lines in {target} as lines in {source}, got {right} and {left}."
     with pytest.raises(CorpusError, match=re.escape(message)):
         list(read_pair(source, target))
 
 
 def test_treebank_and_lines_must_agree(tmp_path: Path, treebank: str) -> None:
     source, target = write(tmp_path / "a.conllu", treebank), write(tmp_path / "b.txt", "eins\n")
-    message = f"expected as many lines in {target} as sentences in {source}, got 1 and 3."
+    message = f"Expected as many lines in {target} as sentences in {source}, got 1 and 3."
     with pytest.raises(CorpusError, match=re.escape(message)):
         list(read_pair(source, target))
 

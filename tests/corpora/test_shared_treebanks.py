@@ -34,6 +34,6 @@ def test_every_word_and_every_arc_arrives(name: str, tokenizer: PreTrainedTokeni
     assert census.num_sentences == LIMIT
     assert num_words == census.num_words - census.num_words_lost
     assert num_tokens == census.num_tokens
-    # Every word but the root of its sentence hangs on another word.
+    # Every word but the root of its sentence depends on another word.
     assert census.num_words_lost == 0
     assert num_arcs == census.num_words - census.num_sentences

@@ -1,4 +1,4 @@
-"""Running text, line by line, and what is wrong with a line."""
+"""Running text, line by line, and the errors of bad lines."""
 
 import re
 from pathlib import Path

@@ -65,7 +65,7 @@ def test_pieces_of_a_word_spell_it(tokenizers: Tokenizers, words: tuple[str, ...
 
 
 def check_alignment(tokenizer: PreTrainedTokenizerBase, words: tuple[str, ...]) -> None:
-    """Pieces are contiguous, in order, and together with the lost words they are all words."""
+    """Pieces are contiguous and in order, and with the lost words they cover all words."""
     (encoded,) = Encoder(tokenizer).sources([sentence(*words)])
     assert len(encoded.ids) == len(encoded.word_of) == len(encoded.is_special)
     content = [word for word in encoded.word_of if word >= 0]

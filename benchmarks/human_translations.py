@@ -1,7 +1,7 @@
-"""What BLEU a person's translation has against another person's, beside the model's.
+"""BLEU of one person's translation against another's, beside the model's BLEU.
 
-Tatoeba has several German translations of many an English sentence. Of every test pair whose source
-has another one, a translation drawn at random is scored against the reference, and the model's too.
+Tatoeba has several German translations of many English sentences. For every test pair whose source
+has another one, a random other translation and the model's are scored against the reference.
 
     python benchmarks/human_translations.py --pairs deu.txt --test test.tsv
 """
@@ -25,13 +25,13 @@ class Arguments:
     """Compare people's translations with a model's."""
 
     pairs: Path
-    """All pairs there are, source and target in the first two columns, without header."""
+    """All pairs: source and target in the first two columns, no header."""
     test: Path
     """The test pairs, with the columns source and target."""
     model: str = "headcount:en-de"
     """A Hugging Face name, a folder, or headcount:en-de."""
     seed: int = 0
-    """Of the translation that is drawn where there are several others."""
+    """Seed of the draw among several other translations."""
 
 
 def main() -> None:

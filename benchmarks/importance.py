@@ -1,6 +1,6 @@
-"""What scoring heads costs: the sweep against an ablation at a time, relevance against a forward.
+"""Cost of scoring heads: the sweep against one ablation at a time, relevance against a forward.
 
-The usual sweep is one forward over the data for every head. Both sides run the same batches in one
+The usual sweep is one forward pass over the data per head. Both sides run the same batches in one
 process, in turns; a ratio is the median over rounds of ratios within a round.
 
     python benchmarks/importance.py --data stsb-en-dev.csv
@@ -23,14 +23,14 @@ from headcount.tasks import build, evaluate
 
 @dataclass(frozen=True)
 class Arguments:
-    """Compare scores of heads with plain forwards of the same batches."""
+    """Compare the cost of head scores with plain forward passes over the same batches."""
 
     data: Path
-    """A .csv file with two sentences and a similarity, without header."""
+    """A .csv file with two sentences and a similarity per row, no header."""
     limit: int = 300
-    """At most so many pairs."""
+    """Largest number of pairs."""
     rounds: int = 3
-    """Rounds."""
+    """Number of rounds."""
 
 
 def main() -> None:

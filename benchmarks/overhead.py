@@ -1,9 +1,9 @@
-"""What measuring costs: every measure at once, against a plain forward and against the usual way.
+"""Cost of measuring: all measures at once, against a plain forward pass and the usual way.
 
-The floor is one plain sdpa forward of the same batches. The usual way is eager attention with
+The floor is a plain sdpa forward over the same batches. The usual way is eager attention with
 `output_attentions=True` and NumPy over the maps, for three statistics only. All three take turns in
 one run; a ratio is the median over rounds of ratios within a round. Peak memory is measured in a
-process of its own for each.
+separate process for each.
 
     python benchmarks/overhead.py --treebank FILE.conllu --text FILE.txt
 """
@@ -38,16 +38,16 @@ Make = Callable[[], tuple[Loaded, list[Batch]]]
 
 @dataclass(frozen=True)
 class Arguments:
-    """Compare headcount with a plain forward and with the usual way."""
+    """Compare headcount with a plain forward pass and with the usual way."""
 
     treebank: Path | None = None
-    """A .conllu file: the row of short sentences with trees."""
+    """A .conllu file for the table row on short sentences with trees."""
     text: Path | None = None
-    """A .txt file: rows of running text."""
+    """A .txt file for the table rows on running text."""
     lengths: tuple[int, ...] = (128, 512, 2048, 4096)
-    """Tokens in a row of running text."""
+    """Number of tokens in a row of running text."""
     rounds: int = 5
-    """Rounds; the usual way takes part in the first two."""
+    """Number of rounds; the usual way takes part in the first two only."""
     memory: bool = False
     """Measure peak memory too (a new process for each way and length)."""
     only: Way | None = None
@@ -110,7 +110,7 @@ def ways_of(loaded: Loaded, work: list[Batch]) -> dict[Way, Callable[[], object]
 
 
 def usual(model: PreTrainedModel, work: list[Batch]) -> np.ndarray:
-    """Confidence, entropy and attention to the previous token as scripts compute them."""
+    """Confidence, entropy and attention to the previous token, as scripts usually compute them."""
     model.set_attn_implementation("eager")
     sums = np.zeros(3)
     try:
@@ -130,14 +130,14 @@ def usual(model: PreTrainedModel, work: list[Batch]) -> np.ndarray:
 
 
 def of_treebank(path: Path) -> tuple[Loaded, list[Batch]]:
-    """A treebank's sentences as `headcount analyze` batches them."""
+    """The sentences of a treebank, batched as in `headcount analyze`."""
     loaded = load(get_model_path())
     encoder, corpus = loaded.encoder(), Corpus(path)
     return loaded, list(batches(corpus, encoder, take_census(corpus, encoder)))
 
 
 def of_text(path: Path, length: int) -> tuple[Loaded, list[Batch]]:
-    """Running text in rows of exactly `length` tokens, about 8,192 tokens in all."""
+    """Running text in rows of exactly `length` tokens, about 8,192 tokens in total."""
     loaded = load(get_model_path())
     assert isinstance(loaded.model, BertModel) and loaded.tokenizer is not None
     enlarge_positions(loaded.model, length)
@@ -162,21 +162,21 @@ def enlarge_positions(model: BertModel, length: int) -> None:
 
 
 def timed(way: Callable[[], object]) -> float:
-    """Seconds of one call."""
+    """Seconds that one call takes."""
     start = time.perf_counter()
     way()
     return time.perf_counter() - start
 
 
 def peak_of(way: Way, make: Make) -> int:
-    """MiB of this process at its peak, after one call."""
+    """Peak memory of this process after one call, in MiB."""
     loaded, work = make()
     ways_of(loaded, work)[way]()
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
 
 def more_memory(name: str, arguments: Arguments) -> tuple[str, str]:
-    """How many GB more than the floor the usual way and headcount need."""
+    """Memory that the usual way and headcount need above the floor, in GB."""
     peaks = {}
     for way in ("floor", "usual", "headcount"):
         command = [sys.executable, __file__, "--only", way]

@@ -1,7 +1,7 @@
-"""What a step of recovery costs in the compact model, beside one in the gated model.
+"""Cost of a recovery step in the compact model, beside one in the gated model.
 
-Both sides take the same batch of `headcount:en-de` with some heads drawn at random, the whole model
-as teacher: forward, backward and the optimizer's step, in one process and in turns; a ratio is the
+Both sides take the same batch of `headcount:en-de` with random heads and the dense model as
+teacher: forward, backward and the optimizer's step, in one process and in turns; a ratio is the
 median over rounds of ratios within a round.
 
     python benchmarks/recovery.py
@@ -36,18 +36,18 @@ SENTENCE = "the old dog that nobody wanted sleeps in the sun before our house ."
 
 @dataclass(frozen=True)
 class Arguments:
-    """Time steps of recovery."""
+    """Time recovery steps."""
 
     keep: tuple[int, ...] = (72, 36, 12)
-    """Heads that stay."""
+    """Number of kept heads."""
     optimizer: Literal["muon", "adamw"] = "muon"
-    """Of the layers' matrices."""
+    """Optimizer of the layers' matrices."""
     tokens: int = 1500
-    """In a batch, about."""
+    """Approximate number of tokens in a batch."""
     rounds: int = 9
-    """Rounds."""
+    """Number of rounds."""
     threads: int = 2
-    """Of torch."""
+    """Number of torch threads."""
 
 
 def main() -> None:
@@ -78,21 +78,21 @@ def main() -> None:
 
 
 def refuse_other_loss(smaller: Loaded, gated: Loaded) -> None:
-    """See that both sides compute the same."""
+    """Check that both sides compute the same."""
     task = Translation(smaller, {"source": [SENTENCE], "target": [SENTENCE]})
     losses = [evaluate(each.model, task).loss for each in (smaller, gated)]
     assert isclose(*losses, rel_tol=1e-4), losses
 
 
 def in_turns(steps: list[Callable[[], float]], backwards: bool) -> list[float]:
-    """Seconds of each, by turns the first and the last one first."""
+    """Seconds of each side; the two sides take turns in going first."""
     if backwards:
         return [step() for step in steps[::-1]][::-1]
     return [step() for step in steps]
 
 
 def stepper(student: Loaded, teacher: Loaded, arguments: Arguments) -> Callable[[], float]:
-    """A function that makes one step and says how many seconds it took."""
+    """A function that makes one step and returns its seconds."""
     length = len(student.encoder().tokenizer(SENTENCE)["input_ids"])
     texts = [SENTENCE] * (arguments.tokens // length)
     task = Translation(student, {"source": texts, "target": texts})

@@ -1,6 +1,6 @@
-"""What the loss with label smoothing and a teacher costs, beside torch's functions in a row.
+"""Cost of the loss with label smoothing and a teacher, beside a chain of torch functions.
 
-Both sides make the loss and its gradient of the same logits, in one process and in turns; a ratio
+Both sides take the loss and its gradient for the same logits, in one process and in turns; a ratio
 is the median over rounds of ratios within a round.
 
     python benchmarks/soft_targets.py
@@ -34,15 +34,15 @@ class Arguments:
     """Time losses."""
 
     places: int = 2000
-    """Tokens that are predicted."""
+    """Number of predicted tokens."""
     answers: int = 8000
-    """Of the vocabulary."""
+    """Size of the vocabulary."""
     dtype: Literal["bfloat16", "float32"] = "bfloat16"
-    """Of the logits, as a training in it has them."""
+    """Dtype of the logits, that of the training."""
     rounds: int = 9
-    """Rounds."""
+    """Number of rounds."""
     threads: int = 2
-    """Of torch."""
+    """Number of torch threads."""
 
 
 def main() -> None:
@@ -70,7 +70,7 @@ def main() -> None:
 
 
 def in_a_row(student: Tensor, labels: Tensor, targets: Targets, teacher: Tensor) -> Tensor:
-    """The same by torch's own functions."""
+    """The same loss from torch's own functions."""
     student = student.float()
     loss = cross_entropy(student, labels, label_smoothing=targets.smoothing)
     if not targets.distilled:
@@ -85,7 +85,7 @@ def in_a_row(student: Tensor, labels: Tensor, targets: Targets, teacher: Tensor)
 def timed(
     way: Callable[..., Tensor], student: Tensor, labels: Tensor, targets: Targets, teacher: Tensor
 ) -> Callable[[], tuple[float, float]]:
-    """A function that makes loss and gradient: seconds, and the loss."""
+    """A function that computes loss and gradient and returns its seconds and the loss."""
 
     def run() -> tuple[float, float]:
         logits = student.clone().requires_grad_()
@@ -98,7 +98,7 @@ def timed(
 
 
 def turn(sides: list[Callable[[], tuple[float, float]]], backwards: bool) -> list[float]:
-    """Seconds of each, by turns the first and the last one first."""
+    """Seconds of each side; the two sides take turns in going first."""
     if backwards:
         return [side()[0] for side in sides[::-1]][::-1]
     return [side()[0] for side in sides]

@@ -1,4 +1,4 @@
-"""What a training step costs on a CPU, beside one with torch's own dropout and fused attention.
+"""Cost of a training step on a CPU, beside one with torch's own dropout and fused attention.
 
 Both sides run the same batch of the recipe `small`, forward and backward, in one process and in
 turns; a ratio is the median over rounds of ratios within a round.
@@ -29,9 +29,9 @@ class Arguments:
     """Time training steps."""
 
     rounds: int = 15
-    """Rounds."""
+    """Number of rounds."""
     length: int = 12
-    """Tokens of every sentence."""
+    """Number of tokens per sentence."""
 
 
 def main() -> None:
@@ -62,7 +62,7 @@ def seconds(
     ids_BN: Tensor,
     dropout: AbstractContextManager[object],
 ) -> float:
-    """Of one forward and backward pass."""
+    """Seconds of one forward and backward pass."""
     start = time.perf_counter()
     with torch.autocast("cpu", torch.bfloat16), dropout:
         outputs = model(input_ids=ids_BN, decoder_input_ids=ids_BN)

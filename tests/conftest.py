@@ -1,4 +1,4 @@
-"""For all tests: shapes and types are checked, hypothesis keeps no files."""
+"""Settings of all tests: shapes and types are checked, hypothesis keeps no files."""
 
 import hypothesis
 import pytest

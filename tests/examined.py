@@ -1,4 +1,4 @@
-"""The tiny models and what `examine` found of them, made once for all tests: do not change them."""
+"""The tiny models and their `examine` results, made once for all tests: do not change them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,7 +28,7 @@ def examined_double(name: str) -> tuple[PreTrainedModel, Anatomy]:
 
 @contextmanager
 def softmax_in_double() -> Iterator[None]:
-    """Keep stock models that are in float64 from taking their softmax in float32."""
+    """Keep stock float64 models from computing their softmax in float32."""
     stock = nn.functional.softmax
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(nn.functional, "softmax", lambda scores, dim, dtype=None: stock(scores, dim))

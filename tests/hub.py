@@ -1,4 +1,4 @@
-"""What the hub answers."""
+"""Simulated answers of the hub."""
 
 from types import SimpleNamespace
 from typing import Any, cast
@@ -7,6 +7,6 @@ from huggingface_hub.errors import RemoteEntryNotFoundError
 
 
 def no_entry() -> RemoteEntryNotFoundError:
-    """That a model has no such file."""
+    """The answer that a model has no such file."""
     response = cast(Any, SimpleNamespace(headers={}, request=None))
     return RemoteEntryNotFoundError("no such file", response=response)

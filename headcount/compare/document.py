@@ -19,8 +19,8 @@ def document(comparison: Comparison, names: tuple[str, str]) -> str:
         _roles(comparison, names),
         _changes(comparison.changes, comparison.same_roles, names),
         _correlations(comparison.by_head, comparison.by_layer),
-        "Models trained independently number their heads by chance: compare their numbers per layer, "
-        "and ignore those head by head.",
+        "Models trained independently number their heads by chance: compare their layers, not "
+        "their heads.",
     ]
     return "\n\n".join(parts) + "\n"
 

@@ -78,8 +78,8 @@ def document(frame: pd.DataFrame, metric: str, higher_is_better: bool, signature
         "[curve.md](curve.md).",
         table(["heads kept", *names], rows),
         "The paper claims that subsets are at least as good as Hard Concrete gates (l0) and keep "
-        f"exactly the requested number of heads. Here, joint subset minus l0, mean over the budgets: "
-        f"{change(gap)}.",
+        "exactly the requested number of heads. Here, joint subset minus l0, mean over the "
+        f"budgets: {change(gap)}.",
         f"`{signature}`",
     ]
     return "\n\n".join(parts) + "\n"

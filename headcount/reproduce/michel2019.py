@@ -1,9 +1,9 @@
 """Are Sixteen Heads Really Better than One? Tables 1 to 3 and figures 1 and 2, with our numbers.
 
-One head removed at a time (section 3.2), one head kept per layer (3.3), the same heads on other data
-(3.4). A change is the score without the heads minus the score of the dense model; bold is p < 0.01,
-uncorrected, as in the paper. Significance comes from the run: sacreBLEU's paired bootstrap for BLEU
-and chrF, a paired bootstrap for everything else (the paper uses a t-test for accuracy).
+One head removed at a time (section 3.2), one head kept per layer (3.3), and the same heads on other
+data (3.4). A change is the score without the heads minus the score of the dense model; bold means
+p < 0.01, uncorrected, as in the paper. Significance is that of the run: sacreBLEU's paired
+bootstrap for BLEU and chrF, a paired bootstrap for all else (the paper uses a t-test for accuracy).
 
 Reference: Are Sixteen Heads Really Better than One? (Michel et al., 2019),
 https://arxiv.org/abs/1905.10650

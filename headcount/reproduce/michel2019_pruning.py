@@ -57,7 +57,7 @@ def document(
     speed: Speed | str,
     quantity: DeltaOf,
 ) -> str:
-    """The document: our numbers beside the published ones, and speed, or why it was not measured."""
+    """The document: our numbers beside the published ones; speed, or why it is missing."""
     rows = [[f"paper, {name}", "gradient", share(part)] for name, part in FREE.items()]
     rows += [
         ["here", name, share(free_share(frame, name, higher_is_better))]

@@ -52,8 +52,8 @@ def voita2019(run: Run, offsets: dict[str, dict[int, int]]) -> str:
     parts = [
         "# Analyzing Multi-Head Self-Attention (Voita et al., 2019), with our numbers",
         f"{counts['sentences']:,} sentences of {', '.join(run.info['corpora'])}.{relevance} "
-        "Published numbers are for other models on other data: Transformer-base (6 layers x 8 heads "
-        "at three sites), EN-RU, on WMT and on OpenSubtitles.",
+        "Published numbers are for other models on other data: Transformer-base (6 layers x 8 "
+        "heads at three sites), EN-RU, on WMT and on OpenSubtitles.",
         f"`{run.info['signature']}`",
         _functions(run),
         _syntactic(run),

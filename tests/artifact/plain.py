@@ -1,6 +1,6 @@
-"""Runs in a process without headcount: `plain.py FOLDER`, with `cases.json` in it.
+"""A script for a process without headcount: `plain.py FOLDER`, with `cases.json` in the folder.
 
-Loads every compact model with transformers alone, keeps what it gives, saves it, and loads that.
+It loads every compact model with transformers alone, stores its outputs, saves it, and reloads it.
 """
 
 import importlib.util

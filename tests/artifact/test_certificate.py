@@ -1,4 +1,4 @@
-"""What is equal passes, and what is not is told."""
+"""Equal models pass; unequal ones are reported."""
 
 import re
 from dataclasses import replace
@@ -41,7 +41,7 @@ def test_largest_difference_of_all_batches() -> None:
 
 
 def test_padding_is_not_compared() -> None:
-    """There a token may see no other, which every runtime answers in its own way."""
+    """A token may see no other one there, and every runtime treats that differently."""
     mask = torch.tensor([[1, 1, 1], [1, 1, 0]])
     batch = {
         "x": torch.ones(2, 3, 4),
@@ -120,7 +120,7 @@ def test_of_real_text(kind: str, tmp_path: Path) -> None:
 
 
 def test_of_a_classifier_with_a_decoder(tmp_path: Path) -> None:
-    """Which makes the decoder's inputs of real texts by itself."""
+    """The classifier makes the decoder's inputs of real texts by itself."""
     torch.manual_seed(0)
     config = MT5Config(vocab_size=20, d_model=8, d_kv=3, num_heads=2, num_layers=2, d_ff=9)
     model = MT5ForSequenceClassification(config).eval()
@@ -135,7 +135,7 @@ def test_of_a_classifier_with_a_decoder(tmp_path: Path) -> None:
 
 
 def test_a_changed_byte_is_told(tmp_path: Path) -> None:
-    """It can be loaded all the same: safetensors has no checksum."""
+    """The damaged file still loads: safetensors has no checksum."""
     loaded = load(saved.bert(tmp_path / "bert"))
     corpus = Corpus(Path(__file__).parents[2] / "headcount" / "data" / "sample.conllu", limit=3)
     make(loaded, Plan({"encoder.self": {0: (1,)}}), tmp_path / "small", corpus)

@@ -1,4 +1,4 @@
-"""A pruned model that learned on gets its certificate, whatever mending gave it."""
+"""A pruned model that was trained further gets its certificate, whatever compensated it."""
 
 import copy
 import json
@@ -22,7 +22,7 @@ CPU = torch.device("cpu")
 
 
 def folded(name: str) -> tuple[Loaded, Loaded, Data]:
-    """The model, what is left of it with the means of the others in biases, and batches."""
+    """The model, its pruned version with mean outputs folded into biases, and batches."""
     loaded, task = small.TASKS[name]()
     plan = some_heads(loaded.anatomy, None)
     sums = moments(loaded.model, task, loaded.anatomy)
@@ -48,7 +48,7 @@ def test_folding_gave_it_biases_that_the_whole_model_lacks(name: str, tmp_path: 
 
 
 def test_what_was_said_by_other_numbers_is_not_told_again(tmp_path: Path) -> None:
-    """Of a model pruned twice: the second time its heads were numbered anew."""
+    """A model pruned twice: its heads were renumbered before the second time."""
     whole, smaller, data = folded("causal-llama")
     about = {
         "scores": {"dec.0.0": 1.0},

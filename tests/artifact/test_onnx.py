@@ -1,4 +1,4 @@
-"""ONNX Runtime gives what a compact model gives, whatever its family."""
+"""ONNX Runtime gives a compact model's outputs, in every family."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from tests import tiny
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["gpt2", "llama", "t5", "modernbert", "vit"])
 def test_families(name: str, tmp_path: Path) -> None:
-    """Also for more rows and more padding than the model was exported with."""
+    """Outputs also agree for more rows and padding than at export."""
     loaded = as_loaded(tiny.MODELS[name](), None)
     units = Units.of(loaded.anatomy, None).units
     kept = [head for unit in units[::2] for head in unit]
@@ -42,7 +42,7 @@ def test_families(name: str, tmp_path: Path) -> None:
 
 
 def test_a_classifier_with_a_decoder_is_refused(tmp_path: Path) -> None:
-    """Its body alone would be exported."""
+    """Only its body would be exported."""
     config = BartConfig(
         vocab_size=50, d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
         decoder_attention_heads=2, encoder_ffn_dim=16, decoder_ffn_dim=16,

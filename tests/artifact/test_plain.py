@@ -42,7 +42,7 @@ CASES = {
 
 @pytest.mark.slow
 def test_without_this_package(tmp_path: Path) -> None:
-    """The same outputs and beams; also when what was loaded is saved and loaded again."""
+    """Outputs and beams are the same, also after saving and loading once more."""
     models = {name: _compact(name) for name in CASES}
     for name, model in models.items():
         save(model, tmp_path / name)
@@ -73,10 +73,10 @@ def _compact(name: str) -> PreTrainedModel:
 
 
 def _run_plain(folder: Path) -> None:
-    """In a virtual environment of its own.
+    """A Python in its own virtual environment.
 
     It has the packages of this one, but not ours: `.pth` files, by which an editable package is
-    found, count in an environment's own folder only.
+    found, only count in an environment's own folder.
     """
     environment = folder / "environment"
     venv.create(environment, symlinks=True)

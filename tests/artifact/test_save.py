@@ -1,4 +1,4 @@
-"""The folder of a compact model: whole or not at all, and nothing but what its plan says."""
+"""The folder of a compact model is written atomically and holds exactly what its plan says."""
 
 import json
 import os
@@ -33,7 +33,7 @@ FAMILIES = (
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A compact BERT, of which layer 1 has no heads."""
+    """A compact BERT whose layer 1 has no heads."""
     save(compacted("bert", 1)[1], tmp_path / "small")
     return tmp_path / "small"
 
@@ -52,7 +52,7 @@ def test_loads_as_it_was(name: str, tmp_path: Path) -> None:
 
 
 def test_our_own_class(tmp_path: Path) -> None:
-    """Its file goes along, for those who have no headcount."""
+    """The modelling file is saved too, for users without headcount."""
     config = EncoderConfig(**tiny.UNEQUAL_SIDES, encoder_layerdrop=0.0)  # type: ignore[arg-type]
     model = EncoderForMaskedLM(config).eval()
     save(compact(model, some_heads(examine(model), 0)), tmp_path / "small")
@@ -63,7 +63,7 @@ def test_our_own_class(tmp_path: Path) -> None:
 
 
 def test_our_own_class_with_all_heads(tmp_path: Path) -> None:
-    """Once it was loaded, and saved again."""
+    """A model that was loaded is saved again."""
     config = EncoderConfig(**tiny.UNEQUAL_SIDES, encoder_layerdrop=0.0)  # type: ignore[arg-type]
     model = EncoderForMaskedLM(config).eval()
     for name in ("first", "second"):
@@ -79,7 +79,7 @@ def test_our_own_class_with_all_heads(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("loaded", [False, True])
 def test_saved_by_transformers(loaded: bool, tmp_path: Path) -> None:
-    """As a Trainer's checkpoint is: the modelling file goes along."""
+    """A Trainer's checkpoint gets the modelling file too."""
     _, model = compacted("bert", 1)
     if loaded:
         save(model, tmp_path / "small")
@@ -94,7 +94,7 @@ def test_saved_by_transformers(loaded: bool, tmp_path: Path) -> None:
 
 
 def test_a_class_of_one_s_own_is_refused(tmp_path: Path) -> None:
-    """Nobody else would know what to load the folder as."""
+    """Otherwise nobody would know which class loads the folder."""
 
     class Tagger(BertForMaskedLM):
         pass
@@ -130,7 +130,7 @@ def test_tokenizer_goes_along(tmp_path: Path) -> None:
 
 
 def test_side_files_go_along(tmp_path: Path) -> None:
-    """sentence-transformers finds its modules; a pickle is left out, which is said."""
+    """sentence-transformers finds its modules; a pickle is left out, with a warning."""
     source = saved.bert(tmp_path / "bert")
     paths = ["", "1_Pooling", "2_Dense", "3_Dense"]
     (source / "modules.json").write_text(json.dumps([{"path": path} for path in paths]))
@@ -149,7 +149,7 @@ def test_side_files_go_along(tmp_path: Path) -> None:
 
 
 def test_side_files_of_a_name_are_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`load` has no need of them, so they are not in the cache of one who has only loaded."""
+    """`load` does not need them, so they are not in the cache of a user who only loaded."""
     (tmp_path / "modules.json").write_text("[]")
 
     def hub(name: str, file: str) -> str:
@@ -166,7 +166,7 @@ def test_side_files_of_a_name_are_fetched(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_full_disk_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not as files that could not be looked up."""
+    """They are not treated as files that could not be looked up."""
     out = tmp_path / "out"
     out.mkdir()
     (tmp_path / "modules.json").write_text("[]")
@@ -180,7 +180,7 @@ def test_a_full_disk_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_can_be_analysed(tmp_path: Path) -> None:
-    """Measures know the layer that has no heads, and have no row for it."""
+    """Measures accept the layer without heads and have no row for it."""
     loaded = headcount.load(saved.bert(tmp_path / "bert"))
     smaller = compact(loaded, Plan({"encoder.self": {0: (), 1: (0, 2)}}))
     compacted = headcount.Loaded(smaller, loaded.tokenizer, "small")
@@ -199,7 +199,7 @@ def test_whole_or_not_at_all(folder: Path) -> None:
 
 
 def test_what_a_killed_process_left_is_no_hindrance(folder: Path) -> None:
-    """A half-written neighbour, and the old folder out of the way."""
+    """A half-written neighbour, with the old folder moved away."""
     left = folder.parent / f".{folder.name}.part"
     left.mkdir()
     (left / "half").write_text("")
@@ -218,7 +218,7 @@ def test_what_a_killed_process_left_is_no_hindrance(folder: Path) -> None:
 
 
 def test_broken_off_between_two_moves(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The old folder is out of the way, the new one does not come: the old one is put back."""
+    """The old folder is moved away and the new one fails: the old one is put back."""
     before, move = (folder / "config.json").read_bytes(), os.replace
 
     def fails(source: Path, target: Path) -> None:
@@ -234,7 +234,7 @@ def test_broken_off_between_two_moves(folder: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_where_a_volume_is_mounted_nothing_can_be_replaced() -> None:
-    """It would be found out after all the work."""
+    """Otherwise it would fail only after all the work."""
     with pytest.raises(
         InputError, match="a mount point, which can't be replaced. Name a folder in it"
     ):
@@ -332,7 +332,7 @@ NAME = "bert.encoder.layer.{}.attention.self.query.weight"
     ],
 )
 def test_damaged(folder: Path, damage: Callable[[Path], None], told: str) -> None:
-    """Each kind is refused by our loader with a sentence, and by `doctor`."""
+    """Our loader and `doctor` refuse each kind with a sentence."""
     damage(folder)
     with pytest.raises(ModelError, match=told):
         headcount.load(folder)
@@ -341,7 +341,7 @@ def test_damaged(folder: Path, damage: Callable[[Path], None], told: str) -> Non
 
 
 def test_loaded_elsewhere_with_sizes_ignored(folder: Path) -> None:
-    """Then attention's weights are random; saved again, they are not the plan's."""
+    """The attention weights are random then; saved again, they do not match the plan."""
     random = BertForMaskedLM.from_pretrained(folder, ignore_mismatched_sizes=True)
     with pytest.raises(ModelError, match="whose attention weights are then random"):
         examine(random)

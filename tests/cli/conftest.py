@@ -1,4 +1,4 @@
-"""Commands are run through `main`; those that are to be killed in a process of their own."""
+"""Commands run through `main`; those that will be killed run in their own process."""
 
 import os
 import signal
@@ -31,7 +31,7 @@ def marian(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def start(*arguments: object, launcher: tuple[str, ...] = ()) -> subprocess.Popen[str]:
-    """Start `headcount ARGUMENTS` in a process of its own, without network, with one thread."""
+    """Start `headcount ARGUMENTS` in its own process, without network, with one thread."""
     environment = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
     environment["PYTHONPATH"] = str(ROOT)
     command = [*(launcher or (sys.executable,)), "-m", "headcount", *map(str, arguments)]
@@ -56,7 +56,7 @@ def headcount(*arguments: object) -> tuple[int, str, str]:
 
 @pytest.fixture(scope="session")
 def data(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Texts to choose with, to measure on, and held out."""
+    """Texts for choosing heads, for development, and for testing."""
     lines = PARALLEL.read_text(encoding="utf-8").splitlines()
     texts = [line.split("\t")[0] for line in lines]
     folder = tmp_path_factory.mktemp("texts")

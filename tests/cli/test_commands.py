@@ -99,7 +99,7 @@ def test_scores_of_another_model_are_not_taken_over(bert: Path, tmp_path: Path) 
 
 
 def test_an_evaluation_of_another_model_is_not_kept(bert: Path, tmp_path: Path) -> None:
-    """It would look like one of the model that was analysed."""
+    """Otherwise it would look like a result of the analysed model."""
     out, other = tmp_path / "out", tmp_path / "other"
     changed(bert, other)
     data = tmp_path / "texts.txt"
@@ -120,7 +120,7 @@ def test_a_command_that_was_refused_can_be_given_again(bert: Path, tmp_path: Pat
 
 
 def test_files_that_can_t_be_read(bert: Path, tmp_path: Path) -> None:
-    """A tokenizer is missed where it is needed; a field of another type is told."""
+    """A missing tokenizer is reported where it is needed, and so is a field of the wrong type."""
     whole = json.loads((bert / "tokenizer.json").read_text())
     broken = tmp_path / "broken"
     copytree(bert, broken)
@@ -139,7 +139,7 @@ def test_files_that_can_t_be_read(bert: Path, tmp_path: Path) -> None:
 def test_weights_that_the_files_lack_are_told_and_the_same_in_every_run(
     bert: Path, tmp_path: Path
 ) -> None:
-    """Else nothing could be resumed: each process would have another model."""
+    """Otherwise nothing could be resumed: each process would have another model."""
     lacking = tmp_path / "lacking"
     copytree(bert, lacking)
     tensors = load_file(lacking / "model.safetensors")
@@ -221,7 +221,7 @@ def test_doctor(bert: Path, marian: Path, tmp_path: Path) -> None:
 
 
 def test_a_reader_that_has_seen_enough() -> None:
-    """As in `headcount analyze --help | head -1`: no traceback."""
+    """`headcount analyze --help | head -1` shows no traceback."""
     with start("analyze", "--help") as process:
         assert process.stdout is not None and process.stderr is not None
         process.stdout.close()

@@ -16,7 +16,7 @@ PAIRS = [line.split("\t") for line in PARALLEL.read_text(encoding="utf-8").split
 
 
 def test_translation(marian: Path, tmp_path: Path) -> None:
-    """BLEU, chrF and loss are those of sacreBLEU and of the task on the written translations."""
+    """BLEU and chrF equal sacreBLEU's, and the loss the task's, on the written translations."""
     out = tmp_path / "out"
     beams = ("--num-beams", 2, "--out", out)
     status, output, errors = headcount("evaluate", marian, "--task", "translation", *DATA, *beams)

@@ -1,4 +1,4 @@
-"""`headcount finetune`: a folder with the model, and what the training changed."""
+"""`headcount finetune`: a folder with the model and the changes of its training."""
 
 import json
 import shutil
@@ -48,7 +48,7 @@ def test_finetune(bert: Path, data: list[Path], tmp_path: Path) -> None:
 
 
 def test_other_folders_are_left_alone(bert: Path, data: list[Path], tmp_path: Path) -> None:
-    """A model that was not made by this command stays where it is."""
+    """A model that this command did not make is not overwritten."""
     other = tmp_path / "other"
     load(bert).model.save_pretrained(other)
     status, _, errors = run("finetune", bert, data, other, *SET, "--overwrite")
@@ -85,7 +85,7 @@ def test_a_run_that_was_refused_before_it_began_is_in_nobody_s_way(
 def test_a_model_that_can_t_be_written_leaves_the_earlier_one(
     bert: Path, data: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A full disk: numbers and weights of the first training stay together."""
+    """After a full disk, numbers and weights of the first training still match."""
     out = tmp_path / "out"
     assert run("finetune", bert, data, out, *SET)[0] == 0
     before = {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()}
@@ -112,7 +112,7 @@ def test_a_model_that_can_t_be_written_leaves_the_earlier_one(
 
 
 def test_a_compact_model(bert: Path, data: list[Path], tmp_path: Path) -> None:
-    """Stays one that loads."""
+    """The folder still loads."""
     loaded = load(bert)
     save(compact(loaded, Plan({"encoder.self": {0: (1,)}})), tmp_path / "small", loaded.tokenizer)
     status, _, errors = run("finetune", tmp_path / "small", data, tmp_path / "out", *SET)
@@ -121,7 +121,7 @@ def test_a_compact_model(bert: Path, data: list[Path], tmp_path: Path) -> None:
 
 
 def test_a_teacher(bert: Path, data: list[Path], tmp_path: Path) -> None:
-    """The compact model learns the whole one's answers, and is compared with it."""
+    """The compact model learns the dense one's answers and is compared with it."""
     whole, out = load(bert), tmp_path / "out"
     save(compact(whole, Plan({"encoder.self": {0: (1,)}})), tmp_path / "small", whole.tokenizer)
     taught = (*SET, "distilled=0.5")
@@ -170,7 +170,7 @@ def test_a_teacher(bert: Path, data: list[Path], tmp_path: Path) -> None:
 def test_a_pruned_model_that_learns_on_keeps_its_card(
     bert: Path, data: list[Path], tmp_path: Path
 ) -> None:
-    """What is true of the choice still, and nothing of what the weights were before."""
+    """The card keeps the facts about the choice, and none about the earlier weights."""
     pruned, out = tmp_path / "pruned", tmp_path / "out"
     chosen = ("--method", "norm", "--keep", 2, "--recover", 1, "--tune", "warmup=0")
     assert run("prune", bert, data, pruned, *chosen)[0] == 0

@@ -41,7 +41,7 @@ def similarity(model: Path, pairs: Path, out: Path, *more: object) -> tuple[int,
 
 
 def test_into_an_analysis(bert: Path, pairs: Path, tmp_path: Path) -> None:
-    """The analysis keeps its columns; deltas are those of plain gated runs; the report tells."""
+    """The analysis keeps its columns, deltas equal plain gated runs, and the report shows them."""
     out = tmp_path / "out"
     assert headcount("analyze", bert, SAMPLE, "--limit", 9, "--out", out)[0] == 0
     before = pd.read_parquet(out / "heads.parquet")
@@ -95,7 +95,7 @@ def test_other_tasks(task: str, marian: Path, tmp_path: Path) -> None:
 
 
 def test_bleu_without_each_head(marian: Path, tmp_path: Path) -> None:
-    """With a prefix and beams, as `evaluate` has them."""
+    """Prefix and beams are those of `evaluate`."""
     data = tmp_path / "data.tsv"
     lines = PARALLEL.read_text(encoding="utf-8").splitlines()[:3]
     data.write_text("source\ttarget\n" + "\n".join(lines) + "\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A killed run goes on and counts nothing twice; several processes give the sums of one."""
+"""A killed run resumes and counts nothing twice; several processes give the sums of one."""
 
 import json
 import signal
@@ -34,11 +34,20 @@ def same_results(a: Path, b: Path, tolerance: float = 0) -> None:
         pd.testing.assert_frame_equal(left, right, rtol=tolerance, atol=tolerance)
 
 
+@pytest.fixture(scope="module")
+def whole(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The results of a process that was not killed."""
+    out = tmp_path_factory.mktemp("whole") / "out"
+    assert headcount("analyze", bert, SAMPLE, "--out", out, *SMALL)[0] == 0
+    return out
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_resume_counts_no_sentence_twice(bert: Path, tmp_path: Path, how: signal.Signals) -> None:
-    whole, broken = tmp_path / "whole", tmp_path / "broken"
-    assert headcount("analyze", bert, SAMPLE, "--out", whole, *SMALL)[0] == 0
+def test_resume_counts_no_sentence_twice(
+    bert: Path, whole: Path, tmp_path: Path, how: signal.Signals
+) -> None:
+    broken = tmp_path / "broken"
     # Reading and writing the sums after every batch leaves time to be killed in the middle
     process = Forked("headcount", "analyze", bert, SAMPLE, "--out", broken, *SMALL)
     wait_for(broken / STATE)
@@ -65,14 +74,15 @@ def test_resume_with_another_corpus_is_refused(bert: Path, tmp_path: Path) -> No
 @pytest.mark.slow
 def test_two_processes_give_the_sums_of_one(bert: Path, tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
-    assert headcount("analyze", bert, SAMPLE, "--out", one, *SMALL, "--null")[0] == 0
-    process = start("analyze", bert, SAMPLE, "--out", two, *SMALL, "--null", launcher=TORCHRUN)
+    arguments = ("analyze", bert, SAMPLE, *SMALL, "--limit", 60, "--null", "--out")
+    assert headcount(*arguments, one)[0] == 0
+    process = start(*arguments, two, launcher=TORCHRUN)
     _, errors = process.communicate(timeout=300)
     assert process.returncode == 0, errors
     shares = [load_file(two / "state" / f"measuring-{rank}.safetensors") for rank in range(2)]
     name = "Confidence/encoder.self/0/queries"
-    whole = load_file(one / STATE)[name]
-    assert 0 < shares[0][name] < whole and shares[0][name] + shares[1][name] == whole
+    every = load_file(one / STATE)[name]
+    assert 0 < shares[0][name] < every and shares[0][name] + shares[1][name] == every
     same_results(one, two, 1e-9)
 
 

@@ -56,7 +56,7 @@ def test_voita2019(bert: Path, data: tuple[Path, Path], tmp_path: Path) -> None:
     command = ("reproduce", "voita2019", bert, *COLUMNS, "--data", data[0], "--treebank", SAMPLE)
     status, output, errors = headcount(*command, "--limit", 12, "--out", out)
     assert status == 0, errors
-    assert "dependents stand" in output and "nsubj" in output and "66" in output
+    assert "Positions of dependents" in output and "nsubj" in output and "66" in output
     text = (out / "voita2019.md").read_text(encoding="utf-8")
     assert "12 sentences" in text and "12 examples" in text and "nsubj" in text
     figures = {path.name for path in (out / "figures").iterdir()}
@@ -68,7 +68,7 @@ def test_voita2019(bert: Path, data: tuple[Path, Path], tmp_path: Path) -> None:
 
 
 def test_voita2019_in_languages_of_no_model(marian: Path, tmp_path: Path) -> None:
-    """The analysis is told them, not only what comes after it."""
+    """The analysis gets them, not only the steps after it."""
     run = ("reproduce", "voita2019", marian, "--treebank", SAMPLE, "--task", "translation")
     run += ("--data", PARALLEL, "--out", tmp_path / "out", "--languages", "en", "de")
     status, _, errors = headcount(*run)
@@ -77,7 +77,7 @@ def test_voita2019_in_languages_of_no_model(marian: Path, tmp_path: Path) -> Non
 
 
 def test_a_folder_of_treebanks(bert: Path, data: tuple[Path, Path], tmp_path: Path) -> None:
-    """Is all its CoNLL-U files; one without any is refused."""
+    """A folder means all its CoNLL-U files; one without any is refused."""
     folder = tmp_path / "treebank"
     folder.mkdir()
     command = ("reproduce", "voita2019", bert, *COLUMNS, "--data", data[0], "--treebank", folder)
@@ -96,7 +96,7 @@ def test_a_folder_of_treebanks(bert: Path, data: tuple[Path, Path], tmp_path: Pa
 
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Sentences to choose heads with, and to measure on."""
+    """Sentences for choosing heads, and for measuring."""
     folder = tmp_path_factory.mktemp("texts")
     for number, name in enumerate(("train", "dev")):
         part = "\n".join(TEXTS[8 * number : 8 * number + 8]) + "\n"
@@ -124,7 +124,7 @@ def test_voita2019_table_2(bert: Path, texts: tuple[Path, Path], tmp_path: Path)
     ):
         assert words in text, words
     again = (*quick, "--table", 2, "--resume")
-    # As if it were killed behind the first point from scratch.
+    # As if it were killed after the first point from scratch.
     (file,) = (tmp_path / "out" / "state").glob("from-scratch-*/points.json")
     state = json.loads(file.read_text())
     names = list(state["done"])

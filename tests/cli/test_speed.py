@@ -39,7 +39,7 @@ def test_a_table_a_record_and_a_figure(bert: Path, tmp_path: Path) -> None:
 
 
 def test_a_compact_model_that_was_saved(bert: Path, tmp_path: Path) -> None:
-    """The ceiling of the two folders is that of the plan."""
+    """The ceiling of the two folders equals the plan's."""
     loaded = load(bert)
     kept = [Head("encoder.self", 0, 2), Head("encoder.self", 1, 0), Head("encoder.self", 1, 2)]
     plan = Plan.keeping(loaded.heads, kept)
@@ -58,7 +58,7 @@ def test_a_compact_model_that_was_saved(bert: Path, tmp_path: Path) -> None:
 
 
 def test_a_card_is_of_the_model_that_was_pruned(bert: Path, tmp_path: Path) -> None:
-    """Or one of its sizes: another's ratio would stand in the card as this one's."""
+    """Only a model of the same sizes counts: another's ratio would be wrong in this card."""
     loaded = load(bert)
     make(loaded, Plan({"encoder.self": {0: (1,)}}), tmp_path / "small", None)
     before = (tmp_path / "small" / "README.md").read_text()

@@ -1,4 +1,4 @@
-"""`headcount train`: killed and resumed, on two processes, refused; and what is printed."""
+"""`headcount train`: killed and resumed, on two processes, refused, and its output."""
 
 import json
 import signal
@@ -27,7 +27,7 @@ def _losses(out: Path) -> list[float]:
 
 
 def test_translation(tmp_path: Path) -> None:
-    """From files to a model that the other commands take."""
+    """Training turns files into a model that the other commands accept."""
     out = tmp_path / "out"
     arguments = ("train", "translation", *DATA, *TINY, "--hold-out", 9, 8, "--save-every", 10)
     status, output, errors = headcount(*arguments, "--out", out)
@@ -42,7 +42,7 @@ def test_translation(tmp_path: Path) -> None:
 
 
 def test_left_out(tmp_path: Path) -> None:
-    """Rows that can't be used are counted in a line."""
+    """Unusable rows are counted in one line."""
     lines = PARALLEL.read_text(encoding="utf-8").splitlines()
     table = tmp_path / "some.tsv"
     table.write_text(
@@ -108,7 +108,7 @@ def test_killed_and_resumed(tmp_path: Path, how: signal.Signals) -> None:
 
 @pytest.mark.slow
 def test_two_processes(tmp_path: Path) -> None:
-    """Two processes take the steps that one takes with two accumulated batches."""
+    """Two processes take the same steps as one with two accumulated batches."""
     one, two = tmp_path / "one", tmp_path / "two"
     steps = ("--set", "pieces=150", "batch_tokens=300", "epochs=1", "dropout=0")
     arguments = ("train", "translation", *DATA, "--recipe", "tiny", "--save-every", 4)

@@ -1,4 +1,4 @@
-"""Plans that take something from every layer, as far as its groups allow."""
+"""Plans that prune something in every layer, as far as its groups allow."""
 
 import random
 from functools import cache
@@ -13,7 +13,7 @@ from tests.examined import examined
 
 
 def some_heads(anatomy: Anatomy, dead: int | None, seed: int = 0) -> Plan:
-    """Some heads of every layer, the same number of some groups; none of layer `dead`."""
+    """Keep some heads of every layer, equally many of some groups, and none of layer `dead`."""
     draw, kept = random.Random(seed), []
     for layer in anatomy.layers:
         size = layer.num_heads // layer.num_key_value_heads
@@ -29,7 +29,7 @@ def some_heads(anatomy: Anatomy, dead: int | None, seed: int = 0) -> Plan:
 
 @cache
 def compacted(name: str, dead: int | None) -> tuple[Plan, PreTrainedModel]:
-    """A plan for a tiny model, and the model made smaller by it: do not change it."""
+    """A plan for a tiny model and its compact model: do not change either."""
     model, anatomy = examined(name)
     plan = some_heads(anatomy, dead)
     return plan, compact(model, plan)

@@ -26,13 +26,13 @@ def test_even(kept: tuple[int, ...], groups: tuple[int, ...]) -> None:
     ],
 )
 def test_nearest(kept: tuple[int, ...], nearest: list[int]) -> None:
-    """One change more or less: rather one head more."""
+    """Between one change more or less, one more head is kept."""
     assert nearest_kept(SIX, kept) == nearest
     with pytest.raises(InputError, match="decoder.self layer 3: 3 query heads share"):
         kept_groups(SIX, kept)
 
 
 def test_one_group() -> None:
-    """With one key/value head any number stays."""
+    """With one key/value head, any number can be kept."""
     one = AttentionLayer("decoder.self", 0, "m", 0, 5, 1, 10, "o")
     assert kept_groups(one, (1, 4)) == (0,)

@@ -1,4 +1,4 @@
-"""What a compact model learns goes back to where it was cut from, in every family."""
+"""Trained weights of a compact model go back to their places in the dense one, in every family."""
 
 import copy
 

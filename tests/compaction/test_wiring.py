@@ -8,7 +8,7 @@ from tests.examined import examined
 
 
 def owners(name: str) -> tuple[list[int], list[int]]:
-    """Of the fused map of layer 0: queries' and keys' owners."""
+    """Owners of the queries and keys in layer 0's fused map."""
     model, anatomy = examined(name)
     wiring = wire(model, anatomy)[0]
     ((path, queries),) = wiring.queries.items()

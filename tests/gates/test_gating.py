@@ -1,4 +1,4 @@
-"""Gates in a model: a draw for every forward, gradients, no trace, and the model's own training."""
+"""Gates in a model: one draw per forward, gradients, no trace, and the model's own training."""
 
 import copy
 from contextlib import suppress
@@ -33,7 +33,7 @@ def said(model: PreTrainedModel) -> torch.Tensor:
 
 @EVERY
 def test_gates_leave_no_trace(name: str) -> None:
-    """Also after an error, and after training on them."""
+    """It holds after an error and after training the gates, too."""
     model, anatomy = examined(name)
     gates = hard_concrete(Layout.each(anatomy.heads), start=0.0)
     with leaving_no_trace(model, tiny.inputs(model)), suppress(ZeroDivisionError):
@@ -49,7 +49,7 @@ def test_gates_leave_no_trace(name: str) -> None:
 
 @EVERY
 def test_gates_of_one_change_nothing_in_training(name: str) -> None:
-    """Dropout, of attention weights too, is the stock model's, number by number."""
+    """Dropout, also of attention weights, equals the stock model's number by number."""
     model = copy.deepcopy(examined(name)[0]).train()
     for module in model.modules():
         if isinstance(module, torch.nn.Dropout):
@@ -72,7 +72,7 @@ def test_gates_of_one_change_nothing_in_training(name: str) -> None:
 
 
 def test_a_draw_for_every_forward() -> None:
-    """One for all layers; of the model or its body; none in evaluation, and none while it lasts."""
+    """One draw for all layers, of the model or its body; none in evaluation or inside another."""
     model, anatomy = examined("marian")
     gates = hard_concrete(Layout.each(anatomy.heads), start=0.0)
     with gating(model, gates, anatomy), torch.no_grad():
@@ -92,7 +92,7 @@ def test_a_draw_for_every_forward() -> None:
 
 
 def test_a_side_alone_has_a_draw_of_its_own() -> None:
-    """As in a training that calls the encoder, then the model with what it said."""
+    """A training may call the encoder first, then the model with the encoder's output."""
     model, anatomy = examined("marian")
     gates = hard_concrete(Layout.each(anatomy.heads), start=0.0)
     inputs = tiny.inputs(model)
@@ -113,7 +113,7 @@ def test_a_side_alone_has_a_draw_of_its_own() -> None:
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "llama", "marian"])
 def test_layers_that_run_again_have_the_same_draw(name: str) -> None:
-    """Gradient checkpointing changes no gradient of a gate."""
+    """Gradient checkpointing does not change the gradients of gates."""
     model = copy.deepcopy(examined(name)[0]).train()
     slopes = []
     for again in (False, True):
@@ -129,7 +129,7 @@ def test_layers_that_run_again_have_the_same_draw(name: str) -> None:
 
 
 def test_gates_multiply_heads() -> None:
-    """A gate's slope is that of a factor on the head's output, by finite differences."""
+    """A gate's gradient equals that of a factor on the head's output, by finite differences."""
     model, anatomy = examined("llama")
     gates = hard_concrete(Layout.each(anatomy.heads), evaluation="mean", start=0.0)
     with gating(model, gates, anatomy):
@@ -157,7 +157,7 @@ def test_gates_that_are_no_numbers_are_refused(number: float) -> None:
 
 
 def test_a_plan_made_in_the_block_fits_after_it() -> None:
-    """Gates are no part of the model's revision; nothing is cut out while they are on it."""
+    """Gates are not part of the model's revision; nothing is pruned while they are attached."""
     model, anatomy = examined("bert")
     loaded = Loaded(model, None, "bert")
     units = Units.of(anatomy)

@@ -1,4 +1,4 @@
-"""Pressure: one training comes to the quota exactly, and keeps the heads that the loss likes."""
+"""Pressure: one training meets the quota exactly and keeps the heads that lower the loss."""
 
 import pytest
 import torch
@@ -15,7 +15,7 @@ QUOTAS = [Quota("encoder.self", 5), Quota("decoder.self", 4)]
 
 @pytest.mark.parametrize("unit", [1e-3, 1.0])
 def test_one_training_comes_to_the_quotas(unit: float) -> None:
-    """Whatever unit the loss has."""
+    """It holds for any unit of the loss."""
     gates = HardConcrete(LAYOUT, Budget(LAYOUT, QUOTAS, falling=0.4))
     liking = torch.tensor([3.0, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 2, 7, 1]) * unit
     optimizer = torch.optim.Adam(gates.parameters(), 0.1)
@@ -35,7 +35,7 @@ def test_one_training_comes_to_the_quotas(unit: float) -> None:
 
 
 def test_the_nearest_probabilities_that_meet_the_bound() -> None:
-    """Of all that meet it none has a smaller divergence from what was."""
+    """No other solution that meets it diverges less from the previous one."""
     layout = Layout.each(Heads({"encoder.self": (4,)}))
     logit = torch.tensor([2.0, -1.0, 0.5, 3.0])
     shift = Budget(layout, [Quota(None, 2)], falling=1.0).shift(logit, 0.7)
@@ -53,7 +53,7 @@ def test_the_nearest_probabilities_that_meet_the_bound() -> None:
 
 
 def test_evaluation_has_as_many_as_the_budget() -> None:
-    """In every step, and those that the plan would keep: of equals the last."""
+    """In every step the plan's heads are kept; of equal heads, the last ones."""
     gates = HardConcrete(LAYOUT, Budget(LAYOUT, QUOTAS)).eval()
     gate_U = torch.cat(list(gates().values()))
     assert gate_U[:12].tolist() == [0] * 7 + [1] * 5
@@ -94,7 +94,7 @@ def test_groups_move_by_their_size_and_enough_is_enough() -> None:
 
 
 def test_heads_compete_for_the_bound() -> None:
-    """The slope that is left is the loss's without its part across the bound."""
+    """The remaining gradient is the loss's without the part across the bound."""
     gates = HardConcrete(LAYOUT, Budget(LAYOUT, QUOTAS, falling=1.0), start=0.5)
     gates.log_a.data += torch.linspace(-1, 1, 15)
     slope = -(torch.linspace(0.0, 3.0, 15) ** 2)

@@ -68,7 +68,7 @@ def test_evaluation_keeps_exactly_the_best() -> None:
 
 @pytest.mark.parametrize("straight_through", [False, True])
 def test_a_head_that_helps_is_lifted(straight_through: bool) -> None:
-    """The gradient of what only one gate lowers lifts its score and lowers others'."""
+    """The gradient of a loss that one gate lowers raises its score and lowers the others'."""
     gates = made(straight_through=straight_through)
     gates.advance(0.1)
     (-flat(gates)[3]).backward()

@@ -1,4 +1,4 @@
-"""Somebody's own Trainer learns gates: with the right gradients, alone, resumed and distributed."""
+"""A user's own Trainer trains gates with the right gradients: alone, resumed and distributed."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ from tests.gates.two_lines import STEPS, Texts, made_gates, script
 
 @pytest.fixture(scope="module")
 def ends(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Whole trainings by the kind of gates."""
+    """Complete trainings by kind of gates."""
     out = tmp_path_factory.mktemp("ends")
     return {kind: script(kind, out / kind) for kind in ("l0", "subset")}
 
@@ -68,7 +68,7 @@ def test_weight_decay_leaves_gates_alone(ends: dict[str, Any], tmp_path: Path) -
 def test_the_penalty_joins_with_its_gradient() -> None:
     """Plain gradient descent: log a moves by -rate (slope of the loss + slope of the penalty).
 
-    The optimizer's rate is its own, not that of the Trainer's arguments.
+    The optimizer has its own rate, not that of the Trainer's arguments.
     """
     model = tiny.MODELS["bert"]().eval()
     gates = made_gates("l0", model)
@@ -96,7 +96,7 @@ def test_the_penalty_joins_with_its_gradient() -> None:
 def test_what_a_trainer_of_mixed_precision_had_is_compacted_in_its_own_format(
     tmp_path: Path,
 ) -> None:
-    """It leaves a forward on the model that casts to bfloat16, which stays there."""
+    """The Trainer leaves a forward on the model that casts to bfloat16."""
     model, gates, _ = script("l0", tmp_path, bf16=True)
     assert isinstance(gates, HardConcrete)
     casting = vars(model)["forward"]
@@ -121,7 +121,7 @@ def test_an_optimizer_without_the_gates_is_refused(tmp_path: Path) -> None:
 
 
 def test_one_process_with_several_gpus_is_refused(tmp_path: Path) -> None:
-    """The Trainer would train copies of the model, whose attention nobody gates."""
+    """The Trainer would train copies of the model, whose attention is not gated."""
     gates = made_gates("l0", tiny.MODELS["bert"]())
     args = TrainingArguments(output_dir=str(tmp_path), use_cpu=True, report_to="none")
     args._n_gpu = 2
@@ -130,7 +130,7 @@ def test_one_process_with_several_gpus_is_refused(tmp_path: Path) -> None:
 
 
 def test_layers_that_run_again_without_a_gradient_are_refused(tmp_path: Path) -> None:
-    """What the Trainer's own checkpointing does by default is let pass."""
+    """The Trainer's default checkpointing is accepted."""
     gates = made_gates("l0", tiny.MODELS["bert"]())
     optimizer = torch.optim.SGD(gates.parameters(), 0.01)
     args = TrainingArguments(output_dir=str(tmp_path), use_cpu=True, report_to="none")
@@ -153,7 +153,7 @@ def test_layers_that_run_again_without_a_gradient_are_refused(tmp_path: Path) ->
 def test_gates_move_at_their_rate_by_an_optimizer_of_ones_own(tmp_path: Path) -> None:
     """The first step of Adam is the rate, in its direction; warmup halves it, a rate of 0 has none.
 
-    The Trainer's own rate, 5e-5, has no part in it.
+    The Trainer's own rate, 5e-5, is not used.
     """
     for lr in (1e-3, 0.0):
         model = tiny.MODELS["bert"]()
@@ -190,7 +190,7 @@ def test_gates_move_at_their_rate_by_an_optimizer_of_ones_own(tmp_path: Path) ->
 def test_the_optimizer_s_peak(
     group: dict[str, float | None], peak: float | None, expected: float | None
 ) -> None:
-    """A schedule by the loss has lowered the rate when its training is resumed."""
+    """A loss-driven schedule has already lowered the rate when training resumes."""
     model = tiny.MODELS["bert"]()
     gates = made_gates("l0", model)
     optimizer = torch.optim.SGD(gates.parameters(), 0.5)
@@ -216,7 +216,7 @@ def test_the_optimizer_s_peak(
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["l0", "subset"])
 def test_two_processes_learn_what_one_does(kind: str, tmp_path: Path) -> None:
-    """Which accumulates the gradients of two batches: the same steps, also the same noise."""
+    """Accumulating the gradients of two batches gives the same steps and the same noise."""
     root = Path(__file__).parents[2]
     command = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2",
                "-m", "tests.gates.two_lines", kind, str(tmp_path))  # fmt: skip

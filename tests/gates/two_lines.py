@@ -1,4 +1,4 @@
-"""A training script of somebody's own, that gained gates with two lines; torchrun can start it."""
+"""A user's training script that got gates with two lines; torchrun can start it."""
 
 import sys
 from pathlib import Path
@@ -17,7 +17,7 @@ STEPS = 6
 
 
 class Texts(Dataset):
-    """Random sentences of one length, which are to be repeated."""
+    """Random sentences of one length, for the model to repeat."""
 
     def __len__(self) -> int:
         return 64
@@ -29,7 +29,7 @@ class Texts(Dataset):
 
 
 class Break(TrainerCallback):
-    """Ends the script after a step, as a kill would."""
+    """A callback that ends the script after a step, as a kill would."""
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         raise KeyboardInterrupt
@@ -72,6 +72,6 @@ if __name__ == "__main__":
         {"gates": gates.state_dict(), "model": model.state_dict()},
         Path(sys.argv[2]) / f"end-{torch.distributed.get_rank()}.pt",
     )
-    # Else a process that ends while the other still talks to it can abort.
+    # Otherwise a process that ends while the other still talks to it can abort.
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()

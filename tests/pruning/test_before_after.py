@@ -178,8 +178,8 @@ def test_overlap() -> None:
     assert warning(one, DataSet("causal-lm", {"text": TEXTS[3:]}), ("--data", "--dev")) is None
     other = DataSet("causal-lm", {"text": TEXTS[2:]}, limit=4)
     assert warning(one, other, ("--data", "--dev")) == (
-        "1 of 4 examples of --dev are in --data too: results on --dev are better than they would be "
-        "on new data"
+        "1 of 4 examples of --dev are in --data too: results on --dev are better than they would "
+        "be on new data"
     )
     scores = DataSet("similarity", PAIRS | {"score": [0] * len(TEXTS)})
     found = warning(DataSet("similarity", PAIRS), scores, ("a", "b"))

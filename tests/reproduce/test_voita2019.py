@@ -1,4 +1,4 @@
-"""Where dependents stand, counted by hand; the syntactic table takes the best head."""
+"""Positions of dependents, counted by hand; the syntactic table takes the best head."""
 
 from pathlib import Path
 

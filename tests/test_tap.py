@@ -523,7 +523,7 @@ def test_weights_are_not_heard_under_dropout_and_gates_work():
     batch = tiny.inputs(model)
     model.train()
     with leaving_no_trace(model, batch):
-        with Tap(model, anatomy, DEAF), pytest.raises(ModelError, match=r"call model\.eval\(\)"):
+        with Tap(model, anatomy, DEAF), pytest.raises(ModelError, match=r"Call model\.eval\(\)"):
             _logits(model, batch)
         with Tap(model, anatomy, gates={("encoder.self", 0): torch.ones(5)}):
             torch.manual_seed(5)

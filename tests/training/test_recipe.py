@@ -18,14 +18,14 @@ def test_changed() -> None:
     ("setting", "told"),
     [
         ("epoch=9", "Expected NAME=VALUE with a NAME out of batch_tokens, .*, got 'epoch=9'"),
-        ("epochs", "came 'epochs'"),
+        ("epochs", "got 'epochs'"),
         ("epochs=2.5", "Expected int for epochs, got '2.5'"),
         ("epochs=0", "Expected a finite number above 0 for epochs, got 0"),
         (
             "schedule=cosine",
             "schedule is linear, inverse_sqrt, constant_with_warmup; came 'cosine'",
         ),
-        ("optimizer=sgd", "optimizer is adamw, muon; came 'sgd'"),
+        ("optimizer=sgd", "Expected adamw, muon for optimizer, got 'sgd'"),
         ("dropout=1", "a number of at least 0 and below 1 for dropout, got 1.0"),
         ("peak=inf", "Expected a finite number above 0 for peak, got inf"),
         ("clip=nan", "Expected a finite number above 0 for clip, got nan"),

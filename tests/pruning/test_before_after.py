@@ -1,4 +1,4 @@
-"""Slices cut a data set in thirds; functions are followed; overlap is seen; numbers have a sign."""
+"""Slices are thirds of a data set; functions are followed, overlap is found, changes are signed."""
 
 import math
 from collections import Counter
@@ -62,7 +62,7 @@ def test_a_drop_is_positive_where_the_pruned_model_is_worse(name: str, sign: int
     found = BeforeAfter(task, before, after).record(slices(task, task))
     assert found["score"] == {"before": task.score(before), "after": task.score(after)}
     delta = sign * (found["score"]["before"] - found["score"]["after"])
-    if name == "causal-gpt2":  # a few classes may all stay as they were
+    if name == "causal-gpt2":  # a few classes may all be unchanged
         assert delta != 0
     assert (
         found["drop"]["delta"] == pytest.approx(delta) == pytest.approx(drop(task, before, after))
@@ -138,7 +138,7 @@ def test_a_score_that_is_better_where_it_is_lower_rises() -> None:
     [(True, 0.4, "−0.200 to −0.050"), (False, 0.6, "+0.050 to +0.200")],
 )
 def test_the_card_has_changes_after_minus_before(is_better: bool, after: float, shown: str) -> None:
-    """A drop of 0.1 is one of accuracy, or a rise of perplexity."""
+    """A drop of 0.1 means a lower accuracy, or a higher perplexity."""
     drop = {"delta": 0.1, "low": 0.05, "high": 0.2, "p": 0.01}
     found = {"higher_is_better": is_better, "score": {"before": 0.5, "after": after}, "drop": drop}
     assert _change_row("name", found, "score")[4] == shown

@@ -1,7 +1,7 @@
-"""Laws: what must hold of every tap and of every measure.
+"""Laws that must hold for every tap and every measure.
 
-A tap leaves no trace. A measure is sums that add: parts make the whole in any order, an empty part
-is neutral, a file gives back what was put in, and shares are shares.
+A tap leaves no trace. A measure is sums that add: parts add up in any order, an empty part is
+neutral, a file returns what was stored, and shares are between 0 and 1.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -27,7 +27,7 @@ HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_p
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All of a model that a tap could leave a trace on."""
+    """Everything in a model on which a tap could leave a trace."""
 
     batch: dict[str, Tensor]
     outputs: dict[str, Tensor]
@@ -57,7 +57,7 @@ class Snapshot:
 
 
 def assert_no_trace(model: PreTrainedModel, before: Snapshot) -> None:
-    """The model is bit for bit what it was, and nothing of ours is registered anywhere."""
+    """Assert that the model is bit for bit as before, with nothing of ours registered anywhere."""
     after = Snapshot.of(model, before.batch)
     assert after.functions == before.functions
     assert not any("headcount" in name for names in after.functions for name in names)
@@ -68,14 +68,14 @@ def assert_no_trace(model: PreTrainedModel, before: Snapshot) -> None:
     for was, is_ in ((before.parameters, after.parameters), (before.outputs, after.outputs)):
         assert was.keys() == is_.keys()
         for name in was:
-            # NaN is equal to itself here: broken models are refused without a trace too
+            # NaN equals itself here: broken models are refused without a trace too
             assert torch.equal(was[name].nan_to_num(), is_[name].nan_to_num()), name
             assert torch.equal(was[name].isnan(), is_[name].isnan()), name
 
 
 @contextmanager
 def leaving_no_trace(model: PreTrainedModel, batch: dict[str, Tensor]) -> Iterator[None]:
-    """A block after which, also after an error in it, nothing may be left on the model."""
+    """A block that must leave nothing on the model, even after an error in it."""
     before = Snapshot.of(model, batch)
     try:
         yield
@@ -84,7 +84,7 @@ def leaving_no_trace(model: PreTrainedModel, batch: dict[str, Tensor]) -> Iterat
 
 
 def _outputs(model: PreTrainedModel, batch: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Outputs in the model's own mode; what dropout drew it draws again the next time."""
+    """Outputs in the model's own mode, with the same dropout draws in every call."""
     with torch.random.fork_rng(), torch.no_grad():
         torch.manual_seed(5)
         output = model(**batch)
@@ -92,14 +92,14 @@ def _outputs(model: PreTrainedModel, batch: dict[str, Tensor]) -> dict[str, Tens
 
 
 def _hooks(modules: Sequence[nn.Module]) -> list[int]:
-    """How many hooks of each kind every module has, and torch has for all modules."""
+    """Number of hooks of each kind on every module, and of torch's global hooks."""
     own = [len(getattr(module, kind)) for module in modules for kind in HOOKS]
     every = [len(getattr(nn.modules.module, f"_global{kind}")) for kind in HOOKS]
     return own + every
 
 
 def assert_same_sums(a: Sums, b: Sums, rtol: float) -> None:
-    """Two sums are the same to a relative tolerance; 0 asks for the same bits."""
+    """Assert that two sums agree to a relative tolerance; 0 means the same bits."""
     assert type(a) is type(b)
     for name, tensor in a.state().items():
         other = b.state()[name]
@@ -108,7 +108,7 @@ def assert_same_sums(a: Sums, b: Sums, rtol: float) -> None:
 
 
 def assert_adds(whole: Sums, parts: Sequence[Sums]) -> None:
-    """Parts make the whole, forwards, backwards and in pairs."""
+    """Assert that the parts add up to the whole, forwards, backwards and in pairs."""
     forwards = reduce(lambda a, b: a + b, parts)
     backwards = reduce(lambda a, b: a + b, reversed(parts))
     middle = len(parts) // 2
@@ -118,7 +118,7 @@ def assert_adds(whole: Sums, parts: Sequence[Sums]) -> None:
 
 
 def assert_neutral(part: Sums, empty: Sums) -> None:
-    """A part without a case changes nothing, and has NaN for all its numbers but counts."""
+    """Assert that a part without cases is neutral, and all its numbers but counts are NaN."""
     assert_same_sums(part + empty, empty + part, rtol=0)
     for name, numbers in (part + empty).value().items():
         torch.testing.assert_close(numbers, part.value()[name], rtol=0, atol=0, equal_nan=True)
@@ -127,7 +127,7 @@ def assert_neutral(part: Sums, empty: Sums) -> None:
 
 
 def assert_round_trip(sums: Sums, folder: Path) -> None:
-    """What a state file gives back is bit for bit what was put in, and goes on adding."""
+    """Assert that a state file returns its sums bit for bit, and that they still add."""
     place = ("encoder.self", 3)
     kept = Totals({(type(sums), place): sums}, num_batches=5, num_sentences=17)
     save_state(folder / "state", kept, "signature")
@@ -140,7 +140,7 @@ def assert_round_trip(sums: Sums, folder: Path) -> None:
 
 
 def assert_columns(sums: Sums, num_heads: int, nats: float, unknown: Collection[str] = ()) -> None:
-    """Numbers by the names and in the order of `columns`, one per head, each in its range."""
+    """Assert that numbers follow `columns` in name and order, one per head, each in its range."""
     values = sums.value()
     assert tuple(values) == sums.columns
     for name, numbers in values.items():

@@ -54,7 +54,7 @@ def llama(folder: Path) -> Path:
 
 
 def marian(folder: Path) -> Path:
-    """An encoder-decoder with a slow tokenizer: 2 layers x 3 heads at each of three sites."""
+    """An encoder-decoder with a slow tokenizer and 2 layers x 3 heads at each of three sites."""
     pieces = folder / "pieces"
     pieces.mkdir(parents=True)
     tokenizer = tiny_tokenizers.marian(pieces)
@@ -78,7 +78,7 @@ def marian(folder: Path) -> Path:
 
 
 def number(token_id: object) -> int:
-    """A special token's id, which transformers types as anything at all."""
+    """The id of a special token, which transformers types as Any."""
     assert isinstance(token_id, int)
     return token_id
 

@@ -166,7 +166,7 @@ def test_side_files_of_a_name_are_fetched(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_full_disk_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are not treated as files that could not be looked up."""
+    """A full disk is not reported as a file that could not be looked up."""
     out = tmp_path / "out"
     out.mkdir()
     (tmp_path / "modules.json").write_text("[]")

@@ -72,7 +72,7 @@ def test_gates_of_one_change_nothing_in_training(name: str) -> None:
 
 
 def test_a_draw_for_every_forward() -> None:
-    """One draw for all layers, of the model or its body; none in evaluation or inside another."""
+    """One draw for all layers, in the model or its body; none in evaluation or inside a draw."""
     model, anatomy = examined("marian")
     gates = hard_concrete(Layout.each(anatomy.heads), start=0.0)
     with gating(model, gates, anatomy), torch.no_grad():

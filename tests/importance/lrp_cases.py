@@ -1,4 +1,4 @@
-"""What the tests of relevance share: models without biases, and float64 all the way."""
+"""Helpers for the tests of relevance: models without biases, in float64 throughout."""
 
 import copy
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from tests.examined import examined_double
 
 
 class InDouble(TorchFunctionMode):
-    """Norms that go to float32 go to float64 instead."""
+    """Norms that would be cast to float32 are cast to float64 instead."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if getattr(func, "__name__", "") == "float":
@@ -56,7 +56,7 @@ def top_of_first(seen: list[Tensor]) -> Callable[[Any], Tensor]:
 
 
 def first_two(model: PreTrainedModel, batch: TaskBatch) -> Starts:
-    """Top-1 logits of the first two tokens of every row but one of the second row."""
+    """Top-1 logits of the first two tokens of every row, but only one of the second row."""
     value_ES = model(**batch.inputs).logits[:, :2].max(-1).values
     is_step_ES = torch.ones_like(value_ES, dtype=torch.bool)
     is_step_ES[1, 0] = False

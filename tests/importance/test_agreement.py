@@ -1,4 +1,4 @@
-"""Agreement equals Spearman's definition, and its sentence says what the numbers say."""
+"""Agreement equals Spearman's definition, and its sentence matches the numbers."""
 
 import math
 
@@ -16,7 +16,7 @@ from tests.textbook import statistics
 
 
 def frame(num: int = 61, seed: int = 3) -> pd.DataFrame:
-    """Relevance follows ablation, entropy goes the other way, confidence and sinks do nothing."""
+    """Relevance correlates with ablation, entropy negatively, confidence and sinks not at all."""
     random = np.random.default_rng(seed)
     effect, noise = random.normal(size=num), random.normal(size=(5, num))
     return pd.DataFrame(
@@ -111,7 +111,7 @@ def test_best_predictor_is_the_largest_of_either_sign():
     assert found.sentence().startswith(
         "On this model relevance predicts measured ablation best, in reverse (rho −0.9"
     )
-    # Three of four heads in order is much, and yet may be chance
+    # Three of four heads in order looks strong, yet may be chance
     few = turned.drop(columns="relevance").assign(sink_score=np.nan)
     few.loc[few["ablation_delta"].to_numpy()[:4].argsort(), "sink_score"] = [0.0, 1.0, 3.0, 2.0]
     found = agreement(few)

@@ -1,4 +1,4 @@
-"""An assessment is what the single functions give, in one table, with what they were given."""
+"""An assessment holds the results of the single functions in one table, and their inputs."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -110,7 +110,7 @@ def test_of_each_layer_the_head_that_does_best_alone() -> None:
 
 
 def short(loaded: Loaded, num_beams: int = 1) -> Translation:
-    """A random model does not end by itself."""
+    """A random model does not end its output by itself."""
     return Translation(
         loaded, small.TRANSLATIONS, metric="chrf", limit=3, num_beams=num_beams,
         generation={"max_new_tokens": 6},
@@ -118,7 +118,7 @@ def short(loaded: Loaded, num_beams: int = 1) -> Translation:
 
 
 def count_translations(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The tokens of a batch, for every translation of the data."""
+    """The number of tokens in a batch, for every translation of the data."""
     calls: list[int] = []
     translate = Translation.translate
 
@@ -140,7 +140,7 @@ def test_the_whole_model_translates_once(monkeypatch: pytest.MonkeyPatch) -> Non
     groups = [*whole_sites(loaded.heads), *layers, *all_but_one(loaded.heads)]
     assert len(calls) == 1 + len(loaded.heads) + len(groups)
     deltas = [one["delta"] for one in found["layers"]]
-    assert any(deltas)  # a tiny random model says nearly the same of everything
+    assert any(deltas)  # a tiny random model predicts nearly the same for everything
     for layer, delta in zip(layers, deltas, strict=True):
         with gated(loaded.model, {str(head): 0 for head in layer.heads}):
             without = task.score(evaluate(loaded.model, task, texts=True))
@@ -164,7 +164,7 @@ def test_what_was_translated_is_not_translated_again(
         assess(loaded, task, methods, tmp_path, stop)
     assert len(calls) == made + 1 + 3
     again = assess(loaded, task, methods, tmp_path)
-    assert len(calls) == 2 * made + 1  # the whole model's, which is not an ablation, once more
+    assert len(calls) == 2 * made + 1  # plus the dense model's pass, which is not an ablation
     for name, column in whole.columns.items():
         np.testing.assert_array_equal(again.columns[name], column)
     for part in ("sites", "layers", "ablation"):

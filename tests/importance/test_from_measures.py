@@ -1,4 +1,4 @@
-"""Norm and sink scores equal their definitions on what the stock model computes."""
+"""Norm and sink scores equal their definitions on the stock model's activations."""
 
 import copy
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ NAMES = [
 
 
 def tokens(inputs: dict[str, Tensor], site: str, row: int, num: int) -> np.ndarray:
-    """Which of a row's tokens are no padding."""
+    """Mask of a row's tokens that are not padding."""
     decodes = site != "encoder.self" and "decoder_attention_mask" in inputs
     mask = inputs.get("decoder_attention_mask" if decodes else "attention_mask")
     return np.ones(num, dtype=bool) if mask is None else mask[row].bool().numpy()
@@ -50,7 +50,7 @@ def tokens(inputs: dict[str, Tensor], site: str, row: int, num: int) -> np.ndarr
 def stock_outputs(
     model: PreTrainedModel, anatomy: Anatomy, inputs: dict[str, Tensor]
 ) -> dict[Place, Tensor]:
-    """What goes into every output projection of the stock eager model, [row, head, query, dim]."""
+    """Inputs of every output projection of the stock eager model, [row, head, query, dim]."""
     stock = copy.deepcopy(model)
     stock.set_attn_implementation("eager")
     seen: dict[str, list[Tensor]] = {}

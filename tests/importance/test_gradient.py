@@ -19,11 +19,11 @@ from tests.laws import leaving_no_trace
 SOME = ["bert", "albert", "llama", "gpt2", "marian", "t5", "vit"]
 STEP = 1e-4
 IN_FLOAT32 = {"llama", "t5"}
-"""Their norms are taken in float32 whatever the model's type, which differences feel."""
+"""Models that compute norms in float32 whatever their type, which finite differences notice."""
 
 
 def by_differences(model: PreTrainedModel, anatomy: Anatomy) -> dict[Place, list[list[float]]]:
-    """dL(x)/dg of every head (outer list) and example (inner list): two forwards each."""
+    """dL(x)/dg of every head (outer list) and example (inner list), two forwards each."""
     found: dict[Place, list[list[float]]] = {}
     for head in anatomy.heads:
         differences = []
@@ -56,7 +56,7 @@ def test_samples(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(IN_FLOAT32))
 def test_samples_one_by_one(name: str) -> None:
-    """The same as a loop over single examples with one gate per head."""
+    """Gradient importance equals a loop over single examples with one gate per head."""
     model, anatomy = examined_double(name)
     task, sums = TinyTask(model), {}
     for batch in task.batches():
@@ -83,7 +83,7 @@ def test_samples_one_by_one(name: str) -> None:
 def test_batches() -> None:
     model, anatomy = examined_double("bert")
     expected = by_differences(model, anatomy)
-    with torch.no_grad():  # as somebody else may have it
+    with torch.no_grad():  # as another caller may have set it
         found = gradient(model, TinyTask(model), "batch", normalise=False, anatomy=anatomy)
     for place, heads in expected.items():
         sums = [(abs(sum(each[:3])) + abs(sum(each[3:]))) / num_tokens(model) for each in heads]
@@ -135,7 +135,7 @@ def test_normalised() -> None:
 
 @pytest.mark.parametrize("name", tiny.MODELS)
 def test_every_architecture(name: str) -> None:
-    """Finite, not all zero, and nothing of ours remains: flags of parameters too."""
+    """Scores are finite and not all zero, and nothing of ours remains, not even parameter flags."""
     model, anatomy = examined(name)
     wanted = [parameter.requires_grad for parameter in model.parameters()]
     with leaving_no_trace(model, tiny.inputs(model)):

@@ -1,4 +1,4 @@
-"""Rules of relevance: nothing is lost, nothing is missed, nothing is left behind."""
+"""Rules of relevance: none is lost, no module is missed, and no trace remains."""
 
 import copy
 from typing import Any, get_args
@@ -30,12 +30,12 @@ RULES = pytest.mark.parametrize("rules", lrp_rule_sets.RULES)
 
 @pytest.fixture(scope="module")
 def plain() -> Any:
-    """A model of the bare minimum: rules are tried on functions, not on it."""
+    """A minimal model: rules are tested on functions, not on it."""
     return examined("bert")[0]
 
 
 def assert_kept(name: str, rules: str, side: str = "right", activation: Any = None) -> None:
-    """Relevance of all tokens of each row adds up to the logit that it started at."""
+    """Relevance of all tokens of each row adds up to the logit it started from."""
     model, anatomy = without_biases(name)
     if activation is not None:
         model = copy.deepcopy(model)
@@ -67,7 +67,7 @@ def test_tokens_are_taken_where_they_enter_the_first_layer(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["bert", "llama", "m2m_100"])
 def test_it_does_with_padding_on_the_left(name: str) -> None:
-    # The first position of a row that is padded there is padding itself: it counts all the same.
+    # In a row padded on the left the first position is padding: it counts all the same.
     assert_kept(name, "voita2019", "left")
 
 
@@ -75,7 +75,7 @@ def test_it_does_with_padding_on_the_left(name: str) -> None:
 def test_attnlrp_loses_relevance_in_the_softmax_only(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # T5 adds a position bias to the scores, which takes a part too.
+    # T5 adds a position bias to the scores, which gets a share too.
     def through(function: Any, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         return passed(x, function(x.detach(), *args, **kwargs))
 
@@ -209,7 +209,7 @@ def test_the_command_line_offers_every_rule_set() -> None:
 
 
 def shared(plain: Any, rules: str, function: Any, *factors: list[float]) -> list[list[float]]:
-    """Relevance of two inputs of an operation, from its output added up."""
+    """Relevance of an operation's two inputs, from its summed output."""
     leaves = [torch.tensor(each, dtype=torch.float64, requires_grad=True) for each in factors]
     with Lrp(plain, rules) as context:
         start = function(*leaves).sum()
@@ -230,7 +230,7 @@ def test_products_share_by_half_or_by_size(plain: Any) -> None:
 def test_products_in_place_and_broadcast_share_too(plain: Any) -> None:
     def in_place(a: Tensor, b: Tensor) -> Tensor:
         product = a + 0
-        product.mul_(b)  # what it gives back is not used
+        product.mul_(b)  # its return value is not used
         return product
 
     u, w = [3.0, -2.0], [1.0, 4.0]

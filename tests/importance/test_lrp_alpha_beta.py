@@ -136,7 +136,7 @@ def test_relevance_is_kept_unscaled_where_contributions_have_both_signs() -> Non
 def back_through(
     module: Callable[..., Tensor], R: Tensor, *inputs: Tensor
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """What a rule gives as output, and as relevance of its inputs."""
+    """The output of a rule, and the relevance of its inputs."""
     leaves = [each.clone().requires_grad_() for each in inputs]
     output = module(*leaves)
     return output.detach(), torch.autograd.grad(output, leaves, R)
@@ -151,7 +151,7 @@ def drawn(*shape: int, seed: int = 3) -> Tensor:
 def test_linear_maps_share_alike_in_all_blocks(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lrp_linear, "BLOCK", block)
     x, w, b, R = drawn(2, 3, 7), drawn(5, 7, seed=1), drawn(5, seed=2), drawn(2, 3, 5, seed=4)
-    R[..., 1], R[0, 2] = 0, 0  # an output and a vector that no relevance comes to
+    R[..., 1], R[0, 2] = 0, 0  # an output and a vector without relevance
     written: list[tuple[Callable[..., Tensor], Any]] = [
         (lambda u: lrp_linear.linear(functional.linear, u, w, b), b),
         (lambda u: lrp_linear.linear(functional.linear, u, w), 0.0),
@@ -279,7 +279,7 @@ def test_heads_that_queries_share_take_the_sum() -> None:
 
 
 def flowing(function: Callable[..., Tensor], *inputs: list[float]) -> tuple[list[float], ...]:
-    """Relevance of one row of inputs, from 1 at every number of a function of them."""
+    """Relevance of one row of inputs, starting from 1 at every output of a function of them."""
     leaves = [torch.tensor([each], dtype=torch.float64, requires_grad=True) for each in inputs]
     with Lrp(examined("bert")[0], "alpha_beta") as lrp:
         starts = function(*leaves)
@@ -331,7 +331,7 @@ def test_sums_and_differences_of_two_share_by_sign() -> None:
     assert list(flowing(lambda u, w: u - w, x, opposite)) == expected
     assert list(flowing(lambda u, w: torch.add(u, w, alpha=-1), x, opposite)) == expected
     assert list(flowing(lambda u, w: torch.sub(u, w, alpha=2), x, [-0.5, 2.5])) == expected
-    # A constant of the same shape has its part too, which is not asked for
+    # A constant of the same shape gets a share too, which is discarded
     constant = torch.tensor([y], dtype=torch.float64)
     assert flowing(lambda u: u + constant, x)[0] == expected[0]
     assert flowing(lambda u: constant + u, x)[0] == expected[0]

@@ -111,7 +111,7 @@ def test_one_step_of_one_example_is_normalised_over_the_heads_of_each_layer() ->
         value_ES = model(**batch.inputs).logits[:, -1:].max(-1).values
         return Starts(value_ES, torch.ones_like(value_ES, dtype=torch.bool))
 
-    with torch.no_grad():  # as somebody else may have it
+    with torch.no_grad():  # as another caller may have set it
         found = relevance(model, task, "voita2019", anatomy, start=start)
     assert {site for site, _ in found.scores} == {"encoder.self", "decoder.self", "decoder.cross"}
     for scores_H in found.scores.values():
@@ -119,7 +119,7 @@ def test_one_step_of_one_example_is_normalised_over_the_heads_of_each_layer() ->
         assert scores_H.abs().sum().item() == pytest.approx(1, rel=1e-9)
 
 
-# The tap can't be checked on BART's classifier: it wants an end of sentence in every row.
+# The tap can't be checked on BART's classifier: it needs an end of sentence in every row.
 @pytest.mark.parametrize("name", sorted(set(small.TASKS) - {"classes-bart"}))
 def test_every_task_says_where_relevance_starts(name: str) -> None:
     loaded, task = small.TASKS[name]()
@@ -145,7 +145,7 @@ def test_every_task_says_where_relevance_starts(name: str) -> None:
 
 
 def test_relevance_of_examples_drawn() -> None:
-    """As `prune` has them of all tasks but translation."""
+    """`prune` passes such tasks, except translation."""
     loaded, whole = small.TASKS["similarity-bert"]()
     most = whole.num_examples - 2
     found = relevance(loaded.model, drawn(whole, most, seed=3), anatomy=loaded.anatomy)

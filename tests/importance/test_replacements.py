@@ -1,4 +1,4 @@
-"""Mean and uniform stand-ins equal what hooks before the output projection put in by hand."""
+"""Mean and uniform replacements equal hooks that insert them before the output projection."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -64,7 +64,7 @@ def test_uniform(name: str, site: str, value_name: str) -> None:
 
 
 def blind(value_RKD: Tensor, is_key_RK: Tensor, num_queries: int, causal: bool) -> Tensor:
-    """Mean of the values that each query may see, in loops."""
+    """Mean of the values visible to each query, in loops."""
     num_rows, num_keys, dim = value_RKD.shape
     new = torch.zeros(num_rows, num_queries, dim, dtype=value_RKD.dtype)
     for row in range(num_rows):
@@ -107,7 +107,7 @@ def test_mean(name: str, site: str, _value: str) -> None:
 
 
 def test_half_closed() -> None:
-    """A gate of g lets g of the head and 1 - g of the stand-in through."""
+    """A gate g mixes g of the head with 1 - g of its replacement."""
     model, anatomy = examined_double("bert")
     layer, task = first_layer(anatomy, "encoder.self"), TinyTask(model)
     batch = next(task.batches())

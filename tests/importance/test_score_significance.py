@@ -1,4 +1,4 @@
-"""Scores are resampled as the task takes them; the p of BLEU and chrF is sacreBLEU's."""
+"""Scores are resampled as the task computes them; p for BLEU and chrF is sacreBLEU's."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -39,7 +39,7 @@ class Ranking(Task):
 
 
 class Worse(Ranking):
-    """The same number where a small one is better."""
+    """The same score, with lower values better."""
 
     higher_is_better = False
 
@@ -83,7 +83,7 @@ def test_the_normal_tail_can_be_as_small_as_many_heads_ask_for():
 
 
 def test_an_effect_without_spread_is_sure():
-    """All right before, and none without the head: no resample says anything else."""
+    """All answers are right before and none without the head: every resample agrees."""
     ones_N = np.ones(NUM, dtype=int)
     right, wrong = (Evaluation(0.0 * ones_N, ones_N, part * ones_N) for part in (1.0, 0.0))
 
@@ -100,7 +100,7 @@ def test_an_effect_without_spread_is_sure():
 
 
 def test_draws_without_a_score_are_left_out():
-    """Spearman's correlation of one example drawn again and again does not exist."""
+    """Spearman's correlation does not exist for one example drawn repeatedly."""
     few = Ranking()
     found = score_deltas(few, [evaluation(2.0, 2)], evaluation(0.3, 1), SAMPLES)
     drawn = np.array([[0.1, 0.2], [np.nan, np.nan], [0.3, -0.4], [0.2, 0.1]])
@@ -118,7 +118,7 @@ def test_draws_without_a_score_are_left_out():
 
 @pytest.mark.parametrize("metric", ["bleu", "chrf"])
 def test_the_p_of_bleu_and_chrf_is_sacrebleus(metric: Any):
-    """By its formula on our draws; and near what sacreBLEU's own test finds on draws of its own."""
+    """The p equals its formula on our draws, and is close to sacreBLEU's own test on other draws."""
     random = np.random.default_rng(0)
     references = [" ".join(random.choice(list("abcdefg"), 9)) for _ in range(13)]
 

@@ -1,4 +1,4 @@
-"""Intervals and p-values equal loops over the same draws, and hold what they promise."""
+"""Intervals and p-values equal loops over the same draws, and have the promised coverage."""
 
 from collections.abc import Callable
 
@@ -23,7 +23,7 @@ HEADS, EXAMPLES, SAMPLES = 5, 17, 211
 
 @pytest.fixture
 def losses() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Losses without each head, of the whole model, and counts: 0 among them."""
+    """Losses without each head, losses of the dense model, and counts, some of them 0."""
     random = np.random.default_rng(1)
     count_N = random.integers(0, 9, EXAMPLES)
     base_N = count_N * random.gamma(2, 1, EXAMPLES)
@@ -49,13 +49,13 @@ def test_losses_are_the_textbook(losses: tuple[np.ndarray, np.ndarray, np.ndarra
         low, high, p = statistics.bootstrap(difference, draws())
         one = found[head]
         assert one.delta == pytest.approx(difference(range(EXAMPLES)))
-        if head < 4:  # where all differences are 0 the loop's are rounding errors
+        if head < 4:  # if all differences are 0, the loop's are rounding errors
             assert (one.low, one.high, one.p) == pytest.approx((low, high, p))
     assert (found[4].delta, found[4].low, found[4].high, found[4].p) == (0, 0, 0, 1)
 
 
 def test_few_examples_are_never_sure():
-    """However alike their differences are; one has no interval."""
+    """Few examples are never certain, however alike their differences; one has no interval."""
     for number in (1, 2, 5):
         loss_HN, ones = np.full((2, number), 1.5), np.ones(number)
         found = loss_deltas(loss_HN, ones, ones.astype(int), SAMPLES)
@@ -78,7 +78,7 @@ def test_heads_in_groups_are_the_same(
 
 
 def compared(statistic: Callable[[np.ndarray], np.ndarray], seed: int) -> Delta:
-    """What the draws say of any difference."""
+    """Interval and p that the draws give for any difference."""
     drawn = [statistic(index_SN) for index_SN in resamples(EXAMPLES, SAMPLES, seed)]
     whole = statistic(np.arange(EXAMPLES)[None])
     return of_distribution(whole, np.concatenate(drawn)[:, None])[0]

@@ -1,4 +1,4 @@
-"""A sweep equals one plain gated forward for every ablation; reuse changes nothing."""
+"""A sweep equals one plain gated forward per ablation; reuse does not change the result."""
 
 from pathlib import Path
 from typing import Any
@@ -59,7 +59,7 @@ def test_equals_gated_forwards(name: str) -> None:
 def test_no_forward_has_more_tokens_than_asked_for(
     most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """But for a batch of the task's own that has."""
+    """Only a single batch of the task itself may have more."""
     model, anatomy = examined("bert")
     together, ablated = [], _Sweeping._ablated
 
@@ -76,7 +76,7 @@ def test_no_forward_has_more_tokens_than_asked_for(
 
 @pytest.mark.parametrize("dead", ["enc.0", "enc.1", "dec.1", "cross.1"])
 def test_of_a_compact_model_with_a_layer_without_heads(dead: str) -> None:
-    """Its block runs between others that are passed over."""
+    """Its block runs between others that are skipped."""
     config: Any = tiny.MODELS["marian"]().config
     config.update({"encoder_layers": 4, "decoder_layers": 4})
     whole = hf.MarianMTModel(config).double().eval()
@@ -100,7 +100,7 @@ def test_a_site_without_heads_is_not_ablated() -> None:
 
 
 def test_a_forward_that_was_hung_on_a_module_is_there_again() -> None:
-    """As accelerate's is where a model is spread over devices."""
+    """Accelerate wraps it like this if a model is spread over devices."""
     module = torch.nn.Linear(2, 2)
     with giving(module, "kept"):
         assert module(torch.ones(2)) == "kept"
@@ -145,7 +145,7 @@ def test_base_is_the_stock_model() -> None:
 
 @pytest.mark.parametrize("name", ["bert", "marian", "t5"])
 def test_blocks_are_passed_over(name: str) -> None:
-    """With `resuming(start)` exactly the blocks from `start` on run their attention."""
+    """With `resuming(start)`, exactly the blocks from `start` on run their attention."""
     model, anatomy = examined(name)
     blocks, inputs = Blocks(model, anatomy), tiny.inputs(model)
     with torch.no_grad(), blocks.keeping():
@@ -224,12 +224,12 @@ def test_resumes(tmp_path: Path) -> None:
 
 
 def test_resumes_with_other_batches(tmp_path: Path) -> None:
-    """What has been done is known by example: a batch of which only some were done is run again."""
+    """Progress is stored by example: a batch with only some examples done is run again."""
     model, anatomy = examined("bert")
     ablations = single_heads(anatomy.heads)
 
     class Halved(TinyTask):
-        """The first two examples of the first batch come by themselves."""
+        """The first two examples of the first batch form their own batch."""
 
         def batches(self, max_tokens: int = 4096):
             first, second = super().batches()
@@ -270,7 +270,7 @@ def test_not_finite() -> None:
 
 
 def test_deltas() -> None:
-    """The rise of the mean loss over tokens, per head."""
+    """Rise of the mean loss over tokens without each head."""
     model, anatomy = examined_double("marian")
     swept = sweep(model, TinyTask(model), single_heads(anatomy.heads), anatomy=anatomy)
     found = ablation(model, TinyTask(model), anatomy=anatomy)

@@ -10,11 +10,11 @@ from headcount.tasks.task import Evaluation, Losses, Task, TaskBatch
 from tests import tiny
 
 LENGTHS = ((7, 4, 2), (5, 3))
-"""Tokens of the rows of each batch."""
+"""Number of tokens in the rows of each batch."""
 
 
 class TinyTask(Task):
-    """Five examples in two batches; the loss is summed over the tokens that are no padding."""
+    """Five examples in two batches; the loss is summed over all tokens except padding."""
 
     name = "tiny"
     metric = "sum"
@@ -33,7 +33,7 @@ class TinyTask(Task):
         return tensor.to(self._dtype) if tensor.is_floating_point() else tensor
 
     def batches(self, max_tokens: int = 4096) -> Iterator[TaskBatch]:
-        """Not in the order of the data."""
+        """Indices of the examples, not in the order of the data."""
         for inputs, index in zip(self.inputs, ([4, 0, 2], [3, 1]), strict=True):
             weight = torch.tensor([0.5 + number for number in index], dtype=self._dtype)
             rows = torch.arange(len(index))
@@ -60,5 +60,5 @@ class TinyTask(Task):
 
 
 def decodes(model: PreTrainedModel) -> bool:
-    """Whether the model's forward knows of a cache."""
+    """Whether the model's forward takes a cache."""
     return model.config.is_encoder_decoder or model.config.model_type in tiny.DECODERS

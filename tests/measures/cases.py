@@ -1,8 +1,8 @@
-"""What measures are tested on: attention with its tokens, for the textbook and as sums.
+"""Test cases for measures: attention with its tokens, for the textbook and as sums.
 
 An `Example` is one sentence without padding; many of them make a `Case`, whose sums come from the
 package. The attention is made up (every shape a head can have, hundreds of maps) or a tiny model's.
-All sizes differ, all flags are random, so that a measure that looks at the wrong one is caught.
+All sizes differ and all flags are random, so that a measure that uses the wrong one is caught.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,12 +27,12 @@ from tests.textbook import patterns, rare
 RELATIONS = ("amod", "nsubj:pass", "obj")
 NUM_IDS = 61
 COUNTS = {token: (7 * token) % 11 for token in range(5, 50)}
-"""How often the tokens were counted: many equally often, some never."""
+"""Counts of the tokens: many are equal, some are 0."""
 TOP = 25
-"""Tokens that are not rare."""
+"""Number of most frequent tokens, which are not rare."""
 NUM_HEADS, HEAD_DIM, WIDTH = 7, 3, 5
 STYLES = ("random", "sharp", "column", "diagonal", "both", "block", "tied")
-"""What the attention of each of the seven heads looks like."""
+"""Styles of attention of the seven heads."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ class Side:
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """One sentence and what one layer does on it; `queries is keys` in self-attention."""
+    """One sentence with one layer's attention on it; `queries is keys` in self-attention."""
 
     A: np.ndarray
     """[head, query, key]"""
@@ -62,7 +62,7 @@ class Example:
     queries: Side
     keys: Side
     heads: list[int]
-    """Head of each word, -1 for the root; empty where words do not matter."""
+    """Head of each word, -1 for the root; empty if words do not matter."""
     relations: list[str]
 
 
@@ -80,7 +80,7 @@ class Case:
         ]
 
     def assert_values(self, measure: type[Sums], expected: Mapping[str, Sequence[float]]) -> None:
-        """The package's numbers are the textbook's, NaN included."""
+        """Assert that the package's numbers equal the textbook's, NaN included."""
         values = self.sums[measure].value()
         assert tuple(values) == tuple(expected)
         for name, numbers in expected.items():
@@ -113,7 +113,7 @@ def random_side(rng: np.random.Generator, length: int, given: list[int] | None =
 
 
 def random_tree(rng: np.random.Generator, side: Side) -> tuple[list[int], list[str]]:
-    """Any head but itself, or the root."""
+    """Random heads: any word but the word itself, or the root."""
     num_words = max(side.word_of, default=-1) + 1
     heads = [int(rng.integers(-1, num_words)) for _ in range(num_words)]
     heads = [-1 if head == word else head for word, head in enumerate(heads)]
@@ -121,7 +121,7 @@ def random_tree(rng: np.random.Generator, side: Side) -> tuple[list[int], list[s
 
 
 def tokens(sides: Sequence[Side], length: int | None = None) -> Tokens:
-    """The sides as the package wants them, padded on the right."""
+    """The sides as the package takes them, padded on the right."""
     length = length or max(1, max(map(len, sides)))
 
     def padded(rows: list[list], fill: int | bool) -> Tensor:
@@ -193,7 +193,7 @@ def random_map(
 def random_example(
     rng: np.random.Generator, num_queries: int, num_keys: int | None, W_O: np.ndarray
 ) -> Example:
-    """Self-attention where `num_keys` is None."""
+    """A random example; self-attention if `num_keys` is None."""
     queries = random_side(rng, num_queries)
     keys = queries if num_keys is None else random_side(rng, num_keys)
     segments = (
@@ -211,9 +211,9 @@ def attend(
     padding: int = 0,
     norms_known: bool = True,
 ) -> Attention:
-    """What the package makes of some sentences in one batch, in blocks of rows, heads and queries.
+    """The package's sums over sentences in one batch, in blocks of rows, heads and queries.
 
-    `padding` tokens are added to the keys where these are another sequence.
+    `padding` tokens are added to the keys if these are another sequence.
     """
     queries = tokens([example.queries for example in examples])
     is_self = examples[0].queries is examples[0].keys
@@ -227,7 +227,7 @@ def attend(
         _, length, width = example.A.shape
         A[row, :, :length, :width] = example.A
         v[row, :, :width] = example.v
-        if width:  # queries that are padding attend to something too
+        if width:  # padding queries attend to something too
             shape = (NUM_HEADS, num_queries - length, width)
             A[row, :, length:, :width] = _softmax(rng.normal(size=shape))
     weights, values = torch.tensor(A), torch.tensor(v)
@@ -305,7 +305,7 @@ def _made_up_case(name: str) -> list[Case]:
 
 @dataclass(frozen=True)
 class Names:
-    """Where a model's values come from and go to, by site; {} is the layer."""
+    """Modules that values come from and go to, by model and site; {} is the layer."""
 
     value: str
     output: str

@@ -18,7 +18,7 @@ from tests.textbook import confidence, patterns, positional, surface, syntactic
 
 
 def _sentences() -> list[Sentence]:
-    """The tokenizer's own sentences under chains and stars; trees need not be good grammar."""
+    """The tokenizer's own sentences with chains and stars as trees, whatever the grammar."""
     made = []
     for number, text in enumerate(tiny_tokenizers.SENTENCES):
         words = tuple(text.split())

@@ -1,4 +1,4 @@
-"""The pattern of every map is the one that the textbook names."""
+"""The pattern of every map equals the textbook's."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""The offset profile, the commonest offset and its share are their textbook definition."""
+"""The offset profile, the most frequent offset and its share equal their textbook definitions."""
 
 from collections import Counter
 
@@ -39,14 +39,14 @@ def test_is_the_textbook(name: str):
 
 
 def test_the_tied_head_has_ties():
-    """Otherwise the textbook's `the earlier token` would go untested."""
+    """Otherwise the textbook's `the earlier token` would not be tested."""
     tied = STYLES.index("tied")
     rows = [row for batch in batches("self") for example in batch for row in example.A[tied]]
     assert sum((row == row.max()).sum() > 1 for row in rows) > len(rows) / 4
 
 
 def test_queries_without_a_content_key_are_no_cases():
-    """Cross-attention to a source of special tokens only has no arg-max."""
+    """Cross-attention to a source with only special tokens has no arg-max."""
     content, special = (
         Side([9, 9], [flag] * 2, [False] * 2, [False] * 2, [-1] * 2) for flag in (False, True)
     )

@@ -24,7 +24,7 @@ def test_is_the_textbook(name: str):
 
 
 def test_the_sentences_are_of_every_kind():
-    """Without a rare token, with one, with two of which the second is as rare."""
+    """Sentences without a rare token, with one, and with two equally rare ones."""
     found, tied = [], 0
     for batch in batches("self"):
         for side in (example.keys for example in batch):

@@ -8,6 +8,6 @@ from tests.tasks.loaded import TASKS
 
 
 def setting(name: str, state: Path | None = None, sites: Any = None, **more: Any) -> Setting:
-    """A task of `tests.tasks.loaded` as what a method has to choose with."""
+    """A setting for choosing heads, from a task of `tests.tasks.loaded`."""
     loaded, task = TASKS[name]()
     return Setting(loaded, task, Units.of(loaded.anatomy, sites), state=state, **more)

@@ -1,4 +1,4 @@
-"""Budgets are met exactly, by whole units, first come first gone; or refused with the nearest."""
+"""Budgets are met exactly by whole units in the order given, or refused with the nearest one."""
 
 import json
 import random
@@ -37,7 +37,7 @@ SIZES = st.lists(st.integers(1, 4), min_size=1, max_size=7)
 
 
 def units_of(sizes: Sequence[int], pinned: int = 0) -> Units:
-    """Units of such sizes in one layer, and heads behind them that stay."""
+    """Units of the given sizes in one layer, followed by heads that are always kept."""
     heads = [Head("encoder.self", 0, index) for index in range(sum(sizes) + pinned)]
     units, done = [], 0
     for size in sizes:
@@ -80,7 +80,7 @@ def test_smaller_budgets_are_nested(data: st.DataObject, size: int, number: int)
 def test_groups_lose_as_many_heads(
     data: st.DataObject, layers: int, groups: int, size: int, alone: bool
 ) -> None:
-    """Each its first ones, layer by layer by their mean place; and smaller budgets are nested."""
+    """Groups keep their first heads, layers go by mean place, and smaller budgets are nested."""
     heads = Heads({"decoder.self": (groups * size,) * layers + (3,) * alone})
     shared = tuple(
         tuple(
@@ -118,7 +118,7 @@ def test_groups_lose_as_many_heads(
 
 @pytest.mark.parametrize("seed", range(4))
 def test_what_groups_leave_evenly_can_be_made_compact(seed: int) -> None:
-    """From one-by-one scores: a layer keeps as many heads of every group, or none."""
+    """With one score per head, a layer keeps equally many heads of every group, or none."""
     model, anatomy = examined("llama")
     units = Units.of(anatomy, whole_groups=False)
     order = random.Random(seed).sample(list(anatomy.heads), len(anatomy.heads))
@@ -206,7 +206,7 @@ def test_whole_numbers_of_any_kind_are_budgets() -> None:
 def test_what_can_not_be_is_refused_before_anything_is_measured(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The development set would be translated first, and heads chosen."""
+    """Otherwise the development set would be translated and heads chosen first."""
 
     def measured(*_: Any, **__: Any) -> None:
         raise AssertionError("measured")
@@ -247,16 +247,21 @@ def test_what_can_not_be_is_refused_before_anything_is_measured(
         ("bert", None, True, [(4, 4)]),  # a head of every layer
         ("llama", 2, True, [(3, 3)]),  # a group of three
         ("llama", 2, False, [(4, 4)]),  # a head of each of two groups
-        ("llama", 1, True, [(6, 0)]),  # one group a layer: a layer goes, and not all of them
+        ("llama", 1, True, [(6, 0)]),  # one group per layer: one layer is pruned, not all of them
         ("llama", 1, False, [(5, 5)]),
-        ("marian", None, True, [(5, 5), (10, 10, 10), (11, 11, 11)]),  # of the site that loses some
+        (
+            "marian",
+            None,
+            True,
+            [(5, 5), (10, 10, 10), (11, 11, 11)],
+        ),  # from the site that loses some
     ],
 )
 def test_a_trial_cut_is_one_that_could_be_made(
     name: str, shared: int | None, whole_groups: bool, stay: list[tuple[int, ...]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    """And it leaves the model as it is."""
+    """The model is not changed."""
     model, made = tiny.MODELS[name](), []
     if shared:
         sizes: dict[str, Any] = tiny.GROUPED | {"num_key_value_heads": shared}

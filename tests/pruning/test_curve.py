@@ -1,4 +1,4 @@
-"""A curve: every point is a gated forward; it goes on where it was; figures and document agree."""
+"""A curve: every point is a gated forward, a run resumes, and figures and document agree."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -54,7 +54,7 @@ def test_rows() -> None:
 
 
 def test_budgets_are_of_the_heads_that_may_go() -> None:
-    """Of one site: the others keep theirs, and axes and refusals are of that site."""
+    """With one site, the others keep all heads, and axes and refusals refer to that site."""
     given = setting("translation-Marian", sites=["encoder.self"])
     heads = given.loaded.heads.counts
     trial = Trial(given, given.train, scores=False)
@@ -82,7 +82,7 @@ def test_what_can_not_be_trained_is_refused_before_anything_is_measured() -> Non
 
 @final
 class Fussy(Method):
-    """Chooses down to seven heads."""
+    """A method that can only keep seven heads."""
 
     name = "fussy"
 
@@ -93,7 +93,7 @@ class Fussy(Method):
 
 
 def test_methods_that_do_not_suit_the_model(tmp_path: Path) -> None:
-    """Are an error, or left out with all of their points, whichever was done before."""
+    """Such methods raise an error or are left out with all points, whatever was done before."""
     given = setting("causal-gpt2", tmp_path)
     trial, ways = Trial(given, given.train, scores=False), {"fussy": Fussy(), **METHODS}
     with pytest.raises(InputError, match="no 3 heads"):
@@ -141,7 +141,7 @@ def test_other_data_and_other_options_are_another_curve(tmp_path: Path) -> None:
 
 
 def test_controls(tmp_path: Path) -> None:
-    """All heads, trained as each method trains, once where methods train alike."""
+    """All heads trained as each method trains, once for methods that train alike."""
     fields = ("updates=4", "warmup=0", "batch_tokens=90", "peak=0.01", "distilled=0.5")
     ways = {
         name: method(way, [f"tuning.{each}" for each in (*fields, *more)])
@@ -196,7 +196,7 @@ def test_document_and_figures(tmp_path: Path) -> None:
 
 
 def test_figures_of_an_earlier_run_go(tmp_path: Path) -> None:
-    """Which had a test set and roles."""
+    """The earlier run had a test set and roles."""
     frame, roles = measured(), {str(head): ["sink"] for head in setting("causal-gpt2").loaded.heads}
     write_curve(frame, facts(roles), tmp_path)
     kept = tmp_path / "figures" / "mine.svg"
@@ -231,7 +231,7 @@ def test_the_best_method_and_those_no_better_than_random() -> None:
 
 
 def test_a_training_that_fails_is_no_method_that_does_not_suit(tmp_path: Path) -> None:
-    """What a curve goes on without is only what can never be done on this model."""
+    """A curve only leaves out what can never work on this model."""
     given = setting("causal-gpt2", tmp_path)
     fields = ("updates=3", "warmup=0", "batch_tokens=90", "peak=1e30")
     wild = method("l0", [f"tuning.{each}" for each in fields])

@@ -1,4 +1,4 @@
-"""Methods that learn their choice: exactly as many heads, the best ones, and the caller's model."""
+"""Methods that learn their choice: exact budgets, the best heads, and an unchanged input model."""
 
 import copy
 from dataclasses import replace
@@ -66,7 +66,7 @@ def test_exactly_so_many(method: Method, name: str, keep: Any, expected: dict[st
 
 @pytest.mark.parametrize("method", METHODS, ids=repr)
 def test_as_many_heads_of_every_group(method: Method) -> None:
-    """Gates are one for the heads at a place of all groups, so those that learn are those kept."""
+    """One gate serves the heads at one place of all groups, so trained heads are kept heads."""
     loaded, task = small.TASKS["causal-llama"]()
     units = Units.of(loaded.anatomy, whole_groups=False)
     keep = units.possible()[len(units.possible()) // 2]
@@ -82,7 +82,7 @@ def test_as_many_heads_of_every_group(method: Method) -> None:
 
 @pytest.mark.parametrize("name", ["causal-llama", "translation-Marian"])
 def test_from_gates_of_ones_own_to_a_compact_model(name: str) -> None:
-    """As many heads as asked for, by their scores, though more gates are open."""
+    """The requested number of heads is kept, by score, although more gates are open."""
     loaded, _ = small.TASKS[name]()
     units = Units.of(loaded.anatomy)
     layout = Layout(units.heads, units.units)
@@ -120,7 +120,7 @@ def test_no_head_at_all() -> None:
 def test_a_seed_says_it_all_and_an_impossible_budget_is_refused(
     method: Method, tmp_path: Path
 ) -> None:
-    """Two budgets have room in one folder; what is done there is not done again."""
+    """Two budgets share one folder; finished work there is not repeated."""
     loaded, task = small.TASKS["causal-llama"]()
     units = Units.of(loaded.anatomy)
     one = method.choose(Setting(loaded, task, units, seed=4), 6)
@@ -138,7 +138,7 @@ def test_a_seed_says_it_all_and_an_impossible_budget_is_refused(
 
 @pytest.mark.parametrize("method", [L0(QUICK), Subset(QUICK)], ids=repr)
 def test_only_heads_that_may_go_have_gates(method: Method, tmp_path: Path) -> None:
-    """And what was begun with others is not gone on with, though the budget is the same."""
+    """Work begun with other options is not resumed, although the budget is the same."""
     loaded, task = small.TASKS["translation-Marian"]()
     everywhere = Units.of(loaded.anatomy)
     keep = {"encoder.self": 2}
@@ -152,7 +152,7 @@ def test_only_heads_that_may_go_have_gates(method: Method, tmp_path: Path) -> No
 
 
 def test_budgets_share_the_trainings_of_a_sweep(tmp_path: Path) -> None:
-    """What is chosen is what the nearest coefficient by itself chooses."""
+    """The choice equals that of the nearest coefficient alone."""
     loaded, task = small.TASKS["classes-bert"]()
     units, steps = Units.of(loaded.anatomy), []
     setting = Setting(
@@ -182,7 +182,7 @@ GATES = Tuning(
 
 @pytest.mark.parametrize("method", [L0(GATES), Subset(GATES)], ids=["l0", "subset"])
 def test_heads_that_matter_stay(method: Method) -> None:
-    """To answer as the whole model takes the four heads that put out more than next to nothing."""
+    """Matching the dense model needs the four heads with more than negligible output."""
     loaded, task = small.TASKS["masked-bert"]()
     needed = {Head("encoder.self", 0, 1), Head("encoder.self", 0, 4), Head("encoder.self", 1, 0),
               Head("encoder.self", 1, 2)}  # fmt: skip
@@ -196,5 +196,5 @@ def test_heads_that_matter_stay(method: Method) -> None:
                 weight.data[:, index * layer.head_dim : (index + 1) * layer.head_dim] *= 1e-3
     whole = replace(loaded, model=model)
     choice = method.choose(Setting(whole, task, Units.of(loaded.anatomy)), 4)
-    # Pieces of words are numbered anew by every process: one head may go wrong.
+    # Every process renumbers word pieces: one head may differ.
     assert len(set(choice.plan.staying(loaded.heads)) & needed) >= 3

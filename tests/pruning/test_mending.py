@@ -41,7 +41,7 @@ NAMES = ["bert", "gpt2", "llama", "marian"]
 
 
 def made(name: str) -> tuple[Loaded, TinyTask, Plan]:
-    """A model, data, and a plan that takes some heads and all those of one layer."""
+    """A model, data, and a plan that prunes some heads and all heads of one layer."""
     model, anatomy = examined_double(name)
     loaded = Loaded(model, None, name)
     loaded.__dict__["anatomy"] = anatomy
@@ -59,7 +59,7 @@ def summed(loaded: Loaded, task: TinyTask) -> dict[Place, Moments]:
 
 
 def outputs(model: PreTrainedModel, path: str, task: TinyTask, site: str) -> tuple[Tensor, Tensor]:
-    """What goes into a projection and what comes out, for every query that is no padding."""
+    """Inputs and outputs of a projection, for every query except padding."""
     into: list[Tensor] = []
     out: list[Tensor] = []
     batch = cast(TaskBatch, None)
@@ -95,7 +95,7 @@ def test_folding_is_the_mean_in_place_of_the_head(name: str) -> None:
 @pytest.mark.parametrize("fold", [True, False])
 @pytest.mark.parametrize("per", ["head", "dimension", "map"])
 def test_rescaling_is_the_least_squares_of_every_layer(per: Any, fold: bool) -> None:
-    """To fit the outputs themselves with lstsq is no better."""
+    """Fitting the outputs themselves with lstsq is no better."""
     loaded, task, plan = made("marian")
     model = rescale(loaded, plan, summed(loaded, task), per, fold).model
     for layer in loaded.anatomy.layers:
@@ -120,7 +120,7 @@ def test_rescaling_is_the_least_squares_of_every_layer(per: Any, fold: bool) -> 
 def best_fit(
     into_QO: Tensor, weight_OM: Tensor, target_QM: Tensor, head_dim: int, per: str, fold: bool
 ) -> Tensor:
-    """The nearest that scales, or a map, and a constant if asked for, come to the target."""
+    """The closest fit to the target by scales or a map, with an optional constant."""
     num_queries, num_outputs = target_QM.shape
     if per == "map":
         columns = torch.cat([into_QO, torch.ones(num_queries, int(fold)).double()], 1)
@@ -128,7 +128,7 @@ def best_fit(
     columns_QMC = torch.einsum("qo,om->qmo", into_QO, weight_OM)
     if per == "head":
         columns_QMC = columns_QMC.unflatten(2, (-1, head_dim)).sum(3)
-    if fold:  # a constant of its own for every output
+    if fold:  # a separate constant for every output
         ones_QMM = torch.eye(num_outputs).double().expand(num_queries, -1, -1)
         columns_QMC = torch.cat([columns_QMC, ones_QMM], 2)
     columns, target = columns_QMC.flatten(0, 1), target_QM.flatten()[:, None]
@@ -138,7 +138,7 @@ def best_fit(
 
 
 def test_a_model_without_heads_has_nothing_to_mend() -> None:
-    """One that was pruned before, of every head."""
+    """A model that has already lost every head needs no compensation."""
     loaded, task = small.TASKS["classes-bert"]()
     none = Plan.keeping(loaded.heads, [])
     empty = Loaded(compact(loaded, none), loaded.tokenizer, "empty")
@@ -178,7 +178,7 @@ def test_shared_layers_are_refused() -> None:
 
 
 def test_moments_are_those_of_the_examples_drawn() -> None:
-    """What is made up for is computed on so many examples, drawn by the seed."""
+    """Compensation uses the given number of examples, drawn by the seed."""
     loaded, task = small.TASKS["classes-bert"]()
     plan = Plan.keeping(loaded.heads, [Head("encoder.self", 0, 1), Head("encoder.self", 1, 3)])
     setting = Setting(loaded, task, Units.of(loaded.anatomy), seed=1, calibration=5)
@@ -200,7 +200,7 @@ def test_moments_are_those_of_the_examples_drawn() -> None:
     ],
 )
 def test_stages_that_are_switched_off(stages: Stages, names: list[str]) -> None:
-    """Neither tried nor kept; what is kept is the best of what was tried."""
+    """Stages that are off are neither tried nor kept; the best one tried is kept."""
     loaded, task = small.TASKS["classes-bert"]()
     plan = Plan.keeping(loaded.heads, [Head("encoder.self", 0, 1), Head("encoder.self", 1, 3)])
     setting = Setting(loaded, task, Units.of(loaded.anatomy), seed=1)
@@ -225,7 +225,7 @@ def test_recovery_is_kept_where_it_gains(peak: float, gains: bool) -> None:
 
 
 def test_a_recovery_goes_on_with_batches_of_another_size(tmp_path: Path) -> None:
-    """What it begins with then differs in the last bits; another way of mending is refused."""
+    """A resumed start may differ in the last bits; another compensation is refused."""
     loaded, task = small.TASKS["classes-bert"]()
     plan = Plan.keeping(loaded.heads, [Head("encoder.self", 0, 1), Head("encoder.self", 1, 3)])
     recovery = Tuning(updates=4, batch_tokens=100, peak=3e-3, warmup=2, save_every=2)
@@ -258,7 +258,7 @@ def test_where_only_gates_learned_there_is_no_control() -> None:
 
 @pytest.mark.parametrize("peak", [3e-3, 0.3])
 def test_a_control_is_trained_in_the_same_ways(peak: float) -> None:
-    """One training after the other, each as the pruned model's; the second only if it gains."""
+    """One training after another, each like the pruned model's; the second only if it gains."""
     loaded, task = small.TASKS["classes-bert"]()
     setting = Setting(loaded, task, Units.of(loaded.anatomy), seed=1)
     first = Tuning(updates=3, batch_tokens=60, peak=1e-3, warmup=0, distilled=0.5, layerwise=2.0)
@@ -296,7 +296,7 @@ def embeddings(loaded: Loaded) -> Tensor:
 
 
 def test_recovery_gains_and_keeps_to_the_plan() -> None:
-    """Also from scratch; the heads that go may be anything afterwards."""
+    """Also from scratch; the pruned heads may hold anything afterwards."""
     loaded, task = small.TASKS["classes-bert"]()
     plan = Plan.keeping(loaded.heads, [Head("encoder.self", 0, 1), Head("encoder.self", 1, 3)])
     tuning = Tuning(updates=12, batch_tokens=100, peak=3e-3, warmup=2, distilled=0.5)
@@ -316,11 +316,11 @@ def test_recovery_gains_and_keeps_to_the_plan() -> None:
     start = from_scratch(setting, plan, Tuning(updates=1, peak=1e-12))
     stock = start.loaded.model.get_parameter(query).detach()
     moved = (rows - stock).abs().amax(1).view(5, 11).amax(1)
-    assert (moved > 1e-6).tolist() == [False, True, False, False, False], "only heads that stay"
+    assert (moved > 1e-6).tolist() == [False, True, False, False, False], "only kept heads"
 
 
 def form(state: Path) -> str:
-    """Which model a recovery trained."""
+    """The model that a recovery trained."""
     return json.loads((state / "training.json").read_text())["form"]
 
 
@@ -329,7 +329,7 @@ def form(state: Path) -> str:
 def test_a_compact_model_recovers_as_the_gated_one_does(
     name: str, optimizer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same weights of all that stays, with a layer that has no head left."""
+    """All kept weights are the same, also with a layer without heads."""
     # Newton and Schulz's iterations in float32: in bfloat16 they depend on a map's orientation.
     monkeypatch.setattr(torch.cpu, "get_capabilities", dict)
     loaded, task = small.TASKS[name]()
@@ -346,7 +346,9 @@ def test_a_compact_model_recovers_as_the_gated_one_does(
         compact(each.loaded, replace(plan, model=None)).state_dict() for each in (found, expected)
     )
     for key, tensor in theirs.items():
-        if not key.endswith(("k_proj.bias", "key.bias")):  # their gradients are rounding alone
+        if not key.endswith(
+            ("k_proj.bias", "key.bias")
+        ):  # their gradients are only rounding errors
             torch.testing.assert_close(ours[key], tensor, rtol=1e-3, atol=1e-5, msg=key)
     assert found.history[-1]["loss"] == pytest.approx(expected.history[-1]["loss"], rel=1e-4)
 

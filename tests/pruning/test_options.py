@@ -1,4 +1,4 @@
-"""Methods and their options by text; presets; limits; searches: and what can't be."""
+"""Methods and options from text; presets, limits, searches, and impossible requests."""
 
 import math
 import random
@@ -105,14 +105,14 @@ def test_a_sweep_begins_above_zero() -> None:
     ],
 )
 def test_a_sweep_closes_in(wanted: int, trials: int, nearest: int, tried: list[float]) -> None:
-    """On the numbers of gates that a law of the penalty leaves open."""
+    """The search runs on simulated numbers of open gates, a function of the penalty."""
     found = swept(lambda coefficient: [int(6 / (coefficient + 0.15))], list, [wanted], 0.1, trials)
     assert found.nearest == [nearest]
     assert [*found.tried] == pytest.approx(tried, rel=1e-2)
 
 
 def test_a_sweep_takes_the_larger_of_two_that_miss_as_far() -> None:
-    """And, of numbers that do not fall with the penalty, the nearest."""
+    """If the numbers do not drop with the penalty, the nearest one is taken."""
     found = swept(lambda coefficient: [12 if coefficient < 1 else 8], list, [10], 1.0, 2)
     assert found.nearest == [12]
     numbers = iter([20, 3, 11, 4, 2])
@@ -121,7 +121,7 @@ def test_a_sweep_takes_the_larger_of_two_that_miss_as_far() -> None:
 
 
 def test_sites_with_numbers_of_their_own_miss_by_site() -> None:
-    """The sum leads and ends the sweep; which was nearest is seen site by site."""
+    """The sum drives and ends the sweep; the nearest result is chosen site by site."""
     numbers = iter([(9, 2), (6, 3), (0, 10)])
     found = swept(lambda coefficient: next(numbers), list, [5, 5], 1.0, 3)
     assert found.nearest == (6, 3) and [*found.tried.values()] == [11, 9, 10]
@@ -129,7 +129,7 @@ def test_sites_with_numbers_of_their_own_miss_by_site() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_sweep_ends_whatever_comes_out(seed: int) -> None:
-    """No coefficient is tried twice, which would go on for ever."""
+    """No coefficient is tried twice, which would never end."""
     generator = random.Random(seed)
     tried: list[float] = []
 
@@ -163,7 +163,7 @@ def test_search_is_a_linear_scan(limit: float) -> None:
 
 
 def test_a_search_trains_once_a_budget() -> None:
-    """What was chosen with the budget found is not chosen again."""
+    """The choice for the final budget is not repeated."""
     given, asked = setting("similarity-bert"), []
 
     class Asked(Method):
@@ -183,7 +183,7 @@ def test_a_search_trains_once_a_budget() -> None:
 def test_a_killed_search_ends_with_the_same_budget(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was timed is not timed again: another clock would lead elsewhere."""
+    """Timings are not repeated: another clock could give another result."""
     given, times = replace(setting("similarity-bert"), state=tmp_path), []
     base = evaluate(given.loaded.model, given.train)
 

@@ -1,4 +1,4 @@
-"""Every ranking is an order of the heads that may go; scores are those of the model left."""
+"""Every ranking orders the heads that may be pruned; scores come from the remaining model."""
 
 import json
 from collections import Counter
@@ -52,7 +52,7 @@ def names(heads: Sequence[Head]) -> list[str]:
 @pytest.mark.parametrize("calibration", [5, 2000])
 @pytest.mark.parametrize("task", ["similarity-bert", "causal-llama", "translation-Marian"])
 def test_a_head_order_is_a_permutation(ranking: Ranking, task: str, calibration: int) -> None:
-    """Of all examples and of some that are drawn."""
+    """Rankings on all examples and on a random subset."""
     given = setting(task, calibration=calibration)
     assert given.sample.num_examples == min(calibration, given.train.num_examples)
     with leaving_no_trace(given.loaded.model, next(given.train.batches()).inputs):
@@ -118,7 +118,7 @@ def test_greedy_takes_the_head_that_is_missed_least(task: str) -> None:
 
 
 def by_letters(loaded: Loaded) -> Translation:
-    """Short: a random model does not end by itself."""
+    """A task with short outputs: a random model does not end by itself."""
     return Translation(
         loaded, TRANSLATIONS, metric="chrf", num_beams=1, generation={"max_new_tokens": 6}
     )
@@ -127,11 +127,11 @@ def by_letters(loaded: Loaded) -> Translation:
 @pytest.mark.parametrize("task", ["similarity-bert", "translation-Marian"])
 def test_greedy_by_score_takes_the_head_whose_score_is_missed_least(task: str) -> None:
     given = setting(task)
-    if task == "translation-Marian":  # a random model has BLEU 0 whatever it lacks
+    if task == "translation-Marian":  # a random model has BLEU 0 with any heads
         given = replace(given, train=by_letters(given.loaded))
     model, anatomy, heads = given.loaded.model, given.loaded.anatomy, list(given.loaded.heads)
     places = dict.fromkeys((head.site, head.layer) for head in heads)
-    # Whole layers: a head less changes no translation of a random model.
+    # Layers, not heads: one head less changes no translation of a random model.
     units = [tuple(each for each in heads if (each.site, each.layer) == place) for place in places]
     gone = {str(heads[0]): 0.0}
     with tapped(model, gates=gone, anatomy=anatomy):
@@ -150,7 +150,7 @@ def test_greedy_by_score_takes_the_head_whose_score_is_missed_least(task: str) -
 
 @pytest.mark.parametrize("quantity", ["loss", "score"])
 def test_a_killed_sweep_of_an_ablation_goes_on(quantity: Any, tmp_path: Path) -> None:
-    """What was measured is measured no second time; the step's file is gone afterwards."""
+    """Measurements are not repeated; the step's file is removed afterwards."""
     name = "similarity-bert" if quantity == "loss" else "translation-Marian"
     greedy = Greedy(step=1.0, quantity=quantity)
     units = setting(name).units.units[:4]
@@ -201,7 +201,7 @@ def test_scores_are_taken_anew_without_those_that_have_gone() -> None:
 
 
 def test_heads_that_have_gone_add_nothing_to_their_layer() -> None:
-    """A layer that lost heads is as loud as those that are left make it."""
+    """A layer's norm counts only the remaining heads."""
     given = setting("similarity-bert")
     model, anatomy = given.loaded.model, given.loaded.anatomy
     order = Norm(step=0.3).order(given)
@@ -221,7 +221,7 @@ def test_heads_that_have_gone_add_nothing_to_their_layer() -> None:
 
 
 def test_sites_with_budgets_of_their_own_lose_no_more_than_that() -> None:
-    """While heads of one site are measured, those of the other that stay are there."""
+    """While one site is measured, the other site's kept heads are active."""
     given = setting("translation-Marian")
     heads, keep = given.loaded.heads, {"encoder.self": 9, "decoder.cross": 7}
     room = {site: sum(heads.counts[site]) - number for site, number in keep.items()}
@@ -251,14 +251,14 @@ def test_a_site_that_has_lost_its_share_is_left_as_it_is() -> None:
     assert Counter(head.site for head in order.heads) == num
     going = Counter(head.site for head in order.heads[: sum(num.values()) - 13])
     assert going == {site: num[site] - number for site, number in keep.items()}
-    # The first step of 11 takes 1 of the encoder; it is left as it is in those that follow.
+    # The first step of 11 prunes 1 head of the encoder; later steps do not change it.
     assert counted.asked == [43, 33 - 10, 33 - 10 - 11]
 
 
 @final
 @dataclass(frozen=True)
 class Counted(Stepwise):
-    """Scores that say how often they were asked for."""
+    """A method whose scores count its calls."""
 
     name: ClassVar[str] = "counted"
     asked: list[int] = field(default_factory=list, repr=False)
@@ -274,7 +274,7 @@ class Counted(Stepwise):
 
 @pytest.mark.parametrize("keep", [7, {"encoder.self": 7}])
 def test_units_of_several_sizes_are_ordered_to_the_end(keep: Any) -> None:
-    """A budget may pass one over, so any of them may be the one that goes."""
+    """A budget may skip a head, so any of them may be pruned."""
     given = setting("similarity-bert")
     heads = list(given.loaded.heads)
     units = [tuple(heads[n : n + 2]) for n in (0, 2, 4, 6)] + [(heads[8],), (heads[9],)]
@@ -308,7 +308,7 @@ def test_scores_are_taken_no_longer_than_the_budget_asks(tmp_path: Path) -> None
     counted, given = Counted(step=0.0), setting("similarity-bert", tmp_path)
     first = Ranked(counted).choose(given, 8)
     assert counted.asked == [10, 9], "two heads go"
-    assert len(first.record["scores"]) == 10, "those that stay have a score too"
+    assert len(first.record["scores"]) == 10, "kept heads have a score too"
     second = Ranked(counted).choose(given, 7)
     assert counted.asked == [10, 9, 8], "and one more, from where it was"
     assert set(first.plan.leaving(given.loaded.heads)) < set(
@@ -397,7 +397,7 @@ def test_pruning_takes_a_plain_model_and_the_name_of_a_method_too() -> None:
 
 
 def test_an_order_by_score_is_of_one_score(tmp_path: Path) -> None:
-    """What was begun with BLEU is not gone on with under another score; losses know none."""
+    """Work begun with BLEU is not resumed under another score; losses have no score."""
     given = setting("translation-Marian", state=tmp_path, sites=["encoder.self"])
     keys: dict[str, set[str]] = {}
     scores: list[tuple[Metric, int]] = [("bleu", 1), ("bleu", 2), ("chrf", 1)]

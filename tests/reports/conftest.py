@@ -21,7 +21,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def translator(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three sites, 6 x 8 heads, with what they are worth."""
+    """Three sites, 6 x 8 heads, with their importance."""
     wish = Wish(sites=ALL_SITES, heads=8, importance=True)
     return write_run(tmp_path_factory.mktemp("translator"), wish)
 
@@ -37,7 +37,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def roleless(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model in which no role was found."""
+    """A model without any role."""
     return write_run(tmp_path_factory.mktemp("roleless"), Wish(layers=2, heads=3, roles=False))
 
 

@@ -22,7 +22,7 @@ HOSTILE = ("</script><script>window.stolen = 1</script>", "<img src=x onerror=wi
 
 @dataclass(frozen=True)
 class Wish:
-    """What the folder should contain."""
+    """The contents of the folder to write."""
 
     sites: tuple[str, ...] = ("encoder.self",)
     layers: int = 6

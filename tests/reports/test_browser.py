@@ -1,4 +1,4 @@
-"""What a reader does with the page, in Chromium, with every request but the page itself refused."""
+"""Reader actions on the page, in Chromium; every request except the page itself is refused."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +16,7 @@ Open = Callable[..., Page]
 
 @pytest.fixture
 def open_page(browser: Browser) -> Iterator[Open]:
-    """Opens a report; at the end no request was made and no error was logged."""
+    """A function that opens a report; no request may be made and no error logged."""
     context = browser.new_context(viewport={"width": 1400, "height": 900})
     requests: list[str] = []
     errors: list[str] = []
@@ -155,7 +155,7 @@ def test_a_relation_shows_on_the_map(plain: Path, open_page: Open):
 
 
 def column(page: Page, title: str) -> list[str]:
-    """The cells of a column of the table of all heads, after a press of its title."""
+    """The cells of a column in the table of all heads, after pressing its title."""
     page.click(f"#all-heads button:text-is('{title}')")
     titles = page.locator("#all-heads thead th").all_text_contents()
     place = [text.strip() for text in titles].index(title)

@@ -1,4 +1,4 @@
-"""Figures of a curve: whatever the number of methods, all that is drawn is inside."""
+"""Figures of a curve: nothing is cut off, for any number of methods."""
 
 import pytest
 

@@ -72,7 +72,7 @@ def test_draws_any_run(name: str, figure: str, request: pytest.FixtureRequest):
 
 @pytest.mark.parametrize("heads", [1, 4])
 def test_figures_of_few_heads_are_whole(tmp_path: Path, heads: int):
-    """What is written beside a map is larger than the map."""
+    """Labels larger than the map itself are not cut off."""
     run = read_run(write_run(tmp_path, Wish(layers=heads, heads=heads)))
     every = tuple(KNOWN)
     run = replace(run, heads=tuple(replace(row, roles=every) for row in run.heads))

@@ -1,4 +1,4 @@
-"""The page: whole, small, escaped, and without anything from outside."""
+"""The page: complete, small, escaped, and self-contained."""
 
 import json
 import re
@@ -18,7 +18,7 @@ VOID = {"meta", "link", "input", "br", "img", "hr"}
 
 
 class Page(HTMLParser):
-    """Checks that elements close in order, and keeps what tests look at."""
+    """A parser that checks that elements close in order and stores tags and texts."""
 
     def __init__(self, text: str):
         super().__init__()

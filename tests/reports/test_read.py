@@ -1,4 +1,4 @@
-"""A run folder is read whole, or refused with the file's name and what to do."""
+"""A run folder is read completely, or refused with the file's name and the remedy."""
 
 import json
 from dataclasses import replace

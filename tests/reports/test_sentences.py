@@ -1,4 +1,4 @@
-"""The sentences a reader reads first, and numbers as text."""
+"""The sentences that a reader sees first, and numbers as text."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The story says what the report opens with."""
+"""The story matches the opening of the report."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The view model says what the numbers say; expectations are counted here the slow way."""
+"""The view model matches the numbers; expectations are counted here the slow way."""
 
 import math
 from dataclasses import replace
@@ -112,7 +112,7 @@ def test_relations_rank_by_gain_with_few_cases_and_punctuation_last():
 
 
 def test_all_relations_together_are_none():
-    """They stand last, count as none, and have a map only beside others."""
+    """They come last, do not count, and have a map only beside others."""
     every, punct = result("enc.0.0", "all", 0.99), result("enc.0.1", "punct", 0.98)
     few = result("enc.0.0", "vocative", 0.9, cases=7)
     table = relation_table([every, result("enc.0.0", "obj", 0.6), few], None, Thresholds())

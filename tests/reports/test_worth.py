@@ -1,4 +1,4 @@
-"""What each head is worth, in the report: the section says what the files say."""
+"""The report's section on head importance matches the files."""
 
 import json
 import math

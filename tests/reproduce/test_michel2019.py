@@ -1,4 +1,4 @@
-"""The document holds what was measured, as changes of the score, beside what was published."""
+"""The document shows measured changes of the score beside the published ones."""
 
 import json
 from pathlib import Path
@@ -58,7 +58,7 @@ def test_a_rise_of_the_loss_is_a_positive_change() -> None:
     record: dict[str, Any] = {"ablation": {"quantity": "loss", "p_each": EACH}}
     text = michel2019(ablated(**record))
     assert "loss 0.40" in text
-    assert lines(text, "here")[0][2:4] == ["3", "1"]  # without one head the loss falls
+    assert lines(text, "here")[0][2:4] == ["3", "1"]  # without one head the loss drops
     assert lines(text, "0")[0][1:3] == ["**+0.02**", "**−0.01**"]
 
 
@@ -102,7 +102,7 @@ def test_figures_of_three_sites_are_whole() -> None:
 
 
 def test_published_numbers_are_those_of_the_paper() -> None:
-    """Printed in METHODS' source: six layers at three sites, the worst at the last one."""
+    """The published table has six layers at three sites; the worst is the last cross-attention."""
     assert {len(each) for each in ONE_LEFT_WMT.values()} == {6}
     assert min(min(each) for each in ONE_LEFT_WMT.values()) == ONE_LEFT_WMT["decoder.cross"][5]
 

@@ -1,4 +1,4 @@
-"""Documents of pruning: their numbers by hand."""
+"""Documents on pruning, against numbers computed by hand."""
 
 import pandas as pd
 import pytest
@@ -37,9 +37,9 @@ def test_which_column_is_compared() -> None:
 @pytest.mark.parametrize(
     ("higher", "values", "share"),
     [
-        (True, {8: 40.1, 6: 39.7, 4: 39.5, 2: 39.9}, 0.4),  # what comes after a drop is no use
+        (True, {8: 40.1, 6: 39.7, 4: 39.5, 2: 39.9}, 0.4),  # results after a drop do not count
         (True, {8: 39.5, 6: 40.0}, 0.0),
-        (False, {8: 40.3, 6: 39.0, 4: 40.5}, 0.4),  # of a perplexity, lower is better
+        (False, {8: 40.3, 6: 39.0, 4: 40.5}, 0.4),  # for perplexity, lower is better
     ],
 )
 def test_what_is_free(higher: bool, values: dict[int, float], share: float) -> None:
@@ -77,7 +77,7 @@ def test_table_2() -> None:
 
 
 def test_a_method_with_a_point_of_all_heads() -> None:
-    """What was trained from scratch is not shown with the number of the model that was given."""
+    """The model trained from scratch does not get the given model's number."""
     rows = [(ALL, 9, 50.0), ("trained", 6, 49.5), ("scratch", 9, 48.0), ("scratch", 6, 47.0)]
     points = CurvePoints.of(frame(rows, "score"))
     assert points.keeps == [6]

@@ -1,4 +1,4 @@
-"""The main job from Python."""
+"""The main use from Python."""
 
 from pathlib import Path
 
@@ -58,7 +58,7 @@ def test_batches_of_any_size_give_the_same_numbers(loaded: Loaded) -> None:
 def test_frequencies_from_a_file_change_what_is_rare(loaded: Loaded, tmp_path: Path) -> None:
     corpus = headcount.Corpus(SAMPLE, limit=40)
     path = tmp_path / "counts.txt"
-    path.write_text("the 1000\n")  # all others are unseen, and so rare
+    path.write_text("the 1000\n")  # all others are unseen, so rare
     options = headcount.Options(), headcount.Options(frequencies=path)
     frames = [headcount.analyze(loaded, corpus, each).heads.frame for each in options]
     counted, given = (each[["rare_cases", "rare_share"]].to_numpy(dtype=float) for each in frames)
@@ -67,7 +67,7 @@ def test_frequencies_from_a_file_change_what_is_rare(loaded: Loaded, tmp_path: P
 
 
 def test_special_tokens_can_count_in_confidence(loaded: Loaded, tmp_path: Path) -> None:
-    """BERT looks at [CLS] and [SEP] too; sums of another confidence are not gone on with."""
+    """BERT looks at [CLS] and [SEP] too; sums of another confidence are not resumed."""
     corpus = headcount.Corpus(SAMPLE, limit=20)
     plain = headcount.analyze(loaded, corpus, out=tmp_path)
     options = headcount.Options(exclude_keys=False)

@@ -1,4 +1,4 @@
-"""The reductions that measures are made of, against plain NumPy over whole maps."""
+"""The reductions that measures use, against plain NumPy over full maps."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ SPLITS = [(100, 100, 100), (1, 2, 3), (2, 3, 5), (1, 100, 2), (100, 2, 100)]
 
 
 def _at(attention: Attention, row: int, example: Example) -> dict[str, np.ndarray]:
-    """What was gathered for one sentence, padding cut off."""
+    """The gathered values of one sentence, without padding."""
     num_queries, num_keys = example.A.shape[1:]
     return {
         "peak": attention.peak_BHQ[row, :, :num_queries].numpy(),
@@ -122,7 +122,7 @@ def test_word_level_arg_maxima(split: tuple[int, int, int]):
 
 
 def test_padding_does_not_count():
-    """Neither more padding nor a longer sentence in the batch changes a sentence's numbers."""
+    """More padding or a longer sentence in the batch does not change a sentence's numbers."""
     for batch in batches("cross"):
         for example in batch:
             alone, padded = attend([example]), attend([example], padding=5)
@@ -169,7 +169,7 @@ def test_a_single_peak_is_found_anywhere(num_keys: int, data: st.DataObject):
 
 
 def test_a_map_between_groups_sums_keys_and_averages_queries():
-    """Other groups on either side, tokens in no group, a group without tokens, two blocks."""
+    """Different groups on either side, tokens in no group, a group without tokens, two blocks."""
     rng = np.random.default_rng(0)
     A = rng.random((2, 3, 5, 7))
     query_group = torch.tensor([[0, 0, -1, 2, 2], [1, -1, 0, 0, 0]])
@@ -211,7 +211,7 @@ def test_names_the_head_whose_weights_are_not_numbers():
     with pytest.raises(ModelError) as refusal:
         reduced(reducer, weights, (1, 2, 3))
     message = str(refusal.value)
-    assert "head dec.4.5 gave NaN or infinity (2 of the layer's 7 heads do)" in message
+    assert "NaN or infinity in head dec.4.5 (2 of the layer's 7 heads have some)" in message
     assert "Check the parameters of some.module" in message
 
 
@@ -219,9 +219,7 @@ def test_names_the_head_whose_weights_are_not_numbers():
 def test_names_the_head_whose_values_are_not_finite(number: float):
     reducer, weights = _reducer()
     reducer.value_norm_BHK[1, 3, 4] = number
-    with pytest.raises(
-        ModelError, match=r"head dec\.4\.3 gave NaN or infinity \(1 of the layer's 7"
-    ):
+    with pytest.raises(ModelError, match=r"NaN or infinity in head dec\.4\.3 \(1 of the layer's 7"):
         reduced(reducer, weights, (1, 2, 3))
 
 

@@ -1,12 +1,9 @@
-"""One of several words: any other is refused, wherever there are branches by it.
+"""Choices by word: any unknown word is refused, wherever code branches on it.
 
-In a process of its own, as a user's is: the tests' own check of types would come first.
+Runs in a separate process, like a user's: the tests' own type checks would come first.
 """
 
-import os
-import subprocess
-import sys
-from pathlib import Path
+from tests.forked import Forked
 
 SCRIPT = """
 from dataclasses import replace
@@ -68,10 +65,7 @@ got 'gpu' (\
 
 
 def test_other_words_are_refused() -> None:
-    root = Path(__file__).parents[1]
-    environment = os.environ | {"PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
-    found = subprocess.run(
-        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, env=environment
-    )
-    assert found.returncode == 0, found.stderr
-    assert found.stdout.startswith(TOLD)
+    process = Forked("-c", SCRIPT)
+    output, errors = process.communicate()
+    assert process.returncode == 0, errors
+    assert output.startswith(TOLD)

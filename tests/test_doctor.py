@@ -1,4 +1,4 @@
-"""Doctor says what works for a model before anything runs."""
+"""Doctor reports what works for a model before anything runs."""
 
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ def test_what_works(tmp_path: Path) -> None:
 
 
 def test_a_model_without_heads(tmp_path: Path) -> None:
-    """Nothing is said to work on heads that are not there; nothing is measured of none."""
+    """Nothing is said to work on missing heads; without heads nothing is measured."""
     loaded = load(saved.bert(tmp_path / "bert"))
     save(compact(loaded, Plan.keeping(loaded.heads, [])), tmp_path / "small", loaded.tokenizer)
     findings = {each.subject: each for each in diagnose(tmp_path / "small")}
@@ -43,7 +43,7 @@ def test_a_model_without_heads(tmp_path: Path) -> None:
 
 
 def test_a_model_that_can_t_be_made_smaller(tmp_path: Path) -> None:
-    """One module for all layers, and no tokenizer: transformers makes an empty one."""
+    """One module for all layers, and no tokenizer: transformers creates an empty one."""
     tiny.MODELS["albert"]().save_pretrained(tmp_path)
     findings = {each.subject: each for each in diagnose(tmp_path)}
     assert findings["heads"].works and findings["self-check"].works
@@ -54,7 +54,7 @@ def test_a_model_that_can_t_be_made_smaller(tmp_path: Path) -> None:
 
 
 def test_a_model_that_runs_with_all_its_heads_only(tmp_path: Path) -> None:
-    """Its own code slices fused queries, keys and values by the configuration's count."""
+    """The model's code slices fused queries, keys and values by the configuration's count."""
     sizes: dict[str, Any] = tiny.GROUPED | {"hidden_size": 60, "pad_token_id": 0}
     hf.Phi3ForCausalLM(hf.Phi3Config(**sizes)).save_pretrained(tmp_path)
     findings = {each.subject: each for each in diagnose(tmp_path)}
@@ -64,7 +64,7 @@ def test_a_model_that_runs_with_all_its_heads_only(tmp_path: Path) -> None:
 
 
 def test_no_memory_for_a_second_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything else is said all the same."""
+    """Everything else is still reported."""
 
     def full(*_: object) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory")

@@ -1,4 +1,4 @@
-"""Which sentences show a role, and which word pairs are pointed out; maps are made by hand."""
+"""Sentences that show a role and their marked word pairs; maps are made by hand."""
 
 import base64
 from dataclasses import replace
@@ -21,7 +21,7 @@ SIDE = Side(
 
 
 def drawn(*targets: int) -> Drawn:
-    """One head that gives each label's weight to one label, and a little to [CLS]."""
+    """One head that puts each label's weight on one label, and a little on [CLS]."""
     weights_HQK = np.zeros((1, 5, 5))
     weights_HQK[0, range(5), targets] = 0.75
     weights_HQK[0, :, 0] += 0.25
@@ -48,7 +48,7 @@ def test_syntactic_directions() -> None:
         role = Role("syntactic", "", 0.2, relation="nsubj", direction=direction)
         (shown,) = _best([right], 0, role)
         assert shown.arcs == arcs
-    # of all words "the" and "barks" look most at "dog"; the first of equals is "the"
+    # "the" and "barks" look most at "dog" of all words; "the" comes first
     assert shown.caption == "nsubj head<-dependent: 0 of 1"
     role = Role("syntactic", "", 0.2, relation="nsubj", direction="dependent->head")
     assert _best([right], 0, role)[0].caption == "nsubj dependent->head: 1 of 1"
@@ -66,7 +66,7 @@ def test_rare_sink_and_no_role() -> None:
 
 
 def test_block_shows_weight_on_the_own_segment() -> None:
-    one = drawn(0, 0, 3, 2, 4)  # each label gives a quarter to [CLS]
+    one = drawn(0, 0, 3, 2, 4)  # each label puts a quarter on [CLS]
     role = Role("block", "", 0.6)
     assert _best([one], 0, role) == []
     two = replace(SIDE, segment=np.array([0, 0, 2, 2, 2]))

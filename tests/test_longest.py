@@ -1,4 +1,4 @@
-"""The longest text that a model takes is one that it runs, and one token more is not."""
+"""A model runs the longest text it takes, and fails with one token more."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The README's Python is run as it stands, with a model and a treebank that are at hand."""
+"""The README's Python runs as printed, with a model and a treebank that are at hand."""
 
 import re
 import shlex
@@ -50,7 +50,7 @@ COMMANDS = [
 
 @pytest.mark.parametrize(("where", "line"), COMMANDS)
 def test_commands_of_the_docs_are_understood(where: str, line: str) -> None:
-    """Read, not run: every option is one that there is, with a value that it can have."""
+    """Commands are parsed, not run: every option exists and has a valid value."""
     words = shlex.split(line.replace("--task TASK", "--task similarity"), comments=True)
     tyro.cli(Command, args=[word.removesuffix("...") for word in words[1:]])  # type: ignore[arg-type]
 

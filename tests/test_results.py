@@ -1,4 +1,4 @@
-"""What a run writes, and what it leaves of an earlier one."""
+"""The files that a run writes, and those it keeps from an earlier run."""
 
 import json
 import math
@@ -22,7 +22,7 @@ def analysis(heads: Heads = HEADS) -> Analysis:
 
 
 def with_importance(folder: Path) -> Path:
-    """A run with what `headcount importance` adds to it."""
+    """A run with the additions of `headcount importance`."""
     write_results(analysis(), folder)
     frame = HeadTable.read(folder / "heads.parquet").frame.assign(gradient=[5.0, 4, 3, 2, 1])
     HeadTable(frame).write(folder / "heads.parquet")
@@ -43,7 +43,7 @@ def test_a_new_run_removes_the_importance_of_an_earlier_one(tmp_path: Path):
 
 
 def test_what_is_begun_anew_keeps_results_until_there_are_new_ones(tmp_path: Path):
-    """And `claim` alone deletes nothing: model or corpus may be mistyped."""
+    """`claim` alone deletes nothing: model or corpus may be mistyped."""
     folder = with_importance(tmp_path)
     (folder / "state").mkdir()
     for name in ("state/sweep.safetensors", "targets.txt"):
@@ -71,7 +71,7 @@ def test_a_resumed_run_keeps_it(tmp_path: Path):
 
 
 def test_a_resumed_run_keeps_an_evaluation(tmp_path: Path):
-    """It is of the model, and `claim` lets an analysis beside it with --resume alone."""
+    """It belongs to the model, and `claim` accepts an analysis beside it only with --resume."""
     (tmp_path / "evaluation.json").write_text("{}")
     (tmp_path / "report.html").write_text("of an earlier analysis")
     write_results(analysis(), tmp_path, {"resume": True})

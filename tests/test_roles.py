@@ -1,4 +1,4 @@
-"""Roles: the thresholds, hit exactly and just missed, and the words of the evidence."""
+"""Roles: thresholds met exactly and just missed, and the wording of the evidence."""
 
 from dataclasses import replace
 from typing import Any
@@ -19,7 +19,7 @@ PLAIN: dict[str, Any] = {
 
 
 def _table(*rows: dict[str, Any]) -> HeadTable:
-    """One head a row, whatever is not given is unremarkable."""
+    """One head per row; values that are not given are unremarkable."""
     full = [PLAIN | row for row in rows]
     columns = {name: [row[name] for row in full] for name in PLAIN}
     table = HeadTable.of(Heads({"encoder.self": (len(rows),)}), columns)
@@ -145,7 +145,7 @@ def test_syntax_begins_at_ten_points_above_the_baseline_and_a_hundred_cases():
 
 
 def test_ten_percent_can_be_relative():
-    """The paper does not say: 0.6 against 0.5 is 10 points, and 20 % more."""
+    """The paper does not specify it: 0.6 against 0.5 is 10 points, or 20 % more."""
     limits = Thresholds(syntactic_relative=True)
 
     def found(accuracy: float, baseline: float) -> list[Role]:
@@ -190,6 +190,6 @@ def test_evidence_of_a_syntactic_head_is_its_three_best_relations():
 
 @pytest.mark.parametrize("number", [np.inf, -np.inf, np.nan])
 def test_a_threshold_that_no_record_could_hold_is_refused(number: float) -> None:
-    """The report reads them back."""
+    """The report reads the thresholds back."""
     with pytest.raises(InputError, match="as the threshold syntactic_gain, got -?(inf|nan)"):
         Thresholds(syntactic_gain=number)

@@ -1,4 +1,4 @@
-"""The shipped treebank sample is well formed and keeps to Universal Dependencies v2."""
+"""The shipped treebank sample is well formed and follows Universal Dependencies v2."""
 
 from collections import Counter
 from pathlib import Path
@@ -59,7 +59,7 @@ each = pytest.mark.parametrize("sentence", SENTENCES, ids=lambda s: s.metadata["
 
 
 def name(sentence: TokenList) -> str:
-    """Name a sentence in an assertion message."""
+    """Return the name of a sentence for assertion messages."""
     return f"{sentence.metadata['sent_id']} ({sentence.metadata['text']})"
 
 

@@ -1,4 +1,4 @@
-"""The seam: every configuration is switched, and every one gets back its own."""
+"""The attention interface: every configuration is switched, and each gets its own back."""
 
 import copy
 
@@ -43,7 +43,7 @@ def test_nested_and_after_an_error():
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "gemma3_text", "marian"])
 def test_masks_are_boolean_and_causal_ones_are_spelled_out(name: str):
-    """Without padding transformers would leave causal masks to sdpa's `is_causal`."""
+    """Without padding, transformers would leave causal masks to sdpa's `is_causal`."""
     model = tiny.MODELS[name]()
     batch = {key: each for key, each in tiny.inputs(model, (5, 5)).items() if key.endswith("ids")}
     masks = []

@@ -1,4 +1,4 @@
-"""The self-check: what `examine` finds, and what it refuses with which words."""
+"""The self-check: the findings of `examine`, and its refusals with their messages."""
 
 from typing import Any
 
@@ -53,14 +53,17 @@ def test_key_value_heads_are_known_to_be_shared():
 @pytest.mark.parametrize(
     ("make", "told"),
     [
-        (lambda config: hf.BertForMultipleChoice(config), "BertForMultipleChoice does not: shape"),
+        (
+            lambda config: hf.BertForMultipleChoice(config),
+            "BertForMultipleChoice, which does not: shape",
+        ),
         (
             lambda config: hf.VisionEncoderDecoderModel(
                 hf.VisionEncoderDecoderConfig.from_encoder_decoder_configs(
                     tiny.MODELS["vit"]().config, config
                 )
             ),
-            "VisionEncoderDecoderModel does not: .*image_size",
+            "VisionEncoderDecoderModel, which does not: .*image_size",
         ),
     ],
 )
@@ -168,7 +171,7 @@ def test_names_the_parameter_when_no_head_is_to_blame():
     model = tiny.MODELS["bert"]()
     model.get_parameter("cls.predictions.transform.dense.weight").data[5] = torch.nan
     with pytest.raises(
-        ModelError, match="infinity: cls.predictions.transform.dense.weight is the first"
+        ModelError, match="batch: cls.predictions.transform.dense.weight is the first"
     ):
         examine(model)
 
@@ -236,7 +239,7 @@ def test_takes_a_function_for_a_listener():
 
 @pytest.mark.parametrize("kind", ["bart", "t5"])
 def test_a_classifier_with_a_decoder_is_examined_through_its_body(kind: str) -> None:
-    """It asks for ends of sentences, and makes the decoder's inputs of the source."""
+    """BART's classifier needs ends of sentences and makes the decoder's inputs from the source."""
     config = tiny.MODELS[kind]().config
     config.update({"eos_token_id": 2, "num_labels": 3})
     name = {"bart": "BartForSequenceClassification", "t5": "T5ForSequenceClassification"}[kind]

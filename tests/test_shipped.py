@@ -35,7 +35,7 @@ def test_the_translation_model_is_small_whole_and_credited() -> None:
 
 @pytest.mark.slow
 def test_the_card_is_about_these_weights() -> None:
-    """The loss on the held-out pairs that the card reports, drawn as it says."""
+    """The loss on the held-out pairs equals the card's, with the draw that the card describes."""
     folder = Path(place_of("headcount:en-de"))
     _, told = re.findall(r"held out from Tatoeba \| 2,000 \| ([\d.]+) \| [\d.]+ \| ([\d.]+)",
                          (folder / "README.md").read_text(encoding="utf-8"))[0]  # fmt: skip

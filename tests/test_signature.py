@@ -1,4 +1,4 @@
-"""A model is known by its parameters, wherever it came from."""
+"""A model is identified by its parameters, wherever it came from."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ def test_a_copy_that_learned_is_another_model() -> None:
 
 
 def test_a_tokenizer_that_reads_otherwise_is_another(tmp_path: Path) -> None:
-    """Whatever it was last asked to do, and wherever it lay; also with the same vocabulary."""
+    """Its last call and its folder do not matter; its normalizer does, even with one vocabulary."""
     tokenizer = tiny_tokenizers.byte_level("roberta")
     before = tokenizer_revision(tokenizer)
     tokenizer(

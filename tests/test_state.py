@@ -1,4 +1,4 @@
-"""Sums in a file: nothing is lost, and nothing wrong is let in."""
+"""Sums in a file: nothing is lost, and nothing wrong is accepted."""
 
 from pathlib import Path
 
@@ -85,7 +85,7 @@ def test_a_file_that_is_not_ours(tmp_path: Path):
 
 
 def test_sums_of_a_file_go_on_where_the_model_is() -> None:
-    """`load_state` gives them on the CPU."""
+    """`load_state` returns them on the CPU."""
     here, there = torch.ones(3), torch.ones(5, device="meta")
     assert _add(here, there).device == there.device
 

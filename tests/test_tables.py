@@ -1,4 +1,4 @@
-"""Tables: every head a row, in order; NaN where nothing could be measured."""
+"""Tables: one row per head, in order; NaN if nothing could be measured."""
 
 import pytest
 import torch
@@ -24,7 +24,7 @@ PLACES: dict[Place, tuple[str, int]] = {
 
 
 def _totals(measures: tuple[type[Sums], ...] = MEASURES) -> Totals:
-    """Layers as they may come: in no order."""
+    """Layers may come in any order."""
     sums = {}
     for place, (name, number) in PLACES.items():
         attention = attend(batches(name)[number])

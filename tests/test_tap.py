@@ -1,4 +1,4 @@
-"""The tap: it changes nothing, hears everything, gates every head, and leaves no trace."""
+"""The tap changes nothing, receives everything, gates every head, and leaves no trace."""
 
 import copy
 from collections.abc import Callable, Iterator
@@ -26,7 +26,7 @@ from tests.examined import examined, examined_double, softmax_in_double
 from tests.laws import leaving_no_trace
 
 NO_PADDING = frozenset({"vit", "whisper"})
-"""No mask on the encoder's side."""
+"""Inputs without a mask on the encoder's side."""
 SIDES = [
     (name, side)
     for name in tiny.MODELS
@@ -44,13 +44,13 @@ def _logits(model: PreTrainedModel, batch: dict[str, Tensor]) -> Tensor:
 
 
 def _is_token(batch: dict[str, Tensor], logits: Tensor) -> Tensor:
-    """True at the positions of the logits that are not padding."""
+    """A mask that is True at the positions of the logits that are not padding."""
     mask = batch.get("decoder_attention_mask", batch.get("attention_mask"))
     return torch.ones(logits.shape[:-1]).bool() if mask is None else mask.bool()
 
 
 def _is_query(site: str, batch: dict[str, Tensor], maps_BHQK: Tensor) -> Tensor:
-    """True at a site's queries that are not padding, [B, Q]."""
+    """A mask that is True at a site's queries that are not padding, [B, Q]."""
     source = batch.get("attention_mask")
     mask = source if site == "encoder.self" else batch.get("decoder_attention_mask", source)
     return (
@@ -59,7 +59,7 @@ def _is_query(site: str, batch: dict[str, Tensor], maps_BHQK: Tensor) -> Tensor:
 
 
 class _Maps:
-    """A listener that puts blocks together again; every weight must come exactly once."""
+    """A listener that reassembles blocks; every weight must arrive exactly once."""
 
     def __init__(self, batch: dict[str, Tensor], like: dict[str, list[Tensor]]) -> None:
         self.batch, self.like = batch, like
@@ -110,7 +110,7 @@ def test_outputs_are_those_of_the_stock_model(name: str, side: str):
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "llama", "gemma3_text", "marian", "t5"])
 def test_outputs_are_those_of_a_stock_model_that_is_eager(name: str):
-    """With padding in front, what eager attention computes at padding is reproduced too."""
+    """With padding in front, eager attention's values at padding are reproduced too."""
     model = tiny.MODELS[name]()
     model.set_attn_implementation("eager")
     batch = tiny.inputs(model, side="left")
@@ -170,7 +170,7 @@ def test_generation_is_that_of_the_stock_model(name: str, listener: FunctionList
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "llama", "gemma2", "marian", "t5", "vit"])
 def test_the_models_own_eager_function_gives_the_same(name: str):
-    """Used where a model does more than our arithmetic knows; blocks of rows and queries."""
+    """The fallback for models with unknown arithmetic; blocks of rows and queries."""
     model, anatomy = examined_double(name)
     batch = _double(tiny.inputs(model))
     with softmax_in_double():
@@ -184,7 +184,7 @@ def test_the_models_own_eager_function_gives_the_same(name: str):
 
 
 def test_attention_sinks_are_left_to_the_models_own_function():
-    """GPT-OSS adds a learned logit to every softmax; the attention function is not told."""
+    """GPT-OSS adds a learned logit to every softmax, unknown to the attention function."""
     sizes: dict[str, Any] = tiny.GROUPED | {
         "hidden_size": 32,
         "intermediate_size": 16,
@@ -207,7 +207,7 @@ def test_attention_sinks_are_left_to_the_models_own_function():
     torch.testing.assert_close(torch.cat(seen), torch.cat(maps), atol=5e-6, rtol=0)
 
 
-# ------------------------------------------------------------------ it hears everything
+# ------------------------------------------------------------------ it receives everything
 
 
 @pytest.mark.parametrize(("name", "side"), SIDES)
@@ -255,7 +255,7 @@ def test_blocks_of_any_size_give_the_same(name: str):
 
 @pytest.mark.parametrize("size", BLOCK_SIZES)
 def test_columns_beside_the_values_are_multiplied_with_the_weights(size: int):
-    """Grouped queries: columns are per query head; every block has its own part of the masses."""
+    """Grouped queries: columns are per query head, and every block has its own part of the sums."""
 
     class Columns:
         def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> Tensor:
@@ -339,7 +339,7 @@ def test_a_forward_that_was_interrupted_does_not_shift_the_layers(body: bool):
 
 @contextmanager
 def _hooked(model: PreTrainedModel, anatomy: Anatomy, gates: Gates) -> Iterator[None]:
-    """The slow way: multiply each head's slice of what its output projection is given."""
+    """The slow way: multiply each head's slice of its output projection's input."""
     by_projection: dict[str, list[AttentionLayer]] = {}
     for layer in anatomy.layers:
         assert layer.output is not None
@@ -400,7 +400,7 @@ def _random_gates(anatomy: Anatomy, batch_size: int | None, dtype: torch.dtype) 
 @pytest.mark.parametrize("batch_size", [None, 3])
 @pytest.mark.parametrize("name", tiny.MODELS)
 def test_gates_and_their_gradients_are_those_of_the_slow_way(name: str, batch_size: int | None):
-    """One gate a head, or one a sample and head, of every layer at once."""
+    """One gate per head, or per sample and head, for every layer at once."""
     model, anatomy = examined_double(name)
     batch = _double(tiny.inputs(model))
     gates = _random_gates(anatomy, batch_size, torch.float64)

@@ -1,4 +1,4 @@
-"""The model's own translations: kept as they are made, of these sources and no others."""
+"""The model's own translations: stored as they are made, for exactly these sources."""
 
 from pathlib import Path
 
@@ -33,7 +33,7 @@ def corpus(tmp_path: Path) -> Corpus:
 
 
 def run(loaded: Loaded, corpus: Corpus, folder: Path, *progress) -> list[str]:
-    """The lines that are left, after the corpus has been read with them."""
+    """The lines that remain after the corpus was read with them."""
     path = folder / "targets.txt"
     with_targets = translated(
         loaded.model, loaded.encoder(), corpus, path, folder / "state", 0.0, *progress
@@ -52,7 +52,7 @@ def test_each_is_the_models_greedy_one(loaded: Loaded, corpus: Corpus, tmp_path:
         with torch.no_grad():
             (ids,) = loaded.model.generate(**inputs, **longest)  # type: ignore[operator]
         text = " ".join(str(tokenizer.decode(ids, skip_special_tokens=True)).split())
-        assert text and line.startswith(text)  # which goes on to the limit of its batch
+        assert text and line.startswith(text)  # which continues to the limit of its batch
 
 
 def test_a_killed_run_goes_on(
@@ -90,7 +90,7 @@ def test_other_sources_in_the_same_file_are_refused(
 
 
 def test_targets_are_not_replaced(loaded: Loaded, corpus: Corpus, tmp_path: Path) -> None:
-    """A corpus of sources and then of pairs; nothing is kept of a run that was refused."""
+    """A corpus of sources, then of pairs; nothing is kept from a refused run."""
     (tmp_path / "pairs.tsv").write_text("The moon!\tDer Mond!\n")
     both = Corpus([*corpus.names, tmp_path / "pairs.tsv"])
     with pytest.raises(CorpusError, match=r"pairs\.tsv:1: expected no target"):

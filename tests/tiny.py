@@ -1,9 +1,9 @@
-"""Tiny random models of every architecture that the tests need, with inputs and their attention.
+"""Tiny random models of every architecture that the tests need, with inputs and attention.
 
 Stock transformers classes built from a config: no network, no files, a fraction of a second each.
 Sizes are unequal wherever the architecture permits (batch 3, queries 7, target queries 13, heads 5,
-head size 11 ...), so that two axes taken for each other cannot go unseen. Weights are drawn anew
-with the queries made larger, so that attention is far from uniform, and no bias is zero.
+head size 11 ...), so that swapped axes cannot go unnoticed. Weights are redrawn
+with larger queries, so that attention is far from uniform, and no bias is zero.
 """
 
 import copy
@@ -20,7 +20,7 @@ from transformers.pytorch_utils import Conv1D
 VOCAB = 61
 SPECIAL: dict[str, Any] = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
 FIRST_ID = 5
-"""Ids below this one are kept free for special tokens."""
+"""Ids below this one are reserved for special tokens."""
 NUM_POSITIONS = 128
 COMMON: dict[str, Any] = {
     "vocab_size": VOCAB,
@@ -68,7 +68,7 @@ SHARPENED = {
     "Wqkv": SHARPNESS**0.5,
     "query_key_value": SHARPNESS**0.5,
 }
-"""Factor of a module's weights by its name; one that holds keys too takes the root."""
+"""Factor of a module's weights by its name; its root if the module also holds keys."""
 
 
 def _with(sizes: dict[str, Any], **changed: Any) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def _with(sizes: dict[str, Any], **changed: Any) -> dict[str, Any]:
 
 
 def _seeded(model: PreTrainedModel, embedding_std: float = 0.7, seed: int = 7) -> PreTrainedModel:
-    """Draw all weights anew: unit gain, biases that matter, queries made larger."""
+    """Redraw all weights: unit gain, biases that matter, larger queries."""
     generator = torch.Generator().manual_seed(seed)
 
     def noise(parameter: Tensor) -> Tensor:
@@ -232,7 +232,7 @@ def _t5() -> PreTrainedModel:
 
 
 def even_t5() -> PreTrainedModel:
-    """The stock T5 makes its decoder's cache as long as the encoder, and fails where it is not."""
+    """The stock T5 gives its decoder's cache the encoder's length, and fails if they differ."""
     model = _t5()
     config: Any = copy.deepcopy(model.config)
     config.num_decoder_layers = config.num_layers
@@ -242,7 +242,7 @@ def even_t5() -> PreTrainedModel:
 
 
 def _whisper() -> PreTrainedModel:
-    """Seventeen encoder positions, whatever the sound; sinusoids ask for an even width."""
+    """Seventeen encoder positions for any sound; sinusoids need an even width."""
     config = hf.WhisperConfig(
         **_with(UNEQUAL_SIDES, d_model=30, decoder_attention_heads=3),
         num_mel_bins=19,
@@ -310,7 +310,7 @@ REFUSED: dict[str, Callable[[], PreTrainedModel]] = {
     "xlnet": _xlnet,
     "bloom": _bloom,
 }
-"""Models whose attention never passes transformers' attention interface."""
+"""Models whose attention does not use transformers' attention interface."""
 
 
 def _padded(
@@ -327,7 +327,7 @@ def _padded(
 
 
 def target_lengths(lengths: tuple[int, ...]) -> tuple[int, ...]:
-    """Lengths on the decoder side: other ones, and the longest source has a short target."""
+    """Lengths on the decoder side: they differ, and the longest source has a short target."""
     return tuple(2 * length - 1 for length in reversed(lengths))
 
 
@@ -337,7 +337,7 @@ def inputs(
     side: str = "right",
     seed: int = 3,
 ) -> dict[str, Tensor]:
-    """Build a padded batch for the model's forward, the same one at every call.
+    """Build a padded batch for the model's forward, the same in every call.
 
     Whisper and ViT take sound and images of one size: `lengths` then says how many, and for
     Whisper how long the decoder's sentences are.

@@ -54,7 +54,7 @@ SIZE = 400
 
 
 def wordpiece(model_max_length: int = 64) -> PreTrainedTokenizerFast:
-    """BERT's kind: pieces inside a word begin with ##."""
+    """A tokenizer like BERT's: pieces inside a word begin with ##."""
     # Not WordPieceTrainer, whose vocabulary differs from process to process.
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     words = [word for text in SENTENCES for word in re.findall(r"\w+|[^\w\s]", plain(text))]
@@ -71,12 +71,12 @@ def wordpiece(model_max_length: int = 64) -> PreTrainedTokenizerFast:
 
 
 def plain(text: str) -> str:
-    """A text in small letters without accents, as an uncased BERT reads it."""
+    """The text in lower case without accents, as an uncased BERT reads it."""
     return normalizers.BertNormalizer(lowercase=True).normalize_str(text)
 
 
 def byte_level(kind: str, add_prefix_space: bool = False) -> PreTrainedTokenizerFast:
-    """The kind of `roberta` and of `gpt2`: a word is known by the space before it."""
+    """A tokenizer like those of `roberta` and `gpt2`: a space marks the start of a word."""
     backend = Tokenizer(models.BPE())
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     trainer = trainers.BpeTrainer(
@@ -92,7 +92,7 @@ def byte_level(kind: str, add_prefix_space: bool = False) -> PreTrainedTokenizer
 
 
 def t5() -> PreTrainedTokenizerFast:
-    """T5's kind: Unigram, ▁ before every word, </s> at the end, <pad> to start the decoder."""
+    """A tokenizer like T5's: Unigram, ▁ before words, </s> at the end, <pad> starts the decoder."""
     backend = Tokenizer(models.Unigram())
     backend.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()]
@@ -110,7 +110,7 @@ def t5() -> PreTrainedTokenizerFast:
 
 
 def llama() -> PreTrainedTokenizerFast:
-    """Llama's kind: BPE over the whole text with ▁ for spaces, <s> in front."""
+    """A tokenizer like Llama's: BPE over the full text with ▁ for spaces, <s> in front."""
     backend = Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True))
     backend.pre_tokenizer = pre_tokenizers.Metaspace()
     bytes_ = [f"<0x{byte:02X}>" for byte in range(256)]
@@ -127,7 +127,7 @@ def llama() -> PreTrainedTokenizerFast:
 
 
 def nllb() -> NllbTokenizer:
-    """NLLB's kind: a text begins with its language, English where none is set."""
+    """A tokenizer like NLLB's: a text begins with its language, English by default."""
     letters = sorted(set("".join(SENTENCES)) - {" "})
     pieces = ["<s>", "<pad>", "</s>", "<unk>", "▁", *letters]
     return NllbTokenizer(
@@ -138,14 +138,14 @@ def nllb() -> NllbTokenizer:
 
 
 def mbart() -> MBartTokenizer:
-    """The kind of the first mBART: a text ends with its language, English where none is set."""
+    """A tokenizer like the first mBART's: a text ends with its language, English by default."""
     letters = sorted(set("".join(SENTENCES)) - {" "})
     pieces = ["<s>", "<pad>", "</s>", "<unk>", "▁", *letters, "en_XX", "de_DE", "<mask>"]
     return MBartTokenizer(vocab=[(piece, -1.0) for piece in pieces])
 
 
 def m2m100(folder: Path) -> M2M100Tokenizer:
-    """M2M100's kind: slow, languages in tokens such as __de__, none for targets until set."""
+    """A slow tokenizer like M2M100's: languages are tokens such as __de__, unset for targets."""
     pieces = ["<s>", "<pad>", "</s>", "<unk>", *_sentencepiece(folder / "both", SENTENCES)]
     vocab = folder / "vocab.json"
     vocab.write_text(json.dumps({piece: index for index, piece in enumerate(pieces)}))
@@ -167,12 +167,12 @@ def across_words() -> PreTrainedTokenizerFast:
 
 
 def byt5() -> ByT5Tokenizer:
-    """ByT5's kind: slow, one token a UTF-8 byte, spaces are tokens."""
+    """A slow tokenizer like ByT5's: one token per UTF-8 byte, spaces are tokens."""
     return ByT5Tokenizer()
 
 
 def marian(folder: Path, separate_vocabs: bool = False) -> MarianTokenizer:
-    """Marian's kind: slow, a sentencepiece model a side, English and Russian to German."""
+    """A slow tokenizer like Marian's, one sentencepiece model per side: English, Russian to German."""
     source = _sentencepiece(folder / "source", [*SENTENCES[:5], *RUSSIAN])
     target = _sentencepiece(folder / "target", GERMAN)
     sides = {
@@ -182,7 +182,7 @@ def marian(folder: Path, separate_vocabs: bool = False) -> MarianTokenizer:
     joint = list(dict.fromkeys([*source, *target]))
     pieces = {
         "vocab": source if separate_vocabs else joint,
-        # In another order, so that an id means different pieces on the two sides.
+        # In another order, so that an id has a different piece on each side.
         "target_vocab_file": list(reversed(target)),
     }
     for name, path in sides.items():

@@ -118,7 +118,7 @@ def test_draws_without_a_score_are_left_out():
 
 @pytest.mark.parametrize("metric", ["bleu", "chrf"])
 def test_the_p_of_bleu_and_chrf_is_sacrebleus(metric: Any):
-    """The p equals its formula on our draws, and is close to sacreBLEU's own test on other draws."""
+    """The p equals its formula on our draws, and is close to sacreBLEU's on other draws."""
     random = np.random.default_rng(0)
     references = [" ".join(random.choice(list("abcdefg"), 9)) for _ in range(13)]
 

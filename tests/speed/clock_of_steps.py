@@ -1,4 +1,4 @@
-"""A clock that only works move: what is measured is known."""
+"""A clock that only calls advance, so that measured times are known."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ class Steps:
         patch.setattr(clock.time, "perf_counter", lambda: self.now)
 
     def work(self, name: str, seconds: Callable[[int], float]) -> Callable[[], None]:
-        """A call whose time depends on how many there were before."""
+        """A call whose time depends on the number of calls before."""
 
         def call() -> None:
             self.now += seconds(len(self.called))

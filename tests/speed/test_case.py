@@ -1,4 +1,4 @@
-"""What the times of a case say, and when not to believe them."""
+"""Results from the times of a case, and when not to trust them."""
 
 import math
 
@@ -16,7 +16,7 @@ def timing(rounds: list[tuple[float, float, float]], ceiling: float = 2.0) -> Ti
 
 
 def test_gain_share_and_noise() -> None:
-    """Dense takes 2 and 4.5, pruned 2: sqrt(9) / 2 = 1.5 times; half of what could be."""
+    """Dense takes 2 and 4.5, pruned 2: sqrt(9) / 2 = 1.5 times, half of the possible gain."""
     found = timing([(2.0, 2.0, 4.5), (4.5, 2.0, 2.0)])
     assert found.speedup.value == pytest.approx(1.5)
     assert found.ceiling == 2 and found.reached == pytest.approx(0.5)

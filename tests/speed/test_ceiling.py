@@ -1,4 +1,4 @@
-"""Ceilings: published numbers, models made smaller by hand, and compact ones."""
+"""Ceilings against published numbers, models cut by hand, and compact models."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -50,7 +50,7 @@ def first(share: float) -> Callable[[AttentionLayer], Sequence[int]]:
 
 
 def test_published_ceilings_of_bert_base() -> None:
-    """At 128 tokens 1.21, 1.36 and 1.54 without half, three quarters and all of the heads."""
+    """At 128 tokens, 1.21, 1.36 and 1.54 without half, three quarters and all of the heads."""
     with torch.device("meta"):
         model = BertModel(BertConfig(), add_pooling_layer=False)
     layers = [_layer("encoder.self", number, f"encoder.layer.{number}.attention.self",
@@ -63,9 +63,9 @@ def test_published_ceilings_of_bert_base() -> None:
 
 
 def test_published_ceilings_of_transformer_base() -> None:
-    """1.27 and 1.47 without half and three quarters of the heads.
+    """Ceilings of 1.27 and 1.47 without half and three quarters of the heads.
 
-    That is without the vocabulary, and as good as without products: at 30 tokens it is more.
+    These ignore the vocabulary and almost all attention products: at 30 tokens they are higher.
     """
     with torch.device("meta"):
         model = MarianModel(MarianConfig(
@@ -110,7 +110,7 @@ def t5(heads: int) -> PreTrainedModel:
     "make, make_smaller, kept",
     [
         (lambda: llama(6, 3), lambda: llama(4, 2), range(4)),  # a whole group of two
-        (lambda: llama(6, 2), lambda: llama(4, 2), [0, 2, 3, 5]),  # all keys and values stay
+        (lambda: llama(6, 2), lambda: llama(4, 2), [0, 2, 3, 5]),  # all keys and values are kept
         (lambda: t5(5), lambda: t5(2), [1, 4]),
     ],
 )
@@ -128,7 +128,7 @@ def test_models_made_with_fewer_heads(
 
 @pytest.mark.parametrize("name", ["bert", "distilbert", "gpt2", "modernbert", "marian", "gemma2"])
 def test_compact_models(name: str) -> None:
-    """Of every layer another share of its groups stays, at least one."""
+    """Every layer keeps another share of its groups, at least one group."""
     model, anatomy = examined(name)
 
     def kept(layer: AttentionLayer) -> Sequence[int]:
@@ -141,7 +141,7 @@ def test_compact_models(name: str) -> None:
 
 
 def test_shared_modules_are_counted_by_their_calls() -> None:
-    """ALBERT calls one module three times: a head of one call is a third of it."""
+    """ALBERT calls one module three times: a head of one call is a third of a full head."""
     model, anatomy = examined("albert")
     found = model_flops(model, anatomy, LENGTH)
     costs = {costs.of(tuple(range(layer.num_heads))) for layer in anatomy.layers

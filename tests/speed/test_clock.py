@@ -1,4 +1,4 @@
-"""The clock: order, repeats and the median, on a clock that only the calls move."""
+"""The clock: order, repeats and the median, on a clock that only calls advance."""
 
 import gc
 from collections import Counter
@@ -20,7 +20,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> Steps:
 
 
 def test_orders_are_fair() -> None:
-    """Each call is as often first as second and third, and every order comes with its reverse."""
+    """Each call is equally often first, second and third; every order comes with its reverse."""
     found = orders(3)
     assert len(set(found)) == 6
     for place in range(3):
@@ -40,7 +40,7 @@ def test_rounds_put_seconds_where_they_belong(steps: Steps) -> None:
 
 
 def test_short_calls_are_repeated_and_their_median_taken(steps: Steps) -> None:
-    """Of repeats of 1, 1 and 40 seconds the median is 1."""
+    """The median of repeats of 1, 1 and 40 seconds is 1."""
     work = steps.work("work", lambda number: 40.0 if number % 3 == 2 else 1.0)
     assert timed(work, CPU, 3) == 1.0 and len(steps.called) == 3
     steps.called.clear()

@@ -1,4 +1,4 @@
-"""Two models in one run: what is run, what is left out, what is refused."""
+"""Two models in one run: the cases that are run, left out, and refused."""
 
 import json
 from dataclasses import replace
@@ -31,7 +31,7 @@ def no_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_mode_batch_and_length_is_run() -> None:
-    """A decoder is run over its prompt, and generates."""
+    """A decoder runs over its prompt, then generates."""
     dense, told = loaded("LlamaForCausalLM"), []
     options = replace(FEW, lengths=(5, 7))
     found = compare_speed(dense, dense, options, progress=lambda *what: told.append(what))
@@ -79,7 +79,7 @@ def test_text_is_run_instead_of_random_tokens(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_lengths_that_do_not_fit_are_told() -> None:
-    """64 places: 61 tokens and 4 new ones are one too many for a decoder, not for a forward."""
+    """With 64 places, 61 tokens plus 4 new ones are one too many to generate, but fit a forward."""
     model = loaded("GPT2LMHeadModel", n_positions=64)
     found = compare_speed(model, model, replace(FEW, batches=(1,), lengths=(60, 61, 65)))
     assert [(each.case.mode, each.case.length) for each in found.timings] == [
@@ -96,7 +96,7 @@ def test_lengths_that_do_not_fit_are_told() -> None:
 
 
 def test_what_there_is_no_memory_for_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was measured before stays."""
+    """Earlier measurements are kept."""
 
     def in_turns(works: Any, rounds: int, device: torch.device) -> Any:
         rows = next(each for each in told[::-1])
@@ -169,7 +169,7 @@ def test_models_that_cannot_stand_in_for_each_other() -> None:
 
 
 def test_weights_that_lie_twice_in_a_folder_are_counted_once(tmp_path: Path) -> None:
-    """As in those of Mistral, beside transformers' own files."""
+    """Mistral's folders have such files beside transformers' own."""
     for name, size in (("model-1.safetensors", 5), ("model-2.safetensors", 7), ("all.bin", 11),
                        ("consolidated.safetensors", 12)):  # fmt: skip
         (tmp_path / name).write_bytes(b"." * size)

@@ -1,4 +1,4 @@
-"""FLOPs: what is counted is what a hand counts, fused attention on the CPU too."""
+"""FLOPs equal a count by hand, also for fused attention on the CPU."""
 
 from typing import Any
 
@@ -59,7 +59,7 @@ def test_rows_cost_the_same(name: str) -> None:
 
 
 def test_a_generation_counts_every_step_once() -> None:
-    """With a cache: each step makes one query, and its keys are all tokens so far."""
+    """With a cache, each step has one query, and its keys are all tokens so far."""
     model, _ = examined("gpt2")
     config, new = model.config, 3
     ids_BN = torch.full((1, TOKENS), tiny.FIRST_ID)
@@ -69,7 +69,7 @@ def test_a_generation_counts_every_step_once() -> None:
 
     def step(queries: int, keys: int) -> int:
         one = of_attention(hidden, hidden // heads, heads, 0, queries, keys)
-        one += 2 * of_product(queries, hidden, hidden)  # keys and values of new tokens alone
+        one += 2 * of_product(queries, hidden, hidden)  # keys and values of new tokens only
         one += of_feed_forward(hidden, config.n_inner or 4 * hidden, queries)
         return config.n_layer * one + of_product(1, hidden, config.vocab_size)
 

@@ -12,7 +12,7 @@ CPU = torch.device("cpu")
 
 
 def test_what_is_held_at_a_time_is_added_up() -> None:
-    """3,000 floats, then 5,000 beside them, then 7,000 when both have gone; the peak is 8,000."""
+    """3,000 floats, then 5,000 more, then 7,000 after both are freed; the peak is 8,000."""
 
     def work() -> torch.Tensor:
         first = torch.empty(3000)

@@ -1,4 +1,4 @@
-"""Modes: which fit a model, and that a generation is greedy and of exactly its length."""
+"""Modes: those that fit a model; a generation is greedy and has exactly its length."""
 
 import copy
 
@@ -21,7 +21,7 @@ def test_what_fits() -> None:
 
 @pytest.mark.parametrize("name, before", [("gpt2", 5), ("marian", 1)])
 def test_a_generation_has_its_length_whatever_the_model_wants(name: str, before: int) -> None:
-    """What it says first is made its end of sentence, and beams and samples its habit."""
+    """The model's first output becomes its end of sentence; beams and sampling are its defaults."""
     model = copy.deepcopy(examined(name)[0]).eval()
     plain = generation(model, IDS, 6)()
     assert isinstance(plain, torch.Tensor) and plain.shape == (2, before + 6)

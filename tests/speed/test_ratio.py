@@ -1,4 +1,4 @@
-"""Ratios: Student's interval of the logarithms, as scipy has it, and its laws."""
+"""Ratios: Student's interval of the logarithms equals scipy's, and obeys its laws."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def test_the_interval_is_that_of_a_t_test() -> None:
 
 @given(TIMES)
 def test_turned_over(ratios: list[float]) -> None:
-    """Which model is called dense changes the side of the fraction and nothing else."""
+    """Swapping dense and pruned inverts the ratio and changes nothing else."""
     found, over = Ratio.of(ratios), Ratio.of([1 / each for each in ratios])
     assert (over.value, over.low, over.high) == pytest.approx(
         (1 / found.value, 1 / found.high, 1 / found.low)
@@ -39,6 +39,6 @@ def test_ninety_five_of_a_hundred_intervals_hold_the_ratio() -> None:
 
 
 def test_distance() -> None:
-    """How far an interval reaches from 1, on the farther side."""
+    """Largest distance of an interval's ends from 1."""
     assert Ratio(1.0, 0.8, 1.1).distance == pytest.approx(0.25)
     assert Ratio(1.0, 0.99, 1.1).distance == pytest.approx(0.1)

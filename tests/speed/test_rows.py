@@ -1,4 +1,4 @@
-"""Rows: real tokens only, of the shape that was asked for."""
+"""Rows hold only real tokens, in the requested shape."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ def test_text_is_cut_into_rows_and_begins_again() -> None:
 
 
 def test_text_has_no_ids_that_the_decoder_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are its inputs too."""
+    """The decoder's ids are inputs too."""
     model = loaded("MarianMTModel")
     ids_T = TokenRows.of_text(model, Corpus.from_sentences(TEXTS), 10_000).ids_T
     fewer = int(ids_T.max())

@@ -1,4 +1,4 @@
-"""What is written: all numbers as JSON, tables of them, and a figure of every panel."""
+"""Written files: all numbers as JSON, tables, and a figure with every panel."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Tiny models with a tokenizer of their own kind, and one task for each, made once."""
+"""Tiny models with matching tokenizers, and one task for each, made once."""
 
 import tempfile
 from collections.abc import Callable
@@ -37,7 +37,7 @@ CLASSES = {"text": TEXTS, "label": [0, 2, 1, 1, 0, 2, 2]}
 
 @cache
 def tokenizer(kind: str) -> Tokenizer:
-    """A tokenizer by the type of model it goes with."""
+    """The tokenizer that matches a model type."""
     if kind == "marian":
         return tiny_tokenizers.marian(Path(tempfile.mkdtemp()))
     makers: dict[str, Callable[[], Tokenizer]] = {
@@ -54,7 +54,7 @@ def tokenizer(kind: str) -> Tokenizer:
 
 @cache
 def loaded(class_name: str, **changed: Any) -> Loaded:
-    """A tiny model of a class of transformers, its vocabulary as large as the tokenizer's."""
+    """A tiny model of a transformers class, with a vocabulary of the tokenizer's size."""
     kind = next(kind for kind, name in KINDS.items() if class_name.startswith(name))
     tokens = tokenizer(kind)
     special = {
@@ -75,7 +75,7 @@ def loaded(class_name: str, **changed: Any) -> Loaded:
 
 
 def _centred(model: PreTrainedModel, tokens: Tokenizer) -> PreTrainedModel:
-    """A classifier that does not say the same of all texts: its mean logits are 0."""
+    """A classifier whose answers differ between texts: its mean logits are 0."""
     shape = (model.config.num_labels,)
     head = next((each for each in model.parameters() if each.shape == shape), None)
     if head is None:  # GPT-2's has no bias

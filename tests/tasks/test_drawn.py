@@ -1,4 +1,4 @@
-"""Some examples of a task are what they are in the whole task."""
+"""A subset of a task's examples has the same results as in the full task."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ from tests.tasks.loaded import TASKS
 
 @pytest.mark.parametrize("name", list(TASKS))
 def test_losses_and_scores_are_those_of_the_whole_task(name: str) -> None:
-    """Twin: the whole task's evaluation, and its score over the same examples."""
+    """Slow twin: the full task's evaluation, and its score over the same examples."""
     loaded, task = TASKS[name]()
     most = task.num_examples - 2
     few = drawn(task, most, seed=3)
@@ -38,7 +38,7 @@ def test_losses_and_scores_are_those_of_the_whole_task(name: str) -> None:
 
 
 def test_an_example_that_asks_nothing_is_evaluated(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a task of one's own can have; its loss is 0, and no mean counts it."""
+    """A user's task can have an example without labels; its loss is 0, and no mean counts it."""
     loaded, task = TASKS["masked-bert"]()
     whole, of = evaluate(loaded.model, task), task.losses
 
@@ -75,7 +75,7 @@ def test_some_pairs_are_translated_as_in_the_whole_task() -> None:
 
 
 def test_a_task_that_writes_writes_for_the_examples_drawn() -> None:
-    """Of any class, though one that can take some of its examples is quicker."""
+    """Any class works, though one that can select its examples is faster."""
     loaded, task = TASKS["translation-Marian"]()
     index_N = np.array([1, 4])
     few = Drawn(task, index_N)

@@ -1,4 +1,4 @@
-"""What must hold of every task: no example is lost, rows are independent, copies are equal."""
+"""Laws of every task: no example is lost, rows are independent, copies are equal."""
 
 from typing import Any
 
@@ -91,7 +91,7 @@ def test_evaluation_leaves_no_trace_and_feels_gates(name: str) -> None:
 def test_a_score_over_all_is_the_score_of_every_number(name: str) -> None:
     loaded, task = small.TASKS[name]()
     evaluation = evaluate(loaded.model, task)
-    # What a random model says may be wrong throughout, and then all samples score the same.
+    # A random model may be wrong on every example, and then all samples score the same.
     given = {
         "translation": np.array(["Der alte Hund bellte den Mond an."] * 7, dtype=object),
         "classification": np.array([0, 2, 1, 0, 2, 2, 2]),

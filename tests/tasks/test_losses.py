@@ -14,7 +14,7 @@ from tests.textbook import tasks as textbook
 
 
 def run(loaded: Loaded, **inputs: Any) -> Any:
-    """A forward of one row, in float64 if the numbers are to be compared closely."""
+    """A forward of one row, in float64 if numbers are compared closely."""
     with torch.no_grad():
         return loaded.model(**{name: torch.tensor([row]) for name, row in inputs.items()})
 

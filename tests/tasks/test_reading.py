@@ -1,4 +1,4 @@
-"""Files of every kind, and what is wrong with a line of them."""
+"""Files of every kind, and the errors of their bad lines."""
 
 import ast
 import csv
@@ -53,7 +53,7 @@ def test_columns_by_name(tmp_path: Path, name: str, content: str) -> None:
     table = read_table([path], {"text": "sentence"}, ROLES)
     assert table.columns == {"text": ['A "dog.', "Über"], "label": ["1", "0"]}
     assert table.origins == [f"{path}:{line}" for line in ((1, 3) if "json" in name else (2, 4))]
-    if "json" not in name:  # where "text" exists, though empty, it would be taken first
+    if "json" not in name:  # "text" would be taken first if it exists, even if empty
         assert read_table([path], None, ROLES) == table
 
 
@@ -98,7 +98,7 @@ def test_objects_in_objects_have_names_with_dots(tmp_path: Path) -> None:
 
 
 def test_columns_between_tabs_in_any_file(tmp_path: Path) -> None:
-    """As Tatoeba's pairs come: two sentences with blanks, and who is to be credited."""
+    """The format of Tatoeba's pairs: two sentences with blanks, and a credit."""
     path = write(tmp_path / "deu.txt", "I am here.\tIch bin hier.\tCC-BY\nGo on.\tLos!\tCC-BY\n")
     table = read_data(path, {"text": 0, "label": 1}, ROLES)
     assert table.columns == {"text": ["I am here.", "Go on."], "label": ["Ich bin hier.", "Los!"]}
@@ -113,7 +113,7 @@ def test_columns_in_memory() -> None:
 
 
 def test_a_second_text_is_found_where_other_columns_are_named(tmp_path: Path) -> None:
-    """As Quora's questions come; where the first text is named, so must be the second."""
+    """The format of Quora's questions; if the first text is named, so must be the second."""
     path = write(tmp_path / "a.tsv", "question1\tquestion2\tis_duplicate\nA\tB\t1\n")
     table = read_data(path, {"label": "is_duplicate"}, CLASSES)
     assert table.columns == {"text": ["A"], "second": ["B"], "label": ["1"]}
@@ -235,7 +235,7 @@ def test_parallel_text_is_a_table_or_two_files(tmp_path: Path) -> None:
 
 
 class FakeDatasets(SimpleNamespace):
-    """What we use of `datasets`: a function that knows one data set by one or two names."""
+    """The part of `datasets` in use: a function that loads one data set by one or two names."""
 
     known: tuple[tuple[str, ...], str]
 
@@ -268,7 +268,7 @@ def test_data_sets_of_the_hub(monkeypatch: Any, url: str, names: tuple[str, ...]
 
 
 class Named(list[dict[str, Any]]):
-    """Rows of a data set that numbers its classes, as one of `datasets` has them."""
+    """Rows of a data set with numbered classes, like those of `datasets`."""
 
     features = {"class": SimpleNamespace(names=["entailment", "neutral"]), "sentence": None}
 
@@ -282,7 +282,7 @@ def test_names_that_a_data_set_of_the_hub_gives_its_classes(monkeypatch: Any) ->
 
 
 def test_rows_without_a_text_are_blank_lines(monkeypatch: Any, tmp_path: Path) -> None:
-    """As in WikiText; where a row is more than a text it is a mistake."""
+    """WikiText has blank rows; in a row with more than a text they are an error."""
     texts = [{"sentence": text} for text in ("", " = Title = ", "\n", "A dog.")]
     given = SimpleNamespace(load_dataset=lambda *_, split: texts)
     monkeypatch.setitem(sys.modules, "datasets", given)
@@ -311,7 +311,7 @@ def test_both_texts_of_a_pair_are_found(found: list[str], first: str, second: st
 
 
 def test_what_is_wrong_with_the_hub(monkeypatch: Any) -> None:
-    monkeypatch.setitem(sys.modules, "datasets", None)  # as if it were not installed
+    monkeypatch.setitem(sys.modules, "datasets", None)  # as if not installed
     with pytest.raises(InputError, match=r"needs the package datasets: pip install headcount\[dat"):
         read_data("hf://glue/sst2?split=test", None, ROLES)
     with pytest.raises(InputError, match="Expected hf://dataset/config.split=validation"):
@@ -332,7 +332,7 @@ def test_what_is_wrong_with_the_hub(monkeypatch: Any) -> None:
 
 @pytest.mark.slow
 def test_a_data_set_as_the_library_loads_it(tmp_path: Path) -> None:
-    """The real library on a folder that is laid out as a data set of the hub is."""
+    """The real library on a folder laid out like a hub data set."""
     folder = tmp_path / "owner" / "name"
     folder.mkdir(parents=True)
     for split in ("train", "validation"):

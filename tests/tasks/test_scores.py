@@ -93,12 +93,12 @@ def test_gold_that_spearman_or_the_scale_can_not_use_is_refused() -> None:
     message = "row 5: expected a score between 0 and 4, got 4.25. Fix .* scale"
     with pytest.raises(CorpusError, match=message):
         Similarity(loaded, small.PAIRS | {"score": [0, 1, 2, 3, 4.25, 4, 5]}, scale=(0, 4))
-    with pytest.raises(InputError, match="from a lower to a higher number .* 5 to 0"):
+    with pytest.raises(InputError, match="from a lower to a higher number, got 5 to 0"):
         Similarity(loaded, small.PAIRS, scale=(5, 0))
 
 
 def test_gold_of_at_most_one_needs_a_scale() -> None:
-    """Scores from 0 to 1 would be taken for very unlike pairs."""
+    """Otherwise scores from 0 to 1 would be read as very dissimilar pairs."""
     loaded = small.loaded("BertModel")
     pairs = small.PAIRS | {"score": [each / 5 for each in small.PAIRS["score"]]}
     with pytest.raises(CorpusError, match="got 7 scores of at most 1.* --scale 0 1 or"):
@@ -114,7 +114,7 @@ def translation(**options: Any) -> Translation:
 
 
 def hypotheses() -> list[str]:
-    """Whole, in part, and not at all what the reference says."""
+    """Answers that match the reference fully, partly, and not at all."""
     targets = small.TRANSLATIONS["target"]
     halves = [" ".join(text.split()[:5]) for text in targets[3:5]]
     return [*targets[:3], *halves, "Die Katze", targets[6]]
@@ -202,7 +202,7 @@ def test_a_prefix_goes_before_every_source() -> None:
 
 
 def test_many_draws_are_scored_one_by_one() -> None:
-    """Draw by draw the same as `score`, which is compared with the definitions above."""
+    """Every draw equals `score`, which is compared with the definitions above."""
     texts = Evaluation(np.ones(7), np.ones(7, int), np.array(hypotheses(), dtype=object))
     cosines = with_outcomes([-0.2, 0.9, 0.4, 0.5, 0.8, 0.4, 0.7])
     similarity = Similarity(small.loaded("BertModel"), small.PAIRS)

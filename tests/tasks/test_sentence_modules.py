@@ -1,4 +1,4 @@
-"""What a sentence-transformers folder says of its pooling is what similarity measures."""
+"""Similarity uses the pooling that a sentence-transformers folder states."""
 
 import json
 import warnings
@@ -21,7 +21,7 @@ FLAGS = {"pooling_mode_mean_tokens": False, "pooling_mode_max_tokens": False}
 
 
 def folder(path: Path, pooling: dict[str, Any] | None, *behind: str) -> Path:
-    """As sentence-transformers saves it: the Transformer, pooling and what is behind it."""
+    """A folder as sentence-transformers saves it: the Transformer, pooling and later modules."""
     saved.bert(path)
     kinds = {"": "Transformer", "1_Pooling": "Pooling"}
     kinds |= {f"{index}_{kind}": kind for index, kind in enumerate(behind, 2)}
@@ -50,7 +50,7 @@ def folder(path: Path, pooling: dict[str, Any] | None, *behind: str) -> Path:
     ],
 )
 def test_what_is_stated(tmp_path: Path, config: dict[str, Any] | None, pooling: str) -> None:
-    """Flags of older folders, and the name of newer ones."""
+    """Older folders have flags, newer ones a name."""
     assert stated_pooling(str(folder(tmp_path / "model", config))) == pooling
 
 
@@ -95,7 +95,7 @@ def test_modules_left_out_are_named(tmp_path: Path) -> None:
 
 
 def test_a_hub_that_cannot_be_asked(tmp_path: Path) -> None:
-    """Offline nobody knows whether a model states a pooling, or has files to go along."""
+    """Offline it is unknown whether a model states a pooling or has side files."""
     loaded = headcount.load(folder(tmp_path / "model", None))
     loaded.model.config.name_or_path = "someone/model"
     with pytest.warns(UserWarning, match=r"someone/model: the model's pooling .* mean or cls"):

@@ -1,4 +1,4 @@
-"""What tasks make of their data: masks, pieces, labels; and which tasks fit which model."""
+"""How tasks encode their data (masks, pieces, labels), and which tasks fit which model."""
 
 import re
 from itertools import combinations
@@ -53,11 +53,11 @@ def test_masks_are_the_same_every_time_and_others_for_another_seed() -> None:
     assert torch.equal(first, again) and not torch.equal(first, other)
     assert len({tuple(row.tolist()) for row in first}) > 30  # examples differ from each other
     few = masks(masked({"text": MANY["text"][:3]}))
-    assert torch.equal(first[:3], few)  # and do not depend on what comes after
+    assert torch.equal(first[:3], few)  # and do not depend on later examples
 
 
 def test_a_training_masks_anew_in_every_batch() -> None:
-    """With the same masks again for the same number, so that a killed training goes on."""
+    """The same number gives the same masks again, so that a killed training can resume."""
     task, index_E = masked(), np.arange(60)
     measured = masks(task)
     batches = [task.training_batch(index_E, number) for number in (0, 1, 2, 0)]
@@ -68,7 +68,7 @@ def test_a_training_masks_anew_in_every_batch() -> None:
     for batch, is_masked_EN in zip(batches, drawn, strict=True):
         assert torch.equal(is_masked_EN.sum(1), measured.sum(1))
         right = batch.inputs["input_ids"].where(~is_masked_EN, batch.labels["labels"])
-        assert (right == right[0]).all()  # all examples are of the same text
+        assert (right == right[0]).all()  # all examples have the same text
     other = masked(seed=1).training_batch(index_E, 0)
     assert not torch.equal(other.labels["labels"], batches[0].labels["labels"])
     assert torch.equal(masks(task), measured)
@@ -233,7 +233,7 @@ def test_labels_are_names_or_numbers(label2id: dict, labels: list, numbers: list
 
 @pytest.mark.parametrize("other", [None, {"LABEL_0": 0, "LABEL_1": 1}, STARS])
 def test_either_map_of_a_config_names_classes(other: dict | None) -> None:
-    """Configs that are made with `id2label` alone lack the other, or have that of two classes."""
+    """Configs made with only `id2label` lack the other map, or have one of two classes."""
     names = {number: name for name, number in WORDS.items()}
     task = classification(["yes", "no", "maybe"], label2id=other, id2label=names)
     assert task.gold_N.tolist() == [2, 0, 1]
@@ -244,7 +244,7 @@ def test_either_map_of_a_config_names_classes(other: dict | None) -> None:
 
 
 def test_classes_that_data_and_model_name_are_found_by_name() -> None:
-    """Models of MNLI number its classes otherwise than GLUE does."""
+    """MNLI models number the classes differently from GLUE."""
     config: Any = hf.BertConfig(id2label={0: "No", 1: "MAYBE", 2: "yes"})
     config.label2id = {"No": 0, "MAYBE": 1, "yes": 2}
 

@@ -32,10 +32,10 @@ class Forked:
         """Start it, with one thread and without network.
 
         Args:
-            module: what is run as `__main__`.
-            arguments: its arguments.
-            environment: variables beside those of this process.
-            file_size: the most bytes that it may write into a file.
+            module: Module that is run as `__main__`; or `-c`, which takes code first.
+            arguments: Arguments of the module.
+            environment: Variables beside those of this process.
+            file_size: Largest size in bytes of a file that it writes.
         """
         pipes = [_FORKSERVER.Pipe(duplex=False) for _ in range(2)]
         self._ends = [end for end, _ in pipes]
@@ -115,4 +115,8 @@ def _run(
 
     torch.set_num_threads(1)
     sys.argv = list(words)
-    runpy.run_module(words[0], run_name="__main__", alter_sys=True)
+    if words[0] == "-c":
+        sys.argv.pop(1)
+        exec(compile(words[1], "-c", "exec"), {"__name__": "__main__"})
+    else:
+        runpy.run_module(words[0], run_name="__main__", alter_sys=True)

@@ -1,9 +1,6 @@
-"""Fine-tuning: every task learns, in a copy; it goes on as if never stopped; parts freeze."""
+"""Fine-tuning: every task learns, in a copy; it resumes exactly; parts can be frozen."""
 
-import os
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +21,7 @@ from headcount.training.telling import Moment
 from headcount.training.tune_trainer import refuse_other_gpu
 from headcount.training.tuning import Tuning
 from tests import tiny
+from tests.forked import Forked
 from tests.laws import leaving_no_trace
 from tests.tasks import loaded as small
 
@@ -32,7 +30,7 @@ TASKS = ("translation-M2M100", "causal-gpt2", "masked-bert", "classes-of-pairs",
 
 
 class Stop(Exception):
-    """Stands for a training that breaks off."""
+    """An error that stands for an interrupted training."""
 
 
 def stop_at(step: int):
@@ -85,7 +83,7 @@ def test_every_task_learns_in_a_copy(name: str) -> None:
 
 @pytest.mark.parametrize("name", TASKS)
 def test_a_student_comes_nearer_to_its_teacher(name: str) -> None:
-    """Distilled alone, without labels: a damaged copy answers more like the whole model again."""
+    """With distillation alone, a damaged copy answers more like the dense model again."""
     loaded, task = small.TASKS[name]()
     damage = replace(QUICK, batch_tokens=400, updates=6, peak=0.02)
     worse = finetune(loaded, task, damage).loaded
@@ -104,7 +102,7 @@ def test_a_student_comes_nearer_to_its_teacher(name: str) -> None:
 
 
 def test_a_finished_fine_tuning_leaves_weights_only(tmp_path: Path) -> None:
-    """What the optimizer knew is twice as large, and a curve has a state for each budget."""
+    """The optimizer's state is twice as large, and a curve has a state per budget."""
     loaded, task = small.TASKS["classes-bert"]()
     first = finetune(loaded, task, QUICK, seed=3, state=tmp_path)
     (last,) = (tmp_path / "checkpoints").iterdir()
@@ -118,7 +116,7 @@ def test_a_finished_fine_tuning_leaves_weights_only(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 def test_resumed_is_unbroken(optimizer: str, tmp_path: Path) -> None:
-    """With gates: weights, gates, noise and history are those of an unbroken fine-tuning."""
+    """With gates, weights, gates, noise and history equal an uninterrupted fine-tuning's."""
     loaded, task = small.TASKS["classes-bert"]()
     quick = replace(QUICK, optimizer=optimizer)
     whole_gates, gates = gates_for(loaded), gates_for(loaded)
@@ -144,7 +142,7 @@ def test_resumed_is_unbroken(optimizer: str, tmp_path: Path) -> None:
 
 
 def test_the_optimizer_is_the_one_asked_for() -> None:
-    """Muon's first step moves a matrix in all directions alike, AdamW's its entries."""
+    """Muon's first step moves a matrix equally in all directions, AdamW's equally in all entries."""
     loaded, task = small.TASKS["classes-bert"]()
     name = "bert.encoder.layer.0.intermediate.dense.weight"
     before = loaded.model.state_dict()[name]
@@ -173,22 +171,19 @@ finetune(loaded, task, QUICK, seed=3, state=Path(sys.argv[2]), tell=lambda m: ti
 
 @pytest.mark.slow
 def test_a_killed_fine_tuning_goes_on(tmp_path: Path) -> None:
-    root, state, folder = Path(__file__).parents[2], tmp_path / "state", tmp_path / "model"
+    state, folder = tmp_path / "state", tmp_path / "model"
     made = small.TASKS["classes-bert"]()[0]
     assert made.tokenizer is not None
     made.model.save_pretrained(folder)
     made.tokenizer.save_pretrained(folder)
-    # One thread, as here: with two the sums are others in their last bit
-    process = subprocess.Popen(
-        (sys.executable, "-c", KILLED, str(folder), str(state)), cwd=root,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
+    # One thread, as here: two threads change the last bit of sums
+    process = Forked("-c", KILLED, folder, state)
     end = time.monotonic() + 300
     while not (state / "checkpoints" / "checkpoint-4" / "whole").exists():
-        assert time.monotonic() < end and process.poll() is None
+        assert time.monotonic() < end and process.returncode is None
         time.sleep(0.005)
     process.send_signal(signal.SIGKILL)
-    process.wait()
+    process.communicate()
     loaded, task = of_folder(folder)
     whole, resumed = (finetune(loaded, task, QUICK, seed=3, state=each) for each in (None, state))
     for name, weight in whole.loaded.model.state_dict().items():
@@ -220,7 +215,7 @@ def test_what_is_frozen_stays(optimizer: str) -> None:
 
 @pytest.mark.parametrize("name", ["translation-M2M100", "classes-bart", "causal-llama"])
 def test_a_step_over_several_batches_is_a_mean_of_all_that_is_predicted(name: str) -> None:
-    """Not of the batches' means: one that holds little counts little."""
+    """The mean is not of the batches' means: a small batch counts less."""
     loaded, task = small.TASKS[name]()
     tuning = replace(QUICK, updates=1, batch_tokens=60, dropout=0.0)
     batches = Batches(task.length_N[:, None], tuning.batch_tokens, 1, 0, 1).per_epoch

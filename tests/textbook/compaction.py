@@ -1,4 +1,4 @@
-"""What a layer with fewer heads computes, head by head and token by token."""
+"""The output of a layer with fewer heads, head by head and token by token."""
 
 import math
 from collections.abc import Sequence

@@ -1,11 +1,11 @@
 """FLOPs of a Transformer layer, by hand: a multiplication and an addition are two.
 
-Reference: Attention Is All You Need (Vaswani et al., 2017), section 3, for what a layer computes
+Reference: Attention Is All You Need (Vaswani et al., 2017), section 3, for a layer's operations
 """
 
 
 def of_product(rows: int, inner: int, columns: int) -> int:
-    """A product of two matrices: for every row and column, `inner` numbers times as many."""
+    """A product of two matrices: for every row and column, `inner` products and sums."""
     count = 0
     for _row in range(rows):
         for _column in range(columns):
@@ -16,9 +16,9 @@ def of_product(rows: int, inner: int, columns: int) -> int:
 def of_attention(
     hidden: int, head_dim: int, heads: int, groups: int, queries: int, keys: int
 ) -> int:
-    """Maps to queries, keys and values, scores, what the weights make of the values, map out.
+    """Projections to queries, keys and values, scores, weighted sum of values, output projection.
 
-    Keys and values are made once for each group of heads that shares them.
+    Keys and values are computed once per group of heads that shares them.
     """
     count = 0
     for _head in range(heads):
@@ -33,5 +33,5 @@ def of_attention(
 
 
 def of_feed_forward(hidden: int, inner: int, tokens: int, maps: int = 2) -> int:
-    """Two maps, or three where one of them is a gate."""
+    """Two maps, or three if one of them is a gate."""
     return maps * of_product(tokens, hidden, inner)

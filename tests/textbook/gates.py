@@ -22,7 +22,7 @@ def share_open(log_a: float, draws: int = 20000) -> tuple[float, float]:
 
 
 def relaxed_subset(r: list[float], k: int, temperature: float) -> list[float]:
-    """Draw k times without replacement, each time softly: what was drawn is drawn less again."""
+    """Draw k times softly without replacement: a drawn head becomes less likely in later draws."""
     gates = [0.0] * len(r)
     for _ in range(k):
         largest = max(r)

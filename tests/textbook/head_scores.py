@@ -1,4 +1,4 @@
-"""What a head adds, and what it leaves on the first token, by definition.
+"""The norm of a head's output and its weight on the first token, by definition.
 
 References: Sandoval-Segura et al. 2025, section 3, https://arxiv.org/abs/2504.03889 (mean norm of a
 head's output, against its layer); Sok et al. 2026, https://arxiv.org/abs/2601.06787 (sink score).

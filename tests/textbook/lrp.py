@@ -1,7 +1,7 @@
-"""Layer-wise relevance propagation, module by module, as the papers' words say: no gradients.
+"""Layer-wise relevance propagation, module by module, in the papers' words, without gradients.
 
-Every module gives its output and a function that takes the relevance of its outputs and says how
-much of it each input gets. x_i's part of an output z_j = sum_i x_i w_ij + b_j is x_i w_ij / z_j.
+Every module returns its output and a function from the relevance of its outputs to that of its
+inputs. x_i's part of an output z_j = sum_i x_i w_ij + b_j is x_i w_ij / z_j.
 References: Voita et al. 2019, section 4 and appendix A, https://arxiv.org/abs/1905.09418;
 Achtibat et al. 2024, section 3, https://arxiv.org/abs/2402.05602
 """
@@ -18,7 +18,7 @@ Back = Callable[[Array], Array]
 
 
 def shares(x: Array, w: Array, z: Array, R: Array) -> Array:
-    """Relevance of the inputs of one linear map: each gets its part of every output's."""
+    """Relevance of the inputs of one linear map: each gets its share of every output's."""
     return np.array(
         [sum(x[i] * w[j, i] / z[j] * R[j] for j in range(len(z))) for i in range(len(x))]
     )
@@ -35,12 +35,12 @@ def linear(x: Array, w: Array, b: Array | float = 0.0) -> tuple[Array, Back]:
 
 
 def shares_fast(x: Array, w: Array, z: Array, R: Array) -> Array:
-    """The same as `shares`, all inputs at once; a test compares the two."""
+    """`shares` for all inputs at once; a test compares the two."""
     return (x[None, :] * w / z[:, None] * R[:, None]).sum(0)
 
 
 def layer_norm(x: Array, weight: Array, bias: Array, eps: float) -> tuple[Array, Back]:
-    """The standard deviation is a constant: a linear map, the same for all tokens but for it."""
+    """A linear map: only its standard deviation, a constant here, differs between tokens."""
     width = x.shape[1]
     out, backs = [], []
     for token in x:
@@ -55,7 +55,7 @@ def layer_norm(x: Array, weight: Array, bias: Array, eps: float) -> tuple[Array,
 
 
 def rms_norm(x: Array, weight: Array, eps: float) -> tuple[Array, Back]:
-    """The root mean square is a constant: every number has one input, which gets all."""
+    """A norm with a constant root mean square: every output has one input, which gets all."""
     scale = np.sqrt((x**2).mean(-1, keepdims=True) + eps)
     return x / scale * weight, lambda R: R
 
@@ -69,7 +69,7 @@ def silu(x: Array) -> Array:
 
 
 def product_shares(a: float, b: float, rules: str) -> float:
-    """What the first factor of a product of two activations gets."""
+    """The share of the first factor in a product of two activations."""
     if rules == "attnlrp":
         return 0.5
     # a / (a + b), with 1 / t held below 1 / (2 sqrt(1e-4)) where a and b cancel
@@ -214,7 +214,7 @@ def llama_layer(
 
 
 def start_at_top(logits: Array, position: int) -> Array:
-    """All relevance is that of the largest logit of one position."""
+    """All relevance starts at the largest logit of one position."""
     R = np.zeros_like(logits)
     top = logits[position].argmax()
     R[position, top] = logits[position, top]
@@ -228,7 +228,7 @@ def under(p: Weights, prefix: str) -> dict[str, Array]:
 def bert(
     x: Array, p: Weights, num_heads: int, rules: str, position: int
 ) -> tuple[Array, list[Array]]:
-    """Relevance of a masked language model's tokens, as they enter layer 0, and of its heads."""
+    """Relevance of a masked language model's tokens on entering layer 0, and of its heads."""
     backs, heads = [], []
     layers = 1 + max(int(name.split(".")[3]) for name in p if name.startswith("bert.encoder.layer"))
     for number in range(layers):

@@ -1,7 +1,7 @@
 """Relevance under `alpha_beta`, module by module: contributions, shares by sign, scaling.
 
-A module gives its output and a function that takes the relevance of its outputs and gives that of
-its inputs. Contributions are z[j][i] = (what output j changes by with input i) times input i, plus
+A module returns its output and a function from the relevance of its outputs to that of its
+inputs. Contributions are z[j][i] = (what output j changes by with input i) times input i, plus
 an equal part of the bias. Reference: Voita et al. 2021, section 2, and its code,
 https://arxiv.org/abs/2010.10907
 """
@@ -19,7 +19,7 @@ Back = Callable[[Array], Any]
 
 
 def shares(z: Array, R: Array) -> Array:
-    """Positive contributions share half of each output's relevance, negative ones the other."""
+    """Positive contributions share half of each output's relevance, negative ones the rest."""
     found = np.zeros(z.shape[1])
     for j in range(len(z)):
         positive = sum(z[j, i] for i in range(z.shape[1]) if z[j, i] > 0)
@@ -33,7 +33,7 @@ def shares(z: Array, R: Array) -> Array:
 
 
 def shares_fast(z: Array, R: Array) -> Array:
-    """The same, all at once; a test compares the two."""
+    """The shares of all inputs at once; a test compares the two."""
     positive, negative = z.clip(0), z.clip(None, 0)
     return (
         ALPHA * positive / (positive.sum(1, keepdims=True) + EPSILON)
@@ -48,7 +48,7 @@ def scaled(parts: Sequence[Array], R: Array) -> list[Array]:
 
 
 def each_token(x: Array, jacobian: Callable[[Array], Array], b: Array | float) -> Back:
-    """The way back through a module that works on every token alone."""
+    """The way back through a module that treats every token separately."""
     width = x.shape[1]
 
     def back(R: Array) -> Array:
@@ -66,7 +66,7 @@ def linear(x: Array, w: Array, b: Array | float = 0.0) -> tuple[Array, Back]:
 
 
 def layer_norm(x: Array, w: Array, b: Array, eps: float = 1e-5) -> tuple[Array, Back]:
-    """Mean and variance change with the input too."""
+    """A norm whose mean and variance change with the input too."""
     width = x.shape[1]
     deviation = np.sqrt(x.var(1, keepdims=True) + eps)
 
@@ -105,7 +105,7 @@ def add(a: Array, b: Array) -> tuple[Array, Back]:
 
 
 def attention_jacobian(q: Array, k: Array, v: Array, A: Array, scale: float) -> Array:
-    """What output [query, dim] changes by with every number of queries, keys and values."""
+    """The change of output [query, dim] with every number of queries, keys and values."""
     N, K, E = len(q), len(k), v.shape[1]
     J_q, J_k, J_v = (np.zeros((N, E, len(x), x.shape[1])) for x in (q, k, v))
     for i in range(N):
@@ -213,7 +213,7 @@ def ffn_block(x: Array, p: Weights, names: Names, eps: float) -> tuple[Array, Ba
 
 
 def start_at_top(logits: Array, positions: list[int]) -> Array:
-    """All relevance, 1, is that of the largest logit of each position."""
+    """All relevance, 1, starts at the largest logit of each position."""
     R = np.zeros_like(logits)
     for position in positions:
         R[position, logits[position].argmax()] = 1
@@ -306,7 +306,7 @@ def llama_layer(
 def llama(
     x: Array, p: Weights, num_heads: int, num_groups: int, theta: float, positions: list[int]
 ) -> tuple[Array, list[Array]]:
-    """The same for a causal language model."""
+    """Relevance of a causal language model's tokens and heads."""
     backs, heads = [], []
     for number in range(_layers(p, "model.layers.")):
         weights = under(p, f"model.layers.{number}.")
@@ -324,7 +324,7 @@ def llama(
 def marian(
     x: Array, y: Array, p: Weights, num_heads: tuple[int, int], positions: list[int]
 ) -> tuple[Array, Array, dict[str, list[Array]]]:
-    """The same for a translator: source, target, heads by site."""
+    """Relevance of a translator's source, target, and heads by site."""
     encoder, decoder = under(p, "model.encoder.layers."), under(p, "model.decoder.layers.")
     heads: dict[str, list[Array]] = {
         name: [] for name in ("encoder.self", "decoder.self", "decoder.cross")

@@ -30,7 +30,7 @@ def of_sentence(
 ) -> dict[str, list[float]]:
     """Sums per head: `f`, `keys`, and A_ij ||f(x_j)|| over `all` keys and over each class.
 
-    What a token contributes is not its weight but the length of its weighted vector, ||A f(x)||.
+    A token's contribution is not its weight but the length of its weighted vector, ||A f(x)||.
     v is [head, key, dim] with the value bias in and grouped heads already repeated; W_O is
     [head, dim, hidden], without the output bias. The classes are those of section 4.1: the first
     token, separators and punctuation; all tokens attend.

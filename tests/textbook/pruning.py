@@ -9,7 +9,7 @@ from itertools import combinations
 
 
 def greedy_order(units: Sequence[tuple], loss_without: Callable[[list], float]) -> list[tuple]:
-    """Take away the unit without which the loss is least, then the next one, until none is left."""
+    """Remove the unit without which the loss is lowest, then the next one, until none is left."""
     gone: list[tuple] = []
     while len(gone) < len(units):
         best = None
@@ -33,7 +33,7 @@ def fisher(derivatives: Sequence[float]) -> float:
 
 
 def possible(total: int, sizes: Sequence[int]) -> list[int]:
-    """Numbers that can stay, by trying every set of units that goes."""
+    """Possible numbers of kept heads, found by trying every set of pruned units."""
     found = set()
     for number in range(len(sizes) + 1):
         for going in combinations(range(len(sizes)), number):

@@ -38,11 +38,11 @@ def of_sentence(
     counts: Mapping[int, int],
     top: int = 500,
 ) -> tuple[list[int], list[int], int]:
-    """Per head, how many tokens attend most to the rarest, how many to one of two, and of how many.
+    """Per head, counts of tokens that attend most to the rarest, to one of two, and of all tokens.
 
-    Taken are the sentences whose least frequent token is outside the 500 most frequent ones of the
-    corpus; counted is how often the maximum attention weight is on that token, or on one of the two
-    least frequent ones. Special symbols neither attend nor are attended to. Equal weights: the
+    Only sentences whose least frequent token is outside the corpus's 500 most frequent ones are
+    used. The counts say how often the maximum attention weight is on that token, or on one of the
+    two least frequent ones. Special symbols neither attend nor are attended to. Equal weights: the
     earlier token.
     """
     heads, queries, keys = A.shape

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The value below which a share of the values lies, straight lines in between."""
+    """The value below which a share of the values lies, with linear interpolation."""
     ordered = sorted(values)
     place = share * (len(ordered) - 1)
     below = math.floor(place)
@@ -20,9 +20,9 @@ def percentile(values: Sequence[float], share: float) -> float:
 def bootstrap(
     difference: Callable[[Sequence[int]], float], draws: Sequence[Sequence[int]]
 ) -> tuple[float, float, float]:
-    """Ends of the 95 % interval and two-sided p of a difference, from samples that were drawn.
+    """Ends of the 95 % interval and two-sided p of a difference, from drawn samples.
 
-    As many signs as examples: all of them alike, on either side, are 2 of 2^N equally likely ways.
+    N examples have N signs: all alike, on either side, are 2 of 2^N equally likely outcomes.
     """
     drawn = [difference(sample) for sample in draws]
     not_above = sum(1 for d in drawn if d <= 0)
@@ -33,7 +33,7 @@ def bootstrap(
 
 
 def holm(p: Sequence[float]) -> list[float]:
-    """Smallest p times all tests, the next times one fewer ..., never less than one before it."""
+    """Smallest p times all tests, the next times one fewer ..., never below the one before."""
     adjusted = [0.0] * len(p)
     remaining = set(range(len(p)))
     so_far = 0.0
@@ -46,7 +46,7 @@ def holm(p: Sequence[float]) -> list[float]:
 
 
 def ranks(values: Sequence[float]) -> list[float]:
-    """1 for the smallest; equal values share the mean of their ranks."""
+    """Ranks: 1 for the smallest; equal values share the mean of their ranks."""
     return [
         sum(1 for other in values if other < value)
         + (1 + sum(1 for other in values if other == value)) / 2

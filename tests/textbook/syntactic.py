@@ -16,14 +16,14 @@ DIRECTIONS = ("dependent->head", "head->dependent", "head<-dependent")
 
 @dataclass
 class Counts:
-    """What was counted for one relation in one direction."""
+    """The counts for one relation in one direction."""
 
     correct: list[int]
-    """How often each head was right."""
+    """Number of correct predictions of each head."""
     offsets: Counter[int] = field(default_factory=Counter)
-    """How often the right word stood at each distance, in words."""
+    """Number of cases with the right word at each distance, in words."""
     roots: int = 0
-    """Words without a head, which nothing predicts."""
+    """Number of words without a head, which nothing predicts."""
 
 
 def word_map(A: np.ndarray, word_of: list[int]) -> np.ndarray:
@@ -49,7 +49,7 @@ def word_map(A: np.ndarray, word_of: list[int]) -> np.ndarray:
 
 
 def _most_attended(weights: list[float], own: int) -> int | None:
-    """Index of the largest weight, the word itself left out; none where there is no weight."""
+    """Index of the largest weight, excluding the word itself; None without any weight."""
     best = None
     for word, weight in enumerate(weights):
         if word == own or weight <= 0:

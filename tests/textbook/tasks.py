@@ -11,7 +11,7 @@ import numpy as np
 
 
 def surprise(logits: np.ndarray, right: int) -> float:
-    """Minus the logarithm of the probability of the right one."""
+    """Minus the logarithm of the right answer's probability."""
     largest = max(float(logit) for logit in logits)
     total = 0.0
     for logit in logits:
@@ -20,7 +20,7 @@ def surprise(logits: np.ndarray, right: int) -> float:
 
 
 def next_tokens(logits: np.ndarray, ids: Sequence[int]) -> tuple[float, int]:
-    """Surprise at every token after the first, foreseen from the position before it."""
+    """Surprise at every token after the first, predicted from the position before it."""
     total = 0.0
     for position in range(1, len(ids)):
         total += surprise(logits[position - 1], ids[position])
@@ -38,7 +38,7 @@ def masked_tokens(logits: np.ndarray, labels: Sequence[int]) -> tuple[float, int
 
 
 def target_tokens(logits: np.ndarray, target: Sequence[int]) -> tuple[float, int]:
-    """Surprise at every target token, foreseen from the position at which it is written."""
+    """Surprise at every target token, predicted from the position that produces it."""
     total = 0.0
     for position, token in enumerate(target):
         total += surprise(logits[position], token)

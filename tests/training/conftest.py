@@ -1,4 +1,4 @@
-"""A few sentence pairs and a vocabulary of them."""
+"""A few sentence pairs and their vocabulary."""
 
 from pathlib import Path
 
@@ -18,5 +18,5 @@ def pairs() -> Rows:
 
 @pytest.fixture(scope="session")
 def tokenizer(pairs: Rows) -> PreTrainedTokenizerFast:
-    """Pieces of both sides."""
+    """The tokenizer of both sides."""
     return learn_pieces([side for row in pairs.rows for side in row], 250, 64)

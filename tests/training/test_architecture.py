@@ -1,4 +1,4 @@
-"""The three models: one encoder, what each sees, and folders that load with and without us."""
+"""The three models: one encoder, the tokens each sees, and folders that load without headcount."""
 
 import subprocess
 import sys
@@ -22,7 +22,7 @@ IS_TOKEN = (IDS != 1).long()
 
 
 def test_one_encoder(tokenizer: PreTrainedTokenizerFast) -> None:
-    """The same seed gives all three the same encoder, another seed another one."""
+    """One seed gives all three models the same encoder; another seed gives another encoder."""
     whole = translation_model(TINY, tokenizer, 3)
     encoder = whole.model.encoder.eval()
     masked, causal = masked_model(TINY, tokenizer, 3), causal_model(TINY, tokenizer, 3)
@@ -47,7 +47,7 @@ def test_new_weights(tokenizer: PreTrainedTokenizerFast) -> None:
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
 @pytest.mark.parametrize("masked", [False, True])
 def test_what_is_seen(tokenizer: PreTrainedTokenizerFast, attention: str, masked: bool) -> None:
-    """A later token changes what comes before it only in the masked model; padding nothing."""
+    """A later token changes earlier outputs only in the masked model; padding changes none."""
     model = (masked_model if masked else causal_model)(TINY, tokenizer, 3).eval()
     model.set_attn_implementation(attention)
     for mask in (IS_TOKEN, torch.ones_like(IS_TOKEN)):
@@ -74,7 +74,7 @@ def test_heard_by_the_tap(tokenizer: PreTrainedTokenizerFast) -> None:
 
 
 def test_what_is_measured_is_causal(tokenizer: PreTrainedTokenizerFast) -> None:
-    """Measures run the body, which is causal by itself."""
+    """Measures run the model's body, which is causal by itself."""
     causal, masked = causal_model(TINY, tokenizer, 3).eval(), masked_model(TINY, tokenizer, 3)
     corpus = Corpus.from_sentences([Sentence("ein Hund läuft"), Sentence("der alte Hund")])
     found = analyze(Loaded(causal, tokenizer, "causal"), corpus).heads.frame
@@ -99,7 +99,7 @@ def test_folder_loads(make: type, tokenizer: PreTrainedTokenizerFast, tmp_path: 
 
 @pytest.mark.slow
 def test_folder_loads_without_headcount(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
-    """Plain transformers, in a process that can't import us."""
+    """Plain transformers load it, in a process that can't import headcount."""
     model = causal_model(TINY, tokenizer, 3).eval()
     model.save_pretrained(tmp_path / "model")
     program = f"""

@@ -1,4 +1,4 @@
-"""BPE-dropout: words stay what they are, batches come again, cuts have their probabilities."""
+"""BPE-dropout: words are unchanged, batches are reproducible, cuts have their probabilities."""
 
 from collections import Counter
 from dataclasses import replace
@@ -26,7 +26,7 @@ def examples(tokenizer: PreTrainedTokenizerFast, pairs: Rows) -> TranslationExam
 def test_text_stays(
     examples: TranslationExamples, tokenizer: PreTrainedTokenizerFast, pairs: Rows
 ) -> None:
-    """Other pieces of the same text, on both sides, with one end."""
+    """Different pieces of the same text, on both sides, with one end symbol."""
     encoded = examples.encoded
     part_EP = np.array([[example, NO_PART] for example in range(len(pairs.rows))])
     for side in (0, 1):
@@ -38,7 +38,7 @@ def test_text_stays(
 
 
 def test_concatenated(examples: TranslationExamples) -> None:
-    """The first of a pair loses its end only."""
+    """The first of a pair only loses its end symbol."""
     (both,) = examples.encoded.ids(0, 7, np.array([[1, 2]]))
     first, second = examples.encoded.ids(0, 7, np.array([[1, NO_PART], [2, NO_PART]]))
     assert both == [*first[:-1], *second]
@@ -47,7 +47,7 @@ def test_concatenated(examples: TranslationExamples) -> None:
 def test_batches_come_again(
     examples: TranslationExamples, tokenizer: PreTrainedTokenizerFast, pairs: Rows
 ) -> None:
-    """The same for seed and number, whatever was cut before; other numbers and seeds differ."""
+    """Cuts depend on seed and number, not on earlier cuts; other seeds and numbers differ."""
     part_EP = np.arange(20)[:, None]
     again = TranslationExamples(encode(pairs, tokenizer, RECIPE, 5), 5)
     assert again.encoded.ids(1, 9, part_EP) == examples.encoded.ids(1, 9, part_EP)
@@ -57,7 +57,7 @@ def test_batches_come_again(
 
 
 def test_probabilities_by_hand() -> None:
-    """Of two merges, one behind the other: none p, one (1-p)p, both (1-p)^2."""
+    """Two merges in a row: none with probability p, one with (1-p)p, both with (1-p)^2."""
     p, rows = 0.4, Rows(("text",), [("ab",)])
     tokenizer = learn_pieces(["ab"] * 9, 10, 64)
     recipe, found = replace(RECIPE, bpe_dropout=p), Counter[int]()
@@ -70,7 +70,7 @@ def test_probabilities_by_hand() -> None:
 
 @pytest.mark.parametrize("dropout", [0.1, 0.3])
 def test_as_the_library(tokenizer: PreTrainedTokenizerFast, pairs: Rows, dropout: float) -> None:
-    """How many pieces a text has on average, with that of `tokenizers`, which has no seed."""
+    """Mean number of pieces in a text equals that of `tokenizers`, which has no seed."""
     texts = pairs.columns["source"]
     theirs = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
     theirs.model.dropout = dropout
@@ -83,7 +83,7 @@ def test_as_the_library(tokenizer: PreTrainedTokenizerFast, pairs: Rows, dropout
 
 
 def test_other_tokenizers(tokenizer: PreTrainedTokenizerFast, pairs: Rows) -> None:
-    """Refused: pieces that are not byte pairs, and cuts that are not the tokenizer's."""
+    """Pieces that are not byte pairs and cuts unlike the tokenizer's are refused."""
     with pytest.raises(ModelError, match="has pieces of the type WordPiece. Set bpe_dropout to 0"):
         BpeDropout(wordpiece(), [["a dog"]], [[[1, 2]]], 0.1, 0)
     with pytest.raises(ModelError, match="has other pieces of 'a dog'"):

@@ -1,4 +1,4 @@
-"""Batches: every example once an epoch, within the budget, the same when begun in the middle."""
+"""Batches: every example once per epoch, within the budget, the same if started in the middle."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def test_every_example_once_an_epoch() -> None:
 
 
 def test_of_many_examples_batches_are_drawn_in_pools() -> None:
-    """Alike in their longer side only, and any two can meet; hardly an example is lost or twice."""
+    """Only the longer side is alike, any two examples can meet, and few are lost or repeated."""
     lengths = np.random.default_rng(3).integers(5, 25, (6000, 2))
     batches = Batches(lengths, 120, 3, seed=5)
     ends: list[int] = []
@@ -39,7 +39,7 @@ def test_of_many_examples_batches_are_drawn_in_pools() -> None:
 
 
 def test_all_epochs_have_as_many_batches() -> None:
-    """One with fewer than the first has some twice, one with more loses some."""
+    """An epoch with fewer batches than the first repeats some, one with more loses some."""
     lengths = np.random.default_rng(3).integers(1, 40, (3000, 1))
     losing = doubling = 0
     for seed in range(8):
@@ -61,7 +61,7 @@ def test_order_is_new_and_batches_are_numbered() -> None:
 
 
 def test_batches_are_made_anew() -> None:
-    """Where lengths repeat, as in real text, hardly a batch comes twice."""
+    """With repeated lengths, as in real text, hardly any batch occurs twice."""
     lengths = np.random.default_rng(3).integers(5, 15, (5000, 2))
     batches = Batches(lengths, 300, 2, seed=5)
     first, second = (
@@ -81,7 +81,7 @@ def test_begun_in_the_middle() -> None:
 
 
 def test_little_padding() -> None:
-    """Sorted rows waste less than a tenth of the longer side's places; random ones about half."""
+    """Sorted rows waste under a tenth of the longer side's positions; random rows about half."""
     lengths = np.random.default_rng(1).integers(3, 40, (5000, 1)).repeat(2, 1)
     batches = Batches(lengths, 400, 1, seed=5)
     places = sum(
@@ -109,7 +109,7 @@ def test_cuts_by_hand() -> None:
 
 @pytest.mark.parametrize("share", [0.5, 1.0])
 def test_concatenated_pairs(share: float) -> None:
-    """No example twice an epoch, about that share in pairs, other ones in every epoch."""
+    """No example occurs twice per epoch, the share in pairs is about as given, and pairs change."""
     batches = Batches(LENGTHS, 200, 2, seed=5, concatenated=share, longest=70)
     pairs: list[set[tuple[int, ...]]] = []
     for epoch in range(2):

@@ -1,4 +1,4 @@
-"""Checkpoints: only whole ones count; the mean of weights; a disk that is full."""
+"""Checkpoints: only complete ones count; the mean of weights; a full disk."""
 
 from pathlib import Path
 
@@ -62,7 +62,7 @@ def test_full_disk(tmp_path: Path, error: Exception) -> None:
 
 
 def test_other_processes(tmp_path: Path) -> None:
-    """Only the first process marks a checkpoint and removes what was left of one."""
+    """Only the first process marks a checkpoint and removes the remains of an old one."""
     with saving(_checkpoint(tmp_path, 1, 1, whole=False), is_main=False):
         pass
     with pytest.raises(InputError), saving(tmp_path / "checkpoint-1", is_main=False):
@@ -71,7 +71,7 @@ def test_other_processes(tmp_path: Path) -> None:
 
 
 def test_early_ones_are_removed(tmp_path: Path) -> None:
-    """By step, whenever they were written; the best one and half-written ones stay."""
+    """Ordered by step, whenever written; the best one and half-written ones are kept."""
     for step in (100, 90, 80, 70, 60):
         _checkpoint(tmp_path, step, 1)
     _checkpoint(tmp_path, 110, 1, whole=False)

@@ -1,4 +1,4 @@
-"""Two passes that should agree: the loss beside its formula, and what it is without."""
+"""Two passes that should agree: the loss against its formula, and the effect of a weight of 0."""
 
 import math
 from dataclasses import replace
@@ -21,7 +21,7 @@ def _logs(scores: list[float]) -> list[float]:
 
 
 def test_formula() -> None:
-    """Token by token, of two passes through a batch of two examples."""
+    """The formula token by token, for two passes through a batch of two examples."""
     torch.manual_seed(1)
     logits = torch.randn(4, 3, 7, dtype=torch.float64)
     epsilon, alpha = 0.1, 3.0
@@ -45,7 +45,7 @@ def test_formula() -> None:
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_passes_that_agree_cost_nothing(smoothing: float) -> None:
-    """Equal passes have the loss of one; a weight of 0 is training without consistency."""
+    """Equal passes have the loss of one pass; a weight of 0 means training without consistency."""
     torch.manual_seed(1)
     batch = twice({"logits": torch.randn(2, 3, 7), "labels": LABELS})
     one = smoothed(smoothing)(ModelOutput(logits=batch["logits"][:2]), LABELS)
@@ -65,7 +65,7 @@ def test_nothing_to_predict_is_no_loss() -> None:
 
 
 def test_training_brings_the_passes_together(pairs: Rows, tmp_path: Path) -> None:
-    """Of two trainings with much dropout, that with consistency says nearly the same in both."""
+    """With high dropout, two passes nearly agree only after training with consistency."""
     recipe = replace(
         RECIPES["tiny"], epochs=6, pieces=150, batch_tokens=600, peak=1e-2, dropout=0.3
     )

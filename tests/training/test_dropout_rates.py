@@ -1,4 +1,4 @@
-"""Another dropout rate while a model is trained, and its own afterwards."""
+"""A different dropout rate during training, and the model's own rate afterwards."""
 
 import copy
 from dataclasses import replace
@@ -21,13 +21,13 @@ QUICK = Tuning(updates=1, batch_tokens=100, warmup=0)
 
 
 def own_copy(name: str) -> tuple[Loaded, Task]:
-    """A model to change, which no other test has."""
+    """A model to modify, which no other test shares."""
     loaded, task = small.TASKS[name]()
     return Loaded(copy.deepcopy(loaded.model), loaded.tokenizer, loaded.name), task
 
 
 def noise(model: PreTrainedModel) -> float:
-    """How far two passes in training mode are apart."""
+    """Distance between two passes in training mode."""
     batch, found = tiny.inputs(model), []
     model.train()
     for seed in (0, 1):

@@ -1,4 +1,4 @@
-"""Batches of the three objectives, by hand and by their laws."""
+"""Batches of the three objectives, against hand-made ones and their laws."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ TINY = RECIPES["tiny"]
 
 
 def test_translation_as_the_task_sees_it(tokenizer: PreTrainedTokenizerFast, pairs: Rows) -> None:
-    """A batch is what the translation task makes of the same pairs."""
+    """A batch equals the translation task's for the same pairs."""
     few = Rows(pairs.sides, pairs.rows[:5])
     examples = TranslationExamples(encode(few, tokenizer, TINY, 0), 0)
     model = translation_model(RECIPES["tiny"], tokenizer, 0)
@@ -36,7 +36,7 @@ def test_translation_as_the_task_sees_it(tokenizer: PreTrainedTokenizerFast, pai
 
 
 def test_concatenated_by_hand(tokenizer: PreTrainedTokenizerFast, pairs: Rows) -> None:
-    """Both sides of the first, without its end, and then of the second."""
+    """Both sides of the first example without its end symbol, then of the second."""
     encoded = encode(Rows(pairs.sides, pairs.rows[:3]), tokenizer, TINY, 0)
     (one, two, three), end = encoded.sides[0], encoded.symbols.end
     batch = TranslationExamples(encoded, 0).collate(0, np.array([[2, 0], [1, NO_PART]]))
@@ -60,7 +60,7 @@ def test_causal_by_hand(tokenizer: PreTrainedTokenizerFast) -> None:
 
 
 def test_masked_shares(tokenizer: PreTrainedTokenizerFast, pairs: Rows) -> None:
-    """15 % are predicted; of these 80 % are masks, 10 % random, 10 % as they were."""
+    """15 % are predicted; of these, 80 % are masks, 10 % random, 10 % unchanged."""
     encoded = encode(
         Rows(("text",), [row[:1] for row in pairs.rows]), tokenizer, TINY, 0, masks=True
     )
@@ -102,7 +102,7 @@ def test_masks_go_by_number_and_seed(tokenizer: PreTrainedTokenizerFast, pairs: 
 
 
 def test_text_is_no_special_token(tokenizer: PreTrainedTokenizerFast) -> None:
-    """What looks like a special token in the text is text; only the end is added."""
+    """Text that looks like a special token is text; only the end symbol is added."""
     encoded = encode(
         Rows(("text",), [("a <s>old</s> dog <mask>",)]), tokenizer, TINY, 0, masks=True
     )

@@ -142,7 +142,7 @@ def test_resumed_is_unbroken(optimizer: str, tmp_path: Path) -> None:
 
 
 def test_the_optimizer_is_the_one_asked_for() -> None:
-    """Muon's first step moves a matrix equally in all directions, AdamW's equally in all entries."""
+    """Muon's first step moves a matrix equally in all directions, AdamW's in all entries."""
     loaded, task = small.TASKS["classes-bert"]()
     name = "bert.encoder.layer.0.intermediate.dense.weight"
     before = loaded.model.state_dict()[name]

@@ -1,4 +1,4 @@
-"""Finish: the better candidate is the model, whichever way its score counts."""
+"""Finish: the better candidate becomes the model, whether high or low scores are better."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from headcount.training.finish import Candidate, candidates, choose, set_weights
 def test_the_better_one(
     task: str, tokenizer: PreTrainedTokenizerFast, pairs: Rows, tmp_path: Path
 ) -> None:
-    """Four fresh models as checkpoints: chrF is to be high, perplexity low."""
+    """Four fresh models as checkpoints: chrF should be high, perplexity low."""
     make = translation_model if task == "translation" else causal_model
     for seed in range(4):
         make(RECIPES["tiny"], tokenizer, seed).save_pretrained(tmp_path / str(seed))

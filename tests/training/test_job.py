@@ -1,4 +1,4 @@
-"""Jobs: what does not go together, and folders that may not be written."""
+"""Jobs: incompatible options, and folders that may not be overwritten."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -48,7 +48,7 @@ def test_claim(tmp_path: Path) -> None:
 
 
 def test_a_replaced_training_comes_back(tmp_path: Path) -> None:
-    """If the new one does not begin; also behind a kill in its first moments."""
+    """The old folder comes back if the new training fails or is killed in its first moments."""
     out, identity = tmp_path / "out", JOB.identity(ROWS, None, 1)
     claim(out, identity, resume=False, overwrite=False)
     (out / "good").touch()
@@ -58,7 +58,7 @@ def test_a_replaced_training_comes_back(tmp_path: Path) -> None:
         claim(out, identity, resume=False, overwrite=True)
         raise ValueError("too long")
     assert (out / "good").exists() and list(tmp_path.iterdir()) == [out]
-    (tmp_path / "out.replaced").mkdir()  # a user's own
+    (tmp_path / "out.replaced").mkdir()  # a user's own folder
     with pytest.raises(InputError, match="holds an earlier"), coming_back(out):
         claim(out, identity, resume=False, overwrite=False)
     (tmp_path / "out.replaced").rmdir()

@@ -18,7 +18,7 @@ from tests.tasks import loaded as small
 
 
 def rows(model: PreTrainedModel, batch: TaskBatch) -> list[list[Tensor]]:
-    """By layer, the states of every token but padding, taken out one at a time."""
+    """The states of every token except padding, by layer, extracted one at a time."""
     output = model(**batch.inputs, output_hidden_states=True)
     if hasattr(output, "encoder_hidden_states"):
         sides = [
@@ -72,7 +72,7 @@ def test_by_definition(name: str) -> None:
 
 
 def test_ends() -> None:
-    """At unit length: opposite states are 4 apart, those of one direction 0, each layer alike."""
+    """At unit length, opposite states have distance 4, parallel ones 0, in every layer."""
     teacher = [torch.tensor([[1.0, 0.0], [0.0, 5.0]]), torch.tensor([[3.0, 4.0]])]
     student = [torch.tensor([[-2.0, 0.0], [0.0, 1.0]]), torch.tensor([[30.0, 40.0]])]
     assert layerwise_distance(teacher, student).item() == pytest.approx((4 + 0) / 2 / 2)
@@ -80,7 +80,7 @@ def test_ends() -> None:
 
 @pytest.mark.parametrize("name", ["classes-bert", "translation-M2M100"])
 def test_states_come_nearer(name: str) -> None:
-    """Those of a damaged copy, where nothing but the states counts in the gradient."""
+    """A damaged copy's states get closer when only states count in the gradient."""
     loaded, task = small.TASKS[name]()
     quick = Tuning(updates=6, batch_tokens=400, peak=0.02, warmup=0)
     worse = finetune(loaded, task, quick).loaded

@@ -1,4 +1,4 @@
-"""The loss of a lesson is made of what the task counts, whatever the task."""
+"""The loss of a lesson uses exactly the answers that the task counts, for every task."""
 
 import copy
 
@@ -18,7 +18,7 @@ from tests.tasks import loaded as small
 
 
 def damaged(model: PreTrainedModel) -> PreTrainedModel:
-    """A copy that says something else."""
+    """A copy with different outputs."""
     other = copy.deepcopy(model)
     with torch.no_grad():
         for number, weight in enumerate(other.parameters()):
@@ -30,7 +30,7 @@ def damaged(model: PreTrainedModel) -> PreTrainedModel:
     "name", ["translation-Marian", "causal-llama", "masked-bert", "classes-bert"]
 )
 def test_what_is_heard_is_what_is_counted(name: str) -> None:
-    """Smoothing and a teacher act on exactly the answers that the task's loss is made of."""
+    """Smoothing and a teacher act on exactly the answers in the task's loss."""
     loaded, task = small.TASKS[name]()
     (batch,) = task.batches(10**6)
     model = loaded.model.eval()
@@ -106,7 +106,7 @@ def test_drawn_examples_teach_like_the_whole(name: str) -> None:
 
 
 def test_a_teacher_teaches_without_dropout() -> None:
-    """Though it is in training mode, as a user's own model may be; it stays in it."""
+    """It may be in training mode, like a user's own model, and keeps that mode."""
     loaded, task = small.TASKS["masked-bert"]()
     (batch,) = task.batches(10**6)
     model = loaded.model.eval()

@@ -1,4 +1,4 @@
-"""Muon beside AdamW: a textbook step, who trains what, schedules and states of both."""
+"""Muon and AdamW: a textbook step, the parameters of each, schedules and states of both."""
 
 from copy import deepcopy
 
@@ -16,7 +16,7 @@ LR, BETA2 = 1e-2, 0.98
 
 
 class Tied(nn.Module):
-    """An embedding that is the output too, a tall and a wide matrix, a bias, a norm."""
+    """A model with a tied embedding, a tall and a wide matrix, a bias, and a norm."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,13 +45,13 @@ def _backward(model: nn.Module, seed: int) -> None:
 
 
 def _orthogonal(gradient: Tensor) -> Tensor:
-    """U V' of the singular value decomposition, which Newton and Schulz's iterations are near."""
+    """U V' of the singular value decomposition, which Newton-Schulz iterations approximate."""
     u, _, vh = torch.linalg.svd(gradient.double(), full_matrices=False)
     return u @ vh
 
 
 def _newton_schulz(gradient: Tensor) -> Tensor:
-    """Five of the quintic iterations, spelled out."""
+    """Five quintic iterations, spelled out."""
     x = gradient / gradient.norm()
     for _ in range(5):
         x = 3.4445 * x - 4.7750 * x @ x.T @ x + 2.0315 * x @ x.T @ x @ x.T @ x
@@ -78,7 +78,7 @@ def test_a_step_is_orthogonal_and_of_adamws_size(model: Tied) -> None:
 def test_iterations_take_the_format_that_the_processor_has(
     unit: str | None, model: Tied, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In bfloat16 a step has eight bits of mantissa, in float32 it is that of the textbook."""
+    """In bfloat16 a step has eight bits of mantissa; in float32 it equals the textbook's."""
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {unit: True})
     weight = model.wide.weight
     gradient = torch.randn(weight.shape, generator=torch.Generator().manual_seed(0))
@@ -91,7 +91,7 @@ def test_iterations_take_the_format_that_the_processor_has(
 
 
 def test_the_rest_is_adamws(model: Tied) -> None:
-    """Embeddings, tied to the output or not, biases and norms, without weight decay."""
+    """AdamW trains embeddings (tied or not), biases and norms without weight decay."""
     alone = deepcopy(model)
     rest = [
         alone.embedding.weight, alone.tall.bias, alone.wide.bias, *alone.norm.parameters(),
@@ -122,7 +122,7 @@ def test_the_rest_is_adamws(model: Tied) -> None:
     ],
 )
 def test_of_a_transformer_the_maps_of_its_layers(name: str, output: str) -> None:
-    """Conv1D's as well, whose inputs are in rows; no embedding, no output, tied or not."""
+    """Conv1D matrices, with inputs in rows, count too; embeddings and outputs do not."""
     model = loaded(name, tie_word_embeddings=False).model
     found = {id(w) for w in MuonAdamW(model, LR, BETA2).param_groups[0]["params"]}
     names = {key for key, each in model.named_parameters() if id(each) in found}

@@ -1,4 +1,4 @@
-"""The loss beside its formula, token by token."""
+"""The loss against its formula, token by token."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Pieces: text comes back, marks stand alone, both sides end with </s>."""
+"""Pieces: they decode to the text, marks are separate, both sides end with </s>."""
 
 import unicodedata
 from pathlib import Path
@@ -12,7 +12,7 @@ from headcount.training import Rows, learn_pieces
 
 
 def test_text_comes_back(tokenizer: PreTrainedTokenizerFast, pairs: Rows) -> None:
-    """Every training sentence, with its spacing and its marks, is what its pieces decode to."""
+    """Pieces of every training sentence decode to it, with its spacing and marks."""
     for text in (side for row in pairs.rows for side in row):
         ids = tokenizer(text)["input_ids"]
         assert tokenizer.decode(ids, skip_special_tokens=True) == unicodedata.normalize("NFC", text)
@@ -20,7 +20,7 @@ def test_text_comes_back(tokenizer: PreTrainedTokenizerFast, pairs: Rows) -> Non
 
 
 def test_words_and_marks_are_kept_apart(tokenizer: PreTrainedTokenizerFast) -> None:
-    """No piece joins letters, digits and marks, or two marks."""
+    """No piece joins letters with digits or marks, or two marks."""
     for piece in set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens):
         text = piece.removeprefix("\N{LOWER ONE EIGHTH BLOCK}")
         kinds = {"letter" if c.isalpha() or unicodedata.combining(c) else c for c in text}
@@ -35,7 +35,7 @@ def test_sides_are_alike(tokenizer: PreTrainedTokenizerFast) -> None:
 
 
 def test_as_corpora_want_it(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
-    """Words of a treebank give the pieces of running text, also behind a save."""
+    """Words of a treebank give the pieces of running text, also after saving."""
     assert spelling_of(tokenizer) is Spelling.BARE
     tokenizer.save_pretrained(tmp_path)
     again = AutoTokenizer.from_pretrained(tmp_path)

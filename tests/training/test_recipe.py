@@ -1,4 +1,4 @@
-"""Recipes: what can be changed, and what is refused."""
+"""Recipes: allowed changes and refusals."""
 
 import pytest
 

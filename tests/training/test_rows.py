@@ -1,4 +1,4 @@
-"""Reading what is trained on: empty sides are counted, broken files refused."""
+"""Reading training data: empty sides are counted, broken files are refused."""
 
 from pathlib import Path
 

@@ -31,7 +31,7 @@ def softmax(logits: list[float], temperature: float = 1) -> list[float]:
 def textbook(
     student: Tensor, labels: Tensor, targets: Targets, teacher: Tensor, count: int
 ) -> float:
-    """Place by place and answer by answer, in the words of both papers."""
+    """The loss position by position and answer by answer, as both papers define it."""
     epsilon, alpha, temperature = targets.smoothing, targets.distilled, targets.temperature
     total = 0.0
     for z, right, t in zip(student.tolist(), labels.tolist(), teacher.tolist(), strict=True):
@@ -54,7 +54,7 @@ def textbook(
     [Targets(), Targets(0.2), Targets(0.0, 0.6), Targets(0.1, 0.3, 2.5), Targets(0.1, 1.0)],
 )
 def test_by_definition(targets: Targets, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever parts it is made in."""
+    """The chunk size does not matter."""
     monkeypatch.setattr(soft_targets, "CACHED", rows * ANSWERS)
     student, teacher = drawn(0, PLACES, ANSWERS), drawn(1, PLACES, ANSWERS)
     for count in (None, 11):
@@ -72,7 +72,7 @@ def test_by_definition(targets: Targets, rows: int, monkeypatch: pytest.MonkeyPa
 def test_gradient_is_that_of_the_loss(
     smoothing: float, distilled: float, temperature: float, seed: int
 ) -> None:
-    """By differences, also where the loss is a part of another one."""
+    """The gradient equals finite differences, also if the loss is part of another one."""
     targets = Targets(smoothing, distilled, temperature)
     student = drawn(seed, PLACES, ANSWERS).requires_grad_()
     teacher = drawn(seed + 100, PLACES, ANSWERS)
@@ -96,7 +96,7 @@ def test_gradient_is_scaled_once_or_as_often_as_asked() -> None:
 
 
 def test_places_of_any_shape_and_number_format() -> None:
-    """Rows of tokens are flattened; bfloat16 logits have a loss in single precision."""
+    """Rows of tokens are flattened; bfloat16 logits give a loss in single precision."""
     student, teacher = drawn(0, 2, 3, ANSWERS), drawn(1, 2, 3, ANSWERS)
     labels = torch.tensor([[1, IGNORED, 2], [4, 4, IGNORED]])
     targets = Targets(0.1, 0.4)

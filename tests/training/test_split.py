@@ -1,4 +1,4 @@
-"""Split: nothing that is held out is in the training, on either side."""
+"""Split: no held-out sentence is in the training data, on either side."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Training: it learns, goes on as if it had never stopped, stops early, survives a full disk."""
+"""Training learns, resumes exactly, stops early, and survives a full disk."""
 
 import json
 import shutil
@@ -28,7 +28,7 @@ TINY = replace(RECIPES["tiny"], epochs=1, pieces=150, batch_tokens=600)
 
 
 class Stop(Exception):
-    """Stands for a training that breaks off."""
+    """An error that stands for an interrupted training."""
 
 
 def _stop_at(step: int) -> Tell:
@@ -44,7 +44,7 @@ def _weights(out: Path) -> dict[str, torch.Tensor]:
 
 
 def test_it_learns(tmp_path: Path) -> None:
-    """A language of five words is learned: sentences never seen come out right."""
+    """A five-word language is learned: unseen sentences are translated correctly."""
     words = {"red": "rot", "dog": "Hund", "sees": "sieht", "a": "ein", "cat": "Katze"}
     texts = [" ".join(chosen) for chosen in product(words, repeat=4)]
     data = {
@@ -71,9 +71,9 @@ def test_it_learns(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("objective", ["translation", "masked-lm", "causal-lm"])
 def test_resumed_is_unbroken(objective: str, pairs: Rows, tmp_path: Path) -> None:
-    """Stopped after a checkpoint and gone on with: bit for bit the model of an unbroken run."""
+    """Stopped after a checkpoint and resumed, it is bit for bit the uninterrupted run's model."""
     columns, recipe = pairs.columns, TINY
-    if objective != "translation":  # other pieces in every batch, too
+    if objective != "translation":  # different pieces in every batch, too
         columns, recipe = {"text": columns["source"]}, replace(TINY, bpe_dropout=0.2)
     if objective == "causal-lm":
         recipe = replace(recipe, optimizer="muon")
@@ -101,7 +101,7 @@ def test_resumed_is_unbroken(objective: str, pairs: Rows, tmp_path: Path) -> Non
 def test_the_loss_is_a_mean_over_what_is_predicted(
     objective: str, pairs: Rows, tmp_path: Path
 ) -> None:
-    """Of one step over everything that changes next to nothing, token by token."""
+    """The loss of one negligible step over all data, token by token."""
     rows = pairs if objective == "translation" else Rows(("text",), [row[:1] for row in pairs.rows])
     recipe = replace(
         TINY, batch_tokens=10**6, dropout=0.0, label_smoothing=0.0, peak=1e-12, average=1
@@ -122,7 +122,7 @@ def test_the_loss_is_a_mean_over_what_is_predicted(
 
 
 def test_start_is_not_needed_for_a_resumed_training(pairs: Rows, tmp_path: Path) -> None:
-    """And it is unbroken, with concatenated examples too."""
+    """The resumed run equals an unbroken one, with concatenated examples too."""
     train(Job("translation", TINY, pairs.columns), tmp_path / "first")
     recipe = replace(TINY, concatenated=0.7, epochs=2)
     job = Job("translation", recipe, pairs.columns, save_every=3, start=str(tmp_path / "first"))
@@ -137,7 +137,7 @@ def test_start_is_not_needed_for_a_resumed_training(pairs: Rows, tmp_path: Path)
 
 @pytest.mark.parametrize("schedule", ["linear", "inverse_sqrt"])
 def test_schedule_and_precision(schedule: str, pairs: Rows, tmp_path: Path) -> None:
-    """Learning rates are those of the formula; bfloat16 loses little."""
+    """Learning rates equal the formula's; bfloat16 loses little."""
     recipe = replace(TINY, schedule=schedule, warmup=3, peak=1e-3, epochs=2)
     histories = []
     for precision in ("float32", "bfloat16"):
@@ -156,7 +156,7 @@ def test_schedule_and_precision(schedule: str, pairs: Rows, tmp_path: Path) -> N
 
 
 def test_the_optimizer_is_the_one_asked_for(pairs: Rows, tmp_path: Path) -> None:
-    """Muon leaves biases to AdamW: their first steps are the same, those of matrices are not."""
+    """Muon leaves biases to AdamW: first steps agree for biases and differ for matrices."""
     found = {}
     for optimizer in ("adamw", "muon"):
         recipe = replace(TINY, optimizer=optimizer, warmup=0, batch_tokens=10**6, average=1)
@@ -180,7 +180,7 @@ def test_average_of_the_last(pairs: Rows, tmp_path: Path) -> None:
 
 
 def test_start_from_a_trained_model(pairs: Rows, tmp_path: Path) -> None:
-    """With a step too small to change a thing, it is the model that it started from."""
+    """With a step too small to change anything, the model equals its start."""
     train(Job("translation", TINY, pairs.columns), tmp_path / "first")
     first, still = str(tmp_path / "first"), replace(TINY, peak=1e-12)
     train(Job("translation", still, pairs.columns, start=first, seed=2), tmp_path / "second")
@@ -208,7 +208,7 @@ def test_start_from_a_trained_model(pairs: Rows, tmp_path: Path) -> None:
 
 
 def test_stops_early(pairs: Rows, tmp_path: Path) -> None:
-    """With a step too small to change a thing, the score never gets better."""
+    """With a step too small to change anything, the score never improves."""
     recipe = replace(TINY, peak=1e-12, epochs=4)
     dev = {"source": ["a dog"], "target": ["ein Hund"]}
     job = Job("translation", recipe, pairs.columns, dev=dev, save_every=2, patience=2)
@@ -227,7 +227,7 @@ def test_stops_early(pairs: Rows, tmp_path: Path) -> None:
 def test_marked_when_all_have_saved(
     pairs: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Processes wait for each other between the last file and the mark."""
+    """Processes wait for each other between writing the last file and the mark."""
     waiting: list[set[str]] = []
     wait = Accelerator.wait_for_everyone
 
@@ -243,7 +243,7 @@ def test_marked_when_all_have_saved(
 
 
 def test_moved_folder(pairs: Rows, tmp_path: Path) -> None:
-    """The best checkpoint is found where the folder is now."""
+    """The best checkpoint is found in a folder that was moved."""
     dev = {"source": ["a dog"], "target": ["ein Hund"]}
     job = Job("translation", replace(TINY, peak=1e-12), pairs.columns, dev=dev, save_every=2)
     before = train(job, tmp_path / "here").result["candidates"]
@@ -253,7 +253,7 @@ def test_moved_folder(pairs: Rows, tmp_path: Path) -> None:
 
 
 def test_infinite_numbers(pairs: Rows, tmp_path: Path) -> None:
-    """A perplexity beyond all numbers is null in the record; epochs there are passes over data."""
+    """An infinite perplexity is null in the record; its epochs are passes over the data."""
     recipe = replace(TINY, peak=3e2, warmup=1, epochs=2)
     text = {"text": pairs.columns["source"]}
     trained = train(Job("causal-lm", recipe, text, dev={"text": ["a dog"]}, save_every=2), tmp_path)
@@ -265,7 +265,7 @@ def test_infinite_numbers(pairs: Rows, tmp_path: Path) -> None:
 
 
 def test_diverged(pairs: Rows, tmp_path: Path) -> None:
-    """The first loss that is no number ends the training, even between two logging steps."""
+    """The first non-finite loss ends the training, even between two logging steps."""
     recipe = replace(TINY, peak=1e30, warmup=1)
     with pytest.raises(
         ModelError,
@@ -277,7 +277,7 @@ def test_diverged(pairs: Rows, tmp_path: Path) -> None:
 
 
 def test_full_disk(pairs: Rows, tmp_path: Path) -> None:
-    """The optimiser's state is written into a device that is always full."""
+    """The optimizer's state is written to a device that is always full."""
     out, full = tmp_path / "out", tmp_path / "out" / "checkpoints" / "checkpoint-6"
     job = Job("translation", TINY, pairs.columns, save_every=3)
 
@@ -339,7 +339,7 @@ def test_development_texts_that_are_cut_are_counted(pairs: Rows, tmp_path: Path)
 
 
 def test_pieces_are_kept_for_a_resumed_training(pairs: Rows, tmp_path: Path) -> None:
-    """Whatever becomes of the model that they were taken from."""
+    """Checkpoint weights do not change with the model they were taken from."""
     first, out = tmp_path / "first", tmp_path / "out"
     train(Job("translation", TINY, pairs.columns, save_every=99), first)
     job = Job("translation", TINY, pairs.columns, pieces=str(first), save_every=99)
@@ -375,7 +375,7 @@ def test_several_gpus_want_a_process_each(
 
 
 def test_broken_tokenizer(pairs: Rows, tmp_path: Path) -> None:
-    """The folder is named whose learned tokenizer can't be read."""
+    """The error names the folder whose trained tokenizer can't be read."""
     job = Job("translation", TINY, pairs.columns, save_every=99)
     train(job, tmp_path)
     (tmp_path / "tokenizer.json").write_text("{}")

@@ -1,4 +1,4 @@
-"""The tokenizer of a training is taken once: what is in its folder then is what it goes on with."""
+"""A training reads its tokenizer once, then resumes with the copy in its own folder."""
 
 from pathlib import Path
 from shutil import rmtree
@@ -10,7 +10,7 @@ from tests import tiny_tokenizers
 
 
 def test_a_slow_one_is_read_once(pairs: Rows, tmp_path: Path) -> None:
-    """It saves no tokenizer.json."""
+    """Such a tokenizer saves no tokenizer.json."""
     source, out = tmp_path / "source", tmp_path / "out"
     source.mkdir()
     tiny_tokenizers.marian(source).save_pretrained(source)

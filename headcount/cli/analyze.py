@@ -53,17 +53,17 @@ class Analyze:
     overwrite: bool = False
     """Replace an earlier run in --out."""
     max_tokens: int = 4096
-    """Number of padded tokens in a batch."""
+    """Number of padded tokens in a batch; lower it if memory runs out."""
     window: int = 2000
-    """Number of sentences sorted by length at a time."""
+    """Number of sentences sorted by length at a time; a larger window needs less padding."""
     save_every: float = 30.0
-    """Seconds between two saves of the sums so far."""
+    """Seconds between two saves of the sums, the most work that a kill can lose."""
     seed: int = 0
     """Seed of the random-weight copy."""
     device: str = "cpu"
     """Device to run on, e.g. cuda."""
     dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
-    """Number format of the model."""
+    """Number format of the model; float32 is the most exact."""
     exclude_keys: bool = True
     """Exclude special tokens from the keys of confidence."""
     exclude_queries: bool = True

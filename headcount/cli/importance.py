@@ -47,15 +47,15 @@ class Importance(TaskArguments):
     methods: tuple[Literal["gradient", "relevance", "ablation", "norm", "sink"], ...] = METHODS
     """Scores to compute."""
     level: Level = "sample"
-    """Gradient: quantity whose absolute value is taken."""
+    """Gradient: unit whose absolute value is taken; sample as in Michel et al. (2019)."""
     normalise: bool = True
-    """Gradient: divide each score by the norm over the layer's heads."""
+    """Gradient: divide each score by the norm over the layer's heads, so that layers compare."""
     rules: Rules = "voita2019"
     """Relevance: rule set for LRP."""
     instead: Instead = "zero"
     """Ablation: replacement for the head's output."""
     quantity: DeltaOf = "loss"
-    """Ablation: quantity whose change is measured."""
+    """Ablation: quantity whose change is measured; the loss needs no beam search."""
     layers: bool = True
     """Ablation: also ablate whole layers and whole sites."""
     one_left: bool = True

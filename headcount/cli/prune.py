@@ -55,7 +55,7 @@ class Prune:
     rescale: bool = True
     """Rescale kept heads to compensate for pruned ones where that lowers the loss."""
     recover: int = 0
-    """Number of recovery updates on --data with the kept heads; applied if they lower the loss."""
+    """Recovery updates on --data with the kept heads, applied if the loss drops; 0 for none."""
     tune: tuple[str, ...] = ()
     """Set fields of the recovery training, as NAME=VALUE, e.g. peak=5e-5 distilled=0.5."""
     control: bool = True

@@ -39,7 +39,7 @@ class SpeedCommand:
     new_tokens: int = Options.new_tokens
     """Number of tokens to generate."""
     rounds: int = Options.rounds
-    """Rounds of dense, pruned and dense again, each in another order, after one warm-up round."""
+    """Rounds of dense, pruned, dense again; six cover every order once, and one more warms up."""
     data: tuple[Path, ...] = ()
     """Text to run on: .txt, .jsonl, .conllu, .tsv; random tokens by default."""
     out: Path | None = None

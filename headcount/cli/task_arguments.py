@@ -55,11 +55,11 @@ class TaskArguments:
     limit: int | None = None
     """Largest number of examples of each data set; all by default."""
     max_tokens: int = 4096
-    """Number of padded tokens in a batch."""
+    """Number of padded tokens in a batch; lower it if memory runs out."""
     device: str = "cpu"
     """Device to run on, e.g. cuda."""
     dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
-    """Number format of the model."""
+    """Number format of the model; float32 is the most exact."""
 
     def shared(self, **changed: Any) -> dict[str, Any]:
         """These arguments, some changed, for another command on the same model and task."""

@@ -88,7 +88,7 @@ class LearningArguments(TaskArguments):
 
 @dataclass(frozen=True)
 class TrialArguments(LearningArguments):
-    """Adds which heads may be pruned."""
+    """Data to choose heads on and to measure on, and the heads that may be pruned."""
 
     site: tuple[Site, ...] = ()
     """Sites whose heads may be pruned; all by default."""

@@ -1,8 +1,7 @@
 """Python processes for tests that kill one or need several, forked from one that has imported all.
 
-Every import of torch, transformers and this package costs seconds. A server that each test session
-starts once has imported them and nothing else has happened in it, so that what is forked from it
-behaves as a fresh `python -m MODULE ARGUMENTS` does.
+Importing torch, transformers and this package takes seconds. Each test session starts one server
+that has only imported them, so that a fork of it behaves like a fresh `python -m MODULE ARGUMENTS`.
 """
 
 import multiprocessing
@@ -20,7 +19,7 @@ _FORKSERVER.set_forkserver_preload(["headcount.cli", "transformers.trainer"])
 
 
 class Forked:
-    """`python -m MODULE ARGUMENTS` as it runs, with the methods of `subprocess.Popen`."""
+    """A running `python -m MODULE ARGUMENTS`, with the methods of `subprocess.Popen`."""
 
     def __init__(
         self,
@@ -29,7 +28,7 @@ class Forked:
         environment: Mapping[str, str] | None = None,
         file_size: int | None = None,
     ) -> None:
-        """Start it, with one thread and without network.
+        """Start the process, with one thread and without network.
 
         Args:
             module: Module that is run as `__main__`; or `-c`, which takes code first.
@@ -51,16 +50,16 @@ class Forked:
 
     @property
     def returncode(self) -> int | None:
-        """Its exit status, or minus the signal that ended it; None while it runs."""
+        """The exit status, or minus the signal that ended the process; None while it runs."""
         return self._process.exitcode
 
     def send_signal(self, number: signal.Signals) -> None:
-        """As the kill command does."""
+        """Send a signal, like the kill command."""
         assert self._process.pid is not None
         os.kill(self._process.pid, number)
 
     def communicate(self, timeout: float = 300) -> tuple[str, str]:
-        """Wait for its end; all that it wrote to its output and its errors."""
+        """Wait for the end; return everything written to stdout and stderr."""
         texts: dict[Connection, bytearray] = {end: bytearray() for end in self._ends}
         open_ends = list(self._ends)
         while open_ends:
@@ -79,7 +78,7 @@ class Forked:
 
 
 def ranks(module: str, *arguments: object, number: int = 2) -> list[Forked]:
-    """As many processes that find each other, with the variables that torchrun gives them."""
+    """Processes that find each other through the variables that torchrun sets."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

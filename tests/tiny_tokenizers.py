@@ -172,7 +172,7 @@ def byt5() -> ByT5Tokenizer:
 
 
 def marian(folder: Path, separate_vocabs: bool = False) -> MarianTokenizer:
-    """A slow tokenizer like Marian's, a sentencepiece model per side: English, Russian to German."""
+    """A slow tokenizer like Marian's: sentencepiece models for English and Russian, and for German."""
     source = _sentencepiece(folder / "source", [*SENTENCES[:5], *RUSSIAN])
     target = _sentencepiece(folder / "target", GERMAN)
     sides = {

@@ -172,7 +172,7 @@ def byt5() -> ByT5Tokenizer:
 
 
 def marian(folder: Path, separate_vocabs: bool = False) -> MarianTokenizer:
-    """A slow tokenizer like Marian's: sentencepiece models for English and Russian, and for German."""
+    """A slow tokenizer like Marian's: sentencepiece models for English with Russian, and German."""
     source = _sentencepiece(folder / "source", [*SENTENCES[:5], *RUSSIAN])
     target = _sentencepiece(folder / "target", GERMAN)
     sides = {

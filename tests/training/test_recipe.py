@@ -23,7 +23,7 @@ def test_changed() -> None:
         ("epochs=0", "Expected a finite number above 0 for epochs, got 0"),
         (
             "schedule=cosine",
-            "schedule is linear, inverse_sqrt, constant_with_warmup; came 'cosine'",
+            "Expected linear, inverse_sqrt, constant_with_warmup for schedule, got 'cosine'",
         ),
         ("optimizer=sgd", "Expected adamw, muon for optimizer, got 'sgd'"),
         ("dropout=1", "a number of at least 0 and below 1 for dropout, got 1.0"),

@@ -30,7 +30,7 @@ from headcount.pruning.random import Random
 from headcount.pruning.ranked import Ranked
 from headcount.pruning.relevance import Relevance
 from headcount.pruning.sink import Sink
-from headcount.pruning.stepwise import Stepwise, _key
+from headcount.pruning.stepwise import Stepwise
 from headcount.tasks import Translation, evaluate
 from headcount.tasks.translation import Metric
 from tests.examined import examined_double
@@ -375,7 +375,8 @@ def test_a_plan_is_exact_and_nested(tmp_path: Path) -> None:
         before = gone
     assert choice.plan.model is not None
     assert set(choice.record["scores"]) == set(names(list(given.loaded.heads)))
-    assert Plan.from_json(json.loads(json.dumps(choice.plan._json()))) == choice.plan
+    choice.plan.write(tmp_path / "plan.json")
+    assert Plan.read(tmp_path / "plan.json") == choice.plan
     with pytest.raises(InputError, match="got 11. The nearest is 10"):
         Ranked(Norm()).choose(given, 11)
 
@@ -396,15 +397,24 @@ def test_pruning_takes_a_plain_model_and_the_name_of_a_method_too() -> None:
         prune(given.loaded, given.train, "norms", keep=4)
 
 
-def test_an_order_by_score_is_of_one_score(tmp_path: Path) -> None:
+def test_an_order_by_score_is_of_one_score(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Work begun with BLEU is not resumed under another score; losses have no score."""
-    given = setting("translation-Marian", state=tmp_path, sites=["encoder.self"])
-    keys: dict[str, set[str]] = {}
+    given = setting("translation-Marian", sites=["encoder.self"])
     scores: list[tuple[Metric, int]] = [("bleu", 1), ("bleu", 2), ("chrf", 1)]
-    for metric, beams in scores:
-        task = Translation(given.loaded, TRANSLATIONS, metric=metric, num_beams=beams)
-        again = replace(given, train=task)
-        for way in (Greedy(1.0, "score"), Greedy(1.0, "loss")):
-            key = _key(again, given.units, repr(way), 3)
-            keys.setdefault(way.quantity, set()).add(key)
-    assert len(keys["score"]) == 3 and len(keys["loss"]) == 1
+    counted = Counted()
+    monkeypatch.setattr(Greedy, "scores", lambda _, *given: counted.scores(*given))
+    for way in (Greedy(1.0, "score"), Greedy(1.0, "loss")):
+        again = [
+            replace(given, state=tmp_path / way.quantity,
+                    train=Translation(given.loaded, TRANSLATIONS, metric=metric, num_beams=beams))
+            for metric, beams in scores
+        ]  # fmt: skip
+        order = way.order(again[0], 3)
+        for other in again[1:]:
+            if way.quantity == "loss":
+                assert way.order(other, 3) == order
+                continue
+            with pytest.raises(InputError, match="resume"):
+                way.order(other, 3)
+        assert way.order(again[0], 3) == order
+    assert len(counted.asked) == 2

@@ -117,7 +117,7 @@ def test_word_level_arg_maxima(split: tuple[int, int, int]):
                         (row_keys, of_head[word].tolist()),
                         (column_queries, of_head[:, word].tolist()),
                     ):
-                        best = syntactic._most_attended(weights, word)
+                        best = syntactic.most_attended(weights, word)
                         assert int(found[row, head, word]) == (-1 if best is None else best)
 
 

@@ -195,7 +195,7 @@ def test_attention_sinks_are_left_to_the_models_own_function():
     config = GptOssConfig(
         **sizes, **layers, **rope, num_local_experts=2, num_experts_per_tok=1, sliding_window=3
     )
-    model = tiny._seeded(GptOssForCausalLM(config))
+    model = tiny.seeded(GptOssForCausalLM(config))
     anatomy, batch = examine(model), tiny.inputs(model)
     assert anatomy.eager
     stock, seen = _logits(model, batch), []

@@ -75,7 +75,7 @@ def _with(sizes: dict[str, Any], **changed: Any) -> dict[str, Any]:
     return sizes | changed
 
 
-def _seeded(model: PreTrainedModel, embedding_std: float = 0.7, seed: int = 7) -> PreTrainedModel:
+def seeded(model: PreTrainedModel, embedding_std: float = 0.7, seed: int = 7) -> PreTrainedModel:
     """Redraw all weights: unit gain, biases that matter, larger queries."""
     generator = torch.Generator().manual_seed(seed)
 
@@ -100,11 +100,11 @@ def _seeded(model: PreTrainedModel, embedding_std: float = 0.7, seed: int = 7) -
 
 
 def _bert() -> PreTrainedModel:
-    return _seeded(hf.BertForMaskedLM(hf.BertConfig(**ENCODER)))
+    return seeded(hf.BertForMaskedLM(hf.BertConfig(**ENCODER)))
 
 
 def _roberta() -> PreTrainedModel:
-    return _seeded(hf.RobertaForMaskedLM(hf.RobertaConfig(**ENCODER)))
+    return seeded(hf.RobertaForMaskedLM(hf.RobertaConfig(**ENCODER)))
 
 
 def _distilbert() -> PreTrainedModel:
@@ -117,18 +117,18 @@ def _distilbert() -> PreTrainedModel:
         max_position_embeddings=NUM_POSITIONS,
         **SPECIAL,
     )
-    return _seeded(hf.DistilBertForMaskedLM(config))
+    return seeded(hf.DistilBertForMaskedLM(config))
 
 
 def _electra() -> PreTrainedModel:
-    return _seeded(hf.ElectraForMaskedLM(hf.ElectraConfig(**ENCODER, embedding_size=13)))
+    return seeded(hf.ElectraForMaskedLM(hf.ElectraConfig(**ENCODER, embedding_size=13)))
 
 
 def _albert() -> PreTrainedModel:
     """Three layers that are one module called three times."""
     sizes = _with(ENCODER, num_hidden_layers=3)
     config = hf.AlbertConfig(**sizes, embedding_size=13, num_hidden_groups=1, inner_group_num=1)
-    return _seeded(hf.AlbertForMaskedLM(config))
+    return seeded(hf.AlbertForMaskedLM(config))
 
 
 def _modernbert() -> PreTrainedModel:
@@ -140,7 +140,7 @@ def _modernbert() -> PreTrainedModel:
         cls_token_id=SPECIAL["bos_token_id"],
         sep_token_id=SPECIAL["eos_token_id"],
     )
-    return _seeded(hf.ModernBertForMaskedLM(config))
+    return seeded(hf.ModernBertForMaskedLM(config))
 
 
 def _gpt2() -> PreTrainedModel:
@@ -153,7 +153,7 @@ def _gpt2() -> PreTrainedModel:
         n_positions=NUM_POSITIONS,
         **SPECIAL,
     )
-    return _seeded(hf.GPT2LMHeadModel(config))
+    return seeded(hf.GPT2LMHeadModel(config))
 
 
 def _gpt_neox() -> PreTrainedModel:
@@ -161,17 +161,17 @@ def _gpt_neox() -> PreTrainedModel:
     config = hf.GPTNeoXConfig(
         **_with(ENCODER, hidden_size=50), rope_parameters={"partial_rotary_factor": 0.4}
     )
-    return _seeded(hf.GPTNeoXForCausalLM(config))
+    return seeded(hf.GPTNeoXForCausalLM(config))
 
 
 def _llama() -> PreTrainedModel:
     """Grouped queries: six query heads share two key/value heads."""
-    return _seeded(hf.LlamaForCausalLM(hf.LlamaConfig(**GROUPED)))
+    return seeded(hf.LlamaForCausalLM(hf.LlamaConfig(**GROUPED)))
 
 
 def _qwen3() -> PreTrainedModel:
     """Grouped queries, queries and keys normalised."""
-    return _seeded(hf.Qwen3ForCausalLM(hf.Qwen3Config(**GROUPED)))
+    return seeded(hf.Qwen3ForCausalLM(hf.Qwen3Config(**GROUPED)))
 
 
 def _gemma2() -> PreTrainedModel:
@@ -184,7 +184,7 @@ def _gemma2() -> PreTrainedModel:
         attn_logit_softcapping=1.5,
         final_logit_softcapping=3.0,
     )
-    return _seeded(hf.Gemma2ForCausalLM(config))
+    return seeded(hf.Gemma2ForCausalLM(config))
 
 
 def _gemma3() -> PreTrainedModel:
@@ -195,7 +195,7 @@ def _gemma3() -> PreTrainedModel:
         sliding_window=3,
         layer_types=["sliding_attention", "full_attention", "sliding_attention"],
     )
-    return _seeded(hf.Gemma3ForCausalLM(config))
+    return seeded(hf.Gemma3ForCausalLM(config))
 
 
 def _marian() -> PreTrainedModel:
@@ -203,16 +203,16 @@ def _marian() -> PreTrainedModel:
     config = hf.MarianConfig(
         **UNEQUAL_SIDES, scale_embedding=True, forced_eos_token_id=SPECIAL["eos_token_id"]
     )
-    return _seeded(hf.MarianMTModel(config), embedding_std=0.2)
+    return seeded(hf.MarianMTModel(config), embedding_std=0.2)
 
 
 def _bart() -> PreTrainedModel:
-    return _seeded(hf.BartForConditionalGeneration(hf.BartConfig(**UNEQUAL_SIDES)))
+    return seeded(hf.BartForConditionalGeneration(hf.BartConfig(**UNEQUAL_SIDES)))
 
 
 def _m2m100() -> PreTrainedModel:
     config = hf.M2M100Config(**UNEQUAL_SIDES, encoder_layerdrop=0.0, decoder_layerdrop=0.0)
-    return _seeded(hf.M2M100ForConditionalGeneration(config))
+    return seeded(hf.M2M100ForConditionalGeneration(config))
 
 
 def _t5() -> PreTrainedModel:
@@ -228,7 +228,7 @@ def _t5() -> PreTrainedModel:
         relative_attention_max_distance=19,
         **_with(SPECIAL, decoder_start_token_id=SPECIAL["pad_token_id"]),
     )
-    return _seeded(hf.T5ForConditionalGeneration(config))
+    return seeded(hf.T5ForConditionalGeneration(config))
 
 
 def even_t5() -> PreTrainedModel:
@@ -249,7 +249,7 @@ def _whisper() -> PreTrainedModel:
         max_source_positions=17,
         max_target_positions=NUM_POSITIONS,
     )
-    return _seeded(hf.WhisperForConditionalGeneration(config))
+    return seeded(hf.WhisperForConditionalGeneration(config))
 
 
 def _vit() -> PreTrainedModel:
@@ -263,24 +263,24 @@ def _vit() -> PreTrainedModel:
         num_attention_heads=5,
         intermediate_size=23,
     )
-    return _seeded(hf.ViTForImageClassification(config))
+    return seeded(hf.ViTForImageClassification(config))
 
 
 def _deberta_v2() -> PreTrainedModel:
     config = hf.DebertaV2Config(**ENCODER, relative_attention=True, pos_att_type=["p2c", "c2p"])
-    return _seeded(hf.DebertaV2ForMaskedLM(config))
+    return seeded(hf.DebertaV2ForMaskedLM(config))
 
 
 def _xlnet() -> PreTrainedModel:
     config = hf.XLNetConfig(
         vocab_size=VOCAB, d_model=50, n_layer=2, n_head=5, d_inner=23, attn_type="bi", **SPECIAL
     )
-    return _seeded(hf.XLNetLMHeadModel(config))
+    return seeded(hf.XLNetLMHeadModel(config))
 
 
 def _bloom() -> PreTrainedModel:
     config = hf.BloomConfig(vocab_size=VOCAB, hidden_size=55, n_layer=2, n_head=5, **SPECIAL)
-    return _seeded(hf.BloomForCausalLM(config))
+    return seeded(hf.BloomForCausalLM(config))
 
 
 MODELS: dict[str, Callable[[], PreTrainedModel]] = {

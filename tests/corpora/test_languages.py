@@ -55,7 +55,7 @@ def of(tokenizer: PreTrainedTokenizerBase) -> Loaded:
         model = M2M100ForConditionalGeneration(
             M2M100Config(vocab_size=len(tokenizer) + 200, **sizes)
         )
-    return Loaded(tiny._seeded(model), tokenizer, "tiny")
+    return Loaded(tiny.seeded(model), tokenizer, "tiny")
 
 
 def test_unset_languages_are_asked_for(tokenizer: PreTrainedTokenizerBase) -> None:

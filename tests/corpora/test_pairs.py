@@ -119,7 +119,7 @@ def test_measured_as_the_stock_model_attends(file: Path) -> None:
     tokenizer = tiny_tokenizers.wordpiece()
     sizes: dict[str, Any] = tiny.ENCODER | {"vocab_size": len(tokenizer)}
     config = BertConfig(**sizes)
-    model = tiny._seeded(BertModel(config, add_pooling_layer=False))
+    model = tiny.seeded(BertModel(config, add_pooling_layer=False))
     inputs = dict(tokenizer(FIRST, SECOND, return_tensors="pt"))
     assert inputs["token_type_ids"].any()
     loaded = as_loaded(model, tokenizer)

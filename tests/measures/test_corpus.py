@@ -52,7 +52,7 @@ def layers() -> tuple[list[Case], tuple[str, ...]]:
     tokenizer = tiny_tokenizers.wordpiece()
     sizes: dict[str, Any] = tiny.ENCODER | {"vocab_size": len(tokenizer)}
     config = BertConfig(**sizes)
-    model = tiny._seeded(BertModel(config, add_pooling_layer=False)).double()
+    model = tiny.seeded(BertModel(config, add_pooling_layer=False)).double()
     encoder = Encoder(tokenizer, model.config.max_position_embeddings)
     corpus = Corpus.from_sentences(_sentences())
     census = take_census(corpus, encoder)

@@ -68,7 +68,7 @@ def loaded(class_name: str, **changed: Any) -> Loaded:
         start = tokens.eos_token_id if kind in ("bart", "m2m_100") else tokens.pad_token_id
         config.update({"decoder_start_token_id": start, "forced_eos_token_id": None})
         config.update({"decoder_vocab_size": len(tokens)} if kind == "marian" else {})
-    model = tiny._seeded(getattr(hf, class_name)(config))
+    model = tiny.seeded(getattr(hf, class_name)(config))
     if "Classification" in class_name:
         model = _centred(model, tokens)
     return Loaded(model, tokens, f"tiny {class_name}")

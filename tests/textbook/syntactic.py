@@ -48,7 +48,7 @@ def word_map(A: np.ndarray, word_of: list[int]) -> np.ndarray:
     return between
 
 
-def _most_attended(weights: list[float], own: int) -> int | None:
+def most_attended(weights: list[float], own: int) -> int | None:
     """Index of the largest weight, excluding the word itself; None without any weight."""
     best = None
     for word, weight in enumerate(weights):
@@ -90,11 +90,11 @@ def of_sentence(
 def _is_right(rows: list[list[float]], dependent: int, head_word: int, direction: str) -> bool:
     """Whether one head's attention between words predicts one arc."""
     if direction == "dependent->head":
-        return _most_attended(rows[dependent], dependent) == head_word
+        return most_attended(rows[dependent], dependent) == head_word
     if direction == "head->dependent":
-        return _most_attended(rows[head_word], head_word) == dependent
+        return most_attended(rows[head_word], head_word) == dependent
     column = [row[dependent] for row in rows]
-    return _most_attended(column, dependent) == head_word
+    return most_attended(column, dependent) == head_word
 
 
 @dataclass

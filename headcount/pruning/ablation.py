@@ -72,7 +72,7 @@ def _swept(setting: Setting, ablations: Sequence[Ablation], state: Path | None, 
     return sweep(
         loaded.model, setting.sample, ablations, anatomy=loaded.anatomy,
         max_tokens=setting.max_tokens, state=state, key=key,
-        progress=lambda done, total: setting.progress(f"ablating {len(ablations)} units", done, total),
+        progress=lambda done, total: setting.progress(f"ablation of {len(ablations)}", done, total),
     )  # fmt: skip
 
 
@@ -87,7 +87,7 @@ def _harm_to_texts(
             plan = Plan.keeping(loaded.heads, set(loaded.heads) - set(each.heads))
             done[each.name] = task.score(evaluate_gated(loaded, plan, task, setting.max_tokens))
             write_keyed(state, key, done)
-        setting.progress(f"ablating {len(ablations)} units", number, len(ablations))
+        setting.progress(f"ablation of {len(ablations)}", number, len(ablations))
     return [done["no ablation"] - done[each.name] for each in ablations]
 
 

@@ -69,5 +69,5 @@ def test_what_was_said_by_other_numbers_is_not_told_again(tmp_path: Path) -> Non
 def test_of_another_size() -> None:
     _, smaller, _ = folded("causal-llama")
     wider = small.loaded("LlamaForCausalLM", intermediate_size=40)
-    with pytest.raises(ModelError, match="its teacher is of another size than small was cut out"):
+    with pytest.raises(ModelError, match="Expected a teacher of the size that small was cut out"):
         origin_of(smaller, wider)

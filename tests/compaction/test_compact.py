@@ -365,7 +365,7 @@ def test_refuses_another_model() -> None:
         compact(model, Plan({"encoder.self": {7: ()}}))
     with pytest.raises(InputError, match=r"names enc\.0\.5"):
         compact(model, Plan({"encoder.self": {0: (5,)}}))
-    with pytest.raises(InputError, match="for heads of size 12; the model's have 11"):
+    with pytest.raises(InputError, match="Expected heads of size 12, as in the plan, got 11"):
         compact(tiny.MODELS["bert"](), Plan({}, head_dim=12))
     wrongs: list[tuple[dict[str, dict[int, Any]], str]] = [
         ({"encoder.self": {-1: ()}}, "layers of a plan as numbers from 0, got -1"),
@@ -423,5 +423,5 @@ def test_refuses_attention_off_the_interface() -> None:
 
 def test_refuses_uneven_groups() -> None:
     model, _ = examined("llama")
-    with pytest.raises(InputError, match=r"keeps 3, 1 of its groups; the nearest.*dec\.1\.0, dec"):
+    with pytest.raises(InputError, match=r"kept group, got 3, 1\. The nearest.*dec\.1\.0, dec"):
         compact(model, Plan({"decoder.self": {1: (0, 1, 2, 4)}}))

@@ -93,7 +93,7 @@ def test_scores_of_another_model_are_not_taken_over(bert: Path, tmp_path: Path) 
     assert headcount("importance", bert, *scored)[0] == 0
     arguments = (SAMPLE, "--limit", 4, "--out", out, "--resume")
     status, _, errors = headcount("analyze", other, *arguments)
-    assert status == 2 and "should be of an assessment of this model" in errors
+    assert status == 2 and "Expected an assessment of this model" in errors
     assert headcount("analyze", bert, *arguments)[0] == 0
     assert "norm_score" in pd.read_parquet(out / "heads.parquet")
 
@@ -107,7 +107,7 @@ def test_an_evaluation_of_another_model_is_not_kept(bert: Path, tmp_path: Path) 
     assert headcount("evaluate", bert, "--task", "masked-lm", "--data", data, "--out", out)[0] == 0
     arguments = (SAMPLE, "--limit", 4, "--out", out, "--resume")
     status, _, errors = headcount("analyze", other, *arguments)
-    assert status == 2 and "should be of an evaluation of this model" in errors
+    assert status == 2 and "Expected an evaluation of this model" in errors
     assert headcount("analyze", bert, *arguments)[0] == 0
     assert (out / "evaluation.json").exists()
 
@@ -180,7 +180,7 @@ def test_out_that_exists_is_refused_and_untouched(bert: Path, tmp_path: Path) ->
 def test_a_seed_that_nothing_would_read_is_refused(bert: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     status, _, errors = headcount("analyze", bert, SAMPLE, "--out", out, "--seed", 3)
-    assert status == 2 and "--seed is of the random-weight copy" in errors
+    assert status == 2 and "--seed only affects the random-weight copy" in errors
     assert not out.exists()
 
 

@@ -58,7 +58,7 @@ def test_other_folders_are_left_alone(bert: Path, data: list[Path], tmp_path: Pa
     assert run("finetune", bert, data, out, *SET)[0] == 0
     mine = [data[0], data[1], Path(shutil.copy(data[2], out / "test.txt"))]
     status, _, errors = run("finetune", bert, mine, out, *SET, "--overwrite")
-    assert status == 2 and "test.txt is read, and" in errors
+    assert status == 2 and "test.txt, but would replace" in errors
     assert mine[2].exists() and not (tmp_path / "out.state").exists()
 
 

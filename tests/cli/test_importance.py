@@ -97,7 +97,7 @@ def test_other_tasks(task: str, marian: Path, tmp_path: Path) -> None:
 def test_bleu_without_each_head(marian: Path, tmp_path: Path) -> None:
     """Prefix and beams are those of `evaluate`."""
     data = tmp_path / "data.tsv"
-    lines = PARALLEL.read_text(encoding="utf-8").splitlines()[:3]
+    lines = PARALLEL.read_text(encoding="utf-8").splitlines()[:2]
     data.write_text("source\ttarget\n" + "\n".join(lines) + "\n", encoding="utf-8")
     run = (
         "importance", marian, "--task", "translation", "--data", data, "--methods", "ablation",
@@ -112,9 +112,7 @@ def test_bleu_without_each_head(marian: Path, tmp_path: Path) -> None:
     assert record["loss"] == pytest.approx(evaluate(loaded.model, task).loss, rel=1e-5)
     other = ("--metric", "chrf", "--against", tmp_path / "out", "--out", tmp_path / "chrf")
     status, _, errors = headcount(*run, *other)
-    assert (
-        status == 2 and "(translation, chrf, zero), but holds others (translation, bleu" in errors
-    )
+    assert status == 2 and "(translation, chrf, zero), got others (translation, bleu" in errors
 
 
 def test_refusals(bert: Path, pairs: Path, tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def test_pruned_folder(bert: Path, data: list[Path], tmp_path: Path) -> None:
     more = ("--analysis", analysis, "--corpus", SAMPLE)
     status, output, errors = run("prune", bert, data, out, "--keep", 2, *more)
     assert status == 0, errors
-    assert "2 of 6 heads stay, chosen by gradient" in output and "test: perplexity" in output
+    assert "Kept 2 of 6 heads, chosen by gradient" in output and "test: perplexity" in output
     assert "\nfolding " in output and "\nrescaling by map, folding " in output
     assert not (tmp_path / "out.state").exists()
     record, plan = json.loads((out / "prune.json").read_text()), Plan.read(out / "plan.json")
@@ -96,7 +96,7 @@ def test_a_failed_certificate_fails_the_command(
 
     monkeypatch.setattr("headcount.artifact.make.load", other)
     status, _, errors = run("prune", bert, data, tmp_path / "out", "--keep", 2)
-    assert status == 2 and "reloaded and gated should be equal to 1e-05" in errors
+    assert status == 2 and "Expected reloaded and gated to differ by at most 1e-05" in errors
     assert not (tmp_path / "out").exists() and (tmp_path / "out.state" / "plan.json").exists()
     monkeypatch.undo()
     assert run("prune", bert, data, tmp_path / "out", "--keep", 2, "--resume")[0] == 0

@@ -63,7 +63,7 @@ def test_voita2019(bert: Path, data: tuple[Path, Path], tmp_path: Path) -> None:
     assert {"voita2019_figure1.png", "voita2019_figure3.svg"} <= figures
     assert (out / "report.html").exists()
     status, _, errors = headcount(*command, "--metric", "f1", "--out", tmp_path / "new")
-    assert status == 2 and "--metric has no part in maps and relevance" in errors
+    assert status == 2 and "--metric does not affect maps and relevance" in errors
     assert headcount(*command, "--limit", 12, "--out", out, "--overwrite")[0] == 0
 
 

@@ -27,7 +27,7 @@ def test_a_table_a_record_and_a_figure(bert: Path, tmp_path: Path) -> None:
     assert status == 0, errors
     assert "2 of 2: forward, batch 2, 8 tokens" in errors
     assert "dense against itself" in output and "peak memory, MB" in output
-    assert "warning: forward at 999 tokens was left out: it takes 999 places" in output
+    assert "warning: forward at 999 tokens was left out: it needs 999 positions" in output
     found = json.loads((out / "speed.json").read_text())
     assert [(each["batch"], each["length"]) for each in found["cases"]] == [(1, 8), (2, 8)]
     assert found["arguments"]["rounds"] == 2 and "|corpus:" in found["signatures"][str(bert)]

@@ -9,7 +9,6 @@ from safetensors.torch import save_file
 
 from headcount.errors import InputError
 from headcount.measures import MEASURES, Confidence
-from headcount.measures.sums import _add
 from headcount.measuring import Totals
 from headcount.state import load_state, save_state
 from tests import laws
@@ -86,8 +85,9 @@ def test_a_file_that_is_not_ours(tmp_path: Path):
 
 def test_sums_of_a_file_go_on_where_the_model_is() -> None:
     """`load_state` returns them on the CPU."""
-    here, there = torch.ones(3), torch.ones(5, device="meta")
-    assert _add(here, there).device == there.device
+    here = _totals().sums[Confidence, ("encoder.self", 0)]
+    there = Confidence(**{name: each.to("meta") for name, each in here.state().items()})
+    assert {each.device.type for each in (here + there).state().values()} == {"meta"}
 
 
 def test_a_write_that_fails_leaves_the_last_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

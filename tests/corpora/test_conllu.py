@@ -1,6 +1,7 @@
 """The treebank reader against the conllu library, and every way a treebank can be broken."""
 
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import conllu
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headcount.corpora.conllu import _find_cycle, read_conllu
+from headcount.corpora.conllu import read_conllu
 from headcount.errors import CorpusError
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "data"
@@ -100,7 +101,9 @@ def test_comments_alone_are_no_sentence(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.integers(-1, 6), min_size=1, max_size=7))
-def test_a_cycle_is_found_where_a_walk_to_the_root_never_ends(heads: list[int]) -> None:
+def test_a_cycle_is_found_where_a_walk_to_the_root_never_ends(
+    tmp_path_factory: pytest.TempPathFactory, heads: list[int]
+) -> None:
     heads = [min(head, len(heads) - 1) for head in heads]
 
     def reaches_root(word: int) -> bool:
@@ -110,10 +113,19 @@ def test_a_cycle_is_found_where_a_walk_to_the_root_never_ends(heads: list[int]) 
                 return True
         return False
 
-    cycle = _find_cycle(heads)
-    assert bool(cycle) is not all(reaches_root(word) for word in range(len(heads)))
-    for here, there in zip(cycle, [*cycle[1:], *cycle[:1]], strict=True):
-        assert heads[here] == there
+    path = tmp_path_factory.mktemp("cycles") / "bank.conllu"
+    path.write_text(rows(*(str(head + 1) for head in heads)), encoding="utf-8")
+    try:
+        list(read_conllu(path))
+        refusal = ""
+    except CorpusError as error:
+        refusal = str(error)
+    found = re.search(r":(\d+): the heads form a cycle, ([\d >-]+)\.", refusal)
+    assert bool(found) is not all(reaches_root(word) for word in range(len(heads)))
+    if found:
+        line, cycle = int(found[1]), [int(word) - 1 for word in found[2].split(" -> ")]
+        assert line == cycle[0] + 1 and cycle[0] == cycle[-1] and len({*cycle}) == len(cycle) - 1
+        assert all(heads[here] == there for here, there in pairwise(cycle))
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,5 @@
 """A user's own Trainer trains gates with the right gradients: alone, resumed and distributed."""
 
-import os
-import subprocess
-import sys
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -18,6 +15,7 @@ from headcount.models import as_loaded, gated
 from headcount.pruning import Units, plan_of
 from headcount.signature import GATES
 from tests import tiny
+from tests.forked import ranks
 from tests.gates.two_lines import STEPS, Texts, made_gates, script
 
 
@@ -192,16 +190,14 @@ def test_the_optimizer_s_peak(
 ) -> None:
     """A loss-driven schedule has already lowered the rate when training resumes."""
     model = tiny.MODELS["bert"]()
-    gates = made_gates("l0", model)
+    gates = made_gates("subset", model)
     optimizer = torch.optim.SGD(gates.parameters(), 0.5)
     optimizer.param_groups[0].update(group)
-    training = GateTraining(gates, peak=peak)
-    args = TrainingArguments(use_cpu=True, report_to="none")
+    training = GateTraining(gates, rate=0.3, peak=peak)
+    state = (TrainingArguments(use_cpu=True, report_to="none"), TrainerState(), TrainerControl())
 
     def begin() -> None:
-        training.on_train_begin(
-            args, TrainerState(), TrainerControl(), optimizer=optimizer, model=model
-        )
+        training.on_train_begin(*state, optimizer=optimizer, model=model)
 
     if expected is None:
         with pytest.raises(InputError, match="got none. Give GateTraining its peak"):
@@ -209,7 +205,13 @@ def test_the_optimizer_s_peak(
         return
     for _ in range(2):
         begin()
-        assert training._peaks == [expected] * len(list(gates.parameters()))
+        before = [parameter.detach().clone() for parameter in gates.parameters()]
+        training.on_pre_optimizer_step(*state)
+        for parameter in gates.parameters():  # the optimizer's step
+            parameter.data.sub_(0.01)
+        training.on_optimizer_step(*state)
+        for parameter, value in zip(gates.parameters(), before, strict=True):
+            torch.testing.assert_close(parameter.detach(), value - 0.01 * 0.3 / expected)
         optimizer.param_groups[0]["lr"] = 0.01
 
 
@@ -217,12 +219,9 @@ def test_the_optimizer_s_peak(
 @pytest.mark.parametrize("kind", ["l0", "subset"])
 def test_two_processes_learn_what_one_does(kind: str, tmp_path: Path) -> None:
     """Accumulating the gradients of two batches gives the same steps and the same noise."""
-    root = Path(__file__).parents[2]
-    command = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2",
-               "-m", "tests.gates.two_lines", kind, str(tmp_path))  # fmt: skip
-    environment = os.environ | {"PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
+    for process in ranks("tests.gates.two_lines", kind, tmp_path):
+        _, errors = process.communicate()
+        assert process.returncode == 0, errors[-3000:]
     ends = [torch.load(tmp_path / f"end-{rank}.pt") for rank in range(2)]
     model, gates, _ = script(kind, tmp_path / "one", accumulate=2)
     for end in ends:

@@ -48,8 +48,16 @@ def test_layers_may_have_different_numbers_of_heads(plain: Path):
 
 
 def test_leads_are_the_strongest_heads_of_each_role(plain: Path):
-    for lead in report_view(read_run(plain)).leads:
-        assert 1 <= len(lead.heads) <= 3
+    run = read_run(plain)
+    found = {lead.role.name: [head for head, _ in lead.heads] for lead in report_view(run).leads}
+    having: dict[str, list[tuple[float, str]]] = {}
+    for head, roles in run.roles.items():
+        for each in roles:
+            having.setdefault(each.role, []).append((each.score, head))
+    assert found.keys() == having.keys() and max(map(len, having.values())) > 3
+    for role, scored in having.items():
+        strongest = sorted(scored, key=lambda one: one[0], reverse=True)[:3]
+        assert found[role] == [head for _, head in strongest]
 
 
 def test_offset_bins_lump_the_far_ones():

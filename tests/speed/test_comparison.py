@@ -16,7 +16,7 @@ from headcount.errors import InputError, ModelError
 from headcount.models.load import Loaded
 from headcount.pruning.plan import Plan
 from headcount.speed import Options, Speed, compare_speed
-from headcount.speed.size import Size, _on_disk
+from headcount.speed.size import Size
 from tests import tiny
 from tests.examined import examined
 from tests.laws import leaving_no_trace
@@ -173,14 +173,15 @@ def test_weights_that_lie_twice_in_a_folder_are_counted_once(tmp_path: Path) -> 
     for name, size in (("model-1.safetensors", 5), ("model-2.safetensors", 7), ("all.bin", 11),
                        ("consolidated.safetensors", 12)):  # fmt: skip
         (tmp_path / name).write_bytes(b"." * size)
-    assert _on_disk(tmp_path) == 24
+    placed = replace(loaded("BertForMaskedLM"), name=str(tmp_path))
+    assert Size.of(placed).disk_bytes == 24
     index = {"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors",
                             "c": "model-1.safetensors"}}  # fmt: skip
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
-    assert _on_disk(tmp_path) == 12
+    assert Size.of(placed).disk_bytes == 12
     (tmp_path / "model.safetensors.index.json").unlink()
     (tmp_path / "model.safetensors").write_bytes(b".")
-    assert _on_disk(tmp_path) == 1
+    assert Size.of(placed).disk_bytes == 1
 
 
 def test_sizes(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from headcount import doctor, translating
+from headcount import diagnose, translating
 from headcount.corpora import Corpus
 from headcount.errors import CorpusError, InputError
 from headcount.models.load import Loaded, load
@@ -67,13 +67,13 @@ def test_a_killed_run_goes_on(
     with pytest.raises(KeyboardInterrupt):
         run(loaded, corpus, tmp_path / "broken", kill)
     seen: list[int] = []
-    translate = translating._greedy
+    generate = loaded.model.generate  # type: ignore[attr-defined]
 
-    def counted(model, encoder, sentences):
-        seen.append(len(sentences))
-        return translate(model, encoder, sentences)
+    def counted(**inputs):
+        seen.append(len(inputs["input_ids"]))
+        return generate(**inputs)
 
-    monkeypatch.setattr(translating, "_greedy", counted)
+    monkeypatch.setattr(loaded.model, "generate", counted)
     assert run(loaded, corpus, tmp_path / "broken") == whole
     assert seen == [1]
     assert run(loaded, corpus, tmp_path / "broken") == whole
@@ -107,5 +107,7 @@ def test_a_model_without_a_head_translates_nothing(
     bare = Loaded(loaded.model.base_model, loaded.tokenizer, "bare")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="Expected parallel text .* A MarianModel reads targets"):
         run(bare, corpus, tmp_path)
-    corpora = [each.text for each in doctor._tokenizer(bare) if each.subject == "corpus"]
+    bare.model.save_pretrained(tmp_path / "bare")
+    loaded.encoder().tokenizer.save_pretrained(tmp_path / "bare")
+    corpora = [each.text for each in diagnose(tmp_path / "bare") if each.subject == "corpus"]
     assert len(corpora) == 1 and "parallel text" in corpora[0] and "greedy" not in corpora[0]

@@ -1,6 +1,7 @@
 """Slices are thirds of a data set; functions are followed, overlap is found, changes are signed."""
 
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -14,7 +15,7 @@ from headcount.heads import Head, Heads
 from headcount.importance.significance import resamples
 from headcount.pruning import Plan
 from headcount.pruning.before_after import BeforeAfter
-from headcount.pruning.card import _change_row, _equality, _functions, _slice_row
+from headcount.pruning.card import card
 from headcount.pruning.functions import Survival, old_names, survivals
 from headcount.pruning.gated import drop, evaluate_gated
 from headcount.pruning.overlap import DataSet, warning
@@ -24,6 +25,11 @@ from tests.tasks.loaded import PAIRS, TASKS, TEXTS
 from tests.textbook import statistics
 
 HEADS = Heads({"encoder.self": (2, 2)})
+
+
+def card_of(**record: Any) -> str:
+    """The card of a record that has little else."""
+    return card({"model": "m", "heads": {}, "staying": [], "leaving": []} | record)
 
 
 def test_slices() -> None:
@@ -119,10 +125,10 @@ def test_no_thirds_of_what_is_the_same_in_all() -> None:
 def test_the_card_says_what_gated_is(record: dict[str, Any], told: str) -> None:
     compared = [{"what": "compact and gated", "sentences": 3, "difference": 0.0, "share": 0.0,
                  "tolerance": 1e-5}]  # fmt: skip
-    text = "\n".join(_equality(record | {"comparisons": compared}))
+    text = card_of(**record, comparisons=compared)
     assert told in text and "Warning" not in text
     exported = [each | {"what": "ONNX and reloaded"} for each in compared]
-    text = "\n".join(_equality(record | {"comparisons": exported}))
+    text = card_of(**record, comparisons=exported)
     assert "**Warning**: the weights have changed since the heads were removed" in text
     assert "The gated model is" not in text
 
@@ -141,15 +147,16 @@ def test_the_card_has_changes_after_minus_before(is_better: bool, after: float, 
     """A drop of 0.1 means a lower accuracy, or a higher perplexity."""
     drop = {"delta": 0.1, "low": 0.05, "high": 0.2, "p": 0.01}
     found = {"higher_is_better": is_better, "score": {"before": 0.5, "after": after}, "drop": drop}
-    assert _change_row("name", found, "score")[4] == shown
     part = found | {"examples": 1200, "loss": {"before": 1.0, "after": 1.5},
                     "rise": {"delta": 0.5, "low": 0.4, "high": 0.6, "p": 0.01}}  # fmt: skip
-    del part["higher_is_better"]
+    text = card_of(test=part | {"metric": "accuracy", "slices": {"short": part}})
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()]
     change = f"{after - 0.5:+.3f}".replace("-", "−")
-    assert _slice_row("short", found, part) == [
-        "short", "1,200", "0.5000", f"{after:.4f}", change, shown,
-        "1.0000", "1.5000", "+0.500", "+0.400 to +0.600",
-    ]  # fmt: skip
+    score = ["0.5000", f"{after:.4f}", change, shown]
+    assert ["accuracy", *score, "0.01"] in rows
+    loss = ["1.0000", "1.5000", "+0.500", "+0.400 to +0.600"]
+    assert ["loss", *loss, "0.01"] in rows
+    assert ["short", "1,200", *score, *loss] in rows
 
 
 def test_functions() -> None:
@@ -168,8 +175,8 @@ def test_functions() -> None:
         Survival("rare", 1, (), (), ("enc.1.0",)),
         Survival("block", 0, (), (), ("enc.1.0",)),
     ]
-    told = "\n".join(_functions({"functions": [asdict(Survival("rare", 1, (), (), ("enc.1.0",)))]}))
-    assert "took it over" in told and "enc.1.0" in told.splitlines()[-1]
+    told = card_of(functions=[asdict(Survival("rare", 1, (), (), ("enc.1.0",)))])
+    assert "took it over" in told and re.search(r"\| rare .*\| enc\.1\.0 +\|", told)
     assert old_names(plan, HEADS) == {"enc.0.0": "enc.0.1", "enc.1.0": "enc.1.0"}
 
 

@@ -15,7 +15,7 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
-from headcount import doctor
+from headcount import diagnose
 from headcount.corpora import Corpus, Sentence
 from headcount.corpora.languages import language_in_generation, set_languages
 from headcount.errors import InputError
@@ -58,7 +58,7 @@ def of(tokenizer: PreTrainedTokenizerBase) -> Loaded:
     return Loaded(tiny.seeded(model), tokenizer, "tiny")
 
 
-def test_unset_languages_are_asked_for(tokenizer: PreTrainedTokenizerBase) -> None:
+def test_unset_languages_are_asked_for(tokenizer: PreTrainedTokenizerBase, tmp_path: Path) -> None:
     loaded = of(tokenizer)
     with pytest.raises(InputError, match="languages .* none are set. Give --languages"):
         Translation(loaded, PAIR)
@@ -68,7 +68,9 @@ def test_unset_languages_are_asked_for(tokenizer: PreTrainedTokenizerBase) -> No
         corpus = Corpus.from_sentences(["a"])
         translated(loaded.model, loaded.encoder(), corpus, Path("none"), Path("none"))
     assert tokenizer.tgt_lang is None, "nothing was guessed"  # type: ignore[attr-defined]
-    assert any("--languages" in each.text for each in doctor._tokenizer(loaded))
+    loaded.model.save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    assert any("--languages" in each.text for each in diagnose(tmp_path / "model"))
 
 
 def test_decoders_that_start_with_the_language_are_not_trained(

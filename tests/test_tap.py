@@ -537,5 +537,5 @@ def test_a_module_that_was_not_there_is_refused():
     half = Anatomy(anatomy.layers[:1])
     batch = tiny.inputs(model)
     with leaving_no_trace(model, batch), Tap(model, half):
-        with pytest.raises(ModelError, match="BertSelfAttention called attention but did not"):
+        with pytest.raises(ModelError, match="BertSelfAttention called attention, but did not"):
             _logits(model, batch)

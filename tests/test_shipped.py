@@ -19,7 +19,7 @@ def test_only_our_own_names_are_replaced() -> None:
 
 
 def test_a_name_that_there_is_not() -> None:
-    with pytest.raises(headcount.ModelError, match="headcount:en-de; came 'headcount:de-en'"):
+    with pytest.raises(headcount.ModelError, match=r"headcount:en-de\), got 'headcount:de-en'"):
         headcount.load("headcount:de-en")
 
 

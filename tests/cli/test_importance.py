@@ -119,7 +119,7 @@ def test_refusals(bert: Path, pairs: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     parallel = ("--data", PARALLEL, "--out", out)
     status, _, errors = headcount("importance", bert, "--task", "translation", *parallel)
-    assert status == 2 and "translation needs an encoder-decoder" in errors
+    assert status == 2 and "Expected an encoder-decoder for translation" in errors
     assert "Tasks that fit" in errors
     status, _, errors = similarity(bert, pairs, tmp_path / "b", "--columns", "score")
     assert status == 2 and "ROLE=NAME" in errors

@@ -334,7 +334,7 @@ def test_interrupted_runs_are_not_mixed(bert: Path, data: list[Path], tmp_path: 
     claim_artifact(tmp_path / "out", resume=False, overwrite=True)
     (tmp_path / "out.state" / "plan.json").touch()
     status, _, errors = run("prune", bert, data, tmp_path / "out", "--keep", 2, "--resume")
-    assert status == 2 and "give --overwrite beside --resume to replace it" in errors
+    assert status == 2 and "Add --overwrite beside --resume to replace it" in errors
 
 
 def test_what_is_not_ours_is_not_replaced(bert: Path, data: list[Path], tmp_path: Path) -> None:

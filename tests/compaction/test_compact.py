@@ -379,7 +379,7 @@ def test_refuses_another_model() -> None:
         kept = {site: {str(k): list(v) for k, v in each.items()} for site, each in wrong.items()}
         with pytest.raises(InputError, match=told):
             Plan.from_json({"version": 1, "kept": kept})
-        if "whole numbers" not in told:  # the tests' own check of types comes first
+        if "integers" not in told:  # the tests' own check of types comes first
             with pytest.raises(InputError, match=told):
                 Plan(wrong)
 

@@ -409,12 +409,12 @@ def test_an_order_by_score_is_of_one_score(tmp_path: Path, monkeypatch: pytest.M
                     train=Translation(given.loaded, TRANSLATIONS, metric=metric, num_beams=beams))
             for metric, beams in scores
         ]  # fmt: skip
-        order = way.order(again[0], 3)
+        order = way.order(again[0])
         for other in again[1:]:
             if way.quantity == "loss":
-                assert way.order(other, 3) == order
+                assert way.order(other) == order
                 continue
             with pytest.raises(InputError, match="resume"):
-                way.order(other, 3)
-        assert way.order(again[0], 3) == order
+                way.order(other)
+        assert way.order(again[0]) == order
     assert len(counted.asked) == 2

@@ -17,7 +17,7 @@ from sacrebleu.metrics.bleu import BLEU
 
 from headcount import load
 from headcount.tasks import Translation
-from headcount.training.rows import read_pairs
+from headcount.training import read_pairs
 
 
 @dataclass(frozen=True)

@@ -53,8 +53,10 @@ def main() -> None:
     print("|---|---|---|")
     evaluate(model, task)
     for name, (way, forwards) in ways.items():
-        ratios = [timed(way) / (forwards * timed(lambda: evaluate(model, task)))
-                  for _ in range(arguments.rounds)]  # fmt: skip
+        ratios = [
+            timed(way) / (forwards * timed(lambda: evaluate(model, task)))
+            for _ in range(arguments.rounds)
+        ]
         spread = f"{median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
         print(f"| {name} | {forwards} | {spread} |", flush=True)
 

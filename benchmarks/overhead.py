@@ -27,9 +27,9 @@ from torch import nn
 from transformers import BertModel, PreTrainedModel
 
 from headcount import Corpus, examine, load
+from headcount.analysis.streaming import run
 from headcount.corpora import Batch, Encoder, batches, take_census
-from headcount.measures import MEASURES
-from headcount.measuring import run
+from headcount.measures.registry import MEASURES
 from headcount.models import Loaded
 
 Way = Literal["floor", "headcount", "usual"]

@@ -26,10 +26,10 @@ from headcount.compaction import restorable
 from headcount.gates import Fixed, gating
 from headcount.models import Loaded
 from headcount.tasks import Translation, evaluate
-from headcount.training.batches_trainer import quicker_steps
-from headcount.training.lesson import Lesson
-from headcount.training.muon import MuonAdamW
-from headcount.training.tuning import Tuning
+from headcount.training import FinetuneConfig
+from headcount.training.finetuning.distillation import DistillationLoss
+from headcount.training.optim.batches_trainer import quicker_steps
+from headcount.training.optim.muon import MuonAdamW
 
 SENTENCE = "the old dog that nobody wanted sleeps in the sun before our house ."
 
@@ -97,8 +97,8 @@ def stepper(student: Loaded, teacher: Loaded, arguments: Arguments) -> Callable[
     texts = [SENTENCE] * (arguments.tokens // length)
     task = Translation(student, {"source": texts, "target": texts})
     (batch,) = task.batches(10**6)
-    tuning = Tuning(distilled=0.5, label_smoothing=0.1, optimizer=arguments.optimizer)
-    lesson = Lesson(student.model.train(), task, tuning, teacher.model)
+    tuning = FinetuneConfig(distilled=0.5, label_smoothing=0.1, optimizer=arguments.optimizer)
+    lesson = DistillationLoss(student.model.train(), task, tuning, teacher.model)
     if arguments.optimizer == "muon":
         optimizer: torch.optim.Optimizer = MuonAdamW(lesson, 1e-9, 0.999)
     else:

@@ -18,10 +18,9 @@ from torch import Tensor
 from transformers import M2M100ForConditionalGeneration
 
 from headcount import load
-from headcount.training import RECIPES
-from headcount.training.architecture import translation_model
-from headcount.training.batches_trainer import quicker_steps
-from headcount.training.objective import smoothed
+from headcount.training import RECIPES, translation_model
+from headcount.training.optim.batches_trainer import quicker_steps
+from headcount.training.pretraining.trainer import smoothed
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,11 @@ from typing import final
 import torch
 
 from headcount.artifact import certificate
-from headcount.corpora import Corpus, Encoder, Sentence
-from headcount.corpora.languages import has_languages
-from headcount.errors import InputError
-from headcount.models.load import Loaded, load, refuse_headless
-from headcount.pruning.rigid import refuse_rigid
-from headcount.seam import implementation_of
+from headcount.core import InputError
+from headcount.corpora import Corpus, Encoder, Sentence, has_languages
+from headcount.models import Loaded, check_has_heads, load
+from headcount.pruning import check_prunable
+from headcount.tap import implementation_of
 
 WORDS = ("Unbelievably", ",", "the", "naïve", "Straßenbahn", "didn't", "arrive", "—", "Москва", "!")
 """Words of various lengths, scripts and kinds, with which the tokenizer's pieces must align."""
@@ -81,7 +80,7 @@ def _caught(check: Callable[[Loaded], Iterator[Finding]], loaded: Loaded) -> Ite
 
 
 def _attention(loaded: Loaded) -> Iterator[Finding]:
-    refuse_headless(loaded)
+    check_has_heads(loaded)
     anatomy = loaded.anatomy
     yield Finding("heads", True, f"{len(anatomy.heads)}: {anatomy.heads}")
     grouped = {
@@ -119,7 +118,7 @@ def _projections(loaded: Loaded) -> Iterator[Finding]:
 
 def _compaction(loaded: Loaded) -> Iterator[Finding]:
     try:
-        refuse_rigid(loaded)
+        check_prunable(loaded)
     except torch.OutOfMemoryError:
         text = "not tried: not enough memory for a smaller model beside this one"
         yield Finding("compaction", False, text)

@@ -8,8 +8,7 @@ import pytest
 from torch import nn
 from transformers import PreTrainedModel
 
-from headcount.models.anatomy import Anatomy
-from headcount.models.selfcheck import examine
+from headcount.tap import Anatomy, examine
 from tests import tiny
 
 

@@ -16,11 +16,10 @@ from torch import Tensor, nn
 from transformers import AttentionInterface, PreTrainedModel
 from transformers.masking_utils import AttentionMaskInterface
 
-from headcount.attention import Attention
+from headcount.analysis.streaming import Totals, load_state, save_state
 from headcount.measures import Sums
-from headcount.measuring import Totals
-from headcount.seam import configurations
-from headcount.state import load_state, save_state
+from headcount.measures.reductions import Attention
+from headcount.tap.attention_interface import configurations
 
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 

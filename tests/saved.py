@@ -39,9 +39,14 @@ def gpt2(folder: Path) -> Path:
     """A decoder of 2 layers x 3 heads without padding token."""
     tokenizer = tiny_tokenizers.byte_level("gpt2")
     config = GPT2Config(
-        vocab_size=len(tokenizer), n_embd=24, n_layer=2, n_head=3, n_positions=128,
-        bos_token_id=number(tokenizer.bos_token_id), eos_token_id=number(tokenizer.eos_token_id),
-    )  # fmt: skip
+        vocab_size=len(tokenizer),
+        n_embd=24,
+        n_layer=2,
+        n_head=3,
+        n_positions=128,
+        bos_token_id=number(tokenizer.bos_token_id),
+        eos_token_id=number(tokenizer.eos_token_id),
+    )
     return save(folder, GPT2LMHeadModel, config, tokenizer)
 
 

@@ -19,7 +19,7 @@ from tests.tasks import loaded as small
 
 loaded, task = small.TASKS["classes-bert"]()
 layout = Layout.each(loaded.heads)
-budget = Budget(layout, [Quota(None, 4)])
+budget = BudgetConstraint(layout, [Quota(None, 4)])
 for make in (
     lambda: Classification(loaded, small.CLASSES, metric="acc"),
     lambda: Translation(small.loaded("MarianMTModel"), small.TRANSLATIONS, metric="BLEU"),
@@ -27,10 +27,10 @@ for make in (
     lambda: MaskedLanguageModelling(
         small.loaded("BertForMaskedLM"), {"text": small.TEXTS}, replacement="MASK"
     ),
-    lambda: Tuning(optimizer="AdamW"),
-    lambda: Tuning(trained="decoder"),
-    lambda: Tuning(schedule="cosine"),
-    lambda: Tuning(precision="fp16"),
+    lambda: FinetuneConfig(optimizer="AdamW"),
+    lambda: FinetuneConfig(trained="decoder"),
+    lambda: FinetuneConfig(schedule="cosine"),
+    lambda: FinetuneConfig(precision="fp16"),
     lambda: HardConcrete(layout, budget, evaluation="median"),
     lambda: gradient(loaded.model, task, level="word"),
     lambda: replacement("noise", loaded.model, task, loaded.anatomy),

@@ -8,13 +8,12 @@ import torch
 import transformers as hf
 
 from headcount import analyze, diagnose
-from headcount.artifact.save import save
+from headcount.artifact import save
 from headcount.compaction import compact
+from headcount.core import ModelError, Plan
 from headcount.corpora import Corpus, Sentence
-from headcount.errors import ModelError
 from headcount.importance import Methods, assess
 from headcount.models import load
-from headcount.pruning.plan import Plan
 from headcount.tasks import build
 from tests import saved, tiny
 

@@ -1,1 +1,5 @@
-"""Artifact: the folder of a compact model, which loads with or without this package."""
+"""Artifact: the folder of a compact model, which loads with and without this package."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

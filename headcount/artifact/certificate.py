@@ -18,11 +18,9 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.artifact.batches import Data, Inputs
-from headcount.errors import InputError, ModelError
-from headcount.files import write_json
-from headcount.models.selfcheck import TOLERANCE, evaluating, outputs
-from headcount.models.tiny_inputs import run_tiny
+from headcount.artifact.sample_batches import Data, Inputs
+from headcount.core import InputError, ModelError, write_json
+from headcount.tap import TOLERANCE, evaluating, outputs, run_tiny
 
 NAME = "certificate.json"
 
@@ -51,7 +49,7 @@ class Comparison:
     sentences: int
     batches: int
 
-    def refuse_unequal(self) -> None:
+    def check_equal(self) -> None:
         """Raise an error unless the two forms are equal.
 
         Raises:

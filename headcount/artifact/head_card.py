@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from headcount.errors import InputError
-from headcount.files import nulls_for_nan, write_json, write_text
-from headcount.pruning.card import card
+from headcount.artifact.card_text import card
+from headcount.core import InputError, nulls_for_nan, write_json, write_text
 
 RECORD, CARD = "prune.json", "README.md"
 

@@ -8,6 +8,7 @@ import logging
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, final
 
@@ -15,10 +16,14 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from headcount.artifact.batches import Inputs
-from headcount.errors import InputError, ModelError
-from headcount.models.selfcheck import evaluating, outputs
-from headcount.models.tiny_inputs import run_tiny, runs_whole
+from headcount.artifact.certificate import NAME, Certificate, compare, runner, weights_sha256
+from headcount.artifact.head_card import RECORD, read_record, update_head_card
+from headcount.artifact.sample_batches import Data, Inputs
+from headcount.artifact.staging import replaced
+from headcount.core import InputError, ModelError
+from headcount.corpora import TOKEN_TYPES, Corpus
+from headcount.models import Loaded
+from headcount.tap import evaluating, outputs, run_tiny, runs_whole, tiny_inputs
 
 
 def export_onnx(model: PreTrainedModel, inputs: Inputs, path: Path) -> None:
@@ -69,13 +74,13 @@ def onnx_runner(path: Path) -> Callable[[Inputs], list[Tensor]]:
         ModelError: If ONNX Runtime can't load the file or run a batch; the message says why.
     """
     runtime = _runtime()
-    with _told():
+    with _reported():
         session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
 
     def run(inputs: Inputs) -> list[Tensor]:
         given = {each.name for each in session.get_inputs()}
         feed = {name: each.cpu().numpy() for name, each in inputs.items() if name in given}
-        with _told():
+        with _reported():
             return [torch.from_numpy(each) for each in session.run(None, feed)]
 
     return run
@@ -110,7 +115,7 @@ def _output_names(model: PreTrainedModel, inputs: Inputs) -> list[str]:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _reported() -> Iterator[None]:
     """Raise ONNX Runtime's exceptions, which share no class but Exception, as a `ModelError`."""
     try:
         yield
@@ -142,3 +147,67 @@ def _runtime() -> Any:
             f"ONNX export needs extra packages: pip install 'headcount[onnx]' ({error})"
         ) from error
     return onnxruntime
+
+
+FOLDER, FILE, FORM = "onnx", "model.onnx", "ONNX"
+
+
+def export(loaded: Loaded, folder: Path, corpus: Corpus | None) -> Certificate:
+    """Write `onnx/model.onnx` into a compact model's folder, if ONNX Runtime agrees with it.
+
+    Args:
+        loaded: Model of the folder.
+        folder: Folder that `headcount compact` or `prune` wrote; or `finetune`, which writes no
+            certificate and no card: then the certificate covers the exported form alone.
+        corpus: Texts to compare on; None for a made-up batch.
+
+    Raises:
+        InputError: If the folder is not a compact model's, or the `onnx` extra is missing.
+        ModelError: If the model can't be exported, or ONNX Runtime computes other numbers.
+    """
+    certificate = _certificate_of_now(loaded, folder)
+    if (folder / RECORD).exists():
+        read_record(folder)  # raises before anything is replaced
+    data = _with_types(loaded, Data.of(loaded, corpus))
+    with replaced(folder / FOLDER) as staging:
+        path = staging / FILE
+        (inputs,) = _with_types(loaded, Data([tiny_inputs(loaded.model)])).batches
+        export_onnx(loaded.model, inputs, path)
+        reloaded = ("reloaded", runner(loaded.model))
+        comparisons = compare(reloaded, {FORM: onnx_runner(path)}, data, loaded.model.dtype)
+        for comparison in comparisons:
+            comparison.check_equal()
+        _tell(folder, certificate.without(FORM))  # if killed here, neither file is certified
+    certificate = certificate.joined(comparisons)
+    _tell(folder, certificate)
+    return certificate
+
+
+def _with_types(loaded: Loaded, data: Data) -> Data:
+    """The batches with token types, as for a pair of texts, if the model takes texts and types."""
+    if loaded.tokenizer is None or not loaded.takes_token_types:
+        return data
+    return replace(
+        data, batches=[each | {TOKEN_TYPES: _second_half(each)} for each in data.batches]
+    )
+
+
+def _second_half(batch: Inputs) -> Tensor:
+    """0 for the first half of the tokens of a batch, 1 for the rest."""
+    mask_RN = batch["attention_mask"]
+    place_N = torch.arange(mask_RN.shape[1], device=mask_RN.device)
+    return (place_N >= mask_RN.shape[1] // 2).long().expand_as(mask_RN).contiguous()
+
+
+def _tell(folder: Path, certificate: Certificate) -> None:
+    certificate.write(folder)
+    if (folder / RECORD).exists():
+        update_head_card(folder, comparisons=[asdict(each) for each in certificate.comparisons])
+
+
+def _certificate_of_now(loaded: Loaded, folder: Path) -> Certificate:
+    """The certificate of the current weights: without comparisons if training changed them."""
+    plan = getattr(loaded.model.config, "head_plan", None)
+    if plan is None or any((folder / name).exists() for name in (NAME, RECORD)):
+        return Certificate.read(folder).of_now(folder)
+    return Certificate(plan["sha256"], weights_sha256(folder), ())

@@ -2,14 +2,14 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import rmtree
 from typing import final
 
-from headcount.errors import InputError
+from headcount.core import InputError, check_no_earlier_run, is_begun, mark, marked, remove_state
 
 
 def _is_compact(folder: Path) -> bool:
@@ -40,9 +40,9 @@ def staged(
     """`replaced` for the folder of a model.
 
     Raises:
-        InputError: If the folder is taken, as in `refuse_taken`.
+        InputError: If the folder is taken, as in `check_not_taken`.
     """
-    refuse_taken(folder, overwrite, advice, kind)
+    check_not_taken(folder, overwrite, advice, kind)
     with replaced(folder) as new:
         yield new
 
@@ -82,7 +82,7 @@ def replaced(folder: Path) -> Iterator[Path]:
         rmtree(old, ignore_errors=True)
 
 
-def refuse_taken(
+def check_not_taken(
     folder: Path, overwrite: bool, advice: str = "--overwrite", kind: Kind = COMPACT
 ) -> None:
     """Raise an error unless a folder is new, empty, or holds a model that may be replaced.
@@ -120,3 +120,58 @@ def refuse_taken(
         raise InputError(
             f"{folder} holds {kind.name}. Add {advice} to replace it, or name another folder."
         )
+
+
+def state_of(out: Path) -> Path:
+    """The folder that holds the state of an unfinished run."""
+    return out.resolve().with_name(f"{out.resolve().name}.state")
+
+
+def claim_artifact(
+    out: Path, resume: bool, overwrite: bool, kind: Kind = COMPACT, read: Iterable[Path] = ()
+) -> None:
+    """Check that a model may be written, and make the folder for the state.
+
+    Args:
+        out: Folder for the model.
+        resume: Whether to resume an interrupted run.
+        overwrite: Whether to replace an earlier model.
+        kind: Kind of model that may be replaced.
+        read: Paths that the run reads, none in the folder, which is replaced entirely.
+
+    Raises:
+        InputError: If there is a model that may not be replaced, an interrupted run that may not be
+            resumed, one of another kind, or a path to read inside the folder.
+    """
+    check_not_read(out, read)
+    state = state_of(out)
+    begun, other = is_begun(state), marked(state)
+    if begun and other != kind.name:
+        raise InputError(
+            f"{state} holds the interrupted run of {other}, not of {kind.name}. Name another "
+            "folder."
+            if other
+            else f"{state}, where this run would keep its state, holds something else. Name "
+            "another folder."
+        )
+    # --overwrite alone would restart the run.
+    advice = "--overwrite beside --resume" if begun and resume else "--overwrite"
+    check_not_taken(out, overwrite, advice, kind)
+    if begun:
+        check_no_earlier_run(state, "an interrupted run", resume, overwrite)
+    if overwrite and not resume:
+        remove_state(state)
+    mark(state, kind.name)
+
+
+def check_not_read(out: Path, read: Iterable[Path]) -> None:
+    """Check that a folder that will be replaced entirely holds nothing that the run reads.
+
+    Raises:
+        InputError: If a path to read is inside the folder.
+    """
+    for path in read:
+        if path.exists() and out.resolve() in (path.resolve(), *path.resolve().parents):
+            raise InputError(
+                f"This run reads {path}, but would replace all of {out}. Name another folder."
+            )

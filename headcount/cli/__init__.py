@@ -1,5 +1,5 @@
-"""The command line: one file per command."""
+"""The command line. One file a command."""
 
-from headcount.cli.command import main
+import lazy_loader
 
-__all__ = ["main"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -5,21 +5,43 @@ from pathlib import Path
 from typing import Literal
 
 import tyro
+from rich.console import Console
+from rich.table import Table
 
-from headcount.analysis import Analysis, Options, analyze
-from headcount.cli.console import plain_console
-from headcount.cli.idle import refuse_idle
-from headcount.cli.plain import plain
+from headcount.analysis import ROLES, Analysis, Options, Thresholds, analyze
+from headcount.cli.console import check_no_unused_options, plain_console, to_jsonable
 from headcount.cli.progress import shown
-from headcount.cli.summary import print_summary
+from headcount.core import processes
 from headcount.corpora import Corpus
-from headcount.importance.folder import refuse_other_scores
-from headcount.models.load import load
-from headcount.processes import processes
+from headcount.importance import check_same_scores
+from headcount.models import load, revision
 from headcount.reports import write_report
-from headcount.results import begin_anew, claim, write_results
-from headcount.roles import Thresholds
-from headcount.signature import revision
+from headcount.results import claim, start_over, write_results
+
+SHOWN = 3
+"""Number of heads named for each role."""
+
+
+def print_summary(analysis: Analysis, console: Console) -> None:
+    """Print how many heads have each role, with the clearest heads and their evidence."""
+    roles, counts = analysis.roles, analysis.record["counts"]
+    console.print(
+        f"Analysed {len(roles)} heads on {counts['sentences']:,} sentences, "
+        f"{counts['tokens']:,} tokens "
+        f"({analysis.record['timings']['sentences_per_s']:,.0f} sentences/s)"
+    )
+    table = Table("role", "heads", "clearest", "evidence", box=None, pad_edge=False)
+    for name in ROLES:
+        found = [(role, head) for head, each in roles.items() for role in each if role.role == name]
+        found.sort(key=lambda pair: -pair[0].score)
+        heads = ", ".join(head for _, head in found[:SHOWN])
+        table.add_row(name, str(len(found)), heads, found[0][0].evidence if found else "none found")
+    without = sum(not found for found in roles.values())
+    table.add_row("no role", str(without), "", "")
+    console.print(table)
+    for warning in analysis.record["warnings"]:
+        console.print(f"warning: {warning}", style="yellow")
+    console.print(analysis.record["signature"], style="dim", soft_wrap=True)
 
 
 @dataclass(frozen=True)
@@ -74,7 +96,7 @@ class Analyze:
     def run(self) -> int:
         """Run the analysis and write everything into `out`."""
         if not self.null:
-            refuse_idle(self, "seed", "the random-weight copy", "Add --null")
+            check_no_unused_options(self, "seed", "the random-weight copy", "Add --null")
         main_process = processes().is_main_process
         if main_process:
             claim(self.out, self.resume, self.overwrite)
@@ -82,9 +104,9 @@ class Analyze:
         corpus = Corpus(self.corpus, self.source, self.target, self.limit, pairs=self.pairs)
         loaded = load(self.model, self.device, self.dtype, self.languages)
         if self.resume:  # keeps the scores in the folder
-            refuse_other_scores(self.out, revision(loaded.model))
+            check_same_scores(self.out, revision(loaded.model))
         if main_process and self.overwrite and not self.resume:
-            begin_anew(self.out)
+            start_over(self.out)
         processes().wait_for_everyone()
         with shown() as progress:
             analysis = analyze(loaded, corpus, self._options(), self.out, progress)
@@ -108,7 +130,7 @@ class Analyze:
         )
 
     def _write(self, analysis: Analysis) -> None:
-        write_results(analysis, self.out, plain(asdict(self)))
+        write_results(analysis, self.out, to_jsonable(asdict(self)))
         report = write_report(self.out)
         console = plain_console(soft_wrap=False)
         print_summary(analysis, console)

@@ -8,14 +8,11 @@ from typing import Literal
 import tyro
 from rich.console import Console
 
-from headcount.artifact.certificate import Certificate
-from headcount.artifact.claim import refuse_read
-from headcount.artifact.make import make
+from headcount.artifact import Certificate, check_not_read, make
 from headcount.cli.console import plain_console
+from headcount.core import Plan
 from headcount.corpora import Corpus
-from headcount.models.load import Loaded, load
-from headcount.models.shipped import place_of
-from headcount.pruning.plan import Plan
+from headcount.models import Loaded, load, place_of
 
 
 @dataclass(frozen=True)
@@ -43,13 +40,13 @@ class Compact:
 
     def run(self) -> int:
         """Compact the model, compare it with the gated one, and save it."""
-        refuse_read(self.out, [Path(place_of(self.model)), self.plan, *self.data])
+        check_not_read(self.out, [Path(place_of(self.model)), self.plan, *self.data])
         plan = Plan.read(self.plan)
         loaded = load(self.model, self.device, self.dtype, self.languages)
         corpus = certificate_corpus(loaded, self.data, self.limit)
         certificate = make(loaded, plan, self.out, corpus, self.overwrite)
         console = plain_console()
-        kept = len(plan.staying(loaded.heads))
+        kept = len(plan.kept_heads(loaded.heads))
         console.print(
             f"Kept {kept:,} of {len(loaded.heads):,} heads; {_size(self.out)} of weights",
         )

@@ -6,8 +6,8 @@ from pathlib import Path
 import tyro
 
 from headcount.cli.console import plain_console
-from headcount.compare import write_comparison
-from headcount.importance.correlation import signed
+from headcount.importance import signed
+from headcount.reports import write_comparison
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,12 @@
 """The console that commands print to: all output is plain text, never markup."""
 
+import math
+from pathlib import Path
+from typing import Any
+
 from rich.console import Console
+
+from headcount.core import InputError
 
 
 def plain_console(soft_wrap: bool = True, stderr: bool = False) -> Console:
@@ -11,3 +17,44 @@ def plain_console(soft_wrap: bool = True, stderr: bool = False) -> Console:
         stderr: Whether to print to standard error.
     """
     return Console(stderr=stderr, highlight=False, soft_wrap=soft_wrap, markup=False)
+
+
+def to_jsonable(value: Any) -> Any:
+    """The same value with lists for tuples and text for paths.
+
+    >>> plain({"corpus": (Path("a.txt"),), "limit": None})
+    {'corpus': ['a.txt'], 'limit': None}
+    """
+    if isinstance(value, dict):
+        return {name: to_jsonable(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_jsonable(each) for each in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def format_drop(found: dict[str, Any]) -> str:
+    """The drop of the second model in a record of two models, with its 95 % interval."""
+    drop = found["drop"]
+    reported = f"{'drop' if found['higher_is_better'] else 'rise'} {drop['delta']:.3g}"
+    if math.isnan(drop["low"]):  # a single example has no interval
+        return reported
+    return f"{reported}, 95 % {drop['low']:.3g} to {drop['high']:.3g}"
+
+
+def check_no_unused_options(command: object, option: str, read_by: str, advice: str) -> None:
+    """Raise an error if an option that nothing would read is not at its default.
+
+    Args:
+        command: Arguments, with defaults in their class.
+        option: Name of the field.
+        read_by: The part that would read the option.
+        advice: How to ask for that part.
+
+    Raises:
+        InputError: If the option was set.
+    """
+    if getattr(command, option) != getattr(type(command), option):
+        raise InputError(
+            f"--{option.replace('_', '-')} only affects {read_by}. {advice}, or leave the option "
+            "out."
+        )

@@ -6,19 +6,15 @@ from pathlib import Path
 import tyro
 from rich.markdown import Markdown
 
-from headcount.cli.console import plain_console
-from headcount.cli.plain import plain
+from headcount.artifact import read_roles
+from headcount.cli.console import plain_console, to_jsonable
+from headcount.cli.data_arguments import TrialArguments, check_calibration
 from headcount.cli.progress import shown
 from headcount.cli.task_arguments import print_warnings
-from headcount.cli.trial import TrialArguments, refuse_calibration
-from headcount.errors import InputError
-from headcount.pruning import Setting
-from headcount.pruning.analysed import read_roles
-from headcount.pruning.curve import Trial, curve, trained
-from headcount.pruning.folder import claim
-from headcount.pruning.methods import METHODS, method
-from headcount.reports.curve_document import FILES, CurveFacts, numbers_table, write_curve
-from headcount.reports.curve_points import CurvePoints
+from headcount.core import InputError, claim
+from headcount.pruning import METHODS, PruningContext, Trial, curve, method, trained
+from headcount.reports import FILES, CurveFacts, numbers_table, write_curve
+from headcount.results import CurvePoints
 
 
 @dataclass(frozen=True)
@@ -59,7 +55,7 @@ class Curve:
         if self.seeds != Curve.seeds and "random" not in self._names():
             raise InputError("Only the method random reads --seeds. Leave --seeds out.")
         chosen = {name: method(name, self._options(name)) for name in self._names()}
-        refuse_calibration(self.on.calibration, chosen.values())
+        check_calibration(self.on.calibration, chosen.values())
         claim(self.out, FILES, self.out / "state", self.resume, self.overwrite)
         loaded = self.on.loaded()
         roles = None if self.analysis is None else read_roles(self.analysis, loaded)
@@ -69,10 +65,16 @@ class Curve:
         units, state = self.on.units(loaded), self.out / "state"
         key = f"{self.on.signature(loaded, tasks)}|scores:{self.scores}|set:{','.join(self.set)}"
         with shown() as progress:
-            setting = Setting(
-                loaded, train, units, self.on.seed, self.on.max_tokens, state, progress,
+            setting = PruningContext(
+                loaded,
+                train,
+                units,
+                self.on.seed,
+                self.on.max_tokens,
+                state,
+                progress,
                 self.on.calibration,
-            )  # fmt: skip
+            )
             trial = Trial(setting, dev, test, self.scores, self.control)
             seeds = range(self.on.seed, self.on.seed + self.seeds)
             left_out: dict[str, str] = {}
@@ -83,10 +85,15 @@ class Curve:
         print_warnings(without, console)
         chosen = {name: each for name, each in chosen.items() if name not in left_out}
         facts = CurveFacts(
-            loaded.heads, dev.metric, dev.higher_is_better, (*warnings, *without), key, roles,
+            loaded.heads,
+            dev.metric,
+            dev.higher_is_better,
+            (*warnings, *without),
+            key,
+            roles,
             {name: tuning.updates for name, tuning in trained(chosen).items()},
-        )  # fmt: skip
-        write_curve(frame, facts, self.out, plain(asdict(self)))
+        )
+        write_curve(frame, facts, self.out, to_jsonable(asdict(self)))
         column = "score" if self.scores else "loss"
         console.print(Markdown(numbers_table(CurvePoints.of(frame), column, by_method=True)))
         console.print(f"Document: {self.out / 'curve.md'}", soft_wrap=True)

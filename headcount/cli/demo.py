@@ -11,11 +11,9 @@ from headcount.cli.console import plain_console
 from headcount.cli.progress import shown
 from headcount.corpora import Corpus
 from headcount.importance import Methods, assess, write_assessment
-from headcount.models.load import load
-from headcount.reports import write_report
-from headcount.reports.read import read_run
-from headcount.reports.story import story
-from headcount.results import begin_anew, claim, write_results
+from headcount.models import load
+from headcount.reports import story, write_report
+from headcount.results import claim, read_run, start_over, write_results
 from headcount.tasks import Translation
 
 DATA = Path(str(files("headcount") / "data"))
@@ -43,7 +41,7 @@ class Demo:
         task = Translation(
             loaded, str(DATA / "sample.tsv"), {"source": "0", "target": "1"}, limit=PAIRS
         )
-        begin_anew(self.out)
+        start_over(self.out)
         with shown() as progress:
             analysis = analyze(loaded, corpus, Options(null=True), self.out, progress)
             write_results(analysis, self.out)

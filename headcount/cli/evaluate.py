@@ -6,13 +6,10 @@ from typing import Any
 
 from sacrebleu.metrics.chrf import CHRF
 
-from headcount.cli.console import plain_console
-from headcount.cli.plain import plain
+from headcount.cli.console import plain_console, to_jsonable
 from headcount.cli.task_arguments import TaskArguments, print_warnings
-from headcount.files import nulls_for_nan, write_json, write_text
-from headcount.folders import refuse_file
-from headcount.models.load import Loaded
-from headcount.signature import signature
+from headcount.core import check_is_folder, nulls_for_nan, write_json, write_text
+from headcount.models import Loaded, signature
 from headcount.tasks import Evaluation, Task, Translation, evaluate
 
 
@@ -26,7 +23,7 @@ class Evaluate(TaskArguments):
     def run(self) -> int:
         """Evaluate the model, print the numbers, and write them if `out` is given."""
         if self.out is not None:
-            refuse_file(self.out)
+            check_is_folder(self.out)
         loaded = self.loaded()
         task = self.built(loaded, self.data)
         evaluation = evaluate(loaded.model, task, self.max_tokens, texts=True)
@@ -52,7 +49,7 @@ class Evaluate(TaskArguments):
     def _write(
         self, out: Path, numbers: dict[str, Any], task: Task, evaluation: Evaluation
     ) -> None:
-        record = nulls_for_nan(numbers) | {"arguments": plain(asdict(self))}
+        record = nulls_for_nan(numbers) | {"arguments": to_jsonable(asdict(self))}
         write_json(out / "evaluation.json", record)
         if task.writes:
             lines = "".join(f"{text}\n" for text in evaluation.outcome_N)

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import tyro
 
-from headcount.artifact.export import FILE, FOLDER, export
+from headcount.artifact import FILE, FOLDER, export
 from headcount.cli.compact import certificate_corpus, print_certificate
 from headcount.cli.console import plain_console
-from headcount.errors import InputError
-from headcount.models.load import load
+from headcount.core import InputError
+from headcount.models import load
 
 
 @dataclass(frozen=True)

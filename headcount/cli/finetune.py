@@ -8,30 +8,26 @@ from typing import Any
 import tyro
 from rich.console import Console
 
-from headcount.artifact.batches import Data
-from headcount.artifact.claim import claim_artifact, state_of
-from headcount.artifact.learned_on import Origin, choice_of, origin_of
-from headcount.artifact.save import write_model
-from headcount.artifact.staging import Kind, staged
-from headcount.cli.console import plain_console
-from headcount.cli.plain import plain
+from headcount.artifact import (
+    Data,
+    Kind,
+    Origin,
+    choice_of,
+    claim_artifact,
+    origin_of,
+    staged,
+    state_of,
+    write_model,
+)
+from headcount.cli.console import format_drop, plain_console, to_jsonable
+from headcount.cli.data_arguments import LearningArguments
 from headcount.cli.progress import shown
 from headcount.cli.task_arguments import print_warnings
-from headcount.cli.told_drop import told_drop
-from headcount.cli.trial import LearningArguments
-from headcount.errors import InputError, ModelError
-from headcount.files import nulls_for_nan, write_json
-from headcount.folders import remove_state
-from headcount.models.compacted import is_compact
-from headcount.models.load import Loaded, load
-from headcount.models.shipped import place_of
-from headcount.options import made
-from headcount.pruning.before_after import BeforeAfter
-from headcount.signature import revision
+from headcount.core import InputError, ModelError, made, nulls_for_nan, remove_state, write_json
+from headcount.models import Loaded, is_compact, load, place_of, revision
+from headcount.pruning import BeforeAfter
 from headcount.tasks import Evaluation, Task, evaluate
-from headcount.training.finetune import FineTuned, finetune, refuse_tuning
-from headcount.training.lesson import refuse_teacher
-from headcount.training.tuning import Tuning
+from headcount.training import FinetuneConfig, FineTuned, check_finetuning, check_teacher, finetune
 
 RESULT = "finetune.json"
 Evaluations = dict[str, Evaluation]
@@ -63,21 +59,25 @@ class Finetune:
         train, dev, test = tasks = self.on.tasks(loaded)
         console, warnings = plain_console(), self.on.warnings(tasks)
         print_warnings(warnings, console)
-        refuse_tuning(loaded, train, tuning)
+        check_finetuning(loaded, train, tuning)
         if teacher is not None:
-            refuse_teacher(loaded, teacher)
+            check_teacher(loaded, teacher)
         origin = self._origin(loaded, teacher, console, warnings)
         place = Path(place_of(self.on.model))
-        known = {} if origin is None else choice_of(place, origin.whole)
+        known = {} if origin is None else choice_of(place, origin.dense)
         measured = {"dev": dev} | ({} if test is None else {"test": test})
         beside = {"before": loaded} | ({} if teacher is None else {"teacher": teacher})
         earlier = {name: self._evaluated(each, measured) for name, each in beside.items()}
         with shown() as progress:
             tuned = finetune(
-                loaded, train, tuning, teacher=teacher and teacher.model, seed=self.on.seed,
+                loaded,
+                train,
+                tuning,
+                teacher=teacher and teacher.model,
+                seed=self.on.seed,
                 state=state_of(self.out) / "training",
                 tell=lambda moment: progress("training", moment.step, moment.steps),
-            )  # fmt: skip
+            )
         compared = self._compared(measured, earlier, self._evaluated(tuned.loaded, measured))
         taught_by = teacher and revision(teacher.model)
         about = {
@@ -94,9 +94,9 @@ class Finetune:
         """Every local file or folder that the run reads."""
         return [*self.on.files(), *([Path(place_of(self.teacher))] if self.teacher else [])]
 
-    def _tuning(self) -> Tuning:
-        tuning = made(Tuning, self.set)
-        if tuning.gate_rate != Tuning.gate_rate:
+    def _tuning(self) -> FinetuneConfig:
+        tuning = made(FinetuneConfig, self.set)
+        if tuning.gate_rate != FinetuneConfig.gate_rate:
             raise InputError("Fine-tuning has no gates. Leave gate_rate out.")
         if tuning.is_taught != (self.teacher is not None):
             raise InputError(
@@ -152,14 +152,16 @@ class Finetune:
         dev: Task,
     ) -> None:
         """Write everything or nothing, then remove the state."""
-        record = compared | about | {"history": tuned.history, "arguments": plain(asdict(self))}
+        record = (
+            compared | about | {"history": tuned.history, "arguments": to_jsonable(asdict(self))}
+        )
         origin, known = pruned
         with staged(self.out, self.overwrite, KIND) as new:
             if origin is None:
                 write_model(new, tuned.loaded.model, tuned.loaded.tokenizer)
             else:
                 data = Data.of_task(dev, tuned.loaded.model.device, self.on.dev)
-                origin.write(new, tuned.loaded, data, _told(compared, about, known))
+                origin.write(new, tuned.loaded, data, _reported(compared, about, known))
             write_json(new / RESULT, nulls_for_nan(record))
         remove_state(state_of(self.out))
 
@@ -170,7 +172,9 @@ class Finetune:
         }
 
 
-def _told(compared: dict[str, Any], about: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
+def _reported(
+    compared: dict[str, Any], about: dict[str, Any], known: dict[str, Any]
+) -> dict[str, Any]:
     """The card's facts about a pruned model beside its teacher, the dense one."""
     beside = {name: found["teacher"] for name, found in compared.items()}
     more = {"warnings": about["warnings"], "signature": about["signature"]}
@@ -183,5 +187,5 @@ def _print(compared: dict[str, Any], console: Console) -> None:
         for what, numbers in ((found["metric"], found["score"]), ("loss", found["loss"])):
             console.print(f"{name}: {what} {numbers['before']:.4g} -> {numbers['after']:.4g}")
         if found["teacher"] is not None:
-            taught, against = found["teacher"]["score"]["before"], told_drop(found["teacher"])
+            taught, against = found["teacher"]["score"]["before"], format_drop(found["teacher"])
             console.print(f"{name}: {found['metric']} of the teacher {taught:.4g}; {against}")

@@ -2,39 +2,88 @@
 
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from headcount.cli.console import plain_console
-from headcount.cli.idle import refuse_idle
-from headcount.cli.plain import plain
+import pandas as pd
+from rich.console import Console
+from rich.table import Table
+
+from headcount.cli.console import check_no_unused_options, plain_console, to_jsonable
 from headcount.cli.progress import shown
 from headcount.cli.task_arguments import TaskArguments, print_warnings
-from headcount.cli.worth_summary import print_worth
-from headcount.errors import InputError
-from headcount.importance.ablation import DeltaOf, Instead
-from headcount.importance.assessment import METHODS, Assessment, Methods, assess
-from headcount.importance.folder import (
+from headcount.core import HeadTable, InputError, check_seed
+from headcount.importance import (
+    METHODS,
+    SCORES,
+    Agreement,
+    Assessment,
+    DeltaOf,
+    Instead,
+    Level,
+    Methods,
+    Rules,
+    assess,
+    check_same_assessment,
+    check_same_measurement,
+    check_same_model,
     claim_importance,
     forget_sweep,
     read_assessment,
-    refuse_other_assessment,
-    refuse_other_measurement,
-    refuse_other_model,
     write_assessment,
 )
-from headcount.importance.gradient import Level
-from headcount.importance.relevance import Rules
-from headcount.models.load import Loaded
-from headcount.options import refuse_negative
-from headcount.reports import write_report
-from headcount.signature import revision
+from headcount.models import Loaded, revision
+from headcount.reports import site_sentence, verdict, write_report
+from headcount.results import Importance
 from headcount.tasks import Task
 
+SHOWN = 5
+"""Number of heads named at each end of the ranking."""
+
+
+def print_worth(
+    table: HeadTable, agreement: Agreement, record: dict[str, Any], console: Console
+) -> None:
+    """Print the heads that matter, those that do not, and which score predicts that."""
+    score = record["score"]
+    scored = "" if score is None else f", {record['metric']} {score:.4g}"
+    console.print(
+        f"{record['task']}: {record['num_examples']:,} examples, loss {record['loss']:.4g}{scored}"
+    )
+    scores = [name for name in agreement.names if name in SCORES]
+    by = "ablation_delta" if "ablation_delta" in scores else scores[0]
+    frame = table.frame.sort_values(by, ascending=False, kind="stable")
+    console.print(_ranking(frame, scores, by))
+    if by == "ablation_delta":
+        for sentence in verdict(zip(frame["ablation_delta"], frame["ablation_p"], strict=True)):
+            console.print(sentence, soft_wrap=True)
+    if sites := site_sentence(Importance.of(record)):
+        console.print(sites, soft_wrap=True)
+    console.print(agreement.sentence(), soft_wrap=True)
+    console.print(record["signature"], style="dim", soft_wrap=True)
+
+
+def _ranking(frame: pd.DataFrame, scores: list[str], by: str) -> Table:
+    table = Table("head", *scores, box=None, pad_edge=False, title=f"by {by}", title_justify="left")
+    shown = [frame.head(SHOWN), frame.tail(SHOWN)] if len(frame) > 2 * SHOWN else [frame]
+    for number, part in enumerate(shown):
+        if number:
+            table.add_row(*["..."] * (1 + len(scores)))
+        for _, row in part.iterrows():
+            table.add_row(str(row["head"]), *(f"{row[name]:.4g}" for name in scores))
+    return table
+
+
 OPTION_OF = {
-    "level": "gradient", "normalise": "gradient", "rules": "relevance",
-    "instead": "ablation", "quantity": "ablation", "layers": "ablation", "one_left": "ablation",
-    "against": "ablation", "samples": "ablation",
-}  # fmt: skip
+    "level": "gradient",
+    "normalise": "gradient",
+    "rules": "relevance",
+    "instead": "ablation",
+    "quantity": "ablation",
+    "layers": "ablation",
+    "one_left": "ablation",
+    "against": "ablation",
+    "samples": "ablation",
+}
 """Options that only one method reads."""
 
 
@@ -74,14 +123,14 @@ class Importance(TaskArguments):
 
     def run(self) -> int:
         """Run the methods and write everything into `out`."""
-        refuse_negative(self.seed)
-        self._refuse_idle()
+        check_seed(self.seed)
+        self._check_no_unused_options()
         claim_importance(self.out, self.resume, self.overwrite)
         loaded = self.loaded()
-        self._refuse_other_models(loaded)
+        self._check_same_models(loaded)
         seed = {"seed": self.seed} if self.task == "masked-lm" else {}
         task = self.built(loaded, self.data, **seed)
-        self._refuse_other_ways(task)
+        self._check_same_ways(task)
         print_warnings(task.warnings(), plain_console())
         if self.overwrite and not self.resume:
             forget_sweep(self.out)
@@ -90,40 +139,49 @@ class Importance(TaskArguments):
         self._write(assessment, loaded)
         return 0
 
-    def _refuse_idle(self) -> None:
+    def _check_no_unused_options(self) -> None:
         """Raise an error for options of methods that are not requested."""
         for name, method in OPTION_OF.items():
             if method not in self.methods:
-                refuse_idle(self, name, method, f"Add {method} to --methods")
+                check_no_unused_options(self, name, method, f"Add {method} to --methods")
 
-    def _refuse_other_models(self, loaded: Loaded) -> None:
+    def _check_same_models(self, loaded: Loaded) -> None:
         """Raise an error for results of other models in the folders, before anything runs."""
         found = revision(loaded.model)
-        refuse_other_model(self.out, loaded.heads, found)
+        check_same_model(self.out, loaded.heads, found)
         if self.against is None:
             return
         if self.against.resolve() == self.out.resolve():
             raise InputError(
                 "Expected --against to name an assessment on other data, got --out itself."
             )
-        refuse_other_assessment(self.against, found)
+        check_same_assessment(self.against, found)
 
-    def _refuse_other_ways(self, task: Task) -> None:
+    def _check_same_ways(self, task: Task) -> None:
         if self.against is not None:
             how = {"quantity": self.quantity, "replacement": self.instead}
             record = {"task": self.task, "metric": task.metric, "ablation": how}
-            refuse_other_measurement(self.against, record)
+            check_same_measurement(self.against, record)
 
     def _methods(self) -> Methods:
         return Methods(
-            self.methods, self.level, self.normalise, self.rules, self.instead, self.quantity,
-            self.layers, self.one_left, self.samples, self.seed, self.max_tokens,
-        )  # fmt: skip
+            self.methods,
+            self.level,
+            self.normalise,
+            self.rules,
+            self.instead,
+            self.quantity,
+            self.layers,
+            self.one_left,
+            self.samples,
+            self.seed,
+            self.max_tokens,
+        )
 
     def _write(self, assessment: Assessment, loaded: Loaded) -> None:
         console = plain_console(soft_wrap=False)
         table, found = write_assessment(
-            assessment, loaded.heads, self.out, plain(asdict(self)), self.against
+            assessment, loaded.heads, self.out, to_jsonable(asdict(self)), self.against
         )
         print_worth(table, found, assessment.record, console)
         if self.against is not None:

@@ -22,7 +22,7 @@ from rich.text import Text
 
 from headcount.analysis import Progress as Report
 from headcount.cli.console import plain_console
-from headcount.processes import processes
+from headcount.core import processes
 
 SECONDS = 30.0
 """Seconds between two lines of a stage in a log."""
@@ -45,9 +45,14 @@ def shown() -> Iterator[Report]:
     every 30 seconds in between.
     """
     columns = (
-        SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
-        _Rate(), TimeElapsedColumn(), TimeRemainingColumn(),
-    )  # fmt: skip
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        _Rate(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
     console = plain_console(stderr=True)
     if not console.is_terminal:
         yield _Lines(console).report
@@ -74,7 +79,7 @@ class _Lines:
     console: Console
     begun: dict[str, tuple[float, int]] = field(default_factory=dict)
     """Start time of every stage, and steps done by then (more than 0 in a resumed stage)."""
-    told: dict[str, float] = field(default_factory=dict)
+    reported: dict[str, float] = field(default_factory=dict)
     """Time of the last line of every stage."""
     last: dict[str, int] = field(default_factory=dict)
     """Steps of every stage that the last call reported."""
@@ -89,9 +94,9 @@ class _Lines:
         if is_new:
             self.begun[stage] = now, done
         start, first = self.begun[stage]
-        if not (is_new or done == total or now - self.told[stage] >= SECONDS):
+        if not (is_new or done == total or now - self.reported[stage] >= SECONDS):
             return
-        self.told[stage] = now
+        self.reported[stage] = now
         parts = [f"{stage}  {done:,}/{total:,}" if total else f"{stage}  {done:,}"]
         if done > first and now > start:
             rate = (done - first) / (now - start)

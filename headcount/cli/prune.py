@@ -6,26 +6,32 @@ from typing import Any
 
 import tyro
 
-from headcount.artifact.claim import claim_artifact, state_of
-from headcount.cli.console import plain_console
-from headcount.cli.plain import plain
+from headcount.artifact import (
+    claim_artifact,
+    functions,
+    read_again,
+    read_roles,
+    state_of,
+    write_pruned,
+)
+from headcount.cli.console import format_drop, plain_console, to_jsonable
+from headcount.cli.data_arguments import TrialArguments, check_calibration
 from headcount.cli.progress import shown
 from headcount.cli.task_arguments import print_warnings
-from headcount.cli.told_drop import told_drop
-from headcount.cli.trial import TrialArguments, refuse_calibration
-from headcount.errors import InputError
-from headcount.models.load import Loaded
-from headcount.options import made
-from headcount.pruning import Keep, Setting
-from headcount.pruning.analysed import functions, read_again, read_roles
-from headcount.pruning.artifact import write_pruned
-from headcount.pruning.limit import Limit
-from headcount.pruning.method import Method
-from headcount.pruning.methods import method
-from headcount.pruning.presets import preset
-from headcount.pruning.prune import Pruned, Pruning
-from headcount.pruning.stages import Stages
-from headcount.training.tuning import Tuning
+from headcount.core import InputError, made
+from headcount.models import Loaded
+from headcount.pruning import (
+    BudgetSpec,
+    Compensation,
+    Keep,
+    Method,
+    Pruned,
+    Pruning,
+    PruningContext,
+    method,
+    preset,
+)
+from headcount.training import FinetuneConfig
 
 
 @dataclass(frozen=True)
@@ -78,7 +84,7 @@ class Prune:
                 "that corpus."
             )
         if not (stages.fold or stages.rescale):
-            refuse_calibration(self.on.calibration, [chosen])
+            check_calibration(self.on.calibration, [chosen])
         read = [*self.on.files(), *self.corpus, *([self.analysis] if self.analysis else [])]
         claim_artifact(self.out, self.resume, self.overwrite, read=read)
         loaded, state = self.on.loaded(), state_of(self.out)
@@ -90,14 +96,25 @@ class Prune:
         warnings = self.on.warnings(tasks)
         print_warnings(warnings, plain_console())
         with shown() as progress:
-            setting = Setting(
-                loaded, tasks[0], self.on.units(loaded), self.on.seed, self.on.max_tokens, state,
-                progress, self.on.calibration,
-            )  # fmt: skip
+            setting = PruningContext(
+                loaded,
+                tasks[0],
+                self.on.units(loaded),
+                self.on.seed,
+                self.on.max_tokens,
+                state,
+                progress,
+                self.on.calibration,
+            )
             pruned = Pruning(
-                setting, chosen, limit, tasks[1], tasks[2], stages,
-                told=lambda plan: plan.write(state / "plan.json"),
-            ).run()  # fmt: skip
+                setting,
+                chosen,
+                limit,
+                tasks[1],
+                tasks[2],
+                stages,
+                reported=lambda plan: plan.write(state / "plan.json"),
+            ).run()
         late = pruned.record["warnings"]
         record = pruned.record | {"warnings": warnings + late} | self._about(loaded, tasks)
         if roles is not None:
@@ -115,8 +132,8 @@ class Prune:
         found = preset(self.preset)
         return method(found.method, [*found.of(self.on.site, self.on.task), *self.set])
 
-    def _limit(self) -> Limit:
-        return Limit(self._keep(), self.share, self.max_drop, self.latency)
+    def _limit(self) -> BudgetSpec:
+        return BudgetSpec(self._keep(), self.share, self.max_drop, self.latency)
 
     def _keep(self) -> Keep | None:
         """The number of heads to keep, in total or site by site."""
@@ -131,7 +148,7 @@ class Prune:
             )
         return dict(zip(self.on.site, self.keep, strict=True)) if self.on.site else self.keep[0]
 
-    def _stages(self) -> Stages:
+    def _stages(self) -> Compensation:
         if self.recover < 0:
             raise InputError(f"Expected --recover of at least 0 updates, got {self.recover}.")
         if self.tune and not self.recover:
@@ -140,8 +157,8 @@ class Prune:
             raise InputError("--recover sets the number of updates. Leave updates out of --tune.")
         recovery = None
         if self.recover:
-            recovery = made(Tuning, [f"updates={self.recover}", *self.tune])
-            if recovery.gate_rate != Tuning.gate_rate:
+            recovery = made(FinetuneConfig, [f"updates={self.recover}", *self.tune])
+            if recovery.gate_rate != FinetuneConfig.gate_rate:
                 raise InputError("Recovery training has no gates to learn. Leave gate_rate out.")
         mend = self.preset is None
         if not mend and (self.fold, self.rescale) != (Prune.fold, Prune.rescale):
@@ -149,12 +166,12 @@ class Prune:
                 "A preset folds and rescales nothing. Leave --no-fold and --no-rescale out, or "
                 "name its --method instead."
             )
-        return Stages(self.fold and mend, self.rescale and mend, recovery, self.control)
+        return Compensation(self.fold and mend, self.rescale and mend, recovery, self.control)
 
     def _about(self, loaded: Loaded, tasks: Any) -> dict[str, Any]:
         return {
             "signature": self.on.signature(loaded, tasks),
-            "arguments": plain(asdict(self)),
+            "arguments": to_jsonable(asdict(self)),
         }
 
 
@@ -165,18 +182,18 @@ def _print(pruned: Pruned, warnings: list[str], out: Path) -> None:
     console.print(f"Kept {len(record['staying'])} of {total} heads, chosen by {record['method']}")
     for gain in record["gains"]:
         kept = "" if gain["kept"] else "  not kept"
-        told = f"loss {gain['before']:.4f} -> {gain['after']:.4f}"
-        console.print(f"{gain['stage']:<31} {told}{kept}")
+        reported = f"loss {gain['before']:.4f} -> {gain['after']:.4f}"
+        console.print(f"{gain['stage']:<31} {reported}{kept}")
     for name in ("dev", "test"):
         if name in record:
             found, control = record[name], (record["control"] or {}).get(name)
             beside = ""
             if control is not None:
                 score = control["score"]["after"]
-                beside = f"; control {score:.4g}, {told_drop(control['pruned'])} against it"
+                beside = f"; control {score:.4g}, {format_drop(control['pruned'])} against it"
             console.print(
                 f"{name}: {found['metric']} {found['score']['before']:.4g} -> "
-                f"{found['score']['after']:.4g} ({told_drop(found)}){beside}"
+                f"{found['score']['after']:.4g} ({format_drop(found)}){beside}"
             )
     print_warnings(warnings, console)
     console.print(f"Folder: {out}, with the head card in README.md")

@@ -4,23 +4,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from headcount.cli.importance import Importance
-from headcount.cli.reproduce_pruning import (
-    Experiment,
-    PaperArguments,
-    plan_at,
-    show_document,
-)
+from headcount.cli.reproduce_pruning import Experiment, PaperArguments, plan_at, show_document
 from headcount.compaction import compact
-from headcount.errors import InputError, ModelError
-from headcount.importance.ablation import DeltaOf
-from headcount.importance.folder import claim_importance
-from headcount.models.load import Loaded
-from headcount.pruning import Plan
-from headcount.pruning.budget import share
-from headcount.reproduce import write_michel2019
-from headcount.reproduce.michel2019_pruning import document, methods, tenths
+from headcount.core import InputError, ModelError, Plan
+from headcount.corpora import HUB
+from headcount.importance import DeltaOf, claim_importance
+from headcount.models import Loaded
+from headcount.pruning import share
+from headcount.reproduce import michel2019_methods, pruning_document, tenths, write_michel2019
 from headcount.speed import Options, Speed, compare_speed
-from headcount.tasks.hub import HUB
 
 
 @dataclass(frozen=True)
@@ -42,9 +34,9 @@ class Michel2019(PaperArguments):
         """Ablate on both data sets, or prune, and write the document."""
         if self.prune:
             return self._pruned()
-        self.refuse_pruning("--prune")
+        self.check_no_pruning("--prune")
         other = self.out / "other" if self.other_data else None
-        self._refuse_early(other)
+        self._check_early(other)
         if other is not None:
             self._assess(self.other_data, other)
         self._assess(self.data, self.out, against=other)
@@ -52,7 +44,7 @@ class Michel2019(PaperArguments):
         show_document(path)
         return 0
 
-    def _refuse_early(self, other: Path | None) -> None:
+    def _check_early(self, other: Path | None) -> None:
         """Raise errors before the first sweep that would otherwise appear before the second."""
         for folder in (self.out, *([] if other is None else [other])):
             claim_importance(folder, self.resume, self.overwrite)
@@ -62,16 +54,21 @@ class Michel2019(PaperArguments):
 
     def _assess(self, data: tuple[str, ...], out: Path, against: Path | None = None) -> None:
         Importance(
-            **self.shared(data=data), out=out, methods=("ablation",), against=against,
-            quantity=self.quantity, samples=self.samples, resume=self.resume,
+            **self.shared(data=data),
+            out=out,
+            methods=("ablation",),
+            against=against,
+            quantity=self.quantity,
+            samples=self.samples,
+            resume=self.resume,
             overwrite=self.overwrite,
-        ).run()  # fmt: skip
+        ).run()
 
     def _pruned(self) -> int:
-        self.refuse_all_but_pruning("--prune", ("other_data", "samples"))
+        self.check_pruning_only("--prune", ("other_data", "samples"))
         if self.pruning.tune:
             raise InputError("michel2019 trains nothing, so --tune has no effect. Leave it out.")
-        chosen = methods(self.quantity)
+        chosen = michel2019_methods(self.quantity)
         experiment = Experiment.of(self, repr(chosen))
         half = share(experiment.units, 0.5)
         keeps = {*(self.pruning.keep or tenths(experiment.units)), half}
@@ -79,10 +76,10 @@ class Michel2019(PaperArguments):
         frame = experiment.curve(chosen, sorted(keeps), seeds)
         speed = self._speed(experiment.loaded, plan_at(frame, "gradient", half, experiment.loaded))
         facts = experiment.facts
-        text = document(
+        text = pruning_document(
             frame, facts.metric, facts.higher_is_better, facts.signature, speed, self.quantity
         )
-        return experiment.told("michel2019_pruning.md", text)
+        return experiment.reported("michel2019_pruning.md", text)
 
     def _speed(self, loaded: Loaded, plan: Plan) -> Speed | str:
         """The speed of the model with half of its heads pruned, or why there is none."""

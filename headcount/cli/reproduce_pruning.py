@@ -11,20 +11,14 @@ import pandas as pd
 import tyro
 from rich.markdown import Markdown
 
-from headcount.cli.console import plain_console
-from headcount.cli.plain import plain
+from headcount.cli.console import plain_console, to_jsonable
+from headcount.cli.data_arguments import TrialArguments
 from headcount.cli.progress import shown
 from headcount.cli.task_arguments import TaskArguments, print_warnings
-from headcount.cli.trial import TrialArguments
-from headcount.errors import InputError
-from headcount.files import write_text
-from headcount.heads import Head
-from headcount.models.load import Loaded
-from headcount.pruning import Method, Plan, Setting, Units
-from headcount.pruning.curve import Trial, curve, trained
-from headcount.pruning.folder import claim
-from headcount.pruning.method import Progress
-from headcount.reports.curve_document import FILES, CurveFacts, write_curve
+from headcount.core import Head, InputError, Plan, claim, write_text
+from headcount.models import Loaded
+from headcount.pruning import Method, Progress, PruningContext, Trial, Units, curve, trained
+from headcount.reports import FILES, CurveFacts, write_curve
 from headcount.tasks import Task
 
 
@@ -42,7 +36,7 @@ class PruningArguments:
     """Pruning: set fields of training with gates, as NAME=VALUE, e.g. updates=2000 peak=3e-4."""
     seed: int = 0
     """Pruning: seed of everything random."""
-    calibration: int = Setting.calibration
+    calibration: int = PruningContext.calibration
     """Pruning: number of examples drawn from --data to score heads on without training."""
 
 
@@ -64,7 +58,7 @@ class PaperArguments(FolderArguments, TaskArguments):
 
     pruning: tyro.conf.OmitArgPrefixes[PruningArguments] = field(default_factory=PruningArguments)
 
-    def refuse_pruning(self, option: str) -> None:
+    def check_no_pruning(self, option: str) -> None:
         """Raise an error for pruning arguments without the option that pruning needs.
 
         Raises:
@@ -76,7 +70,7 @@ class PaperArguments(FolderArguments, TaskArguments):
                 f"Add {option}, or leave them out."
             )
 
-    def refuse_all_but_pruning(self, option: str, names: Sequence[str]) -> None:
+    def check_pruning_only(self, option: str, names: Sequence[str]) -> None:
         """Raise an error for arguments that pruning does not use.
 
         Raises:
@@ -84,9 +78,9 @@ class PaperArguments(FolderArguments, TaskArguments):
         """
         if not self.pruning.dev:
             raise InputError(f"{option} needs a development set. Name one with --dev.")
-        self.refuse_given(names, option)
+        self.check_not_given(names, option)
 
-    def refuse_given(self, names: Sequence[str], part: str) -> None:
+    def check_not_given(self, names: Sequence[str], part: str) -> None:
         """Raise an error if any of some options is not at its default.
 
         Raises:
@@ -130,16 +124,19 @@ class Experiment:
         tasks = on.tasks(loaded)
         warnings = on.warnings(tasks)
         print_warnings(warnings, plain_console(soft_wrap=False))
-        return cls(on, out, loaded, tasks, made_by, plain(asdict(command)), tuple(warnings))
+        return cls(on, out, loaded, tasks, made_by, to_jsonable(asdict(command)), tuple(warnings))
 
     @classmethod
     def of(cls, paper: PaperArguments, made_by: str) -> "Experiment":
         """The experiment of a paper's arguments, which name a development set."""
         pruning = paper.pruning
         on = TrialArguments(
-            **paper.shared(), dev=pruning.dev, test=pruning.test, seed=pruning.seed,
+            **paper.shared(),
+            dev=pruning.dev,
+            test=pruning.test,
+            seed=pruning.seed,
             calibration=pruning.calibration,
-        )  # fmt: skip
+        )
         return cls.claimed(paper, on, made_by)
 
     @cached_property
@@ -162,10 +159,16 @@ class Experiment:
     def trial(self, progress: Progress) -> Trial:
         """The setting in which every point is measured."""
         on, (train, dev, test) = self.on, self.tasks
-        setting = Setting(
-            self.loaded, train, self.units, on.seed, on.max_tokens, self.out / "state",
-            progress, on.calibration,
-        )  # fmt: skip
+        setting = PruningContext(
+            self.loaded,
+            train,
+            self.units,
+            on.seed,
+            on.max_tokens,
+            self.out / "state",
+            progress,
+            on.calibration,
+        )
         return Trial(setting, dev, test)
 
     def curve(
@@ -184,7 +187,7 @@ class Experiment:
         facts = replace(self.facts, updates=updates)
         write_curve(frame, facts, self.out, self.arguments)
 
-    def told(self, name: str, text: str) -> int:
+    def reported(self, name: str, text: str) -> int:
         """Write the document and show it."""
         write_text(self.out / name, text)
         show_document(self.out / name)

@@ -5,24 +5,21 @@ from pathlib import Path
 from typing import Literal
 
 from headcount.cli.analyze import Analyze
+from headcount.cli.data_arguments import check_calibration
 from headcount.cli.importance import Importance
 from headcount.cli.progress import shown
 from headcount.cli.reproduce_pruning import Experiment, PaperArguments, show_document
-from headcount.cli.trial import refuse_calibration
+from headcount.core import InputError, changed, check_single_process
 from headcount.corpora import Corpus
-from headcount.errors import InputError
-from headcount.importance.folder import read_assessment
-from headcount.options import changed
-from headcount.processes import refuse_several
-from headcount.pruning.methods import method
-from headcount.pruning.presets import preset
-from headcount.reproduce import write_voita2019
-from headcount.reproduce.voita2019_table2 import (
+from headcount.importance import read_assessment
+from headcount.pruning import method, preset
+from headcount.reproduce import (
     FRESH,
     TRAINED,
-    document,
     paper_keeps,
     table2,
+    table2_document,
+    write_voita2019,
 )
 
 
@@ -45,27 +42,34 @@ class Voita2019(PaperArguments):
         """Analyse the treebank and measure relevance, or prune, and write the document."""
         if self.table is not None:
             return self._table2()
-        self.refuse_pruning("--table 2")
+        self.check_no_pruning("--table 2")
         if self.scratch:
             raise InputError("--scratch only affects --table 2. Add --table 2, or leave it out.")
-        self.refuse_given(("num_beams", "tokenize", "metric"), "maps and relevance")
+        self.check_not_given(("num_beams", "tokenize", "metric"), "maps and relevance")
         if not self.treebank:
             raise InputError("Expected a treebank, got none. Name CoNLL-U files with --treebank.")
-        self._refuse_other_scores()
-        refuse_several()  # only the analysis could run in several processes
+        self._check_same_scores()
+        check_single_process()  # only the analysis could run in several processes
         treebank = tuple(file for path in self.treebank for file in _treebank_files(path))
         Analyze(
-            self.model, treebank, out=self.out, limit=self.limit,
-            frequencies=self.frequencies, resume=self.resume, overwrite=self.overwrite,
-            max_tokens=self.max_tokens, device=self.device, dtype=self.dtype,
+            self.model,
+            treebank,
+            out=self.out,
+            limit=self.limit,
+            frequencies=self.frequencies,
+            resume=self.resume,
+            overwrite=self.overwrite,
+            max_tokens=self.max_tokens,
+            device=self.device,
+            dtype=self.dtype,
             languages=self.languages,
-        ).run()  # fmt: skip
+        ).run()
         Importance(**self.shared(), out=self.out, methods=("relevance",), overwrite=True).run()
         path = write_voita2019(self.out, Corpus(treebank, limit=self.limit))
         show_document(path)
         return 0
 
-    def _refuse_other_scores(self) -> None:
+    def _check_same_scores(self) -> None:
         """Raise an error before relevance replaces the scores of an hour-long sweep."""
         if self.overwrite or not (self.out / "importance.json").exists():
             return
@@ -77,13 +81,13 @@ class Voita2019(PaperArguments):
             )
 
     def _table2(self) -> int:
-        self.refuse_all_but_pruning("--table 2", ("treebank", "frequencies"))
+        self.check_pruning_only("--table 2", ("treebank", "frequencies"))
         way = preset("voita2019")
         fields = [f"tuning.{each}" for each in self.pruning.tune]
         chosen = method(way.method, [*way.of((), self.task), *fields])
         fresh = replace(FRESH, label_smoothing=0.0) if self.task == "similarity" else FRESH
         scratch = changed(fresh, self.scratch)
-        refuse_calibration(self.pruning.calibration, [chosen])
+        check_calibration(self.pruning.calibration, [chosen])
         experiment = Experiment.of(self, f"{chosen!r};{scratch!r}")
         keeps = self.pruning.keep or paper_keeps(experiment.units)
         facts = experiment.facts
@@ -91,8 +95,10 @@ class Voita2019(PaperArguments):
             trial, key = experiment.trial(progress), experiment.signed(repr(chosen))
             frame = table2(trial, chosen, keeps, scratch, key)
         experiment.write(frame, {TRAINED: chosen})
-        text = document(frame, facts.metric, facts.higher_is_better, facts.signature, scratch)
-        return experiment.told("voita2019_table2.md", text)
+        text = table2_document(
+            frame, facts.metric, facts.higher_is_better, facts.signature, scratch
+        )
+        return experiment.reported("voita2019_table2.md", text)
 
 
 def _treebank_files(path: Path) -> list[Path]:

@@ -7,19 +7,25 @@ from typing import Literal
 import tyro
 from rich.table import Table
 
-from headcount.artifact.head_card import read_record, update_head_card
-from headcount.cli.console import plain_console
-from headcount.cli.idle import refuse_idle
-from headcount.cli.plain import plain
+from headcount.artifact import read_record, update_head_card
+from headcount.cli.console import check_no_unused_options, plain_console, to_jsonable
+from headcount.core import check_is_folder
 from headcount.corpora import Corpus
-from headcount.folders import refuse_file
-from headcount.models.load import load
-from headcount.signature import signature
-from headcount.speed import Options, Speed, compare_speed, write_speed
-from headcount.speed.document import COSTS, GAINS, cost_cells, gain_cells, size_rows
-from headcount.speed.fit import refuse_other_sizes
-from headcount.speed.modes import fitting
-from headcount.speed.write import record
+from headcount.models import load, signature
+from headcount.speed import (
+    COSTS,
+    GAINS,
+    Options,
+    Speed,
+    check_same_sizes,
+    compare_speed,
+    cost_cells,
+    fitting,
+    gain_cells,
+    record,
+    size_rows,
+    write_speed,
+)
 
 
 @dataclass(frozen=True)
@@ -58,25 +64,25 @@ class SpeedCommand:
         options = Options(
             self.batch, self.length, self.modes, self.new_tokens, self.rounds, self.seed
         )
-        options.refuse_nonsense()
+        options.check_sizes()
         if self.data:
-            refuse_idle(self, "seed", "random tokens", "Leave --data out")
+            check_no_unused_options(self, "seed", "random tokens", "Leave --data out")
         if self.out is not None:
-            refuse_file(self.out)
+            check_is_folder(self.out)
         if self.card:
             read_record(Path(self.pruned))
         corpus = Corpus(self.data) if self.data else None
         dense, pruned = (load(each, self.device, self.dtype) for each in (self.dense, self.pruned))
         if self.card:
-            refuse_other_sizes(dense, pruned)
+            check_same_sizes(dense, pruned)
         if "generate" not in (self.modes or fitting(dense.model)):
-            refuse_idle(self, "new_tokens", "generation", "Add generate to --modes")
+            check_no_unused_options(self, "new_tokens", "generation", "Add generate to --modes")
         found = compare_speed(dense, pruned, options, corpus, _tell)
         _print(found)
         if self.out is not None:
             sha256 = "random" if corpus is None else corpus.sha256()
             signed = {each.name: signature(each, sha256) for each in (dense, pruned)}
-            about = {"signatures": signed, "arguments": plain(asdict(self))}
+            about = {"signatures": signed, "arguments": to_jsonable(asdict(self))}
             names = (Path(self.dense).name, Path(self.pruned).name)
             names = names if names[0] != names[1] else (str(self.dense), str(self.pruned))
             write_speed(found, names, self.out, about)

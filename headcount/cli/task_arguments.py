@@ -1,24 +1,42 @@
 """Arguments that all task commands share: a model, its task and data."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 import tyro
 from rich.console import Console
 
-from headcount.cli.columns import named_columns
-from headcount.errors import InputError
-from headcount.models.load import Loaded, load
-from headcount.processes import refuse_several
-from headcount.tasks import Task, build
-from headcount.tasks.similarity import Pooling
+from headcount.core import InputError, check_single_process
+from headcount.models import Loaded, load
+from headcount.tasks import Pooling, Task, build
+
+
+def named_columns(columns: Sequence[str]) -> dict[str, str | int] | None:
+    """The mapping that ROLE=NAME or ROLE=NUMBER arguments describe; None without arguments.
+
+    >>> named_columns(["source=en", "target=de"])
+    {'source': 'en', 'target': 'de'}
+    """
+    pairs = [column.partition("=") for column in columns]
+    for role, equals, name in pairs:
+        if not (role and equals and name):
+            raise InputError(f"Expected columns as ROLE=NAME, got {role + equals + name!r}.")
+    roles = [role for role, _, _ in pairs]
+    twice = sorted({role for role in roles if roles.count(role) > 1})
+    if twice:
+        raise InputError(f"Expected one column for each role, got several for {', '.join(twice)}.")
+    return {role: name for role, _, name in pairs} or None
+
 
 TaskName = Literal["translation", "classification", "causal-lm", "masked-lm", "similarity"]
 
 OPTIONS = {
-    "translation": ("num_beams", "tokenize", "prefix"), "similarity": ("scale", "pooling"),
-    "causal-lm": ("max_length",), "masked-lm": ("max_length",),
-}  # fmt: skip
+    "translation": ("num_beams", "tokenize", "prefix"),
+    "similarity": ("scale", "pooling"),
+    "causal-lm": ("max_length",),
+    "masked-lm": ("max_length",),
+}
 """Options that only some tasks have."""
 
 
@@ -71,7 +89,7 @@ class TaskArguments:
         Raises:
             InputError: If there are several processes.
         """
-        refuse_several()
+        check_single_process()
         return load(self.model, self.device, self.dtype, self.languages)
 
     def built(self, loaded: Loaded, files: tuple[str, ...], **more: Any) -> Task:
@@ -82,8 +100,9 @@ class TaskArguments:
         """
         options = {"metric": self.metric, "limit": self.limit} | more
         options = {name: each for name, each in options.items() if each is not None}
-        return build(self.task, loaded, files, named_columns(self.columns),
-                     **options, **self._of_the_task())  # fmt: skip
+        return build(
+            self.task, loaded, files, named_columns(self.columns), **options, **self._of_the_task()
+        )
 
     def _of_the_task(self) -> dict[str, Any]:
         own = OPTIONS.get(self.task, ())

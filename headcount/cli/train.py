@@ -11,12 +11,10 @@ from typing import Literal
 import tyro
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from headcount.cli.columns import named_columns
 from headcount.cli.console import plain_console
-from headcount.options import changed
-from headcount.processes import processes
-from headcount.training import RECIPES, Job, Moment, Trained, train
-from headcount.training.telling import Tell
+from headcount.cli.task_arguments import named_columns
+from headcount.core import changed, processes
+from headcount.training import RECIPES, PretrainingConfig, Tell, Trained, TrainingProgress, train
 
 LEFT_OUT = {
     "num_empty": "have an empty side",
@@ -74,8 +72,8 @@ class Train:
             _print_result(trained, self.out)
         return 0
 
-    def _job(self) -> Job:
-        return Job(
+    def _job(self) -> PretrainingConfig:
+        return PretrainingConfig(
             objective=self.objective,
             recipe=changed(RECIPES[self.recipe], self.set),
             data=self.data,
@@ -105,7 +103,7 @@ def _shown() -> Iterator[Tell]:
     with Progress(*columns, TimeElapsedColumn(), console=console) as bars:
         bar = bars.add_task("training", total=None)
 
-        def tell(moment: Moment) -> None:
+        def tell(moment: TrainingProgress) -> None:
             numbers.update(moment.numbers)  # loss and development scores arrive separately
             described = _described(moment, numbers)
             bars.update(bar, completed=moment.step, total=moment.steps, description=described)
@@ -113,7 +111,7 @@ def _shown() -> Iterator[Tell]:
         yield tell
 
 
-def _described(moment: Moment, numbers: Mapping[str, float]) -> str:
+def _described(moment: TrainingProgress, numbers: Mapping[str, float]) -> str:
     """A line such as `epoch 1.20  loss 3.412  dev BLEU 21.3  2,100 tokens/s  0:41:07 left`."""
     names = {"eval_loss": "dev loss", "eval_bleu": "dev BLEU", "eval_perplexity": "dev perplexity"}
     labels = {"loss": "loss"} | names

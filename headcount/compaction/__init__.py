@@ -1,6 +1,5 @@
-"""Compaction: make a smaller model from a model and a plan, exactly."""
+"""Compaction: a plan and a model make a smaller model, exactly."""
 
-from headcount.compaction.compact import compact
-from headcount.compaction.restore import restorable, restored
+import lazy_loader
 
-__all__ = ["compact", "restorable", "restored"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -77,6 +77,6 @@ def _all_if_none(indices: Tensor | None) -> Tensor | slice:
     return slice(None) if indices is None else indices
 
 
-def staying(owners: Int64[Tensor, " row"], kept: tuple[int, ...]) -> Tensor:
+def kept_heads(owners: Int64[Tensor, " row"], kept: tuple[int, ...]) -> Tensor:
     """True for rows of kept heads and for rows of no head."""
     return torch.isin(owners, torch.tensor([-1, *kept]))

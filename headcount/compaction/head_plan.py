@@ -16,15 +16,12 @@ Paths are relative to `model.base_model`, since a body is loaded with and withou
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from transformers import PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 
-from headcount.compaction.layout import Resized
-from headcount.compaction.position_bias import sharing
-from headcount.errors import ModelError
-from headcount.heads import Heads
-from headcount.models.dead import body_path
-from headcount.pruning.plan import Plan
-from headcount.signature import revision
+from headcount.compaction.layout import Resized, sharing
+from headcount.core import Heads, ModelError, Plan
+from headcount.models import revision
+from headcount.tap import Anatomy, body_path
 
 VERSION = 1
 
@@ -69,7 +66,7 @@ def head_plan(
 
 def original(plan: Plan, heads: Heads, before: Mapping[str, Any]) -> Plan:
     """The plan with every layer named, and heads numbered as in the original model."""
-    whole = Plan.keeping(heads, plan.staying(heads))
+    whole = Plan.keeping(heads, plan.kept_heads(heads))
     if not before:
         return whole
     names = Plan.of_kept(before["kept"]).kept
@@ -109,3 +106,37 @@ def _layers(layers: Sequence[Resized], body: str) -> dict[str, dict[str, dict[st
             "head_dim": layer.head_dim,
         }
     return found
+
+
+def set_layer_config(
+    config: PreTrainedConfig, anatomy: Anatomy, layers: Sequence[Resized], is_ours: bool
+) -> None:
+    """Add `head_dim` and the layers' numbers of heads to a configuration that can hold them.
+
+    Args:
+        config: Configuration of the smaller model, with any rows of the larger one.
+        anatomy: Anatomy of the larger model.
+        layers: Cuts of its layers.
+        is_ours: Whether the larger model is a compact one, whose rows are ours.
+    """
+    if config.is_heterogeneous and not is_ours:
+        return
+    config.per_layer_config = None
+    sizes = {each.layer.head_dim for each in layers}
+    if config.is_encoder_decoder or len(sizes) != 1 or len(anatomy.heads.counts) != 1:
+        return
+    if getattr(config, "num_hidden_layers", None) != len(layers) + len(anatomy.dead):
+        return
+    if getattr(config, "head_dim", None) is None:
+        config.head_dim = sizes.pop()
+    rows: dict[int | str, dict[str, Any]] = {
+        each.layer.layer: {
+            "num_attention_heads": max(1, len(each.kept)),
+            "num_key_value_heads": max(1, each.key_value_heads),
+        }
+        for each in layers
+    }
+    for site in anatomy.dead:
+        rows[site[1]] = {"num_attention_heads": 1, "num_key_value_heads": 1}
+    config.allow_global_per_layer_attribute_access = True
+    config.per_layer_config = rows

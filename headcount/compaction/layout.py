@@ -6,18 +6,86 @@ its bias alone.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, final
 
 import torch
 from torch import nn
 
-from headcount.compaction.counts import recounted
-from headcount.compaction.cut import Cut, staying
-from headcount.compaction.groups import kept_groups
+from headcount.compaction.cut import Cut, kept_heads
 from headcount.compaction.wiring import NOBODY, Wiring
-from headcount.errors import ModelError
-from headcount.models.anatomy import Anatomy, AttentionLayer
+from headcount.core import Head, InputError, ModelError
+from headcount.tap import Anatomy, AttentionLayer
+
+
+def kept_groups(layer: AttentionLayer, kept: Sequence[int]) -> tuple[int, ...]:
+    """The kept key/value heads.
+
+    Raises:
+        InputError: If groups would keep unequal numbers; the message names the nearest choice.
+    """
+    counts = _counts(layer, kept)
+    if len(set(counts) - {0}) > 1:
+        size = layer.num_heads // layer.num_key_value_heads
+        nearest = ", ".join(
+            str(Head(layer.site, layer.layer, index)) for index in nearest_kept(layer, kept)
+        )
+        raise InputError(
+            f"{layer.site} layer {layer.layer}: {size} query heads share a key/value head. "
+            "Expected the same number of heads in each kept group, got "
+            f"{', '.join(map(str, counts))}. The nearest choice is to keep {nearest or 'none'}."
+        )
+    return tuple(group for group, count in enumerate(counts) if count)
+
+
+def nearest_kept(layer: AttentionLayer, kept: Sequence[int]) -> list[int]:
+    """The possible choice with the fewest changes; of equal choices, the one with more heads."""
+    size = layer.num_heads // layer.num_key_value_heads
+    options = [_evened(layer, kept, number) for number in range(1, size + 1)]
+    wanted = set(kept)
+    return min(options, key=lambda option: (len(wanted ^ set(option)), -len(option)))
+
+
+def _evened(layer: AttentionLayer, kept: Sequence[int], number: int) -> list[int]:
+    """`number` heads of every group, or none where dropping the group changes less."""
+    size = layer.num_heads // layer.num_key_value_heads
+    heads: list[int] = []
+    for first in range(0, layer.num_heads, size):
+        group = range(first, first + size)
+        inside = [head for head in group if head in kept]
+        others = [head for head in group if head not in kept]
+        if abs(number - len(inside)) <= len(inside):
+            heads += sorted((inside + others)[:number])
+    return heads
+
+
+def _counts(layer: AttentionLayer, kept: Sequence[int]) -> list[int]:
+    size = layer.num_heads // layer.num_key_value_heads
+    counts = [0] * layer.num_key_value_heads
+    for head in kept:
+        counts[head // size] += 1
+    return counts
+
+
+NUM_HEADS = ("num_heads", "num_attention_heads", "n_heads", "n_head")
+NUM_KEY_VALUE_HEADS = ("num_key_value_heads", "num_kv_heads")
+GROUP_SIZE = ("num_key_value_groups",)
+WIDTH = ("all_head_size", "inner_dim", "split_size")
+"""Names for the width of all heads together. GPT-2 splits its fused map by it."""
+
+
+def recounted(module: nn.Module, heads: int, key_value_heads: int, width: int) -> dict[str, int]:
+    """New values of the attributes that a module has, for other numbers of heads.
+
+    Args:
+        module: Attention module.
+        heads: New number of query heads.
+        key_value_heads: New number of key/value heads.
+        width: New width of all query heads together.
+    """
+    values = dict.fromkeys(NUM_HEADS, heads) | dict.fromkeys(NUM_KEY_VALUE_HEADS, key_value_heads)
+    values |= dict.fromkeys(GROUP_SIZE, heads // key_value_heads) | dict.fromkeys(WIDTH, width)
+    return {name: value for name, value in values.items() if name in vars(module)}
 
 
 @final
@@ -35,7 +103,7 @@ class Resized:
 
 
 def resized(model: nn.Module, wiring: Wiring, kept: tuple[int, ...]) -> Resized:
-    """The cuts of one layer of a model that passed `refuse_rigid_layers`.
+    """The cuts of one layer of a model that passed `check_prunable_layers`.
 
     Raises:
         InputError: If key/value groups would keep unequal numbers of heads.
@@ -59,7 +127,7 @@ def resized(model: nn.Module, wiring: Wiring, kept: tuple[int, ...]) -> Resized:
 def _inward(wiring: Wiring, kept: tuple[int, ...], groups: tuple[int, ...]) -> Iterator[Cut]:
     """Cuts of the query, key and value maps."""
     for path, queries, keys_values in _owners(wiring):
-        stay = staying(queries, kept) & staying(keys_values, groups)
+        stay = kept_heads(queries, kept) & kept_heads(keys_values, groups)
         yield Cut(path, rows=stay.nonzero().flatten())
 
 
@@ -79,7 +147,7 @@ def _owners(wiring: Wiring) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
         yield path, queries, wiring.keys_values.get(path, nobody)
 
 
-def refuse_rigid_layers(anatomy: Anatomy) -> None:
+def check_prunable_layers(anatomy: Anatomy) -> None:
     """Raise an error unless each layer has its own attention module and output projection.
 
     Raises:
@@ -98,3 +166,33 @@ def refuse_rigid_layers(anatomy: Anatomy) -> None:
                 f"The output of attention in {layer.module} does not go straight into a linear "
                 "map. Its use is unknown, so the model can be gated but not made smaller."
             )
+
+
+TABLE = "relative_attention_bias"
+FLAG = "has_relative_attention_bias"
+
+
+def biased(model: nn.Module, layers: Sequence[Resized]) -> list[Resized]:
+    """The layers, each with its own table if its site has one."""
+    tables = {}
+    for each in layers:
+        if vars(model.get_submodule(each.layer.module)).get(FLAG):
+            tables.setdefault(each.layer.site, f"{each.layer.module}.{TABLE}")
+    return [_with_table(model, each, tables.get(each.layer.site)) for each in layers]
+
+
+def sharing(model: nn.Module, paths: Sequence[str]) -> list[str]:
+    """Paths of the attention modules that can have a position bias."""
+    return [path for path in paths if FLAG in vars(model.get_submodule(path))]
+
+
+def _with_table(model: nn.Module, each: Resized, shared: str | None) -> Resized:
+    if shared is None:
+        return each
+    path = f"{each.layer.module}.{TABLE}"
+    own = vars(model.get_submodule(each.layer.module))[FLAG]
+    if not each.kept:
+        cuts = (Cut(path, removed=True),) if own else ()
+        return replace(each, cuts=each.cuts + cuts, attributes=each.attributes | {FLAG: False})
+    cut = Cut(path, rows=torch.tensor(each.kept), source=path if own else shared)
+    return replace(each, cuts=(*each.cuts, cut), attributes=each.attributes | {FLAG: True})

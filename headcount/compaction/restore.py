@@ -12,13 +12,11 @@ from dataclasses import replace
 
 import torch
 
-from headcount.compaction.compact import compact, layers_of
+from headcount.compaction.compaction import check_equal, compact, layers_of
 from headcount.compaction.cut import Cut
-from headcount.compaction.equality import refuse_unequal
-from headcount.compaction.layout import refuse_rigid_layers
-from headcount.errors import ModelError
-from headcount.models.load import Loaded
-from headcount.pruning.plan import Plan
+from headcount.compaction.layout import check_prunable_layers
+from headcount.core import ModelError, Plan
+from headcount.models import Loaded
 
 
 def restorable(loaded: Loaded, plan: Plan) -> Loaded | None:
@@ -36,7 +34,7 @@ def restorable(loaded: Loaded, plan: Plan) -> Loaded | None:
     """
     fitting = replace(plan, model=None)
     try:
-        refuse_rigid_layers(loaded.anatomy)
+        check_prunable_layers(loaded.anatomy)
         if any(cut.source not in (None, cut.path) for cut in _cuts(loaded, fitting)):
             return None
         return Loaded(compact(loaded, fitting), loaded.tokenizer, loaded.name)
@@ -65,7 +63,7 @@ def restored(loaded: Loaded, plan: Plan, smaller: Loaded) -> Loaded:
         for name, tensor in smaller.model.state_dict().items():
             if not name.startswith(own):
                 here[name].copy_(tensor)
-    refuse_unequal(model, loaded.anatomy, plan, smaller.model)
+    check_equal(model, loaded.anatomy, plan, smaller.model)
     return Loaded(model, loaded.tokenizer, loaded.name)
 
 

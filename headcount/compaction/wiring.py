@@ -18,11 +18,8 @@ from transformers import PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.pytorch_utils import Conv1D
 
-from headcount.errors import ModelError
-from headcount.models.anatomy import Anatomy, AttentionLayer
-from headcount.models.selfcheck import evaluating
-from headcount.models.tiny_inputs import run_tiny, tiny_inputs
-from headcount.seam import dispatching
+from headcount.core import ModelError
+from headcount.tap import Anatomy, AttentionLayer, dispatching, evaluating, run_tiny, tiny_inputs
 
 NOBODY = -1
 """Owner of rows that belong to no head."""
@@ -116,10 +113,16 @@ def _needed(role_BHND: Tensor, outputs: dict[str, Tensor]) -> dict[str, Tensor]:
         gradients = torch.autograd.grad(
             total, list(outputs.values()), retain_graph=True, allow_unused=True
         )
-        heads.append([_touched(gradient, *pair) for gradient, *pair in zip(
-            gradients, outputs.values(), strict=True)])  # fmt: skip
-    needed = {path: torch.stack(rows) for path, rows in zip(outputs, zip(*heads, strict=True),
-                                                             strict=True)}  # fmt: skip
+        heads.append(
+            [
+                _touched(gradient, *pair)
+                for gradient, *pair in zip(gradients, outputs.values(), strict=True)
+            ]
+        )
+    needed = {
+        path: torch.stack(rows)
+        for path, rows in zip(outputs, zip(*heads, strict=True), strict=True)
+    }
     return {path: rows_HR for path, rows_HR in needed.items() if rows_HR.any()}
 
 

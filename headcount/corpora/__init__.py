@@ -1,27 +1,5 @@
-"""Corpora: read files and make batches."""
+"""Corpora: files in, batches of tokens and words out."""
 
-from headcount.corpora.batches import TOKEN_TYPES, Batch, batches
-from headcount.corpora.census import Census, take_census
-from headcount.corpora.corpus import Corpus
-from headcount.corpora.encoded import Encoded
-from headcount.corpora.encoder import EncodedPair, Encoder
-from headcount.corpora.frequencies import Frequencies
-from headcount.corpora.sentence import Sentence, Tree
-from headcount.corpora.tokens import Arcs, Tokens
+import lazy_loader
 
-__all__ = [
-    "TOKEN_TYPES",
-    "Arcs",
-    "Batch",
-    "Census",
-    "Corpus",
-    "Encoded",
-    "EncodedPair",
-    "Encoder",
-    "Frequencies",
-    "Sentence",
-    "Tokens",
-    "Tree",
-    "batches",
-    "take_census",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -9,10 +9,9 @@ import numpy as np
 from jaxtyping import Int64
 
 from headcount.corpora.corpus import Corpus
-from headcount.corpora.encoded import Encoded
 from headcount.corpora.encoder import EncodedPair, Encoder
 from headcount.corpora.frequencies import Frequencies, add_counts
-from headcount.corpora.sentence import Sentence
+from headcount.corpora.sentence import Encoded, Sentence
 
 SENTENCES_AT_ONCE = 1000
 

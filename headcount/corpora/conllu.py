@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from headcount.corpora.lines import numbered_lines
+from headcount.core import CorpusError
 from headcount.corpora.sentence import Sentence, Tree
-from headcount.errors import CorpusError
+from headcount.corpora.text import numbered_lines
 
 NUM_COLUMNS = 10
 RANGE_OR_EMPTY_NODE = re.compile(r"\d+[-.]\d+")

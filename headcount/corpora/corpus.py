@@ -8,12 +8,11 @@ from itertools import islice, zip_longest
 from pathlib import Path
 from typing import final
 
+from headcount.core import CorpusError
 from headcount.corpora.conllu import read_conllu
-from headcount.corpora.lines import numbered_lines
 from headcount.corpora.parallel import read_pair, read_tsv
 from headcount.corpora.sentence import Sentence
-from headcount.corpora.text import read_jsonl, read_text
-from headcount.errors import CorpusError
+from headcount.corpora.text import numbered_lines, read_jsonl, read_text
 
 READERS: dict[str, Callable[[Path], Iterator[Sentence]]] = {
     ".txt": read_text,

@@ -6,11 +6,10 @@ from typing import final
 
 from transformers import PreTrainedTokenizerBase
 
-from headcount.corpora.encoded import NO_WORD, Encoded
+from headcount.core import CorpusError
 from headcount.corpora.punctuation import PunctuationTable
-from headcount.corpora.sentence import Sentence
+from headcount.corpora.sentence import NO_WORD, Encoded, Sentence
 from headcount.corpora.words import encode_pairs, encode_text, encode_words, spell, spelling_of
-from headcount.errors import CorpusError
 
 PieceReader = Callable[[int], str]
 

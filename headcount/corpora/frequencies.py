@@ -15,9 +15,9 @@ from typing import final
 import numpy as np
 from jaxtyping import Bool, Int64
 
+from headcount.core import CorpusError
 from headcount.corpora.encoder import Encoder
-from headcount.corpora.lines import numbered_lines
-from headcount.errors import CorpusError
+from headcount.corpora.text import numbered_lines
 
 NUM_COMMON = 500
 NOWHERE = -1

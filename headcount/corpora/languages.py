@@ -6,7 +6,7 @@ Their tokenizers (M2M100's, NLLB's, mBART's) have a `src_lang` and a `tgt_lang`.
 
 from transformers import PreTrainedTokenizerBase
 
-from headcount.errors import InputError
+from headcount.core import InputError
 
 Languages = tuple[str, str]
 """Source and target language, by the tokenizer's own names: `en de`, `eng_Latn deu_Latn`."""
@@ -40,7 +40,7 @@ def has_languages(tokenizer: PreTrainedTokenizerBase) -> bool:
     return not _is_multilingual(tokenizer) or getattr(tokenizer, "tgt_lang", None) is not None
 
 
-def refuse_unset_languages(tokenizer: PreTrainedTokenizerBase) -> None:
+def check_languages_set(tokenizer: PreTrainedTokenizerBase) -> None:
     """Check that the language of targets is set, if the tokenizer needs it.
 
     Raises:
@@ -55,7 +55,7 @@ def refuse_unset_languages(tokenizer: PreTrainedTokenizerBase) -> None:
         )
 
 
-def refuse_language_at_end(tokenizer: PreTrainedTokenizerBase) -> None:
+def check_language_position(tokenizer: PreTrainedTokenizerBase) -> None:
     """Check that a tokenizer's targets don't end with their language.
 
     Raises:

@@ -5,10 +5,10 @@ from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 
+from headcount.core import CorpusError
 from headcount.corpora.conllu import read_conllu
-from headcount.corpora.lines import numbered_lines
 from headcount.corpora.sentence import Sentence
-from headcount.errors import CorpusError
+from headcount.corpora.text import numbered_lines
 
 
 def read_tsv(path: Path) -> Iterator[Sentence]:

@@ -7,7 +7,7 @@ from typing import final
 import numpy as np
 from jaxtyping import Bool, Int64
 
-from headcount.corpora.alignment import WORD_MARKS
+from headcount.corpora.piece_alignment import WORD_MARKS
 
 UNSEEN, OTHER, PUNCTUATION = -1, 0, 1
 

@@ -14,18 +14,17 @@ from enum import Enum
 
 from transformers import PreTrainedTokenizerBase
 
-from headcount.corpora.encoded import Encoded
-from headcount.corpora.fast import (
+from headcount.core import CorpusError
+from headcount.corpora.fast_tokenizers import (
     encode_by_offsets,
     encode_fast_pairs,
     encode_fast_text,
     encode_split,
     encodings,
 )
-from headcount.corpora.languages import refuse_unset_languages
-from headcount.corpora.sentence import Sentence
-from headcount.corpora.slow import encode_slow_text, encode_slow_words
-from headcount.errors import CorpusError
+from headcount.corpora.languages import check_languages_set
+from headcount.corpora.sentence import Encoded, Sentence
+from headcount.corpora.slow_tokenizers import encode_slow_text, encode_slow_words
 
 PROBES = (
     ("the", "dog", "saw", "a", "dog", ",", "too", "."),
@@ -100,6 +99,6 @@ def encode_text(
 ) -> list[Encoded]:
     """Encode running text; `side` is `text` or `text_target`."""
     if side == "text_target":
-        refuse_unset_languages(tokenizer)
+        check_languages_set(tokenizer)
     encode = encode_fast_text if tokenizer.is_fast else encode_slow_text
     return encode(tokenizer, texts, side, max_length)

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headcount.errors import ModelError
+from headcount.core import ModelError
 from headcount.gates.head_gates import HeadGates
 from headcount.tap import Gates
 

@@ -6,7 +6,7 @@ g_h = \min(1, \max(0, \gamma + (\zeta - \gamma) s)), \qquad u \sim U(\varepsilon
 $$P(g_h > 0) = \sigma\Big(\log a_h - \beta \log \frac{-\gamma}{\zeta}\Big)$$
 
 One u is drawn for each gate and batch. The penalty lowers the sum of P(g > 0) over heads.
-In evaluation mode, `rounded` gates are 0 or 1, whichever is likelier; under a `Budget`, the
+In evaluation mode, `rounded` gates are 0 or 1, whichever is likelier; under a `BudgetConstraint`, the
 likeliest heads that fit it have 1. `mean` gates are clip(gamma + (zeta - gamma) sigmoid(log a),
 0, 1), as in the code of the second paper's authors.
 
@@ -24,10 +24,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from headcount.gates.head_gates import LearnedGates, uniform_noise
-from headcount.gates.layout import Layout
-from headcount.gates.pressure import Pressure
-from headcount.options import refuse_other
+from headcount.core import check_choice
+from headcount.gates.head_gates import Layout, LearnedGates, uniform_noise
+from headcount.gates.penalties import Penalty
 from headcount.tap import Gates
 
 AtTest = Literal["rounded", "mean"]
@@ -51,7 +50,7 @@ class HardConcrete(LearnedGates):
     def __init__(
         self,
         layout: Layout,
-        pressure: Pressure,
+        pressure: Penalty,
         seed: int = 0,
         start: int | float = 2.0,
         beta: int | float = 0.33,
@@ -59,7 +58,7 @@ class HardConcrete(LearnedGates):
         eps: int | float = 1e-6,
         evaluation: AtTest = "rounded",
     ) -> None:
-        refuse_other("an evaluation", evaluation, AtTest)
+        check_choice("an evaluation", evaluation, AtTest)
         super().__init__()
         self.layout, self.pressure, self.seed = layout, pressure, seed
         self.beta, self.stretch, self.eps, self.evaluation = beta, stretch, eps, evaluation
@@ -69,7 +68,7 @@ class HardConcrete(LearnedGates):
         self.register_buffer("num_draws", torch.zeros((), dtype=torch.int64))
 
     @classmethod
-    def voita2019(cls, layout: Layout, pressure: Pressure, seed: int = 0) -> "HardConcrete":
+    def voita2019(cls, layout: Layout, pressure: Penalty, seed: int = 0) -> "HardConcrete":
         """Gates that start near 1/2, from Glorot's uniform distribution over a layer's heads.
 
         With 8 heads, -0.61 < log a < 0.61. Evaluation uses the mean.
@@ -83,7 +82,7 @@ class HardConcrete(LearnedGates):
 
     def forward(self) -> Gates:
         """Gates of one batch; drawn at random in training mode."""
-        self.layout.refuse_not_finite(self.log_a.detach(), "log a")
+        self.layout.check_finite(self.log_a.detach(), "log a")
         if self.training:
             return self.layout.spread(self.drawn())
         return self.layout.spread(self.mean() if self.evaluation == "mean" else self.rounded())

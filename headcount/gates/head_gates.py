@@ -1,13 +1,89 @@
 """Head gates: the interface of gates that take part in training."""
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import final
 
 import numpy as np
-from jaxtyping import Float
+import torch
+from jaxtyping import Bool, Float
 from torch import Tensor, distributed, nn
 
-from headcount.gates.layout import Layout
+from headcount.core import SITES, Head, Heads, ModelError, Place
 from headcount.tap import Gates
+
+
+@final
+@dataclass(frozen=True)
+class Layout:
+    """One gate for every unit: a head, or heads that share keys and values.
+
+    >>> heads = Heads({"encoder.self": (2, 1)})
+    >>> gates = Layout.each(heads).spread(torch.tensor([0.0, 0.5, 1.0]))
+    >>> gates["encoder.self", 0].tolist(), gates["encoder.self", 1].tolist()
+    ([0.0, 0.5], [1.0])
+    """
+
+    heads: Heads
+    """All heads of the model; heads in no unit have no gate."""
+    units: tuple[tuple[Head, ...], ...]
+    """Heads that share a gate."""
+
+    @classmethod
+    def each(cls, heads: Heads) -> "Layout":
+        """A gate for every head."""
+        return cls(heads, tuple((head,) for head in heads))
+
+    @cached_property
+    def size_U(self) -> Float[Tensor, " unit"]:
+        """Number of heads in each unit."""
+        return torch.tensor([float(len(unit)) for unit in self.units])
+
+    def spread(self, gate_U: Float[Tensor, " unit"]) -> Gates:
+        """The gates of the heads: 1 for heads in no unit; layers without units are left out."""
+        gate_U = torch.cat([gate_U, gate_U.new_ones(1)])
+        return {place: gate_U[unit_H.to(gate_U.device)] for place, unit_H in self._unit_of.items()}
+
+    def is_at(self, site: str | None) -> Bool[Tensor, " unit"]:
+        """Whether each unit belongs to a site; all do if it is None."""
+        return torch.tensor([site in (None, unit[0].site) for unit in self.units])
+
+    def by_site(self, number_U: Float[Tensor, " unit"]) -> dict[str, float]:
+        """Sums over heads for every site that has units."""
+        number_U = (number_U.detach().cpu() * self.size_U).double()
+        sites = [site for site in SITES if bool(self.is_at(site).any())]
+        return {site: float(number_U[self.is_at(site)].sum()) for site in sites}
+
+    def check_finite(self, number_U: Float[Tensor, " unit"], what: str) -> None:
+        """Check that all numbers are finite.
+
+        Raises:
+            ModelError: if a number is NaN or infinite; the error names its first head.
+        """
+        is_finite_U = number_U.isfinite().tolist()
+        if not all(is_finite_U):
+            first = is_finite_U.index(False)
+            raise ModelError(
+                f"Expected a finite {what} for every gate, got {float(number_U[first])} for "
+                f"{self.units[first][0]}. Lower the learning rate of the gates, or look for "
+                "losses that are not finite."
+            )
+
+    @cached_property
+    def _unit_of(self) -> dict[Place, Tensor]:
+        """Unit number of every head in layers with units; one past the last for heads in none."""
+        unit_of = {head: number for number, unit in enumerate(self.units) for head in unit}
+        places = dict.fromkeys((head.site, head.layer) for unit in self.units for head in unit)
+        return {
+            (site, layer): torch.tensor(
+                [
+                    unit_of.get(Head(site, layer, index), len(self.units))
+                    for index in range(self.heads.counts[site][layer])
+                ]
+            )
+            for site, layer in places
+        }
 
 
 class HeadGates(nn.Module, ABC):

@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headcount.errors import InputError
-from headcount.gates.layout import Layout
+from headcount.core import InputError
+from headcount.gates.head_gates import Layout
 
 
 @final
@@ -23,7 +23,7 @@ class Quota:
     """Number of open heads in these units."""
 
 
-def refuse_quotas(layout: Layout, found: Sequence[Quota]) -> None:
+def check_quotas(layout: Layout, found: Sequence[Quota]) -> None:
     """Check that quotas can be met together.
 
     Raises:

@@ -21,10 +21,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from headcount.errors import UnsuitedError
-from headcount.gates.head_gates import LearnedGates, uniform_noise
-from headcount.gates.layout import Layout
-from headcount.gates.quota import Quota, highest, refuse_quotas
+from headcount.core import UnsuitedError
+from headcount.gates.head_gates import Layout, LearnedGates, uniform_noise
+from headcount.gates.quota import Quota, check_quotas, highest
 from headcount.tap import Gates
 
 EPS = 1e-12
@@ -64,7 +63,7 @@ class Subset(LearnedGates):
         super().__init__()
         self.layout, self.seed, self.straight_through = layout, seed, straight_through
         self.hot, self.cold, self.temperature = hot, cold, hot
-        refuse_quotas(layout, quotas)
+        check_quotas(layout, quotas)
         self._quotas = tuple(quotas)
         self._members = [(layout.is_at(quota.site), _units(layout, quota)) for quota in quotas]
         self.w = nn.Parameter(torch.zeros(len(layout.units)))
@@ -72,7 +71,7 @@ class Subset(LearnedGates):
 
     def forward(self) -> Gates:
         """Gates of one batch; drawn at random in training mode."""
-        self.layout.refuse_not_finite(self.w.detach(), "w")
+        self.layout.check_finite(self.w.detach(), "w")
         if not self.training:
             return self.layout.spread(self.chosen())
         return self.layout.spread(self.turned() if self.straight_through else self.drawn())

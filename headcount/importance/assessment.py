@@ -9,10 +9,8 @@ from typing import Any, final
 
 import numpy as np
 
-from headcount.errors import InputError
-from headcount.heads import Heads
-from headcount.importance.ablated_texts import ablated_texts
-from headcount.importance.ablation import (
+from headcount.core import Heads, InputError, check_choice
+from headcount.importance.ablations.measured import (
     DeltaOf,
     Instead,
     all_but_one,
@@ -21,18 +19,22 @@ from headcount.importance.ablation import (
     whole_layers,
     whole_sites,
 )
-from headcount.importance.gradient import Level, gradient
-from headcount.importance.norm import norm
-from headcount.importance.relevance import Rules, relevance
-from headcount.importance.score_significance import score_deltas
+from headcount.importance.ablations.sweep import FILE as SWEEP
+from headcount.importance.ablations.sweep import Swept, sweep
+from headcount.importance.ablations.translations import ablated_texts
+from headcount.importance.gate_gradient import Level, gradient
+from headcount.importance.lrp.relevance import relevance
+from headcount.importance.lrp.rule_sets import Rules
+from headcount.importance.norm_and_sink import norm, sink
 from headcount.importance.scores import Scores, column
-from headcount.importance.significance import Deltas, enough_samples, holm, loss_deltas
-from headcount.importance.sink import sink
-from headcount.importance.sweep import Swept, sweep
-from headcount.importance.sweep_state import FILE as SWEEP
-from headcount.models.load import Loaded, refuse_headless
-from headcount.options import refuse_other
-from headcount.signature import signature
+from headcount.importance.statistics.significance import (
+    Deltas,
+    enough_samples,
+    holm,
+    loss_deltas,
+    score_deltas,
+)
+from headcount.models import Loaded, check_has_heads, signature
 from headcount.tap import Replacement
 from headcount.tasks import Evaluation, Task, evaluate
 
@@ -75,9 +77,9 @@ class Methods:
     """Number of padded tokens in a batch."""
 
     def __post_init__(self) -> None:
-        refuse_other("a level", self.level, Level)
-        refuse_other("a replacement", self.instead, Instead)
-        refuse_other("a quantity", self.quantity, DeltaOf)
+        check_choice("a level", self.level, Level)
+        check_choice("a replacement", self.instead, Instead)
+        check_choice("a quantity", self.quantity, DeltaOf)
 
 
 @final
@@ -111,7 +113,7 @@ def assess(
         InputError: If a method is unknown.
         ModelError: If a loss is not a finite number, or the model has no heads left.
     """
-    refuse_headless(loaded)
+    check_has_heads(loaded)
     methods = methods or Methods()
     unknown = [name for name in methods.names if name not in METHODS]
     if unknown:
@@ -177,13 +179,20 @@ class _Assessing:
     def signature(self) -> str:
         methods = self.methods
         return signature(
-            self.loaded, self.task.sha256, task=self.task.name, n=self.task.num_examples,
-            metric=self.task.signature, level=methods.level,
+            self.loaded,
+            self.task.sha256,
+            task=self.task.name,
+            n=self.task.num_examples,
+            metric=self.task.signature,
+            level=methods.level,
             batches=methods.max_tokens if methods.level == "batch" else None,
             normalise=methods.normalise,
-            rules=methods.rules, instead=methods.instead, quantity=methods.quantity,
-            samples=methods.num_samples, seed=methods.seed,
-        )  # fmt: skip
+            rules=methods.rules,
+            instead=methods.instead,
+            quantity=methods.quantity,
+            samples=methods.num_samples,
+            seed=methods.seed,
+        )
 
     def _method(self, name: str) -> dict[str, Any] | None:
         if name == "ablation":
@@ -230,10 +239,16 @@ class _Assessing:
         if methods.one_left:
             ablations += all_but_one(self.heads)
         return sweep(
-            loaded.model, self.task, ablations, self.stand_in, loaded.anatomy, methods.max_tokens,
-            self._state and self._state / SWEEP, self._sweep_key,
+            loaded.model,
+            self.task,
+            ablations,
+            self.stand_in,
+            loaded.anatomy,
+            methods.max_tokens,
+            self._state and self._state / SWEEP,
+            self._sweep_key,
             lambda done, total: self.progress("ablation", done, total),
-        )  # fmt: skip
+        )
 
     @property
     def _state(self) -> Path | None:
@@ -263,9 +278,16 @@ class _Assessing:
         task, methods = self.task, self.methods
         base = replace(swept.base, outcome_N=self.base.outcome_N)
         without = ablated_texts(
-            self.loaded, task, swept, rows, self.stand_in, self.methods.max_tokens, self._state,
-            self._sweep_key, lambda done, total: self.progress("translating", done, total),
-        )  # fmt: skip
+            self.loaded,
+            task,
+            swept,
+            rows,
+            self.stand_in,
+            self.methods.max_tokens,
+            self._state,
+            self._sweep_key,
+            lambda done, total: self.progress("translating", done, total),
+        )
         # sacreBLEU counts resamples, so its p is at least 1 / (samples + 1): low enough for Holm
         num_samples = methods.num_samples or enough_samples(len(without))
         return score_deltas(task, without, base, num_samples, methods.seed, "sacrebleu")

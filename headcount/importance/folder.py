@@ -2,32 +2,91 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 import pandas as pd
 
-from headcount.errors import InputError
-from headcount.files import nulls_for_nan, write_json
-from headcount.folders import refuse_earlier, refuse_file
-from headcount.heads import Heads, HeadTable
-from headcount.importance.ablated_texts import FILE as TRANSLATIONS
-from headcount.importance.across import across
-from headcount.importance.agreement import Agreement, agreement
+from headcount.core import (
+    Heads,
+    HeadTable,
+    InputError,
+    check_is_folder,
+    check_no_earlier_run,
+    nulls_for_nan,
+    reading,
+    write_json,
+)
+from headcount.importance.ablations.sweep import FILE as SWEEP
+from headcount.importance.ablations.translations import FILE as TRANSLATIONS
 from headcount.importance.assessment import Assessment
-from headcount.importance.sweep_state import FILE as SWEEP
-from headcount.keyed import reading
-from headcount.signature import measured_revision
+from headcount.importance.statistics.agreement import Agreement, agreement
+from headcount.importance.statistics.correlation import Effects, effects, signed
+from headcount.models import measured_revision
+
+
+@final
+@dataclass(frozen=True)
+class Across:
+    """Agreement of single heads' effects with their effects on other data."""
+
+    effects: Effects
+    task: str
+    """Name of the other data's task."""
+    num_examples: int
+
+    def sentence(self) -> str:
+        """The meaning of the correlations in one sentence."""
+        r, rho = self.effects.pearson, self.effects.spearman
+        if r.rho != r.rho:
+            return (
+                "Agreement with the effects on the other data is unknown: on one data set all "
+                "heads have the same effect, or fewer than 4 heads were measured on both."
+            )
+        says = "agree with" if r.low > 0 else "contradict" if r.high < 0 else "say nothing about"
+        return (
+            f"The effects of single heads {says} those on the other data ({self.num_examples:,} "
+            f"examples of {self.task}): Pearson's r {r} over {r.num_heads} heads, rank correlation "
+            f"{signed(rho.rho)}."
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields of `importance.json`."""
+        about = {"task": self.task, "num_examples": self.num_examples}
+        return about | asdict(self.effects) | {"sentence": self.sentence()}
+
+
+def across(frame: pd.DataFrame, other: pd.DataFrame, other_record: dict[str, Any]) -> Across:
+    """Compare measured ablations on two data sets.
+
+    Args:
+        frame: Head table of one data set.
+        other: Head table of the other data set.
+        other_record: The `importance.json` of the other data set.
+
+    Raises:
+        InputError: If the tables have different heads, or one has no ablation.
+    """
+    return Across(effects(frame, other), other_record["task"], other_record["num_examples"])
+
 
 FINISHED = (
-    "what a finished run wrote", "name a complete folder, or rerun the command that wrote it",
-)  # fmt: skip
+    "what a finished run wrote",
+    "name a complete folder, or rerun the command that wrote it",
+)
 """The expected content of a result file, and the advice if it holds something else."""
 
 COLUMNS = (
-    "gradient", "relevance", "ablation_delta", "ablation_low", "ablation_high", "ablation_p",
-    "norm_score", "sink_score",
-)  # fmt: skip
+    "gradient",
+    "relevance",
+    "ablation_delta",
+    "ablation_low",
+    "ablation_high",
+    "ablation_p",
+    "norm_score",
+    "sink_score",
+)
 """Columns that assessments write."""
 
 
@@ -38,10 +97,10 @@ def claim_importance(folder: Path, resume: bool = False, overwrite: bool = False
         InputError: If the folder holds an assessment, finished or not, that may be neither resumed
             nor overwritten.
     """
-    refuse_file(folder)
+    check_is_folder(folder)
     so_far = [folder / "state" / name for name in (SWEEP, TRANSLATIONS)]
     if any(file.exists() for file in so_far) or (folder / "importance.json").exists():
-        refuse_earlier(folder, "an earlier assessment", resume, overwrite)
+        check_no_earlier_run(folder, "an earlier assessment", resume, overwrite)
     (folder / "state").mkdir(parents=True, exist_ok=True)
 
 
@@ -51,7 +110,7 @@ def forget_sweep(folder: Path) -> None:
         (folder / "state" / name).unlink(missing_ok=True)
 
 
-def refuse_other_model(folder: Path, heads: Heads, revision: str | None) -> None:
+def check_same_model(folder: Path, heads: Heads, revision: str | None) -> None:
     """Check that any analysis in a folder is of exactly this model.
 
     Raises:
@@ -67,21 +126,21 @@ def refuse_other_model(folder: Path, heads: Heads, revision: str | None) -> None
                 f"Expected the heads of this model ({heads}) in {table}, got {len(names)} heads of "
                 f"another. {advice}"
             )
-    _refuse_other_revision(record, "the analysis", revision, advice)
+    _check_same_revision(record, "the analysis", revision, advice)
 
 
-def refuse_other_scores(folder: Path, revision: str) -> None:
+def check_same_scores(folder: Path, revision: str) -> None:
     """Check that any scores in a folder are of exactly this model.
 
     Raises:
         InputError: If they are of a model with other parameters.
     """
     advice = "Use --overwrite instead of --resume, or name a new folder."
-    _refuse_other_revision(folder / "importance.json", "an assessment", revision, advice)
-    _refuse_other_revision(folder / "evaluation.json", "an evaluation", revision, advice)
+    _check_same_revision(folder / "importance.json", "an assessment", revision, advice)
+    _check_same_revision(folder / "evaluation.json", "an evaluation", revision, advice)
 
 
-def _refuse_other_revision(record: Path, what: str, revision: str | None, advice: str) -> None:
+def _check_same_revision(record: Path, what: str, revision: str | None, advice: str) -> None:
     if not record.exists():
         return
     with reading(record, *FINISHED):
@@ -113,7 +172,7 @@ def write_assessment(
     Raises:
         InputError: If one of the folders is of another model.
     """
-    refuse_other_model(folder, heads, measured_revision(assessment.record["signature"]))
+    check_same_model(folder, heads, measured_revision(assessment.record["signature"]))
     table = _with_columns(assessment, heads, folder / "heads.parquet")
     found = agreement(table.frame)
     table.write(folder / "heads.parquet")
@@ -125,7 +184,7 @@ def write_assessment(
     return table, found
 
 
-def refuse_other_measurement(folder: Path, record: Mapping[str, Any]) -> None:
+def check_same_measurement(folder: Path, record: Mapping[str, Any]) -> None:
     """Check that a folder holds ablations that can be compared with others.
 
     Args:
@@ -154,7 +213,7 @@ def ablated_quantity(record: Mapping[str, Any]) -> str:
     return "loss" if record["ablation"]["quantity"] == "loss" else str(record["metric"])
 
 
-def refuse_other_assessment(folder: Path, revision: str) -> None:
+def check_same_assessment(folder: Path, revision: str) -> None:
     """Check that a folder holds an assessment by ablation of exactly this model.
 
     Raises:

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
-from headcount.heads import Heads, Place
+from headcount.core import Heads, Place
 
 Scores = Mapping[Place, Float64[Tensor, " _"]]
 """One score per head of each layer."""

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from headcount.attention import Attention
+from headcount.measures.reductions import Attention
 from headcount.measures.sums import Sums, over_queries
 
 
@@ -71,7 +71,7 @@ class ConfidenceOfAll(Confidence):
     exclude_keys = exclude_queries = False
 
 
-def confidence(exclude_keys: bool = True, exclude_queries: bool = True) -> type[Confidence]:
+def confidence_variant(exclude_keys: bool = True, exclude_queries: bool = True) -> type[Confidence]:
     """The confidence measure that excludes or includes special tokens as keys and as queries."""
     ways = (Confidence, ConfidenceOnAllKeys, ConfidenceOfAllQueries, ConfidenceOfAll)
     wanted = (exclude_keys, exclude_queries)

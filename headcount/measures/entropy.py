@@ -14,7 +14,7 @@ from typing import final
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from headcount.attention import Attention
+from headcount.measures.reductions import Attention
 from headcount.measures.sums import Sums, over_queries
 
 

@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from headcount.attention import Attention
+from headcount.measures.reductions import Attention
 from headcount.measures.sums import Sums, over_queries
 
 

@@ -24,7 +24,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headcount.attention import OFFSETS, Attention
+from headcount.measures.reductions import OFFSETS, Attention
 from headcount.measures.sums import Sums
 
 ALONE = 0.4
@@ -38,8 +38,13 @@ BOTH = 0.2
 class Patterns(Sums):
     """Share of maps (one per sentence) that show each pattern."""
 
-    columns = ("pattern_vertical", "pattern_diagonal", "pattern_vertical_diagonal", "pattern_block",
-               "pattern_heterogeneous")  # fmt: skip
+    columns = (
+        "pattern_vertical",
+        "pattern_diagonal",
+        "pattern_vertical_diagonal",
+        "pattern_block",
+        "pattern_heterogeneous",
+    )
 
     maps: Int[Tensor, "head pattern"]
     """Number of maps of each pattern, in the order of `columns`."""

@@ -9,7 +9,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 from torch.nn.functional import pad
 
-from headcount.attention import Attention
+from headcount.measures.reductions import Attention
 
 
 class Sums(ABC):

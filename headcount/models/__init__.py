@@ -1,18 +1,5 @@
-"""Models: loading them, finding their attention layers, checking the tap on them."""
+"""Models: loading them by name or folder, compact checkpoints, fingerprints."""
 
-from headcount.models.anatomy import Anatomy, AttentionLayer
-from headcount.models.load import Loaded, as_loaded, load
-from headcount.models.random_copy import random_copy
-from headcount.models.selfcheck import examine, gated, tapped
+import lazy_loader
 
-__all__ = [
-    "Anatomy",
-    "AttentionLayer",
-    "Loaded",
-    "as_loaded",
-    "examine",
-    "gated",
-    "load",
-    "random_copy",
-    "tapped",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

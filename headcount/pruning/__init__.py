@@ -1,9 +1,5 @@
-"""Pruning: choosing which heads are pruned under an exact budget, with one file per method."""
+"""Pruning: which heads are pruned under an exact budget, and what makes up for them."""
 
-from headcount.pruning.budget import Keep, Units
-from headcount.pruning.learned import plan_of
-from headcount.pruning.method import Choice, Method, Ranking, Setting
-from headcount.pruning.order import Order
-from headcount.pruning.plan import Plan
+import lazy_loader
 
-__all__ = ["Choice", "Keep", "Method", "Order", "Plan", "Ranking", "Setting", "Units", "plan_of"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

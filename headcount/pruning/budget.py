@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import SupportsIndex, final
 
-from headcount.errors import InputError
-from headcount.heads import Head, Heads
-from headcount.models.anatomy import Anatomy
+from headcount.compaction import compact
+from headcount.core import Head, Heads, InputError, Plan
+from headcount.models import Loaded
+from headcount.tap import Anatomy
 
 Keep = Mapping[str, int] | int
 """Number of heads to keep: in all, or at each site named (other sites keep all heads)."""
@@ -161,7 +162,7 @@ class Units:
         return [total - going for going in reversed(_bits(_sums(self.sizes(site))))]
 
 
-def leaving(order: Sequence[Head], units: Units, keep: GivenKeep) -> list[Head]:
+def pruned_heads(order: Sequence[Head], units: Units, keep: GivenKeep) -> list[Head]:
     """The heads pruned under a budget: the first of an order that meet it exactly.
 
     Args:
@@ -188,7 +189,7 @@ def by_site(units: Units, keep: GivenKeep) -> Mapping[str | None, int]:
     Raises:
         InputError: for a budget that the units can't meet; the error names the nearest possible.
     """
-    given = whole(keep)
+    given = dense(keep)
     budgets: dict[str | None, int] = {**given} if isinstance(given, Mapping) else {None: given}
     for site, number in budgets.items():
         if site is not None and not units.at(site):
@@ -208,7 +209,7 @@ def by_site(units: Units, keep: GivenKeep) -> Mapping[str | None, int]:
     return budgets
 
 
-def whole(keep: GivenKeep) -> Keep:
+def dense(keep: GivenKeep) -> Keep:
     """The same budget in Python's own integers.
 
     Raises:
@@ -282,3 +283,30 @@ def _sites(units: Units) -> list[str]:
 def _in_groups(units: Units, site: str | None) -> str:
     sizes = sorted({*units.sizes(site)} - {1})
     return f", in groups of {' or '.join(map(str, sizes))}" if sizes else ""
+
+
+def check_prunable(loaded: Loaded, units: Units | None = None) -> None:
+    """Check that a model can be made smaller, by cutting one unit out of every layer as a trial.
+
+    Meanwhile, the smaller model takes memory beside the original.
+
+    Args:
+        loaded: the model.
+        units: what can be pruned; all of its heads, or groups, if None.
+
+    Raises:
+        ModelError: if the model can't be made smaller; the error says why.
+    """
+    units = units or Units.of(loaded.anatomy)
+    goes = {head for unit in _trial(units.tied()) for head in unit}
+    plan = Plan.keeping(loaded.heads, [head for head in loaded.heads if head not in goes])
+    compact(loaded, plan, origin="trial")
+
+
+def _trial(units: Units) -> list[Unit]:
+    """The last unit of every layer with several; if none has, all layers except the first."""
+    layers: dict[tuple[str, int], list[Unit]] = {}
+    for unit in units.units:
+        layers.setdefault((unit[0].site, unit[0].layer), []).append(unit)
+    several = [each[-1] for each in layers.values() if len(each) > 1]
+    return several or [each[0] for each in list(layers.values())[1:]]

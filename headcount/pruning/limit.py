@@ -6,26 +6,68 @@ bisection: the method chooses heads for each budget tried. Measurements are save
 folder, if there is one, so that a killed search resumes and ends with the same budget.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite
-from typing import final
+from typing import Any, final
 
-from headcount.errors import InputError
-from headcount.keyed import read_keyed, write_keyed
-from headcount.models.load import Loaded
-from headcount.pruning.budget import GivenKeep, Keep, Units, by_site, share, whole
-from headcount.pruning.gated import drop, evaluate_gated
-from headcount.pruning.method import Choice, Method, Setting
-from headcount.pruning.search import Found, last_within
-from headcount.signature import signature
-from headcount.speed.machine import machine
+from headcount.core import InputError, read_checkpoint, write_checkpoint
+from headcount.models import Loaded, signature
+from headcount.pruning.budget import GivenKeep, Keep, Units, by_site, dense, share
+from headcount.pruning.gated_score import drop, evaluate_gated
+from headcount.pruning.methods.method import Method, PruningContext, Selection
+from headcount.speed import machine
 from headcount.tasks import Evaluation, Task
 
 
 @final
 @dataclass(frozen=True)
-class Limit:
+class Found:
+    """The result of a search."""
+
+    keep: int
+    """Number of heads to keep."""
+    tried: Mapping[int, float]
+    """Measured number for each budget tried, in the order of trying."""
+
+
+def last_within(
+    budgets: Sequence[int], measure: Callable[[int], float], limit: float, what: str
+) -> Found:
+    """The last budget at which a measured number is within a limit.
+
+    Bisection assumes that the number grows along the budgets. If it does not, the budget found is
+    within the limit and the next one tried is not, but later ones may be within it again.
+
+    Args:
+        budgets: budgets, from the most to the least likely to be within the limit.
+        measure: function that measures a budget; it is called for about log2 of them.
+        limit: the largest number allowed.
+        what: name of the measured number, for the error.
+
+    Raises:
+        InputError: if even the first budget exceeds the limit; the error says what was measured.
+    """
+    tried = {budgets[0]: measure(budgets[0])}
+    if not tried[budgets[0]] <= limit:
+        raise InputError(
+            f"Expected {what} of at most {limit:g}, got {tried[budgets[0]]:.4g} with "
+            f"{budgets[0]} heads already. Raise the limit."
+        )
+    within, beyond = 0, len(budgets)
+    while beyond - within > 1:
+        middle = (within + beyond) // 2
+        tried[budgets[middle]] = measure(budgets[middle])
+        if tried[budgets[middle]] <= limit:
+            within = middle
+        else:
+            beyond = middle
+    return Found(budgets[within], tried)
+
+
+@final
+@dataclass(frozen=True)
+class BudgetSpec:
     """Exactly one of four kinds of budget.
 
     Raises:
@@ -49,7 +91,7 @@ class Limit:
                 f"{' and '.join(given) or 'none'}."
             )
         if self.keep is not None:
-            object.__setattr__(self, "keep", whole(self.keep))
+            object.__setattr__(self, "keep", dense(self.keep))
         if self.max_drop is not None and not isfinite(self.max_drop):
             raise InputError(f"Expected a finite largest drop, got {self.max_drop}.")
         if self.latency is not None and not 0 < self.latency < inf:
@@ -65,7 +107,7 @@ class Limit:
         if keep is None:
             return None
         by_site(units, keep)
-        return whole(keep)
+        return dense(keep)
 
 
 @final
@@ -73,19 +115,19 @@ class Limit:
 class Chosen:
     """The choice, and how its budget was found."""
 
-    choice: Choice
+    choice: Selection
     keep: Keep
     found: Found | None = None
     """What the search tried; None if there was no search."""
 
 
 def choose(
-    limit: Limit,
+    limit: BudgetSpec,
     method: Method,
-    setting: Setting,
+    setting: PruningContext,
     dev: Task,
     base: Evaluation,
-    latency: Callable[[Choice], float] | None = None,
+    latency: Callable[[Selection], float] | None = None,
 ) -> Chosen:
     """The heads that a method keeps under a limit.
 
@@ -111,9 +153,9 @@ def choose(
         assert limit.latency is not None
         budgets, largest, what = possible, limit.latency, "a latency in ms"
 
-    choices: dict[int, Choice] = {}
+    choices: dict[int, Selection] = {}
 
-    def measured(choice: Choice) -> float:
+    def measured(choice: Selection) -> float:
         if limit.max_drop is not None:
             after = evaluate_gated(choice.loaded, choice.plan, dev, setting.max_tokens)
             return drop(dev, base, after)
@@ -124,7 +166,7 @@ def choose(
     key = _key(limit, method, setting, dev)
     if limit.latency is not None:  # milliseconds hold for one machine
         key = f"{key}|on:{_timed_on(setting.loaded)}"
-    done = read_keyed(file, key, "the search of a budget")
+    done = read_checkpoint(file, key, "the search of a budget")
 
     def measure(number: int) -> float:
         if str(number) not in done:
@@ -133,7 +175,9 @@ def choose(
                 choices.clear()  # keep only the last within: each can hold its own weights
                 choices[number] = choice
             done[str(number)] = value
-            write_keyed(file, key, {name: each for name, each in done.items() if isfinite(each)})
+            write_checkpoint(
+                file, key, {name: each for name, each in done.items() if isfinite(each)}
+            )
         return done[str(number)]
 
     found = last_within(budgets, measure, largest, what)
@@ -146,9 +190,53 @@ def _timed_on(loaded: Loaded) -> str:
     return ", ".join(f"{name} {found[name]}" for name in ("name", "cores", "threads"))
 
 
-def _key(limit: Limit, method: Method, setting: Setting, dev: Task) -> str:
+def _key(limit: BudgetSpec, method: Method, setting: PruningContext, dev: Task) -> str:
     return signature(
-        setting.loaded, setting.train.sha256, dev=dev.sha256[:12], metric=dev.signature,
+        setting.loaded,
+        setting.train.sha256,
+        dev=dev.sha256[:12],
+        metric=dev.signature,
         device=setting.loaded.model.device.type,
-        units=setting.units.sha256[:12], by=repr(method), limit=repr(limit), seed=setting.seed,
-    )  # fmt: skip
+        units=setting.units.sha256[:12],
+        by=repr(method),
+        limit=repr(limit),
+        seed=setting.seed,
+    )
+
+
+def kept_limit(
+    limit: BudgetSpec, compared: Mapping[str, Any], latency: float | None
+) -> dict[str, bool] | None:
+    """Whether a drop is met on every data set, or a latency; None for a fixed budget.
+
+    Args:
+        limit: the requested limit.
+        compared: the record of `BeforeAfter` for every data set.
+        latency: latency of the final model in ms, if a latency was requested.
+    """
+    if limit.max_drop is not None:
+        return {name: found["drop"]["delta"] <= limit.max_drop for name, found in compared.items()}
+    if limit.latency is not None:
+        assert latency is not None
+        return {"latency": latency <= limit.latency}
+    return None
+
+
+def broken_limit(
+    limit: BudgetSpec, kept: Mapping[str, bool] | None, latency: float | None
+) -> list[str]:
+    """Warnings for the user if the final model misses its limit or could not be checked."""
+    if kept is None:
+        return []
+    if latency is not None:
+        slower = f"the model, timed again, takes {latency:.4g} ms, more than {limit.latency}"
+        return [] if kept["latency"] else [slower]
+    found = [
+        f"the drop on --{name} exceeds {limit.max_drop}, since the budget was searched on --dev "
+        "with gates only"
+        for name, is_within in kept.items()
+        if not is_within
+    ]
+    if "test" not in kept:
+        found.append("no --test was given, so the drop holds only for the data it was searched on")
+    return found

@@ -1,18 +1,5 @@
-"""Reports: pure functions that turn the results of a run into one offline HTML file and figures."""
+"""Reports: pure functions from the records of a run to pages, figures and documents."""
 
-from headcount.reports.figures import write_figures
-from headcount.reports.html import render
-from headcount.reports.read import read_run
-from headcount.reports.run import Run
-from headcount.reports.view import Report, report_view
-from headcount.reports.write import write_report
+import lazy_loader
 
-__all__ = [
-    "Report",
-    "Run",
-    "read_run",
-    "render",
-    "report_view",
-    "write_figures",
-    "write_report",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import final
 
+from headcount.analysis import NOT_SYNTAX, Thresholds
 from headcount.measures import ALL
 from headcount.reports import numbers
 from headcount.reports.measure_names import DIRECTIONS, relation_words
-from headcount.reports.run import RelationResult
-from headcount.roles import NOT_SYNTAX, Thresholds
+from headcount.results import RelationResult
 
 Key = tuple[str, str]
 """A relation and its direction."""
@@ -66,7 +66,7 @@ class RelationTable:
     """Relations with too few cases."""
     num_few: int
     """Number of relations with too few cases; `all` does not count as one."""
-    is_told: bool
+    is_reported: bool
     """Whether a syntactic relation has enough cases."""
     summary: str
     min_cases: int
@@ -137,7 +137,7 @@ def relation_table(
         rows=tuple(enough + [row for row in every if not row.clearest.few]),
         few_rows=tuple(few + [row for row in every if row.clearest.few]),
         num_few=len(few),
-        is_told=any(row.relation not in NOT_SYNTAX for row in enough),
+        is_reported=any(row.relation not in NOT_SYNTAX for row in enough),
         summary=_summary(list(scores.values()), limits),
         min_cases=limits.syntactic_cases,
         clearly=limits.syntactic_words,

@@ -33,21 +33,62 @@ _DARK, _LIGHT = "#16191d", "#ffffff"
 KNOWN: Mapping[str, RoleName] = {
     role.name: role
     for role in (
-        RoleName("positional", "Po", "#0072B2", _LIGHT, "is positional", "are positional",
-                 "its largest weight falls on one fixed offset"),
-        RoleName("syntactic", "Sy", "#E69F00", _DARK, "is syntactic", "are syntactic",
-                 "it finds the other word of a dependency more often than the best fixed offset"),
-        RoleName("rare", "Ra", "#CC79A7", _DARK, "points at rare words",
-                 "point at rare words",
-                 "it looks most at the rarest token of the sentence"),
-        RoleName("sink", "Si", "#56B4E9", _DARK, "attends to a sink", "attend to a sink",
-                 "it puts its weight on the first token or a separator, where little is read"),
-        RoleName("punctuation", "Pu", "#F0E442", _DARK, "attends to punctuation",
-                 "attend to punctuation", "it puts its weight on punctuation"),
-        RoleName("block", "Bl", "#009E73", _DARK, "attends in blocks", "attend in blocks",
-                 "its weight stays inside segments"),
+        RoleName(
+            "positional",
+            "Po",
+            "#0072B2",
+            _LIGHT,
+            "is positional",
+            "are positional",
+            "its largest weight falls on one fixed offset",
+        ),
+        RoleName(
+            "syntactic",
+            "Sy",
+            "#E69F00",
+            _DARK,
+            "is syntactic",
+            "are syntactic",
+            "it finds the other word of a dependency more often than the best fixed offset",
+        ),
+        RoleName(
+            "rare",
+            "Ra",
+            "#CC79A7",
+            _DARK,
+            "points at rare words",
+            "point at rare words",
+            "it looks most at the rarest token of the sentence",
+        ),
+        RoleName(
+            "sink",
+            "Si",
+            "#56B4E9",
+            _DARK,
+            "attends to a sink",
+            "attend to a sink",
+            "it puts its weight on the first token or a separator, where little is read",
+        ),
+        RoleName(
+            "punctuation",
+            "Pu",
+            "#F0E442",
+            _DARK,
+            "attends to punctuation",
+            "attend to punctuation",
+            "it puts its weight on punctuation",
+        ),
+        RoleName(
+            "block",
+            "Bl",
+            "#009E73",
+            _DARK,
+            "attends in blocks",
+            "attend in blocks",
+            "its weight stays inside segments",
+        ),
     )
-}  # fmt: skip
+}
 """Every role this version of the report knows, in the order of the report."""
 
 _FALLBACKS = (("#D55E00", _DARK), ("#5F4B8B", _LIGHT), ("#7A5230", _LIGHT), ("#3B4148", _LIGHT))
@@ -69,9 +110,14 @@ def role_names(names: Iterable[str]) -> dict[str, RoleName]:
             taken.add(abbreviation)
             predicate = f"“{name}”"
             result[name] = RoleName(
-                name, abbreviation, colour, ink, f"has the role {predicate}",
-                f"have the role {predicate}", "it has this role, which this report does not know",
-            )  # fmt: skip
+                name,
+                abbreviation,
+                colour,
+                ink,
+                f"has the role {predicate}",
+                f"have the role {predicate}",
+                "it has this role, which this report does not know",
+            )
     return result
 
 

@@ -80,8 +80,11 @@ def arrows(text: str) -> str:
 
 def measured(info: Mapping[str, Any]) -> str:
     """The corpus: "2,001 sentences, 25,148 words, 31,000 tokens of en_ewt-ud-dev.conllu"."""
-    nouns = {"sentences": ("sentence", "sentences"), "words": ("word", "words"),
-             "tokens": ("token", "tokens")}  # fmt: skip
+    nouns = {
+        "sentences": ("sentence", "sentences"),
+        "words": ("word", "words"),
+        "tokens": ("token", "tokens"),
+    }
     counts = info["counts"]
     parts = [numbers.of(counts[name], *noun) for name, noun in nouns.items() if counts.get(name)]
     corpora = [short_name(str(corpus)) for corpus in info["corpora"]]

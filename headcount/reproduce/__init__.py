@@ -1,7 +1,5 @@
-"""Reproductions: a paper's tables and figures, with our numbers beside the published ones."""
+"""Reproductions: a paper's tables and figures, our numbers beside the published ones."""
 
-from headcount.reproduce.michel2019 import michel2019
-from headcount.reproduce.voita2019 import voita2019
-from headcount.reproduce.write import write_michel2019, write_voita2019
+import lazy_loader
 
-__all__ = ["michel2019", "voita2019", "write_michel2019", "write_voita2019"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -4,7 +4,7 @@ from statistics import fmean
 
 import pandas as pd
 
-from headcount.reports.curve_points import CurvePoints
+from headcount.results import CurvePoints
 
 IN_POINTS = ("accuracy", "f1", "matthews", "spearman")
 """Scores with a maximum of 1, which papers print in points, that is, times 100."""
@@ -40,11 +40,11 @@ def free_share(
     """
     column, points = score_column(frame), CurvePoints.of(frame)
     sign = 1 if higher_is_better and column.endswith("score") else -1
-    whole = points.whole.numbers[column]
+    dense = points.dense.numbers[column]
     share = 0.0
     for keep in points.keeps:
         values = points.values(method, keep, column)
-        if not values or not sign * (whole - fmean(values)) <= tolerance * abs(whole):  # or NaN
+        if not values or not sign * (dense - fmean(values)) <= tolerance * abs(dense):  # or NaN
             break
-        share = 1 - keep / points.whole.keep
+        share = 1 - keep / points.dense.keep
     return share

@@ -8,15 +8,10 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from headcount.errors import InputError
-from headcount.markdown import change, table
-from headcount.options import made
-from headcount.pruning.method import Method
-from headcount.pruning.methods import method
-from headcount.pruning.presets import preset
-from headcount.pruning.subset import Subset
-from headcount.reports.curve_points import CurvePoints
+from headcount.core import InputError, change, made, table
+from headcount.pruning import Method, Subset, method, preset
 from headcount.reproduce.comparison import in_unit, scale, score_column
+from headcount.results import CurvePoints
 
 JOINT, PIPELINED, STRAIGHT = "subset-joint", "subset-pipelined", "subset-straight-through"
 WAYS = {
@@ -27,7 +22,7 @@ WAYS = {
 """The paper's own methods, with their options."""
 
 
-def methods(tuning: Sequence[str]) -> Mapping[str, Method]:
+def li2021_methods(tuning: Sequence[str]) -> Mapping[str, Method]:
     """The paper's methods and those it compares them with.
 
     Args:
@@ -50,16 +45,18 @@ def methods(tuning: Sequence[str]) -> Mapping[str, Method]:
     return found
 
 
-def document(frame: pd.DataFrame, metric: str, higher_is_better: bool, signature: str) -> str:
+def li2021_document(
+    frame: pd.DataFrame, metric: str, higher_is_better: bool, signature: str
+) -> str:
     """The document: every method's score under every budget, and the paper's claim."""
-    column, points, names = score_column(frame), CurvePoints.of(frame), [*methods(())]
+    column, points, names = score_column(frame), CurvePoints.of(frame), [*li2021_methods(())]
     times = scale(metric)
-    whole = times * points.whole.numbers[column]
-    rows = [[f"{points.whole.keep} (all)", *[f"{whole:.2f}"] * len(names)]]
+    dense = times * points.dense.numbers[column]
+    rows = [[f"{points.dense.keep} (all)", *[f"{dense:.2f}"] * len(names)]]
     if points.controls:
         controls = [points.controls.get(name) for name in names]
-        told = [f"{times * each.numbers[column]:.2f}" if each else "" for each in controls]
-        rows.append([f"{points.whole.keep} (all), control", *told])
+        reported = [f"{times * each.numbers[column]:.2f}" if each else "" for each in controls]
+        rows.append([f"{points.dense.keep} (all), control", *reported])
     rows += [
         [
             str(keep),

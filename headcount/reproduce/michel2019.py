@@ -15,12 +15,22 @@ from typing import Any, final
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
-from headcount.heads import HeadTable
-from headcount.importance.correlation import effects, signed
-from headcount.importance.folder import ablated_quantity, read_assessment
-from headcount.markdown import change, table
-from headcount.reports.measure_names import SITE_TITLES
+from headcount.core import (
+    ACCENT,
+    INK,
+    MUTED,
+    SITE_COLOURS,
+    SITE_MARKERS,
+    HeadTable,
+    change,
+    new_figure,
+    table,
+)
+from headcount.importance import ablated_quantity, effects, read_assessment, signed
+from headcount.reports import SITE_TITLES
 from headcount.reproduce.comparison import in_unit, scale
 
 ALPHA = 0.01
@@ -89,7 +99,7 @@ class Ablated:
         return np.array(self.record["ablation"]["p_each"], dtype=float)
 
 
-def michel2019(ablated: Ablated, other: Ablated | None = None) -> str:
+def reproduce_michel2019(ablated: Ablated, other: Ablated | None = None) -> str:
     """The document.
 
     Args:
@@ -186,10 +196,13 @@ def _two_data_sets(ablated: Ablated, other: Ablated | None) -> str:
     if other is not None:
         found = effects(ablated.frame, other.frame)
         rows.append(
-            ["here", signed(found.pearson.rho),
-             f"{signed(found.pearson.low)} to {signed(found.pearson.high)}",
-             signed(found.spearman.rho)]
-        )  # fmt: skip
+            [
+                "here",
+                signed(found.pearson.rho),
+                f"{signed(found.pearson.low)} to {signed(found.pearson.high)}",
+                signed(found.spearman.rho),
+            ]
+        )
         note = (
             f"The other data: {other.record['num_examples']:,} examples, {other.unit} "
             f"{other.base:.2f}. The interval treats heads as independent draws."
@@ -197,3 +210,55 @@ def _two_data_sets(ablated: Ablated, other: Ablated | None) -> str:
     header = ["", "Pearson's r", "95 % interval", "Spearman's rho"]
     title = "## Are important heads the same on other data? (section 3.4, figure 2)"
     return f"{title}\n\n{table(header, rows)}\n\n{note}"
+
+
+def histogram(ablated: Ablated) -> Figure:
+    """Heads by the score of the model without them; a dashed line marks the dense model."""
+    score_H = ablated.base + ablated.change_H
+    edges = np.histogram_bin_edges(score_H, bins=min(40, max(10, len(score_H) // 3)))
+    sites = [site for site in SITE_TITLES if site in set(ablated.frame["site"])]
+    parts = [score_H[(ablated.frame["site"] == site).to_numpy()] for site in sites]
+    figure = new_figure(4.2, 2.4)
+    axes = figure.subplots()
+    axes.hist(
+        parts,
+        edges.tolist(),
+        stacked=True,
+        color=[SITE_COLOURS[site] for site in sites],
+        label=[SITE_TITLES[site] for site in sites],
+    )
+    axes.axvline(ablated.base, color=ACCENT, linestyle="--", linewidth=1, label="dense model")
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_xlabel(f"{ablated.unit} without the head")
+    axes.set_ylabel("heads")
+    figure.legend(loc="outside upper center", ncols=2)
+    return figure
+
+
+def two_data_sets(ablated: Ablated, other: Ablated) -> Figure:
+    """The score without each head on two data sets; a star marks the dense model."""
+    figure = new_figure(4.2, 3.8)
+    axes = figure.subplots()
+    frame = other.frame.assign(other=other.base + other.change_H).set_index("head")
+    score_H = ablated.base + ablated.change_H
+    other_H = frame.loc[ablated.frame["head"], "other"].to_numpy()
+    for site, title in SITE_TITLES.items():
+        chosen = (ablated.frame["site"] == site).to_numpy()
+        if chosen.any():
+            axes.scatter(
+                score_H[chosen],
+                other_H[chosen],
+                s=12,
+                alpha=0.7,
+                linewidth=0,
+                label=title,
+                color=SITE_COLOURS.get(site, INK),
+                marker=SITE_MARKERS.get(site, "D"),
+            )
+    axes.axvline(ablated.base, color=MUTED, linewidth=0.5, zorder=0)
+    axes.axhline(other.base, color=MUTED, linewidth=0.5, zorder=0)
+    axes.scatter([ablated.base], [other.base], s=70, marker="*", color=ACCENT, label="dense model")
+    axes.set_xlabel(f"{ablated.unit} without the head")
+    axes.set_ylabel(f"{other.unit}, other data")
+    figure.legend(loc="outside upper center", ncols=2)
+    return figure

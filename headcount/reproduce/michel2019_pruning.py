@@ -11,29 +11,24 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from headcount.importance.ablation import DeltaOf
-from headcount.markdown import share, table
-from headcount.pruning.ablation import Greedy
-from headcount.pruning.budget import Units
-from headcount.pruning.budget import share as share_of
-from headcount.pruning.gradient import Gradient
-from headcount.pruning.method import Method
-from headcount.pruning.random import Random
-from headcount.pruning.ranked import Ranked
+from headcount.core import share, table
+from headcount.importance import DeltaOf
+from headcount.pruning import Gradient, Greedy, Method, Random, RankingMethod, Units
+from headcount.pruning import share as share_of
 from headcount.reproduce.comparison import free_share
 from headcount.speed import Speed
 
 
-def methods(quantity: DeltaOf) -> Mapping[str, Method]:
+def michel2019_methods(quantity: DeltaOf) -> Mapping[str, Method]:
     """Pruning by importance, by measured difference, and at random.
 
     Args:
         quantity: the quantity whose differences order the heads; the paper uses the score.
     """
     return {
-        "gradient": Ranked(Gradient(0.1, "sample", True)),
-        "ablation": Ranked(Greedy(1.0, quantity)),
-        "random": Ranked(Random()),
+        "gradient": RankingMethod(Gradient(0.1, "sample", True)),
+        "ablation": RankingMethod(Greedy(1.0, quantity)),
+        "random": RankingMethod(Random()),
     }
 
 
@@ -49,7 +44,7 @@ def tenths(units: Units) -> list[int]:
     return [share_of(units, (10 - part) / 10) for part in range(1, 10)]
 
 
-def document(
+def pruning_document(
     frame: pd.DataFrame,
     metric: str,
     higher_is_better: bool,
@@ -61,7 +56,7 @@ def document(
     rows = [[f"paper, {name}", "gradient", share(part)] for name, part in FREE.items()]
     rows += [
         ["here", name, share(free_share(frame, name, higher_is_better))]
-        for name in methods(quantity)
+        for name in michel2019_methods(quantity)
         if name in set(frame["method"])
     ]
     parts = [
@@ -81,15 +76,19 @@ def document(
 
 def _speeds(speed: Speed) -> str:
     rows = [
-        [str(each.case.batch), f"{each.case.mode}, {each.case.length} tokens",
-         f"{SPEED[each.case.batch]:+.1f}" if each.case.batch in SPEED else "–",
-         _gain(each.speedup.value), f"{_gain(each.speedup.low)} to {_gain(each.speedup.high)}",
-         _gain(each.ceiling)]
+        [
+            str(each.case.batch),
+            f"{each.case.mode}, {each.case.length} tokens",
+            f"{SPEED[each.case.batch]:+.1f}" if each.case.batch in SPEED else "–",
+            _gain(each.speedup.value),
+            f"{_gain(each.speedup.low)} to {_gain(each.speedup.high)}",
+            _gain(each.ceiling),
+        ]
         for each in speed.timings
-    ]  # fmt: skip
+    ]
     names = ["batch", "case", "paper, %", "here, %", "95 % interval", "ceiling by FLOPs, %"]
-    told = (f"**Warning**: {warning}." for warning in speed.warnings())
-    return "\n\n".join([table(names, rows), *told])
+    reported = (f"**Warning**: {warning}." for warning in speed.warnings())
+    return "\n\n".join([table(names, rows), *reported])
 
 
 def _gain(ratio: float) -> str:

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from statistics import fmean
 
 import numpy as np
+from matplotlib.figure import Figure
 
-from headcount.importance.correlation import correlation
-from headcount.markdown import share, table
-from headcount.reports.figure_style import by_site
-from headcount.reports.measure_names import SITE_TITLES
-from headcount.reports.run import HeadRow, RelationResult, Run
+from headcount.core import ACCENT, by_site, new_figure, plain_grid, share, table
+from headcount.importance import correlation
+from headcount.reports import SITE_TITLES, draw_numbers, draw_roles
+from headcount.results import HeadRow, RelationResult, Run
 
 FUNCTIONS = ("positional", "syntactic", "rare")
 """The paper's functions of heads; our other roles do not count here."""
@@ -38,7 +38,7 @@ RELATIONS = ("nsubj", "obj", "amod", "advmod")
 """The relations of table 1 and figure 3."""
 
 
-def voita2019(run: Run, offsets: dict[str, dict[int, int]]) -> str:
+def reproduce_voita2019(run: Run, offsets: dict[str, dict[int, int]]) -> str:
     """The document.
 
     Args:
@@ -161,12 +161,16 @@ def _rare(run: Run) -> str:
     ]
     for site, heads in by_site(run):
         rows += [
-            [f"here, {SITE_TITLES.get(site, site)}", row.head, share(row.values["rare_share"]),
-             share(row.values["rare2_share"])]
+            [
+                f"here, {SITE_TITLES.get(site, site)}",
+                row.head,
+                share(row.values["rare_share"]),
+                share(row.values["rare2_share"]),
+            ]
             for row in sorted(
                 (row for row in heads if row in known), key=lambda row: -row.values["rare2_share"]
             )[:1]
-        ]  # fmt: skip
+        ]
     header = ["", "head", "to the rarest token", "to one of the two rarest"]
     return f"{title}\n\n{table(header, rows)}"
 
@@ -178,3 +182,72 @@ def _relevance(row: HeadRow) -> float:
 def _mean(values: Iterable[float]) -> float:
     known = [value for value in values if not math.isnan(value)]
     return fmean(known) if known else math.nan
+
+
+FUNCTION = "function (Po positional, Sy syntactic, Ra rare)"
+
+REACH = 7
+"""Largest position that the histograms show on either side."""
+
+
+def function_maps(run: Run) -> Figure:
+    """Relevance, confidence and functions of all heads, one row of maps per site."""
+    sites = by_site(run)
+    layers = max(row.layer for row in run.heads) + 1
+    columns = max(row.index for row in run.heads) + 1
+    figure = new_figure(3 * (0.3 * columns + 0.6) + 0.6, len(sites) * (0.3 * layers + 0.7) + 0.5)
+    grid = figure.subplots(len(sites), 3, squeeze=False)
+    largest = max(row.values["relevance"] for row in run.heads)
+    for (site, rows), line in zip(sites, grid, strict=True):
+        for axes in line:
+            plain_grid(axes, max(row.layer for row in rows) + 1, columns)
+        draw_numbers(line[0], rows, "relevance", 0.0, largest)
+        draw_numbers(line[1], rows, "confidence", 0.0, 1.0)
+        draw_roles(line[2], rows, FUNCTIONS)
+        for axes, title in zip(line, ("relevance", "confidence", FUNCTION), strict=True):
+            axes.set_title(title)
+        line[0].set_ylabel(f"{SITE_TITLES.get(site, site)}\nlayer")
+    return figure
+
+
+def rare_maps(run: Run) -> Figure:
+    """Share of queries that look most at one of the two rarest tokens, one map per site."""
+    sites = [(site, rows) for site, rows in by_site(run) if not all(map(_rare_is_unknown, rows))]
+    layers = max(row.layer for _, rows in sites for row in rows) + 1
+    columns = max(row.index for _, rows in sites for row in rows) + 1
+    figure = new_figure(len(sites) * (0.3 * columns + 0.7) + 0.9, 0.3 * layers + 1.0)
+    grid = figure.subplots(1, len(sites), squeeze=False)[0]
+    for (site, rows), axes in zip(sites, grid, strict=True):
+        plain_grid(axes, max(row.layer for row in rows) + 1, columns)
+        image = draw_numbers(axes, rows, "rare2_share", 0.0, 1.0)
+        axes.set_title(SITE_TITLES.get(site, site))
+    grid[0].set_ylabel("layer")
+    bar = figure.colorbar(image, ax=list(grid), shrink=0.8, pad=0.02)
+    bar.set_label("to one of the two rarest")
+    return figure
+
+
+def has_rare(run: Run) -> bool:
+    """Whether any sentence had a rare enough token to measure."""
+    return not all(map(_rare_is_unknown, run.heads))
+
+
+def _rare_is_unknown(row: HeadRow) -> bool:
+    return math.isnan(row.values["rare2_share"])
+
+
+def positions(offsets: dict[str, dict[int, int]]) -> Figure:
+    """Positions of dependents relative to their head, in words; one panel per relation."""
+    figure = new_figure(6.6, 1.8)
+    places = [place for place in range(-REACH, REACH + 1) if place]
+    for axes, relation in zip(
+        figure.subplots(1, len(RELATIONS), sharey=True), RELATIONS, strict=True
+    ):
+        counts = offsets.get(relation, {})
+        total = sum(counts.values()) or 1
+        axes.bar(places, [counts.get(place, 0) / total for place in places], color=ACCENT)
+        axes.set_title(relation)
+        axes.set_xticks([-5, -1, 1, 5])
+    figure.supxlabel("position of the dependent − position of its head, words", fontsize=8)
+    figure.supylabel("share of cases", fontsize=8)
+    return figure

@@ -15,24 +15,29 @@ from typing import ClassVar, final
 
 import pandas as pd
 
-from headcount.errors import InputError
-from headcount.heads import Head
-from headcount.markdown import change, table
-from headcount.pruning.budget import Keep, Units, share
-from headcount.pruning.curve import Trial, curve
-from headcount.pruning.method import Choice, Method, Setting
-from headcount.pruning.plan import Plan
-from headcount.pruning.points import ALL, CONTROL
-from headcount.pruning.recovery import from_scratch, refuse_from_scratch
+from headcount.core import Head, InputError, Plan, change, table
+from headcount.models import revision
+from headcount.pruning import (
+    ALL,
+    CONTROL,
+    Keep,
+    Method,
+    PruningContext,
+    Selection,
+    Trial,
+    Units,
+    check_not_from_scratch,
+    curve,
+    from_scratch,
+    share,
+)
 from headcount.reproduce.comparison import in_unit, scale, score_column
-from headcount.signature import revision
-from headcount.training.recipe import RECIPES
-from headcount.training.tuning import Tuning
+from headcount.training import RECIPES, FinetuneConfig
 
 TRAINED, SCRATCH = "trained", "scratch"
 
 SMALL = RECIPES["small"]
-FRESH = Tuning(
+FRESH = FinetuneConfig(
     batch_tokens=SMALL.batch_tokens,
     peak=SMALL.peak,
     warmup=SMALL.warmup,
@@ -74,21 +79,21 @@ class FromScratch(Method):
 
     plans: Mapping[int, Plan]
     """The other method's plans, by number of kept heads."""
-    tuning: Tuning
+    tuning: FinetuneConfig
     """Training of the new weights."""
     name: ClassVar[str] = SCRATCH
 
-    def choose(self, setting: Setting, keep: Keep) -> Choice:
+    def choose(self, setting: PruningContext, keep: Keep) -> Selection:
         """Train from scratch with the heads of the plan that keeps `keep` heads."""
         assert isinstance(keep, int)
         state = setting.state and setting.state / str(keep)
         tuned = from_scratch(replace(setting, state=state), self.plans[keep], self.tuning)
         plan = replace(self.plans[keep], model=revision(tuned.loaded.model))
-        return Choice(plan, tuned.loaded, {"history": tuned.history})
+        return Selection(plan, tuned.loaded, {"history": tuned.history})
 
 
 def table2(
-    trial: Trial, method: Method, keeps: Sequence[int], scratch: Tuning, key: str = ""
+    trial: Trial, method: Method, keeps: Sequence[int], scratch: FinetuneConfig, key: str = ""
 ) -> pd.DataFrame:
     """The points of both columns, methods `trained` and `scratch`; the latter has all heads too.
 
@@ -108,7 +113,7 @@ def table2(
             f"Expected to keep fewer heads than all {len(heads)}. Give smaller budgets"
         )
     # Before hours of training with gates.
-    refuse_from_scratch(trial.setting, scratch)
+    check_not_from_scratch(trial.setting, scratch)
     first = curve(trial, {TRAINED: method}, keeps, seeds, key)
     plans = {
         int(row["keep"]): Plan.keeping(heads, map(Head.parse, str(row["heads"]).split()))
@@ -119,12 +124,16 @@ def table2(
     again = replace(trial.setting, state=trial.setting.state and trial.setting.state / own)
     ways, key = {SCRATCH: FromScratch(plans, scratch)}, f"{key};{scratch!r}"
     fresh = replace(trial, setting=again, controls=False)
-    second = curve(fresh, ways, [*plans], seeds, key, with_whole=False)
+    second = curve(fresh, ways, [*plans], seeds, key, with_dense=False)
     return pd.concat([first, second], ignore_index=True)
 
 
-def document(
-    frame: pd.DataFrame, metric: str, higher_is_better: bool, signature: str, scratch: Tuning
+def table2_document(
+    frame: pd.DataFrame,
+    metric: str,
+    higher_is_better: bool,
+    signature: str,
+    scratch: FinetuneConfig,
 ) -> str:
     """The document: our numbers beside the published ones."""
     column = score_column(frame)
@@ -158,7 +167,12 @@ def document(
 
 def _published(corpus: str, rows: Sequence[Published]) -> list[list[str]]:
     return [
-        [corpus, "/".join(map(str, heads)), str(sum(heads)), f"{trained:.2f}",
-         *(("–", "–") if scratch is None else (f"{scratch:.2f}", change(scratch - trained)))]
+        [
+            corpus,
+            "/".join(map(str, heads)),
+            str(sum(heads)),
+            f"{trained:.2f}",
+            *(("–", "–") if scratch is None else (f"{scratch:.2f}", change(scratch - trained))),
+        ]
         for heads, trained, scratch in rows
-    ]  # fmt: skip
+    ]

@@ -1,34 +1,5 @@
-"""Speed: the measured speedup of a pruned model, and its ceiling."""
+"""Speed: how much faster a pruned model is, and how much faster it could be."""
 
-from headcount.speed.case import Case, Cost, Timing
-from headcount.speed.ceiling import LayerFlops, ModelFlops, ceiling, model_flops
-from headcount.speed.clock import latency
-from headcount.speed.comparison import Options, Speed, compare_speed
-from headcount.speed.flops import flops
-from headcount.speed.memory import peak_bytes
-from headcount.speed.modes import MODES
-from headcount.speed.ratio import Ratio
-from headcount.speed.rows import TokenRows
-from headcount.speed.size import Size
-from headcount.speed.write import write_speed
+import lazy_loader
 
-__all__ = [
-    "MODES",
-    "Case",
-    "Cost",
-    "LayerFlops",
-    "ModelFlops",
-    "Options",
-    "Ratio",
-    "Size",
-    "Speed",
-    "Timing",
-    "TokenRows",
-    "ceiling",
-    "compare_speed",
-    "flops",
-    "latency",
-    "model_flops",
-    "peak_bytes",
-    "write_speed",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -7,7 +7,7 @@ from typing import Any, final
 import numpy as np
 from jaxtyping import Float
 
-from headcount.speed.ratio import Ratio
+from headcount.speed.timing import Ratio
 
 
 @final

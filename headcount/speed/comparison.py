@@ -8,19 +8,15 @@ from typing import Any, final
 import numpy as np
 import torch
 
+from headcount.core import InputError
 from headcount.corpora import Corpus
-from headcount.errors import InputError
-from headcount.models.load import Loaded
-from headcount.models.selfcheck import evaluating
+from headcount.models import Loaded
 from headcount.speed.case import Case, Cost, Timing
-from headcount.speed.clock import in_turns
-from headcount.speed.fit import refuse_misfit
-from headcount.speed.flops import Work, flops
-from headcount.speed.machine import machine
-from headcount.speed.memory import peak_bytes
-from headcount.speed.modes import MODES, fitting
-from headcount.speed.rows import TokenRows
-from headcount.speed.size import Size
+from headcount.speed.costs import Size, Work, flops, peak_bytes
+from headcount.speed.environment import machine
+from headcount.speed.inputs import MODES, TokenRows, check_fits, fitting
+from headcount.speed.timing import in_turns
+from headcount.tap import evaluating
 
 Progress = Callable[[int, int, str], None]
 """Callback that receives the number of finished cases, the number of all cases, and the next."""
@@ -42,7 +38,7 @@ class Options:
     seed: int = 0
     """Seed of the random tokens."""
 
-    def refuse_nonsense(self) -> None:
+    def check_sizes(self) -> None:
         """Raise an error for options that can't be run.
 
         Raises:
@@ -50,9 +46,11 @@ class Options:
         """
         smallest = {"batch": 1, "length": 1, "rounds": 2, "new tokens": 1}
         given = {
-            "batch": self.batches, "length": self.lengths,
-            "rounds": [self.rounds], "new tokens": [self.new_tokens],
-        }  # fmt: skip
+            "batch": self.batches,
+            "length": self.lengths,
+            "rounds": [self.rounds],
+            "new tokens": [self.new_tokens],
+        }
         for name, values in given.items():
             if not values or min(values) < smallest[name]:
                 found = ", ".join(map(str, values)) or "none"
@@ -77,8 +75,8 @@ class Speed:
 
     def warnings(self) -> list[str]:
         """A sentence for everything that was left out or is not reliable."""
-        told = (each.warning() for each in self.timings)
-        return [*self.left_out, *(each for each in told if each is not None)]
+        reported = (each.warning() for each in self.timings)
+        return [*self.left_out, *(each for each in reported if each is not None)]
 
 
 def compare_speed(
@@ -101,8 +99,8 @@ def compare_speed(
         InputError: If the models can't replace each other, or there is nothing to run.
     """
     options = options or Options()
-    options.refuse_nonsense()
-    refuse_misfit(dense, pruned)
+    options.check_sizes()
+    check_fits(dense, pruned)
     cases, left_out = _cases(dense, pruned, options)
     num_tokens = max(case.batch * case.length for case in cases)
     rows = (

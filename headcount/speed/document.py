@@ -1,9 +1,32 @@
 """Document: the tables of a speed comparison in Markdown."""
 
-from headcount.markdown import share, table
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from headcount.core import (
+    ACCENT,
+    FORMATS,
+    INK,
+    LINE,
+    MUTED,
+    new_figure,
+    nulls_for_nan,
+    save,
+    share,
+    styled,
+    table,
+    write_json,
+    write_text,
+)
 from headcount.speed.case import Case, Timing
 from headcount.speed.comparison import Speed
-from headcount.speed.size import Size
+from headcount.speed.costs import Size
 
 CASE = ("mode", "batch", "tokens")
 GAINS = (*CASE, "times as fast (95 %)", "dense against itself", "ceiling", "% of its gain")
@@ -24,7 +47,7 @@ def document(speed: Speed, names: tuple[str, str]) -> str:
         "Medians over rounds: dense / pruned model. Memory is the peak of a call beyond weights "
         "and inputs.",
         table(COSTS, [cost_cells(each) for each in speed.timings]),
-        "\n".join(f"- {told}" for told in speed.warnings()),
+        "\n".join(f"- {reported}" for reported in speed.warnings()),
         f"{machine['name']}, {machine['device']}, {machine['threads']} threads, "
         f"{machine['dtype']}, attention {machine['attention']}, load before the run "
         f"{machine['load']}; torch {machine['versions']['torch']}, transformers "
@@ -36,9 +59,12 @@ def document(speed: Speed, names: tuple[str, str]) -> str:
 def gain_cells(timing: Timing) -> list[str]:
     """One row of the table of speedups."""
     return [
-        *_case_cells(timing.case), str(timing.speedup), str(timing.noise),
-        f"{timing.ceiling:.2f}", share(timing.reached),
-    ]  # fmt: skip
+        *_case_cells(timing.case),
+        str(timing.speedup),
+        str(timing.noise),
+        f"{timing.ceiling:.2f}",
+        share(timing.reached),
+    ]
 
 
 def cost_cells(timing: Timing) -> list[str]:
@@ -72,3 +98,100 @@ def _number(value: float) -> str:
     if value != value:
         return "–"
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def speed_figure(speed: Speed) -> Figure:
+    """A figure with one row of panels per mode and one panel per length."""
+    modes = list(dict.fromkeys(each.case.mode for each in speed.timings))
+    lengths = sorted({each.case.length for each in speed.timings})
+    figure = new_figure(max(5.2, 2.1 * len(lengths) + 0.6), 1.9 * len(modes) + 0.6)
+    all_axes = figure.subplots(len(modes), len(lengths), sharey="row", squeeze=False)
+    for row, mode in zip(all_axes, modes, strict=True):
+        for axes, length in zip(row, lengths, strict=True):
+            found = [
+                each
+                for each in speed.timings
+                if (each.case.mode, each.case.length) == (mode, length)
+            ]
+            axes.set_visible(bool(found))
+            if found:
+                _panel(axes, found)
+    handles, labels = all_axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3)
+    figure.supylabel("times as fast as the dense model", fontsize=8)
+    return figure
+
+
+def _panel(axes: Axes, timings: Sequence[Timing]) -> None:
+    places = np.arange(len(timings))
+    speedup, noise = [each.speedup for each in timings], [each.noise for each in timings]
+    axes.axhline(1, color=LINE, linewidth=0.8, zorder=0)
+    axes.vlines(
+        places,
+        [each.low for each in noise],
+        [each.high for each in noise],
+        color=LINE,
+        linewidth=7,
+        label="dense against itself",
+    )
+    axes.hlines(
+        [each.ceiling for each in timings],
+        places - 0.3,
+        places + 0.3,
+        color=INK,
+        linewidth=1.2,
+        label="ceiling by FLOPs",
+    )
+    axes.vlines(
+        places,
+        [each.low for each in speedup],
+        [each.high for each in speedup],
+        color=ACCENT,
+        linewidth=1.2,
+    )
+    axes.scatter(
+        places,
+        [each.value for each in speedup],
+        color=ACCENT,
+        s=16,
+        zorder=3,
+        label="measured, 95 % interval",
+    )
+    case = timings[0].case
+    added = f" + {case.new_tokens}" if case.new_tokens else ""
+    axes.set_title(f"{case.mode}, {case.length}{added} tokens")
+    axes.set_xticks(places, [str(each.case.batch) for each in timings])
+    axes.set_xlim(-0.6, len(timings) - 0.4)
+    axes.set_xlabel("batch", color=MUTED)
+
+
+def write_speed(
+    speed: Speed, names: tuple[str, str], out: Path, about: Mapping[str, Any] | None = None
+) -> None:
+    """Write `speed.json`, `speed.md` and `speed.svg`, `.png`, `.pdf`.
+
+    Args:
+        speed: The comparison.
+        names: Names of the dense and the pruned model.
+        out: Folder to write into; it is created.
+        about: Further fields of the record: arguments, signatures.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    with styled():
+        figure = speed_figure(speed)
+        for kind in FORMATS:
+            save(figure, out / f"speed.{kind}")
+    write_text(out / "speed.md", document(speed, names) + "\n![speed](speed.svg)\n")
+    write_json(out / "speed.json", nulls_for_nan(record(speed) | dict(about or {})))
+
+
+def record(speed: Speed) -> dict[str, Any]:
+    """All numbers as JSON values."""
+    return {
+        "dense": asdict(speed.dense),
+        "pruned": asdict(speed.pruned),
+        "cases": [each.record() for each in speed.timings],
+        "left_out": list(speed.left_out),
+        "warnings": speed.warnings(),
+        "machine": dict(speed.machine),
+    }

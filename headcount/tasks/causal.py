@@ -14,14 +14,13 @@ from jaxtyping import Int
 from torch.nn.functional import pad
 from transformers import PreTrainedModel
 
-from headcount.errors import CorpusError
-from headcount.models.load import Loaded
-from headcount.tasks.fit import refuse_misfit
+from headcount.core import CorpusError
+from headcount.corpora import Column, Columns, Data, read_data
+from headcount.models import Loaded
+from headcount.tasks.chunking import chained, piece_length, whole_texts
 from headcount.tasks.likelihood import IGNORED, likelihoods, perplexity
 from headcount.tasks.padding import pad_id, text_inputs
-from headcount.tasks.pieces import chained, piece_length, whole_texts
-from headcount.tasks.reading import read_data
-from headcount.tasks.table import Column, Columns, Data
+from headcount.tasks.supported import check_fits
 from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Task, TaskBatch
 
 ROLES = {"text": Column(("text", "sentence", "content"))}
@@ -55,7 +54,7 @@ class CausalLanguageModelling(Task):
         max_length: int | None = None,
         limit: int | None = None,
     ) -> None:
-        refuse_misfit(loaded.model, self.name)
+        check_fits(loaded.model, self.name)
         self.metric, self.higher_is_better = "perplexity", False
         table = read_data(data, columns, ROLES).first(limit)
         self.sha256 = table.sha256_with(max_length=max_length)

@@ -6,26 +6,130 @@ Matthews' correlation.
 Reference: GLUE (Wang et al., 2019), section 3, https://arxiv.org/abs/1804.07461
 """
 
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Int, Int64
 from sklearn import metrics
 from torch.nn.functional import cross_entropy
-from transformers import PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 
-from headcount.corpora import TOKEN_TYPES
-from headcount.errors import CorpusError, ModelError
-from headcount.models.load import Loaded
-from headcount.options import refuse_other
-from headcount.tasks.class_labels import by_number, class_numbers
-from headcount.tasks.fit import refuse_misfit
+from headcount.core import CorpusError, ModelError, check_choice
+from headcount.corpora import TOKEN_TYPES, Column, Columns, Data, Table, read_data
+from headcount.models import Loaded
 from headcount.tasks.padding import pad_id, padded, text_inputs
-from headcount.tasks.pairs import encoded_pairs
-from headcount.tasks.reading import read_data
-from headcount.tasks.table import Column, Columns, Data
+from headcount.tasks.supported import check_fits
 from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
+
+
+def class_numbers(table: Table, config: PreTrainedConfig) -> Int64[np.ndarray, " example"]:
+    """Number of each example's class.
+
+    All labels of a data set are read in the same way: as class names in the model's config or as
+    numbers from 0, whichever fits more of them; in a tie, as names. If the data set names its
+    classes, as on the hub, its numbers are mapped by name, provided the model has the names.
+
+    Raises:
+        CorpusError: for the first label that is not a class of the model, with its line.
+    """
+    labels = table["label"]
+    count = config.num_labels or 0
+    names, *_ = ways = [*_names(config, count), {str(n): n for n in range(count)}]
+    classes = _named(table, ways) or max(
+        ways, key=lambda way: sum(label in way for label in labels)
+    )
+    for label, origin in zip(labels, table.origins, strict=True):
+        if label not in classes:
+            listed = [f"{number} {name}" for name, number in names.items()]
+            raise CorpusError(
+                f"{origin}: expected one of the model's {count} classes "
+                f"({_shortened(listed)}), got {label!r}. Labels are numbers from 0 to {count - 1}, "
+                "or names of classes in the model's config, the same kind in all lines."
+            )
+    return np.array([classes[label] for label in labels], dtype=np.int64)
+
+
+def by_number(table: Table, config: PreTrainedConfig) -> list[str]:
+    """A warning if data and model name their classes differently, so that numbers are used."""
+    own, ways = table.class_names.get("label"), [*_names(config, config.num_labels or 0)]
+    if not own or _named(table, ways):
+        return []
+    return [
+        f"labels are taken by number: the data set calls its classes {_shortened(own)}, the model "
+        f"{_shortened([*ways[0]])}"
+    ]
+
+
+def _named(table: Table, ways: Sequence[Mapping[str, int]]) -> dict[str, int] | None:
+    """The model's class for each number in the data set, by name; None if the names differ.
+
+    Upper and lower case are equivalent.
+    """
+    own = table.class_names.get("label", [])
+    for way in ways:
+        folded = {name.casefold(): number for name, number in way.items()}
+        if own and all(name.casefold() in folded for name in own):
+            return {str(number): folded[name.casefold()] for number, name in enumerate(own)}
+    return None
+
+
+def _names(config: PreTrainedConfig, count: int) -> Iterator[dict[str, int]]:
+    """The classes by name; a config made with one of its two maps may lack the other."""
+    by_name = {str(name): int(number) for name, number in (config.label2id or {}).items()}
+    if set(by_name.values()) == set(range(count)):
+        yield by_name
+    yield {str(name): int(number) for number, name in (config.id2label or {}).items()}
+
+
+def _shortened(listed: list[str]) -> str:
+    return ", ".join(listed if len(listed) <= 8 else [*listed[:8], "..."])
+
+
+@final
+@dataclass(frozen=True)
+class Row:
+    """Token ids of one text, or of two with their separators."""
+
+    ids: list[int]
+    types: list[int] | None
+    """0 for the first text, 1 for the second, if the model has token types."""
+
+
+def encoded_pairs(loaded: Loaded, table: Table, first: str, second: str) -> tuple[list[Row], int]:
+    """Rows of the column `first`, paired with `second` if there is one.
+
+    Returns:
+        One row per example, and the number of rows that the tokenizer had to truncate.
+    """
+    tokenizer: Any = loaded.encoder().tokenizer
+    reported = {"return_token_type_ids": loaded.takes_token_types}
+    texts = [table[first]] + ([table[second]] if second in table else [])
+    rows = list(_rows(tokenizer, texts, reported))
+    for row, origin in zip(rows, table.origins, strict=True):
+        if not row.ids:
+            raise CorpusError(f"{origin}: expected at least one token, got none. Remove the line.")
+    limit = loaded.max_length
+    long = [] if limit is None else [i for i, row in enumerate(rows) if len(row.ids) > limit]
+    if long:
+        some = [[column[index] for index in long] for column in texts]
+        options = {"truncation": True, "max_length": limit, **reported}
+        for index, row in zip(long, _rows(tokenizer, some, options), strict=True):
+            rows[index] = row
+        # One more call, without truncation, leaves the backend as we found it.
+        tokenizer("a")
+    return rows, len(long)
+
+
+def _rows(tokenizer: Any, texts: Sequence[Sequence[str]], options: dict[str, Any]) -> Iterator[Row]:
+    """Rows of text columns; not verbose, since we report overlong text ourselves."""
+    encoding = tokenizer(*(list(column) for column in texts), verbose=False, **options)
+    types = encoding.get(TOKEN_TYPES)
+    for index, ids in enumerate(encoding["input_ids"]):
+        yield Row(list(ids), None if types is None else list(types[index]))
+
 
 FIRST = ("text", "sentence1", "premise", "question1", "question", "sentence", "text1")
 SECOND = ("sentence2", "hypothesis", "question2", "text2", "text_pair")
@@ -64,9 +168,9 @@ class Classification(Task):
         metric: Metric = "accuracy",
         limit: int | None = None,
     ) -> None:
-        refuse_other("a metric", metric, Metric)
-        refuse_misfit(loaded.model, self.name)
-        _refuse_other_problems(loaded)
+        check_choice("a metric", metric, Metric)
+        check_fits(loaded.model, self.name)
+        _check_problem_type(loaded)
         self.metric, self.higher_is_better = metric, True
         table = read_data(data, columns, ROLES).first(limit)
         self.sha256 = table.sha256
@@ -148,7 +252,7 @@ def _matthews(gold_S: Int[np.ndarray, " sample"], predicted_S: Int[np.ndarray, "
     return float(metrics.matthews_corrcoef(gold_S, predicted_S))
 
 
-def _refuse_other_problems(loaded: Loaded) -> None:
+def _check_problem_type(loaded: Loaded) -> None:
     config = loaded.model.config
     if (config.num_labels or 0) < 2 or config.problem_type in (
         "regression",

@@ -17,15 +17,13 @@ from jaxtyping import Int
 from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
-from headcount.errors import CorpusError, InputError, ModelError
-from headcount.models.load import Loaded
-from headcount.options import refuse_other
-from headcount.tasks.fit import refuse_misfit
+from headcount.core import CorpusError, InputError, ModelError, check_choice
+from headcount.corpora import Column, Columns, Data, read_data
+from headcount.models import Loaded
+from headcount.tasks.chunking import framed, piece_length, whole_texts
 from headcount.tasks.likelihood import IGNORED, likelihoods, perplexity
 from headcount.tasks.padding import pad_id, padded, text_inputs
-from headcount.tasks.pieces import framed, piece_length, whole_texts
-from headcount.tasks.reading import read_data
-from headcount.tasks.table import Column, Columns, Data
+from headcount.tasks.supported import check_fits
 from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Task, TaskBatch
 
 ROLES = {"text": Column(("text", "sentence", "content"))}
@@ -66,8 +64,8 @@ class MaskedLanguageModelling(Task):
         max_length: int | None = None,
         limit: int | None = None,
     ) -> None:
-        refuse_other("a replacement", replacement, Replacement)
-        refuse_misfit(loaded.model, self.name)
+        check_choice("a replacement", replacement, Replacement)
+        check_fits(loaded.model, self.name)
         if not 0 < share <= 1:
             raise InputError(f"Expected a share of masked tokens above 0 and up to 1, got {share}.")
         self.metric, self.higher_is_better = "perplexity", False

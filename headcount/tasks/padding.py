@@ -7,9 +7,9 @@ import torch
 from jaxtyping import Int, Int64
 from torch import Tensor
 
-from headcount.corpora import padding
-from headcount.errors import InputError
-from headcount.models.load import Loaded
+from headcount.core import InputError
+from headcount.corpora import batching as padding
+from headcount.models import Loaded
 
 
 def groups(

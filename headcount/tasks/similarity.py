@@ -23,16 +23,12 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity, normalize
 from transformers import PreTrainedModel
 
-from headcount.errors import CorpusError, InputError
-from headcount.models.file_of import NotLookedUpError
-from headcount.models.load import Loaded
-from headcount.models.sentence_modules import modules_behind_pooling, stated_pooling
-from headcount.options import refuse_other
-from headcount.tasks.fit import refuse_misfit
+from headcount.core import CorpusError, InputError, check_choice
+from headcount.corpora import Column, Columns, Data, Table, read_data
+from headcount.models import Loaded, NotLookedUpError, modules_behind_pooling, stated_pooling
+from headcount.tasks.chunking import sentences
 from headcount.tasks.padding import pad_id, text_inputs
-from headcount.tasks.pieces import sentences
-from headcount.tasks.reading import read_data
-from headcount.tasks.table import Column, Columns, Data, Table
+from headcount.tasks.supported import check_fits
 from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
 
 ROLES = {
@@ -77,7 +73,7 @@ class Similarity(Task):
         pooling: Pooling | None = None,
         limit: int | None = None,
     ) -> None:
-        refuse_misfit(loaded.model, self.name)
+        check_fits(loaded.model, self.name)
         self._pooling = _pooling(loaded, pooling)
         self.metric, self.higher_is_better = "spearman", True
         table = read_data(data, columns, ROLES).first(limit)
@@ -85,7 +81,7 @@ class Similarity(Task):
         self.gold_N = _gold(table, low, high)
         """Gold similarity of every pair, as in the data."""
         if scale is None:
-            _refuse_unit_scale(self.gold_N)
+            _check_scale(self.gold_N)
         self._target_N = (self.gold_N - low) / (high - low)
         self.sha256 = table.sha256_with(
             scale=None if (low, high) == STS_SCALE else [low, high],
@@ -170,7 +166,7 @@ class Similarity(Task):
 def _pooling(loaded: Loaded, asked: Pooling | None) -> Pooling:
     """The pooling that was requested, or the one that the model states."""
     if asked is not None:
-        refuse_other("a pooling", asked, Pooling)
+        check_choice("a pooling", asked, Pooling)
     name = loaded.model.config.name_or_path or ""
     try:
         left_out, stated = modules_behind_pooling(name), stated_pooling(name) or "mean"
@@ -219,7 +215,7 @@ def _gold(table: Table, low: int | float, high: int | float) -> Float[np.ndarray
     return np.array(numbers)
 
 
-def _refuse_unit_scale(gold_N: Float[np.ndarray, " example"]) -> None:
+def _check_scale(gold_N: Float[np.ndarray, " example"]) -> None:
     """Check that the data can be on the STS scale."""
     if gold_N.max() <= 1:
         raise CorpusError(

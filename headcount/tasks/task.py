@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.errors import InputError
+from headcount.core import InputError
 from headcount.tasks.padding import groups
 
 

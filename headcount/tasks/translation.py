@@ -14,26 +14,49 @@ from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Int64
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
+from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.corpora.encoded import Encoded
-from headcount.corpora.languages import language_in_generation
-from headcount.corpora.sentence import Sentence
-from headcount.corpora.words import encode_text
-from headcount.errors import CorpusError, InputError
-from headcount.models.load import Loaded
-from headcount.models.selfcheck import evaluating
-from headcount.options import refuse_other
-from headcount.tasks.decoder_inputs import shifted_right
-from headcount.tasks.fit import refuse_misfit
+from headcount.core import CorpusError, InputError, check_choice
+from headcount.corpora import (
+    Column,
+    Columns,
+    Data,
+    Encoded,
+    Sentence,
+    Table,
+    encode_text,
+    language_in_generation,
+    read_parallel,
+)
+from headcount.models import Loaded
+from headcount.tap import evaluating
 from headcount.tasks.likelihood import IGNORED, likelihoods
 from headcount.tasks.padding import groups, pad_id, padded, text_inputs
-from headcount.tasks.parallel import read_parallel
-from headcount.tasks.table import Column, Columns, Data, Table
+from headcount.tasks.supported import check_fits
 from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
+
+
+def shifted_right(
+    loaded: Loaded, labels_EN: Int64[Tensor, "example token"]
+) -> Int64[Tensor, "example token"]:
+    """Labels after the model's start token, as the model itself makes decoder inputs from labels.
+
+    Models without a function for this (M2M100) begin with `decoder_start_token_id`.
+    """
+    shift = getattr(loaded.model, "prepare_decoder_input_ids_from_labels", None)
+    if shift is not None:
+        on_model = labels_EN.to(loaded.model.device)
+        return shift(labels=on_model).to(labels_EN.device)
+    start = loaded.encoder().start_id
+    assert start is not None
+    shifted_EN = labels_EN.roll(1, 1)
+    shifted_EN[:, 0] = start
+    return shifted_EN.masked_fill(shifted_EN < 0, pad_id(loaded))
+
 
 ROLES = {
     "source": Column(("source", "src")),
@@ -79,10 +102,10 @@ class Translation(Task):
         generation: Mapping[str, Any] | None = None,
         limit: int | None = None,
     ) -> None:
-        refuse_other("a metric", metric, Metric)
+        check_choice("a metric", metric, Metric)
         if num_beams < 1:
             raise InputError(f"Expected at least 1 beam, got {num_beams}.")
-        refuse_misfit(loaded.model, self.name)
+        check_fits(loaded.model, self.name)
         self.metric, self.higher_is_better = metric, True
         table = read_parallel(data, columns, ROLES).first(limit)
         self.sha256 = table.sha256_with(prefix=prefix or None)
@@ -92,8 +115,8 @@ class Translation(Task):
         """sacreBLEU's metric, for its own tests of significance."""
         self.scorer.num_refs = 1  # so that it has a signature before there is a score
         self._loaded, self._num_beams = loaded, num_beams
-        told = language_in_generation(loaded.encoder().tokenizer)
-        self._generation = told | dict(generation or {})
+        reported = language_in_generation(loaded.encoder().tokenizer)
+        self._generation = reported | dict(generation or {})
         self._sources, self._targets = _sides(loaded, table, prefix)
         both = [*self._sources, *self._targets]
         self.num_truncated = sum(one.truncated for one in both)
@@ -104,8 +127,8 @@ class Translation(Task):
     def signature(self) -> str:
         """SacreBLEU's signature of the score, the beams, and other arguments of `generate`."""
         decoding = {"beams": self._num_beams, **dict(sorted(self._generation.items()))}
-        told = "|".join(f"{name}:{value}" for name, value in decoding.items())
-        return f"{self.scorer.get_signature()}|{told}"
+        reported = "|".join(f"{name}:{value}" for name, value in decoding.items())
+        return f"{self.scorer.get_signature()}|{reported}"
 
     @property
     def length_N(self) -> Int[np.ndarray, " example"]:

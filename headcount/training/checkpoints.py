@@ -17,7 +17,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 from transformers.utils import SAFE_WEIGHTS_NAME
 
-from headcount.errors import InputError
+from headcount.core import InputError
 
 MARK = "whole"
 

@@ -9,15 +9,14 @@ import torch
 from torch import Tensor
 from transformers import MT5Config, MT5ForSequenceClassification
 
-from headcount.artifact.batches import Data
-from headcount.artifact.certificate import Certificate, Comparison, compare, weights_sha256
-from headcount.artifact.make import certify, make
+from headcount.artifact import Certificate, Data, make
+from headcount.artifact.certificate import Comparison, compare, weights_sha256
+from headcount.artifact.making import certify
 from headcount.compaction import compact
+from headcount.core import InputError, ModelError, Plan
 from headcount.corpora import Corpus
 from headcount.doctor import diagnose
-from headcount.errors import InputError, ModelError
-from headcount.models.load import Loaded, load
-from headcount.pruning.plan import Plan
+from headcount.models import Loaded, load
 from tests import saved
 
 BATCHES = [{"x": torch.tensor([1.0, -8.0])}, {"x": torch.tensor([2.0])}]
@@ -35,9 +34,9 @@ def test_largest_difference_of_all_batches() -> None:
     ours, theirs = compare(("one", times(1)), {"a": times(1), "b": times(1.5)}, data, torch.float32)
     assert (ours.what, ours.difference, ours.share) == ("a and one", 0, 0)
     assert (theirs.difference, theirs.largest_output, theirs.share) == (4, 8, 0.5)
-    ours.refuse_unequal()
+    ours.check_equal()
     with pytest.raises(ModelError, match="Expected b and one .* at most 1e-05.*, got 0.5 of it"):
-        theirs.refuse_unequal()
+        theirs.check_equal()
 
 
 def test_padding_is_not_compared() -> None:
@@ -72,16 +71,16 @@ def test_not_a_number_is_not_equal() -> None:
     data = Data(BATCHES)
     (found,) = compare(("one", times(1)), {"a": times(float("nan"))}, data, torch.float32)
     with pytest.raises(ModelError, match="got inf of it"):
-        found.refuse_unequal()
+        found.check_equal()
 
 
 def test_a_reference_without_a_number_is_told() -> None:
     reference, data = ("one", times(float("nan"))), Data(BATCHES)
     (found,) = compare(reference, {"a": times(1)}, data, torch.float32)
     with pytest.raises(ModelError, match="got inf of it"):
-        found.refuse_unequal()
+        found.check_equal()
     (found,) = compare(("one", times(0)), {"a": times(0)}, data, torch.float32)
-    found.refuse_unequal()
+    found.check_equal()
 
 
 def test_written_and_read(tmp_path: Path) -> None:
@@ -128,8 +127,13 @@ def test_of_a_classifier_with_a_decoder(tmp_path: Path) -> None:
     batch["attention_mask"] = (batch["input_ids"] != 0).long()
     loaded = Loaded(model, None, "classifier")
     plan = Plan({"encoder.self": {0: (1,)}, "decoder.cross": {0: ()}})
-    certificate = certify(tmp_path, loaded, plan, Loaded(compact(loaded, plan), None, ""),
-                          Data([batch], 2, ("a.txt",), "00"))  # fmt: skip
+    certificate = certify(
+        tmp_path,
+        loaded,
+        plan,
+        Loaded(compact(loaded, plan), None, ""),
+        Data([batch], 2, ("a.txt",), "00"),
+    )
     found = [each.what for each in certificate.comparisons]
     assert found == ["compact and gated", "reloaded and gated"]
 
@@ -154,7 +158,7 @@ def test_nothing_is_written_where_it_fails(tmp_path: Path, monkeypatch: pytest.M
     def refuse(self: Comparison) -> None:
         raise ModelError("not equal")
 
-    monkeypatch.setattr(Comparison, "refuse_unequal", refuse)
+    monkeypatch.setattr(Comparison, "check_equal", refuse)
     loaded = load(saved.bert(tmp_path / "bert"))
     with pytest.raises(ModelError, match="not equal"):
         make(loaded, Plan({"encoder.self": {0: (1,)}}), tmp_path / "small", None)

@@ -11,10 +11,10 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
-from headcount.artifact.save import save
+from headcount.artifact import save
 from headcount.compaction import compact
-from headcount.models.encoder_lm import EncoderConfig, EncoderForMaskedLM
-from headcount.models.selfcheck import examine
+from headcount.models import EncoderConfig, EncoderForMaskedLM
+from headcount.tap import examine
 from tests import tiny
 from tests.compaction.plans import compacted, some_heads
 

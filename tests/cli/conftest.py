@@ -36,10 +36,14 @@ def start(*arguments: object, launcher: tuple[str, ...] = ()) -> subprocess.Pope
     environment["PYTHONPATH"] = str(ROOT)
     command = [*(launcher or (sys.executable,)), "-m", "headcount", *map(str, arguments)]
     return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
         # A shell that started the tests in the background has Ctrl-C ignored, and children too.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )  # fmt: skip
+    )
 
 
 def headcount(*arguments: object) -> tuple[int, str, str]:

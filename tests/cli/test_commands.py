@@ -7,8 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from headcount.models.load import load
-from headcount.signature import revision
+from headcount.models import load, revision
 from tests.cli.conftest import PARALLEL, SAMPLE, headcount, start
 
 COLUMNS = """head site layer index confidence entropy positional_offset positional_share attn_self
@@ -30,8 +29,14 @@ def test_analyze_leaves_the_promised_files(bert: Path, tmp_path: Path) -> None:
         "head relation direction accuracy correct cases baseline baseline_offset".split()
     )
     assert set(relations["direction"]) == {"dependent->head", "head->dependent", "head<-dependent"}
-    assert {"null_heads.parquet", "null_relations.parquet", "offsets.parquet", "examples.json",
-            "report.html", "state"} <= {path.name for path in out.iterdir()}  # fmt: skip
+    assert {
+        "null_heads.parquet",
+        "null_relations.parquet",
+        "offsets.parquet",
+        "examples.json",
+        "report.html",
+        "state",
+    } <= {path.name for path in out.iterdir()}
     run = json.loads((out / "run.json").read_text())
     assert run["counts"]["sentences"] == 168
     assert run["signature"] in " ".join(output.split("\n"))
@@ -121,10 +126,10 @@ def test_a_command_that_was_refused_can_be_given_again(bert: Path, tmp_path: Pat
 
 def test_files_that_can_t_be_read(bert: Path, tmp_path: Path) -> None:
     """A missing tokenizer is reported where it is needed, and so is a field of the wrong type."""
-    whole = json.loads((bert / "tokenizer.json").read_text())
+    dense = json.loads((bert / "tokenizer.json").read_text())
     broken = tmp_path / "broken"
     copytree(bert, broken)
-    (broken / "tokenizer.json").write_text(json.dumps(whole | {"model": {"type": "none such"}}))
+    (broken / "tokenizer.json").write_text(json.dumps(dense | {"model": {"type": "none such"}}))
     with pytest.warns(UserWarning, match="broken: its tokenizer can't be read and is ignored: "):
         assert load(broken).tokenizer is None
     with pytest.warns(UserWarning, match="can't be read"):
@@ -149,8 +154,10 @@ def test_weights_that_the_files_lack_are_told_and_the_same_in_every_run(
     drawn = []
     for seed in (1, 2):
         torch.manual_seed(seed)
-        told = r"lacking: its files lack bert.embeddings.LayerNorm.bias and 1 more, which a BertFor"
-        with pytest.warns(UserWarning, match=told):
+        reported = (
+            r"lacking: its files lack bert.embeddings.LayerNorm.bias and 1 more, which a BertFor"
+        )
+        with pytest.warns(UserWarning, match=reported):
             drawn.append(load(lacking).model)
         assert torch.rand(()) == torch.rand((), generator=torch.Generator().manual_seed(seed))
     assert revision(drawn[0]) == revision(drawn[1])

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from headcount import load
-from headcount.artifact.certificate import Certificate
+from headcount.artifact import Certificate
 from tests.cli.conftest import headcount
 
 KEPT = {"encoder.self": {"0": [0, 2], "1": []}}
@@ -59,7 +59,7 @@ def test_the_model_and_the_plan_are_not_replaced(bert: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "reported"),
     [
         ({"model": "0123"}, "made for, with revision 0123"),
         ({"kept": {"encoder.self": {"0": [3]}}}, "got one that names enc.0.3"),
@@ -67,8 +67,8 @@ def test_the_model_and_the_plan_are_not_replaced(bert: Path, tmp_path: Path) -> 
         ({"version": 9}, "Expected a plan of version 1"),
     ],
 )
-def test_refusals(changed: dict[str, object], told: str, bert: Path, tmp_path: Path) -> None:
+def test_refusals(changed: dict[str, object], reported: str, bert: Path, tmp_path: Path) -> None:
     path, out = plan(tmp_path, **changed), tmp_path / "small"
     status, _, errors = headcount("compact", bert, "--plan", path, "--out", out)
-    assert status == 2 and told in errors
+    assert status == 2 and reported in errors
     assert not out.exists()

@@ -20,7 +20,9 @@ def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "without any decoder attention to the encoder" in output
     record = json.loads((tmp_path / "demo" / "importance.json").read_text(encoding="utf-8"))
     assert [one["site"] for one in record["sites"]] == [
-        "encoder.self", "decoder.self", "decoder.cross"
-    ]  # fmt: skip
+        "encoder.self",
+        "decoder.self",
+        "decoder.cross",
+    ]
     page = (tmp_path / "demo" / "report.html").read_text(encoding="utf-8")
     assert "Whole sites" in page and "cross.5.7" in page

@@ -10,8 +10,9 @@ import onnxruntime
 import pytest
 from safetensors.torch import load_file, save_file
 
-from headcount.artifact.certificate import Certificate, Comparison
-from headcount.errors import ModelError
+from headcount.artifact import Certificate
+from headcount.artifact.certificate import Comparison
+from headcount.core import ModelError
 from tests.cli.conftest import headcount, run
 
 
@@ -55,13 +56,13 @@ def test_onnx(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         copytree(out / "onnx", path.parent, dirs_exist_ok=True)
         path.write_bytes(other.SerializeToString())
 
-    monkeypatch.setattr("headcount.artifact.export.export_onnx", again)
+    monkeypatch.setattr("headcount.artifact.onnx.export_onnx", again)
 
     def refuse(self: Comparison) -> None:
         raise ModelError("not equal")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Comparison, "refuse_unequal", refuse)
+        patch.setattr(Comparison, "check_equal", refuse)
         status, _, errors = headcount("export", out, "--onnx", "--limit", 7)
     assert status == 2 and "not equal" in errors
     assert (out / "onnx" / "model.onnx").read_bytes() == before
@@ -71,7 +72,7 @@ def test_onnx(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         yield tmp_path
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("headcount.artifact.export.replaced", killed)
+    monkeypatch.setattr("headcount.artifact.onnx.replaced", killed)
     assert headcount("export", out, "--onnx", "--limit", 7)[0] == 130
     assert Certificate.read(out).comparisons == (), "of whichever file is there nothing is claimed"
     assert "ONNX and reloaded" not in (out / "README.md").read_text()

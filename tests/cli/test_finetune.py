@@ -9,15 +9,13 @@ import pytest
 import torch
 
 from headcount import load
-from headcount.artifact.certificate import Certificate, weights_sha256
-from headcount.artifact.claim import claim_artifact
-from headcount.artifact.save import save
+from headcount.artifact import Certificate, claim_artifact, save
+from headcount.artifact.certificate import weights_sha256
 from headcount.artifact.staging import COMPACT
 from headcount.compaction import compact
-from headcount.pruning import Plan
+from headcount.core import Plan
 from headcount.tasks import build, evaluate
-from headcount.training.finetune import FineTuned, finetune
-from headcount.training.tuning import Tuning
+from headcount.training import FinetuneConfig, FineTuned, finetune
 from tests.cli.conftest import headcount, run
 
 SET = ("--set", "updates=6", "peak=3e-3", "warmup=1", "batch_tokens=100")
@@ -36,7 +34,7 @@ def test_finetune(bert: Path, data: list[Path], tmp_path: Path) -> None:
         assert f"{name}: perplexity" in output
     assert record["dev"]["loss"]["after"] < record["dev"]["loss"]["before"]
     train = build("masked-lm", stock, data[0], seed=0)
-    tuning = Tuning(updates=6, peak=3e-3, warmup=1, batch_tokens=100)
+    tuning = FinetuneConfig(updates=6, peak=3e-3, warmup=1, batch_tokens=100)
     expected = finetune(stock, train, tuning).loaded.model.state_dict()
     for name, weight in trained.model.state_dict().items():
         assert torch.equal(weight, expected[name]), name
@@ -101,10 +99,10 @@ def test_a_model_that_can_t_be_written_leaves_the_earlier_one(
     assert {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()} == before
     steps = []
 
-    def told(*arguments: Any, **options: Any) -> FineTuned:
+    def reported(*arguments: Any, **options: Any) -> FineTuned:
         return finetune(*arguments, **options | {"tell": steps.append})
 
-    monkeypatch.setattr("headcount.cli.finetune.finetune", told)
+    monkeypatch.setattr("headcount.cli.finetune.finetune", reported)
     more = ("--resume", "--overwrite", "--seed", 5)
     assert run("finetune", bert, data, out, *SET, *more)[0] == 0
     assert not steps, "with the updates that it had"
@@ -122,8 +120,8 @@ def test_a_compact_model(bert: Path, data: list[Path], tmp_path: Path) -> None:
 
 def test_a_teacher(bert: Path, data: list[Path], tmp_path: Path) -> None:
     """The compact model learns the dense one's answers and is compared with it."""
-    whole, out = load(bert), tmp_path / "out"
-    save(compact(whole, Plan({"encoder.self": {0: (1,)}})), tmp_path / "small", whole.tokenizer)
+    dense, out = load(bert), tmp_path / "out"
+    save(compact(dense, Plan({"encoder.self": {0: (1,)}})), tmp_path / "small", dense.tokenizer)
     taught = (*SET, "distilled=0.5")
     status, output, errors = run(
         "finetune", tmp_path / "small", data, out, "--teacher", bert, *taught
@@ -131,8 +129,8 @@ def test_a_teacher(bert: Path, data: list[Path], tmp_path: Path) -> None:
     assert status == 0, errors
     small = load(tmp_path / "small")
     train = build("masked-lm", small, data[0], seed=0)
-    tuning = Tuning(updates=6, peak=3e-3, warmup=1, batch_tokens=100, distilled=0.5)
-    expected = finetune(small, train, tuning, teacher=whole.model).loaded.model.state_dict()
+    tuning = FinetuneConfig(updates=6, peak=3e-3, warmup=1, batch_tokens=100, distilled=0.5)
+    expected = finetune(small, train, tuning, teacher=dense.model).loaded.model.state_dict()
     trained = load(out)
     for name, weight in trained.model.state_dict().items():
         assert torch.equal(weight, expected[name]), name
@@ -140,11 +138,11 @@ def test_a_teacher(bert: Path, data: list[Path], tmp_path: Path) -> None:
     for name, file in zip(("dev", "test"), data[1:], strict=True):
         losses = {
             each: evaluate(each.model, build("masked-lm", each, file, seed=0)).loss
-            for each in (small, whole, trained)
+            for each in (small, dense, trained)
         }
         assert record[name]["loss"]["before"] == pytest.approx(losses[small], rel=1e-5)
         found = record[name]["teacher"]["loss"]
-        assert found["before"] == pytest.approx(losses[whole], rel=1e-5)
+        assert found["before"] == pytest.approx(losses[dense], rel=1e-5)
         assert found["after"] == record[name]["loss"]["after"]
         assert found["after"] == pytest.approx(losses[trained], rel=1e-5)
         assert f"{name}: perplexity of the teacher" in output
@@ -156,7 +154,7 @@ def test_a_teacher(bert: Path, data: list[Path], tmp_path: Path) -> None:
     ]
     assert {each.data for each in certificate.comparisons} == {(data[1].name,)}
     assert certificate.weights_sha256 == weights_sha256(out) != weights_sha256(tmp_path / "small")
-    assert Plan.read(out / "plan.json").of_layer(whole.heads, "encoder.self", 0) == (1,)
+    assert Plan.read(out / "plan.json").of_layer(dense.heads, "encoder.self", 0) == (1,)
     card = (out / "README.md").read_text()
     assert "from a plan, then trained for 6 more updates with the dense model as teacher" in card
     before, after = (record["test"]["teacher"]["loss"][when] for when in ("before", "after"))
@@ -178,12 +176,12 @@ def test_a_pruned_model_that_learns_on_keeps_its_card(
     assert run("finetune", pruned, data, out, *taught)[0] == 0
     card, earlier = ((each / "README.md").read_text() for each in (out, pruned))
     record = json.loads((pruned / "prune.json").read_text())
-    mended = ", ".join(gain["stage"] for gain in record["gains"] if gain["kept"])
-    told = f"by norm (budget: keep 2), compensated by {mended}, then trained for"
-    assert mended and f"{told} 6 more updates" in card
+    compensated = ", ".join(gain["stage"] for gain in record["gains"] if gain["kept"])
+    reported = f"by norm (budget: keep 2), compensated by {compensated}, then trained for"
+    assert compensated and f"{reported} 6 more updates" in card
     assert Plan.read(out / "plan.json") == Plan.read(pruned / "plan.json")
     assert run("finetune", out, data, tmp_path / "twice", *taught)[0] == 0
-    assert f"{told} 12 more updates" in (tmp_path / "twice" / "README.md").read_text()
+    assert f"{reported} 12 more updates" in (tmp_path / "twice" / "README.md").read_text()
     for words in ("Score of every head", "Ceiling by FLOPs", "compact and gated"):
         assert words in card and words in earlier, words
     for words in ("Compensation for the pruned heads", "| control: loss"):
@@ -201,17 +199,19 @@ def test_a_pruned_model_that_learns_on_keeps_its_card(
         status, output, errors = run("finetune", student, data, odd, *taught)
         assert status == 0, errors
         assert not (odd / "README.md").exists(), "it is no model's with fewer heads"
-        told = "warning: no certificate and no card will be written: Expected a teacher of the kind"
-        assert (told in output) == (student == other)
-    whole = (pruned / "prune.json").read_text()
-    (pruned / "prune.json").write_text(whole[:-9])
+        reported = (
+            "warning: no certificate and no card will be written: Expected a teacher of the kind"
+        )
+        assert (reported in output) == (student == other)
+    dense = (pruned / "prune.json").read_text()
+    (pruned / "prune.json").write_text(dense[:-9])
     status, _, errors = run("finetune", pruned, data, tmp_path / "no", *taught_by)
     assert status == 2 and "prune.json" in errors
     assert not (tmp_path / "no.state" / "training").exists(), "before anything was trained"
 
 
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("more", "reported"),
     [
         (("--set", "distilled=0.5"), "Expected a --teacher together with a distillation loss"),
         (("--set", "layerwise=2"), "got one without the other"),
@@ -226,18 +226,27 @@ def test_a_pruned_model_that_learns_on_keeps_its_card(
     ],
 )
 def test_refusals(
-    bert: Path, data: list[Path], tmp_path: Path, more: tuple[str, ...], told: str
+    bert: Path, data: list[Path], tmp_path: Path, more: tuple[str, ...], reported: str
 ) -> None:
     status, _, errors = run("finetune", bert, data, tmp_path / "out", *more)
-    assert status == 2 and told in errors
+    assert status == 2 and reported in errors
     assert not (tmp_path / "out" / "finetune.json").exists()
 
 
 def test_not_into_the_model(bert: Path, data: list[Path]) -> None:
     before = sorted(path.name for path in bert.iterdir())
     status, _, errors = headcount(
-        "finetune", bert, "--task", "masked-lm", "--data", data[0], "--dev", data[1], "--out", bert,
+        "finetune",
+        bert,
+        "--task",
+        "masked-lm",
+        "--data",
+        data[0],
+        "--dev",
+        data[1],
+        "--out",
+        bert,
         "--overwrite",
-    )  # fmt: skip
+    )
     assert status == 2 and "This run reads" in errors
     assert sorted(path.name for path in bert.iterdir()) == before

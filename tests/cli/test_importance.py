@@ -14,7 +14,7 @@ from transformers import AutoModelForMaskedLM
 
 from headcount import load
 from headcount.importance.folder import COLUMNS
-from headcount.models.selfcheck import gated
+from headcount.tap import gated
 from headcount.tasks import build, evaluate
 from tests import saved
 from tests.cli.conftest import PARALLEL, SAMPLE, headcount
@@ -100,9 +100,22 @@ def test_bleu_without_each_head(marian: Path, tmp_path: Path) -> None:
     lines = PARALLEL.read_text(encoding="utf-8").splitlines()[:2]
     data.write_text("source\ttarget\n" + "\n".join(lines) + "\n", encoding="utf-8")
     run = (
-        "importance", marian, "--task", "translation", "--data", data, "--methods", "ablation",
-        "--quantity", "score", "--no-layers", "--samples", 20, "--prefix", "so: ",
-    )  # fmt: skip
+        "importance",
+        marian,
+        "--task",
+        "translation",
+        "--data",
+        data,
+        "--methods",
+        "ablation",
+        "--quantity",
+        "score",
+        "--no-layers",
+        "--samples",
+        20,
+        "--prefix",
+        "so: ",
+    )
     status, _, errors = headcount(*run, "--num-beams", 2, "--out", tmp_path / "out")
     assert status == 0, errors
     record = json.loads((tmp_path / "out" / "importance.json").read_text())
@@ -141,11 +154,11 @@ def test_refusals(bert: Path, pairs: Path, tmp_path: Path) -> None:
     assert status == 2 and "has no importance.json" in errors
     few = ("--methods", "ablation", "--no-layers", "--samples", 20)
     assert similarity(same_grid, pairs, tmp_path / "e", *few)[0] == 0
-    whole = (tmp_path / "e" / "importance.json").read_text()
-    (tmp_path / "e" / "importance.json").write_text(whole[:90])
+    dense = (tmp_path / "e" / "importance.json").read_text()
+    (tmp_path / "e" / "importance.json").write_text(dense[:90])
     status, _, errors = similarity(bert, pairs, tmp_path / "f", *against)
     assert status == 2 and "should hold what a finished run wrote but can't be read" in errors
-    (tmp_path / "e" / "importance.json").write_text(whole)
+    (tmp_path / "e" / "importance.json").write_text(dense)
     status, _, errors = similarity(bert, pairs, tmp_path / "f", *against)
     assert status == 2 and "across data, not models" in errors
     status, _, errors = similarity(bert, pairs, tmp_path / "f", *against[:3], "sink")
@@ -161,14 +174,23 @@ def test_refusals(bert: Path, pairs: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_killed_sweep_goes_on(bert: Path, pairs: Path, tmp_path: Path) -> None:
-    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    dense, broken = tmp_path / "whole", tmp_path / "broken"
     more = ("--methods", "ablation", "--max-tokens", 32)
-    assert similarity(bert, pairs, whole, *more)[0] == 0
+    assert similarity(bert, pairs, dense, *more)[0] == 0
     columns = ("--columns", "sentence1=0", "sentence2=1", "score=2")
     process = Forked(
-        "headcount", "importance", bert, "--task", "similarity", "--data", pairs, *columns,
-        "--out", broken, *more,
-    )  # fmt: skip
+        "headcount",
+        "importance",
+        bert,
+        "--task",
+        "similarity",
+        "--data",
+        pairs,
+        *columns,
+        "--out",
+        broken,
+        *more,
+    )
     wait_for(broken / "state" / "sweep.safetensors")
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=60)
@@ -176,5 +198,5 @@ def test_a_killed_sweep_goes_on(bert: Path, pairs: Path, tmp_path: Path) -> None
     status, _, errors = similarity(bert, pairs, broken, *more)
     assert status == 2 and "--resume" in errors
     assert similarity(bert, pairs, broken, *more, "--resume")[0] == 0
-    left, right = (pd.read_parquet(out / "heads.parquet") for out in (whole, broken))
+    left, right = (pd.read_parquet(out / "heads.parquet") for out in (dense, broken))
     pd.testing.assert_frame_equal(left, right)

@@ -35,7 +35,7 @@ def same_results(a: Path, b: Path, tolerance: float = 0) -> None:
 
 
 @pytest.fixture(scope="module")
-def whole(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def dense(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The results of a process that was not killed."""
     out = tmp_path_factory.mktemp("whole") / "out"
     assert headcount("analyze", bert, SAMPLE, "--out", out, *SMALL)[0] == 0
@@ -45,7 +45,7 @@ def whole(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_resume_counts_no_sentence_twice(
-    bert: Path, whole: Path, tmp_path: Path, how: signal.Signals
+    bert: Path, dense: Path, tmp_path: Path, how: signal.Signals
 ) -> None:
     broken = tmp_path / "broken"
     # Reading and writing the sums after every batch leaves time to be killed in the middle
@@ -58,7 +58,7 @@ def test_resume_counts_no_sentence_twice(
         assert process.returncode == 130 and "--resume" in errors
     status, _, errors = headcount("analyze", bert, SAMPLE, "--out", broken, *SMALL, "--resume")
     assert status == 0, errors
-    same_results(whole, broken)
+    same_results(dense, broken)
 
 
 def test_resume_with_another_corpus_is_refused(bert: Path, tmp_path: Path) -> None:

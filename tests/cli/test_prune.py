@@ -11,18 +11,15 @@ import pytest
 import torch
 
 from headcount import load
-from headcount.artifact.claim import claim_artifact
+from headcount.artifact import claim_artifact, read_again
+from headcount.cli.data_arguments import TrialArguments
 from headcount.cli.evaluate import Evaluate
 from headcount.cli.importance import Importance
 from headcount.cli.reproduce_voita2019 import Voita2019
-from headcount.cli.trial import TrialArguments
+from headcount.core import InputError, Plan
 from headcount.corpora import Corpus
-from headcount.errors import InputError
-from headcount.models.load import Loaded
-from headcount.pruning import Plan
-from headcount.pruning.analysed import read_again
-from headcount.pruning.gated import evaluate_gated
-from headcount.signature import revision
+from headcount.models import Loaded, revision
+from headcount.pruning.gated_score import evaluate_gated
 from headcount.tasks import build, evaluate
 from tests.cli.conftest import PARALLEL, SAMPLE, headcount, run
 from tests.cli.test_long_work import wait_for
@@ -40,8 +37,8 @@ def test_pruned_folder(bert: Path, data: list[Path], tmp_path: Path) -> None:
     assert not (tmp_path / "out.state").exists()
     record, plan = json.loads((out / "prune.json").read_text()), Plan.read(out / "plan.json")
     dense, pruned = load(bert), load(out)
-    assert len(plan.staying(dense.heads)) == len(pruned.heads) == 2
-    plan.refuse_misfit(dense.model, dense.heads)
+    assert len(plan.kept_heads(dense.heads)) == len(pruned.heads) == 2
+    plan.check_fits(dense.model, dense.heads)
     assert {plan.head_dim} == {layer.head_dim for layer in dense.anatomy.layers}
     assert [each["data"] for each in record["comparisons"]] == [[data[1].name]] * 2
     for name, file in zip(("dev", "test"), data[1:], strict=True):
@@ -50,8 +47,9 @@ def test_pruned_folder(bert: Path, data: list[Path], tmp_path: Path) -> None:
         assert found["after"] == pytest.approx(evaluate(pruned.model, task).loss, rel=1e-5)
         assert found["before"] == pytest.approx(evaluate(dense.model, task).loss, rel=1e-5)
     assert [each["what"] for each in record["comparisons"]] == [
-        "compact and gated", "reloaded and gated",
-    ]  # fmt: skip
+        "compact and gated",
+        "reloaded and gated",
+    ]
     stages = [each["stage"] for each in record["gains"]]
     assert stages[0] == "folding" and "rescaling by map, folding" in stages and len(stages) == 7
     best = min(record["gains"], key=lambda gain: gain["after"])
@@ -94,7 +92,7 @@ def test_a_failed_certificate_fails_the_command(
             next(loaded.model.parameters()).mul_(1.5)
         return loaded
 
-    monkeypatch.setattr("headcount.artifact.make.load", other)
+    monkeypatch.setattr("headcount.artifact.making.load", other)
     status, _, errors = run("prune", bert, data, tmp_path / "out", "--keep", 2)
     assert status == 2 and "Expected reloaded and gated to differ by at most 1e-05" in errors
     assert not (tmp_path / "out").exists() and (tmp_path / "out.state" / "plan.json").exists()
@@ -314,10 +312,15 @@ def test_not_into_the_working_directory(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_one_process(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Several processes would each do all the work and write the folder."""
-    monkeypatch.setattr("headcount.processes.processes", lambda: SimpleNamespace(num_processes=2))
+    monkeypatch.setattr(
+        "headcount.core.distributed.processes", lambda: SimpleNamespace(num_processes=2)
+    )
     given = {"task": "masked-lm", "data": ("a",), "out": bert / "out"}
-    for command in (TrialArguments(str(bert), task="masked-lm", data=("a",), dev=("b",)),
-                    Importance(str(bert), **given), Evaluate(str(bert), **given)):  # fmt: skip
+    for command in (
+        TrialArguments(str(bert), task="masked-lm", data=("a",), dev=("b",)),
+        Importance(str(bert), **given),
+        Evaluate(str(bert), **given),
+    ):
         with pytest.raises(InputError, match="Expected one process, got 2"):
             command.loaded()
     with pytest.raises(InputError, match="Expected one process"):
@@ -360,15 +363,15 @@ def test_a_damaged_analysis_is_told(bert: Path, data: list[Path], tmp_path: Path
     assert headcount("analyze", bert, SAMPLE, "--limit", 3, "--out", analysis)[0] == 0
     more = ("--keep", 2, "--analysis", analysis)
     for name in ("run.json", "heads.parquet"):
-        whole = (analysis / name).read_bytes()
-        (analysis / name).write_bytes(whole[: len(whole) // 2])
+        dense = (analysis / name).read_bytes()
+        (analysis / name).write_bytes(dense[: len(dense) // 2])
         for command in ("prune", "curve"):
             status, _, errors = run(command, bert, data, tmp_path / command, *more)
             assert (
                 status == 2
                 and f"{analysis / name} should hold what a finished run wrote but" in errors
             )
-        (analysis / name).write_bytes(whole)
+        (analysis / name).write_bytes(dense)
 
 
 def test_a_curve_leaves_other_folders_alone(bert: Path, data: list[Path], tmp_path: Path) -> None:
@@ -406,8 +409,8 @@ def test_killed_and_resumed(bert: Path, data: list[Path], tmp_path: Path) -> Non
     gates = ("--method", "l0", "--set", *(f"tuning.{field}" for field in fields))
     more = ("--keep", 3, "--no-control", "--recover", 3, "--tune", "warmup=0")
     arguments = ("prune", bert, "--task", "masked-lm", *files, *gates, *more)
-    whole, broken = tmp_path / "whole", tmp_path / "broken"
-    assert headcount(*arguments, "--out", whole)[0] == 0
+    dense, broken = tmp_path / "whole", tmp_path / "broken"
+    assert headcount(*arguments, "--out", dense)[0] == 0
     process = Forked("headcount", *arguments, "--out", broken)
     wait_for(tmp_path / "broken.state" / "all-3" / "checkpoints" / "checkpoint-10" / "whole")
     process.send_signal(signal.SIGKILL)
@@ -416,8 +419,8 @@ def test_killed_and_resumed(bert: Path, data: list[Path], tmp_path: Path) -> Non
     status, _, errors = headcount(*arguments, "--out", broken, "--resume")
     assert status == 0 and "gates  5/40" not in errors, errors
     assert not (tmp_path / "broken.state").exists()
-    assert (broken / "plan.json").read_text() == (whole / "plan.json").read_text()
-    weights = [load(folder).model.state_dict() for folder in (whole, broken)]
+    assert (broken / "plan.json").read_text() == (dense / "plan.json").read_text()
+    weights = [load(folder).model.state_dict() for folder in (dense, broken)]
     assert all(torch.equal(weights[1][name], weight) for name, weight in weights[0].items())
 
 

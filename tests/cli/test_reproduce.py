@@ -143,9 +143,10 @@ def test_voita2019_table_2(bert: Path, texts: tuple[Path, Path], tmp_path: Path)
     assert "3 updates of 1,500 tokens" in text
     assert (tmp_path / "out" / "state" / "points.json").stat().st_mtime_ns == before, "kept"
     for wrong, sentence in (
-        ("distilled=0.5", "has no teacher"), ("layerwise=1", "has no teacher"),
+        ("distilled=0.5", "has no teacher"),
+        ("layerwise=1", "has no teacher"),
         ("trained=gates", "all weights"),
-    ):  # fmt: skip
+    ):
         quick = ("--table", 2, "--keep", 2, "--tune", "updates=9999999", "--scratch", wrong)
         status, _, errors = pruning("voita2019", bert, texts, tmp_path / "new", *quick)
         assert status == 2 and sentence in errors, "before anything is trained"
@@ -154,9 +155,17 @@ def test_voita2019_table_2(bert: Path, texts: tuple[Path, Path], tmp_path: Path)
     )
     assert status == 2 and "Expected to keep fewer heads than all 6" in errors
     status, _, errors = headcount(
-        "reproduce", "voita2019", bert, *COLUMNS, "--data", texts[0], "--table", 2,
-        "--out", tmp_path / "new",
-    )  # fmt: skip
+        "reproduce",
+        "voita2019",
+        bert,
+        *COLUMNS,
+        "--data",
+        texts[0],
+        "--table",
+        2,
+        "--out",
+        tmp_path / "new",
+    )
     assert status == 2 and "--table 2 needs a development set" in errors
     status, _, errors = pruning("voita2019", bert, texts, tmp_path / "new")
     assert status == 2 and "only affect pruning. Add --table 2" in errors

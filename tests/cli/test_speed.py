@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from headcount import load
-from headcount.artifact.make import make
-from headcount.heads import Head
-from headcount.pruning import Plan
+from headcount.artifact import make
+from headcount.core import Head, Plan
 from headcount.speed import ceiling
 from tests.cli.conftest import SAMPLE, headcount
 
@@ -18,7 +17,7 @@ FEW = ("--batch", 1, 2, "--length", 8, 999, "--rounds", 2)
 
 @pytest.fixture(autouse=True)
 def no_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headcount.speed.clock.MOST_REPEATS", 1)
+    monkeypatch.setattr("headcount.speed.timing.MOST_REPEATS", 1)
 
 
 def test_a_table_a_record_and_a_figure(bert: Path, tmp_path: Path) -> None:

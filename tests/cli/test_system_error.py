@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from headcount.cli.system_error import full_disk, mendable
+from headcount.cli.command import full_disk, mendable
 from tests.cli.conftest import SAMPLE, headcount
 from tests.cli.test_compact import plan
 from tests.forked import Forked
@@ -40,8 +40,10 @@ def test_other_errors_are_not_taken_for_it() -> None:
     assert mendable(OSError(13, "Permission denied")) is None  # of no path
     assert mendable(FileNotFoundError(2, "No such file or directory", "ours.json")) is None
     assert mendable(RuntimeError("out of memory")) is None
-    told = mendable(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB\nmore"))
-    assert told is not None and "(CUDA out of memory. Tried to allocate 2 GiB). Lower" in told
+    reported = mendable(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB\nmore"))
+    assert (
+        reported is not None and "(CUDA out of memory. Tried to allocate 2 GiB). Lower" in reported
+    )
 
 
 def test_a_path_that_can_not_be_used_is_told_in_a_sentence(bert: Path, tmp_path: Path) -> None:

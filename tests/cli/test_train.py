@@ -59,7 +59,7 @@ def test_left_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "reported"),
     [
         (("--set", "epoch=2"), "Expected NAME=VALUE"),
         (("--set", "pieces=90000"), "Expected text for a vocabulary of 90,000 pieces"),
@@ -69,10 +69,10 @@ def test_left_out(tmp_path: Path) -> None:
         (("--set", "batch_tokens=100000", "accumulate=8"), "Expected at least 8 batches"),
     ],
 )
-def test_refusals(arguments: tuple[object, ...], told: str, tmp_path: Path) -> None:
+def test_refusals(arguments: tuple[object, ...], reported: str, tmp_path: Path) -> None:
     out = ("--recipe", "tiny", "--out", tmp_path / "out")
     status, _, errors = headcount("train", "translation", *DATA, *out, *arguments)
-    assert status == 2 and told in errors
+    assert status == 2 and reported in errors
 
 
 def test_files_of_different_length(tmp_path: Path) -> None:
@@ -87,9 +87,9 @@ def test_files_of_different_length(tmp_path: Path) -> None:
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_killed_and_resumed(tmp_path: Path, how: signal.Signals) -> None:
     """A process killed in the middle, and resumed by another, ends with an unbroken one's model."""
-    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    dense, broken = tmp_path / "whole", tmp_path / "broken"
     arguments = ("train", "translation", *DATA, *TINY, "--save-every", 5)
-    assert headcount(*arguments, "--out", whole)[0] == 0
+    assert headcount(*arguments, "--out", dense)[0] == 0
     process = Forked("headcount", *arguments, "--out", broken)
     wait_for(broken / "checkpoints" / "checkpoint-10" / "whole")
     process.send_signal(how)
@@ -101,8 +101,8 @@ def test_killed_and_resumed(tmp_path: Path, how: signal.Signals) -> None:
     assert status == 2 and "was begun with seed 1, and this command has 2" in errors
     status, _, errors = headcount(*arguments, "--out", broken, "--resume")
     assert status == 0 and "step 5/" not in errors, errors
-    assert _losses(broken) == _losses(whole)
-    for name, weight in _weights(whole).items():
+    assert _losses(broken) == _losses(dense)
+    for name, weight in _weights(dense).items():
         assert torch.equal(weight, _weights(broken)[name]), name
 
 

@@ -6,9 +6,8 @@ from functools import cache
 from transformers import PreTrainedModel
 
 from headcount.compaction import compact
-from headcount.heads import Head
-from headcount.models.anatomy import Anatomy
-from headcount.pruning.plan import Plan
+from headcount.core import Head, Plan
+from headcount.tap import Anatomy
 from tests.examined import examined
 
 

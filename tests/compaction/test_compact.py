@@ -11,17 +11,18 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from headcount.compaction import compact
-from headcount.compaction.compact import layers_of
-from headcount.compaction.layer_config import set_layer_config
-from headcount.errors import InputError, ModelError
-from headcount.heads import Head, Heads
-from headcount.models import examine, gated, random_copy, tapped
-from headcount.models.encoder_lm import EncoderConfig, EncoderForCausalLM, EncoderForMaskedLM
+from headcount.compaction.compaction import layers_of
+from headcount.compaction.head_plan import set_layer_config
+from headcount.core import Head, Heads, InputError, ModelError, Plan
+from headcount.models import (
+    EncoderConfig,
+    EncoderForCausalLM,
+    EncoderForMaskedLM,
+    random_copy,
+    revision,
+)
 from headcount.models.modeling_headcount import pruned
-from headcount.models.selfcheck import difference, outputs
-from headcount.pruning.plan import Plan
-from headcount.signature import revision
-from headcount.tap import Block, Tap
+from headcount.tap import Block, Tap, difference, examine, gated, outputs, tapped
 from tests import tiny
 from tests.compaction.plans import compacted, some_heads
 from tests.examined import examined
@@ -142,8 +143,14 @@ def _generates_the_same(model: PreTrainedModel, dead: int) -> None:
     plan = some_heads(anatomy, dead)
     smaller = compact(model, plan)
     batch = {k: v for k, v in tiny.inputs(model, side="left").items() if "decoder" not in k}
-    options = {"num_beams": 3, "max_new_tokens": 9, "use_cache": True, "do_sample": False,
-               "output_scores": True, "return_dict_in_generate": True}  # fmt: skip
+    options = {
+        "num_beams": 3,
+        "max_new_tokens": 9,
+        "use_cache": True,
+        "do_sample": False,
+        "output_scores": True,
+        "return_dict_in_generate": True,
+    }
     with torch.inference_mode():
         with Tap(model, anatomy, gates=plan.gates(anatomy.heads)):
             expected = model.generate(**batch, **options)  # type: ignore[operator]
@@ -246,8 +253,14 @@ def test_copies_share_the_plan() -> None:
 def test_a_decoder_of_text_and_images() -> None:
     """Gemma 3 as published: a text model, its language model head, and a vision model."""
     text = examined("gemma3_text")[0].config.to_dict()
-    sight = {"hidden_size": 8, "intermediate_size": 9, "num_hidden_layers": 1,
-             "num_attention_heads": 2, "image_size": 8, "patch_size": 4}  # fmt: skip
+    sight = {
+        "hidden_size": 8,
+        "intermediate_size": 9,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "image_size": 8,
+        "patch_size": 4,
+    }
     config = hf.Gemma3Config(text_config=text, vision_config=sight, mm_tokens_per_image=4)
     torch.manual_seed(0)
     model = hf.Gemma3ForConditionalGeneration(config).eval()
@@ -375,12 +388,12 @@ def test_refuses_another_model() -> None:
         ({"encoder.self": {0: (True,)}}, r"heads of a plan as integers, got \[True\]"),
         ({"encoder": {0: (1,)}}, "Expected sites of a plan out of encoder.self, .*, got encoder"),
     ]
-    for wrong, told in wrongs:
+    for wrong, reported in wrongs:
         kept = {site: {str(k): list(v) for k, v in each.items()} for site, each in wrong.items()}
-        with pytest.raises(InputError, match=told):
+        with pytest.raises(InputError, match=reported):
             Plan.from_json({"version": 1, "kept": kept})
-        if "integers" not in told:  # the tests' own check of types comes first
-            with pytest.raises(InputError, match=told):
+        if "integers" not in reported:  # the tests' own check of types comes first
+            with pytest.raises(InputError, match=reported):
                 Plan(wrong)
 
 

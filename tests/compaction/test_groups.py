@@ -1,8 +1,8 @@
 import pytest
 
-from headcount.compaction.groups import kept_groups, nearest_kept
-from headcount.errors import InputError
-from headcount.models.anatomy import AttentionLayer
+from headcount.compaction.layout import kept_groups, nearest_kept
+from headcount.core import InputError
+from headcount.tap import AttentionLayer
 
 SIX = AttentionLayer("decoder.self", 3, "m", 0, 6, 2, 10, "o")
 """Six query heads share two key/value heads."""

@@ -7,8 +7,7 @@ import torch
 
 from headcount.compaction import compact, restorable, restored
 from headcount.models import Loaded
-from headcount.models.selfcheck import difference
-from headcount.tap import Tap
+from headcount.tap import Tap, difference
 from tests import tiny
 from tests.compaction.plans import some_heads
 from tests.compaction.test_compact import FAMILIES, run

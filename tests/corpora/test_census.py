@@ -47,8 +47,16 @@ def test_counts(bank: Path, tokenizer: PreTrainedTokenizerBase) -> None:
 def test_relations_are_sorted_without_the_root(bank: Path, tokenizers: Tokenizers) -> None:
     census = take_census(Corpus(bank), Encoder(tokenizers["wordpiece"]))
     assert census.relations == (
-        "advmod:neg", "aux", "case", "det", "nsubj", "nummod:gov", "obj", "obl", "punct",
-    )  # fmt: skip
+        "advmod:neg",
+        "aux",
+        "case",
+        "det",
+        "nsubj",
+        "nummod:gov",
+        "obj",
+        "obl",
+        "punct",
+    )
 
 
 def test_running_text_has_no_words_and_no_relations(tokenizers: Tokenizers) -> None:
@@ -70,11 +78,13 @@ def test_targets_are_counted_without_the_start_token(tokenizers: Tokenizers) -> 
 
 def test_truncation_and_lost_words_are_counted(tokenizers: Tokenizers) -> None:
     long = ("dog",) * 11
-    corpus = Corpus.from_sentences([
-        Sentence(" ".join(long), long),
-        Sentence("a \u200b", ("a", "\u200b")),
-        Sentence("der Hund " * 9),
-    ])  # fmt: skip
+    corpus = Corpus.from_sentences(
+        [
+            Sentence(" ".join(long), long),
+            Sentence("a \u200b", ("a", "\u200b")),
+            Sentence("der Hund " * 9),
+        ]
+    )
     encoder = Encoder(tokenizers["wordpiece"], max_length=7)
     census = take_census(corpus, encoder)
     assert (census.num_truncated, census.num_words_cut, census.num_words_lost) == (2, 6, 1)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headcount.core import CorpusError
 from headcount.corpora.conllu import read_conllu
-from headcount.errors import CorpusError
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "data"
 
@@ -65,21 +65,35 @@ def broken(treebank: str, old: str, new: str) -> str:
     [
         ("5\taux\t_\t_", "5\taux\t_", ":6: expected 10 columns separated by tabs, got 9. Fix"),
         ("5\taux\t_\t_", "5\taux\t_\t_\t_", ":6: expected 10 columns separated by tabs, got 11"),
-        ("\t5\taux", "\t_\taux", ":6: expected the number of the word's head in column 7, "
-         "got '_'. A treebank needs a head for every word."),
+        (
+            "\t5\taux",
+            "\t_\taux",
+            ":6: expected the number of the word's head in column 7, "
+            "got '_'. A treebank needs a head for every word.",
+        ),
         ("\t5\taux", "\t-1\taux", ":6: expected the number of the word's head in column 7, got"),
-        ("\t5\taux", "\t7\taux", ":6: the head 7 points nowhere, since the "
-         "sentence has 6 words. Fix"),
+        (
+            "\t5\taux",
+            "\t7\taux",
+            ":6: the head 7 points nowhere, since the sentence has 6 words. Fix",
+        ),
         ("3\tdid\t", "4\tdid\t", ":6: expected word number 3, got 4. Number the words"),
         ("3\tdid\t", "3\t\t", ":6: expected a word in column 2, got nothing. Fix"),
-        ("3\tdid\t", "c\tdid\t", ":6: expected a word's number, a range like 3-4 or an empty "
-         "node like 5.1 in column 1, got 'c'. Fix"),
+        (
+            "3\tdid\t",
+            "c\tdid\t",
+            ":6: expected a word's number, a range like 3-4 or an empty "
+            "node like 5.1 in column 1, got 'c'. Fix",
+        ),
         ("\t2\tdet", "\t1\tdet", ":3: the heads form a cycle, 1 -> 1. Fix column 7"),
         ("VB\t_\t0", "VB\t_\t3", ":8: the heads form a cycle, 5 -> 3 -> 5. Fix column 7"),
-        ("\t5\taux", "\t0\taux", ":3: expected one root (head 0) in a sentence, got 2, on lines "
-         "6, 8. Fix"),
+        (
+            "\t5\taux",
+            "\t0\taux",
+            ":3: expected one root (head 0) in a sentence, got 2, on lines 6, 8. Fix",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_is_broken_is_named(
     tmp_path: Path, treebank: str, old: str, new: str, message: str
 ) -> None:

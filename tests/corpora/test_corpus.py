@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from headcount.core import CorpusError
 from headcount.corpora import Corpus, Sentence, Tree
-from headcount.errors import CorpusError
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_what_cannot_be_a_corpus_is_refused_at_once(files: dict[str, Path], tmp_
         ({"target": files["a"]}, f"Expected a source beside the target {files['a']}, got none"),
         ({}, "Expected a corpus, got nothing. Give at least one file."),
         ({"paths": files["a"], "limit": 0}, "Expected a limit of at least 1 sentence, got 0."),
-    ]  # fmt: skip
+    ]
     for arguments, message in cases:
         with pytest.raises(CorpusError, match=re.escape(message)):
             Corpus(**arguments)

@@ -5,8 +5,8 @@ import re
 import pytest
 from transformers import PreTrainedTokenizerBase
 
+from headcount.core import CorpusError
 from headcount.corpora import Encoder, Sentence
-from headcount.errors import CorpusError
 
 Tokenizers = dict[str, PreTrainedTokenizerBase]
 PAIR = Sentence("The old dog sleeps.", target="Der alte Hund schläft.", origin="pairs.tsv:3")

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import PreTrainedTokenizerBase
 
+from headcount.core import CorpusError
 from headcount.corpora import Encoder, Frequencies
 from headcount.corpora.frequencies import add_counts
-from headcount.errors import CorpusError
 
 Tokenizers = dict[str, PreTrainedTokenizerBase]
 

@@ -16,16 +16,13 @@ from transformers import (
 )
 
 from headcount import diagnose
-from headcount.corpora import Corpus, Sentence
-from headcount.corpora.languages import language_in_generation, set_languages
-from headcount.errors import InputError
-from headcount.models.load import Loaded, load
-from headcount.signature import tokenizer_revision
+from headcount.analysis.pseudo_targets import translated
+from headcount.core import InputError
+from headcount.corpora import Corpus, Sentence, language_in_generation, set_languages
+from headcount.models import Loaded, load, tokenizer_revision
 from headcount.tasks import Translation
-from headcount.training import Rows
-from headcount.training.examples import encode
-from headcount.training.recipe import RECIPES
-from headcount.translating import translated
+from headcount.training import RECIPES, Rows
+from headcount.training.data.examples import encode
 from tests import tiny, tiny_tokenizers
 
 PAIR = {"source": ["The old dog."], "target": ["Der alte Hund."]}
@@ -125,8 +122,8 @@ def test_own_translations_are_in_the_language(
     loaded.model.generate = lambda **options: seen.append(options) or generate(**options)  # type: ignore[assignment]
     corpus = Corpus.from_sentences(["The dog."])
     translated(loaded.model, loaded.encoder(), corpus, tmp_path / "targets.txt", tmp_path)
-    told = language_in_generation(tokenizer)
-    assert told and seen[0] | told == seen[0]
+    reported = language_in_generation(tokenizer)
+    assert reported and seen[0] | reported == seen[0]
 
 
 def test_languages_are_kept_and_signed(

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from headcount.corpora.lines import numbered_lines
-from headcount.errors import CorpusError, InputError
+from headcount.core import CorpusError, InputError
+from headcount.corpora import numbered_lines
 
 
 def lines(path: Path, content: bytes) -> list[tuple[int, str]]:

@@ -12,10 +12,10 @@ import torch
 from transformers import BertConfig, BertModel, PreTrainedTokenizerBase
 
 from headcount.analysis import measure
+from headcount.analysis.examples import candidates
+from headcount.core import CorpusError
 from headcount.corpora import Corpus, Encoder, Sentence, batches, take_census
-from headcount.errors import CorpusError
-from headcount.examples import candidates
-from headcount.models.load import as_loaded
+from headcount.models import as_loaded
 from tests import tiny, tiny_tokenizers
 from tests.examined import examined
 
@@ -106,8 +106,8 @@ def test_segments_and_token_types_of_a_batch(tokenizers: Tokenizers) -> None:
         stock = encoder.tokenizer(first, second)["token_type_ids"]
         found = batch.inputs["token_type_ids"][row].tolist()
         assert found == stock + [0] * (len(found) - len(stock))
-    untold = Encoder(tokenizers["wordpiece"])
-    (batch,) = batches(corpus, untold, take_census(corpus, untold))
+    unreported = Encoder(tokenizers["wordpiece"])
+    (batch,) = batches(corpus, unreported, take_census(corpus, unreported))
     assert "token_type_ids" not in batch.inputs
     alone = Corpus.from_sentences(["The moon."])
     (batch,) = batches(alone, encoder, take_census(alone, encoder))

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from headcount.core import CorpusError
 from headcount.corpora.parallel import read_pair, read_tsv
-from headcount.errors import CorpusError
 
 
 def write(path: Path, content: str) -> Path:

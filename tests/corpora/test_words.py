@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from transformers import PreTrainedTokenizerBase
 
+from headcount.core import CorpusError
 from headcount.corpora import Encoder, Sentence
 from headcount.corpora.words import Spelling, spelling_of
-from headcount.errors import CorpusError
 from tests.corpora.conftest import EVERY_KIND
 from tests.tiny_tokenizers import SENTENCES, across_words
 
@@ -71,8 +71,10 @@ def check_alignment(tokenizer: PreTrainedTokenizerBase, words: tuple[str, ...]) 
     content = [word for word in encoded.word_of if word >= 0]
     assert content == sorted(content)
     assert len(set(content)) + encoded.num_words_lost == len(words)
-    assert all((word < 0) == special for word, special in
-               zip(encoded.word_of, encoded.is_special, strict=True))  # fmt: skip
+    assert all(
+        (word < 0) == special
+        for word, special in zip(encoded.word_of, encoded.is_special, strict=True)
+    )
     assert not encoded.truncated
 
 
@@ -104,8 +106,11 @@ def test_an_unknown_word_is_content(tokenizers: Tokenizers) -> None:
     for kind in ("wordpiece", "t5", "marian"):
         tokenizer = tokenizers[kind]
         (encoded,) = Encoder(tokenizer).sources([sentence("dog", "日")])
-        flags = [special for token, special in zip(encoded.ids, encoded.is_special, strict=True)
-                 if token == tokenizer.unk_token_id]  # fmt: skip
+        flags = [
+            special
+            for token, special in zip(encoded.ids, encoded.is_special, strict=True)
+            if token == tokenizer.unk_token_id
+        ]
         assert flags == [False]
 
 

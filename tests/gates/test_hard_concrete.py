@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from headcount.errors import ModelError
-from headcount.gates import Constant, HardConcrete, Layout
+from headcount.core import Head, Heads, ModelError
+from headcount.gates import HardConcrete, L0Penalty, Layout
 from headcount.gates.head_gates import uniform_noise
-from headcount.heads import Head, Heads
 from tests.textbook import gates as textbook
 
 HEADS = Heads({"encoder.self": (3, 5), "decoder.self": (2,)})
@@ -17,7 +16,7 @@ LAYOUT = Layout.each(HEADS)
 
 
 def made(log_a: list[float] | None = None, layout: Layout = LAYOUT, **options) -> HardConcrete:
-    gates = HardConcrete(layout, Constant(layout, 0.7), **options)
+    gates = HardConcrete(layout, L0Penalty(layout, 0.7), **options)
     if log_a is not None:
         gates.log_a.data = torch.tensor(log_a)
     return gates
@@ -77,7 +76,7 @@ def test_gates_start_open_and_as_the_authors_do() -> None:
     assert (made().eval()()["encoder.self", 1] == 1).all()
     assert made().probability().tolist() == pytest.approx([0.942] * 10, abs=1e-3)
     layout = Layout.each(Heads({"encoder.self": (8,) * 500}))
-    theirs = HardConcrete.voita2019(layout, Constant(layout, 0.1), seed=3)
+    theirs = HardConcrete.voita2019(layout, L0Penalty(layout, 0.1), seed=3)
     assert theirs.log_a.abs().max().item() == pytest.approx(0.612, abs=1e-3)
     assert theirs.log_a.std().item() == pytest.approx(0.612 / 3**0.5, rel=0.05)
     assert theirs.eval()()["encoder.self", 0].mean().item() == pytest.approx(0.5, abs=0.2)

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from headcount.errors import InputError, ModelError
+from headcount.core import Head, Heads, InputError, ModelError
 from headcount.gates import Layout, Quota, Subset, quotas
 from headcount.gates.head_gates import uniform_noise
 from headcount.gates.subset import DUST, EPS, relaxed_subset
-from headcount.heads import Head, Heads
 from tests.textbook import gates as textbook
 
 HEADS = Heads({"encoder.self": (3, 5), "decoder.self": (3,)})

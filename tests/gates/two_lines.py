@@ -8,9 +8,17 @@ import torch
 from torch.utils.data import Dataset
 from transformers import PreTrainedModel, Trainer, TrainerCallback, TrainingArguments
 
-from headcount.gates import Constant, GateTraining, HardConcrete, HeadGates, Layout, Quota, Subset
-from headcount.gates.gating import gating
-from headcount.models.selfcheck import examine
+from headcount.gates import (
+    GateTraining,
+    HardConcrete,
+    HeadGates,
+    L0Penalty,
+    Layout,
+    Quota,
+    Subset,
+    gating,
+)
+from headcount.tap import examine
 from tests import tiny
 
 STEPS = 6
@@ -39,13 +47,18 @@ def made_gates(kind: str, model: PreTrainedModel) -> HeadGates:
     layout = Layout.each(examine(model).heads)
     if kind == "subset":
         return Subset(layout, [Quota(None, 4)], seed=3)
-    return HardConcrete(layout, Constant(layout, 0.02), seed=3, start=0.5)
+    return HardConcrete(layout, L0Penalty(layout, 0.02), seed=3, start=0.5)
 
 
 def script(
-    kind: str, out: Path, accumulate: int = 1, resume: bool = False, breaks: bool = False,
-    weight_decay: float = 0.0, bf16: bool = False,
-) -> tuple[PreTrainedModel, HeadGates, list[dict[str, float]]]:  # fmt: skip
+    kind: str,
+    out: Path,
+    accumulate: int = 1,
+    resume: bool = False,
+    breaks: bool = False,
+    weight_decay: float = 0.0,
+    bf16: bool = False,
+) -> tuple[PreTrainedModel, HeadGates, list[dict[str, float]]]:
     """Train a tiny BERT with gates."""
     model = tiny.MODELS["bert"]()
     for module in model.modules():
@@ -53,11 +66,22 @@ def script(
             module.p = 0.0  # two processes have other masks than one
     gates = made_gates(kind, model)
     arguments = TrainingArguments(
-        output_dir=str(out), max_steps=STEPS, per_device_train_batch_size=4, save_steps=3,
-        gradient_accumulation_steps=accumulate, learning_rate=1e-3, logging_steps=1, use_cpu=True,
-        report_to="none", disable_tqdm=True, seed=1, weight_decay=weight_decay, bf16=bf16,
-        dataloader_pin_memory=False, average_tokens_across_devices=False,
-    )  # fmt: skip
+        output_dir=str(out),
+        max_steps=STEPS,
+        per_device_train_batch_size=4,
+        save_steps=3,
+        gradient_accumulation_steps=accumulate,
+        learning_rate=1e-3,
+        logging_steps=1,
+        use_cpu=True,
+        report_to="none",
+        disable_tqdm=True,
+        seed=1,
+        weight_decay=weight_decay,
+        bf16=bf16,
+        dataloader_pin_memory=False,
+        average_tokens_across_devices=False,
+    )
     callbacks = [GateTraining(gates, rate=0.1), *([Break()] if breaks else [])]
     with gating(model, gates):
         trainer = Trainer(model, arguments, train_dataset=Texts(), callbacks=callbacks)

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from transformers import PreTrainedModel
 
-from headcount.importance.relevance_starts import Starts
-from headcount.models.anatomy import Anatomy
-from headcount.tasks.task import TaskBatch
+from headcount.importance.lrp.relevance import Starts
+from headcount.tap import Anatomy
+from headcount.tasks import TaskBatch
 from tests import tiny
 from tests.examined import examined_double
 

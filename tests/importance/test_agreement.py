@@ -7,11 +7,9 @@ import pandas as pd
 import pytest
 from scipy.stats import spearmanr
 
-from headcount.errors import InputError
-from headcount.files import nulls_for_nan
-from headcount.importance.across import across
-from headcount.importance.agreement import Agreement, agreement
-from headcount.importance.correlation import correlation, effects
+from headcount.core import InputError, nulls_for_nan
+from headcount.importance import Agreement, agreement, correlation, effects
+from headcount.importance.folder import across
 from tests.textbook import statistics
 
 
@@ -37,8 +35,13 @@ def test_is_the_textbook():
     table = frame()
     found = agreement(table)
     assert found.names == (
-        "ablation_delta", "gradient", "relevance", "sink_score", "confidence", "entropy",
-    )  # fmt: skip
+        "ablation_delta",
+        "gradient",
+        "relevance",
+        "sink_score",
+        "confidence",
+        "entropy",
+    )
     for one in found.names:
         for other in found.names:
             cell = found.of(one, other)

@@ -7,19 +7,25 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headcount.errors import InputError
-from headcount.heads import Head
-from headcount.importance import Methods, ablation, assess, gradient, holm, norm, relevance, sink
-from headcount.importance.ablation import (
+from headcount.core import Head, InputError
+from headcount.importance import (
+    Methods,
+    ablation,
     all_but_one,
-    replacement,
+    assess,
+    gradient,
+    holm,
+    loss_deltas,
+    norm,
+    relevance,
     single_heads,
+    sink,
     whole_layers,
     whole_sites,
 )
-from headcount.importance.significance import loss_deltas
-from headcount.models.load import Loaded
-from headcount.models.selfcheck import gated, tapped
+from headcount.importance.ablations.measured import replacement
+from headcount.models import Loaded
+from headcount.tap import gated, tapped
 from headcount.tasks import Classification, Similarity, Task, Translation, evaluate
 from tests.tasks import loaded as small
 
@@ -51,11 +57,14 @@ def test_options_reach_the_methods() -> None:
     loaded, task = similarity()
     plain = assess(loaded, task, replace(FEW, names=("gradient", "relevance", "ablation")))
     for change, column in [
-        ({"level": "batch"}, "gradient"), ({"normalise": False}, "gradient"),
-        ({"rules": "attnlrp"}, "relevance"), ({"instead": "mean"}, "ablation_delta"),
-        ({"quantity": "score"}, "ablation_delta"), ({"seed": 1}, "ablation_low"),
+        ({"level": "batch"}, "gradient"),
+        ({"normalise": False}, "gradient"),
+        ({"rules": "attnlrp"}, "relevance"),
+        ({"instead": "mean"}, "ablation_delta"),
+        ({"quantity": "score"}, "ablation_delta"),
+        ({"seed": 1}, "ablation_low"),
         ({"num_samples": 41}, "ablation_high"),
-    ]:  # fmt: skip
+    ]:
         options: Any = {"names": plain.record["methods"], **change}
         other = assess(loaded, task, replace(FEW, **options | {"names": tuple(options["names"])}))
         assert not np.allclose(plain.columns[column], other.columns[column], rtol=1e-6), change
@@ -112,9 +121,13 @@ def test_of_each_layer_the_head_that_does_best_alone() -> None:
 def short(loaded: Loaded, num_beams: int = 1) -> Translation:
     """A random model does not end its output by itself."""
     return Translation(
-        loaded, small.TRANSLATIONS, metric="chrf", limit=3, num_beams=num_beams,
+        loaded,
+        small.TRANSLATIONS,
+        metric="chrf",
+        limit=3,
+        num_beams=num_beams,
         generation={"max_new_tokens": 6},
-    )  # fmt: skip
+    )
 
 
 def count_translations(monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -153,7 +166,7 @@ def test_what_was_translated_is_not_translated_again(
     loaded = small.loaded("MarianMTModel")
     task, calls = short(loaded), count_translations(monkeypatch)
     methods = Methods(("ablation",), quantity="score", num_samples=10, one_left=False)
-    whole = assess(loaded, task, methods)
+    dense = assess(loaded, task, methods)
     made = len(calls)
 
     def stop(stage: str, done: int, total: int) -> None:
@@ -165,10 +178,10 @@ def test_what_was_translated_is_not_translated_again(
     assert len(calls) == made + 1 + 3
     again = assess(loaded, task, methods, tmp_path)
     assert len(calls) == 2 * made + 1  # plus the dense model's pass, which is not an ablation
-    for name, column in whole.columns.items():
+    for name, column in dense.columns.items():
         np.testing.assert_array_equal(again.columns[name], column)
     for part in ("sites", "layers", "ablation"):
-        assert again.record[part] == whole.record[part]
+        assert again.record[part] == dense.record[part]
     with pytest.raises(InputError, match="same model, data and options"):
         assess(loaded, short(loaded, num_beams=2), methods, tmp_path)
     (tmp_path / "state" / "translations.json").write_text('{"key": "torn')

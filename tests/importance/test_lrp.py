@@ -9,11 +9,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers.activations import ACT2FN
 
-from headcount.errors import InputError, ModelError
-from headcount.importance import lrp_rule_sets
-from headcount.importance.lrp import Lrp
-from headcount.importance.lrp_rules import passed
-from headcount.importance.token_relevance import _entering, relevance_of_tokens
+from headcount.core import InputError, ModelError
+from headcount.importance import token_relevance
+from headcount.importance.lrp import rule_sets as lrp_rule_sets
+from headcount.importance.lrp.propagation import Lrp
+from headcount.importance.lrp.rules import passed
+from headcount.importance.lrp.token_relevance import _entering
 from tests import tiny
 from tests.examined import examined
 from tests.importance.lrp_cases import (
@@ -43,7 +44,7 @@ def assert_kept(name: str, rules: str, side: str = "right", activation: Any = No
     seen: list[Tensor] = []
     with InDouble():
         start, inputs = top_of_first(seen), double_inputs(model, side)
-        parts = relevance_of_tokens(model, inputs, start, rules, anatomy)  # type: ignore[arg-type]
+        parts = token_relevance(model, inputs, start, rules, anatomy)  # type: ignore[arg-type]
     total_R = sum(part.sum(1) for part in parts.values())
     assert all(part.isfinite().all() for part in parts.values())
     torch.testing.assert_close(total_R, seen[0].detach(), rtol=1e-6, atol=0)
@@ -85,9 +86,20 @@ def test_attnlrp_loses_relevance_in_the_softmax_only(
 
 @pytest.mark.parametrize(
     "activation",
-    ["gelu_new", "gelu_python", "gelu_fast", "quick_gelu", "gelu_pytorch_tanh", "silu", "relu2",
-     "mish", "tanh", "leaky_relu", "gelu_accurate"],
-)  # fmt: skip
+    [
+        "gelu_new",
+        "gelu_python",
+        "gelu_fast",
+        "quick_gelu",
+        "gelu_pytorch_tanh",
+        "silu",
+        "relu2",
+        "mish",
+        "tanh",
+        "leaky_relu",
+        "gelu_accurate",
+    ],
+)
 def test_activations_however_written_pass_relevance(activation: str) -> None:
     assert_kept("bert", "voita2019", activation=ACT2FN[activation])
     assert_kept("llama", "voita2019", activation=ACT2FN[activation])
@@ -135,7 +147,7 @@ REFUSED = {
     "cumprod": lambda x: x.cumprod(-1),
     "abs": lambda x: x.abs(),
     "_own": _Own.apply,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -148,14 +160,14 @@ def test_an_operation_without_a_rule_is_refused_by_name(name: str) -> None:
         leaving_no_trace(model, inputs),
         pytest.raises(ModelError, match=rf"uses {name} on the way"),
     ):
-        relevance_of_tokens(model, inputs, top_of_first([]), "voita2019", anatomy)
+        token_relevance(model, inputs, top_of_first([]), "voita2019", anatomy)
 
 
 def test_operations_beside_the_way_do_not_matter() -> None:
     model, anatomy = examined("bert")
     model = copy.deepcopy(model)
     set_activation(model, _Act(lambda x: (torch.exp(x), functional.gelu(x))[1]))
-    relevance_of_tokens(model, tiny.inputs(model), top_of_first([]), "voita2019", anatomy)
+    token_relevance(model, tiny.inputs(model), top_of_first([]), "voita2019", anatomy)
 
 
 @RULES
@@ -167,9 +179,9 @@ def test_nothing_is_left_behind(name: str, rules: Any) -> None:
     flags = [parameter.requires_grad for parameter in model.parameters()]
     try:
         with leaving_no_trace(model, inputs):
-            relevance_of_tokens(model, inputs, top_of_first([]), rules, anatomy)
+            token_relevance(model, inputs, top_of_first([]), rules, anatomy)
         with leaving_no_trace(model, inputs), pytest.raises(ZeroDivisionError):
-            relevance_of_tokens(model, inputs, lambda output: 1 / 0, rules, anatomy)  # type: ignore
+            token_relevance(model, inputs, lambda output: 1 / 0, rules, anatomy)  # type: ignore
     finally:
         model.eval()
     assert [parameter.requires_grad for parameter in model.parameters()] == flags

@@ -11,11 +11,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from headcount.errors import ModelError
-from headcount.importance import lrp_attention, lrp_linear, lrp_norms, lrp_shares
-from headcount.importance.lrp import Lrp
-from headcount.importance.relevance import relevance
-from headcount.importance.token_relevance import relevance_of_tokens
+from headcount.core import ModelError
+from headcount.importance import relevance, token_relevance
+from headcount.importance.lrp import attention as lrp_attention
+from headcount.importance.lrp import linear as lrp_linear
+from headcount.importance.lrp import norms as lrp_norms
+from headcount.importance.lrp import shares as lrp_shares
+from headcount.importance.lrp.propagation import Lrp
 from tests import tiny
 from tests.examined import examined, examined_double
 from tests.importance.lrp_cases import (
@@ -94,7 +96,7 @@ def test_tokens_equal_the_textbook(name: str) -> None:
     model, anatomy = examined_double(name)
     inputs = tiny.inputs(model)
     with InDouble():
-        found = relevance_of_tokens(
+        found = token_relevance(
             model, inputs, lambda output: output.logits[:, 1].amax(-1), "alpha_beta", anatomy
         )
     for number in range(3):
@@ -116,7 +118,7 @@ def test_the_textbook_shares_by_definition() -> None:
 def test_relevance_of_tokens_is_a_share_with_all_biases(name: str) -> None:
     model, anatomy = examined_double(name)
     with InDouble():
-        found = relevance_of_tokens(
+        found = token_relevance(
             model, double_inputs(model), top_of_first([]), "alpha_beta", anatomy
         )
     assert all((part >= 0).all() for part in found.values())
@@ -274,8 +276,8 @@ def test_heads_that_queries_share_take_the_sum() -> None:
     wide = [each.repeat_interleave(2, 1) for each in (k, v)]
     _, expected = back_through(rule, R, q, *wide)
     torch.testing.assert_close(found[0], expected[0])
-    for part, whole in zip(found[1:], expected[1:], strict=True):
-        torch.testing.assert_close(part, whole.unflatten(1, (2, 2)).sum(2))
+    for part, dense in zip(found[1:], expected[1:], strict=True):
+        torch.testing.assert_close(part, dense.unflatten(1, (2, 2)).sum(2))
 
 
 def flowing(function: Callable[..., Tensor], *inputs: list[float]) -> tuple[list[float], ...]:
@@ -400,7 +402,7 @@ def test_an_operation_without_a_rule_is_refused_by_name(
     model = copy.deepcopy(model)
     set_activation(model, Act())
     with pytest.raises(ModelError, match=rf"uses ({name}) on.* which alpha_beta has no rule"):
-        relevance_of_tokens(model, tiny.inputs(model), top_of_first([]), "alpha_beta", anatomy)
+        token_relevance(model, tiny.inputs(model), top_of_first([]), "alpha_beta", anatomy)
 
 
 @pytest.mark.parametrize(

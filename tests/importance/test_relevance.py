@@ -8,12 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from headcount.errors import InputError
-from headcount.importance.relevance import relevance
-from headcount.importance.relevance_starts import STARTS, Starts, start_of
-from headcount.importance.token_relevance import relevance_of_tokens
-from headcount.tasks import drawn
-from headcount.tasks.task import TaskBatch
+from headcount.core import InputError
+from headcount.importance import relevance, start_of, token_relevance
+from headcount.importance.lrp.relevance import STARTS, Starts
+from headcount.tasks import TaskBatch, drawn
 from tests import tiny
 from tests.examined import examined, examined_double
 from tests.importance.lrp_cases import InDouble, first_two
@@ -80,7 +78,7 @@ def test_tokens_equal_the_textbook(name: str, rules: Any) -> None:
     model, anatomy = examined_double(name)
     inputs = tiny.inputs(model)
     with InDouble(), torch.no_grad():
-        (found_RN,) = relevance_of_tokens(
+        (found_RN,) = token_relevance(
             model, inputs, lambda output: output.logits[:, 1].max(-1).values, rules, anatomy
         ).values()
     for number, found_N in enumerate(found_RN):
@@ -146,13 +144,13 @@ def test_every_task_says_where_relevance_starts(name: str) -> None:
 
 def test_relevance_of_examples_drawn() -> None:
     """`prune` passes such tasks, except translation."""
-    loaded, whole = small.TASKS["similarity-bert"]()
-    most = whole.num_examples - 2
-    found = relevance(loaded.model, drawn(whole, most, seed=3), anatomy=loaded.anatomy)
-    index_E = np.sort(np.random.default_rng(3).choice(whole.num_examples, most, replace=False))
-    batch, task = whole.batch(index_E), TinyTask(loaded.model)
+    loaded, dense = small.TASKS["similarity-bert"]()
+    most = dense.num_examples - 2
+    found = relevance(loaded.model, drawn(dense, most, seed=3), anatomy=loaded.anatomy)
+    index_E = np.sort(np.random.default_rng(3).choice(dense.num_examples, most, replace=False))
+    batch, task = dense.batch(index_E), TinyTask(loaded.model)
     task.batches = lambda max_tokens=4096: iter([batch])  # type: ignore[method-assign]
-    expected = relevance(loaded.model, task, anatomy=loaded.anatomy, start=start_of(whole))
+    expected = relevance(loaded.model, task, anatomy=loaded.anatomy, start=start_of(dense))
     assert found.num_steps == most
     for place, scores_H in expected.scores.items():
         torch.testing.assert_close(found.scores[place], scores_H, rtol=1e-4, atol=1e-6)

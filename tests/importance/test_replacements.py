@@ -8,15 +8,18 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.importance.replacements import mean, uniform
-from headcount.models.anatomy import Anatomy, AttentionLayer
-from headcount.tap import Tap
+from headcount.importance.ablations.measured import mean, uniform
+from headcount.tap import Anatomy, AttentionLayer, Tap
 from tests.examined import examined_double
 from tests.importance.tiny_task import TinyTask
 
-CASES = [("bert", "encoder.self", "value"), ("llama", "decoder.self", "v_proj"),
-         ("marian", "encoder.self", "v_proj"), ("marian", "decoder.self", "v_proj"),
-         ("marian", "decoder.cross", "v_proj")]  # fmt: skip
+CASES = [
+    ("bert", "encoder.self", "value"),
+    ("llama", "decoder.self", "v_proj"),
+    ("marian", "encoder.self", "v_proj"),
+    ("marian", "decoder.self", "v_proj"),
+    ("marian", "decoder.cross", "v_proj"),
+]
 
 
 @contextmanager

@@ -8,10 +8,9 @@ import pytest
 from sacrebleu.significance import PairedTest
 from scipy.stats import spearmanr
 
-from headcount.importance.score_significance import score_deltas
-from headcount.importance.significance import of_distribution, resamples
-from headcount.tasks import Translation
-from headcount.tasks.task import Evaluation, Losses, Task, TaskBatch
+from headcount.importance import score_deltas
+from headcount.importance.statistics.significance import of_distribution, resamples
+from headcount.tasks import Evaluation, Losses, Task, TaskBatch, Translation
 from tests.tasks import loaded as small
 from tests.textbook import statistics
 

@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from headcount.errors import InputError
-from headcount.importance import significance
-from headcount.importance.significance import (
+from headcount.core import InputError
+from headcount.importance import holm, loss_deltas
+from headcount.importance.statistics import significance
+from headcount.importance.statistics.significance import (
     Delta,
     enough_samples,
-    holm,
-    loss_deltas,
     of_distribution,
     resamples,
 )
@@ -69,19 +68,19 @@ def test_few_examples_are_never_sure():
 def test_heads_in_groups_are_the_same(
     losses: tuple[np.ndarray, np.ndarray, np.ndarray], monkeypatch: pytest.MonkeyPatch
 ):
-    whole = loss_deltas(*losses, SAMPLES)
+    dense = loss_deltas(*losses, SAMPLES)
     monkeypatch.setattr(significance, "_KEPT", 2 * SAMPLES)
     monkeypatch.setattr(significance, "_CHUNK", 3 * EXAMPLES)
     parts = loss_deltas(*losses, SAMPLES)
     for name in ("delta", "low", "high", "p"):
-        assert getattr(parts, name) == pytest.approx(getattr(whole, name), abs=1e-12)
+        assert getattr(parts, name) == pytest.approx(getattr(dense, name), abs=1e-12)
 
 
 def compared(statistic: Callable[[np.ndarray], np.ndarray], seed: int) -> Delta:
     """Interval and p that the draws give for any difference."""
     drawn = [statistic(index_SN) for index_SN in resamples(EXAMPLES, SAMPLES, seed)]
-    whole = statistic(np.arange(EXAMPLES)[None])
-    return of_distribution(whole, np.concatenate(drawn)[:, None])[0]
+    dense = statistic(np.arange(EXAMPLES)[None])
+    return of_distribution(dense, np.concatenate(drawn)[:, None])[0]
 
 
 def test_any_statistic_is_the_textbook():
@@ -123,9 +122,14 @@ def test_near_scipys_bootstrap(losses: tuple[np.ndarray, np.ndarray, np.ndarray]
         return more.sum(axis) / count.sum(axis)
 
     scipys = stats.bootstrap(
-        (loss_HN[0] - base_N, count_N), ratio, paired=True, vectorized=True, method="percentile",
-        n_resamples=20_000, rng=np.random.default_rng(5),
-    )  # fmt: skip
+        (loss_HN[0] - base_N, count_N),
+        ratio,
+        paired=True,
+        vectorized=True,
+        method="percentile",
+        n_resamples=20_000,
+        rng=np.random.default_rng(5),
+    )
     ours = loss_deltas(*losses, 20_000)[0]
     width = ours.high - ours.low
     assert ours.low == pytest.approx(scipys.confidence_interval.low, abs=0.05 * width)

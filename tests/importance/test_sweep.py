@@ -8,26 +8,23 @@ import pytest
 import torch
 import transformers as hf
 
-from headcount import tap
 from headcount.compaction import compact
-from headcount.errors import InputError, ModelError
-from headcount.heads import Head, Heads
-from headcount.importance.ablation import (
+from headcount.core import Head, Heads, InputError, ModelError, Plan
+from headcount.importance import (
+    Ablation,
     Instead,
+    Swept,
     ablation,
     all_but_one,
-    replacement,
     single_heads,
+    sweep,
     whole_layers,
     whole_sites,
 )
-from headcount.importance.reuse import Blocks
-from headcount.importance.rows import giving
-from headcount.importance.sweep import Ablation, Swept, sweep
-from headcount.models.selfcheck import examine, gated, tapped
-from headcount.pruning.plan import Plan
-from headcount.tap import Tap
-from headcount.tasks.task import TaskBatch
+from headcount.importance.ablations.measured import replacement
+from headcount.importance.ablations.reuse import Blocks, giving
+from headcount.tap import Tap, examine, gated, tap, tapped
+from headcount.tasks import TaskBatch
 from tests import tiny
 from tests.examined import examined, examined_double
 from tests.importance.tiny_task import TinyTask
@@ -76,9 +73,9 @@ def test_of_a_compact_model_with_a_layer_without_heads(dead: str) -> None:
     """Its block runs between others that are skipped."""
     config: Any = tiny.MODELS["marian"]().config
     config.update({"encoder_layers": 4, "decoder_layers": 4})
-    whole = hf.MarianMTModel(config).double().eval()
-    stay = [head for head in examine(whole).heads if not str(head).startswith(f"{dead}.")]
-    model = compact(whole, Plan.keeping(examine(whole).heads, stay))
+    dense = hf.MarianMTModel(config).double().eval()
+    stay = [head for head in examine(dense).heads if not str(head).startswith(f"{dead}.")]
+    model = compact(dense, Plan.keeping(examine(dense).heads, stay))
     anatomy, task = examine(model), TinyTask(model)
     ablations = [*single_heads(anatomy.heads), *whole_layers(anatomy.heads)]
     swept = sweep(model, task, ablations, anatomy=anatomy)
@@ -189,7 +186,7 @@ def test_attention_runs_behind_the_first_change_only(
 def test_resumes(tmp_path: Path) -> None:
     model, anatomy = examined("bert")
     ablations = single_heads(anatomy.heads)
-    whole = sweep(model, TinyTask(model), ablations, anatomy=anatomy)
+    dense = sweep(model, TinyTask(model), ablations, anatomy=anatomy)
 
     def stop(done: int, total: int) -> None:
         assert (done, total) == (3, 5)
@@ -197,17 +194,22 @@ def test_resumes(tmp_path: Path) -> None:
 
     def run(task: TinyTask, key: str = "a", progress=lambda done, total: None) -> Swept:
         return sweep(
-            model, task, ablations, anatomy=anatomy, state=tmp_path / "s", key=key,
+            model,
+            task,
+            ablations,
+            anatomy=anatomy,
+            state=tmp_path / "s",
+            key=key,
             progress=progress,
-        )  # fmt: skip
+        )
 
     with pytest.raises(KeyboardInterrupt):
         run(TinyTask(model), progress=stop)
     task = TinyTask(model)
     again = run(task)
     assert set(task.runs) <= {2 * times for times in range(1, 11)}  # the batch of two only
-    np.testing.assert_array_equal(again.loss_AN, whole.loss_AN)
-    np.testing.assert_array_equal(again.base.loss_N, whole.base.loss_N)
+    np.testing.assert_array_equal(again.loss_AN, dense.loss_AN)
+    np.testing.assert_array_equal(again.base.loss_N, dense.base.loss_N)
     with pytest.raises(InputError, match="--resume needs the same model, data and options"):
         run(TinyTask(model), key="b")
     task = TinyTask(model)
@@ -248,9 +250,9 @@ def test_resumes_with_other_batches(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         sweep(model, Halved(model), ablations, anatomy=anatomy, state=state, progress=stop)
     again = sweep(model, TinyTask(model), ablations, anatomy=anatomy, state=state)
-    whole = sweep(model, TinyTask(model), ablations, anatomy=anatomy)
-    np.testing.assert_allclose(again.loss_AN, whole.loss_AN, rtol=1e-5)
-    np.testing.assert_array_equal(again.base.count_N, whole.base.count_N)
+    dense = sweep(model, TinyTask(model), ablations, anatomy=anatomy)
+    np.testing.assert_allclose(again.loss_AN, dense.loss_AN, rtol=1e-5)
+    np.testing.assert_array_equal(again.base.count_N, dense.base.count_N)
 
 
 def test_not_finite() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from headcount.tasks.task import Evaluation, Losses, Task, TaskBatch
+from headcount.tasks import Evaluation, Losses, Task, TaskBatch
 from tests import tiny
 
 LENGTHS = ((7, 4, 2), (5, 3))

@@ -14,12 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from headcount.attention import Attention, Reducer
+from headcount.analysis.streaming import run
 from headcount.corpora import Arcs, Batch, Sentence, Tokens
-from headcount.measures import MEASURES, Sums
-from headcount.measuring import run
-from headcount.models.anatomy import AttentionLayer
-from headcount.tap import Block
+from headcount.measures import AttentionReducer, Sums
+from headcount.measures.reductions import Attention
+from headcount.measures.registry import MEASURES
+from headcount.tap import AttentionLayer, Block
 from tests import tiny
 from tests.examined import examined_double, softmax_in_double
 from tests.textbook import patterns, rare
@@ -236,10 +236,10 @@ def attend(
     layer = AttentionLayer(site, 2, "somewhere", 0, NUM_HEADS, NUM_HEADS, HEAD_DIM, "beyond")
     trees = arcs([(example.heads, example.relations) for example in examples]) if is_self else None
     roots = torch.linalg.cholesky(W_O @ W_O.transpose(1, 2)) if norms_known else None
-    return reduced(Reducer(layer, queries, keys, trees, roots, values), weights, split)
+    return reduced(AttentionReducer(layer, queries, keys, trees, roots, values), weights, split)
 
 
-def reduced(reducer: Reducer, weights: Tensor, split: tuple[int, int, int]) -> Attention:
+def reduced(reducer: AttentionReducer, weights: Tensor, split: tuple[int, int, int]) -> Attention:
     """Feed a reducer as the tap does: slices may end beyond the end, blocks are the reducer's."""
     batch, num_heads, num_queries, _ = weights.shape
     rows, heads, queries = split

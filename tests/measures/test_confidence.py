@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from headcount.measures import Confidence
-from headcount.measures import confidence as variant
+from headcount.measures import confidence_variant as variant
 from tests.measures.cases import CASES, attend, batches, cases
 from tests.textbook import confidence
 

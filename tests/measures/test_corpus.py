@@ -7,10 +7,11 @@ import pytest
 import torch
 from transformers import BertConfig, BertModel
 
+from headcount.analysis.streaming import run
 from headcount.corpora import Batch, Corpus, Encoder, Sentence, Tree, batches, take_census
-from headcount.measures import MEASURES, Confidence, Patterns, Positional, Surface, Syntactic
-from headcount.measuring import run
-from headcount.models.selfcheck import examine
+from headcount.measures import Confidence, Patterns, Positional, Surface, Syntactic
+from headcount.measures.registry import MEASURES
+from headcount.tap import examine
 from tests import tiny, tiny_tokenizers
 from tests.examined import softmax_in_double
 from tests.measures.cases import Case, Example, Side

@@ -9,9 +9,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headcount.analysis.streaming import Measuring, Totals
 from headcount.corpora import Batch, Sentence
-from headcount.measures import MEASURES, Sums
-from headcount.measuring import Measuring, Totals
+from headcount.measures import Sums
+from headcount.measures.registry import MEASURES
 from headcount.tap import Tap
 from tests import laws, tiny
 from tests.examined import examined_double

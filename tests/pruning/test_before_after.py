@@ -10,17 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headcount.cli.told_drop import told_drop
-from headcount.heads import Head, Heads
-from headcount.importance.significance import resamples
-from headcount.pruning import Plan
-from headcount.pruning.before_after import BeforeAfter
-from headcount.pruning.card import card
-from headcount.pruning.functions import Survival, old_names, survivals
-from headcount.pruning.gated import drop, evaluate_gated
-from headcount.pruning.overlap import DataSet, warning
-from headcount.pruning.slices import slices
-from headcount.tasks import CausalLanguageModelling, evaluate
+from headcount.artifact.card_text import card
+from headcount.artifact.surviving_roles import Survival, old_names, survivals
+from headcount.cli.console import format_drop
+from headcount.core import Head, Heads, Plan
+from headcount.importance.statistics.significance import resamples
+from headcount.pruning import BeforeAfter
+from headcount.pruning.before_after import slices
+from headcount.pruning.gated_score import drop, evaluate_gated
+from headcount.tasks import CausalLanguageModelling, DataSet, evaluate, warning
 from tests.tasks.loaded import PAIRS, TASKS, TEXTS
 from tests.textbook import statistics
 
@@ -36,8 +34,13 @@ def test_slices() -> None:
     loaded, task = TASKS["causal-gpt2"]()
     found = slices(task, task)
     assert [name.partition(" (")[0] for name in found] == [
-        "short", "middling", "long", "rarest tokens", "rarer tokens", "least rare tokens",
-    ]  # fmt: skip
+        "short",
+        "middling",
+        "long",
+        "rarest tokens",
+        "rarer tokens",
+        "least rare tokens",
+    ]
     thirds = list(found.values())
     for three in (thirds[:3], thirds[3:]):
         assert sorted(np.concatenate(three)) == list(range(task.num_examples))
@@ -46,8 +49,11 @@ def test_slices() -> None:
     assert length_N[thirds[0]].max() <= length_N[thirds[1]].min()
     assert length_N[thirds[1]].max() <= length_N[thirds[2]].min()
     known = CausalLanguageModelling(loaded, {"text": [*TEXTS, *TEXTS, "the dog", "the old dog"]})
-    counts = Counter(token for text in [*TEXTS, *TEXTS, *TEXTS, "the dog", "the old dog"]
-                     for token in loaded.tokenizer(text)["input_ids"])  # fmt: skip
+    counts = Counter(
+        token
+        for text in [*TEXTS, *TEXTS, *TEXTS, "the dog", "the old dog"]
+        for token in loaded.tokenizer(text)["input_ids"]
+    )
     rarest_N = np.array(
         [min(counts[token] for token in loaded.tokenizer(text)["input_ids"]) for text in TEXTS]
     )
@@ -111,22 +117,31 @@ def test_no_thirds_of_what_is_the_same_in_all() -> None:
 
 
 @pytest.mark.parametrize(
-    ("record", "told"),
+    ("record", "reported"),
     [
         ({}, "The gated model is the dense model with these heads set to 0."),
         (
-            {"history": [{}], "gains": [{"stage": "folding", "kept": True, "before": 2.0,
-                                         "after": 1.0}]},
+            {
+                "history": [{}],
+                "gains": [{"stage": "folding", "kept": True, "before": 2.0, "after": 1.0}],
+            },
             "The gated model is the dense model after training with gates, folding, with",
         ),
         ({"mended": ["folding"], "trained_on": 6}, "the dense model after folding, training, with"),
     ],
-)  # fmt: skip
-def test_the_card_says_what_gated_is(record: dict[str, Any], told: str) -> None:
-    compared = [{"what": "compact and gated", "sentences": 3, "difference": 0.0, "share": 0.0,
-                 "tolerance": 1e-5}]  # fmt: skip
+)
+def test_the_card_says_what_gated_is(record: dict[str, Any], reported: str) -> None:
+    compared = [
+        {
+            "what": "compact and gated",
+            "sentences": 3,
+            "difference": 0.0,
+            "share": 0.0,
+            "tolerance": 1e-5,
+        }
+    ]
     text = card_of(**record, comparisons=compared)
-    assert told in text and "Warning" not in text
+    assert reported in text and "Warning" not in text
     exported = [each | {"what": "ONNX and reloaded"} for each in compared]
     text = card_of(**record, comparisons=exported)
     assert "**Warning**: the weights have changed since the heads were removed" in text
@@ -135,8 +150,8 @@ def test_the_card_says_what_gated_is(record: dict[str, Any], told: str) -> None:
 
 def test_a_score_that_is_better_where_it_is_lower_rises() -> None:
     drop = {"delta": 0.0, "low": -0.25, "high": 2.0, "p": 0.6}
-    assert told_drop({"higher_is_better": True, "drop": drop}) == "drop 0, 95 % -0.25 to 2"
-    assert told_drop({"higher_is_better": False, "drop": drop | {"low": math.nan}}) == "rise 0"
+    assert format_drop({"higher_is_better": True, "drop": drop}) == "drop 0, 95 % -0.25 to 2"
+    assert format_drop({"higher_is_better": False, "drop": drop | {"low": math.nan}}) == "rise 0"
 
 
 @pytest.mark.parametrize(
@@ -147,8 +162,11 @@ def test_the_card_has_changes_after_minus_before(is_better: bool, after: float, 
     """A drop of 0.1 means a lower accuracy, or a higher perplexity."""
     drop = {"delta": 0.1, "low": 0.05, "high": 0.2, "p": 0.01}
     found = {"higher_is_better": is_better, "score": {"before": 0.5, "after": after}, "drop": drop}
-    part = found | {"examples": 1200, "loss": {"before": 1.0, "after": 1.5},
-                    "rise": {"delta": 0.5, "low": 0.4, "high": 0.6, "p": 0.01}}  # fmt: skip
+    part = found | {
+        "examples": 1200,
+        "loss": {"before": 1.0, "after": 1.5},
+        "rise": {"delta": 0.5, "low": 0.4, "high": 0.6, "p": 0.01},
+    }
     text = card_of(test=part | {"metric": "accuracy", "slices": {"short": part}})
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()]
     change = f"{after - 0.5:+.3f}".replace("-", "−")
@@ -161,8 +179,12 @@ def test_the_card_has_changes_after_minus_before(is_better: bool, after: float, 
 
 def test_functions() -> None:
     plan = Plan.keeping(HEADS, [Head("encoder.self", 0, 1), Head("encoder.self", 1, 0)])
-    dense = {"enc.0.0": ["positional"], "enc.0.1": ["positional", "sink"], "enc.1.0": [],
-             "enc.1.1": ["rare"]}  # fmt: skip
+    dense = {
+        "enc.0.0": ["positional"],
+        "enc.0.1": ["positional", "sink"],
+        "enc.1.0": [],
+        "enc.1.1": ["rare"],
+    }
     assert survivals(plan, HEADS, dense) == [
         Survival("positional", 2, ("enc.0.1",)),
         Survival("sink", 1, ("enc.0.1",)),
@@ -175,8 +197,8 @@ def test_functions() -> None:
         Survival("rare", 1, (), (), ("enc.1.0",)),
         Survival("block", 0, (), (), ("enc.1.0",)),
     ]
-    told = card_of(functions=[asdict(Survival("rare", 1, (), (), ("enc.1.0",)))])
-    assert "took it over" in told and re.search(r"\| rare .*\| enc\.1\.0 +\|", told)
+    reported = card_of(functions=[asdict(Survival("rare", 1, (), (), ("enc.1.0",)))])
+    assert "took it over" in reported and re.search(r"\| rare .*\| enc\.1\.0 +\|", reported)
     assert old_names(plan, HEADS) == {"enc.0.0": "enc.0.1", "enc.1.0": "enc.1.0"}
 
 

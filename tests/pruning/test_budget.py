@@ -13,23 +13,24 @@ import transformers as hf
 from hypothesis import given, settings
 
 from headcount.compaction import compact
-from headcount.errors import InputError, ModelError
-from headcount.heads import Head, Heads
-from headcount.models.load import Loaded
-from headcount.models.selfcheck import examine
-from headcount.pruning.budget import Units, by_site, leaving, share
-from headcount.pruning.limit import Limit
-from headcount.pruning.methods import method
-from headcount.pruning.plan import Plan
-from headcount.pruning.prune import Pruning
-from headcount.pruning.rigid import refuse_rigid
-from headcount.pruning.stages import Stages
-from headcount.signature import revision
-from headcount.training.tuning import Tuning
+from headcount.core import Head, Heads, InputError, ModelError, Plan
+from headcount.models import Loaded, revision
+from headcount.pruning import (
+    BudgetSpec,
+    Compensation,
+    Pruning,
+    Units,
+    check_prunable,
+    method,
+    share,
+)
+from headcount.pruning.budget import by_site, pruned_heads
+from headcount.tap import examine
+from headcount.training import FinetuneConfig
 from tests import tiny
 from tests.examined import examined
 from tests.laws import leaving_no_trace
-from tests.pruning.setting import setting
+from tests.pruning.context import setting
 from tests.textbook import pruning as textbook
 
 FEW = settings(max_examples=25)
@@ -60,7 +61,7 @@ def test_exactly_so_many_whole_units_go(data: st.DataObject, sizes: list[int], p
     units = units_of(sizes, pinned)
     shuffled = data.draw(st.permutations(units.units))
     keep = data.draw(st.sampled_from(units.possible()))
-    gone = leaving([head for unit in shuffled for head in unit], units, keep)
+    gone = pruned_heads([head for unit in shuffled for head in unit], units, keep)
     assert len(gone) == len(set(gone)) == len(units.heads) - keep
     assert all(set(unit) <= set(gone) or not set(unit) & set(gone) for unit in units.units)
 
@@ -70,7 +71,7 @@ def test_exactly_so_many_whole_units_go(data: st.DataObject, sizes: list[int], p
 def test_smaller_budgets_are_nested(data: st.DataObject, size: int, number: int) -> None:
     units = units_of([size] * number)
     order = [head for unit in data.draw(st.permutations(units.units)) for head in unit]
-    gone = [leaving(order, units, keep) for keep in reversed(units.possible())]
+    gone = [pruned_heads(order, units, keep) for keep in reversed(units.possible())]
     for fewer, more in zip(gone, gone[1:], strict=False):
         assert more[: len(fewer)] == fewer and more == order[: len(more)]
 
@@ -93,7 +94,7 @@ def test_groups_lose_as_many_heads(
     order = data.draw(st.permutations(list(heads)))
     before: set[Head] = set()
     for keep in reversed(units.possible()):
-        gone = leaving(order, units, keep)
+        gone = pruned_heads(order, units, keep)
         assert len(set(gone)) == len(heads) - keep
         if not alone:
             assert before <= set(gone)
@@ -111,9 +112,9 @@ def test_groups_lose_as_many_heads(
             for index in range(size)
         }
         going = [mean for (layer, i), mean in means.items() if rows[layer][0][i] in gone]
-        staying = [mean for (layer, i), mean in means.items() if rows[layer][0][i] not in gone]
-        if going and staying and not alone:
-            assert max(going) <= min(staying)
+        kept_heads = [mean for (layer, i), mean in means.items() if rows[layer][0][i] not in gone]
+        if going and kept_heads and not alone:
+            assert max(going) <= min(kept_heads)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -123,7 +124,7 @@ def test_what_groups_leave_evenly_can_be_made_compact(seed: int) -> None:
     units = Units.of(anatomy, whole_groups=False)
     order = random.Random(seed).sample(list(anatomy.heads), len(anatomy.heads))
     for keep in (2, 6, 10):
-        gone = leaving(order, units, keep)
+        gone = pruned_heads(order, units, keep)
         plan = Plan.keeping(anatomy.heads, set(anatomy.heads) - set(gone), revision(model))
         assert sum(layer.num_heads for layer in examine(compact(model, plan)).layers) == keep
 
@@ -131,7 +132,7 @@ def test_what_groups_leave_evenly_can_be_made_compact(seed: int) -> None:
 def test_a_unit_whose_rest_would_not_come_out_is_passed_over() -> None:
     units = units_of([2, 3, 3])
     order = [head for unit in units.units for head in unit]
-    assert leaving(order, units, 2) == [*units.units[1], *units.units[2]]
+    assert pruned_heads(order, units, 2) == [*units.units[1], *units.units[2]]
 
 
 def test_units_of_a_model() -> None:
@@ -157,7 +158,7 @@ def test_sites_have_budgets_of_their_own() -> None:
     _, anatomy = examined("marian")
     units = Units.of(anatomy)
     order = [head for unit in units.units for head in unit]
-    gone = leaving(order, units, {"encoder.self": 3, "decoder.cross": 30})
+    gone = pruned_heads(order, units, {"encoder.self": 3, "decoder.cross": 30})
     assert [head.site for head in gone] == ["encoder.self"] * 7 + ["decoder.cross"] * 3
     with pytest.raises(InputError, match=r"can be pruned \(encoder.self\), got one for 'decoder"):
         by_site(Units.of(anatomy, ["encoder.self"]), {"decoder.self": 3})
@@ -187,8 +188,8 @@ def test_whole_numbers_of_any_kind_are_budgets() -> None:
     units = units_of([1] * 6)
     order = [head for unit in units.units for head in unit]
     for keep in (np.int64(2), {"encoder.self": np.int32(2)}):
-        assert leaving(order, units, keep) == order[:4]
-        found = Limit(keep=keep).budget(units)
+        assert pruned_heads(order, units, keep) == order[:4]
+        found = BudgetSpec(keep=keep).budget(units)
         assert json.dumps(found) in ("2", '{"encoder.self": 2}')
 
     class Half:
@@ -196,7 +197,7 @@ def test_whole_numbers_of_any_kind_are_budgets() -> None:
             raise TypeError("as a float has none")
 
     bert = setting("masked-bert")
-    found = Pruning(bert, method("random"), Limit(keep=np.int64(2)), bert.train).run()
+    found = Pruning(bert, method("random"), BudgetSpec(keep=np.int64(2)), bert.train).run()
     assert json.loads(json.dumps(found.record))["limit"] == {"keep": 2}
     for wrong in (Half(), {"encoder.self": Half()}):
         with pytest.raises(InputError, match="Expected a whole number of heads to keep"):
@@ -211,34 +212,36 @@ def test_what_can_not_be_is_refused_before_anything_is_measured(
     def measured(*_: Any, **__: Any) -> None:
         raise AssertionError("measured")
 
-    monkeypatch.setattr("headcount.pruning.prune.evaluate", measured)
+    monkeypatch.setattr("headcount.pruning.pipeline.evaluate", measured)
     bert = setting("masked-bert")
     with pytest.raises(InputError, match="got 99. The nearest is"):
-        Pruning(bert, method("random"), Limit(keep=99), bert.train).run()
+        Pruning(bert, method("random"), BudgetSpec(keep=99), bert.train).run()
     loaded = Loaded(tiny.MODELS["albert"](), bert.loaded.tokenizer, "albert")
     albert = replace(bert, loaded=loaded, units=Units.of(loaded.anatomy))
     with pytest.raises(ModelError, match="share the attention module"):
-        Pruning(albert, method("random"), Limit(keep=2), bert.train).run()
-    for trained, task, told in (
+        Pruning(albert, method("random"), BudgetSpec(keep=2), bert.train).run()
+    for trained, task, reported in (
         ("gates", "masked-bert", "Expected gates to train, got none"),
         ("encoder", "causal-gpt2", "Expected a model with an encoder"),
     ):
         model = setting(task)
-        stages = Stages(recovery=Tuning(trained=trained))  # type: ignore[arg-type]
-        with pytest.raises(InputError, match=told):
-            Pruning(model, method("random"), Limit(keep=2), model.train, stages=stages).run()
+        stages = Compensation(recovery=FinetuneConfig(trained=trained))  # type: ignore[arg-type]
+        with pytest.raises(InputError, match=reported):
+            Pruning(model, method("random"), BudgetSpec(keep=2), model.train, stages=stages).run()
     blind = replace(bert.loaded.anatomy.layers[0], output=None)
     loaded = replace(bert.loaded)
     loaded.__dict__["anatomy"] = replace(
         bert.loaded.anatomy, layers=(blind, *bert.loaded.anatomy.layers[1:])
     )
     with pytest.raises(ModelError, match="does not go straight into a linear map"):
-        Pruning(replace(bert, loaded=loaded), method("random"), Limit(keep=2), bert.train).run()
+        Pruning(
+            replace(bert, loaded=loaded), method("random"), BudgetSpec(keep=2), bert.train
+        ).run()
     sizes: dict[str, Any] = tiny.GROUPED | {"hidden_size": 60, "pad_token_id": 0}
     loaded = Loaded(hf.Phi3ForCausalLM(hf.Phi3Config(**sizes)).eval(), None, "phi3")
     phi3 = replace(bert, loaded=loaded, units=Units.of(loaded.anatomy))
     with pytest.raises(ModelError, match="does not run with fewer heads"):
-        Pruning(phi3, method("random"), Limit(keep=3), bert.train).run()
+        Pruning(phi3, method("random"), BudgetSpec(keep=3), bert.train).run()
 
 
 @pytest.mark.parametrize(
@@ -258,9 +261,12 @@ def test_what_can_not_be_is_refused_before_anything_is_measured(
     ],
 )
 def test_a_trial_cut_is_one_that_could_be_made(
-    name: str, shared: int | None, whole_groups: bool, stay: list[tuple[int, ...]],
+    name: str,
+    shared: int | None,
+    whole_groups: bool,
+    stay: list[tuple[int, ...]],
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     """The model is not changed."""
     model, made = tiny.MODELS[name](), []
     if shared:
@@ -269,11 +275,12 @@ def test_a_trial_cut_is_one_that_could_be_made(
     loaded = Loaded(model, None, name)
     sites = ["decoder.self"] if name == "marian" else None
     monkeypatch.setattr(
-        "headcount.pruning.rigid.compact", lambda *args, **more: made.append(compact(*args, **more))
+        "headcount.pruning.budget.compact",
+        lambda *args, **more: made.append(compact(*args, **more)),
     )
     units = Units.of(loaded.anatomy, sites, whole_groups=whole_groups)
     with leaving_no_trace(model, tiny.inputs(model)):
-        refuse_rigid(loaded, units)
+        check_prunable(loaded, units)
     assert list(examine(made[0]).heads.counts.values()) == stay
 
 

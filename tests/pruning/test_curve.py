@@ -8,20 +8,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from headcount.errors import InputError, ModelError, UnsuitedError
-from headcount.models.selfcheck import gated
-from headcount.pruning import Choice, Keep, Method, Setting
-from headcount.pruning.curve import Trial, curve
-from headcount.pruning.methods import method
-from headcount.pruning.points import ALL
-from headcount.reports.curve_document import CurveFacts, document, sentences, write_curve
-from headcount.reports.curve_points import CurvePoints
-from headcount.reports.figure_curve import curve_figures
-from headcount.reports.figure_style import styled
+from headcount.core import InputError, ModelError, UnsuitedError, styled
+from headcount.pruning import ALL, Keep, Method, PruningContext, Selection, Trial, curve, method
+from headcount.reports import CurveFacts, write_curve
+from headcount.reports.documents.curve import document, sentences
+from headcount.reports.figures.curves import curve_figures
+from headcount.results import CurvePoints
+from headcount.tap import gated
 from headcount.tasks import drawn, evaluate
-from headcount.training.finetune import finetune
-from headcount.training.tuning import Tuning
-from tests.pruning.setting import setting
+from headcount.training import FinetuneConfig, finetune
+from tests.pruning.context import setting
 
 METHODS = {name: method(name) for name in ("norm", "random")}
 KEEPS = [3, 7]
@@ -59,9 +55,11 @@ def test_budgets_are_of_the_heads_that_may_go() -> None:
     heads = given.loaded.heads.counts
     trial = Trial(given, given.train, scores=False)
     frame = curve(trial, {"norm": method("norm")}, [4, 1])
-    assert list(frame["keep"]) == list(frame["kept_encoder.self"]) == [
-        sum(heads["encoder.self"]), 4, 1,
-    ]  # fmt: skip
+    assert (
+        list(frame["keep"])
+        == list(frame["kept_encoder.self"])
+        == [sum(heads["encoder.self"]), 4, 1]
+    )
     for site in ("decoder.self", "decoder.cross"):
         assert set(frame[f"kept_{site}"]) == {sum(heads[site])}
     with pytest.raises(InputError, match=f"between 0 and {sum(heads['encoder.self'])} heads to"):
@@ -72,10 +70,10 @@ def test_what_can_not_be_trained_is_refused_before_anything_is_measured() -> Non
     given = setting("causal-gpt2")
     way = method("l0", ["tuning.trained=encoder"])
 
-    def told(*_: object) -> None:
+    def reported(*_: object) -> None:
         raise AssertionError("measured")
 
-    trial = Trial(replace(given, progress=told), given.train)
+    trial = Trial(replace(given, progress=reported), given.train)
     with pytest.raises(InputError, match="Expected a model with an encoder"):
         curve(trial, {"l0": way}, KEEPS)
 
@@ -86,7 +84,7 @@ class Fussy(Method):
 
     name = "fussy"
 
-    def choose(self, setting: Setting, keep: Keep) -> Choice:
+    def choose(self, setting: PruningContext, keep: Keep) -> Selection:
         if keep == 7:
             return METHODS["norm"].choose(setting, keep)
         raise UnsuitedError(f"no {keep} heads")
@@ -146,47 +144,58 @@ def test_controls(tmp_path: Path) -> None:
     ways = {
         name: method(way, [f"tuning.{each}" for each in (*fields, *more)])
         for name, way, more in (
-            ("l0", "l0", ()), ("subset", "subset", ()), ("longer", "l0", ("updates=5",)),
+            ("l0", "l0", ()),
+            ("subset", "subset", ()),
+            ("longer", "l0", ("updates=5",)),
             ("frozen", "l0", ("trained=gates",)),
         )
-    }  # fmt: skip
+    }
     given = setting("causal-gpt2", tmp_path)
     trial = Trial(given, given.train, scores=False)
     frame = curve(trial, ways | {"norm": method("norm")}, [3], seeds=[2])
     points = CurvePoints.of(frame)
     assert points.methods == [*ways, "norm"] and points.keeps == [3]
     assert list(points.controls) == ["l0", "subset", "longer"]
-    whole, controls = points.whole.numbers["loss"], points.controls
-    alone = Tuning(updates=4, warmup=0, batch_tokens=90, peak=0.01)
+    dense, controls = points.dense.numbers["loss"], points.controls
+    alone = FinetuneConfig(updates=4, warmup=0, batch_tokens=90, peak=0.01)
     expected = evaluate(
         finetune(given.loaded, given.train, alone, seed=2).loaded.model, given.train
     )
     assert controls["l0"].numbers["loss"] == pytest.approx(expected.loss, rel=1e-6)
     assert controls["l0"].numbers == controls["subset"].numbers != controls["longer"].numbers
-    assert controls["l0"].numbers["loss"] != whole and len(controls["l0"].heads) == 10
+    assert controls["l0"].numbers["loss"] != dense and len(controls["l0"].heads) == 10
     assert {path.name for path in tmp_path.glob("control-*")} == {"control-l0", "control-longer"}
     table = document(points, facts(), [])
     row = next(line for line in table.splitlines() if "10 (all), control" in line)
     assert [cell.strip() for cell in row.split("|")[2:-1]] == [
-        *(f"{controls[name].numbers['loss']:.2f}" for name in ("l0", "subset", "longer")), "–", "–",
-    ]  # fmt: skip
-    told = sentences(points, replace(facts(), updates={"l0": 4}))
-    assert "Compare it with its control: the dense model after as many updates" in told[-1]
+        *(f"{controls[name].numbers['loss']:.2f}" for name in ("l0", "subset", "longer")),
+        "–",
+        "–",
+    ]
+    reported = sentences(points, replace(facts(), updates={"l0": 4}))
+    assert "Compare it with its control: the dense model after as many updates" in reported[-1]
     with styled():
         (axes,) = curve_figures(points, given.loaded.heads, "perplexity")["curve_loss"]().axes
     labels = axes.get_legend_handles_labels()[1]
     assert [label for label in labels if "control" in label] == [
-        "l0, control", "subset, control", "longer, control",
-    ]  # fmt: skip
+        "l0, control",
+        "subset, control",
+        "longer, control",
+    ]
 
 
 def test_document_and_figures(tmp_path: Path) -> None:
     frame, roles = measured(), {str(head): ["sink"] for head in setting("causal-gpt2").loaded.heads}
     paths = write_curve(frame, facts(roles | {"dec.0.0": []}), tmp_path)
     assert {path.stem for path in paths} == {
-        "curve_score", "curve_loss", "curve_test_score", "curve_test_loss", "sites", "layers",
+        "curve_score",
+        "curve_loss",
+        "curve_test_score",
+        "curve_test_loss",
+        "sites",
+        "layers",
         "functions",
-    }  # fmt: skip
+    }
     assert all(path.stat().st_size > 1000 for path in paths) and len(paths) == 21
     shown = CurvePoints.of(frame).first_seed("random")
     assert [(point.keep, point.seed) for point in shown] == [(3, 0), (7, 0), (10, 0)]

@@ -9,31 +9,34 @@ import pytest
 import torch
 
 from headcount.compaction import compact
-from headcount.errors import InputError
-from headcount.gates import Budget, HardConcrete, Layout, Quota
-from headcount.heads import Head
-from headcount.models.load import as_loaded
-from headcount.pruning import Method, Setting, Units
-from headcount.pruning.l0 import L0
-from headcount.pruning.learned import plan_of
-from headcount.pruning.subset import Subset
-from headcount.signature import revision
-from headcount.training.tuning import Tuning
+from headcount.core import Head, InputError
+from headcount.gates import BudgetConstraint, HardConcrete, Layout, Quota
+from headcount.models import as_loaded, revision
+from headcount.pruning import Method, PruningContext, Subset, Units, plan_of
+from headcount.pruning.methods.l0 import L0
+from headcount.training import FinetuneConfig
 from tests import tiny
 from tests.laws import leaving_no_trace
 from tests.tasks import loaded as small
 
-QUICK = Tuning(updates=6, batch_tokens=200, warmup=1, gate_rate=0.3)
+QUICK = FinetuneConfig(updates=6, batch_tokens=200, warmup=1, gate_rate=0.3)
 METHODS = [
-    L0(QUICK), L0(QUICK, coefficient=0.05), L0(QUICK, coefficient=0.01, sweep=2),
-    L0(QUICK, voita2019=True), Subset(QUICK), Subset(QUICK, straight_through=True),
-]  # fmt: skip
+    L0(QUICK),
+    L0(QUICK, coefficient=0.05),
+    L0(QUICK, coefficient=0.01, sweep=2),
+    L0(QUICK, voita2019=True),
+    Subset(QUICK),
+    Subset(QUICK, straight_through=True),
+]
 KEEPS: list[tuple[str, Any, dict[str, int]]] = [
     ("classes-bert", 3, {"encoder.self": 3}),
     ("causal-llama", 6, {"decoder.self": 6}),
-    ("translation-Marian", {"encoder.self": 2, "decoder.cross": 5},
-     {"encoder.self": 2, "decoder.self": 33, "decoder.cross": 5}),
-]  # fmt: skip
+    (
+        "translation-Marian",
+        {"encoder.self": 2, "decoder.cross": 5},
+        {"encoder.self": 2, "decoder.self": 33, "decoder.cross": 5},
+    ),
+]
 
 
 @pytest.mark.parametrize("method", METHODS, ids=repr)
@@ -42,10 +45,10 @@ def test_exactly_so_many(method: Method, name: str, keep: Any, expected: dict[st
     loaded, task = small.TASKS[name]()
     units = Units.of(loaded.anatomy)
     with leaving_no_trace(loaded.model, tiny.inputs(loaded.model)):
-        choice = method.choose(Setting(loaded, task, units), keep)
-    stay = choice.plan.staying(loaded.heads)
+        choice = method.choose(PruningContext(loaded, task, units), keep)
+    stay = choice.plan.kept_heads(loaded.heads)
     assert {site: sum(head.site == site for head in stay) for site in expected} == expected
-    choice.plan.refuse_misfit(choice.loaded.model, loaded.heads)
+    choice.plan.check_fits(choice.loaded.model, loaded.heads)
     assert choice.plan.model == revision(choice.loaded.model) != revision(loaded.model)
     for unit in units.units:
         assert len({head in stay for head in unit}) == 1, "groups go whole"
@@ -70,8 +73,8 @@ def test_as_many_heads_of_every_group(method: Method) -> None:
     loaded, task = small.TASKS["causal-llama"]()
     units = Units.of(loaded.anatomy, whole_groups=False)
     keep = units.possible()[len(units.possible()) // 2]
-    choice = method.choose(Setting(loaded, task, units), keep)
-    stay = choice.plan.staying(loaded.heads)
+    choice = method.choose(PruningContext(loaded, task, units), keep)
+    stay = choice.plan.kept_heads(loaded.heads)
     assert len(stay) == keep
     for groups in units.groups:
         places = [{at for at, head in enumerate(unit) if head in stay} for unit in groups]
@@ -87,11 +90,11 @@ def test_from_gates_of_ones_own_to_a_compact_model(name: str) -> None:
     units = Units.of(loaded.anatomy)
     layout = Layout(units.heads, units.units)
     keep = units.possible()[2]
-    gates = HardConcrete(layout, Budget(layout, [Quota(None, keep)]))
+    gates = HardConcrete(layout, BudgetConstraint(layout, [Quota(None, keep)]))
     generator = torch.Generator().manual_seed(0)
     gates.log_a.data = 5 + torch.rand(len(layout.units), generator=generator)
     plan = plan_of(gates, loaded, units, keep)
-    stay = set(plan.staying(loaded.heads))
+    stay = set(plan.kept_heads(loaded.heads))
     assert len(stay) == keep and plan.model == revision(loaded.model)
     score_of = {
         head: score
@@ -104,16 +107,22 @@ def test_from_gates_of_ones_own_to_a_compact_model(name: str) -> None:
     assert len(as_loaded(compact(loaded, plan), None).heads) == keep
     site = next(iter(loaded.heads.counts))
     with pytest.raises(InputError, match="got gates for others"):
-        plan_of(gates, loaded, Units.of(loaded.anatomy, [site]) if len(loaded.heads.counts) > 1
-                else Units.of(loaded.anatomy, whole_groups=False).tied(), keep)  # fmt: skip
+        plan_of(
+            gates,
+            loaded,
+            Units.of(loaded.anatomy, [site])
+            if len(loaded.heads.counts) > 1
+            else Units.of(loaded.anatomy, whole_groups=False).tied(),
+            keep,
+        )
 
 
 def test_no_head_at_all() -> None:
     tuning = replace(QUICK, trained="gates")
     loaded, task = small.TASKS["classes-bert"]()
     for method in (Subset(tuning), L0(tuning)):
-        choice = method.choose(Setting(loaded, task, Units.of(loaded.anatomy)), 0)
-        assert choice.plan.staying(loaded.heads) == []
+        choice = method.choose(PruningContext(loaded, task, Units.of(loaded.anatomy)), 0)
+        assert choice.plan.kept_heads(loaded.heads) == []
 
 
 @pytest.mark.parametrize("method", [L0(QUICK), Subset(QUICK)], ids=repr)
@@ -123,17 +132,21 @@ def test_a_seed_says_it_all_and_an_impossible_budget_is_refused(
     """Two budgets share one folder; finished work there is not repeated."""
     loaded, task = small.TASKS["causal-llama"]()
     units = Units.of(loaded.anatomy)
-    one = method.choose(Setting(loaded, task, units, seed=4), 6)
+    one = method.choose(PruningContext(loaded, task, units, seed=4), 6)
     steps: list[int] = []
-    setting = Setting(
-        loaded, task, units, seed=4, state=tmp_path / "state",
+    setting = PruningContext(
+        loaded,
+        task,
+        units,
+        seed=4,
+        state=tmp_path / "state",
         progress=lambda stage, done, total: steps.append(done),
-    )  # fmt: skip
+    )
     two, others, again = (method.choose(setting, keep) for keep in (6, 9, 6))
     assert one.plan == two.plan == again.plan != others.plan and one.record == two.record
     assert len(steps) == 2 * QUICK.updates
     with pytest.raises(InputError, match="in groups of 3, got 5. The nearest is 6"):
-        method.choose(Setting(loaded, task, units), 5)
+        method.choose(PruningContext(loaded, task, units), 5)
 
 
 @pytest.mark.parametrize("method", [L0(QUICK), Subset(QUICK)], ids=repr)
@@ -142,23 +155,26 @@ def test_only_heads_that_may_go_have_gates(method: Method, tmp_path: Path) -> No
     loaded, task = small.TASKS["translation-Marian"]()
     everywhere = Units.of(loaded.anatomy)
     keep = {"encoder.self": 2}
-    scores = method.choose(Setting(loaded, task, everywhere), keep).record["scores"]
+    scores = method.choose(PruningContext(loaded, task, everywhere), keep).record["scores"]
     assert set(scores) == {str(head) for head in loaded.heads if head.site == "encoder.self"}
     one, other = (Units.of(loaded.anatomy, [site]) for site in ("encoder.self", "decoder.self"))
     number = len(loaded.heads) - 2
-    method.choose(Setting(loaded, task, one, state=tmp_path / "state"), number)
+    method.choose(PruningContext(loaded, task, one, state=tmp_path / "state"), number)
     with pytest.raises(InputError, match="units"):
-        method.choose(Setting(loaded, task, other, state=tmp_path / "state"), number)
+        method.choose(PruningContext(loaded, task, other, state=tmp_path / "state"), number)
 
 
 def test_budgets_share_the_trainings_of_a_sweep(tmp_path: Path) -> None:
     """The choice equals that of the nearest coefficient alone."""
     loaded, task = small.TASKS["classes-bert"]()
     units, steps = Units.of(loaded.anatomy), []
-    setting = Setting(
-        loaded, task, units, state=tmp_path / "state",
+    setting = PruningContext(
+        loaded,
+        task,
+        units,
+        state=tmp_path / "state",
         progress=lambda stage, done, total: steps.append(done),
-    )  # fmt: skip
+    )
     way = L0(replace(QUICK, updates=20), voita2019=True, sweep=4)
     found = {keep: way.choose(setting, keep) for keep in (3, 4)}
     tried = {keep: choice.record["swept"] for keep, choice in found.items()}
@@ -175,7 +191,7 @@ def test_budgets_share_the_trainings_of_a_sweep(tmp_path: Path) -> None:
         assert alone.plan == choice.plan
 
 
-GATES = Tuning(
+GATES = FinetuneConfig(
     updates=40, batch_tokens=400, gate_rate=0.3, warmup=2, trained="gates", distilled=1.0
 )
 
@@ -184,8 +200,12 @@ GATES = Tuning(
 def test_heads_that_matter_stay(method: Method) -> None:
     """Matching the dense model needs the four heads with more than negligible output."""
     loaded, task = small.TASKS["masked-bert"]()
-    needed = {Head("encoder.self", 0, 1), Head("encoder.self", 0, 4), Head("encoder.self", 1, 0),
-              Head("encoder.self", 1, 2)}  # fmt: skip
+    needed = {
+        Head("encoder.self", 0, 1),
+        Head("encoder.self", 0, 4),
+        Head("encoder.self", 1, 0),
+        Head("encoder.self", 1, 2),
+    }
     model = copy.deepcopy(loaded.model)
     for layer in loaded.anatomy.layers:
         assert layer.output is not None
@@ -194,7 +214,7 @@ def test_heads_that_matter_stay(method: Method) -> None:
         for index in range(layer.num_heads):
             if Head(layer.site, layer.layer, index) not in needed:
                 weight.data[:, index * layer.head_dim : (index + 1) * layer.head_dim] *= 1e-3
-    whole = replace(loaded, model=model)
-    choice = method.choose(Setting(whole, task, Units.of(loaded.anatomy)), 4)
+    dense = replace(loaded, model=model)
+    choice = method.choose(PruningContext(dense, task, Units.of(loaded.anatomy)), 4)
     # Every process renumbers word pieces: one head may differ.
-    assert len(set(choice.plan.staying(loaded.heads)) & needed) >= 3
+    assert len(set(choice.plan.kept_heads(loaded.heads)) & needed) >= 3

@@ -8,23 +8,27 @@ from typing import Any
 
 import pytest
 
-from headcount.errors import InputError
-from headcount.pruning.budget import Keep
-from headcount.pruning.coefficient import swept
-from headcount.pruning.gradient import Gradient
-from headcount.pruning.kept_limit import broken_limit, kept_limit
-from headcount.pruning.l0 import L0
-from headcount.pruning.latency import milliseconds
-from headcount.pruning.limit import Chosen, Limit, choose
-from headcount.pruning.method import Choice, Method, Setting
-from headcount.pruning.methods import METHODS, method
-from headcount.pruning.presets import PRESETS, preset
-from headcount.pruning.random import Random
-from headcount.pruning.ranked import Ranked
-from headcount.pruning.search import last_within
-from headcount.pruning.subset import Subset
+from headcount.core import InputError
+from headcount.pruning import (
+    METHODS,
+    BudgetSpec,
+    Gradient,
+    Keep,
+    Method,
+    PruningContext,
+    Random,
+    RankingMethod,
+    Selection,
+    Subset,
+    method,
+    preset,
+)
+from headcount.pruning.limit import Chosen, broken_limit, choose, kept_limit, last_within
+from headcount.pruning.methods.l0 import L0, swept
+from headcount.pruning.methods.presets import PRESETS
+from headcount.pruning.pipeline import milliseconds
 from headcount.tasks import evaluate
-from tests.pruning.setting import setting
+from tests.pruning.context import setting
 
 
 def test_methods_have_their_names() -> None:
@@ -35,7 +39,7 @@ def test_methods_have_their_names() -> None:
 
 def test_options() -> None:
     found = method("gradient", ["step=0.1", "normalise=false", "level=token"])
-    assert found == Ranked(Gradient(0.1, "token", False))
+    assert found == RankingMethod(Gradient(0.1, "token", False))
     learned = method("l0", ["tuning.updates=7", "tuning.trained=encoder", "coefficient=none"])
     assert isinstance(learned, L0) and learned.coefficient is None
     assert (learned.tuning.updates, learned.tuning.trained) == (7, "encoder")
@@ -75,7 +79,7 @@ def test_presets_are_what_the_papers_did() -> None:
         name: method(each.method, each.of(["encoder.self"], "translation"))
         for name, each in PRESETS.items()
     }
-    assert made["michel2019"] == Ranked(Gradient(0.1, "sample", True))
+    assert made["michel2019"] == RankingMethod(Gradient(0.1, "sample", True))
     voita, li = made["voita2019"], made["li2021"]
     assert isinstance(voita, L0) and voita.voita2019 and voita.tuning.trained == "encoder"
     assert voita.sweep == 8 and voita.coefficient is None and voita.tuning.label_smoothing == 0.1
@@ -142,16 +146,16 @@ def test_a_sweep_ends_whatever_comes_out(seed: int) -> None:
 
 
 def test_one_limit() -> None:
-    for given, told in (
+    for given, reported in (
         ({"max_drop": math.nan}, "Expected a finite largest drop, got nan"),
         ({"latency": math.nan}, "Expected a finite latency above 0 ms, got nan"),
         ({"latency": 0.0}, "Expected a finite latency above 0 ms, got 0.0"),
     ):
-        with pytest.raises(InputError, match=told):
-            Limit(**given)  # pyright: ignore[reportArgumentType]
+        with pytest.raises(InputError, match=reported):
+            BudgetSpec(**given)  # pyright: ignore[reportArgumentType]
     for given, came in (({}, "none"), ({"keep": 3, "max_drop": 0.5}, "keep and max_drop")):
         with pytest.raises(InputError, match=f"--max-drop and --latency, got {came}"):
-            Limit(**given)
+            BudgetSpec(**given)
 
 
 @pytest.mark.parametrize("limit", [0.0, 0.4, 0.99, 1.0, 2.7, 20.0])
@@ -169,14 +173,20 @@ def test_a_search_trains_once_a_budget() -> None:
     class Asked(Method):
         name = "asked"
 
-        def choose(self, setting: Setting, keep: Keep) -> Choice:
+        def choose(self, setting: PruningContext, keep: Keep) -> Selection:
             asked.append(keep)
-            return Ranked(Random()).choose(setting, keep)
+            return RankingMethod(Random()).choose(setting, keep)
 
     base = evaluate(given.loaded.model, given.train)
-    chosen = choose(Limit(latency=5.0), Asked(), given, given.train, base,
-                    lambda choice: float(len(choice.plan.staying(given.loaded.heads))))  # fmt: skip
-    assert chosen.keep == len(chosen.choice.plan.staying(given.loaded.heads)) == 5
+    chosen = choose(
+        BudgetSpec(latency=5.0),
+        Asked(),
+        given,
+        given.train,
+        base,
+        lambda choice: float(len(choice.plan.kept_heads(given.loaded.heads))),
+    )
+    assert chosen.keep == len(chosen.choice.plan.kept_heads(given.loaded.heads)) == 5
     assert len(asked) == len(set(asked))
 
 
@@ -187,13 +197,19 @@ def test_a_killed_search_ends_with_the_same_budget(
     given, times = replace(setting("similarity-bert"), state=tmp_path), []
     base = evaluate(given.loaded.model, given.train)
 
-    def slow(choice: Choice, factor: float) -> float:
+    def slow(choice: Selection, factor: float) -> float:
         times.append(factor)
-        return factor * len(choice.plan.staying(given.loaded.heads))
+        return factor * len(choice.plan.kept_heads(given.loaded.heads))
 
     def search(factor: float, limit: float = 4.5, seed: int = 0) -> Chosen:
-        return choose(Limit(latency=limit), Ranked(Random()), replace(given, seed=seed),
-                      given.train, base, lambda choice: slow(choice, factor))  # fmt: skip
+        return choose(
+            BudgetSpec(latency=limit),
+            RankingMethod(Random()),
+            replace(given, seed=seed),
+            given.train,
+            base,
+            lambda choice: slow(choice, factor),
+        )
 
     first = search(1.0)
     count = len(times)
@@ -202,7 +218,7 @@ def test_a_killed_search_ends_with_the_same_budget(
     assert len(times) == count and again.found == first.found
     with pytest.raises(InputError, match="--resume needs the same model, data and options"):
         search(1.0, limit=3.5)
-    monkeypatch.setattr("headcount.speed.machine.processor", lambda: "a faster one")
+    monkeypatch.setattr("headcount.speed.environment.processor", lambda: "a faster one")
     with pytest.raises(InputError, match="on:name a faster one, cores"):
         search(1.0)
 
@@ -211,7 +227,7 @@ def test_latency_is_that_of_the_median_example(monkeypatch: pytest.MonkeyPatch) 
     given = setting("similarity-bert")
     seen: list[Any] = []
     monkeypatch.setattr(
-        "headcount.pruning.latency.latency",
+        "headcount.pruning.pipeline.latency",
         lambda model, inputs, rounds: seen.append(inputs) or 2.0,
     )
     assert milliseconds(given.loaded, given.train) == 2000
@@ -221,7 +237,7 @@ def test_latency_is_that_of_the_median_example(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_drop_is_kept_on_every_data_set_or_told() -> None:
-    limit = Limit(max_drop=0.3)
+    limit = BudgetSpec(max_drop=0.3)
     compared = {"dev": {"drop": {"delta": 0.3}}, "test": {"drop": {"delta": 0.31}}}
     kept = kept_limit(limit, compared, None)
     assert kept == {"dev": True, "test": False}
@@ -233,14 +249,14 @@ def test_a_drop_is_kept_on_every_data_set_or_told() -> None:
 
 
 def test_a_latency_is_kept_by_the_model_that_comes_out_or_told() -> None:
-    limit = Limit(latency=5.0)
+    limit = BudgetSpec(latency=5.0)
     assert kept_limit(limit, {}, 5.0) == {"latency": True}
     assert broken_limit(limit, {"latency": True}, 5.0) == []
     assert kept_limit(limit, {}, 5.25) == {"latency": False}
     (sentence,) = broken_limit(limit, {"latency": False}, 5.25)
     assert "the model, timed again, takes 5.25 ms, more than 5.0" in sentence
-    assert kept_limit(Limit(keep=3), compared={}, latency=None) is None
-    assert broken_limit(Limit(keep=3), None, None) == []
+    assert kept_limit(BudgetSpec(keep=3), compared={}, latency=None) is None
+    assert broken_limit(BudgetSpec(keep=3), None, None) == []
 
 
 def test_a_limit_out_of_reach() -> None:

@@ -10,34 +10,35 @@ from typing import Any, ClassVar, final
 import pytest
 import torch
 
-from headcount.errors import InputError, ModelError
-from headcount.heads import Head
-from headcount.importance import gradient, norm, relevance, sink
-from headcount.importance.from_measures import query_means
-from headcount.importance.norm import OutputNorm
-from headcount.importance.scores import Scores
-from headcount.models.load import Loaded
-from headcount.models.selfcheck import tapped
-from headcount.pruning import Plan, Ranking, Setting, Units
-from headcount.pruning.ablation import Greedy
+from headcount.core import Head, InputError, ModelError, Plan
+from headcount.importance import Scores, gradient, norm, relevance, sink
+from headcount.importance.norm_and_sink import OutputNorm, query_means
+from headcount.models import Loaded
+from headcount.pruning import (
+    Gradient,
+    Greedy,
+    PruningContext,
+    Random,
+    Ranking,
+    RankingMethod,
+    Units,
+    prune,
+)
 from headcount.pruning.budget import Unit
-from headcount.pruning.fisher import Fisher
-from headcount.pruning.gradient import Gradient
-from headcount.pruning.norm import Norm
-from headcount.pruning.order import ascending
-from headcount.pruning.prune import prune
-from headcount.pruning.random import Random
-from headcount.pruning.ranked import Ranked
-from headcount.pruning.relevance import Relevance
-from headcount.pruning.sink import Sink
-from headcount.pruning.stepwise import Stepwise
+from headcount.pruning.methods.fisher import Fisher
+from headcount.pruning.methods.norm import Norm
+from headcount.pruning.methods.order import ascending
+from headcount.pruning.methods.relevance import Relevance
+from headcount.pruning.methods.sink import Sink
+from headcount.pruning.methods.stepwise import Stepwise
+from headcount.tap import tapped
 from headcount.tasks import Translation, evaluate
 from headcount.tasks.translation import Metric
 from tests.examined import examined_double
-from tests.importance.test_gradient import by_differences
+from tests.importance.test_gate_gradient import by_differences
 from tests.importance.tiny_task import TinyTask
 from tests.laws import leaving_no_trace
-from tests.pruning.setting import setting
+from tests.pruning.context import setting
 from tests.tasks.loaded import TRANSLATIONS
 from tests.textbook import pruning as textbook
 
@@ -66,8 +67,8 @@ def test_a_head_order_is_a_permutation(ranking: Ranking, task: str, calibration:
 @pytest.mark.parametrize("ranking", RANKINGS, ids=lambda ranking: ranking.name)
 def test_only_heads_of_the_sites_asked_for_go(ranking: Ranking) -> None:
     given = setting("translation-Marian", sites=["encoder.self"])
-    plan = Ranked(ranking).choose(given, {"encoder.self": 3}).plan
-    gone = plan.leaving(given.loaded.heads)
+    plan = RankingMethod(ranking).choose(given, {"encoder.self": 3}).plan
+    gone = plan.pruned_heads(given.loaded.heads)
     assert len(gone) == 7 and {head.site for head in gone} == {"encoder.self"}
 
 
@@ -91,12 +92,13 @@ def test_scores_are_those_of_importance() -> None:
 def test_fisher_is_the_mean_of_squared_derivatives(name: str) -> None:
     model, anatomy = examined_double(name)
     loaded = Loaded(model, None, name)
-    given = Setting(loaded, TinyTask(model), Units.of(anatomy))
+    given = PruningContext(loaded, TinyTask(model), Units.of(anatomy))
     found = Fisher().scores(given, given.units.units)
     for place, heads in by_differences(model, anatomy).items():
         expected = [textbook.fisher(derivatives) for derivatives in heads]
-        torch.testing.assert_close(found[place], torch.tensor(expected).double(), rtol=1e-4,
-                                   atol=1e-9)  # fmt: skip
+        torch.testing.assert_close(
+            found[place], torch.tensor(expected).double(), rtol=1e-4, atol=1e-9
+        )
 
 
 @pytest.mark.parametrize("task", ["similarity-bert", "causal-llama"])
@@ -156,7 +158,7 @@ def test_a_killed_sweep_of_an_ablation_goes_on(quantity: Any, tmp_path: Path) ->
     units = setting(name).units.units[:4]
     small = {"max_tokens": 40, "state": tmp_path}
 
-    def made(**more: Any) -> Setting:
+    def made(**more: Any) -> PruningContext:
         given = setting(name, **more)
         return given if quantity == "loss" else replace(given, train=by_letters(given.loaded))
 
@@ -167,18 +169,18 @@ def test_a_killed_sweep_of_an_ablation_goes_on(quantity: Any, tmp_path: Path) ->
     with pytest.raises(KeyboardInterrupt):
         greedy.scores(made(progress=stop, **small), units)
     (file,) = tmp_path.iterdir()
-    told: list[int] = []
-    given = made(progress=lambda _, number, __: told.append(number), **small)
+    reported: list[int] = []
+    given = made(progress=lambda _, number, __: reported.append(number), **small)
     if quantity == "score":
         kept = json.loads(file.read_text())["done"]
         assert list(kept) == ["no ablation", *(str(head) for (head,) in units[:2])]
     found = greedy.scores(given, units)
     assert not list(tmp_path.iterdir())
-    whole = greedy.scores(made(), units)
-    for place, scores in whole.items():
+    dense = greedy.scores(made(), units)
+    for place, scores in dense.items():
         torch.testing.assert_close(found[place], scores, equal_nan=True)
     if quantity == "loss":
-        assert min(told) > 2, "goes on behind what was done"
+        assert min(reported) > 2, "goes on behind what was done"
     greedy.scores(setting(name, progress=lambda *_: None, **small), units[:2])
     with pytest.raises(KeyboardInterrupt):
         greedy.scores(made(progress=stop, **small), units)
@@ -216,8 +218,11 @@ def test_heads_that_have_gone_add_nothing_to_their_layer() -> None:
         ]
         expected = of_layer[head.index] / (sum(left) / len(left))
         assert order.scores[head] == pytest.approx(expected, rel=1e-5)
-    assert any((head.site, head.layer) == (one.site, one.layer) for head in gone
-               for one in order.heads[3:6])  # fmt: skip
+    assert any(
+        (head.site, head.layer) == (one.site, one.layer)
+        for head in gone
+        for one in order.heads[3:6]
+    )
 
 
 def test_sites_with_budgets_of_their_own_lose_no_more_than_that() -> None:
@@ -227,8 +232,11 @@ def test_sites_with_budgets_of_their_own_lose_no_more_than_that() -> None:
     room = {site: sum(heads.counts[site]) - number for site, number in keep.items()}
 
     def loss_without(gone: list[Head]) -> float:
-        with tapped(given.loaded.model, gates={str(head): 0.0 for head in gone},
-                    anatomy=given.loaded.anatomy):  # fmt: skip
+        with tapped(
+            given.loaded.model,
+            gates={str(head): 0.0 for head in gone},
+            anatomy=given.loaded.anatomy,
+        ):
             return evaluate(given.loaded.model, given.train).loss
 
     gone: list[Head] = []
@@ -238,8 +246,8 @@ def test_sites_with_budgets_of_their_own_lose_no_more_than_that() -> None:
         ]
         left = [head for head in heads if head.site in open_sites and head not in gone]
         gone.append(min(left, key=lambda head: loss_without([*gone, head])))
-    found = Ranked(Greedy(step=0.0)).choose(given, keep)
-    assert set(found.plan.leaving(heads)) == set(gone)
+    found = RankingMethod(Greedy(step=0.0)).choose(given, keep)
+    assert set(found.plan.pruned_heads(heads)) == set(gone)
 
 
 def test_a_site_that_has_lost_its_share_is_left_as_it_is() -> None:
@@ -263,7 +271,7 @@ class Counted(Stepwise):
     name: ClassVar[str] = "counted"
     asked: list[int] = field(default_factory=list, repr=False)
 
-    def scores(self, setting: Setting, left: Sequence[Unit]) -> Scores:
+    def scores(self, setting: PruningContext, left: Sequence[Unit]) -> Scores:
         self.asked.append(len(left))
         return {
             (site, layer): torch.arange(count).double() + 10 * layer
@@ -280,8 +288,8 @@ def test_units_of_several_sizes_are_ordered_to_the_end(keep: Any) -> None:
     units = [tuple(heads[n : n + 2]) for n in (0, 2, 4, 6)] + [(heads[8],), (heads[9],)]
     given = replace(given, units=Units(given.loaded.heads, tuple(units)))
     counted = Counted(step=0.0)
-    plan = Ranked(counted).choose(given, keep).plan
-    assert names(plan.leaving(given.loaded.heads)) == ["enc.0.0", "enc.0.1", "enc.1.3"]
+    plan = RankingMethod(counted).choose(given, keep).plan
+    assert names(plan.pruned_heads(given.loaded.heads)) == ["enc.0.0", "enc.0.1", "enc.1.3"]
     assert counted.asked == [6, 5, 4, 3, 2, 1]
 
 
@@ -290,7 +298,7 @@ def test_no_units_have_no_order() -> None:
         setting("similarity-bert"), units=Units(setting("similarity-bert").loaded.heads, ())
     )
     assert Norm().order(given).heads == ()
-    assert Ranked(Norm()).choose(given, 10).plan.leaving(given.loaded.heads) == []
+    assert RankingMethod(Norm()).choose(given, 10).plan.pruned_heads(given.loaded.heads) == []
 
 
 def test_those_that_stay_follow_unit_by_unit() -> None:
@@ -306,20 +314,20 @@ def test_those_that_stay_follow_unit_by_unit() -> None:
 
 def test_scores_are_taken_no_longer_than_the_budget_asks(tmp_path: Path) -> None:
     counted, given = Counted(step=0.0), setting("similarity-bert", tmp_path)
-    first = Ranked(counted).choose(given, 8)
+    first = RankingMethod(counted).choose(given, 8)
     assert counted.asked == [10, 9], "two heads go"
     assert len(first.record["scores"]) == 10, "kept heads have a score too"
-    second = Ranked(counted).choose(given, 7)
+    second = RankingMethod(counted).choose(given, 7)
     assert counted.asked == [10, 9, 8], "and one more, from where it was"
-    assert set(first.plan.leaving(given.loaded.heads)) < set(
-        second.plan.leaving(given.loaded.heads)
+    assert set(first.plan.pruned_heads(given.loaded.heads)) < set(
+        second.plan.pruned_heads(given.loaded.heads)
     )
-    Ranked(counted).choose(given, 9)
+    RankingMethod(counted).choose(given, 9)
     assert counted.asked == [10, 9, 8]
 
 
 def test_an_interrupted_order_goes_on(tmp_path: Path) -> None:
-    whole = Gradient(step=0.2).order(setting("similarity-bert"))
+    dense = Gradient(step=0.2).order(setting("similarity-bert"))
 
     def stop(stage: str, done: int, total: int) -> None:
         if done == 6:
@@ -329,9 +337,9 @@ def test_an_interrupted_order_goes_on(tmp_path: Path) -> None:
         Gradient(step=0.2).order(setting("similarity-bert", tmp_path, progress=stop))
     done: list[int] = []
     given = setting("similarity-bert", tmp_path, progress=lambda _, number, __: done.append(number))
-    assert Gradient(step=0.2).order(given) == whole
+    assert Gradient(step=0.2).order(given) == dense
     assert done == [6, 8, 10]
-    assert Gradient(step=0.2).order(given) == whole and done == [6, 8, 10], "read, told nothing"
+    assert Gradient(step=0.2).order(given) == dense and done == [6, 8, 10], "read, told nothing"
     with pytest.raises(InputError, match="--resume needs the same model, data and options"):
         Gradient(step=0.3).order(given)
     (tmp_path / "order.json").write_text("[")
@@ -369,8 +377,8 @@ def test_a_plan_is_exact_and_nested(tmp_path: Path) -> None:
     given = setting("similarity-bert", tmp_path)
     before: set[Head] = set()
     for keep in range(10, -1, -1):
-        choice = Ranked(Norm()).choose(given, keep)
-        gone = set(choice.plan.leaving(given.loaded.heads))
+        choice = RankingMethod(Norm()).choose(given, keep)
+        gone = set(choice.plan.pruned_heads(given.loaded.heads))
         assert len(gone) == 10 - keep and before <= gone
         before = gone
     assert choice.plan.model is not None
@@ -378,7 +386,7 @@ def test_a_plan_is_exact_and_nested(tmp_path: Path) -> None:
     choice.plan.write(tmp_path / "plan.json")
     assert Plan.read(tmp_path / "plan.json") == choice.plan
     with pytest.raises(InputError, match="got 11. The nearest is 10"):
-        Ranked(Norm()).choose(given, 11)
+        RankingMethod(Norm()).choose(given, 11)
 
 
 def test_pruning_takes_a_plain_model_and_the_name_of_a_method_too() -> None:
@@ -386,13 +394,13 @@ def test_pruning_takes_a_plain_model_and_the_name_of_a_method_too() -> None:
     plans = [
         prune(model, given.train, method, keep=4)
         for model, method in [
-            (given.loaded, Ranked(Norm())),
+            (given.loaded, RankingMethod(Norm())),
             (given.loaded.model, Norm()),
             (given.loaded, "norm"),
         ]
     ]
     assert plans[0] == plans[1] == plans[2]
-    assert len(plans[0].staying(given.loaded.heads)) == 4
+    assert len(plans[0].kept_heads(given.loaded.heads)) == 4
     with pytest.raises(InputError, match="Expected a method out of gradient, .* got 'norms'"):
         prune(given.loaded, given.train, "norms", keep=4)
 
@@ -405,10 +413,13 @@ def test_an_order_by_score_is_of_one_score(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(Greedy, "scores", lambda _, *given: counted.scores(*given))
     for way in (Greedy(1.0, "score"), Greedy(1.0, "loss")):
         again = [
-            replace(given, state=tmp_path / way.quantity,
-                    train=Translation(given.loaded, TRANSLATIONS, metric=metric, num_beams=beams))
+            replace(
+                given,
+                state=tmp_path / way.quantity,
+                train=Translation(given.loaded, TRANSLATIONS, metric=metric, num_beams=beams),
+            )
             for metric, beams in scores
-        ]  # fmt: skip
+        ]
         order = way.order(again[0])
         for other in again[1:]:
             if way.quantity == "loss":

@@ -10,14 +10,33 @@ import numpy as np
 import pandas as pd
 
 SHORT = {"encoder.self": "enc", "decoder.self": "dec", "decoder.cross": "cross"}
-RELATIONS = ("nsubj", "obj", "amod", "advmod", "det", "case", "nmod:poss", "aux", "mark", "conj",
-             "cc", "compound:prt", "ccomp")  # fmt: skip
+RELATIONS = (
+    "nsubj",
+    "obj",
+    "amod",
+    "advmod",
+    "det",
+    "case",
+    "nmod:poss",
+    "aux",
+    "mark",
+    "conj",
+    "cc",
+    "compound:prt",
+    "ccomp",
+)
 DIRECTIONS = ("dependent->head", "head->dependent", "head<-dependent")
 PATTERNS = ("vertical", "diagonal", "vertical_diagonal", "block", "heterogeneous")
-WORDS = ("the old keeper of a quiet lighthouse wrote letters that nobody answered , because every "
-         "boat which passed the rocks at night was already late .").split()  # fmt: skip
-HOSTILE = ("</script><script>window.stolen = 1</script>", "<img src=x onerror=window.stolen=1>",
-           "\u2028{{ 7 * 7 }}", "\"'&lt;")  # fmt: skip
+WORDS = (
+    "the old keeper of a quiet lighthouse wrote letters that nobody answered , because every "
+    "boat which passed the rocks at night was already late ."
+).split()
+HOSTILE = (
+    "</script><script>window.stolen = 1</script>",
+    "<img src=x onerror=window.stolen=1>",
+    "\u2028{{ 7 * 7 }}",
+    "\"'&lt;",
+)
 
 
 @dataclass(frozen=True)
@@ -191,10 +210,19 @@ def _relations(random, names, lift: float) -> pd.DataFrame:
                     np.clip(baseline * random.beta(2, 6) + lift * random.beta(1, 3), 0, 1)
                 )
                 correct = round(accuracy * cases)
-                rows.append((name, relation, direction, correct / cases, correct, cases,
-                             baseline, offset))  # fmt: skip
-    columns = ["head", "relation", "direction", "accuracy", "correct", "cases", "baseline",
-               "baseline_offset"]  # fmt: skip
+                rows.append(
+                    (name, relation, direction, correct / cases, correct, cases, baseline, offset)
+                )
+    columns = [
+        "head",
+        "relation",
+        "direction",
+        "accuracy",
+        "correct",
+        "cases",
+        "baseline",
+        "baseline_offset",
+    ]
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -208,14 +236,18 @@ def _examples(random, roles: list[str], wish: Wish) -> list[dict]:
         weights = random.dirichlet(np.full(size, 0.08), size)
         queries = random.choice(size, 3, replace=False)
         arcs = [[int(q), int(weights[q].argmax())] for q in queries]
-        result.append({
-            "role": roles[0] if roles else "",
-            "caption": HOSTILE[1] if wish.hostile else f"nsubj dependent->head: {3 - number} of 3",
-            "queries": words,
-            "keys": words,
-            "weights": _base64(weights),
-            "arcs": arcs,
-        })  # fmt: skip
+        result.append(
+            {
+                "role": roles[0] if roles else "",
+                "caption": HOSTILE[1]
+                if wish.hostile
+                else f"nsubj dependent->head: {3 - number} of 3",
+                "queries": words,
+                "keys": words,
+                "weights": _base64(weights),
+                "arcs": arcs,
+            }
+        )
     return result
 
 

@@ -2,13 +2,11 @@
 
 import pytest
 
-from headcount.heads import Heads
-from headcount.pruning.methods import METHODS
-from headcount.pruning.points import ALL, CONTROL
-from headcount.reports.curve_points import CurvePoint, CurvePoints
-from headcount.reports.figure_curve import curve_figures
-from headcount.reports.figure_style import styled
+from headcount.core import Heads, styled
+from headcount.pruning import ALL, CONTROL, METHODS
+from headcount.reports.figures.curves import curve_figures
 from headcount.reports.role_names import KNOWN
+from headcount.results import CurvePoint, CurvePoints
 from tests.reports.drawn import assert_whole
 
 HEADS = Heads({site: (8,) * 6 for site in ("encoder.self", "decoder.self", "decoder.cross")})

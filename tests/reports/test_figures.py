@@ -6,12 +6,12 @@ from pathlib import Path
 import matplotlib
 import pytest
 
-from headcount.errors import InputError
-from headcount.reports import read_run, write_figures
-from headcount.reports.figure_maps import confidence_map, role_map
-from headcount.reports.figure_style import styled
-from headcount.reports.figures import FIGURES
+from headcount.core import InputError, styled
+from headcount.reports import write_figures
+from headcount.reports.figures.maps import confidence_map, role_map
+from headcount.reports.figures.writing import FIGURES
 from headcount.reports.role_names import KNOWN
+from headcount.results import read_run
 from tests.reports.drawn import assert_whole
 from tests.reports.run_folder import Wish, write_run
 

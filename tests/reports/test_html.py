@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from headcount.errors import InputError
-from headcount.reports import read_run, render, report_view, write_report
-from headcount.reports.html import script_json
-from headcount.reports.view import NO_TREES
+from headcount.core import InputError
+from headcount.reports import render, report_view, write_report
+from headcount.reports.page.html import script_json
+from headcount.reports.page.view import NO_TREES
+from headcount.results import read_run
 from tests.reports.run_folder import HOSTILE, Wish, write_run
 
 VOID = {"meta", "link", "input", "br", "img", "hr"}

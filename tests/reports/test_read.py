@@ -7,8 +7,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from headcount.errors import InputError
-from headcount.reports import read_run
+from headcount.core import InputError
+from headcount.results import read_run
 from tests.reports.run_folder import Wish, write_run
 
 SMALL = Wish(layers=2, heads=3)

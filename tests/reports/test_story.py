@@ -3,8 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
-from headcount.reports import read_run, report_view
-from headcount.reports.story import story
+from headcount.reports import report_view, story
+from headcount.results import read_run
 from tests.reports.run_folder import Wish, write_run
 
 
@@ -15,9 +15,9 @@ def test_roles_with_their_clearest_heads_then_sites_then_heads(tmp_path: Path) -
     assert view.worth is not None
     assert lines[0] == view.headline
     assert lines[-2:] == [view.worth.sites, view.worth.lede]
-    told = {lead.role.name: lead.heads for lead in view.leads}
+    reported = {lead.role.name: lead.heads for lead in view.leads}
     for line, name in zip(lines[1:-2], ("positional", "syntactic", "rare"), strict=True):
-        for head, evidence in told[name]:
+        for head, evidence in reported[name]:
             assert f"{head} ({evidence})" in line
 
 

@@ -7,15 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headcount.reports import read_run, report_view
-from headcount.reports.card_view import offset_bins
-from headcount.reports.curve_view import layer_means
-from headcount.reports.example_view import MAX_LINES, MAX_WORDS, example_view
-from headcount.reports.map_view import head_map
+from headcount.analysis import Thresholds
+from headcount.reports import report_view
 from headcount.reports.numbers import percent
+from headcount.reports.page.card_view import MAX_LINES, MAX_WORDS, example_view, offset_bins
+from headcount.reports.page.layer_view import layer_means
+from headcount.reports.page.map_view import head_map
 from headcount.reports.relation_view import best_of_head, relation_table
-from headcount.reports.run import Example, RelationResult
-from headcount.roles import Thresholds
+from headcount.results import Example, RelationResult, read_run
 
 
 def result(head: str, relation: str, accuracy: float, baseline: float = 0.5, cases: int = 200):
@@ -108,8 +107,12 @@ def test_best_head_of_a_relation_has_the_largest_accuracy(plain: Path):
 
 def test_relations_rank_by_gain_with_few_cases_and_punctuation_last():
     few = result("enc.0.0", "vocative", 0.98, cases=7)
-    results = [result("enc.0.0", "obj", 0.6), few, result("enc.0.1", "nsubj", 0.7),
-               result("enc.0.0", "punct", 0.99)]  # fmt: skip
+    results = [
+        result("enc.0.0", "obj", 0.6),
+        few,
+        result("enc.0.1", "nsubj", 0.7),
+        result("enc.0.0", "punct", 0.99),
+    ]
     table = relation_table(results, None, Thresholds())
     assert [row.relation for row in table.rows] == ["nsubj", "obj", "punct"]
     assert [row.relation for row in table.few_rows] == ["vocative"]
@@ -128,7 +131,7 @@ def test_all_relations_together_are_none():
     assert table.summary.startswith("Of the 1 relation with")
     assert (len(table.few_rows), table.num_few) == (1, 1)
     table = relation_table([every, punct, few], None, Thresholds())
-    assert [row.relation for row in table.rows] == ["punct", "all"] and not table.is_told
+    assert [row.relation for row in table.rows] == ["punct", "all"] and not table.is_reported
     assert [row.relation for row in table.few_rows] == ["vocative"] and table.num_few == 1
     assert table.summary.startswith("No relation has 100 cases")
 

@@ -7,20 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from headcount.errors import InputError
-from headcount.reports import read_run, render, report_view
-from headcount.reports.importance import Effect, Importance, Matrix
-from headcount.reports.matrix_view import matrix_view
-from headcount.reports.run import HeadRow, Run
-from headcount.reports.worth_plot import HEIGHT, TOP, WIDTH, Axis, ranking
-from headcount.reports.worth_view import (
-    SHOWN,
-    Worth,
-    lede,
-    measured,
-    site_sentence,
-    worth_view,
-)
+from headcount.core import InputError
+from headcount.reports import render, report_view, site_sentence
+from headcount.reports.page.matrix_view import matrix_view
+from headcount.reports.page.worth_plot import HEIGHT, TOP, WIDTH, Axis, ranking
+from headcount.reports.page.worth_view import SHOWN, Worth, lede, measured, worth_view
+from headcount.results import Effect, HeadRow, ImportanceRecord, Matrix, Run, read_run
 from tests.reports.run_folder import HOSTILE, Wish, write_run
 
 
@@ -36,8 +28,8 @@ def worth(run: Run) -> Worth:
     return found
 
 
-def importance(**fields: object) -> Importance:
-    return Importance.of({"task": "similarity", "num_examples": 7} | fields)
+def importance(**fields: object) -> ImportanceRecord:
+    return ImportanceRecord.of({"task": "similarity", "num_examples": 7} | fields)
 
 
 def effect(delta: float, p: float = 0.001, low: float = math.nan, high: float = math.nan) -> Effect:
@@ -144,12 +136,12 @@ def test_a_line_per_layer_with_its_best_head(run: Run, worth: Worth):
     assert [line.name for line in worth.layers] == [
         f"{site}.{layer}" for site in ("enc", "dec", "cross") for layer in range(6)
     ]
-    for line, whole, only in zip(
+    for line, dense, only in zip(
         worth.layers, run.importance.layers, run.importance.single_heads, strict=True
     ):
         assert line.only == only.head and line.only_mark is not None
         assert line.mark.x is not None and line.only_mark.x is not None
-        assert (line.mark.x > line.only_mark.x) == (whole.delta > only.delta)
+        assert (line.mark.x > line.only_mark.x) == (dense.delta > only.delta)
         assert line.only_mark.low is None
 
 
@@ -206,9 +198,15 @@ def test_cards_have_scores_with_their_place(run: Run):
 def test_the_grid_can_be_coloured_by_every_score(run: Run):
     maps = {shown.key: shown for shown in report_view(run).maps}
     assert {m.label for m in maps.values() if m.group == "What it is worth"} == {
-        "ablation effect", "ablation effect, low", "ablation effect, high", "ablation p",
-        "gradient", "relevance", "output norm", "sink score",
-    }  # fmt: skip
+        "ablation effect",
+        "ablation effect, low",
+        "ablation effect, high",
+        "ablation p",
+        "gradient",
+        "relevance",
+        "output norm",
+        "sink score",
+    }
     assert maps["ablation_delta"].scale == "diverging" and maps["gradient"].scale == "sequential"
 
 
@@ -221,10 +219,12 @@ def test_the_page_has_the_section_with_everything_escaped(hostile: Path):
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("task", None), ("num_examples", "many"), ("layers", [{"site": "enc", "layer": 0}]),
+        ("task", None),
+        ("num_examples", "many"),
+        ("layers", [{"site": "enc", "layer": 0}]),
         ("agreement", {"names": ["a"], "rho": [[1.0, 2.0]], "low": [[1.0]], "high": [[1.0]]}),
     ],
-)  # fmt: skip
+)
 def test_a_damaged_file_is_refused(tmp_path: Path, field: str, value: object):
     path = write_run(tmp_path, Wish(layers=1, heads=2, importance=True)) / "importance.json"
     found = json.loads(path.read_text()) | {field: value}

@@ -7,12 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headcount.errors import InputError
-from headcount.heads import SITES, Heads, HeadTable
-from headcount.reports.figure_style import styled
-from headcount.reproduce.michel2019 import ONE_LEFT_WMT, Ablated, michel2019
-from headcount.reproduce.michel2019_figures import histogram, two_data_sets
-from headcount.reproduce.write import write_michel2019
+from headcount.core import SITES, Heads, HeadTable, InputError, styled
+from headcount.reproduce import reproduce_michel2019, write_michel2019
+from headcount.reproduce.michel2019 import ONE_LEFT_WMT, Ablated, histogram, two_data_sets
 from tests.reports.drawn import assert_whole
 
 HEADS = Heads({"encoder.self": (2, 3)})
@@ -27,15 +24,25 @@ def alone(layer: int, head: str, delta: float, p: float) -> dict[str, Any]:
 
 def ablated(deltas: list[float] = DELTAS, **fields: Any) -> Ablated:
     left = [
-        alone(0, "enc.0.0", 0.03, 0.5), alone(0, "enc.0.1", 0.02, 0.005),
-        alone(1, "enc.1.0", 0.5, 0.5), alone(1, "enc.1.1", 0.4, 0.5), alone(1, "enc.1.2", 0.1, 0.5),
-    ]  # fmt: skip
+        alone(0, "enc.0.0", 0.03, 0.5),
+        alone(0, "enc.0.1", 0.02, 0.005),
+        alone(1, "enc.1.0", 0.5, 0.5),
+        alone(1, "enc.1.1", 0.4, 0.5),
+        alone(1, "enc.1.2", 0.1, 0.5),
+    ]
     record = {
-        "task": "classification", "metric": "accuracy", "higher_is_better": True, "score": 0.84,
-        "loss": 0.4, "num_examples": 872, "signature": "headcount:x|revision:y",
-        "methods": ["ablation"], "ablation": {"quantity": "score", "p_each": EACH},
-        "all_but_one": left, "single_heads": [left[1], left[4]],
-    }  # fmt: skip
+        "task": "classification",
+        "metric": "accuracy",
+        "higher_is_better": True,
+        "score": 0.84,
+        "loss": 0.4,
+        "num_examples": 872,
+        "signature": "headcount:x|revision:y",
+        "methods": ["ablation"],
+        "ablation": {"quantity": "score", "p_each": EACH},
+        "all_but_one": left,
+        "single_heads": [left[1], left[4]],
+    }
     table = HeadTable.of(HEADS, {"ablation_delta": deltas, "ablation_p": [0.005, 1, 1, 1, 0.001]})
     return Ablated(table.frame, record | fields)
 
@@ -47,7 +54,7 @@ def lines(text: str, start: str) -> list[list[str]]:
 
 
 def test_a_fall_of_accuracy_is_a_negative_change_in_points() -> None:
-    text = michel2019(ablated())
+    text = reproduce_michel2019(ablated())
     assert "accuracy in points 84.00" in text and "872 examples" in text
     assert lines(text, "here")[0] == ["here", "5", "3", "1", "2"]
     assert lines(text, "0")[0] == ["0", "**−2.00**", "**+1.00**", "–"]
@@ -56,7 +63,7 @@ def test_a_fall_of_accuracy_is_a_negative_change_in_points() -> None:
 
 def test_a_rise_of_the_loss_is_a_positive_change() -> None:
     record: dict[str, Any] = {"ablation": {"quantity": "loss", "p_each": EACH}}
-    text = michel2019(ablated(**record))
+    text = reproduce_michel2019(ablated(**record))
     assert "loss 0.40" in text
     assert lines(text, "here")[0][2:4] == ["3", "1"]  # without one head the loss drops
     assert lines(text, "0")[0][1:3] == ["**+0.02**", "**−0.01**"]
@@ -70,26 +77,30 @@ def test_perplexity_rises_where_a_head_helps() -> None:
 
 def test_the_head_that_is_left_is_chosen_on_one_data_set_and_measured_on_the_other() -> None:
     other = ablated(all_but_one=[alone(0, "enc.0.1", 0.07, 0.001), alone(1, "enc.1.2", 0.2, 0.5)])
-    rows = lines(michel2019(ablated(), other), "Encoder self-attention")
+    rows = lines(reproduce_michel2019(ablated(), other), "Encoder self-attention")
     assert rows[0] == ["Encoder self-attention", "0", "enc.0.1", "**−7.00**", "−1.31", "−0.01"]
     assert rows[1][3:] == ["−20.00", "−0.16", "+0.10"]
-    assert lines(michel2019(ablated()), "Encoder self-attention")[0][3] == "**−2.00**"
+    assert lines(reproduce_michel2019(ablated()), "Encoder self-attention")[0][3] == "**−2.00**"
 
 
 def test_without_whole_layers_the_section_says_so() -> None:
     for all_but_one in (None, []):
-        text = michel2019(ablated(all_but_one=all_but_one))
+        text = reproduce_michel2019(ablated(all_but_one=all_but_one))
         assert "Not measured: no layer has several heads, or a run left this out" in text
-    text = michel2019(ablated(), ablated(all_but_one=None))
+    text = reproduce_michel2019(ablated(), ablated(all_but_one=None))
     assert "Not measured" in text
 
 
 def test_two_data_sets() -> None:
     other = ablated([3 * delta for delta in DELTAS])
-    assert lines(michel2019(ablated(), other), "here")[1][1:] == ["1.00", "1.00 to 1.00", "1.00"]
-    assert "No second data set was given" in michel2019(ablated())
+    assert lines(reproduce_michel2019(ablated(), other), "here")[1][1:] == [
+        "1.00",
+        "1.00 to 1.00",
+        "1.00",
+    ]
+    assert "No second data set was given" in reproduce_michel2019(ablated())
     equal = ablated([0.0] * len(DELTAS))
-    assert lines(michel2019(ablated(), equal), "here")[1][1:] == ["–", "– to –", "–"]
+    assert lines(reproduce_michel2019(ablated(), equal), "here")[1][1:] == ["–", "– to –", "–"]
 
 
 def test_figures_of_three_sites_are_whole() -> None:
@@ -117,7 +128,7 @@ def test_a_folder_without_ablation_is_refused(tmp_path: Path) -> None:
 
 def test_numbers_that_do_not_exist_are_dashes() -> None:
     left = [alone(0, "enc.0.0", 0.03, 0.5) | {"delta": None, "p_each": None}]
-    text = michel2019(ablated(score=None, all_but_one=left, single_heads=left))
+    text = reproduce_michel2019(ablated(score=None, all_but_one=left, single_heads=left))
     assert "accuracy in points nan" in text
     assert lines(text, "Encoder self-attention")[0][3] == "–"
 

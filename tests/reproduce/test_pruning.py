@@ -3,14 +3,13 @@
 import pandas as pd
 import pytest
 
-from headcount.heads import Heads
-from headcount.pruning.budget import Units
-from headcount.pruning.points import ALL
-from headcount.reports.curve_document import numbers_table
-from headcount.reports.curve_points import CurvePoints
+from headcount.core import Heads
+from headcount.pruning import ALL, Units
+from headcount.reports import numbers_table
 from headcount.reproduce import li2021, michel2019_pruning, voita2019_table2
 from headcount.reproduce.comparison import free_share, score_column
-from headcount.training.tuning import Tuning
+from headcount.results import CurvePoints
+from headcount.training import FinetuneConfig
 from tests.speed.test_write import speed
 
 KEPT = ("kept_encoder.self", "kept_decoder.self", "kept_decoder.cross")
@@ -51,7 +50,9 @@ def test_what_is_free(higher: bool, values: dict[int, float], share: float) -> N
 
 def test_michel_s_table() -> None:
     points = frame([(ALL, 10, 40.0), ("gradient", 8, 39.9), ("random", 8, 30.0)])
-    text = michel2019_pruning.document(points, "bleu", True, "signature", "Not measured.", "score")
+    text = michel2019_pruning.pruning_document(
+        points, "bleu", True, "signature", "Not measured.", "score"
+    )
     rows = [[cell.strip() for cell in line.split("|")] for line in text.splitlines()]
     assert ["", "here", "gradient", "20", ""] in rows and ["", "here", "random", "0", ""] in rows
     assert "Not measured." in text and not any("ablation" in row for row in rows)
@@ -60,14 +61,18 @@ def test_michel_s_table() -> None:
 def test_table_2() -> None:
     rows = [(ALL, 144, 50.0), ("trained", 75, 49.5), ("scratch", 144, 48.0), ("scratch", 75, 47.1)]
     rows.append(("control of trained", 144, 50.25))
-    text = voita2019_table2.document(frame(rows), "bleu", True, "signature", Tuning(updates=7))
+    text = voita2019_table2.table2_document(
+        frame(rows), "bleu", True, "signature", FinetuneConfig(updates=7)
+    )
     found = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
     assert ["25/25/25", "75", "49.50", "47.10", "−2.40"] in found
     assert ["48/48/48", "144", "50.00", "48.00", "−2.00"] in found
     assert ["WMT", "14/31/30", "75", "29.62", "29.47", "−0.15"] in found
     assert "bleu; `test_score`" in text and "as many updates, without gates: 50.25." in text
     rows = [(ALL, 72, 0.89), ("trained", 36, 0.8924), ("scratch", 72, 0.5), ("scratch", 36, 0.4)]
-    text = voita2019_table2.document(frame(rows), "spearman", True, "signature", Tuning(updates=7))
+    text = voita2019_table2.table2_document(
+        frame(rows), "spearman", True, "signature", FinetuneConfig(updates=7)
+    )
     found = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
     assert ["12/12/12", "36", "89.24", "40.00", "−49.24"] in found and "in points" in text
     heads = Heads({"encoder.self": (12,) * 6})
@@ -92,22 +97,24 @@ def test_li_s_claim() -> None:
     values = {12: (45.0, 41.0, 42.0, 44.0, 30.0), 24: (47.5, 46.0, 45.0, 47.0, 40.0)}
     rows = [(ALL, 144, 50.0)]
     for keep, each in values.items():
-        rows += [(name, keep, value) for name, value in zip(li2021.methods(()), each, strict=True)]
-    text = li2021.document(frame(rows), "bleu", True, "signature")
+        rows += [
+            (name, keep, value) for name, value in zip(li2021.li2021_methods(()), each, strict=True)
+        ]
+    text = li2021.li2021_document(frame(rows), "bleu", True, "signature")
     assert "joint subset minus l0, mean over the budgets: +0.75." in text
     found = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
     assert ["12", "45.00", "41.00", "42.00", "44.00", "30.00"] in found
     assert ["144 (all)", *["50.00"] * 5] in found
-    text = li2021.document(frame(rows), "perplexity", False, "signature")
+    text = li2021.li2021_document(frame(rows), "perplexity", False, "signature")
     assert "perplexity (lower is better); `test_score`" in text and "+0.75." in text
     points = [(name, keep, value / 100) for name, keep, value in rows]
-    text = li2021.document(frame(points), "accuracy", True, "signature")
+    text = li2021.li2021_document(frame(points), "accuracy", True, "signature")
     assert "accuracy in points; `test_score`" in text and "+0.75." in text and " 47.50 |" in text
 
 
 def test_a_speed_that_should_not_be_believed_is_told() -> None:
     points = frame([(ALL, 10, 40.0), ("gradient", 8, 39.9)])
-    text = michel2019_pruning.document(points, "bleu", True, "signature", speed(), "score")
+    text = michel2019_pruning.pruning_document(points, "bleu", True, "signature", speed(), "score")
     found = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
     row = ["4", "generate, 16 tokens", "+2.7", "+21.3", "+18.5 to +24.2", "+40.0"]
     assert row in found

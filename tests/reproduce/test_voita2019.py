@@ -6,13 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from headcount.corpora import Corpus
-from headcount.corpora.sentence import Sentence, Tree
-from headcount.errors import InputError
-from headcount.reports.read import read_run
-from headcount.reproduce.voita2019 import SYNTACTIC, voita2019
-from headcount.reproduce.voita2019_figures import rare_maps
-from headcount.reproduce.write import dependent_positions, write_voita2019
+from headcount.core import InputError
+from headcount.corpora import Corpus, Sentence, Tree
+from headcount.reproduce import reproduce_voita2019, write_voita2019
+from headcount.reproduce.voita2019 import SYNTACTIC, rare_maps
+from headcount.reproduce.writing import dependent_positions
+from headcount.results import read_run
 from tests.reports.run_folder import Wish, write_run
 
 OLD = Tree((2, 2, 3, -1), ("det", "amod", "nsubj", "root"), ("DET", "ADJ", "NOUN", "VERB"))
@@ -28,20 +27,24 @@ def test_positions_are_counted_from_the_head() -> None:
         ]
     )
     assert dependent_positions(corpus) == {
-        "det": {-2: 1}, "amod": {-1: 1}, "nsubj": {-1: 2}, "obj": {1: 1},
-    }  # fmt: skip
+        "det": {-2: 1},
+        "amod": {-1: 1},
+        "nsubj": {-1: 2},
+        "obj": {1: 1},
+    }
 
 
 def test_the_document(tmp_path: Path) -> None:
     folder = write_run(tmp_path, Wish(layers=3, heads=4, importance=True))
     run = read_run(folder)
-    text = voita2019(run, {"nsubj": {-1: 3, -4: 1}})
+    text = reproduce_voita2019(run, {"nsubj": {-1: 3, -4: 1}})
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
     nsubj = next(row for row in rows if row[:2] == ["nsubj", "v→s"])
     scores = [
-        one for one in run.relations or ()
+        one
+        for one in run.relations or ()
         if (one.relation, one.direction) == ("nsubj", "head->dependent")
-    ]  # fmt: skip
+    ]
     best = max(scores, key=lambda one: one.accuracy)
     here = f"{100 * best.accuracy:.0f} / {100 * best.baseline:.0f}"
     assert nsubj[2:6] == ["45 / 35", "77 / 45", here, best.head]
@@ -54,7 +57,7 @@ def test_the_document(tmp_path: Path) -> None:
 
 def test_without_trees_the_table_says_so(tmp_path: Path) -> None:
     wish = Wish(layers=2, heads=3, relations=False, importance=True)
-    assert "the corpus has no trees" in voita2019(read_run(write_run(tmp_path, wish)), {})
+    assert "the corpus has no trees" in reproduce_voita2019(read_run(write_run(tmp_path, wish)), {})
 
 
 def test_without_relevance_it_is_refused(tmp_path: Path) -> None:

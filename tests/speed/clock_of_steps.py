@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from headcount.speed import clock
+from headcount.speed import timing as clock
 
 
 class Steps:

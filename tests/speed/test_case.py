@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from headcount.speed.case import Case, Cost, Timing
+from headcount.speed import Case, Cost, Timing
 
 CASE = Case("forward", 4, 128)
 
@@ -53,9 +53,12 @@ def test_a_ratio_above_its_ceiling_is_an_error() -> None:
 def test_records() -> None:
     found = timing([(2.0, 1.0, 2.0), (2.0, 1.0, 2.0)]).record()
     assert found["dense"] == {
-        "latency_s": 0.5, "examples_per_s": 8, "tokens_per_s": 1024, "peak_bytes": 3e6,
+        "latency_s": 0.5,
+        "examples_per_s": 8,
+        "tokens_per_s": 1024,
+        "peak_bytes": 3e6,
         "flops": 2000,
-    }  # fmt: skip
+    }
     assert found["rounds_s"] == {"dense": [2, 2], "pruned": [1, 1], "dense_again": [2, 2]}
     assert found["speedup"] == {"value": 2, "low": 2, "high": 2}
     generation = Case("generate", 4, 128, 32)

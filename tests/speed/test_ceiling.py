@@ -19,14 +19,10 @@ from transformers import (
 )
 
 from headcount.compaction import compact
-from headcount.errors import InputError
-from headcount.heads import Head
-from headcount.models.anatomy import Anatomy, AttentionLayer
-from headcount.models.selfcheck import examine
-from headcount.pruning.plan import Plan
-from headcount.speed.ceiling import ceiling, model_flops
-from headcount.speed.flops import flops
-from headcount.speed.modes import forward
+from headcount.core import Head, InputError, Plan
+from headcount.speed import ceiling, flops, model_flops
+from headcount.speed.inputs import forward
+from headcount.tap import Anatomy, AttentionLayer, examine
 from tests import tiny
 from tests.examined import examined
 
@@ -53,9 +49,16 @@ def test_published_ceilings_of_bert_base() -> None:
     """At 128 tokens, 1.21, 1.36 and 1.54 without half, three quarters and all of the heads."""
     with torch.device("meta"):
         model = BertModel(BertConfig(), add_pooling_layer=False)
-    layers = [_layer("encoder.self", number, f"encoder.layer.{number}.attention.self",
-                     f"encoder.layer.{number}.attention.output.dense", 12)
-              for number in range(12)]  # fmt: skip
+    layers = [
+        _layer(
+            "encoder.self",
+            number,
+            f"encoder.layer.{number}.attention.self",
+            f"encoder.layer.{number}.attention.output.dense",
+            12,
+        )
+        for number in range(12)
+    ]
     anatomy = Anatomy(tuple(layers))
     found = model_flops(model, anatomy, 128)
     ceilings = [found.ceiling(keeping(anatomy, first(share))) for share in (0.5, 0.25, 0)]
@@ -68,18 +71,32 @@ def test_published_ceilings_of_transformer_base() -> None:
     These ignore the vocabulary and almost all attention products: at 30 tokens they are higher.
     """
     with torch.device("meta"):
-        model = MarianModel(MarianConfig(
-            vocab_size=60, pad_token_id=1, d_model=512, encoder_layers=6, decoder_layers=6,
-            encoder_attention_heads=8, decoder_attention_heads=8, encoder_ffn_dim=2048,
-            decoder_ffn_dim=2048, decoder_start_token_id=1, eos_token_id=0, bos_token_id=None,
-        ))  # fmt: skip
+        model = MarianModel(
+            MarianConfig(
+                vocab_size=60,
+                pad_token_id=1,
+                d_model=512,
+                encoder_layers=6,
+                decoder_layers=6,
+                encoder_attention_heads=8,
+                decoder_attention_heads=8,
+                encoder_ffn_dim=2048,
+                decoder_ffn_dim=2048,
+                decoder_start_token_id=1,
+                eos_token_id=0,
+                bos_token_id=None,
+            )
+        )
     sites = {
         "encoder.self": "encoder.layers.{}.self_attn",
         "decoder.self": "decoder.layers.{}.self_attn",
         "decoder.cross": "decoder.layers.{}.encoder_attn",
     }
-    layers = [_layer(site, number, path.format(number), f"{path.format(number)}.out_proj", 8)
-              for site, path in sites.items() for number in range(6)]  # fmt: skip
+    layers = [
+        _layer(site, number, path.format(number), f"{path.format(number)}.out_proj", 8)
+        for site, path in sites.items()
+        for number in range(6)
+    ]
     anatomy = Anatomy(tuple(layers))
     for length, expected in ((2, [1.27, 1.47, 1.75]), (30, [1.28, 1.49, 1.77])):
         found = model_flops(model, anatomy, length)
@@ -92,18 +109,34 @@ def _layer(site: str, number: int, module: str, output: str, heads: int) -> Atte
 
 
 def llama(heads: int, groups: int) -> PreTrainedModel:
-    return LlamaForCausalLM(LlamaConfig(
-        vocab_size=tiny.VOCAB, hidden_size=12, num_attention_heads=heads, head_dim=10,
-        num_key_value_heads=groups, intermediate_size=23, num_hidden_layers=2, pad_token_id=None,
-    ))  # fmt: skip
+    return LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=tiny.VOCAB,
+            hidden_size=12,
+            num_attention_heads=heads,
+            head_dim=10,
+            num_key_value_heads=groups,
+            intermediate_size=23,
+            num_hidden_layers=2,
+            pad_token_id=None,
+        )
+    )
 
 
 def t5(heads: int) -> PreTrainedModel:
     start: dict[str, Any] = {"decoder_start_token_id": 0}
-    return T5ForConditionalGeneration(T5Config(
-        vocab_size=tiny.VOCAB, d_model=17, d_kv=11, num_heads=heads, num_layers=2, d_ff=23,
-        num_decoder_layers=3, **start,
-    ))  # fmt: skip
+    return T5ForConditionalGeneration(
+        T5Config(
+            vocab_size=tiny.VOCAB,
+            d_model=17,
+            d_kv=11,
+            num_heads=heads,
+            num_layers=2,
+            d_ff=23,
+            num_decoder_layers=3,
+            **start,
+        )
+    )
 
 
 @pytest.mark.parametrize(
@@ -144,8 +177,11 @@ def test_shared_modules_are_counted_by_their_calls() -> None:
     """ALBERT calls one module three times: a head of one call is a third of a full head."""
     model, anatomy = examined("albert")
     found = model_flops(model, anatomy, LENGTH)
-    costs = {costs.of(tuple(range(layer.num_heads))) for layer in anatomy.layers
-             for costs in [found.layers[layer.site, layer.layer]]}  # fmt: skip
+    costs = {
+        costs.of(tuple(range(layer.num_heads)))
+        for layer in anatomy.layers
+        for costs in [found.layers[layer.site, layer.layer]]
+    }
     alone = model_flops(*examined("bert"), LENGTH).layers["encoder.self", 0]
     assert len(anatomy.layers) == 3 and costs == {alone.of(tuple(range(5)))}
 
@@ -155,8 +191,10 @@ def test_classifiers_of_encoder_decoders_are_counted_without_their_head() -> Non
     classifier = BartForSequenceClassification(config)
     anatomy = examine(classifier)
     body, body_anatomy = examined("bart")
-    found, expected = (model_flops(each, one, LENGTH)
-                       for each, one in ((classifier, anatomy), (body, body_anatomy)))  # fmt: skip
+    found, expected = (
+        model_flops(each, one, LENGTH)
+        for each, one in ((classifier, anatomy), (body, body_anatomy))
+    )
     assert found.layers == expected.layers
 
 

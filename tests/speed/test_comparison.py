@@ -9,14 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from headcount.artifact.save import save
+from headcount.artifact import save
 from headcount.compaction import compact
+from headcount.core import InputError, ModelError, Plan
 from headcount.corpora import Corpus
-from headcount.errors import InputError, ModelError
-from headcount.models.load import Loaded
-from headcount.pruning.plan import Plan
-from headcount.speed import Options, Speed, compare_speed
-from headcount.speed.size import Size
+from headcount.models import Loaded
+from headcount.speed import Options, Size, Speed, compare_speed
 from tests import tiny
 from tests.examined import examined
 from tests.laws import leaving_no_trace
@@ -27,19 +25,23 @@ FEW = Options(batches=(1, 3), lengths=(5,), new_tokens=4, rounds=2)
 
 @pytest.fixture(autouse=True)
 def no_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headcount.speed.clock.MOST_REPEATS", 1)
+    monkeypatch.setattr("headcount.speed.timing.MOST_REPEATS", 1)
 
 
 def test_every_mode_batch_and_length_is_run() -> None:
     """A decoder runs over its prompt, then generates."""
-    dense, told = loaded("LlamaForCausalLM"), []
+    dense, reported = loaded("LlamaForCausalLM"), []
     options = replace(FEW, lengths=(5, 7))
-    found = compare_speed(dense, dense, options, progress=lambda *what: told.append(what))
+    found = compare_speed(dense, dense, options, progress=lambda *what: reported.append(what))
     cases = [(each.case.mode, each.case.batch, each.case.length) for each in found.timings]
-    assert cases == [(mode, batch, length) for mode in ("forward", "generate")
-                     for length in (5, 7) for batch in (1, 3)]  # fmt: skip
-    assert [(done, total) for done, total, _ in told] == [(done, 8) for done in range(8)]
-    assert told[5][2] == "generate, batch 3, 5 + 4 tokens"
+    assert cases == [
+        (mode, batch, length)
+        for mode in ("forward", "generate")
+        for length in (5, 7)
+        for batch in (1, 3)
+    ]
+    assert [(done, total) for done, total, _ in reported] == [(done, 8) for done in range(8)]
+    assert reported[5][2] == "generate, batch 3, 5 + 4 tokens"
     for each in found.timings:
         assert each.seconds_RW.shape == (2, 3) and (each.seconds_RW > 0).all()
         assert each.ceiling == 1 and each.dense.peak_bytes == each.pruned.peak_bytes > 0
@@ -83,8 +85,10 @@ def test_lengths_that_do_not_fit_are_told() -> None:
     model = loaded("GPT2LMHeadModel", n_positions=64)
     found = compare_speed(model, model, replace(FEW, batches=(1,), lengths=(60, 61, 65)))
     assert [(each.case.mode, each.case.length) for each in found.timings] == [
-        ("forward", 60), ("forward", 61), ("generate", 60),
-    ]  # fmt: skip
+        ("forward", 60),
+        ("forward", 61),
+        ("generate", 60),
+    ]
     assert list(found.left_out) == [
         "forward at 65 tokens was left out: it needs 65 positions, the model has 64",
         "generate at 61 tokens was left out: it needs 65 positions, the model has 64",
@@ -99,24 +103,24 @@ def test_what_there_is_no_memory_for_is_left_out(monkeypatch: pytest.MonkeyPatch
     """Earlier measurements are kept."""
 
     def in_turns(works: Any, rounds: int, device: torch.device) -> Any:
-        rows = next(each for each in told[::-1])
+        rows = next(each for each in reported[::-1])
         if "batch 3" in rows:
             raise torch.OutOfMemoryError("CUDA out of memory")
         return np.ones((rounds, len(works)))
 
-    told: list[str] = []
+    reported: list[str] = []
     monkeypatch.setattr("headcount.speed.comparison.in_turns", in_turns)
     model = loaded("BertForMaskedLM")
 
     def run(*batches: int) -> Speed:
         options = replace(FEW, batches=batches)
-        return compare_speed(model, model, options, progress=lambda *all: told.append(all[2]))
+        return compare_speed(model, model, options, progress=lambda *all: reported.append(all[2]))
 
     found = run(1, 3)
     assert [each.case.batch for each in found.timings] == [1]
     assert (
-        list(found.left_out) == [f"{told[1]} was left out for lack of memory"]
-        and "batch 3" in told[1]
+        list(found.left_out) == [f"{reported[1]} was left out for lack of memory"]
+        and "batch 3" in reported[1]
     )
     with pytest.raises(InputError, match="that fit into memory, got none: .*batch 3"):
         run(3)
@@ -170,13 +174,22 @@ def test_models_that_cannot_stand_in_for_each_other() -> None:
 
 def test_weights_that_lie_twice_in_a_folder_are_counted_once(tmp_path: Path) -> None:
     """Mistral's folders have such files beside transformers' own."""
-    for name, size in (("model-1.safetensors", 5), ("model-2.safetensors", 7), ("all.bin", 11),
-                       ("consolidated.safetensors", 12)):  # fmt: skip
+    for name, size in (
+        ("model-1.safetensors", 5),
+        ("model-2.safetensors", 7),
+        ("all.bin", 11),
+        ("consolidated.safetensors", 12),
+    ):
         (tmp_path / name).write_bytes(b"." * size)
     placed = replace(loaded("BertForMaskedLM"), name=str(tmp_path))
     assert Size.of(placed).disk_bytes == 24
-    index = {"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors",
-                            "c": "model-1.safetensors"}}  # fmt: skip
+    index = {
+        "weight_map": {
+            "a": "model-1.safetensors",
+            "b": "model-2.safetensors",
+            "c": "model-1.safetensors",
+        }
+    }
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
     assert Size.of(placed).disk_bytes == 12
     (tmp_path / "model.safetensors.index.json").unlink()

@@ -6,8 +6,8 @@ import pytest
 import torch
 from transformers import BertConfig, BertModel, PreTrainedModel
 
-from headcount.speed.flops import flops
-from headcount.speed.modes import forward, generation
+from headcount.speed import flops
+from headcount.speed.inputs import forward, generation
 from tests import tiny
 from tests.examined import examined
 from tests.textbook.flops import of_attention, of_feed_forward, of_product
@@ -24,9 +24,13 @@ def counted(model: PreTrainedModel, batch: int = 1, tokens: int = TOKENS) -> int
 def encoder(device: str = "cpu", implementation: str = "sdpa") -> PreTrainedModel:
     options: dict[str, Any] = {"attn_implementation": implementation}
     config = BertConfig(
-        vocab_size=40, hidden_size=HIDDEN, num_attention_heads=HEADS, intermediate_size=INNER,
-        num_hidden_layers=LAYERS, **options,
-    )  # fmt: skip
+        vocab_size=40,
+        hidden_size=HIDDEN,
+        num_attention_heads=HEADS,
+        intermediate_size=INNER,
+        num_hidden_layers=LAYERS,
+        **options,
+    )
     with torch.device(device):
         return BertModel(config, add_pooling_layer=False)
 

@@ -4,8 +4,8 @@ import math
 
 import torch
 
-from headcount.speed.memory import peak_bytes
-from headcount.speed.modes import forward
+from headcount.speed import peak_bytes
+from headcount.speed.inputs import forward
 from tests.examined import examined
 
 CPU = torch.device("cpu")
@@ -36,8 +36,9 @@ def test_a_forward_holds_its_logits_and_more_rows_more() -> None:
     model, _ = examined("bert")
     peaks = [peak_bytes(forward(model, torch.full((rows, 13), 7), 0), CPU) for rows in (1, 3)]
     assert peaks[0] >= 4 * 13 * model.config.vocab_size and peaks[1] > 2 * peaks[0]
-    assert peaks == [peak_bytes(forward(model, torch.full((rows, 13), 7), 0), CPU)
-                     for rows in (1, 3)]  # fmt: skip
+    assert peaks == [
+        peak_bytes(forward(model, torch.full((rows, 13), 7), 0), CPU) for rows in (1, 3)
+    ]
 
 
 def test_devices_that_cannot_tell() -> None:

@@ -5,7 +5,8 @@ import copy
 import pytest
 import torch
 
-from headcount.speed.modes import fitting, generation
+from headcount.speed import fitting
+from headcount.speed.inputs import generation
 from tests import tiny
 from tests.examined import examined
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ttest_1samp
 
-from headcount.speed.ratio import Ratio
+from headcount.speed import Ratio
 
 TIMES = st.lists(st.floats(0.1, 10), min_size=2, max_size=9)
 

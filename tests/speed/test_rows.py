@@ -6,7 +6,8 @@ import pytest
 from transformers import MarianConfig
 
 from headcount.corpora import Corpus
-from headcount.speed.rows import TokenRows, vocabulary
+from headcount.speed import TokenRows
+from headcount.speed.inputs import vocabulary
 from tests.tasks.loaded import TEXTS, loaded
 
 
@@ -36,8 +37,12 @@ def test_text_is_cut_into_rows_and_begins_again() -> None:
         assert model.tokenizer is not None
         unknown: Any = model.tokenizer.unk_token_id
         special = set(model.tokenizer.all_special_ids) - {unknown}
-        ids = [token for text in TEXTS for token in model.tokenizer(text)["input_ids"]
-               if token not in special]  # fmt: skip
+        ids = [
+            token
+            for text in TEXTS
+            for token in model.tokenizer(text)["input_ids"]
+            if token not in special
+        ]
         rows = TokenRows.of_text(model, Corpus.from_sentences(TEXTS), 10_000).rows(17, 31)
         expected = (ids * 9)[: 17 * 31]
         assert rows.flatten().tolist() == expected and len(ids) < 17 * 31

@@ -5,15 +5,20 @@ from pathlib import Path
 
 import numpy as np
 
-from headcount.reports.figure_style import styled
+from headcount.core import styled
 from headcount.speed import Case, Cost, Size, Speed, Timing, write_speed
-from headcount.speed.document import document
-from headcount.speed.figure import speed_figure
+from headcount.speed.document import document, speed_figure
 
 MACHINE = {
-    "device": "cpu", "name": "a processor", "cores": 4, "threads": 2, "load": 0.1,
-    "dtype": "float32", "attention": "sdpa", "versions": {"torch": "2", "transformers": "5"},
-}  # fmt: skip
+    "device": "cpu",
+    "name": "a processor",
+    "cores": 4,
+    "threads": 2,
+    "load": 0.1,
+    "dtype": "float32",
+    "attention": "sdpa",
+    "versions": {"torch": "2", "transformers": "5"},
+}
 
 
 def speed() -> Speed:
@@ -33,8 +38,10 @@ def speed() -> Speed:
 
 
 def test_tables() -> None:
-    rows = [[cell.strip() for cell in line.strip("|").split("|")]
-            for line in document(speed(), ("base", "small")).splitlines()]  # fmt: skip
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in document(speed(), ("base", "small")).splitlines()
+    ]
     assert ["", "base", "small"] in rows
     assert ["parameters", "2,500,000", "2,000,000"] in rows
     assert ["weights on disk, MB", "–", "8.10"] in rows

@@ -11,7 +11,7 @@ import transformers as hf
 from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
-from headcount.models.load import Loaded
+from headcount.models import Loaded
 from headcount.tasks import (
     CausalLanguageModelling,
     Classification,

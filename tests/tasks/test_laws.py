@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from headcount.models.selfcheck import gated
+from headcount.tap import gated
 from headcount.tasks import TASKS, Evaluation, TaskBatch, build, evaluate
 from tests.laws import leaving_no_trace
 from tests.tasks import loaded as small

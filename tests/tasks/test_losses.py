@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from headcount.models.load import Loaded
+from headcount.models import Loaded
 from headcount.tasks import Classification, Similarity, Task, evaluate
 from tests.tasks import loaded as small
 from tests.textbook import tasks as textbook

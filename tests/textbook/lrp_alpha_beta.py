@@ -158,9 +158,12 @@ def attend(q: Array, k: Array, v: Array, sees: Array, heads: list[Array]) -> tup
 
 Names = dict[str, str]
 BERT: Names = {
-    "q": "attention.self.query", "k": "attention.self.key", "v": "attention.self.value",
-    "o": "attention.output.dense", "norm": "attention.output.LayerNorm",
-}  # fmt: skip
+    "q": "attention.self.query",
+    "k": "attention.self.key",
+    "v": "attention.self.value",
+    "o": "attention.output.dense",
+    "norm": "attention.output.LayerNorm",
+}
 BERT_FFN: Names = {"in": "intermediate.dense", "out": "output.dense", "norm": "output.LayerNorm"}
 SELF, CROSS = (
     {each: f"{name}.{each}_proj" for each in "qkv"}
@@ -171,9 +174,15 @@ FFN: Names = {"in": "fc1", "out": "fc2", "norm": "final_layer_norm"}
 
 
 def attention_block(
-    x: Array, source: Array | None, p: Weights, names: Names, num_heads: int, sees: Array,
-    heads: list[Array], eps: float,
-) -> tuple[Array, Back]:  # fmt: skip
+    x: Array,
+    source: Array | None,
+    p: Weights,
+    names: Names,
+    num_heads: int,
+    sees: Array,
+    heads: list[Array],
+    eps: float,
+) -> tuple[Array, Back]:
     """Attention to itself or to a source, residual sum, norm; back gives the parts of both."""
 
     def mapped(y: Array, name: str) -> tuple[Array, Back]:

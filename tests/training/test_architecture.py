@@ -12,7 +12,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from headcount import Corpus, analyze, load
 from headcount.corpora import Sentence
 from headcount.models import Loaded
-from headcount.models.selfcheck import examine
+from headcount.tap import examine
 from headcount.tasks import fitting
 from headcount.training import RECIPES, causal_model, masked_model, translation_model
 

@@ -8,11 +8,11 @@ import pytest
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
-from headcount.errors import ModelError
+from headcount.core import ModelError
 from headcount.training import RECIPES, Rows, learn_pieces
-from headcount.training.bpe_dropout import BpeDropout
-from headcount.training.bucketed import NO_PART
-from headcount.training.examples import TranslationExamples, encode
+from headcount.training.data.bpe_dropout import BpeDropout
+from headcount.training.data.bucketed import NO_PART
+from headcount.training.data.examples import TranslationExamples, encode
 from tests.tiny_tokenizers import wordpiece
 
 RECIPE = replace(RECIPES["tiny"], bpe_dropout=0.3, max_length=512)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from headcount.errors import InputError
-from headcount.training.bucketed import NO_PART, Batches, cuts
+from headcount.core import InputError
+from headcount.training.data.bucketed import NO_PART, Batches, cuts
 
 LENGTHS = np.random.default_rng(3).integers(1, 40, (523, 2))
 

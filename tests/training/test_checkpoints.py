@@ -6,7 +6,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from headcount.errors import InputError
+from headcount.core import InputError
 from headcount.training.checkpoints import (
     averaged,
     remove_broken,

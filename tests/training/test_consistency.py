@@ -8,9 +8,8 @@ import pytest
 import torch
 from transformers.utils.generic import ModelOutput
 
-from headcount.training import RECIPES, Job, Rows, train
-from headcount.training.consistency import consistent, twice
-from headcount.training.objective import smoothed
+from headcount.training import RECIPES, PretrainingConfig, Rows, train
+from headcount.training.pretraining.trainer import consistent, smoothed, twice
 
 LABELS = torch.tensor([[4, 0, -100], [6, -100, -100]])
 
@@ -71,7 +70,9 @@ def test_training_brings_the_passes_together(pairs: Rows, tmp_path: Path) -> Non
     )
     distances = {}
     for weight in (0.0, 5.0):
-        job = Job("translation", replace(recipe, consistency=weight), pairs.columns, save_every=99)
+        job = PretrainingConfig(
+            "translation", replace(recipe, consistency=weight), pairs.columns, save_every=99
+        )
         model = train(job, tmp_path / str(weight)).loaded.model.train()
         torch.manual_seed(0)
         ids = torch.randint(5, 150, (40, 6))

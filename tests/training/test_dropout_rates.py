@@ -8,16 +8,15 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from headcount.errors import InputError
+from headcount.core import InputError
 from headcount.models import Loaded
 from headcount.tasks import Task
-from headcount.training.dropout_rates import at_rate, rates
-from headcount.training.finetune import finetune, refuse_tuning
-from headcount.training.tuning import Tuning
+from headcount.training import FinetuneConfig, check_finetuning, finetune
+from headcount.training.finetuning.finetuning import at_rate, rates
 from tests import tiny
 from tests.tasks import loaded as small
 
-QUICK = Tuning(updates=1, batch_tokens=100, warmup=0)
+QUICK = FinetuneConfig(updates=1, batch_tokens=100, warmup=0)
 
 
 def own_copy(name: str) -> tuple[Loaded, Task]:
@@ -74,8 +73,8 @@ def test_rates_that_can_not_be_are_refused() -> None:
     for each in rates(loaded.model):
         setattr(each.module, each.name, 0.0)
     with pytest.raises(InputError, match="Expected a model with dropout.*Leave dropout out"):
-        refuse_tuning(loaded, task, replace(QUICK, dropout=0.1))
-    refuse_tuning(loaded, task, replace(QUICK, dropout=0.0))
+        check_finetuning(loaded, task, replace(QUICK, dropout=0.1))
+    check_finetuning(loaded, task, replace(QUICK, dropout=0.0))
     with pytest.raises(
         InputError, match="Expected a number of at least 0 and below 1 for dropout, got 1"
     ):

@@ -7,12 +7,12 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from headcount.errors import CorpusError, ModelError
-from headcount.models.load import Loaded
+from headcount.core import CorpusError, ModelError
+from headcount.models import Loaded
 from headcount.tasks import Translation
 from headcount.training import RECIPES, Rows, translation_model
-from headcount.training.bucketed import NO_PART
-from headcount.training.examples import (
+from headcount.training.data.bucketed import NO_PART
+from headcount.training.data.examples import (
     CausalExamples,
     MaskedExamples,
     TranslationExamples,

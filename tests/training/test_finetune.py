@@ -9,23 +9,20 @@ from typing import Any
 import pytest
 import torch
 
-from headcount.errors import InputError, ModelError
-from headcount.gates import Budget, HardConcrete, Layout, Quota
-from headcount.models.load import Loaded, load
-from headcount.tasks import Classification, Task, TaskBatch, evaluate
-from headcount.tasks.likelihood import IGNORED
-from headcount.training.bucketed import Batches
-from headcount.training.finetune import finetune, refuse_tuning
-from headcount.training.lesson import Lesson
-from headcount.training.telling import Moment
-from headcount.training.tune_trainer import refuse_other_gpu
-from headcount.training.tuning import Tuning
+from headcount.core import InputError, ModelError
+from headcount.gates import BudgetConstraint, HardConcrete, Layout, Quota
+from headcount.models import Loaded, load
+from headcount.tasks import IGNORED, Classification, Task, TaskBatch, evaluate
+from headcount.training import FinetuneConfig, TrainingProgress, check_finetuning, finetune
+from headcount.training.data.bucketed import Batches
+from headcount.training.finetuning.distillation import DistillationLoss
+from headcount.training.finetuning.trainer import check_gpu
 from tests import tiny
 from tests.forked import Forked
 from tests.laws import leaving_no_trace
 from tests.tasks import loaded as small
 
-QUICK = Tuning(updates=13, batch_tokens=100, peak=3e-3, warmup=2, save_every=4)
+QUICK = FinetuneConfig(updates=13, batch_tokens=100, peak=3e-3, warmup=2, save_every=4)
 TASKS = ("translation-M2M100", "causal-gpt2", "masked-bert", "classes-of-pairs", "similarity-cls")
 
 
@@ -34,7 +31,7 @@ class Stop(Exception):
 
 
 def stop_at(step: int):
-    def tell(moment: Moment) -> None:
+    def tell(moment: TrainingProgress) -> None:
         if moment.step >= step:
             raise Stop
 
@@ -43,20 +40,20 @@ def stop_at(step: int):
 
 def gates_for(loaded, keep: int = 4) -> HardConcrete:
     layout = Layout.each(loaded.heads)
-    return HardConcrete(layout, Budget(layout, [Quota(None, keep)]), seed=2)
+    return HardConcrete(layout, BudgetConstraint(layout, [Quota(None, keep)]), seed=2)
 
 
 def test_masks_are_new_in_every_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded, task = small.TASKS["masked-bert"]()
     seen: dict[int, set[tuple[int, ...]]] = {}
-    forward = Lesson.forward
+    forward = DistillationLoss.forward
 
-    def recorded(self: Lesson, batch: TaskBatch) -> dict[str, Any]:
+    def recorded(self: DistillationLoss, batch: TaskBatch) -> dict[str, Any]:
         for index, row in zip(batch.index_E.tolist(), batch.labels["labels"], strict=True):
             seen.setdefault(index, set()).add(tuple((row != IGNORED).nonzero().flatten().tolist()))
         return forward(self, batch)
 
-    monkeypatch.setattr(Lesson, "forward", recorded)
+    monkeypatch.setattr(DistillationLoss, "forward", recorded)
     finetune(loaded, task, replace(QUICK, updates=6, batch_tokens=10**4))
     assert len(seen) == task.num_examples
     assert sum(len(masks) > 1 for masks in seen.values()) > task.num_examples / 2
@@ -95,7 +92,7 @@ def test_a_student_comes_nearer_to_its_teacher(name: str) -> None:
     tuned = finetune(worse, task, tuning, teacher=loaded.model).loaded
     (batch,) = task.batches(10**6)
     before, after = (
-        Lesson(each.model, task, tuning, loaded.model)(batch)["loss"].item()
+        DistillationLoss(each.model, task, tuning, loaded.model)(batch)["loss"].item()
         for each in (worse, tuned)
     )
     assert after < 0.8 * before
@@ -233,7 +230,7 @@ def test_of_an_encoder_alone_everything_is_the_encoder() -> None:
     whole, encoder = (
         finetune(loaded, task, replace(QUICK, updates=2, trained=trained)).loaded.model.state_dict()
         for trained in ("all", "encoder")
-    )  # fmt: skip
+    )
     assert all(torch.equal(each, encoder[name]) for name, each in whole.items())
     stock = loaded.model.state_dict()["embeddings.word_embeddings.weight"]
     assert not torch.equal(encoder["embeddings.word_embeddings.weight"], stock)
@@ -245,11 +242,11 @@ def test_a_gpu_that_the_trainer_does_not_take_is_refused(monkeypatch: pytest.Mon
     with monkeypatch.context() as patch:
         patch.setattr(type(loaded.model), "device", elsewhere)
         with pytest.raises(InputError, match="Expected GPU 0, .* got cuda:1"):
-            refuse_tuning(loaded, task, QUICK)
+            check_finetuning(loaded, task, QUICK)
     with pytest.raises(InputError, match="Expected GPU 0, .* got cuda:1. Give --device cuda"):
-        refuse_other_gpu(torch.device("cuda", 1))
-    refuse_other_gpu(torch.device("cuda", 0))
-    refuse_other_gpu(torch.device("cpu"))
+        check_gpu(torch.device("cuda", 1))
+    check_gpu(torch.device("cuda", 0))
+    check_gpu(torch.device("cpu"))
 
 
 def test_refusals() -> None:

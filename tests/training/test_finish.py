@@ -6,10 +6,10 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from headcount.models.load import Loaded
+from headcount.models import Loaded
 from headcount.tasks import build
 from headcount.training import RECIPES, Rows, causal_model, translation_model
-from headcount.training.finish import Candidate, candidates, choose, set_weights
+from headcount.training.pretraining.finish import Candidate, candidates, choose, set_weights
 
 
 @pytest.mark.parametrize("task", ["translation", "causal-lm"])

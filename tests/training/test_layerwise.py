@@ -8,12 +8,11 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
-from headcount.errors import InputError, ModelError
+from headcount.core import InputError, ModelError
 from headcount.tasks import TaskBatch
-from headcount.training.finetune import finetune
-from headcount.training.layerwise import hidden_states, layerwise_distance
-from headcount.training.lesson import Lesson
-from headcount.training.tuning import Tuning
+from headcount.training import FinetuneConfig, finetune
+from headcount.training.finetuning.distillation import DistillationLoss
+from headcount.training.optim.layerwise import hidden_states, layerwise_distance
 from tests.tasks import loaded as small
 
 
@@ -31,20 +30,30 @@ def rows(model: PreTrainedModel, batch: TaskBatch) -> list[list[Tensor]]:
     for states, mask in sides:
         for layer in states[1:]:
             seen = batch.inputs[mask].tolist()
-            layers.append([
-                layer[row, place]
-                for row, marks in enumerate(seen)
-                for place, mark in enumerate(marks)
-                if mark
-            ])  # fmt: skip
+            layers.append(
+                [
+                    layer[row, place]
+                    for row, marks in enumerate(seen)
+                    for place, mark in enumerate(marks)
+                    if mark
+                ]
+            )
     return layers
 
 
 @pytest.mark.parametrize(
     "name",
-    ["classes-bert", "causal-llama", "causal-gpt2", "masked-roberta", "similarity-bert",
-     "translation-Marian", "translation-T5ForC", "translation-M2M100"],
-)  # fmt: skip
+    [
+        "classes-bert",
+        "causal-llama",
+        "causal-gpt2",
+        "masked-roberta",
+        "similarity-bert",
+        "translation-Marian",
+        "translation-T5ForC",
+        "translation-M2M100",
+    ],
+)
 def test_by_definition(name: str) -> None:
     loaded, task = small.TASKS[name]()
     (batch,) = task.batches(10**6)
@@ -55,12 +64,17 @@ def test_by_definition(name: str) -> None:
             weight.mul_(1 + 0.2 * (-1) ** number)
         pairs = list(zip(rows(teacher, batch), rows(student, batch), strict=True))
         apart = [
-            sum(float((t / t.norm() - s / s.norm()).square().sum())
-                for t, s in zip(*both, strict=True)) / len(both[0])
+            sum(
+                float((t / t.norm() - s / s.norm()).square().sum())
+                for t, s in zip(*both, strict=True)
+            )
+            / len(both[0])
             for both in pairs
-        ]  # fmt: skip
+        ]
         plain, taught, itself = (
-            Lesson(student, task, Tuning(layerwise=weight), of)(batch)["loss"].item()
+            DistillationLoss(student, task, FinetuneConfig(layerwise=weight), of)(batch)[
+                "loss"
+            ].item()
             for weight, of in ((0.0, None), (3.0, teacher), (3.0, student))
         )
     stacks = {site.partition(".")[0] for site in loaded.heads.counts}
@@ -82,9 +96,9 @@ def test_ends() -> None:
 def test_states_come_nearer(name: str) -> None:
     """A damaged copy's states get closer when only states count in the gradient."""
     loaded, task = small.TASKS[name]()
-    quick = Tuning(updates=6, batch_tokens=400, peak=0.02, warmup=0)
+    quick = FinetuneConfig(updates=6, batch_tokens=400, peak=0.02, warmup=0)
     worse = finetune(loaded, task, quick).loaded
-    tuning = Tuning(updates=13, batch_tokens=400, peak=3e-3, warmup=2, layerwise=1e3)
+    tuning = FinetuneConfig(updates=13, batch_tokens=400, peak=3e-3, warmup=2, layerwise=1e3)
     better = finetune(worse, task, tuning, teacher=loaded.model).loaded
     (batch,) = task.batches(10**6)
     with torch.no_grad():
@@ -97,12 +111,12 @@ def test_states_come_nearer(name: str) -> None:
 
 def test_refusals() -> None:
     with pytest.raises(InputError, match="of at least 0 for layerwise, got -1.0"):
-        Tuning(layerwise=-1.0)
+        FinetuneConfig(layerwise=-1.0)
     with pytest.raises(InputError, match="of at least 0 for layerwise, got nan"):
-        Tuning(layerwise=float("nan"))
+        FinetuneConfig(layerwise=float("nan"))
     loaded, task = small.TASKS["classes-bert"]()
     with pytest.raises(InputError, match="Expected a teacher"):
-        Lesson(loaded.model, task, Tuning(layerwise=1.0))
+        DistillationLoss(loaded.model, task, FinetuneConfig(layerwise=1.0))
     (batch,) = task.batches(10**6)
     silent = BaseModelOutput(last_hidden_state=torch.zeros(1, 1, 1))  # type: ignore[arg-type]
     with pytest.raises(ModelError, match="output to distil, got none. Set layerwise to 0"):

@@ -9,7 +9,7 @@ from torch.optim import AdamW
 from torch.optim.lr_scheduler import LambdaLR
 from transformers.pytorch_utils import Conv1D
 
-from headcount.training.muon import BFLOAT16_UNITS, MuonAdamW
+from headcount.training.optim.muon import BFLOAT16_UNITS, MuonAdamW
 from tests.tasks.loaded import loaded
 
 LR, BETA2 = 1e-2, 0.98
@@ -93,9 +93,7 @@ def test_iterations_take_the_format_that_the_processor_has(
 def test_the_rest_is_adamws(model: Tied) -> None:
     """AdamW trains embeddings (tied or not), biases and norms without weight decay."""
     alone = deepcopy(model)
-    rest = [
-        alone.embedding.weight, alone.tall.bias, alone.wide.bias, *alone.norm.parameters(),
-    ]  # fmt: skip
+    rest = [alone.embedding.weight, alone.tall.bias, alone.wide.bias, *alone.norm.parameters()]
     optimizer = MuonAdamW(model, LR, BETA2)
     adamw = AdamW(rest, lr=LR, betas=(0.9, BETA2), weight_decay=0.0)
     for seed in range(3):

@@ -5,7 +5,7 @@ import math
 import torch
 from transformers.utils.generic import ModelOutput
 
-from headcount.training.objective import smoothed
+from headcount.training.pretraining.trainer import smoothed
 
 
 def test_formula() -> None:

@@ -2,9 +2,8 @@
 
 import pytest
 
-from headcount.errors import InputError
-from headcount.options import changed
-from headcount.training.recipe import RECIPES
+from headcount.core import InputError, changed
+from headcount.training import RECIPES
 
 
 def test_changed() -> None:
@@ -15,7 +14,7 @@ def test_changed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("setting", "told"),
+    ("setting", "reported"),
     [
         ("epoch=9", "Expected NAME=VALUE with a NAME out of batch_tokens, .*, got 'epoch=9'"),
         ("epochs", "got 'epochs'"),
@@ -34,8 +33,8 @@ def test_changed() -> None:
         ("heads=5", "a width that 5 heads can share in even parts, got 32"),
     ],
 )
-def test_refusals(setting: str, told: str) -> None:
-    with pytest.raises(InputError, match=told):
+def test_refusals(setting: str, reported: str) -> None:
+    with pytest.raises(InputError, match=reported):
         changed(RECIPES["tiny"], [setting])
 
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from headcount.errors import CorpusError
+from headcount.core import CorpusError
 from headcount.training import read_pairs, read_texts
-from headcount.training.rows import write_rows
+from headcount.training.data.rows import write_rows
 
 
 @pytest.fixture

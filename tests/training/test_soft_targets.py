@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from headcount.errors import InputError
-from headcount.training import soft_targets
-from headcount.training.soft_targets import Targets, soft_cross_entropy
+from headcount.core import InputError
+from headcount.training.optim import soft_targets
+from headcount.training.optim.soft_targets import Targets, soft_cross_entropy
 
 IGNORED = -100
 PLACES, ANSWERS = 5, 7
@@ -65,9 +65,11 @@ def test_by_definition(targets: Targets, rows: int, monkeypatch: pytest.MonkeyPa
 
 
 @given(
-    smoothing=st.floats(0, 0.9), distilled=st.floats(0, 1), temperature=st.floats(0.5, 4),
+    smoothing=st.floats(0, 0.9),
+    distilled=st.floats(0, 1),
+    temperature=st.floats(0.5, 4),
     seed=st.integers(0, 99),
-)  # fmt: skip
+)
 @settings(max_examples=15, deadline=None)
 def test_gradient_is_that_of_the_loss(
     smoothing: float, distilled: float, temperature: float, seed: int

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from headcount.errors import InputError
+from headcount.core import InputError
 from headcount.training import Rows, hold_out
 
 

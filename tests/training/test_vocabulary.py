@@ -3,9 +3,8 @@
 from pathlib import Path
 from shutil import rmtree
 
-from headcount.training import Rows
-from headcount.training.recipe import Recipe
-from headcount.training.vocabulary import tokenizer_in
+from headcount.training import ModelRecipe, Rows
+from headcount.training.pretraining.tokenizer_training import tokenizer_in
 from tests import tiny_tokenizers
 
 
@@ -14,9 +13,9 @@ def test_a_slow_one_is_read_once(pairs: Rows, tmp_path: Path) -> None:
     source, out = tmp_path / "source", tmp_path / "out"
     source.mkdir()
     tiny_tokenizers.marian(source).save_pretrained(source)
-    first = tokenizer_in(out, str(source), pairs, Recipe(max_length=32))
+    first = tokenizer_in(out, str(source), pairs, ModelRecipe(max_length=32))
     assert not (out / "tokenizer.json").exists()
     rmtree(source)
-    again = tokenizer_in(out, str(source), pairs, Recipe(max_length=32))
+    again = tokenizer_in(out, str(source), pairs, ModelRecipe(max_length=32))
     assert type(again) is type(first) and again.model_max_length == 32
     assert again("The old dog")["input_ids"] == first("The old dog")["input_ids"]

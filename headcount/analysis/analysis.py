@@ -1,0 +1,336 @@
+"""Analysis, the main job: from a model and a corpus to numbers, roles, examples of every head."""
+
+import platform
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, final
+
+import pandas as pd
+from transformers import PreTrainedModel
+from transformers import PreTrainedTokenizerBase as Tokenizer
+
+from headcount.analysis.examples import candidates, find_examples
+from headcount.analysis.pseudo_targets import translated
+from headcount.analysis.roles import Role, Thresholds, find_roles
+from headcount.analysis.streaming import Totals, load_state, of_all_processes, run, save_state
+from headcount.analysis.tables import head_table, offset_table, relation_table
+from headcount.core import HeadTable, check_seed, processes
+from headcount.corpora import Batch, Census, Corpus, Frequencies, batches, take_census
+from headcount.measures import MEASURES, Confidence, Sums, confidence_variant
+from headcount.models import Loaded, as_loaded, check_has_heads, random_copy, signature
+from headcount.tap import Anatomy
+
+
+def counts_of(census: Census) -> dict[str, int]:
+    """The amounts that were measured and left out."""
+    return {
+        "sentences": census.num_sentences,
+        "tokens": census.num_tokens,
+        "target_tokens": census.num_target_tokens,
+        "words": census.num_words,
+        "truncated": census.num_truncated,
+        "words_cut": census.num_words_cut,
+        "words_lost": census.num_words_lost,
+        "longest": census.longest,
+    }
+
+
+def timings_of(timings: dict[str, float], num_sentences: int) -> dict[str, float]:
+    """Seconds of every step, and the rate of the main one."""
+    return timings | {"sentences_per_s": round(num_sentences / max(timings["measure_s"], 1e-3), 1)}
+
+
+def versions() -> dict[str, str]:
+    """Versions of the packages that the numbers depend on."""
+    names = ("headcount", "torch", "transformers", "tokenizers", "numpy")
+    return {"python": platform.python_version()} | {name: version(name) for name in names}
+
+
+def warnings_of(census: Census, max_length: int | None, anatomy: Anatomy) -> list[str]:
+    """A sentence for everything that was truncated, lost or could not be measured."""
+    reported = []
+    if census.num_truncated:
+        reported.append(
+            f"{census.num_truncated:,} of {census.num_sentences:,} sentences were longer than the "
+            f"model's limit of {max_length} tokens and were truncated"
+        )
+    if census.num_words_cut or census.num_words_lost:
+        reported.append(
+            f"{census.num_words_cut:,} words were cut off by truncation and "
+            f"{census.num_words_lost:,} have no piece in the model's vocabulary; their "
+            "dependency arcs are not counted"
+        )
+    blind = [layer.module for layer in anatomy.layers if layer.output is None]
+    if blind:
+        reported.append(
+            f"no output projection was found for {', '.join(blind)}: norms are not measured there"
+        )
+    return reported
+
+
+Progress = Callable[[str, int, int], None]
+"""Called with the stage, the number of sentences done, and the number in all."""
+
+Roles = dict[str, list[Role]]
+"""Roles of each head, by head name."""
+
+
+@final
+@dataclass(frozen=True)
+class Options:
+    """How an analysis is run; the defaults are the papers' definitions."""
+
+    frequencies: Path | None = None
+    """File of `word count` lines for source token frequencies; None counts the corpus itself."""
+    null: bool = False
+    """Whether to measure a random-weight copy of the model too."""
+    strict: bool = False
+    """Whether to refuse a sentence longer than the model's limit instead of truncating it."""
+    max_tokens: int = 4096
+    """Largest number of padded tokens in a batch."""
+    window: int = 2000
+    """Number of sentences sorted by length at a time."""
+    save_every: float = 30.0
+    """Seconds between two saves of the sums so far."""
+    seed: int = 0
+    """Seed of the random-weight copy."""
+    exclude_keys: bool = True
+    """Whether confidence excludes special tokens as keys."""
+    exclude_queries: bool = True
+    """Whether confidence excludes special tokens as queries."""
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    """Thresholds for assigning roles."""
+
+    def __post_init__(self) -> None:
+        check_seed(self.seed)
+
+
+@final
+@dataclass(frozen=True)
+class Analysis:
+    """The result of an analysis."""
+
+    heads: HeadTable
+    """One row per head."""
+    relations: pd.DataFrame | None
+    """One row per head, relation and direction; None if no sentence had a tree."""
+    offsets: pd.DataFrame
+    """The offset profile of every head."""
+    roles: Roles
+    """Roles by head name; an empty list for a head without a role."""
+    examples: dict[str, list[dict[str, Any]]]
+    """The sentences that show each head's role best, by head name."""
+    null: tuple[HeadTable, pd.DataFrame | None] | None
+    """Tables of heads and relations for the random-weight copy."""
+    record: dict[str, Any]
+    """Contents of run.json: signature, counts, warnings, timings."""
+
+
+def measure(
+    model: Loaded | PreTrainedModel,
+    corpus: Corpus,
+    measures: Sequence[type[Sums]] = MEASURES,
+    tokenizer: Tokenizer | None = None,
+) -> HeadTable:
+    """Take measures, including your own, in one pass; gives numbers only, no roles.
+
+    Args:
+        model: the result of `load`, or a plain model together with its tokenizer.
+        corpus: what to measure on; encoder-decoders need parallel text.
+        measures: the measures to take.
+        tokenizer: the tokenizer of a plain model.
+    """
+    loaded = as_loaded(model, tokenizer)
+    encoder = loaded.encoder()
+    work = batches(corpus, encoder, take_census(corpus, encoder))
+    totals = of_all_processes(run(loaded.model, loaded.anatomy, work, measures))
+    return head_table(loaded.heads, totals, measures)
+
+
+def analyze(
+    model: Loaded | PreTrainedModel,
+    corpus: Corpus,
+    options: Options | None = None,
+    out: str | Path | None = None,
+    progress: Progress = lambda stage, done, total: None,
+    tokenizer: Tokenizer | None = None,
+) -> Analysis:
+    """Measure every head of a model over a corpus in one pass, and assign roles.
+
+    Under torchrun every process measures its share of the batches; all return the same numbers.
+
+    Args:
+        model: the result of `load`, or a plain model together with its tokenizer.
+        corpus: what to measure on; if it has sources only, an encoder-decoder translates them.
+        options: how to run.
+        out: the folder of the run. The sums so far are kept in `out/state`, and a run that finds
+            some there resumes. Write the results with `write_results`.
+        progress: called with the stage and the progress of the pass.
+        tokenizer: the tokenizer of a plain model.
+
+    Raises:
+        CorpusError: if the corpus can't be read, or not with this tokenizer.
+        ModelError: if the model's attention can't be observed, or is not finite.
+    """
+    loaded, folder = as_loaded(model, tokenizer), None if out is None else Path(out)
+    with TemporaryDirectory() as temporary:  # for the state of a run without a folder
+        place = folder or Path(temporary)
+        return _Analyzing(loaded, corpus, options or Options(), place, progress).analysis()
+
+
+@final
+class _Analyzing:
+    """The steps of one analysis and the state they share."""
+
+    def __init__(
+        self, loaded: Loaded, corpus: Corpus, options: Options, out: Path, progress: Progress
+    ) -> None:
+        self.loaded, self.options = loaded, options
+        self.out, self.progress = out, progress
+        self.timings: dict[str, float] = {}
+        sharpness = confidence_variant(options.exclude_keys, options.exclude_queries)
+        self.measures = tuple(sharpness if each is Confidence else each for each in MEASURES)
+        check_has_heads(loaded)
+        self.anatomy = loaded.anatomy
+        self.encoder = loaded.encoder(options.strict)
+        self.corpus = self._timed("translate", lambda: self._with_targets(corpus))
+        self.census = self._timed("census", lambda: take_census(self.corpus, self.encoder))
+        self.frequencies = None
+        if options.frequencies is not None:
+            self.frequencies = Frequencies.from_file(options.frequencies, self.encoder)
+        self.signature = self._signature()
+
+    def _with_targets(self, corpus: Corpus) -> Corpus:
+        """The corpus, with the model's own translations if an encoder-decoder lacks targets."""
+        wanted = self.encoder.start_id is not None
+        if not wanted or next(iter(corpus)).target is not None:
+            return corpus
+        return translated(
+            self.loaded.model,
+            self.encoder,
+            corpus,
+            self.out / "targets.txt",
+            self.out / "state",
+            self.options.save_every,
+            lambda done: self.progress("translating", done, 0),
+        )
+
+    def analysis(self) -> Analysis:
+        """Run every step in order."""
+        totals = self._timed("measure", lambda: self._measure(self.loaded, "measuring"))
+        heads, relations, roles = self._tables(totals)
+        null = self._timed("null", self._null) if self.options.null else None
+        examples = self._timed("examples", lambda: self._examples(roles))
+        offsets = offset_table(self.anatomy.heads, totals)
+        return Analysis(heads, relations, offsets, roles, examples, null, self._record(roles))
+
+    def _tables(self, totals: Totals) -> tuple[HeadTable, pd.DataFrame | None, Roles]:
+        heads = head_table(self.anatomy.heads, totals, self.measures)
+        relations = relation_table(self.anatomy.heads, totals, self.census.relations)
+        roles = find_roles(heads, relations, self.options.thresholds)
+        names = [[role.role for role in roles[head]] for head in heads.frame["head"]]
+        return HeadTable(heads.frame.assign(roles=names)), relations, roles
+
+    def _timed(self, name: str, step: Callable[[], Any]) -> Any:
+        start = time.perf_counter()
+        result = step()
+        self.timings[f"{name}_s"] = round(time.perf_counter() - start, 3)
+        return result
+
+    def _batches(self, corpus: Corpus) -> Iterator[Batch]:
+        return batches(
+            corpus,
+            self.encoder,
+            self.census,
+            max_tokens=self.options.max_tokens,
+            window=self.options.window,
+            frequencies=self.frequencies,
+        )
+
+    def _measure(self, loaded: Loaded, stage: str) -> Totals:
+        path = self.out / "state" / f"{stage}-{processes().process_index}.safetensors"
+        latest = load_state(path, self._run_key, self.measures)
+        saved = time.monotonic()
+        # Other processes have got about as far as this one, close enough for a progress bar
+        in_all = round(self.census.num_sentences / processes().num_processes)
+
+        def after_batch(totals: Totals) -> None:
+            nonlocal latest, saved
+            latest = totals
+            self.progress(stage, totals.num_sentences, in_all)
+            if time.monotonic() - saved >= self.options.save_every:
+                save_state(path, totals, self._run_key)
+                saved = time.monotonic()
+
+        try:
+            work = self._batches(self.corpus)
+            totals = run(loaded.model, self.anatomy, work, self.measures, latest, after_batch)
+        finally:  # after Ctrl-C too
+            save_state(path, latest, self._run_key)
+        return of_all_processes(totals)
+
+    def _null(self) -> tuple[HeadTable, pd.DataFrame | None]:
+        copy = Loaded(random_copy(self.loaded.model, self.options.seed), None, "null")
+        return self._tables(self._measure(copy, "null"))[:2]
+
+    def _examples(self, roles: Roles) -> dict[str, list[dict[str, Any]]]:
+        chosen = candidates(self.corpus)
+        if not chosen or not processes().is_main_process:
+            return {head: [] for head in roles}
+        few = self._batches(Corpus.from_sentences(chosen))
+        return find_examples(self.loaded.model, self.anatomy, self.encoder, few, roles)
+
+    def _signature(self) -> str:
+        options = self.options
+        rare = None if self.frequencies is None else self.frequencies.sha256[:12]
+        return signature(
+            self.loaded,
+            self.census.sha256,
+            n=self.census.num_sentences,
+            max_length=self.encoder.max_length,
+            pairs=self.corpus.pairs or None,
+            frequencies=rare,
+            seed=options.seed if options.null else None,
+            special=_special(options),
+        )
+
+    @property
+    def _run_key(self) -> str:
+        """What two runs must share for one to resume from the other's sums."""
+        options, us = self.options, processes()
+        batches = f"{options.max_tokens}/{options.window}"
+        measures = "+".join(measure.__name__ for measure in self.measures)
+        run = f"measures:{measures}|batches:{batches}|processes:{us.num_processes}"
+        return f"{self.signature}|{run}"
+
+    def _record(self, roles: Roles) -> dict[str, Any]:
+        warnings = warnings_of(self.census, self.encoder.max_length, self.anatomy)
+        if (special := _special(self.options)) is not None:
+            warnings.append(
+                f"special tokens count in confidence, as {special.replace('+', ' and ')}"
+            )
+        record = {
+            "version": 1,
+            "signature": self.signature,
+            "model": self.loaded.name,
+            "model_type": self.loaded.model.config.model_type,
+            "corpora": list(self.corpus.names),
+            "counts": counts_of(self.census),
+            "sites": {site: list(each) for site, each in self.anatomy.heads.counts.items()},
+            "roles": {head: [role.as_json() for role in found] for head, found in roles.items()},
+            "thresholds": asdict(self.options.thresholds),
+            "warnings": warnings,
+            "timings": timings_of(self.timings, self.census.num_sentences),
+            "versions": versions(),
+        }
+        return record
+
+
+def _special(options: Options) -> str | None:
+    """The sides on which special tokens count in confidence: keys, queries or both."""
+    sides = {"keys": options.exclude_keys, "queries": options.exclude_queries}
+    return "+".join(side for side, excluded in sides.items() if not excluded) or None

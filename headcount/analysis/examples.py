@@ -1,0 +1,274 @@
+"""Examples: for every head, the sentences that show its role best, drawn between words.
+
+After the pass, a small sample of sentences is run once more and its word-level maps are kept; a
+head's role decides which of them are shown.
+"""
+
+import base64
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+from typing import Any, final
+
+import numpy as np
+import torch
+from jaxtyping import Int64
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from headcount.analysis.roles import Role
+from headcount.analysis.streaming import forward, sides
+from headcount.core import Head, Place
+from headcount.corpora import Batch, Corpus, Encoder, Sentence, Tokens
+from headcount.measures import GroupedMap, segments
+from headcount.tap import Anatomy, AttentionLayer, Block
+
+NUM_CANDIDATES = 96
+"""Number of sentences run once more, spread over the first `SEARCHED`."""
+SEARCHED = 2000
+NUM_EXAMPLES = 3
+"""Number of sentences kept for each head."""
+READABLE = range(5, 21)
+"""Number of words in a sentence, or in each of a pair, that is easy to read."""
+
+Arc = tuple[int, int]
+"""(query, key): the two labels that a role is about."""
+
+
+@final
+@dataclass(frozen=True)
+class Side:
+    """One side of a sentence as it is drawn; special tokens count as words of their own."""
+
+    labels: list[str]
+    word: np.ndarray
+    """Word index of each label; -1 for special tokens and running text."""
+    is_content: np.ndarray
+    """Which labels are not special tokens."""
+    rarest: int
+    """The label of the rarest token; -1 if the sentence has no rare token."""
+    segment: np.ndarray
+    """Segment number of each label; 0 for all if there is one segment."""
+
+
+@final
+@dataclass(frozen=True)
+class Drawn:
+    """One sentence and the word-level maps of one layer's heads on it."""
+
+    sentence: Sentence
+    queries: Side
+    keys: Side
+    weights_HQK: np.ndarray
+
+
+@final
+@dataclass(frozen=True)
+class Example:
+    """One sentence with one head's attention, as the report draws it."""
+
+    role: str
+    caption: str
+    queries: list[str]
+    keys: list[str]
+    weights: str
+    """Base64 of one byte per weight, row by row; 255 is 1."""
+    arcs: list[Arc]
+
+
+def candidates(corpus: Corpus) -> list[Sentence]:
+    """Sentences of readable length, spread evenly over the beginning of the corpus."""
+    readable = [s for s in islice(corpus, SEARCHED) if _is_readable(s)]
+    step = max(1, len(readable) // NUM_CANDIDATES)
+    return readable[::step][:NUM_CANDIDATES]
+
+
+def _is_readable(sentence: Sentence) -> bool:
+    texts = [sentence.text] if sentence.second is None else [sentence.text, sentence.second]
+    return all(len(text.split()) in READABLE for text in texts)
+
+
+def find_examples(
+    model: PreTrainedModel,
+    anatomy: Anatomy,
+    encoder: Encoder,
+    batches: Iterable[Batch],
+    roles: dict[str, list[Role]],
+) -> dict[str, list[dict[str, Any]]]:
+    """Up to three examples for every head, by head name, ready for `examples.json`."""
+    listener = _Drawing(encoder)
+    forward(model, anatomy, batches, listener)
+    examples = {}
+    for name, found in roles.items():
+        head = Head.parse(name)
+        role = found[0] if found else None
+        shown = _best(listener.drawn[head.site, head.layer], head.index, role)
+        examples[name] = [asdict(example) for example in shown]
+    return examples
+
+
+@final
+class _Drawing:
+    """A listener that keeps the word-level maps of every layer on a few sentences."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self.drawn: dict[Place, list[Drawn]] = {}
+        self._encoder = encoder
+        self._sides: dict[int, list[Side]] = {}
+
+    def start(self, batch: Batch) -> None:
+        self._batch = batch
+        self._groups = {id(side): groups(side) for side in (batch.source, batch.target) if side}
+        self._sides = {
+            id(side): _draw_sides(side, self._groups[id(side)], batch, self._encoder)
+            for side in (batch.source, batch.target)
+            if side
+        }
+
+    def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> None:
+        queries, keys = sides(layer, self._batch)
+        groups_of = (self._groups[id(queries)], self._groups[id(keys)])
+        self._map = GroupedMap(*groups_of, value_BHKD.shape[1], torch.float32)
+
+    def block(self, block: Block) -> None:
+        self._map.block(block)
+
+    def end(self, layer: AttentionLayer) -> None:
+        queries, keys = (self._sides[id(side)] for side in sides(layer, self._batch))
+        maps = self._map.map_BHWW.cpu().numpy()
+        for row, sentence in enumerate(self._batch.sentences):
+            cut = maps[row, :, : len(queries[row].labels), : len(keys[row].labels)]
+            drawn = Drawn(sentence, queries[row], keys[row], cut.astype(np.float16))
+            self.drawn.setdefault((layer.site, layer.layer), []).append(drawn)
+
+
+def groups(tokens: Tokens) -> Int64[Tensor, "batch token"]:
+    """Label number of each token: pieces of a word share one; -1 for padding."""
+    word_BN = tokens.word_BN
+    before_BN = torch.cat([torch.full_like(word_BN[:, :1], -2), word_BN[:, :-1]], 1)
+    starts_BN = (word_BN < 0) | (word_BN != before_BN)
+    return (starts_BN.cumsum(1) - 1).masked_fill(~tokens.is_token_BN, -1)
+
+
+def _draw_sides(tokens: Tokens, group_BN: Tensor, batch: Batch, encoder: Encoder) -> list[Side]:
+    drawn = []
+    source, segment_BN = tokens is batch.source, segments(tokens)
+    segment_BN = torch.zeros_like(tokens.ids_BN) if segment_BN is None else segment_BN
+    piece = encoder.source_piece if source else encoder.target_piece
+    for row, sentence in enumerate(batch.sentences):
+        words = sentence.words if source else None
+        group = group_BN[row].tolist()
+        firsts = [group.index(number) for number in range(max(group) + 1)]
+        word = tokens.word_BN[row, firsts].cpu().numpy()
+        ids = tokens.ids_BN[row].tolist()
+        labels = [
+            words[w] if words and w >= 0 else piece(ids[n]).strip() or "␣"
+            for w, n in zip(word, firsts, strict=True)
+        ]
+        rarest = int(tokens.rarest_B2[row, 0])
+        content = tokens.is_content_BN[row, firsts].cpu().numpy()
+        segment = segment_BN[row, firsts].cpu().numpy()
+        drawn.append(Side(labels, word, content, group[rarest] if rarest >= 0 else -1, segment))
+    return drawn
+
+
+def _best(drawn: Sequence[Drawn], index: int, role: Role | None) -> list[Example]:
+    """The sentences that show a role best; the shorter first in a tie."""
+    shown = []
+    for one in drawn:
+        weights_QK = one.weights_HQK[index].astype(np.float32)
+        found = _show(one, weights_QK, role)
+        if found is not None:
+            score, caption, arcs = found
+            shown.append(
+                (-score, len(one.queries.labels), len(shown), one, weights_QK, caption, arcs)
+            )
+    shown.sort(key=lambda item: item[:3])
+    name = "none" if role is None else role.role
+    return [
+        Example(name, caption, one.queries.labels, one.keys.labels, _bytes(weights), arcs)
+        for *_, one, weights, caption, arcs in shown[:NUM_EXAMPLES]
+    ]
+
+
+def _bytes(weights_QK: np.ndarray) -> str:
+    return base64.b64encode(
+        (weights_QK.clip(0, 1) * 255).round().astype(np.uint8).tobytes()
+    ).decode()
+
+
+def _show(
+    drawn: Drawn, weights_QK: np.ndarray, role: Role | None
+) -> tuple[float, str, list[Arc]] | None:
+    """How well a sentence shows a role, as a number and in words, and the pairs to highlight."""
+    if role is not None and role.role == "syntactic":
+        return _show_syntactic(drawn, weights_QK, role)
+    if role is not None and role.role == "block":
+        return _show_block(drawn, weights_QK)
+    queries = np.flatnonzero(drawn.queries.is_content)
+    peaks = _content_peaks(drawn, weights_QK)[queries]
+    if not len(queries):
+        return None
+    if role is not None and role.role == "positional":
+        offset = role.offset or 0
+        hits = queries[peaks == queries + offset]
+        arcs = [(int(q), int(q) + offset) for q in hits]
+        return (
+            len(hits) / len(queries),
+            f"offset {role.offset:+d}: {len(hits)} of {len(queries)}",
+            arcs,
+        )
+    if role is not None and role.role == "rare":
+        rarest = drawn.keys.rarest
+        hits = queries[peaks == rarest]
+        share = len(hits) / len(queries)
+        label = drawn.keys.labels[rarest] if rarest >= 0 else ""
+        arcs = [(int(q), rarest) for q in hits]
+        return (share, f"rarest: {label}: {len(hits)} of {len(queries)}", arcs) if label else None
+    columns = weights_QK.mean(0)
+    top = int(columns.argmax())
+    if role is not None:
+        return (
+            float(columns[top]),
+            f"{columns[top]:.0%} of attention on {drawn.keys.labels[top]}",
+            [],
+        )
+    sharp = float(weights_QK[queries].max(1).mean())
+    return sharp, f"mean largest weight {sharp:.2f}", []
+
+
+def _content_peaks(drawn: Drawn, weights_QK: np.ndarray) -> np.ndarray:
+    return np.where(drawn.keys.is_content, weights_QK, -1).argmax(1)
+
+
+def _show_block(drawn: Drawn, weights_QK: np.ndarray) -> tuple[float, str, list[Arc]] | None:
+    is_own_QK = drawn.queries.segment[:, None] == drawn.keys.segment
+    if is_own_QK.all():
+        return None
+    own = float((weights_QK * is_own_QK).sum(1).mean())
+    return own, f"{own:.0%} of attention within its own segment", []
+
+
+def _show_syntactic(
+    drawn: Drawn, weights_QK: np.ndarray, role: Role
+) -> tuple[float, str, list[Arc]] | None:
+    tree = drawn.sentence.tree
+    if tree is None:
+        return None
+    label_of = {int(word): label for label, word in enumerate(drawn.queries.word) if word >= 0}
+    words_QK = np.where(drawn.keys.word >= 0, weights_QK, -1)
+    words_QK[drawn.queries.word < 0] = -1
+    np.fill_diagonal(words_QK, -1)
+    arcs, right = [], 0
+    for word, (head, relation) in enumerate(zip(tree.heads, tree.relations, strict=True)):
+        if relation != role.relation or word not in label_of or head not in label_of:
+            continue
+        d, h = label_of[word], label_of[head]
+        arc = (h, d) if role.direction == "head->dependent" else (d, h)
+        column = role.direction == "head<-dependent"
+        right += int((words_QK[:, d] if column else words_QK[arc[0]]).argmax() == arc[1])
+        arcs.append((h, d) if column else arc)
+    if not arcs:
+        return None
+    caption = f"{role.relation} {role.direction}: {right} of {len(arcs)}"
+    return float(right - 2 * (len(arcs) - right)), caption, arcs

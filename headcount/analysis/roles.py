@@ -1,0 +1,194 @@
+"""Roles: what each head is for, by the papers' thresholds on the measured numbers, with evidence.
+
+A head can have several roles, in the order below, or none: "none found" is an answer.
+
+References: positional, syntactic and rare: Voita et al. (2019), section 5; sink and punctuation:
+    Clark et al. (2019), section 3.2; block: Kovaleva et al. (2019), section 4.1. Departures are
+    noted with each threshold.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, final
+
+import numpy as np
+import pandas as pd
+
+from headcount.core import HeadTable, InputError
+from headcount.measures import ALL
+
+ROLES = ("positional", "syntactic", "rare", "sink", "punctuation", "block")
+"""All roles, in the order of a head's list."""
+
+NOT_SYNTAX = frozenset({"punct", ALL})
+"""Relations that do not make a head syntactic: UD attaches punctuation by convention, and all
+relations together are not one relation."""
+
+
+@final
+@dataclass(frozen=True)
+class Thresholds:
+    """Thresholds for assigning roles."""
+
+    positional_share: float = 0.9
+    """Voita: the largest weight is at one offset in at least 90 % of queries."""
+    syntactic_gain: float = 0.1
+    """Voita: accuracy above the best fixed offset by 10 % (points, or see below)."""
+    syntactic_relative: bool = False
+    """Whether that gain is relative to the offset's accuracy (the paper does not say)."""
+    syntactic_cases: int = 100
+    """Clark: relations with at least 100 instances."""
+    rare2_share: float = 0.5
+    """Voita (WMT): over half of the queries look at one of the two rarest tokens."""
+    sink_share: float = 0.5
+    """Clark: over half of the attention on the first token, or on separators."""
+    punctuation_share: float = 0.5
+    """Over half of the attention on punctuation, as for separators."""
+    block_share: float = 0.5
+    """Half of the maps are blocks (the paper gives no threshold for a head)."""
+
+    def __post_init__(self) -> None:
+        """Check that the thresholds are finite, so that a record can hold them.
+
+        Raises:
+            InputError: for a threshold that is not finite.
+        """
+        for name, value in vars(self).items():
+            if not math.isfinite(value):
+                raise InputError(
+                    f"Expected a finite number as the threshold {name}, got {value}. No head "
+                    "reaches a share above 1."
+                )
+
+    @classmethod
+    def of(cls, info: Mapping[str, Any]) -> "Thresholds":
+        """The thresholds in the record of a run; the papers' if it has none."""
+        given = info.get("thresholds") or {}
+        return cls(**{each.name: given[each.name] for each in fields(cls) if each.name in given})
+
+    def is_syntactic(self, accuracy: float, baseline: float) -> bool:
+        """Whether a relation is found clearly more often than by the best fixed offset."""
+        # Rounded, so that 0.6 against 0.5 is 10 points
+        return round(self.syntactic_excess(accuracy, baseline), 9) >= self.syntactic_gain
+
+    def syntactic_excess(self, accuracy: float, baseline: float) -> float:
+        """The number compared with `syntactic_gain`; infinite if no offset finds the relation."""
+        if not self.syntactic_relative:
+            return accuracy - baseline
+        return accuracy / baseline - 1 if baseline else math.inf
+
+    @property
+    def syntactic_words(self) -> str:
+        """The syntactic threshold in words: `10 points` or `10 %`."""
+        return f"{100 * self.syntactic_gain:.0f} {'%' if self.syntactic_relative else 'points'}"
+
+
+@final
+@dataclass(frozen=True)
+class Role:
+    """One role of one head."""
+
+    role: str
+    """One of `ROLES`."""
+    evidence: str
+    """The measurement, in a sentence."""
+    score: float
+    """The number that was compared with the threshold."""
+    offset: int | None = None
+    """Offset of a positional head."""
+    relation: str | None = None
+    """Best relation of a syntactic head."""
+    direction: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields of the role that apply to it."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+def find_roles(
+    heads: HeadTable, relations: pd.DataFrame | None, thresholds: Thresholds | None = None
+) -> dict[str, list[Role]]:
+    """The roles of every head, by head name; an empty list for a head without a role."""
+    limits = thresholds or Thresholds()
+    best = {} if relations is None else _best_relations(relations, limits)
+    found = {}
+    for row in heads.frame.to_dict("records"):
+        candidates = [_positional, _rare, _sink, _punctuation, _block]
+        roles = [role for candidate in candidates for role in candidate(row, limits)]
+        if row["head"] in best:
+            roles.append(_syntactic(best[row["head"]]))
+        found[row["head"]] = sorted(roles, key=lambda role: ROLES.index(role.role))
+    return found
+
+
+def _positional(row: dict, limits: Thresholds) -> Iterator[Role]:
+    share = row["positional_share"]
+    if share >= limits.positional_share:
+        offset = int(row["positional_offset"])
+        evidence = f"{share:.0%} of tokens look most at {_target(row['site'], offset)}"
+        yield Role("positional", evidence, share, offset=offset)
+
+
+def _target(site: str, offset: int) -> str:
+    """Where an offset points, in words; in cross-attention, into the other sequence."""
+    if site == "decoder.cross":
+        place = "the same place" if offset == 0 else f"their place {offset:+d}"
+        return f"the source token at {place}"
+    where = {0: "itself", -1: "the token before", 1: "the token after"}
+    return where.get(offset, f"the token at offset {offset:+d}")
+
+
+def _rare(row: dict, limits: Thresholds) -> Iterator[Role]:
+    share = row["rare2_share"]
+    if share >= limits.rare2_share:
+        cases = int(row["rare_cases"])
+        evidence = (
+            f"{share:.0%} of {cases:,} tokens look most at one of the two rarest tokens of their "
+            f"sentence, {row['rare_share']:.0%} at the rarest"
+        )
+        yield Role("rare", evidence, share)
+
+
+def _sink(row: dict, limits: Thresholds) -> Iterator[Role]:
+    names = {"attn_first": "the first token", "attn_sep": "separators"}
+    column = max(names, key=lambda name: row[name])
+    if row[column] >= limits.sink_share:
+        yield Role("sink", f"{row[column]:.0%} of attention goes to {names[column]}", row[column])
+
+
+def _punctuation(row: dict, limits: Thresholds) -> Iterator[Role]:
+    share = row["attn_punct"]
+    if share >= limits.punctuation_share:
+        yield Role("punctuation", f"{share:.0%} of attention goes to punctuation", share)
+
+
+def _block(row: dict, limits: Thresholds) -> Iterator[Role]:
+    share = row["pattern_block"]
+    if share >= limits.block_share:
+        yield Role("block", f"{share:.0%} of maps stay within their own segment", share)
+
+
+def _best_relations(relations: pd.DataFrame, limits: Thresholds) -> dict[str, list[dict]]:
+    enough = (relations["cases"] >= limits.syntactic_cases) & ~relations["relation"].isin(
+        list(NOT_SYNTAX)
+    )
+    scores = list(zip(relations["accuracy"], relations["baseline"], strict=True))
+    beats = enough & np.array([limits.is_syntactic(*each) for each in scores], dtype=bool)
+    found = relations.assign(gain=[limits.syntactic_excess(*each) for each in scores]).loc[beats]
+    ordered = found.sort_values(["gain", "relation", "direction"], ascending=[False, True, True])
+    return {str(head): rows.to_dict("records") for head, rows in ordered.groupby("head")}
+
+
+def _syntactic(rows: list[dict]) -> Role:
+    parts = [
+        f"{row['relation']} {row['direction']} {row['accuracy']:.0%} "
+        f"(fixed offset {row['baseline']:.0%}, {row['cases']:,} cases)"
+        for row in rows[:3]
+    ]
+    more = f" and {len(rows) - 3} more" if len(rows) > 3 else ""
+    evidence = f"finds {'; '.join(parts)}{more}"
+    best = rows[0]
+    return Role(
+        "syntactic", evidence, best["gain"], relation=best["relation"], direction=best["direction"]
+    )

@@ -1,0 +1,211 @@
+"""Measuring: one streaming pass of a model over a corpus, every measure at once.
+
+Measures are sums, so the corpus may be cut anywhere: into batches, before and after a kill, or into
+the shares of several processes. What is kept is one set of sums per layer.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from inspect import signature
+from itertools import islice
+from pathlib import Path
+from typing import Protocol, final, runtime_checkable
+
+import torch
+from accelerate.utils import gather_object
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from headcount.core import Place, check_same_key, processes, reading, write_atomically
+from headcount.corpora import Batch, Tokens
+from headcount.measures import AttentionReducer, Sums
+from headcount.tap import Anatomy, AttentionLayer, Block, Listener, Tap, evaluating
+
+
+@final
+@dataclass(frozen=True)
+class Totals:
+    """Sums that add: those of every measure in every layer, with the number of batches."""
+
+    sums: Mapping[tuple[type[Sums], Place], Sums] = field(default_factory=dict)
+    num_batches: int = 0
+    num_sentences: int = 0
+
+    def __add__(self, other: "Totals") -> "Totals":
+        sums = dict(self.sums)
+        for key, part in other.sums.items():
+            sums[key] = sums[key] + part if key in sums else part
+        num_batches = self.num_batches + other.num_batches
+        return Totals(sums, num_batches, self.num_sentences + other.num_sentences)
+
+    def on_cpu(self) -> "Totals":
+        """The same sums in main memory."""
+        sums = {
+            key: type(part)(**{name: tensor.cpu() for name, tensor in part.state().items()})
+            for key, part in self.sums.items()
+        }
+        return Totals(sums, self.num_batches, self.num_sentences)
+
+
+@final
+class Measuring:
+    """The tap's listener: reduces each layer's attention and takes its measures.
+
+    Args:
+        model: the tapped model.
+        anatomy: its attention layers.
+        measures: the measures to take.
+    """
+
+    def __init__(
+        self, model: PreTrainedModel, anatomy: Anatomy, measures: Sequence[type[Sums]]
+    ) -> None:
+        self.measures = measures
+        self._roots = {layer: layer.output_root(model) for layer in anatomy.layers}
+        self._sums: dict[tuple[type[Sums], Place], Sums] = {}
+        self._batch: Batch | None = None
+        self._reducer: AttentionReducer | None = None
+
+    def start(self, batch: Batch) -> None:
+        """Announce the batch of the next forward pass."""
+        self._batch, self._sums = batch, {}
+
+    def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> Tensor:
+        """Begin a layer; returns the columns whose masses the measures need."""
+        assert self._batch is not None
+        queries, keys = sides(layer, self._batch)
+        arcs = self._batch.arcs if keys is self._batch.source and queries is keys else None
+        self._reducer = AttentionReducer(layer, queries, keys, arcs, self._roots[layer], value_BHKD)
+        return self._reducer.columns_BHKC
+
+    def block(self, block: Block) -> None:
+        """Reduce a block."""
+        assert self._reducer is not None
+        self._reducer.block(block)
+
+    def end(self, layer: AttentionLayer) -> None:
+        """Finish a layer: take its measures and discard its attention."""
+        assert self._reducer is not None
+        attention = self._reducer.attention()
+        self._reducer = None
+        for measure in self.measures:
+            if measure.applies(attention):
+                self._sums[measure, (layer.site, layer.layer)] = measure.of(attention)
+
+    def part(self) -> Totals:
+        """The sums over the batch that was run."""
+        assert self._batch is not None
+        return Totals(self._sums, 1, len(self._batch.sentences))
+
+
+def sides(layer: AttentionLayer, batch: Batch) -> tuple[Tokens, Tokens]:
+    """The tokens that attend and the tokens attended to, in a layer's attention over a batch."""
+    target = batch.source if batch.target is None else batch.target
+    queries = batch.source if layer.site == "encoder.self" else target
+    return queries, target if layer.site == "decoder.self" else batch.source
+
+
+@runtime_checkable
+class BatchListener(Listener, Protocol):
+    """A listener that is given each batch in advance."""
+
+    def start(self, batch: Batch) -> None:
+        """Announce the batch of the next forward pass."""
+
+
+def forward(
+    model: PreTrainedModel,
+    anatomy: Anatomy,
+    batches: Iterable[Batch],
+    listener: BatchListener,
+    after_batch: Callable[[Batch], None] = lambda batch: None,
+) -> None:
+    """Run the tapped model over batches.
+
+    The language-modelling head, which no measure uses, is not run.
+    """
+    body = model.base_model
+    options = {"use_cache": False} if "use_cache" in signature(body.forward).parameters else {}
+    with evaluating(model), torch.inference_mode(), Tap(model, anatomy, listener):
+        for batch in batches:
+            batch = batch.to(model.device)
+            listener.start(batch)
+            body(**batch.inputs, **options)
+            after_batch(batch)
+
+
+def run(
+    model: PreTrainedModel,
+    anatomy: Anatomy,
+    batches: Iterable[Batch],
+    measures: Sequence[type[Sums]],
+    totals: Totals | None = None,
+    after_batch: Callable[[Totals], None] = lambda totals: None,
+) -> Totals:
+    """Take measures over this process's share of the batches.
+
+    Args:
+        model: the model to run.
+        anatomy: its attention layers.
+        batches: all batches; those that `totals` already covers are skipped.
+        measures: the measures to take.
+        totals: the sums of an interrupted run.
+        after_batch: called with the sums so far, after each complete batch.
+    """
+    us = processes()
+    mine = islice(batches, us.process_index, None, us.num_processes)
+    listener, so_far = Measuring(model, anatomy, measures), totals or Totals()
+
+    def add(batch: Batch) -> None:
+        nonlocal so_far
+        so_far += listener.part()
+        after_batch(so_far)
+
+    forward(model, anatomy, islice(mine, so_far.num_batches, None), listener, add)
+    return so_far
+
+
+def of_all_processes(totals: Totals) -> Totals:
+    """The sums over all processes, the same in each of them."""
+    parts = gather_object([totals.on_cpu()])
+    return sum(parts[1:], start=parts[0])
+
+
+def save_state(path: Path, totals: Totals, run_key: str) -> None:
+    """Write sums and counts, completely or not at all; nothing is pickled."""
+    tensors = {
+        f"{measure.__name__}/{site}/{layer}/{name}": tensor.contiguous()
+        for (measure, (site, layer)), sums in totals.on_cpu().sums.items()
+        for name, tensor in sums.state().items()
+    }
+    counts = {"batches": str(totals.num_batches), "sentences": str(totals.num_sentences)}
+    metadata = {"run_key": run_key, **counts}
+    write_atomically(path, lambda file: save_file(tensors, file, metadata=metadata))
+
+
+def load_state(path: Path, run_key: str, measures: Sequence[type[Sums]]) -> Totals:
+    """The sums of an interrupted run; empty sums if there is no file.
+
+    Raises:
+        InputError: if the file is damaged, or from a run with another model, corpus or options.
+    """
+    if not path.exists():
+        return Totals()
+    by_name = {measure.__name__: measure for measure in measures}
+    fields: dict[tuple[str, str, str], dict] = {}
+    with (
+        reading(path, "the sums of an interrupted run"),
+        safe_open(path, framework="pt") as file,
+    ):
+        metadata = file.metadata() or {}
+        for key in file.keys():
+            *place, name = key.split("/")
+            fields.setdefault(tuple(place), {})[name] = file.get_tensor(key)
+        check_same_key(path, metadata.get("run_key"), run_key)
+        sums = {
+            (by_name[measure], (site, int(layer))): by_name[measure](**state)
+            for (measure, site, layer), state in fields.items()
+        }
+        return Totals(sums, int(metadata["batches"]), int(metadata["sentences"]))

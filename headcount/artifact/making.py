@@ -1,0 +1,105 @@
+"""Make: write a plan's compact model to a folder, with a certificate that only heads changed."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from headcount.artifact.certificate import (
+    Certificate,
+    Comparison,
+    Run,
+    compare,
+    runner,
+    weights_sha256,
+)
+from headcount.artifact.head_card import write_head_card
+from headcount.artifact.sample_batches import Data, Inputs
+from headcount.artifact.saving import auto_class_of, write_into
+from headcount.artifact.staging import check_not_taken, staged
+from headcount.compaction import compact
+from headcount.core import Plan
+from headcount.corpora import Corpus
+from headcount.models import Loaded, load
+from headcount.tap import Tap
+
+
+def make(
+    loaded: Loaded, plan: Plan, folder: Path, corpus: Corpus | None, overwrite: bool = False
+) -> Certificate:
+    """Write the compact model, completely or not at all, if it equals the gated one on the corpus.
+
+    Args:
+        loaded: Model to make smaller.
+        plan: Plan of its kept heads.
+        folder: Folder to write into.
+        corpus: Texts to compare on; None for a made-up batch (images, sound).
+        overwrite: Whether to replace a compact model in the folder.
+
+    Raises:
+        InputError: If the plan does not fit the model, or the folder is taken.
+        ModelError: If the model can't be made smaller exactly, or the reloaded model differs.
+    """
+    check_not_taken(folder, overwrite)
+    smaller = Loaded(compact(loaded, plan), loaded.tokenizer, loaded.name)
+    data = Data.of(loaded, corpus)
+    with staged(folder, overwrite) as staging:
+        certificate = certify(staging, loaded, plan, smaller, data)
+        plan.write(staging / "plan.json")
+        write_head_card(staging, heads_record(loaded, plan, certificate.comparisons))
+    return certificate
+
+
+def certify(staging: Path, dense: Loaded, plan: Plan, smaller: Loaded, data: Data) -> Certificate:
+    """Write a compact model, reload it, and check that only heads were removed.
+
+    Args:
+        staging: Folder to write model, tokenizer and certificate into.
+        dense: The dense model.
+        plan: Plan of its kept heads.
+        smaller: The compact model.
+        data: Data to compare the gated, compact and reloaded model on.
+
+    Raises:
+        ModelError: If two of the three models differ.
+    """
+    model = smaller.model
+    write_into(staging, model, smaller.tokenizer)
+    reloaded = load(staging, str(model.device), "auto").model
+    gated = ("gated", gated_runner(dense, plan))
+    others = {"compact": runner(model), "reloaded": runner(reloaded)}
+    comparisons = compare(gated, others, data, model.dtype)
+    for comparison in comparisons:
+        comparison.check_equal()
+    sha256 = model.config.head_plan["sha256"]
+    certificate = Certificate(sha256, weights_sha256(staging), tuple(comparisons))
+    certificate.write(staging)
+    return certificate
+
+
+def heads_record(loaded: Loaded, plan: Plan, comparisons: Sequence[Comparison]) -> dict[str, Any]:
+    """The facts on every head card: the heads and the comparisons."""
+    heads = loaded.heads
+    return {
+        "model": Path(loaded.name).name,
+        "heads": {site: list(counts) for site, counts in heads.counts.items()},
+        "staying": list(map(str, plan.kept_heads(heads))),
+        "leaving": list(map(str, plan.pruned_heads(heads))),
+        "auto_class": auto_class_of(loaded.model),
+        "comparisons": [asdict(each) for each in comparisons],
+    }
+
+
+def gated_runner(loaded: Loaded, plan: Plan) -> Run:
+    """A runner for the dense model with its pruned heads gated to zero."""
+    model, anatomy = loaded.model, loaded.anatomy
+    gates, run = plan.gates(anatomy.heads), runner(loaded.model)
+
+    def run_gated(inputs: Inputs) -> list[Tensor]:
+        with torch.inference_mode(), Tap(model, anatomy, gates=gates):
+            return run(inputs)
+
+    return run_gated

@@ -1,0 +1,185 @@
+"""Save: write a compact model to one folder that loads with or without this package."""
+
+import json
+import warnings
+from pathlib import Path
+from shutil import copyfile
+from typing import Any
+
+import transformers
+from transformers import AutoModel, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+from headcount.artifact.staging import staged
+from headcount.core import InputError, write_json, write_text
+from headcount.models import (
+    MODELLING,
+    MODULES,
+    OWN_CLASSES,
+    NotLookedUpError,
+    auto_class,
+    auto_classes,
+    encoder_lm,
+    file_of,
+    modeling_headcount,
+    sentence_modules,
+)
+
+SIDE_FILES = (
+    "preprocessor_config.json",
+    "processor_config.json",
+    MODULES,
+    "config_sentence_transformers.json",
+    "sentence_bert_config.json",
+)
+
+
+def copy_side_files(name: str, folder: Path) -> None:
+    """Copy the side files that a model has.
+
+    Args:
+        name: Folder or hub name; empty for a model made in memory, which has none.
+        folder: Folder to copy into.
+    """
+    try:
+        for file in SIDE_FILES:
+            _copy(name, file, folder)
+        for module in sentence_modules(name):
+            if module.folder:
+                _copy_module(name, module.folder, folder)
+    except NotLookedUpError as error:
+        warnings.warn(
+            f"{name}: files beside model and tokenizer, such as {MODULES}, could not be looked up "
+            f"({error}). Copy those that it has to {folder}.",
+            stacklevel=2,
+        )
+
+
+def _copy_module(name: str, module: str, folder: Path) -> None:
+    _copy(name, f"{module}/config.json", folder)
+    has_weights = _copy(name, f"{module}/model.safetensors", folder)
+    if not has_weights and file_of(name, f"{module}/pytorch_model.bin") is not None:
+        warnings.warn(
+            f"{name}: the pickled weights of its module {module} were not copied to {folder}. Save "
+            f"them there as {module}/model.safetensors.",
+            stacklevel=2,
+        )
+
+
+def _copy(name: str, file: str, folder: Path) -> bool:
+    """Copy a file if it exists, and return whether it did."""
+    if (found := file_of(name, file)) is None:
+        return False
+    (folder / file).parent.mkdir(exist_ok=True)
+    copyfile(found, folder / file)
+    return True
+
+
+_OWN_FILE = encoder_lm.__name__.rpartition(".")[2]
+
+
+def auto_map(config: PreTrainedConfig, stock: type[PreTrainedModel]) -> dict[str, str]:
+    """The class to load for every auto class that knows the model's configuration.
+
+    Args:
+        config: Configuration of the model.
+        stock: Class of the model before pruning.
+    """
+    if stock.__name__ in OWN_CLASSES:
+        own = f"{_OWN_FILE}.{encoder_lm.EncoderConfig.__name__}"
+        return {"AutoConfig": own, str(stock._auto_class): f"{MODELLING}.{stock.__name__}"}
+    known = auto_classes(type(config))
+    return {name: f"{MODELLING}.{taken.__name__}" for name, taken in known.items()}
+
+
+def auto_class_of(model: PreTrainedModel) -> str:
+    """The auto class that loads a dense or compact model with its output head."""
+    stock = vars(type(model)).get("stock_class", type(model))
+    return stock._auto_class or auto_class(stock) or AutoModel.__name__
+
+
+def modelling_file(text: str, stock: type) -> str:
+    """The text of the modelling file; a class of ours is written beside that file."""
+    if stock.__name__ not in OWN_CLASSES:
+        return text
+    none = "OWN: dict[str, type] = {}  # stock classes that transformers lacks\n"
+    assert none in text
+    name = stock.__name__
+    own = f'OWN: dict[str, type] = {{"{name}": _stock}}\n'
+    imported = f"from torch import Tensor, nn\n\nfrom .{_OWN_FILE} import {name} as _stock\n"
+    return text.replace("from torch import Tensor, nn\n", imported).replace(none, own)
+
+
+def save(
+    model: PreTrainedModel,
+    folder: str | Path,
+    tokenizer: PreTrainedTokenizerBase | None = None,
+    overwrite: bool = False,
+) -> None:
+    """Write a compact model, completely or not at all.
+
+    Args:
+        model: Model that `compact` returned.
+        folder: Folder to write into. It loads with `headcount.load(folder)`, and with
+            transformers alone through its auto class, e.g.
+            `AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=True)`.
+        tokenizer: Tokenizer to write with the model.
+        overwrite: Whether to replace a compact model in the folder.
+
+    Raises:
+        InputError: If the model is not a compact one, or the folder is taken.
+    """
+    with staged(Path(folder), overwrite, advice="overwrite=True") as staging:
+        write_into(staging, model, tokenizer)
+
+
+def write_into(
+    folder: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None
+) -> None:
+    """Write configuration, weights, modelling file, tokenizer and side files into a folder.
+
+    Raises:
+        InputError: If the model is not a compact one, or no loader would find its class.
+    """
+    stock = vars(type(model)).get("stock_class")
+    if stock is None:
+        raise InputError(
+            f"Expected a compact model, as headcount.compact(model, plan) returns, but this "
+            f"{type(model).__name__} has all its heads. Save it with model.save_pretrained."
+        )
+    if (
+        stock.__name__ not in OWN_CLASSES
+        and getattr(transformers, stock.__name__, None) is not stock
+    ):
+        raise InputError(
+            f"Expected a class of transformers, which can load the folder, got {stock.__name__}. "
+            "Compact a model of transformers' own class."
+        )
+    model.save_pretrained(folder)
+    _patch(folder / "config.json", auto_map=auto_map(model.config, stock))
+    text = Path(str(modeling_headcount.__file__)).read_text(encoding="utf-8")
+    write_text(folder / f"{MODELLING}.py", modelling_file(text, stock))
+    _write_beside(folder, model, tokenizer)
+
+
+def write_model(
+    folder: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None
+) -> None:
+    """Write any model into a folder, with its tokenizer and side files."""
+    if "stock_class" in vars(type(model)):
+        write_into(folder, model, tokenizer)
+        return
+    model.save_pretrained(folder)
+    _write_beside(folder, model, tokenizer)
+
+
+def _write_beside(
+    folder: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None
+) -> None:
+    """Write side files and tokenizer."""
+    copy_side_files(model.config.name_or_path or "", folder)
+    if tokenizer is not None:
+        tokenizer.save_pretrained(folder)
+
+
+def _patch(path: Path, **values: Any) -> None:
+    write_json(path, json.loads(path.read_text(encoding="utf-8")) | values)

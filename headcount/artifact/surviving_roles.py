@@ -1,0 +1,194 @@
+"""Roles of heads, read from the folder of an analysis; for a pruned model, from a new analysis."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, final
+
+from headcount.analysis import Options, Thresholds, analyze
+from headcount.core import Head, Heads, HeadTable, InputError, Plan, reading
+from headcount.corpora import Corpus, Frequencies
+from headcount.importance import FINISHED, check_same_model
+from headcount.models import Loaded, revision
+from headcount.pruning import Pruned
+
+Roles = Mapping[str, Sequence[str]]
+"""Head name to the names of its roles."""
+
+
+@final
+@dataclass(frozen=True)
+class Survival:
+    """What became of one role."""
+
+    role: str
+    before: int
+    """Number of heads with the role in the dense model."""
+    stayed: tuple[str, ...]
+    """Names of these heads that were kept."""
+    kept: tuple[str, ...] | None = None
+    """Names of these heads that still have the role after pruning; None if not analysed."""
+    taken_over: tuple[str, ...] | None = None
+    """Names of heads that have the role only in the pruned model."""
+
+
+def survivals(
+    plan: Plan, heads: Heads, dense: Roles, pruned: Roles | None = None
+) -> list[Survival]:
+    """What became of every role of the dense or the pruned model.
+
+    Args:
+        plan: which heads are kept.
+        heads: heads of the dense model.
+        dense: roles of the dense model.
+        pruned: roles of the pruned model, by the heads' names in the dense model.
+    """
+    kept_heads = [str(head) for head in plan.kept_heads(heads)]
+    names = dict.fromkeys(role for each in dense.values() for role in each)
+    names |= dict.fromkeys(role for each in (pruned or {}).values() for role in each)
+    found = []
+    for role in names:
+        before = [head for head in dense if role in dense[head]]
+        stayed = tuple(head for head in kept_heads if head in before)
+        survival = Survival(role, len(before), stayed)
+        if pruned is not None:
+            now = [head for head in kept_heads if role in pruned.get(head, ())]
+            kept = tuple(head for head in now if head in before)
+            taken = tuple(head for head in now if head not in before)
+            survival = Survival(role, len(before), stayed, kept, taken)
+        found.append(survival)
+    return found
+
+
+def old_names(plan: Plan, heads: Heads) -> dict[str, str]:
+    """Maps the name of every head of the compact model to its name in the dense model.
+
+    >>> heads = Heads({"encoder.self": (2, 3)})
+    >>> old_names(Plan.keeping(heads, [Head("encoder.self", 1, 2)]), heads)
+    {'enc.1.0': 'enc.1.2'}
+    """
+    return {
+        str(Head(site, layer, new)): str(Head(site, layer, old))
+        for site, counts in heads.counts.items()
+        for layer in range(len(counts))
+        for new, old in enumerate(plan.of_layer(heads, site, layer))
+    }
+
+
+@final
+@dataclass(frozen=True)
+class Again:
+    """Corpus and options of the dense model's analysis, with which the pruned one is analysed."""
+
+    corpus: Corpus
+    options: Options
+
+
+def read_roles(folder: Path, loaded: Loaded) -> Roles:
+    """The roles of a model's heads according to its analysis.
+
+    Raises:
+        InputError: if the folder holds no analysis, or that of another model.
+    """
+    if not (folder / "run.json").exists():
+        raise InputError(
+            f"Expected an analysis of this model in {folder}, got a folder without run.json. Run "
+            f"`headcount analyze MODEL CORPUS --out {folder}` first."
+        )
+    check_same_model(folder, loaded.heads, revision(loaded.model))
+    with reading(folder / "heads.parquet", *FINISHED):
+        frame = HeadTable.read(folder / "heads.parquet").frame
+        return {str(row["head"]): list(row["roles"]) for row in frame.to_dict("records")}
+
+
+def read_again(folder: Path, files: Sequence[Path], loaded: Loaded) -> Again:
+    """The corpus of an analysis and the options that roles depend on.
+
+    Args:
+        folder: folder of the analysis.
+        files: its corpus, in the order of its record; for pairs, the source, then the target.
+        loaded: the model.
+
+    Raises:
+        CorpusError: if files can't be read.
+        InputError: if the corpus or the frequencies differ from those of the analysis.
+    """
+    with reading(folder / "run.json", *FINISHED):
+        record = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+        signed = dict(part.split(":", 1) for part in record["signature"].split("|"))
+    corpus = _same_corpus(record, signed, folder, files)
+    options = Options(frequencies=_file_of(record), thresholds=Thresholds.of(record))
+    _check_same_frequencies(signed.get("frequencies"), options.frequencies, folder, loaded)
+    return Again(corpus, options)
+
+
+def _same_corpus(
+    record: dict[str, Any], signed: dict[str, str], folder: Path, files: Sequence[Path]
+) -> Corpus:
+    corpus = _corpus(record, files, "pairs" in signed)
+    if corpus is None or (found := corpus.sha256()[:12]) != signed["corpus"]:
+        came = " ".join(map(str, files)) if corpus is None else f"another one, {found}"
+        raise InputError(
+            f"Expected the corpus of the analysis in {folder}, {signed['corpus']}, got {came}. "
+            f"Name the files {' '.join(record['corpora'])}."
+        )
+    return corpus
+
+
+def _file_of(record: dict[str, Any]) -> Path | None:
+    """File from which an analysis read its token frequencies; None if it used none."""
+    name = record["arguments"].get("frequencies")
+    return None if name is None else Path(name)
+
+
+def _check_same_frequencies(
+    expected: str | None, path: Path | None, folder: Path, loaded: Loaded
+) -> None:
+    """Check that a file still holds the frequencies that the analysis used for rare tokens."""
+    if expected is None:
+        return
+    if path is None:
+        raise InputError(
+            f"Expected the name of the frequency file in the analysis in {folder}, got none. "
+            "Analyse again with `headcount analyze --frequencies`."
+        )
+    found = Frequencies.from_file(path, loaded.encoder()).sha256[:12]
+    if found != expected:
+        raise InputError(
+            f"Expected the frequencies of the analysis in {folder}, {expected}, in {path}, got "
+            f"others, {found}. Analyse again."
+        )
+
+
+def _corpus(record: dict[str, Any], files: Sequence[Path], pairs: bool) -> Corpus | None:
+    """The corpus as the analysis read it, with the last files as sides; None if files differ."""
+    sides = [side for side in ("source", "target") if record["arguments"].get(side) is not None]
+    limit, suffixes = record["counts"]["sentences"], [path.suffix for path in files]
+    if not sides:
+        return Corpus(files, limit=limit, pairs=pairs)
+    if suffixes != [Path(name).suffix for name in record["corpora"]]:
+        return None
+    alone = len(files) - len(sides)
+    return Corpus(files[:alone], *files[alone:], limit=limit, pairs=pairs)
+
+
+def functions(
+    pruned: Pruned, heads: Heads, dense: Roles, again: Again | None = None
+) -> list[dict[str, Any]]:
+    """What became of every role.
+
+    Args:
+        pruned: the pruned model.
+        heads: heads of the dense model.
+        dense: roles of the dense model.
+        again: how the roles were found; if given, the pruned model is analysed in the same way.
+    """
+    now = None
+    if again is not None:
+        names = old_names(pruned.plan, heads)
+        roles = {}
+        if len(pruned.compact.heads):  # possibly no head is kept
+            roles = analyze(pruned.compact, again.corpus, again.options).roles
+        now = {names[head]: [role.role for role in each] for head, each in roles.items()}
+    return [asdict(each) for each in survivals(pruned.plan, heads, dense, now)]

@@ -1,0 +1,169 @@
+r"""Compact: make a smaller model that computes what the gated model computes.
+
+$$\sum_{h \in K} A_h V_h W_O^h + b = \sum_h g_h A_h V_h W_O^h + b, \qquad g_h = [h \in K]$$
+
+A head that is gated to zero adds nothing, so its rows of the query, key and value maps and its
+columns of the output projection can be removed. That nothing else changes is checked: the two
+models are compared on a padded batch before the smaller one is returned.
+"""
+
+import copy
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+from transformers.initialization import no_init_weights
+
+from headcount.compaction.head_plan import head_plan, set_layer_config
+from headcount.compaction.layout import Resized, biased, check_prunable_layers, resized
+from headcount.compaction.wiring import wire
+from headcount.core import InputError, ModelError, Plan
+from headcount.models import GATES, Loaded, compact_class, is_compact, keep_formats
+from headcount.tap import (
+    TOLERANCE,
+    Anatomy,
+    Tap,
+    difference,
+    evaluating,
+    examine,
+    outputs,
+    run_tiny,
+    tiny_inputs,
+)
+
+
+def check_equal(
+    model: PreTrainedModel, anatomy: Anatomy, plan: Plan, smaller: PreTrainedModel
+) -> None:
+    """Raise an error unless a compact model's outputs equal the gated model's on a padded batch.
+
+    Raises:
+        ModelError: If the model does not run, or its largest difference is above the tolerance.
+    """
+    inputs = tiny_inputs(model)
+    with evaluating(model), evaluating(smaller), torch.inference_mode():
+        with Tap(model, anatomy, gates=plan.gates(anatomy.heads)):
+            gated = outputs(run_tiny(model, inputs))
+        try:
+            compact = outputs(run_tiny(smaller, inputs))
+        except (RuntimeError, ValueError, IndexError) as error:
+            raise ModelError(
+                f"{type(model).__name__} does not run with fewer heads, so it can be gated but not "
+                f"made smaller: its own code needs all of them ({str(error).splitlines()[0]})."
+            ) from error
+    apart, tolerance = difference(compact, gated), TOLERANCE[model.dtype]
+    if apart > tolerance:
+        raise ModelError(
+            f"Expected the compact {type(model).__name__} to differ from the gated one by at most "
+            f"{tolerance:g} of the largest output, got {apart:.2g}. Its attention combines all "
+            "heads, so it can be gated but not made smaller."
+        )
+
+
+def compact(
+    model: PreTrainedModel | Loaded, plan: Plan, origin: str | None = None
+) -> PreTrainedModel:
+    """A new model without the heads that the plan prunes; the given model is not changed.
+
+    Args:
+        model: Transformers model whose attention goes through the attention interface, or the
+            result of `load`; it may be a compact one.
+        plan: Kept heads, by their numbers in this model.
+        origin: Revision of the model that heads were chosen in, if its weights were trained since;
+            the artifact names it.
+
+    Raises:
+        InputError: If the plan is for another model, or leaves key/value groups uneven.
+        ModelError: If the model can't be made smaller exactly; the message says why.
+    """
+    if not isinstance(plan, Plan):
+        raise InputError(
+            f"Expected a plan, as Plan({{'encoder.self': {{0: (1, 3)}}}}) or Plan.read(path) "
+            f"makes, got a {type(plan).__name__}."
+        )
+    given = model.model if isinstance(model, Loaded) else model
+    anatomy = model.anatomy if isinstance(model, Loaded) else examine(given)
+    _check_not_gated(given)
+    plan.check_fits(given, anatomy.heads)
+    _check_same_sizes(plan, anatomy)
+    check_prunable_layers(anatomy)
+    layers = layers_of(given, anatomy, plan)
+    smaller = _built(given, anatomy, plan, layers, origin)
+    check_equal(given, anatomy, plan, smaller)
+    return smaller
+
+
+def _check_not_gated(model: PreTrainedModel) -> None:
+    if GATES in dict(model.named_children()):
+        raise InputError(
+            "Expected a model without gates, but this one is in a gating block. Leave the block, "
+            "then compact it."
+        )
+
+
+def _check_same_sizes(plan: Plan, anatomy: Anatomy) -> None:
+    sizes = {each.head_dim for each in anatomy.layers}
+    if plan.head_dim is not None and sizes != {plan.head_dim}:
+        raise InputError(
+            f"Expected heads of size {plan.head_dim}, as in the plan, got "
+            f"{' or '.join(map(str, sorted(sizes)))}. The plan is for another model."
+        )
+
+
+def layers_of(model: PreTrainedModel, anatomy: Anatomy, plan: Plan) -> list[Resized]:
+    """Every attention layer, cut to the heads that the plan keeps."""
+    kept = [plan.of_layer(anatomy.heads, each.site, each.layer) for each in anatomy.layers]
+    wirings = wire(model, anatomy)
+    return biased(model, [resized(model, *pair) for pair in zip(wirings, kept, strict=True)])
+
+
+def _built(
+    model: PreTrainedModel,
+    anatomy: Anatomy,
+    plan: Plan,
+    layers: Sequence[Resized],
+    origin: str | None,
+) -> PreTrainedModel:
+    """The stock class's model with smaller maps, filled with the weights that are kept."""
+    cut = {one.path: one.of(model) for each in layers for one in each.cuts}
+    config = copy.deepcopy(model.config)
+    config.head_plan = head_plan(
+        model, anatomy.heads, plan, layers, {path: size for path, (size, _) in cut.items()}, origin
+    )
+    set_layer_config(config, anatomy, layers, is_compact(model.config))
+    stock = vars(type(model)).get("stock_class", type(model))
+    with no_init_weights():
+        smaller = compact_class(stock)._from_config(config, dtype=model.dtype).to(model.device)
+    _fill(smaller, model, {path: tensors for path, (_, tensors) in cut.items()})
+    _keep_frozen(smaller, model, layers)
+    if smaller.can_generate():
+        smaller.generation_config = copy.deepcopy(model.generation_config)
+    return smaller.train(model.training)
+
+
+def _fill(
+    smaller: PreTrainedModel, model: PreTrainedModel, cut: Mapping[str, Mapping[str, Tensor]]
+) -> None:
+    state = model.state_dict()
+    for path, tensors in cut.items():
+        for name in ("weight", "bias"):
+            state.pop(f"{path}.{name}", None)
+        state.update({f"{path}.{name}": tensor for name, tensor in tensors.items()})
+    keep_formats(smaller, state)
+    smaller.load_state_dict(state)
+    smaller.tie_weights()  # building without initial weights skips this
+    with torch.no_grad():  # buffers that a checkpoint does not hold
+        for name, buffer in model.named_buffers():
+            smaller.get_buffer(name).data = buffer.clone()  # its shape may have grown
+
+
+def _keep_frozen(
+    smaller: PreTrainedModel, model: PreTrainedModel, layers: Sequence[Resized]
+) -> None:
+    """Freeze the parameters whose weights come from frozen ones, and no others."""
+    learned = {name: each.requires_grad for name, each in model.named_parameters()}
+    sources = {one.path: one.source or one.path for each in layers for one in each.cuts}
+    for name, parameter in smaller.named_parameters():
+        path, _, kind = name.rpartition(".")
+        parameter.requires_grad_(learned[f"{sources.get(path, path)}.{kind}"])

@@ -1,0 +1,84 @@
+"""The style and saving of figures: text stays text, and a run always gives the same bytes."""
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from headcount.core.files import write_atomically
+from headcount.results import HeadRow, Run
+
+INK, MUTED, LINE, ACCENT = "#1b1f24", "#6b727a", "#dcd8d0", "#b34700"
+SITE_COLOURS = {"encoder.self": INK, "decoder.self": "#0072B2", "decoder.cross": "#D55E00"}
+SITE_MARKERS = {"encoder.self": "o", "decoder.self": "s", "decoder.cross": "^"}
+
+STYLE: dict[str, Any] = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],  # ships with matplotlib: the same everywhere
+    "font.size": 8.0,
+    "axes.edgecolor": MUTED,
+    "axes.labelcolor": INK,
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 8.5,
+    "axes.titlelocation": "left",
+    "text.color": INK,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "legend.frameon": False,
+    "hatch.linewidth": 0.5,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "headcount",
+    "pdf.fonttype": 42,
+    "savefig.dpi": 200,
+}
+"""Settings for drawing and saving figures; matplotlib's own settings are not changed."""
+
+_NO_DATE: dict[str, dict[str, Any]] = {
+    "svg": {"Date": None},
+    "png": {},
+    "pdf": {"CreationDate": None},
+}
+FORMATS = tuple(_NO_DATE)
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """An empty figure of the given size in inches, without pyplot."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def save(figure: Figure, path: Path) -> Path:
+    """Save atomically, in the format of the file's suffix, without a date inside."""
+    kind = path.suffix[1:]
+    write_atomically(path, lambda file: figure.savefig(file, format=kind, metadata=_NO_DATE[kind]))
+    return path
+
+
+def styled() -> Any:
+    """The context for drawing figures in this style."""
+    return matplotlib.rc_context(STYLE)  # pyright: ignore[reportArgumentType]
+
+
+def plain_grid(axes: Axes, rows: int, columns: int) -> None:
+    """Set up the axes of a layers x heads map: integer ticks, no lines."""
+    axes.set_xlim(-0.5, columns - 0.5)
+    axes.set_ylim(rows - 0.5, -0.5)
+    axes.set_xticks(range(columns))
+    axes.set_yticks(range(rows))
+    axes.tick_params(length=0)
+    axes.spines[["left", "bottom"]].set_visible(False)
+    axes.set_xlabel("head")
+    axes.set_ylabel("layer")
+
+
+def by_site(run: Run) -> list[tuple[str, list[HeadRow]]]:
+    """The rows of each site, in the order of the table."""
+    return [(site, [row for row in run.heads if row.site == site]) for site in run.sites]

@@ -1,0 +1,115 @@
+"""Options as text: NAME=VALUE, converted to the types that a constructor declares."""
+
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import is_dataclass, replace
+from inspect import signature
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin
+
+from headcount.core.errors import InputError
+
+Made = TypeVar("Made")
+Changed = TypeVar("Changed")
+
+
+def made(make: Callable[..., Made], options: Sequence[str]) -> Made:
+    """Call a constructor with options given as text.
+
+    Args:
+        make: the constructor, with a default for every option.
+        options: NAME=VALUE each, or NAME.FIELD=VALUE if an option has fields of its own.
+
+    Raises:
+        InputError: for an unknown option or an invalid value.
+    """
+    values: dict[str, Any] = {}
+    for option in options:
+        name, equals, text = option.partition("=")
+        whole, _, field = name.partition(".")
+        kinds = _kinds(make)
+        if not equals or whole not in kinds:
+            raise _unknown(option, kinds)
+        if not field:
+            values[whole] = _value(name, kinds[whole], text)
+            continue
+        fields = _kinds(kinds[whole]) if is_dataclass(kinds[whole]) else {}
+        if field not in fields:
+            raise _unknown(option, {f"{whole}.{each}": each for each in fields} or kinds)
+        before = values.get(whole) or getattr(make(), whole)
+        values[whole] = replace(before, **{field: _value(name, fields[field], text)})
+    return make(**values)
+
+
+def changed(record: Changed, options: Sequence[str]) -> Changed:
+    """Copy a frozen dataclass record with some fields changed.
+
+    Args:
+        record: the record, which is not modified.
+        options: FIELD=VALUE each.
+
+    Raises:
+        InputError: for an unknown field or an invalid value.
+    """
+    kinds, values = _kinds(type(record)), {}
+    for option in options:
+        name, equals, text = option.partition("=")
+        if not equals or name not in kinds:
+            raise _unknown(option, kinds)
+        values[name] = _value(name, kinds[name], text)
+    return replace(cast("Any", record), **values)
+
+
+def check_seed(seed: int) -> None:
+    """Check that a seed is valid.
+
+    Raises:
+        InputError: if it is negative.
+    """
+    if seed < 0:
+        raise InputError(f"Expected a seed of at least 0, got {seed}.")
+
+
+def check_choice(name: str, value: object, kind: Any) -> None:
+    """Check that a value is one of a fixed set.
+
+    Args:
+        name: what the value is, in words.
+        value: the value.
+        kind: the `Literal` type that lists the allowed values.
+
+    Raises:
+        InputError: for any other value.
+    """
+    if value not in (choices := get_args(kind)):
+        raise InputError(f"Expected {name} (one of {', '.join(map(str, choices))}), got {value!r}.")
+
+
+def _kinds(make: Callable[..., object]) -> dict[str, Any]:
+    return {name: each.annotation for name, each in signature(make).parameters.items()}
+
+
+def _unknown(option: str, names: Mapping[str, object]) -> InputError:
+    return InputError(
+        f"Expected NAME=VALUE with a NAME out of {', '.join(names) or 'none'}, got {option!r}."
+    )
+
+
+def _value(name: str, kind: Any, text: str) -> Any:
+    """Convert text to the first type that it fits."""
+    kinds = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+    for one in kinds:
+        if text in (choices := _choices(one)):
+            return choices[text]
+        if one in (int, float, str):
+            try:
+                return one(text)
+            except ValueError:
+                continue
+    words = [", ".join(_choices(one)) or str(getattr(one, "__name__", one)) for one in kinds]
+    raise InputError(f"Expected {' or '.join(words)} for {name}, got {text!r}.")
+
+
+def _choices(kind: Any) -> dict[str, Any]:
+    if get_origin(kind) is Literal:
+        return {str(value): value for value in get_args(kind)}
+    return {bool: {"true": True, "false": False}, types.NoneType: {"none": None}}.get(kind, {})

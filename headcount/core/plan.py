@@ -1,0 +1,221 @@
+"""Plan: which heads are kept. Plans are frozen and saved as one JSON file."""
+
+import json
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, final
+
+import torch
+from transformers import PreTrainedModel
+
+from headcount.core.errors import InputError
+from headcount.core.files import write_json
+from headcount.core.heads import SITES, Head, Heads
+from headcount.models import Loaded, kept_sha256, revision
+from headcount.tap import Gates
+
+VERSION = 1
+
+
+@final
+@dataclass(frozen=True)
+class Plan:
+    """Which heads of a model are kept.
+
+    >>> plan = Plan.keeping(Heads({"encoder.self": (2, 3)}), [Head("encoder.self", 1, 2)])
+    >>> plan.kept
+    {'encoder.self': {0: (), 1: (2,)}}
+    """
+
+    kept: Mapping[str, Mapping[int, tuple[int, ...]]]
+    """Kept heads by site, then layer; sites and layers that are not named keep all heads."""
+    model: str | None = None
+    """`revision` of the model the plan was made for; None fits any model with these heads."""
+    head_dim: int | None = None
+    """Size of a head's output, if all layers have the same; None fits any."""
+
+    def __post_init__(self) -> None:
+        """Sort the heads.
+
+        Raises:
+            InputError: for an unknown site, or for layers or heads that are not whole numbers from
+                0 or are named twice.
+        """
+        try:
+            if unknown := set(self.kept) - set(SITES):
+                raise InputError(
+                    f"Expected sites of a plan out of {', '.join(SITES)}, got "
+                    f"{', '.join(sorted(unknown))}."
+                )
+            ordered = {}
+            for site, layers in self.kept.items():
+                _numbers("layers", layers)
+                ordered[site] = {layer: _numbers("heads", kept) for layer, kept in layers.items()}
+        except (AttributeError, TypeError) as error:
+            raise InputError(
+                "Expected the kept heads by site and layer, such as "
+                f"{{'encoder.self': {{0: (0, 3)}}}}, got {self.kept!r}."
+            ) from error
+        object.__setattr__(self, "kept", ordered)
+
+    @classmethod
+    def keeping(cls, heads: Heads, kept: Iterable[Head], model: str | None = None) -> "Plan":
+        """The plan that keeps some of `heads`, with every layer named."""
+        stay = set(kept)
+        return cls(
+            {
+                site: {
+                    layer: tuple(i for i in range(count) if Head(site, layer, i) in stay)
+                    for layer, count in enumerate(heads.counts[site])
+                }
+                for site in SITES
+                if site in heads.counts
+            },
+            model,
+        )
+
+    @classmethod
+    def made_for(cls, loaded: Loaded, kept: Iterable[Head]) -> "Plan":
+        """The plan that keeps some heads of this model, and fits no other."""
+        sizes = {layer.head_dim for layer in loaded.anatomy.layers}
+        plan = cls.keeping(loaded.heads, kept, revision(loaded.model))
+        return replace(plan, head_dim=sizes.pop() if len(sizes) == 1 else None)
+
+    def of_layer(self, heads: Heads, site: str, layer: int) -> tuple[int, ...]:
+        """Indices of the kept heads of one layer."""
+        everything = tuple(range(heads.counts[site][layer]))
+        return self.kept.get(site, {}).get(layer, everything)
+
+    def kept_heads(self, heads: Heads) -> list[Head]:
+        """The kept heads of a model, in the order of the grid."""
+        return [head for head in heads if head.index in self.of_layer(heads, head.site, head.layer)]
+
+    def pruned_heads(self, heads: Heads) -> list[Head]:
+        """The pruned heads of a model, in the order of the grid."""
+        stay = set(self.kept_heads(heads))
+        return [head for head in heads if head not in stay]
+
+    def gates(self, heads: Heads) -> Gates:
+        """Gates of 1 for kept heads and 0 for pruned heads, for layers with pruned heads."""
+        gates = {}
+        for head in self.pruned_heads(heads):
+            place = (head.site, head.layer)
+            gates.setdefault(place, torch.ones(heads.counts[head.site][head.layer]))[head.index] = 0
+        return gates
+
+    def check_fits(self, model: PreTrainedModel, heads: Heads) -> None:
+        """Check that the plan fits a model.
+
+        Raises:
+            InputError: for another model, or one that lacks a head, layer or site of the plan.
+        """
+        if self.model is not None and self.model != (found := revision(model)):
+            raise InputError(
+                f"Expected the model that the plan was made for, with revision {self.model}, got "
+                f"revision {found}. Give the model that was measured, in the same number format "
+                "(--dtype), or make a plan for this one."
+            )
+        for site, layers in self.kept.items():
+            for layer, kept in layers.items():
+                if layer >= len(heads.counts.get(site, ())):
+                    raise InputError(
+                        f"Expected a plan for this model with {heads}, got one that names layer "
+                        f"{layer} of {site}. The plan is for another model."
+                    )
+                for head in (Head(site, layer, index) for index in kept):
+                    if head not in heads:
+                        raise InputError(
+                            f"Expected a plan for this model with {heads}, got one that names "
+                            f"{head}. The plan is for another model."
+                        )
+
+    @property
+    def sha256(self) -> str:
+        """Hash of the kept heads, which identifies this plan's artifacts."""
+        return kept_sha256(self.kept_json)
+
+    @property
+    def kept_json(self) -> dict[str, dict[str, list[int]]]:
+        """The kept heads in their JSON form, in the order of the grid."""
+        return {
+            site: {str(layer): list(self.kept[site][layer]) for layer in sorted(self.kept[site])}
+            for site in SITES
+            if site in self.kept
+        }
+
+    def write(self, path: Path) -> None:
+        """Write the plan as JSON, completely or not at all."""
+        write_json(path, self._json())
+
+    @classmethod
+    def read(cls, path: Path) -> "Plan":
+        """Read a plan from a file.
+
+        Raises:
+            InputError: if the file can't be read or is not a plan; the error says why.
+        """
+        try:
+            return cls.from_json(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+            raise InputError(f"Expected a plan in JSON, got {path}: {error}.") from error
+
+    @classmethod
+    def of_kept(cls, kept: Mapping[str, Mapping[str, Sequence[int]]]) -> "Plan":
+        """The plan that keeps the heads that a `kept_json` names.
+
+        Raises:
+            InputError: if it is not a valid `kept_json`.
+        """
+        return cls.from_json({"version": VERSION, "kept": kept})
+
+    @classmethod
+    def from_json(cls, value: Any) -> "Plan":
+        """The plan in parsed JSON.
+
+        Raises:
+            InputError: for anything that is not a plan, or a plan of another version.
+        """
+        try:
+            if value["version"] != VERSION:
+                raise InputError(
+                    f"Expected a plan of version {VERSION}, got {value['version']!r}. Another "
+                    "version of headcount wrote it."
+                )
+            kept = {
+                site: {int(layer): _numbers("heads", kept) for layer, kept in layers.items()}
+                for site, layers in value["kept"].items()
+            }
+            return cls(kept, value.get("model"), value.get("head_dim"))
+        except (TypeError, KeyError, AttributeError, ValueError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(
+                'Expected a plan, {"version": 1, "kept": {"encoder.self": {"0": [0, 3]}}}, '
+                f"got something else ({type(error).__name__}: {error})."
+            ) from error
+
+    def _json(self) -> dict[str, Any]:
+        about = {"version": VERSION, "model": self.model, "head_dim": self.head_dim}
+        return about | {"kept": self.kept_json}
+
+
+def _numbers(what: str, values: Iterable[Any]) -> tuple[int, ...]:
+    """The numbers in ascending order.
+
+    Raises:
+        InputError: for anything except whole numbers from 0, each once.
+    """
+    given = tuple(values)
+    try:
+        if any(isinstance(each, bool) for each in given):
+            raise TypeError("bool")
+        found = tuple(sorted(map(operator.index, given)))
+    except TypeError as error:
+        raise InputError(f"Expected {what} of a plan as integers, got {list(given)}.") from error
+    if found and found[0] < 0:
+        raise InputError(f"Expected {what} of a plan as numbers from 0, got {found[0]}.")
+    if len(set(found)) < len(found):
+        raise InputError(f"Expected {what} of a plan to be named once, got {list(given)}.")
+    return found

@@ -1,0 +1,100 @@
+"""Folders of results: what an earlier run left is resumed or replaced, never mixed."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from shutil import rmtree
+
+from headcount.core.errors import InputError
+from headcount.core.files import write_text
+
+MARK = "kind.txt"
+"""File in a state folder that names its kind of run: several commands use such a folder."""
+
+
+def check_is_folder(folder: Path) -> None:
+    """Check that a folder for results is not a file.
+
+    Raises:
+        InputError: if it is a file.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"Expected a folder for the results, got the file {folder}. Name another.")
+
+
+def check_no_earlier_run(folder: Path, what: str, resume: bool, overwrite: bool) -> None:
+    """Check that using a folder with results of an earlier run is intended.
+
+    Args:
+        folder: the folder.
+        what: what it holds, e.g. "an earlier run".
+        resume: whether to resume from what is there.
+        overwrite: whether to replace it.
+
+    Raises:
+        InputError: if neither was asked for.
+    """
+    if not (resume or overwrite):
+        raise InputError(
+            f"{folder} holds {what}: give --resume to resume it, --overwrite to replace it, "
+            "or name another folder"
+        )
+
+
+def mark(state: Path, kind: str) -> None:
+    """Record in a state folder which kind of run it belongs to; creates the folder."""
+    write_text(state / MARK, kind)
+
+
+def marked(state: Path) -> str | None:
+    """The kind of run that a state folder belongs to; None if unmarked."""
+    path = state / MARK
+    return path.read_text(encoding="utf-8") if path.exists() else None
+
+
+def remove_state(state: Path) -> None:
+    """Remove a state folder, its mark last, so that a half-removed folder remains ours."""
+    if state.is_dir():
+        for path in state.iterdir():
+            if path.is_dir():
+                rmtree(path, ignore_errors=True)
+            elif path.name != MARK:
+                path.unlink(missing_ok=True)
+        rmtree(state, ignore_errors=True)
+
+
+def is_begun(state: Path) -> bool:
+    """Whether there is anything to resume: a refused run leaves only its mark."""
+    return state.is_dir() and any(path.name != MARK for path in state.iterdir())
+
+
+def claim(out: Path, results: Sequence[str], state: Path, resume: bool, overwrite: bool) -> None:
+    """Check that a run may write into a folder; only the state is ever deleted.
+
+    Args:
+        out: the folder of the results.
+        results: names of files that only an earlier run leaves there.
+        state: folder of intermediate state; it is created, with a note of the run it belongs to.
+        resume: resume the earlier run.
+        overwrite: replace the earlier run.
+
+    Raises:
+        InputError: if the folder holds an earlier run that is neither resumed nor overwritten, or
+            something else.
+    """
+    check_is_folder(out)
+    present = {path.name for path in out.iterdir()} if out.exists() else set()
+    kind = "".join(f"{name}\n" for name in results)
+    if not is_begun(state):
+        present -= {state.name}
+    is_ours = marked(state) == kind and present <= {state.name, "figures"}
+    ours = is_ours or not present.isdisjoint(results)
+    if present and not ours:
+        raise InputError(
+            f"Expected a new folder, or one with an earlier run, got {out}, which holds other "
+            "files. Name another."
+        )
+    if present:
+        check_no_earlier_run(out, "an earlier run", resume, overwrite)
+    if overwrite and not resume:
+        remove_state(state)
+    mark(state, kind)

@@ -1,0 +1,183 @@
+"""Batches within a token budget, sorted by length inside a window to keep padding low."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import final
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Int64
+from torch import Tensor
+
+from headcount.core import CorpusError
+from headcount.corpora.census import Census, chunks
+from headcount.corpora.corpus import Corpus
+from headcount.corpora.encoder import EncodedPair, Encoder
+from headcount.corpora.frequencies import Frequencies
+from headcount.corpora.punctuation import PunctuationTable
+from headcount.corpora.sentence import NO_WORD, Encoded, Sentence
+from headcount.corpora.tokens import Arcs, Tokens
+
+
+def padded(rows: Sequence[Sequence[int]], fill: int) -> Int64[np.ndarray, "row token"]:
+    """The rows, padded with `fill`; needs at least one row."""
+    is_present_RN = present(rows)
+    padded_RN = np.full(is_present_RN.shape, fill, dtype=np.int64)
+    padded_RN[is_present_RN] = np.fromiter(chain.from_iterable(rows), np.int64)
+    return padded_RN
+
+
+def present(rows: Sequence[Sequence[int]]) -> Bool[np.ndarray, "row token"]:
+    """True where a row has a number. Length decides, since a token can have the padding's id."""
+    length_R = np.fromiter(map(len, rows), np.int64)
+    return np.arange(length_R.max()) < length_R[:, None]
+
+
+TOKEN_TYPES = "token_type_ids"
+"""Name of the input that distinguishes the sentences of a pair, for models such as BERT."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Some sentences, ready for a model and for the measures."""
+
+    inputs: dict[str, Int64[Tensor, "batch _"]]
+    """Keyword arguments of the model's forward."""
+    source: Tokens
+    target: Tokens | None
+    """The decoder side of an encoder-decoder."""
+    arcs: Arcs | None
+    """Dependency arcs; None if the corpus has no trees."""
+    sentences: tuple[Sentence, ...]
+
+    def to(self, device: torch.device | str) -> "Batch":
+        """Copy the batch to another device."""
+        return replace(
+            self,
+            inputs={name: tensor.to(device) for name, tensor in self.inputs.items()},
+            source=self.source.to(device),
+            target=None if self.target is None else self.target.to(device),
+            arcs=None if self.arcs is None else self.arcs.to(device),
+        )
+
+
+def batches(
+    corpus: Corpus,
+    encoder: Encoder,
+    census: Census,
+    *,
+    max_tokens: int = 4096,
+    window: int = 2000,
+    frequencies: Frequencies | None = None,
+) -> Iterator[Batch]:
+    """Yield every sentence once, in batches; identical and in the same order every time.
+
+    Args:
+        corpus: the sentences.
+        encoder: the encoder that took the census.
+        census: relations and frequencies of the corpus.
+        max_tokens: padded tokens of a batch on its longer side; a longer sentence forms a batch.
+        window: number of sentences held at a time and sorted by length.
+        frequencies: frequencies of source tokens, in place of the census's.
+    """
+    if max_tokens < 1 or window < 1:
+        raise CorpusError(
+            f"Expected at least 1 token a batch and 1 sentence a window, got {max_tokens} "
+            f"and {window}. Give larger numbers."
+        )
+    maker = _Maker(encoder, census, frequencies)
+    for sentences in chunks(corpus, window):
+        for group in groups_by_length(encoder.encode(sentences), max_tokens):
+            yield maker.batch(group)
+
+
+def groups_by_length(pairs: Sequence[EncodedPair], max_tokens: int) -> Iterator[list[EncodedPair]]:
+    """Sort by length (stably), then fill groups up to the budget of padded tokens."""
+    group: list[EncodedPair] = []
+    for pair in sorted(pairs, key=lambda item: item.length):
+        if group and (len(group) + 1) * pair.length > max_tokens:
+            yield group
+            group = []
+        group.append(pair)
+    if group:
+        yield group
+
+
+@final
+class _Maker:
+    """Builds batches; holds what all of them share."""
+
+    def __init__(self, encoder: Encoder, census: Census, frequencies: Frequencies | None) -> None:
+        self._encoder = encoder
+        self._source_frequencies = frequencies or census.source_frequencies
+        self._target_frequencies = census.target_frequencies
+        self._relations = {name: index for index, name in enumerate(census.relations)}
+
+    def batch(self, pairs: Sequence[EncodedPair]) -> Batch:
+        encoder = self._encoder
+        source = _tokens(
+            [pair.source for pair in pairs],
+            encoder,
+            encoder.source_punctuation,
+            self._source_frequencies,
+        )
+        inputs = {"input_ids": source.ids_BN, "attention_mask": source.is_token_BN.long()}
+        if encoder.token_types:
+            inputs |= _token_types([pair.source for pair in pairs])
+        target = None
+        targets = [pair.target for pair in pairs if pair.target is not None]
+        if targets:
+            punctuation, frequencies = encoder.target_punctuation, self._target_frequencies
+            target = _tokens(targets, encoder, punctuation, frequencies)
+            inputs["decoder_input_ids"] = target.ids_BN
+            inputs["decoder_attention_mask"] = target.is_token_BN.long()
+        arcs = _arcs(pairs, self._relations) if self._relations else None
+        return Batch(inputs, source, target, arcs, tuple(pair.sentence for pair in pairs))
+
+
+def _token_types(encoded: Sequence[Encoded]) -> dict[str, Int64[Tensor, "batch token"]]:
+    """Token types; empty if no sentence is a pair."""
+    if all(one.type_ids is None for one in encoded):
+        return {}
+    types = [one.type_ids or [0] * len(one.ids) for one in encoded]
+    return {TOKEN_TYPES: torch.from_numpy(padded(types, 0))}
+
+
+def _tokens(
+    encoded: Sequence[Encoded],
+    encoder: Encoder,
+    punctuation: PunctuationTable,
+    frequencies: Frequencies,
+) -> Tokens:
+    ids_BN = padded([one.ids for one in encoded], encoder.pad_id)
+    word_BN = padded([one.word_of for one in encoded], NO_WORD)
+    is_special_BN = padded([one.is_special for one in encoded], True).astype(bool)
+    is_token_BN = present([one.ids for one in encoded])  # Marian and T5 start with the padding id
+    is_content_BN = ~is_special_BN
+    is_sep_BN = is_token_BN & is_special_BN & np.isin(ids_BN, encoder.sep_ids)
+    is_sep_BN[:, 0] = False  # decoders of M2M100 and BART start with </s>, which ends nothing there
+    is_punct_BN = is_content_BN & punctuation(ids_BN)
+    rarest_B2 = frequencies.rarest(ids_BN, is_content_BN)
+    columns = (ids_BN, is_token_BN, is_content_BN, is_sep_BN, is_punct_BN, word_BN, rarest_B2)
+    return Tokens(*map(torch.from_numpy, columns))
+
+
+def _arcs(pairs: Sequence[EncodedPair], relations: dict[str, int]) -> Arcs:
+    """Arcs between words that both kept a piece; the census counts words that did not."""
+    found: list[tuple[int, int, int, int]] = []
+    num_roots = 0
+    for row, pair in enumerate(pairs):
+        tree, encoded = pair.sentence.tree, pair.source
+        if tree is None:
+            continue
+        present = range(len(tree.heads))
+        if encoded.num_words_cut or encoded.num_words_lost:
+            present = set(encoded.word_of)
+        for dependent, (head, relation) in enumerate(zip(tree.heads, tree.relations, strict=True)):
+            if head >= 0 and dependent in present and head in present:
+                found.append((row, dependent, head, relations[relation]))
+            num_roots += head < 0 and dependent in present
+    arcs_4A = torch.tensor(found, dtype=torch.int64).reshape(-1, 4).T.contiguous()
+    return Arcs(arcs_4A[0], arcs_4A[1], arcs_4A[2], arcs_4A[3], len(relations), num_roots)

@@ -1,0 +1,242 @@
+"""Reading a task's data from `.tsv`, `.csv`, `.jsonl`, `.txt`, other text files, and `hf://`.
+
+`.tsv` and `.csv` have a header if columns are named, and none if columns are numbered from 0; TSV
+has no quotes. `.jsonl` has one object per line, and `a.b` is field b of object a. In a `.txt`, each
+line is the column `text`. In a `.txt` or a file with any other ending, numbered columns are
+separated by tabs if the first line has one, else by blanks, and the last column takes the rest of
+the line (`0 a sad film .`).
+Blank lines are skipped, as are rows without any text if a row is one text. Any other line that
+can't be used is an error with its number.
+"""
+
+import csv
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from headcount.core import CorpusError, InputError
+from headcount.corpora.hub import HUB, flattened, hub_data
+from headcount.corpora.parallel import read_pair
+from headcount.corpora.table import (
+    Columns,
+    ColumnSpec,
+    Data,
+    Table,
+    cell_text,
+    choose,
+    in_memory,
+    is_numbered,
+)
+from headcount.corpora.text import numbered_lines
+
+LONGEST = min(sys.maxsize, 2**31 - 1)
+"""Largest number of characters in a cell, e.g. a book; the `csv` module allows no more."""
+
+Row = tuple[str, Mapping[Any, object]]
+"""The origin of a row, and its cells by name or number."""
+
+
+def read_data(data: Data, columns: Columns | None, roles: ColumnSpec) -> Table:
+    """The table of one file, of several, or of columns held in memory."""
+    if isinstance(data, Mapping):
+        return in_memory(data, columns, roles)
+    return read_table([data] if isinstance(data, str | Path) else data, columns, roles)
+
+
+def read_table(files: Sequence[str | Path], columns: Columns | None, roles: ColumnSpec) -> Table:
+    """Read all rows of some files, in order.
+
+    Args:
+        files: paths, or `hf://dataset/config?split=validation`.
+        columns: the task's name of a column, mapped to its name or number in the files; the
+            others are looked up under the names that `roles` lists.
+        roles: the columns that the task reads.
+
+    Raises:
+        CorpusError: if a file can't be read, lacks a column or has no row, or if a line can't
+            be used (`file:line`).
+        InputError: if `columns` are not the task's, or some are named and some numbered.
+    """
+    if not files:
+        raise CorpusError("Expected data, got no file. Give at least one.")
+    table = Table({}, [])
+    is_text = len(roles) == 1 and not any(column.may_be_empty for column in roles.values())
+    for file in files:
+        chosen: dict[str, str | int] | None = None
+        hub = hub_data(str(file)) if str(file).startswith(HUB) else None
+        for origin, cells in _rows(Path(file), columns) if hub is None else hub.rows():
+            if chosen is None:
+                chosen = choose([str(name) for name in cells], columns, roles, str(file))
+            if is_text and _is_blank(cells, *chosen.values()):
+                continue
+            for role, name in chosen.items():
+                empty = roles[role].may_be_empty
+                text = cell_text(_cell(cells, name, origin), name, origin, empty)
+                table.columns.setdefault(role, []).append(text)
+            table.origins.append(origin)
+        if chosen is None or not table.origins:
+            raise CorpusError(f"{file}: expected at least one example, got none")
+        if hub is not None and len(files) == 1:
+            named = {role: hub.class_names(name) for role, name in chosen.items()}
+            table.class_names.update({role: names for role, names in named.items() if names})
+    if uneven := [role for role, cells in table.columns.items() if len(cells) < len(table)]:
+        raise CorpusError(
+            f"expected a column for {uneven[0]!r} in all files, got it in some only: "
+            f"{', '.join(map(str, files))}"
+        )
+    return table
+
+
+def _rows(path: Path, columns: Columns | None) -> Iterator[Row]:
+    numbers = [int(number) for number in (columns or {}).values()] if is_numbered(columns) else []
+    width = max(numbers) + 1 if numbers else None
+    if path.suffix in (".tsv", ".csv"):
+        lines = _split_at_tabs(path) if path.suffix == ".tsv" else _split_as_csv(path)
+        return _of_width(lines, width, path)
+    if path.suffix == ".jsonl":
+        if width is not None:
+            raise InputError(
+                f"{path}: expected names for fields of a .jsonl, got column {numbers[0]}"
+            )
+        return _objects(path)
+    if width is None and path.suffix != ".txt":
+        raise CorpusError(
+            f"{path}: the ending {path.suffix!r} says nothing about columns (.tsv .csv .jsonl .txt "
+            "do). Number them from 0, separated by one blank: label=0 text=1, or text=0 if each "
+            "line is a text."
+        )
+    return _lines(path, width)
+
+
+def _split_at_tabs(path: Path) -> Iterator[tuple[int, list[str]]]:
+    for number, line in numbered_lines(path):
+        yield number, line.split("\t")
+
+
+def _split_as_csv(path: Path) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader((f"{line}\n" for _, line in numbered_lines(path)), strict=True)
+    first = 1
+    longest = csv.field_size_limit(LONGEST)
+    try:
+        for cells in reader:
+            yield first, cells
+            first = reader.line_num + 1
+    except csv.Error as error:
+        raise CorpusError(
+            f"{path}:{first}: expected comma-separated columns, but {error}. Fix the quotes."
+        ) from error
+    finally:
+        csv.field_size_limit(longest)
+
+
+def _of_width(
+    lines: Iterator[tuple[int, list[str]]], least: int | None, path: Path
+) -> Iterator[Row]:
+    """Rows with as many cells as the first one, which is the header if columns are named.
+
+    A blank line is skipped; a row whose cells are all empty is kept.
+    """
+    header: list[str] | None = None
+    width = first = 0
+    for number, cells in lines:
+        if len(cells) < 2 and not "".join(cells).strip():
+            continue
+        if not width:
+            width, first = len(cells), number
+            if least is None:
+                header = _header(cells, f"{path}:{number}")
+                continue
+            if width < least:
+                raise CorpusError(
+                    f"{path}:{number}: expected a column {least - 1} (counted from 0), got "
+                    f"{width} columns"
+                )
+        if len(cells) != width:
+            raise CorpusError(
+                f"{path}:{number}: expected {width} columns as in line {first}, got "
+                f"{len(cells)}. Fix the line."
+            )
+        yield f"{path}:{number}", dict(zip(header or range(width), cells, strict=True))
+
+
+def _header(cells: list[str], origin: str) -> list[str]:
+    names = [cell.strip() for cell in cells]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise CorpusError(
+            f"{origin}: expected a header with distinct names, got {twice[0]!r} twice. If the "
+            "file has no header, number the columns from 0."
+        )
+    return names
+
+
+def _lines(path: Path, width: int | None) -> Iterator[Row]:
+    separator = None
+    for number, line in numbered_lines(path):
+        if not line.strip() and (width is None or "\t" not in line):
+            continue
+        origin = f"{path}:{number}"
+        if width is None:
+            yield origin, {"text": line.strip()}
+            continue
+        separator = separator or ("tab" if "\t" in line else "blank")
+        cells = line.split("\t") if separator == "tab" else line.strip().split(None, width - 1)
+        if len(cells) < width:
+            raise CorpusError(
+                f"{origin}: expected {width} columns separated by a {separator}, got "
+                f"{len(cells)}. Complete the line."
+            )
+        yield origin, dict(enumerate(cells))
+
+
+def _objects(path: Path) -> Iterator[Row]:
+    for number, line in numbered_lines(path):
+        if not line.strip():
+            continue
+        origin = f"{path}:{number}"
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise CorpusError(
+                f"{origin}: expected one JSON object on the line, but it breaks off at column "
+                f"{error.colno} ({error.msg}). Fix the line."
+            ) from error
+        if not isinstance(row, dict):
+            raise CorpusError(
+                f"{origin}: expected a JSON object, got a {type(row).__name__}. Write "
+                '{"text": ...}.'
+            )
+        yield origin, flattened(row)
+
+
+def _is_blank(cells: Mapping[Any, object], name: str | int) -> bool:
+    cell = cells.get(name)
+    return isinstance(cell, str) and not cell.strip()
+
+
+def _cell(cells: Mapping[Any, object], name: str | int, origin: str) -> object:
+    if name not in cells:
+        found = ", ".join(map(repr, cells)) or "none"
+        raise CorpusError(f"{origin}: expected a field {name!r}, got the fields: {found}")
+    return cells[name]
+
+
+TABLES = (".tsv", ".csv", ".jsonl")
+
+
+def read_parallel(data: Data, columns: Columns | None, roles: ColumnSpec) -> Table:
+    """The table with the columns `source` and `target`.
+
+    Raises:
+        CorpusError: as in `read_data`; or if two text files differ in their numbers of lines.
+    """
+    if columns or isinstance(data, Mapping | str | Path) or len(data) != 2:
+        return read_data(data, columns, roles)
+    if any(str(file).startswith(HUB) or Path(file).suffix in TABLES for file in data):
+        return read_data(data, columns, roles)
+    pairs = list(read_pair(Path(data[0]), Path(data[1])))
+    if not pairs:
+        raise CorpusError(f"{data[0]}: expected at least one example, got none")
+    sides = {"source": [pair.text for pair in pairs], "target": [str(p.target) for p in pairs]}
+    return Table(sides, [pair.origin for pair in pairs])

@@ -1,0 +1,218 @@
+"""A task's data: named columns of text, with the origin of every example."""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, final
+
+from headcount.core import CorpusError, InputError
+
+Columns = Mapping[str, str | int]
+"""The task's name of a column, mapped to its name in the file or its number from 0."""
+Data = str | Path | Sequence[str | Path] | Mapping[str, Sequence[Any]]
+"""One file or several, `hf://...`, or columns held in memory."""
+
+
+@final
+@dataclass(frozen=True)
+class Column:
+    """A column that a task reads."""
+
+    names: tuple[str, ...]
+    """Names to try, after the task's own, if the user gives none."""
+    needed: bool = True
+    may_be_empty: bool = False
+    """Whether a cell without text is accepted; otherwise it is an error."""
+    beside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """More names to try, by the name that the column of the first role has."""
+
+
+ColumnSpec = Mapping[str, Column]
+"""The columns of a task, by the task's names."""
+
+
+@final
+@dataclass(frozen=True)
+class Table:
+    """Columns of text, by the task's names."""
+
+    columns: dict[str, list[str]]
+    origins: list[str]
+    """File and line of every example, for errors."""
+    class_names: dict[str, list[str]] = field(default_factory=dict)
+    """Class names, by the task's name of the column, if a hub data set numbers its classes."""
+
+    def __len__(self) -> int:
+        return len(self.origins)
+
+    def __contains__(self, role: str) -> bool:
+        return role in self.columns
+
+    def __getitem__(self, role: str) -> list[str]:
+        return self.columns[role]
+
+    @property
+    def sha256(self) -> str:
+        """Hash of the cells."""
+        return hashlib.sha256(json.dumps(self.columns).encode()).hexdigest()
+
+    def sha256_with(self, **options: object) -> str:
+        """Hash of the cells and of whatever else decides the model's input.
+
+        Options that are None are ignored; without any it is the hash of the cells.
+        """
+        reported = {name: value for name, value in options.items() if value is not None}
+        if not reported:
+            return self.sha256
+        return hashlib.sha256(f"{self.sha256}{json.dumps(reported)}".encode()).hexdigest()
+
+    def first(self, limit: int | None) -> "Table":
+        """The first examples only; all of them for None.
+
+        Raises:
+            InputError: for a limit below 1.
+        """
+        if limit is not None and limit < 1:
+            raise InputError(f"Expected a limit of at least 1 example, got {limit}.")
+        columns = {role: cells[:limit] for role, cells in self.columns.items()}
+        return replace(self, columns=columns, origins=self.origins[:limit])
+
+    def numbers(self, role: str) -> list[float]:
+        """A column of numbers.
+
+        Raises:
+            CorpusError: for the first cell that is not a finite number.
+        """
+        return [
+            _number(text, role, origin)
+            for text, origin in zip(self[role], self.origins, strict=True)
+        ]
+
+
+def choose(
+    found: Sequence[str], columns: Columns | None, roles: ColumnSpec, where: str
+) -> dict[str, str | int]:
+    """Find the name or number of the column for each role.
+
+    Args:
+        found: names of the existing columns; ignored if columns are numbered.
+        columns: what the user gave.
+        roles: what the task needs.
+        where: the file, for errors.
+
+    Raises:
+        InputError: for a column that the task does not know.
+        CorpusError: for a needed column that does not exist; says which do.
+    """
+    columns = columns or {}
+    if unknown := [name for name in columns if name not in roles]:
+        raise InputError(
+            f"Expected columns of this task ({', '.join(roles)}), got {unknown[0]!r}. Give columns "
+            f"as {next(iter(roles))}=NAME."
+        )
+    chosen: dict[str, str | int] = {}
+    for role, column in roles.items():
+        if role in columns:
+            chosen[role] = columns[role]
+        elif is_numbered(columns):
+            if column.needed:
+                raise InputError(f"column {role!r} has no number. Number all columns or none.")
+        elif column.needed or next(iter(roles)) not in columns:
+            more = column.beside.get(str(next(iter(chosen.values()), None)), ())
+            names = tuple(dict.fromkeys((role, *column.names, *more)))
+            name = next((name for name in names if name in found), None)
+            if name is not None or column.needed:
+                chosen[role] = _existing(name, names, found, role, where)
+    for role, name in chosen.items():
+        if isinstance(name, str) and not is_numbered(columns):
+            _existing(name if name in found else None, (name,), found, role, where)
+    return {role: int(name) if is_numbered(columns) else name for role, name in chosen.items()}
+
+
+def is_numbered(columns: Columns | None) -> bool:
+    """Whether columns are given by number, `2` or `"2"`.
+
+    Raises:
+        InputError: if some are and some are not.
+    """
+    given = list((columns or {}).values())
+    numbers = [isinstance(name, int) or name.isdecimal() for name in given]
+    if any(numbers) and not all(numbers):
+        raise InputError(
+            f"Expected columns by name (the file has a header) or by number from 0 (it has none), "
+            f"got {', '.join(map(str, given))}."
+        )
+    return any(numbers)
+
+
+def in_memory(
+    data: Mapping[str, Sequence[Any]], columns: Columns | None, roles: ColumnSpec
+) -> Table:
+    """A table of columns held in memory."""
+    chosen = choose(list(data), columns, roles, "the data")
+    picked = {role: list(data[str(name)]) for role, name in chosen.items()}
+    lengths = {role: len(cells) for role, cells in picked.items()}
+    if len(set(lengths.values())) > 1:
+        raise CorpusError(f"Expected columns of one length, got {lengths}.")
+    origins = [f"row {number}" for number in range(1, next(iter(lengths.values())) + 1)]
+    if not origins:
+        raise CorpusError("Expected at least one example, got none in the data")
+    cells = {
+        role: [
+            cell_text(cell, role, where, roles[role].may_be_empty)
+            for cell, where in zip(column, origins, strict=True)
+        ]
+        for role, column in picked.items()
+    }
+    return Table(cells, origins)
+
+
+def cell_text(cell: object, name: str | int, origin: str, may_be_empty: bool = False) -> str:
+    """A cell as stripped text; true and false become 1 and 0.
+
+    Raises:
+        CorpusError: for an empty cell, unless allowed, or one that is neither text nor number.
+    """
+    if isinstance(cell, bool):
+        cell = int(cell)
+    if hasattr(cell, "item"):  # NumPy numbers
+        cell = cell.item()  # type: ignore[union-attr]
+    if not isinstance(cell, str | int | float):
+        raise CorpusError(
+            f"{origin}: expected text or a number in column {name!r}, got "
+            f"{type(cell).__name__}. Choose another column."
+        )
+    is_gap = isinstance(cell, float) and not math.isfinite(cell)  # pandas' missing value
+    shown = str(cell).strip()
+    text = "" if is_gap else shown
+    if not (text or may_be_empty) or any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise CorpusError(
+            f"{origin}: expected some text in column {name!r}, got {shown!r}. "
+            "Complete or remove the line."
+        )
+    return text
+
+
+def _existing(
+    name: str | None, tried: Sequence[str], found: Sequence[str], role: str, where: str
+) -> str:
+    if name is None:
+        raise CorpusError(
+            f"{where}: expected a column {' or '.join(map(repr, tried))} for {role!r}; the columns "
+            f"are {', '.join(map(repr, found)) or 'none'}. Name the column ({role}=NAME), or, "
+            f"if the file has no header, number all columns from 0 ({role}=0)."
+        )
+    return name
+
+
+def _number(text: str, role: str, origin: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = float("nan")
+    if number - number != 0:  # NaN and infinity
+        raise CorpusError(f"{origin}: expected a finite number for {role!r}, got {text!r}")
+    return number

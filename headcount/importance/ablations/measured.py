@@ -1,0 +1,197 @@
+r"""Ablation: the measured drop in quality without a head.
+
+$$\Delta_h = L(\text{without } h) - L, \qquad \text{or} \quad \Delta_h = S - S(\text{without } h)$$
+
+L is the task's mean loss and S its score, with its sign flipped where lower is better, so a head
+that helps has a positive delta. Ablations are every head alone, whole layers, whole sites, and all
+heads of a layer but one. A head's output is replaced by zero, by its mean, or by its output under
+uniform attention.
+
+References: Are Sixteen Heads Really Better than One? (Michel et al., 2019), section 3, https://arxiv.org/abs/1905.10650;
+Revealing the Dark Secrets of BERT (Kovaleva et al., 2019), section 4.4, https://arxiv.org/abs/1908.08593
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from headcount.core import Head, Heads, Place, check_choice
+from headcount.importance.ablations.sweep import Ablation, sweep
+from headcount.importance.scores import Scores
+from headcount.tap import Anatomy, AttentionLayer, Block, Replacement, Tap, evaluating, examine
+from headcount.tasks import Task, TaskBatch
+
+
+def uniform(
+    layer: AttentionLayer, value_BHKD: Tensor, mask: Tensor | None
+) -> Float[Tensor, "batch query head dim"]:
+    """Every head's output if it attended equally to all keys it may see."""
+    if mask is None:
+        return value_BHKD.mean(2)[:, None]
+    visible = mask if mask.dtype == torch.bool else mask > torch.finfo(mask.dtype).min / 2
+    share = visible.to(value_BHKD)
+    share = share / share.sum(-1, keepdim=True).clamp_min(1)
+    return (share @ value_BHKD).transpose(1, 2)
+
+
+def mean(
+    model: PreTrainedModel, task: Task, anatomy: Anatomy | None = None, max_tokens: int = 4096
+) -> Replacement:
+    """Each head's mean output over the queries of a task's data, without padding."""
+    anatomy = anatomy or examine(model)
+    listener = _MeanOutput()
+    with evaluating(model), torch.inference_mode(), Tap(model, anatomy, listener):
+        for batch in task.batches(max_tokens):
+            listener.batch = batch.to(model.device)
+            task.losses(model, listener.batch)
+    means = {place: total / listener.queries[place] for place, total in listener.sums.items()}
+    return lambda layer, value, mask: means[layer.site, layer.layer].to(value)
+
+
+class _MeanOutput:
+    """Sums every head's output over queries that are not padding."""
+
+    def __init__(self) -> None:
+        self.sums: dict[Place, Tensor] = {}
+        self.queries: dict[Place, int] = {}
+        self.batch: TaskBatch | None = None
+        self._value: Tensor | None = None
+        self._is_query_BQ = torch.empty(0)
+
+    def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> None:
+        """Store the values until the layer ends."""
+        assert self.batch is not None
+        self._value = value_BHKD
+        place, shape = (layer.site, layer.layer), (len(value_BHKD), num_queries)
+        self._is_query_BQ = self.batch.is_query(layer.site, shape)
+        zeros = value_BHKD.new_zeros(layer.num_heads, layer.head_dim, dtype=torch.float64)
+        self.sums.setdefault(place, zeros)
+        self.queries[place] = self.queries.get(place, 0) + int(self._is_query_BQ.sum())
+
+    def block(self, block: Block) -> None:
+        """Add the block's outputs."""
+        assert self._value is not None
+        output_BHQD = block.weights_BHQK @ self._value[block.rows, block.heads]
+        is_query = self._is_query_BQ[block.rows, None, block.queries, None]
+        total = (output_BHQD * is_query).sum((0, 2), dtype=torch.float64)
+        self.sums[block.layer.site, block.layer.layer][block.heads] += total
+
+    def end(self, layer: AttentionLayer) -> None:
+        """Drop the values."""
+        self._value = None
+
+
+Instead = Literal["zero", "mean", "uniform"]
+"""Replacement for an ablated head's output."""
+
+DeltaOf = Literal["loss", "score"]
+"""Quantity whose change an ablation measures."""
+
+
+def single_heads(heads: Heads) -> list[Ablation]:
+    """Ablations of every head alone, in the order of `heads`.
+
+    >>> [ablation.name for ablation in single_heads(Heads({"encoder.self": (1, 2)}))]
+    ['enc.0.0', 'enc.1.0', 'enc.1.1']
+    """
+    return [Ablation(str(head), (head,)) for head in heads]
+
+
+def whole_layers(heads: Heads) -> list[Ablation]:
+    """Ablations of all heads of each layer.
+
+    >>> [ablation.name for ablation in whole_layers(Heads({"decoder.cross": (1, 2)}))]
+    ['cross.0', 'cross.1']
+    """
+    return [Ablation(name, tuple(each)) for name, each in _by_layer(heads).items()]
+
+
+def whole_sites(heads: Heads) -> list[Ablation]:
+    """Ablations of all heads of each site that has heads.
+
+    >>> [ablation.name for ablation in whole_sites(Heads({"decoder.cross": (1, 2)}))]
+    ['decoder.cross']
+    """
+    sites = {head.site for head in heads}
+    return [
+        Ablation(site, tuple(head for head in heads if head.site == site))
+        for site in heads.counts
+        if site in sites
+    ]
+
+
+def all_but_one(heads: Heads) -> list[Ablation]:
+    """Ablations of all heads of a layer but one, for every head of layers with several heads.
+
+    >>> [ablation.name for ablation in all_but_one(Heads({"encoder.self": (1, 2)}))]
+    ['enc.1 but enc.1.0', 'enc.1 but enc.1.1']
+    """
+    return [
+        Ablation(f"{name} but {left}", tuple(head for head in each if head != left))
+        for name, each in _by_layer(heads).items()
+        if len(each) > 1
+        for left in each
+    ]
+
+
+def replacement(
+    instead: Instead, model: PreTrainedModel, task: Task, anatomy: Anatomy, max_tokens: int = 4096
+) -> Replacement | None:
+    """The replacement of a name; `mean` runs over the task's data once."""
+    check_choice("a replacement", instead, Instead)
+    if instead == "mean":
+        return mean(model, task, anatomy, max_tokens)
+    return uniform if instead == "uniform" else None
+
+
+def ablation(
+    model: PreTrainedModel,
+    task: Task,
+    instead: Instead = "zero",
+    anatomy: Anatomy | None = None,
+    max_tokens: int = 4096,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Scores:
+    """The rise of the task's loss without each head: higher = more important.
+
+    Args:
+        model: Model to ablate.
+        task: Task that defines the loss.
+        instead: Replacement for the head's output.
+        anatomy: Result of `examine(model)`; examined now if None.
+        max_tokens: Number of padded tokens in a batch.
+        progress: Callback that receives the number of finished examples and the total.
+
+    Returns:
+        One delta per head, by site and layer, in the unit of the loss.
+    """
+    anatomy = anatomy or examine(model)
+    heads = anatomy.heads
+    stand_in = replacement(instead, model, task, anatomy, max_tokens)
+    swept = sweep(
+        model, task, single_heads(heads), stand_in, anatomy, max_tokens, progress=progress
+    )
+    losses = [swept.evaluation(number).loss for number in range(len(heads))]
+    deltas = {head: loss - swept.base.loss for head, loss in zip(heads, losses, strict=True)}
+    return _by_place(heads, deltas)
+
+
+def _by_layer(heads: Heads) -> dict[str, list[Head]]:
+    layers: dict[str, list[Head]] = {}
+    for head in heads:
+        layers.setdefault(str(head).rpartition(".")[0], []).append(head)
+    return layers
+
+
+def _by_place(heads: Heads, numbers: Mapping[Head, float]) -> Scores:
+    return {
+        (site, layer): torch.tensor(
+            [numbers[Head(site, layer, index)] for index in range(count)], dtype=torch.float64
+        )
+        for site, counts in heads.counts.items()
+        for layer, count in enumerate(counts)
+    }

@@ -1,0 +1,221 @@
+"""Reuse: a forward that begins at a later layer, with the clean outputs of the layers before it.
+
+A head's ablation changes nothing before its layer. So the blocks of a model (the entries of its
+module lists that hold attention) run once without ablation, and their outputs are stored for one
+batch. For an ablation, all blocks before the first changed one return their stored outputs.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, final
+
+from jaxtyping import Float
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from headcount.core import Place
+from headcount.tap import Anatomy, AttentionLayer
+
+
+def repeated(output: Any, num_rows: int, times: int) -> Any:
+    """A module's output, with every tensor that has the batch's rows repeated `times` over."""
+    if isinstance(output, Tensor):
+        has_rows = output.shape[0] == num_rows
+        return output.repeat(times, *[1] * (output.ndim - 1)) if has_rows else output
+    if isinstance(output, tuple | list):
+        return type(output)(repeated(part, num_rows, times) for part in output)
+    return output
+
+
+@contextmanager
+def giving(module: nn.Module, output: Any) -> Iterator[None]:
+    """Inside, a module's forward only returns a given output."""
+    before = vars(module).get("forward")  # accelerate sets its own there
+    module.forward = lambda *args, **kwargs: output
+    try:
+        yield
+    finally:
+        if before is None:
+            del module.forward
+        else:
+            module.forward = before
+
+
+@final
+class Blocks:
+    """The blocks of a model in the order of their calls, with their outputs on one batch.
+
+    Args:
+        model: Model to run.
+        anatomy: Attention layers of the model.
+    """
+
+    def __init__(self, model: PreTrainedModel, anatomy: Anatomy) -> None:
+        self._starts: dict[Place, int] = {}
+        self._order: dict[nn.Module, int] = {}
+        by_module = anatomy.by_module()
+        for layer in anatomy.layers:
+            block = _block_of(model, layer.module)
+            # Nothing can be skipped before attention that is outside any block, or that layers
+            # share (the tap distinguishes those by counting calls).
+            if block is None or len(by_module[layer.module]) > 1:
+                self._starts[layer.site, layer.layer] = 0
+            else:
+                start = self._order.setdefault(block, len(self._order))
+                self._starts[layer.site, layer.layer] = start
+        self._next = _following(model)
+        self._kept: dict[nn.Module, Any] = {}
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def start(self, place: Place) -> int:
+        """Number of blocks before a layer's attention."""
+        return self._starts[place]
+
+    @contextmanager
+    def keeping(self) -> Iterator[None]:
+        """Inside, the blocks' outputs of one forward are stored; earlier ones are dropped."""
+        self._kept = {}
+
+        def keep(block: nn.Module, inputs: object, output: Any) -> None:
+            self._kept[block] = output
+
+        handles = [block.register_forward_hook(keep) for block in self._order]
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    @contextmanager
+    def resuming(self, start: int, num_rows: int, times: int) -> Iterator[None]:
+        """Inside, a forward of the stored batch's rows, `times` over, skips the first blocks.
+
+        Args:
+            start: Number of blocks that return their stored outputs.
+            num_rows: Number of rows in the stored batch.
+            times: Number of copies of the rows, one after the other.
+        """
+        passed = list(self._order)[:start]
+        with ExitStack() as stack:
+            for block in passed:
+                kept = self._kept[block]
+                # A skipped block ignores its input, so the block before it need not repeat rows.
+                # A block without heads is never skipped.
+                if self._next.get(block) not in passed:
+                    kept = repeated(kept, num_rows, times)
+                stack.enter_context(giving(block, kept))
+            yield
+
+
+def _following(model: nn.Module) -> dict[nn.Module, nn.Module]:
+    """The next entry of the module list for every entry."""
+    lists = [module for module in model.modules() if isinstance(module, nn.ModuleList)]
+    return {one: other for each in lists for one, other in pairwise(each)}
+
+
+def _block_of(model: nn.Module, path: str) -> nn.Module | None:
+    """The outermost entry of a module list that contains a module."""
+    names = path.split(".")
+    for end in range(1, len(names)):
+        if isinstance(model.get_submodule(".".join(names[:end])), nn.ModuleList):
+            return model.get_submodule(".".join(names[: end + 1]))
+    return None
+
+
+@final
+@dataclass
+class _Kept:
+    """Outputs of an attention module in the clean forward."""
+
+    output: Any = None
+    """Output of the module."""
+    ctx: Tensor | None = None
+    """The heads' outputs side by side, as the projection received them."""
+    projected: Tensor | None = None
+    """Output of the projection."""
+
+
+@final
+class Attentions:
+    """The attention modules of a model and their outputs on one batch.
+
+    Args:
+        model: Model to run.
+        anatomy: Its attention layers. Layers that share a module or have no output projection of
+            their own are always run.
+    """
+
+    def __init__(self, model: PreTrainedModel, anatomy: Anatomy) -> None:
+        alone = {path for path, layers in anatomy.by_module().items() if len(layers) == 1}
+        self._modules = {
+            layer: (model.get_submodule(layer.module), model.get_submodule(layer.output))
+            for layer in anatomy.layers
+            if layer.module in alone and layer.output is not None
+        }
+        self._kept: dict[AttentionLayer, _Kept] = {}
+
+    @contextmanager
+    def keeping(self) -> Iterator[None]:
+        """Inside, the attention outputs of one forward are stored; earlier ones are dropped."""
+        self._kept = {layer: _Kept() for layer in self._modules}
+        with ExitStack() as stack:
+            for layer, (attention, projection) in self._modules.items():
+                kept = self._kept[layer]
+                stack.callback(attention.register_forward_hook(_keep_output(kept)).remove)
+                stack.callback(projection.register_forward_hook(_keep_projected(kept)).remove)
+            yield
+
+    @contextmanager
+    def giving_clean(self, layer: AttentionLayer, num_rows: int, times: int) -> Iterator[None]:
+        """Inside, a layer's attention returns the stored output with its rows `times` over."""
+        if layer not in self._modules:
+            yield
+            return
+        with giving(self._modules[layer][0], repeated(self._kept[layer].output, num_rows, times)):
+            yield
+
+    @contextmanager
+    def giving_gated(
+        self, layer: AttentionLayer, gate_RH: Float[Tensor, "row head"], num_rows: int
+    ) -> Iterator[None]:
+        """Inside, a layer returns its output with gates on the stored outputs of its heads.
+
+        If the stored outputs don't determine it, the layer is run.
+        """
+        gated = self._gated(layer, gate_RH, num_rows) if layer in self._modules else None
+        if gated is None:
+            yield
+            return
+        with giving(self._modules[layer][0], gated):
+            yield
+
+    def _gated(self, layer: AttentionLayer, gate_RH: Tensor, num_rows: int) -> Any | None:
+        kept, (_, projection) = self._kept[layer], self._modules[layer]
+        is_tuple = isinstance(kept.output, tuple)
+        first, *rest = kept.output if is_tuple else (kept.output,)
+        times = len(gate_RH) // num_rows
+        if kept.ctx is None or not (first is kept.ctx or first is kept.projected):
+            return None
+        heads = (layer.num_heads, layer.head_dim)
+        ctx_RNHD = repeated(kept.ctx, num_rows, times).unflatten(-1, heads)
+        ctx_RNW = (ctx_RNHD * gate_RH[:, None, :, None].to(ctx_RNHD)).flatten(-2)
+        first = ctx_RNW if first is kept.ctx else projection(ctx_RNW)
+        return (first, *repeated(tuple(rest), num_rows, times)) if is_tuple else first
+
+
+def _keep_output(kept: _Kept) -> Any:
+    def keep(module: nn.Module, inputs: object, output: Any) -> None:
+        kept.output = output
+
+    return keep
+
+
+def _keep_projected(kept: _Kept) -> Any:
+    def keep(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        kept.ctx, kept.projected = inputs[0], output
+
+    return keep

@@ -1,0 +1,270 @@
+"""Sweep: a task's losses under many ablations, at little more than half the cost of full forwards.
+
+For each batch, one clean forward stores the output of every block. Then all ablations that first
+change the same layer share forwards, in which each has gates for its own copy of the rows. These
+forwards begin at the heads' outputs if zero replaces a head, else at the layer's block.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import final
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from safetensors import safe_open
+from safetensors.numpy import save_file
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from headcount.core import Head, ModelError, Place, check_same_key, reading, write_atomically
+from headcount.importance.ablations.reuse import Attentions, Blocks
+from headcount.tap import Anatomy, AttentionLayer, Replacement, Tap, evaluating, examine
+from headcount.tasks import Evaluation, Losses, Task, TaskBatch
+
+FILE = "sweep.safetensors"
+"""Name of the file in a run's state folder."""
+
+_ARRAYS = ("loss_AN", "outcome_AN", "count_N", "seen_N")
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class SweepTable:
+    """One row per ablation, after a row for the dense model; filled batch by batch."""
+
+    loss_AN: Float[np.ndarray, "ablation example"]
+    outcome_AN: Float[np.ndarray, "ablation example"]
+    count_N: Int[np.ndarray, " example"]
+    seen_N: Bool[np.ndarray, " example"]
+
+    @classmethod
+    def empty(cls, num_rows: int, num_examples: int) -> "SweepTable":
+        """A table without any results."""
+        blank = np.full((num_rows, num_examples), np.nan)
+        counts = np.zeros(num_examples, dtype=np.int64)
+        return cls(blank, blank.copy(), counts, np.zeros(num_examples, dtype=bool))
+
+
+def save_sweep(path: Path, key: str, table: SweepTable) -> None:
+    """Write the progress, completely or not at all; nothing is pickled."""
+    arrays = {name: getattr(table, name) for name in _ARRAYS}
+    write_atomically(path, lambda file: save_file(arrays, file, metadata={"key": key}))
+
+
+def load_sweep(path: Path | None, key: str, num_rows: int, num_examples: int) -> SweepTable:
+    """Load the progress of an interrupted sweep.
+
+    Raises:
+        InputError: If the file is damaged, or of a sweep with another model, task or options.
+    """
+    if path is None or not path.exists():
+        return SweepTable.empty(num_rows, num_examples)
+    with reading(path, "an interrupted sweep"), safe_open(path, framework="np") as file:
+        metadata = file.metadata() or {}
+        arrays = {name: file.get_tensor(name).copy() for name in _ARRAYS}
+    rows, examples = arrays["loss_AN"].shape
+    made = f"{metadata.get('key')}, {rows} losses of {examples} examples"
+    check_same_key(path, made, f"{key}, {num_rows} losses of {num_examples} examples")
+    return SweepTable(**arrays)
+
+
+TOGETHER = 4096
+"""Largest number of padded tokens, copies included, in a forward that ablations share."""
+
+
+@final
+@dataclass(frozen=True)
+class Ablation:
+    """Heads that are ablated together."""
+
+    name: str
+    heads: tuple[Head, ...]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Swept:
+    """Results of the dense model, and of the model under each ablation, on every example."""
+
+    ablations: tuple[Ablation, ...]
+    base: Evaluation
+    loss_AN: Float[np.ndarray, "ablation example"]
+    outcome_AN: Float[np.ndarray, "ablation example"]
+
+    def evaluation(self, index: int) -> Evaluation:
+        """The evaluation under one ablation."""
+        return Evaluation(self.loss_AN[index], self.base.count_N, self.outcome_AN[index])
+
+
+def sweep(
+    model: PreTrainedModel,
+    task: Task,
+    ablations: Sequence[Ablation],
+    replacement: Replacement | None = None,
+    anatomy: Anatomy | None = None,
+    max_tokens: int = 4096,
+    state: Path | None = None,
+    key: str = "",
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Swept:
+    """Losses and outcomes of every example under every ablation.
+
+    Args:
+        model: Model to ablate.
+        task: Task that provides batches and losses.
+        ablations: Ablations to run one by one.
+        replacement: Replacement for an ablated head's output; None for zero.
+        anatomy: Result of `examine(model)`; examined now if None.
+        max_tokens: Number of padded tokens in a batch, and a limit for shared forwards.
+        state: File for the progress; if it exists, the sweep resumes from it.
+        key: Key that the state must have been made with.
+        progress: Callback that receives the number of finished examples and the total.
+
+    Raises:
+        ModelError: If a loss is not a finite number; the message names ablation and example.
+        InputError: If the state is of another sweep, or damaged.
+    """
+    running = _Sweeping(
+        model,
+        task,
+        tuple(ablations),
+        replacement,
+        anatomy or examine(model),
+        min(TOGETHER, max_tokens),
+    )
+    table = load_sweep(state, key, len(ablations) + 1, task.num_examples)
+    with evaluating(model), torch.inference_mode(), _without_cache(model):
+        for batch in task.batches(max_tokens):
+            # By example, not by batch number: a sweep may resume with another batch size.
+            if table.seen_N[batch.index_E.numpy()].all():
+                continue
+            running.batch(batch.to(model.device), table)
+            if state is not None:
+                save_sweep(state, key, table)
+            progress(int(table.seen_N.sum()), task.num_examples)
+    base = Evaluation(table.loss_AN[0], table.count_N, table.outcome_AN[0])
+    return Swept(running.ablations, base, table.loss_AN[1:], table.outcome_AN[1:])
+
+
+@final
+class _Sweeping:
+    """One sweep, which runs batch by batch."""
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        task: Task,
+        ablations: tuple[Ablation, ...],
+        replacement: Replacement | None,
+        anatomy: Anatomy,
+        together: int,
+    ) -> None:
+        self.model, self.task, self.anatomy = model, task, anatomy
+        self._together = together
+        self.ablations, self.replacement = ablations, replacement
+        self.blocks, self.attentions = Blocks(model, anatomy), Attentions(model, anatomy)
+        self._counts = anatomy.heads.counts
+        self._number = {
+            (layer.site, layer.layer): number for number, layer in enumerate(anatomy.layers)
+        }
+
+    def batch(self, batch: TaskBatch, table: SweepTable) -> None:
+        """Fill in the batch's examples in all rows of the table."""
+        index = batch.index_E.cpu().numpy()
+        with Tap(self.model, self.anatomy), self.blocks.keeping(), self.attentions.keeping():
+            clean = self.task.losses(self.model, batch)
+        self._fill(table, [0], index, clean, ["no ablation"])
+        table.count_N[index] = clean.count_E.cpu().numpy()
+        for first, numbers in self._shares(batch):
+            losses = self._ablated(batch, first, numbers)
+            names = [self.ablations[number].name for number in numbers]
+            self._fill(table, [number + 1 for number in numbers], index, losses, names)
+        table.seen_N[index] = True
+
+    def _shares(self, batch: TaskBatch) -> Iterator[tuple[int, list[int]]]:
+        """Groups of ablations that share a forward, with the first layer that they change."""
+        tokens = max(tensor.numel() for tensor in batch.inputs.values())
+        size = max(1, self._together // max(1, tokens))
+        firsts = [
+            min(self._number[head.site, head.layer] for head in ablation.heads)
+            for ablation in self.ablations
+        ]
+        order = sorted(range(len(firsts)), key=firsts.__getitem__)
+        for first, group in groupby(order, firsts.__getitem__):
+            numbers = list(group)
+            for done in range(0, len(numbers), size):
+                yield first, numbers[done : done + size]
+
+    def _ablated(self, batch: TaskBatch, first: int, numbers: list[int]) -> Losses:
+        times, num_rows = len(numbers), len(batch.example_R)
+        gates = self._gates([self.ablations[number] for number in numbers], num_rows)
+        layer = self.anatomy.layers[first]
+        place = (layer.site, layer.layer)
+        with (
+            Tap(self.model, self.anatomy, gates=gates, replacement=self.replacement),
+            self.blocks.resuming(self.blocks.start(place), num_rows, times),
+            ExitStack() as stack,
+        ):
+            for clean in self._before(first):
+                stack.enter_context(self.attentions.giving_clean(clean, num_rows, times))
+            if self.replacement is None:
+                given = self.attentions.giving_gated(layer, gates[place], num_rows)
+                stack.enter_context(given)
+            return self.task.losses(self.model, batch.repeated(times))
+
+    def _before(self, first: int) -> list[AttentionLayer]:
+        """Layers of the same block that are called before a layer."""
+        layers = self.anatomy.layers
+        starts = [self.blocks.start((layer.site, layer.layer)) for layer in layers]
+        return [layers[number] for number in range(first) if starts[number] == starts[first]]
+
+    def _gates(self, ablations: list[Ablation], num_rows: int) -> dict[Place, Tensor]:
+        """Gates of 0 for each ablation's heads in its own copy of the rows."""
+        gates: dict[Place, Tensor] = {}
+        for copy, ablation in enumerate(ablations):
+            for head in ablation.heads:
+                place = (head.site, head.layer)
+                if place not in gates:
+                    shape = (len(ablations) * num_rows, self._counts[head.site][head.layer])
+                    gates[place] = torch.ones(shape, device=self.model.device)
+                gates[place][copy * num_rows : (copy + 1) * num_rows, head.index] = 0
+        return gates
+
+    def _fill(
+        self,
+        table: SweepTable,
+        rows: list[int],
+        index: np.ndarray,
+        losses: Losses,
+        names: list[str],
+    ) -> None:
+        shape = (len(rows), len(index))
+        loss_AE = losses.loss_E.double().cpu().numpy().reshape(shape)
+        if not np.isfinite(loss_AE).all():
+            row, example = np.argwhere(~np.isfinite(loss_AE))[0]
+            raise ModelError(
+                f"Expected a finite loss for every example, but example {index[example]} gave "
+                f"{loss_AE[row, example]} under ablation {names[row]}. Check that example, or load "
+                "the model in float32."
+            )
+        place = (np.array(rows)[:, None], index)
+        table.loss_AN[place] = loss_AE
+        table.outcome_AN[place] = losses.outcome_E.double().cpu().numpy().reshape(shape)
+
+
+@contextmanager
+def _without_cache(model: PreTrainedModel) -> Iterator[None]:
+    """Inside, there is no key/value cache, since skipped blocks would not fill it."""
+    configs = {id(config): config for config in (model.config, model.config.get_text_config())}
+    caching = [config for config in configs.values() if getattr(config, "use_cache", False)]
+    for config in caching:
+        config.use_cache = False
+    try:
+        yield
+    finally:
+        for config in caching:
+            config.use_cache = True

@@ -1,0 +1,1 @@
+"""Layer-wise relevance propagation: rules around a forward pass, and what starts from them."""

@@ -1,0 +1,223 @@
+r"""Relevance: the part of the top-1 logit that flows through a head.
+
+$$R_h = \sum_{q, d} o_{h,q,d} \, G_{h,q,d} = g_h \frac{\partial\, \mathrm{logit}}{\partial g_h},
+\qquad \mathrm{relevance}(h) = \frac{1}{T} \sum_t \frac{R_h(t)}{\sum_{h'} |R_{h'}(t)|}$$
+
+o is the head's output, G its gradient under the rules of layer-wise relevance propagation, and g_h
+its gate at 1; h' runs over the heads of the layer and t over the T target steps. The range is
+[-1, 1]: a positive head supports the model's answer, a negative one opposes it. Under `alpha_beta`
+it is a share in [0, 1]: support and opposition count alike (lrp_shares.py). One forward and one
+backward pass give all heads of a batch. LRP is covered by patents of its inventors (see lrp.py).
+
+Reference: Analyzing Multi-Head Self-Attention (Voita et al., 2019), section 4, https://arxiv.org/abs/1905.09418
+Departure: a layer is divided by the sum of absolute values, since the plain sum can be about 0. The
+    steps of an example start together (their logits are summed; gradients are linear, shares almost)
+    and are normalised together, weighted by their number. `per_step=True` is the paper's average,
+    with one backward pass per step. relevance_starts.py defines where relevance starts.
+"""  # noqa: E501
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from jaxtyping import Bool, Float, Float64
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from headcount.core import InputError, Place
+from headcount.importance.lrp.propagation import Lrp
+from headcount.importance.lrp.rule_sets import Rules, listener
+from headcount.tap import Anatomy, Tap, examine
+from headcount.tasks import (
+    IGNORED,
+    CausalLanguageModelling,
+    Classification,
+    Drawn,
+    MaskedLanguageModelling,
+    Similarity,
+    Task,
+    TaskBatch,
+    Translation,
+)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Starts:
+    """The numbers that relevance starts at."""
+
+    value_ES: Float[Tensor, "example step"]
+    """Numbers from which relevance flows back."""
+    is_step_ES: Bool[Tensor, "example step"]
+    """Whether each number counts; examples have different numbers of steps."""
+
+
+Start = Callable[[PreTrainedModel, TaskBatch], Starts]
+"""Function that runs a model on a batch and returns the starts of relevance."""
+
+
+def start_of(task: Task) -> Start:
+    """The function that starts relevance for a task.
+
+    Raises:
+        InputError: If the kind of task is unknown.
+    """
+    task = task.whole if isinstance(task, Drawn) else task
+    if type(task) not in STARTS:
+        known = ", ".join(kind.__name__ for kind in STARTS)
+        raise InputError(
+            f"Expected a task out of {known}, which define where relevance starts, got "
+            f"{type(task).__name__}. Pass a function that runs the model on a batch to "
+            "relevance(..., start=...)."
+        )
+    return STARTS[type(task)](task)
+
+
+def top_logits(
+    logits_ESV: Float[Tensor, "example step class"], is_step_ES: Bool[Tensor, "example step"]
+) -> Starts:
+    """Starts at the largest logit of every step."""
+    return Starts(logits_ESV.max(-1).values, is_step_ES)
+
+
+def _labelled(model: PreTrainedModel, batch: TaskBatch, **more: bool) -> Starts:
+    """Starts at tokens with a label: masked tokens, next tokens, or tokens of a translation."""
+    logits_ENV = model(**batch.inputs, **more).logits
+    return top_logits(logits_ENV, batch.labels["labels"] != IGNORED)
+
+
+def _foreseen(model: PreTrainedModel, batch: TaskBatch) -> Starts:
+    """The same starts for models with a cache, which is switched off."""
+    return _labelled(model, batch, use_cache=False)
+
+
+def _class(model: PreTrainedModel, batch: TaskBatch) -> Starts:
+    logits_EC = model(**batch.inputs).logits
+    return top_logits(logits_EC[:, None], torch.ones_like(logits_EC[:, :1], dtype=torch.bool))
+
+
+def _cosine(task: Similarity) -> Start:
+    """Starts at the cosine of each pair; lengths are constants, and each sentence takes half."""
+
+    def start(model: PreTrainedModel, batch: TaskBatch) -> Starts:
+        hidden_RNW = model.base_model(**batch.inputs).last_hidden_state
+        pooled_RW = task.pooled(hidden_RNW, batch.inputs["attention_mask"])
+        length_R = pooled_RW.detach().norm(dim=-1, keepdim=True)
+        unit_EPW = (pooled_RW / length_R)[batch.example_R.argsort(stable=True)].unflatten(
+            0, (-1, 2)
+        )
+        halves_E = (unit_EPW * unit_EPW.detach().flip(1)).sum((1, 2)) / 2
+        return Starts(halves_E[:, None], torch.ones_like(halves_E[:, None], dtype=torch.bool))
+
+    return start
+
+
+STARTS: Mapping[type[Task], Callable[..., Start]] = {
+    Classification: lambda task: _class,
+    CausalLanguageModelling: lambda task: _foreseen,
+    MaskedLanguageModelling: lambda task: _labelled,
+    Translation: lambda task: _foreseen,
+    Similarity: _cosine,
+}
+
+
+WHOLE = 2**62
+"""Number of weights in a block: all of a layer, since the backward pass needs them anyway."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Relevance:
+    """Relevance of every head on a task."""
+
+    scores: Mapping[Place, Float64[Tensor, " head"]]
+    """Scores by site and layer, in [-1, 1]; absolute values add up to at most 1 in a layer."""
+    num_steps: int
+    """Number of target steps that relevance started at."""
+    rules: str
+    """Name of the rule set."""
+
+
+def relevance(
+    model: PreTrainedModel,
+    task: Task,
+    rules: Rules = "voita2019",
+    anatomy: Anatomy | None = None,
+    max_tokens: int = 4096,
+    start: Start | None = None,
+    per_step: bool = False,
+) -> Relevance:
+    """Relevance of every head.
+
+    Args:
+        model: Model to score.
+        task: Task that provides the examples; its labels only mark the predicted tokens.
+        rules: `voita2019`, `attnlrp` or `alpha_beta`.
+        anatomy: Result of `examine(model)`; examined now if None.
+        max_tokens: Number of padded tokens in a batch.
+        start: Function that starts relevance; chosen by the kind of task if None.
+        per_step: Whether to normalise every target step on its own, with a backward pass for each.
+
+    Raises:
+        ModelError: If the model uses an operation without a rule; the message names it.
+        InputError: If the rule set is unknown, or it is unknown where relevance starts.
+    """
+    anatomy, start = anatomy or examine(model), start or start_of(task)
+    sums: dict[Place, Tensor] = {}
+    num_steps = 0
+    for batch in task.batches(max_tokens):
+        for weight_E, parts in _of_batch(
+            model, anatomy, batch.to(model.device), rules, start, per_step
+        ):
+            for place, part_EH in parts.items():
+                summed_H = (_normalised(part_EH) * weight_E[:, None]).sum(0)
+                sums[place] = sums.get(place, torch.zeros_like(summed_H)) + summed_H
+            num_steps += int(weight_E.sum())
+    return Relevance({place: sum_H / num_steps for place, sum_H in sums.items()}, num_steps, rules)
+
+
+def _of_batch(
+    model: PreTrainedModel,
+    anatomy: Anatomy,
+    batch: TaskBatch,
+    rules: str,
+    start: Start,
+    per_step: bool,
+) -> Iterator[tuple[Tensor, dict[Place, Tensor]]]:
+    """Relevance of every example and head, with the number of steps it covers."""
+    gates = {
+        (layer.site, layer.layer): torch.ones(
+            batch.num_examples, layer.num_heads, device=model.device, dtype=model.dtype
+        ).requires_grad_()
+        for layer in anatomy.layers
+    }
+    leaves = list(gates.values())
+    with torch.enable_grad():
+        spread = {place: gate_EH[batch.example_R] for place, gate_EH in gates.items()}
+    with (
+        Tap(model, anatomy, listener(rules), gates=spread, block=WHOLE),
+        Lrp(model, rules, leaves) as lrp,
+    ):
+        starts = start(model, batch)
+    lrp.check(starts.value_ES)
+    with torch.enable_grad():
+        steps = _columns(starts) if per_step else [starts]
+        sums = [step.value_ES.where(step.is_step_ES, 0).sum() for step in steps]
+    for number, (step, summed) in enumerate(zip(steps, sums, strict=True), 1):
+        parts = lrp.relevance(summed, leaves, again=number < len(steps))
+        weight_E = step.is_step_ES.sum(1)
+        yield weight_E.cpu(), dict(zip(gates, (part.double().cpu() for part in parts), strict=True))
+
+
+def _columns(starts: Starts) -> list[Starts]:
+    count = starts.value_ES.shape[1]
+    return [
+        Starts(starts.value_ES[:, [step]], starts.is_step_ES[:, [step]]) for step in range(count)
+    ]
+
+
+def _normalised(relevance_EH: Tensor) -> Tensor:
+    """Relevance divided by the sum of absolute values over the heads; zeros stay zeros."""
+    size_E1 = relevance_EH.abs().sum(1, keepdim=True)
+    return relevance_EH / size_E1.clamp_min(torch.finfo(torch.float64).tiny)

@@ -1,0 +1,217 @@
+"""From measures: scores that average a quantity of attention over queries, without any labels.
+
+They take one forward over the task's batches. The quantity is appended to the values as extra
+columns: the product that makes the heads' outputs also makes it, and no attention map is stored.
+"""
+
+from collections.abc import Container
+from dataclasses import dataclass
+from typing import Protocol, final, runtime_checkable
+
+import torch
+from jaxtyping import Float, Float64, Int64
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from headcount.core import Head, InputError, ModelError, Place
+from headcount.tap import Anatomy, AttentionLayer, Block, Tap, evaluating, examine
+from headcount.tasks import Task, TaskBatch
+
+
+@final
+@dataclass(frozen=True)
+class Seen:
+    """The inputs of a quantity when a layer's attention begins."""
+
+    value_BHKD: Float[Tensor, "row head key dim"]
+    """The values, with key/value heads repeated."""
+    first_B: Int64[Tensor, " row"]
+    """Index of the first key of each row that is not padding."""
+    root_HDD: Float[Tensor, "head dim dim"] | None
+    """R of every head with ||x W_O|| = ||x R||; None where no output projection was found."""
+
+
+@runtime_checkable
+class Quantity(Protocol):
+    """A number per query of every head that is linear in the weights before its last step."""
+
+    def columns(self, seen: Seen) -> Float[Tensor, "row head key column"]:
+        """The columns that the weights are multiplied with."""
+        ...
+
+    def per_query(
+        self, masses_BHQC: Float[Tensor, "row head query column"]
+    ) -> Float[Tensor, "row head query"]:
+        """The number of each query, computed from the products."""
+        ...
+
+
+@final
+@dataclass(frozen=True)
+class QuerySums:
+    """Frozen sums over the queries of independent examples, for all heads of one layer."""
+
+    total: Float64[Tensor, " head"]
+    """Sum of the quantity over the queries that are not padding."""
+    queries: int
+    """Number of these queries."""
+
+    def __add__(self, other: "QuerySums") -> "QuerySums":
+        return QuerySums(self.total + other.total, self.queries + other.queries)
+
+    def value(self) -> Float64[Tensor, " head"]:
+        """The mean over queries."""
+        return self.total / self.queries
+
+
+def query_means(
+    model: PreTrainedModel,
+    task: Task,
+    quantity: Quantity,
+    anatomy: Anatomy | None = None,
+    max_tokens: int = 4096,
+) -> dict[Place, Float64[Tensor, " head"]]:
+    """The mean of a quantity over all queries of a task's examples, without padding, by layer.
+
+    Args:
+        model: Any model that the tap supports.
+        task: Task that provides the examples.
+        quantity: Quantity to average.
+        anatomy: Result of `examine(model)`; examined now if None.
+        max_tokens: Number of padded tokens in a batch.
+
+    Raises:
+        InputError: If the task has no examples.
+        ModelError: If a mean is not a finite number; the message names the head.
+    """
+    anatomy = anatomy or examine(model)
+    sums: dict[Place, QuerySums] = {}
+    listener = _Averaging(model, anatomy, quantity)
+    with evaluating(model), torch.inference_mode(), Tap(model, anatomy, listener):
+        for batch in task.batches(max_tokens):
+            listener.start(batch.to(model.device))
+            task.losses(model, listener.batch)
+            for place, part in listener.sums.items():
+                sums[place] = sums[place] + part if place in sums else part
+    if not sums:
+        raise InputError(f"Expected at least one example in the task {task.name}, got none.")
+    means = {place: each.value() for place, each in sums.items()}
+    _check_finite(means, listener.without_root)
+    return means
+
+
+@final
+class _Averaging:
+    """The tap's listener: sums a quantity over the queries of one batch."""
+
+    def __init__(self, model: PreTrainedModel, anatomy: Anatomy, quantity: Quantity) -> None:
+        self.quantity = quantity
+        self._roots = {layer: layer.output_root(model) for layer in anatomy.layers}
+        self._per_query_BHQ = torch.empty(0)
+        self.without_root = {
+            (layer.site, layer.layer) for layer, root in self._roots.items() if root is None
+        }
+
+    def start(self, batch: TaskBatch) -> None:
+        """Prepare for the forward of a batch."""
+        self.batch = batch
+        self.sums: dict[Place, QuerySums] = {}
+
+    def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> Tensor:
+        """Start a layer, and return the quantity's columns."""
+        # Keys are the tokens that attend at the site; in cross-attention, the encoder's tokens.
+        site = "encoder.self" if layer.site == "decoder.cross" else layer.site
+        rows, heads, num_keys, _ = value_BHKD.shape
+        first_B = self.batch.is_query(site, (rows, num_keys)).int().argmax(-1)
+        self._per_query_BHQ = value_BHKD.new_empty(rows, heads, num_queries)
+        return self.quantity.columns(Seen(value_BHKD, first_B, self._roots[layer]))
+
+    def block(self, block: Block) -> None:
+        """Reduce a block to one number per query."""
+        place = (block.rows, block.heads, block.queries)
+        self._per_query_BHQ[place] = self.quantity.per_query(block.masses_BHQC)
+
+    def end(self, layer: AttentionLayer) -> None:
+        """Finish a layer by summing over its queries."""
+        rows, _, num_queries = self._per_query_BHQ.shape
+        is_query_BQ = self.batch.is_query(layer.site, (rows, num_queries))
+        counted_BHQ = self._per_query_BHQ * is_query_BQ[:, None]
+        total_H = counted_BHQ.sum((0, 2), dtype=torch.float64).cpu()
+        self.sums[layer.site, layer.layer] = QuerySums(total_H, int(is_query_BQ.sum()))
+
+
+def _check_finite(means: dict[Place, Tensor], without_root: Container[Place]) -> None:
+    """Raise an error for infinite or NaN means, except NaN in a layer without output projection."""
+    for place, mean_H in means.items():
+        broken_H = ~mean_H.isfinite()
+        if broken_H.any() and not (mean_H.isnan().all() and place in without_root):
+            head = Head(*place, int(broken_H.nonzero()[0]))
+            raise ModelError(
+                f"Expected finite numbers for all heads, but head {head} gave NaN or infinity. "
+                "Check the model's parameters, or load it in float32."
+            )
+
+
+@final
+class OutputNorm:
+    """||A v W_O|| of every query, as ||A (v R)||, without making vectors of the model's width."""
+
+    def columns(self, seen: Seen) -> Float[Tensor, "row head key column"]:
+        """The products v R, with one column per dimension of a head."""
+        if seen.root_HDD is None:
+            return torch.full_like(seen.value_BHKD[..., :1], torch.nan)
+        return seen.value_BHKD @ seen.root_HDD.to(seen.value_BHKD)
+
+    def per_query(
+        self, masses_BHQC: Float[Tensor, "row head query column"]
+    ) -> Float[Tensor, "row head query"]:
+        """The length of A v R."""
+        return torch.linalg.vector_norm(masses_BHQC, dim=-1)
+
+
+def norm(
+    model: PreTrainedModel, task: Task, anatomy: Anatomy | None = None, max_tokens: int = 4096
+) -> dict[Place, Float64[Tensor, " head"]]:
+    """Layer-normalised mean norm of every head's output, from one forward over a task.
+
+    Args:
+        model: Model to score.
+        task: Task that provides the examples; its labels are not used.
+        anatomy: Result of `examine(model)`; examined now if None.
+        max_tokens: Number of padded tokens in a batch.
+    """
+    means = query_means(model, task, OutputNorm(), anatomy, max_tokens)
+    tiny = torch.finfo(torch.float64).tiny  # heads of zeros stay zeros
+    return {place: mean_H / mean_H.mean().clamp_min(tiny) for place, mean_H in means.items()}
+
+
+@final
+class FirstMass:
+    """The weight of every query on the first token."""
+
+    def columns(self, seen: Seen) -> Float[Tensor, "row head key column"]:
+        """One column: 1 at the first token."""
+        rows, heads, keys, _ = seen.value_BHKD.shape
+        column = seen.value_BHKD.new_zeros(rows, heads, keys, 1)
+        return column.scatter_(2, seen.first_B[:, None, None, None].expand(rows, heads, 1, 1), 1.0)
+
+    def per_query(
+        self, masses_BHQC: Float[Tensor, "row head query column"]
+    ) -> Float[Tensor, "row head query"]:
+        """The weight of each query."""
+        return masses_BHQC.squeeze(-1)
+
+
+def sink(
+    model: PreTrainedModel, task: Task, anatomy: Anatomy | None = None, max_tokens: int = 4096
+) -> dict[Place, Float64[Tensor, " head"]]:
+    """The negative mean weight on the first token, from one forward over a task.
+
+    Args:
+        model: Model to score.
+        task: Task that provides the examples; its labels are not used.
+        anatomy: Result of `examine(model)`; examined now if None.
+        max_tokens: Number of padded tokens in a batch.
+    """
+    means = query_means(model, task, FirstMass(), anatomy, max_tokens)
+    return {place: -mean_H for place, mean_H in means.items()}

@@ -1,0 +1,1 @@
+"""Statistics of scores: significance, correlation, and agreement between methods."""

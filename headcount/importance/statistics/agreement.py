@@ -1,0 +1,180 @@
+"""Agreement: whether the scores rank heads alike, and which score predicts measured ablation.
+
+Agreement is Spearman's rank correlation between every two scores, with intervals as in
+`correlation`. Heads without a number (NaN) are left out pair by pair, and the others are counted.
+The interval treats heads as independent draws, which heads of one layer are not quite.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float, Int
+
+from headcount.core import InputError
+from headcount.importance.statistics.correlation import Correlation, correlation, signed
+
+SCORES = ("ablation_delta", "gradient", "relevance", "norm_score", "sink_score")
+"""Columns of the head table that score importance; higher = more important."""
+
+MEASURES = ("confidence", "entropy", "positional_share")
+"""Columns of the head table that describe what a head does, for comparison."""
+
+FEW = "Fewer than two scores were measured: there is nothing to compare."
+
+
+@final
+@dataclass(frozen=True)
+class Agreement:
+    """Rank correlations between all scores."""
+
+    names: tuple[str, ...]
+    rho: Float[np.ndarray, "score score"]
+    """NaN where a score is the same for all heads, or fewer than 4 heads have both."""
+    low: Float[np.ndarray, "score score"]
+    high: Float[np.ndarray, "score score"]
+    num_heads: Int[np.ndarray, "score score"]
+
+    def of(self, one: str, other: str) -> Correlation:
+        """The correlation of two scores."""
+        place = (self.names.index(one), self.names.index(other))
+        return Correlation(
+            *(float(each[place]) for each in (self.rho, self.low, self.high)),
+            num_heads=int(self.num_heads[place]),
+        )
+
+    def ranked(self, of: str = "ablation_delta") -> list[tuple[str, Correlation]]:
+        """The other known scores, from the best predictor to the worst, whatever their sign.
+
+        Scores whose correlation differs from chance come before the others, which may have
+        numbers for fewer heads.
+        """
+        if of not in self.names:
+            return []
+        known = [(name, self.of(name, of)) for name in self.names if name != of]
+        known = [(name, found) for name, found in known if not np.isnan(found.rho)]
+        return sorted(known, key=lambda pair: (_by_chance(pair[1]), -abs(pair[1].rho)))
+
+    def best_predictor(self, of: str = "ablation_delta") -> str | None:
+        """The first score of `ranked`; None if there is none."""
+        return next((name for name, _ in self.ranked(of)), None)
+
+    def sentence(self, of: str = "ablation_delta") -> str:
+        """The meaning of the correlations in one sentence."""
+        ranked = self.ranked(of)
+        if not ranked:
+            return _nothing_reported(self, of) if of in self.names else _closest_pair(self)
+        (best, found), *others = ranked
+        rest = "".join(f"; {part}" for part in _rest(others))
+        if _by_chance(found):
+            return (
+                f"On this model no score predicts {_plain(of)} better than chance: the closest, "
+                f"{_plain(best)}, has rho {found} over {found.num_heads} heads{rest}."
+            )
+        way = ", in reverse" if found.rho < 0 else ""
+        return (
+            f"On this model {_plain(best)} predicts {_plain(of)} best{way} (rho {found} over "
+            f"{found.num_heads} heads){rest}."
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields of `importance.json`: matrices by name, with null for NaN."""
+        matrices = {name: _nulls(getattr(self, name)) for name in ("rho", "low", "high")}
+        return {
+            "names": list(self.names),
+            **matrices,
+            "num_heads": self.num_heads.tolist(),
+            "best_predictor": self.best_predictor(),
+            "sentence": self.sentence(),
+        }
+
+
+def agreement(frame: pd.DataFrame, names: Sequence[str] | None = None) -> Agreement:
+    """Rank correlations between the columns of a head table.
+
+    Args:
+        frame: Table with one row per head.
+        names: Columns; None for all of `SCORES` and `MEASURES` that the table has.
+
+    Raises:
+        InputError: If the table lacks a column.
+    """
+    names = [n for n in (*SCORES, *MEASURES) if n in frame] if names is None else list(names)
+    missing = [name for name in names if name not in frame]
+    if missing:
+        raise InputError(
+            f"Expected columns of the head table, but it has no {', '.join(missing)}. Run the "
+            "method that writes it first."
+        )
+    columns = [frame[name].to_numpy(dtype=float, na_value=np.nan) for name in names]
+    cells = [[correlation(one, other) for other in columns] for one in columns]
+
+    def matrix(field: str, dtype: type) -> np.ndarray:
+        shape = (len(names), len(names))
+        numbers = [getattr(cell, field) for row in cells for cell in row]
+        return np.array(numbers, dtype=dtype).reshape(shape)
+
+    return Agreement(
+        tuple(names),
+        *(matrix(field, float) for field in ("rho", "low", "high")),
+        num_heads=matrix("num_heads", int),
+    )
+
+
+def _nothing_reported(found: Agreement, of: str) -> str:
+    """The reason why no score has a correlation with a measured one."""
+    if len(found.names) < 2:
+        return FEW
+    place = found.names.index(of)
+    largest = np.delete(found.num_heads[place], place).max()
+    why = "fewer than 4 heads have both" if largest < 4 else "all heads have the same value of one"
+    return f"No score can be tested by {_plain(of)}: {why}."
+
+
+def _closest_pair(found: Agreement) -> str:
+    """The sentence for tables without measured ablation."""
+    pairs = [
+        (found.of(one, other), one, other)
+        for place, one in enumerate(found.names)
+        for other in found.names[:place]
+    ]
+    pairs = [pair for pair in pairs if not np.isnan(pair[0].rho)]
+    if not pairs:
+        return FEW
+    best, one, other = max(pairs, key=lambda pair: abs(pair[0].rho))
+    return (
+        f"Ablation was not measured, so no score can be tested; {_plain(other)} and {_plain(one)} "
+        f"agree most (rho {best} over {best.num_heads} heads)."
+    )
+
+
+def _rest(others: list[tuple[str, Correlation]]) -> list[str]:
+    """The scores behind the best: significant ones one by one, the others together."""
+    sure = [(name, found) for name, found in others if not _by_chance(found)]
+    said = [f"{_plain(name)} {_how_well(found)} ({found})" for name, found in sure]
+    rest = [f"{_plain(name)} ({signed(x.rho)})" for name, x in others if _by_chance(x)]
+    if rest:
+        names = " and ".join([", ".join(rest[:-1]), rest[-1]] if len(rest) > 1 else rest)
+        said.append(f"{names} no better than chance")
+    return said
+
+
+def _how_well(found: Correlation) -> str:
+    size = abs(found.rho)
+    word = "well" if size >= 0.6 else "somewhat" if size >= 0.3 else "hardly"
+    return word if found.rho > 0 else f"{word}, in reverse"
+
+
+def _by_chance(found: Correlation) -> bool:
+    return found.low <= 0 <= found.high
+
+
+def _plain(name: str) -> str:
+    names = {"ablation_delta": "measured ablation", "norm_score": "output norm"}
+    return names.get(name, name.replace("_", " "))
+
+
+def _nulls(matrix: np.ndarray) -> list[list[float | None]]:
+    return [[None if np.isnan(x) else round(float(x), 4) for x in row] for row in matrix]

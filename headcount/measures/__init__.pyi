@@ -1,0 +1,16 @@
+from .confidence import Confidence as Confidence
+from .confidence import confidence_variant as confidence_variant
+from .entropy import Entropy as Entropy
+from .norms import Norms as Norms
+from .patterns import Patterns as Patterns
+from .positional import Positional as Positional
+from .rare import Rare as Rare
+from .reductions import AttentionReducer as AttentionReducer
+from .reductions import GroupedMap as GroupedMap
+from .reductions import segments as segments
+from .registry import MEASURES as MEASURES
+from .sums import Sums as Sums
+from .surface import Surface as Surface
+from .syntactic import ALL as ALL
+from .syntactic import DIRECTIONS as DIRECTIONS
+from .syntactic import Syntactic as Syntactic

@@ -1,0 +1,23 @@
+"""Every measure, in the order of the head table's columns."""
+
+from headcount.measures.confidence import Confidence
+from headcount.measures.entropy import Entropy
+from headcount.measures.norms import Norms
+from headcount.measures.patterns import Patterns
+from headcount.measures.positional import Positional
+from headcount.measures.rare import Rare
+from headcount.measures.sums import Sums
+from headcount.measures.surface import Surface
+from headcount.measures.syntactic import Syntactic
+
+MEASURES: tuple[type[Sums], ...] = (
+    Confidence,
+    Entropy,
+    Positional,
+    Surface,
+    Rare,
+    Norms,
+    Patterns,
+    Syntactic,
+)
+"""Every measure that the package has."""

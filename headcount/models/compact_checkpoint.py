@@ -1,0 +1,182 @@
+"""Compacted: loading the folder of a compact model and checking it against its plan.
+
+A folder may be damaged, or someone may have loaded it with `ignore_mismatched_sizes` (which draws
+the attention's weights at random) and saved it again. So the plan's hash is compared with the kept
+heads, the kept heads with the sizes of the maps, and the sizes with every tensor of the file.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from transformers import PreTrainedConfig, PreTrainedModel
+from transformers.models.auto import modeling_auto
+
+from headcount.core import SITES, ModelError
+from headcount.models.modeling_headcount import pruned
+
+
+def auto_classes(config_class: type) -> dict[str, type]:
+    """Every auto class that knows a configuration, with the model class it uses for it."""
+    found = {}
+    for name, auto in vars(modeling_auto).items():
+        mapping = getattr(auto, "_model_mapping", None)
+        if name.startswith("AutoModel") and mapping is not None and config_class in mapping:
+            found[name] = _first(mapping[config_class])
+    return found
+
+
+def auto_class(stock: Any) -> str | None:
+    """The auto class that loads a class; None for a class that transformers lacks."""
+    known = auto_classes(stock.config_class)
+    found = [name for name, taken in known.items() if taken is stock]
+    return found[-1] if found else None  # the earlier ones load a body, or pretraining models
+
+
+def _first(classes: Any) -> type:
+    return classes[0] if isinstance(classes, tuple) else classes
+
+
+MODELLING = "modeling_headcount"
+"""Name, without `.py`, of the file in the folder that builds the model."""
+_AGAIN = "write the model again with `headcount compact`"
+
+
+def is_compact(config: PreTrainedConfig) -> bool:
+    """Whether a configuration is that of a compact model.
+
+    Raises:
+        ModelError: if it lost its `head_plan`, without which nothing fits.
+    """
+    if getattr(config, "head_plan", None) is not None:
+        return True
+    if any(MODELLING in str(place) for place in (getattr(config, "auto_map", None) or {}).values()):
+        raise ModelError(
+            "Expected head_plan, which lists the heads of every layer, in a compact model's "
+            f"config.json, but it is missing: {_AGAIN}"
+        )
+    return False
+
+
+def compact_class(stock: type) -> Any:
+    """The class of models that have fewer heads than `stock`.
+
+    Its auto class makes transformers copy the modelling file along with what it saves.
+    """
+    smaller = pruned(stock)
+    smaller._auto_class = auto_class(stock)
+    return smaller
+
+
+def load_compact(
+    place: str | Path, stock: type, config: PreTrainedConfig, dtype: str = "auto"
+) -> PreTrainedModel:
+    """Load the model of a folder, or hub name, that `save` wrote.
+
+    Raises:
+        ModelError: if its plan was changed, or the weights do not match the plan.
+    """
+    try:
+        check_plan_hash(config.head_plan)
+        model, info = compact_class(stock).from_pretrained(
+            place, dtype=dtype, output_loading_info=True, ignore_mismatched_sizes=True
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ModelError(
+            f"head_plan in its config.json is incomplete ({type(error).__name__}: {error}): it was "
+            f"changed or truncated; {_AGAIN}"
+        ) from error
+    except (RuntimeError, SafetensorError) as error:
+        raise ModelError(
+            f"its weights can't be read ({str(error).splitlines()[0]}): the file is truncated or "
+            f"damaged; copy it again, or {_AGAIN}"
+        ) from error
+    _check_tensors(info)
+    return model
+
+
+def check_no_random_weights(model: PreTrainedModel) -> None:
+    """Check that a compact model was not loaded into a class that has all heads.
+
+    Raises:
+        ModelError: if `ignore_mismatched_sizes` allowed it, so that its attention was drawn.
+    """
+    plan = getattr(model.config, "head_plan", None)
+    if plan is None or hasattr(type(model), "stock_class"):
+        return
+    found = [_has_map(model.base_model, *one) for one in plan.get("maps", {}).items()]
+    if not found or not all(found):  # otherwise it is a compact model's body
+        raise ModelError(
+            f"a compact model's folder was loaded as {type(model).__name__} with all its heads, "
+            "whose attention weights are then random (ignore_mismatched_sizes). Load it with "
+            "headcount.load, or with trust_remote_code=True."
+        )
+
+
+def _has_map(body: Any, path: str, size: Mapping[str, Any]) -> bool:
+    """Whether a map exists and is as small as the plan says."""
+    try:
+        weight = getattr(body.get_submodule(path), "weight", None)
+    except AttributeError:
+        return False
+    if size["kind"] in ("none", "constant"):
+        return weight is None
+    return weight is not None and sorted(weight.shape) == sorted((size["in"], size["out"]))
+
+
+def kept_sha256(kept: Mapping[str, Mapping[str, list[int]]]) -> str:
+    """Hash of the kept heads, independent of their order."""
+    ordered = {
+        site: {number: kept[site][number] for number in sorted(kept[site], key=int)}
+        for site in SITES
+        if site in kept
+    }
+    return hashlib.sha256(json.dumps(ordered).encode()).hexdigest()
+
+
+def check_plan_hash(plan: Mapping[str, Any]) -> None:
+    """Check that a plan's hash matches its heads, and its output maps have room for these.
+
+    Raises:
+        ModelError: if not.
+    """
+    found = kept_sha256(plan["kept"])
+    if found != plan["sha256"]:
+        raise ModelError(
+            f"head_plan names heads with hash {found[:12]}, but gives the hash of its plan as "
+            f"{plan['sha256'][:12]}: it was changed; {_AGAIN}"
+        )
+    for site, layers in plan["kept"].items():
+        for number, kept in layers.items():
+            layer = plan["layers"][site][number]
+            columns = plan["maps"][layer["output"]].get("in", 0)
+            if columns != len(kept) * layer["head_dim"]:
+                raise ModelError(
+                    f"the plan keeps {len(kept)} heads of {site} layer {number}, but {columns} "
+                    f"columns of {layer['output']} instead of {len(kept) * layer['head_dim']}: it "
+                    f"was changed; {_AGAIN}"
+                )
+
+
+def _check_tensors(info: Mapping[str, Any]) -> None:
+    if mismatched := sorted(info["mismatched_keys"]):
+        name, found, expected = mismatched[0]
+        raise ModelError(
+            f"its plan needs {name} of shape {tuple(expected)}, but the file holds {tuple(found)}: "
+            "the weights do not match the plan (if loaded elsewhere with ignore_mismatched_sizes, "
+            f"they are random); {_AGAIN}"
+        )
+    for kind, reported in (("missing_keys", "holds no"), ("unexpected_keys", "should not hold")):
+        if names := sorted(info[kind]):
+            raise ModelError(
+                f"its file {reported} {names[0]}{others(names)}: the weights do not match the plan, or "
+                f"the folder is damaged; {_AGAIN}"
+            )
+
+
+def others(names: list[str]) -> str:
+    """Number of further names after the first, as text."""
+    return f" and {len(names) - 1} more" if len(names) > 1 else ""

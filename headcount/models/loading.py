@@ -1,0 +1,261 @@
+"""Load: a model and its tokenizer by hub name or folder, with its heads found and checked."""
+
+import copy
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from huggingface_hub.errors import StrictDataclassError
+from safetensors import SafetensorError
+from torch import Tensor
+from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedTokenizerBase as Tokenizer
+
+from headcount.core import Heads, InputError, ModelError, processes
+from headcount.corpora import TOKEN_TYPES, Encoder, Languages, language_in_generation, set_languages
+from headcount.models.compact_checkpoint import is_compact, load_compact, others
+from headcount.models.encoder_lm import EncoderConfig, EncoderForCausalLM, EncoderForMaskedLM
+from headcount.models.model_files import NotLookedUpError, file_of, place_of
+from headcount.tap import Anatomy, examine
+
+OWN_CLASSES = {own.__name__: own for own in (EncoderForMaskedLM, EncoderForCausalLM)}
+"""Classes of models that `headcount train` makes and transformers lacks."""
+_NO_LIMIT = 1_000_000
+"""Tokenizers without a length limit report a huge one."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model with its tokenizer."""
+
+    model: PreTrainedModel
+    tokenizer: Tokenizer | None
+    name: str
+
+    @cached_property
+    def anatomy(self) -> Anatomy:
+        """The attention layers, found and checked on first access."""
+        return examine(self.model)
+
+    @property
+    def heads(self) -> Heads:
+        """The grid of the model's heads."""
+        return self.anatomy.heads
+
+    @property
+    def max_length(self) -> int | None:
+        """The model's limit of tokens, including special ones; None if unlimited."""
+        return max_length(self.model, self.tokenizer)
+
+    @property
+    def takes_token_types(self) -> bool:
+        """Whether the model distinguishes the sentences of a pair; tokenizers may not know."""
+        several = (getattr(self.model.config, "type_vocab_size", 0) or 0) >= 2
+        return several and TOKEN_TYPES in signature(self.model.forward).parameters
+
+    def encoder(self, strict: bool = False) -> Encoder:
+        """The encoder that turns sentences into the model's inputs.
+
+        Raises:
+            ModelError: if the model takes no text, or an encoder-decoder has no start token.
+        """
+        config = self.model.config
+        if self.model.main_input_name != "input_ids":
+            raise ModelError(
+                f"Expected a model with a tokenizer, since a corpus is text, got {self.name} "
+                f"({config.model_type}), which has none. In Python, `tapped` works with any model."
+            )
+        if self.tokenizer is None:
+            raise ModelError(
+                f"Expected a tokenizer beside the weights, since a corpus is text, but {self.name} "
+                f"has none that loads (AutoTokenizer.from_pretrained says why). Add one."
+            )
+        start = None
+        if config.is_encoder_decoder:
+            start = language_in_generation(self.tokenizer).get("decoder_start_token_id")
+            start = getattr(config, "decoder_start_token_id", None) if start is None else start
+            start = self.model.generation_config.decoder_start_token_id if start is None else start
+            if start is None:
+                raise ModelError(
+                    f"Expected a decoder_start_token_id in the config of {self.name}, an "
+                    "encoder-decoder, got none. Set it in config.json."
+                )
+        return Encoder(self.tokenizer, self.max_length, start, strict, self.takes_token_types)
+
+
+def load(
+    name: str | Path,
+    device: str = "cpu",
+    dtype: str = "float32",
+    languages: Languages | None = None,
+) -> Loaded:
+    """Load a model as it was saved, with the head its architecture names, ready for measuring.
+
+    Args:
+        name: a Hugging Face name, a folder, or `headcount:en-de`, the model shipped with headcount.
+        device: where to put it, e.g. `cuda`.
+        dtype: `float32`, `bfloat16`, `float16`, or `auto` for the dtype it was saved in.
+        languages: source and target language of a multilingual translator, by its tokenizer's
+            names.
+
+    Raises:
+        ModelError: if there is no such model, or its files can't be read.
+        InputError: if there is no such device, or the tokenizer knows no such languages.
+    """
+    where = _device(device)
+    place = place_of(name)
+    AutoConfig.register(EncoderConfig.model_type, EncoderConfig, exist_ok=True)
+    try:
+        config = AutoConfig.from_pretrained(place)
+        model = _read(place, config, dtype)
+    except ModelError as error:
+        raise ModelError(f"{str(name)!r} can't be loaded: {error}") from error
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        RuntimeError,
+        SafetensorError,
+        StrictDataclassError,
+    ) as error:
+        raise ModelError(
+            f"Expected a Hugging Face model name or a folder with config.json and weights, but "
+            f"{str(name)!r} can't be loaded: {str(error).strip().splitlines()[0]}"
+        ) from error
+    tokenizer = _tokenizer(place)
+    if languages is not None and tokenizer is not None:
+        set_languages(tokenizer, languages)
+    return Loaded(model.to(where).eval(), tokenizer, str(name))
+
+
+def _device(name: str) -> torch.device:
+    """A device by name; `cuda` is this process's GPU, among those of this machine."""
+    if name == "cuda":
+        name = f"cuda:{processes().local_process_index}"
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device, dtype=torch.float64)
+    except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:
+        raise InputError(
+            f"Expected a device that torch has here and that has float64, such as cpu, or cuda "
+            f"with a GPU, got "
+            f"{name!r} ({str(error).splitlines()[0]})."
+        ) from error
+    return device
+
+
+def as_loaded(model: Loaded | PreTrainedModel, tokenizer: Tokenizer | None) -> Loaded:
+    """The result of `load`, or a plain model with its tokenizer as `load` would return them."""
+    if isinstance(model, PreTrainedModel):
+        return Loaded(model, tokenizer, model.config.name_or_path or type(model).__name__)
+    return model
+
+
+def check_has_heads(loaded: Loaded) -> None:
+    """Check that a model has heads; one whose heads were all pruned has none.
+
+    Raises:
+        ModelError: if it has none.
+    """
+    if not len(loaded.heads):
+        raise ModelError(
+            f"Expected a model with attention heads, got {loaded.name} with none left, so there "
+            "is nothing to measure or to score."
+        )
+
+
+def max_length(model: PreTrainedModel, tokenizer: Tokenizer | None) -> int | None:
+    """The smaller of the limits of the tokenizer and the model's position table."""
+    limits = []
+    if tokenizer is not None and tokenizer.model_max_length < _NO_LIMIT:
+        limits.append(tokenizer.model_max_length)
+    positions = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    if isinstance(positions, int) and positions > 0:
+        limits.append(positions - _before_positions(model))
+    return min(limits, default=None)
+
+
+def _before_positions(model: PreTrainedModel) -> int:
+    """Number of position rows up to the padding's, which no token uses (RoBERTa and relatives)."""
+    tables = [m for name, m in model.named_modules() if name.endswith(".position_embeddings")]
+    padding = (getattr(table, "padding_idx", None) for table in tables)
+    return max((index + 1 for index in padding if index is not None), default=0)
+
+
+def _read(place: str | Path, config: PreTrainedConfig, dtype: str) -> Any:
+    stock = _model_class(config)
+    if is_compact(config):
+        return load_compact(place, stock, config, dtype)
+    with torch.random.fork_rng(devices=[]):
+        # Weights that are drawn because they are missing are the same in every run.
+        torch.default_generator.manual_seed(0)
+        model, info = stock.from_pretrained(place, dtype=dtype, output_loading_info=True)
+    _warn_of_missing(place, type(model), sorted(info["missing_keys"]))
+    return model
+
+
+def _warn_of_missing(place: str | Path, kind: type, names: list[str]) -> None:
+    """Warn about weights that the checkpoint lacks."""
+    if names:
+        warnings.warn(
+            f"{place}: its files lack {names[0]}{others(names)}, which a {kind.__name__} has: "
+            "they are initialised as in a new model, the same in every run, and what depends on "
+            "them was never trained",
+            stacklevel=4,
+        )
+
+
+def _model_class(config: PreTrainedConfig) -> Any:
+    names = config.architectures or []
+    classes = [OWN_CLASSES.get(name) or getattr(transformers, name, None) for name in names]
+    return next((found for found in classes if found is not None), AutoModel)
+
+
+def _tokenizer(name: str | Path) -> Tokenizer | None:
+    """The tokenizer of a text model; None for models of pixels or sound, which have none.
+
+    For a folder without tokenizer files, transformers still makes a tokenizer, which knows only
+    special tokens and turns every text into unknown ones.
+    """
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(name)
+    except Exception as error:  # Marian needs its files; tokenizers raises nothing more specific
+        _warn_of_tokenizer(str(name), error)
+        return None
+    usual = {*tokenizer.get_vocab()} - {*tokenizer.get_added_vocab()}
+    return tokenizer if len(usual - {*tokenizer.all_special_tokens}) > 1 else None
+
+
+def _warn_of_tokenizer(name: str, error: Exception) -> None:
+    """Warn that an existing tokenizer can't be read, and why."""
+    try:
+        found = file_of(name, "tokenizer_config.json")
+    except NotLookedUpError:
+        return
+    if found is not None:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        warnings.warn(f"{name}: its tokenizer can't be read and is ignored: {reason}", stacklevel=4)
+
+
+def keep_formats(model: PreTrainedModel, state: Mapping[str, Tensor]) -> None:
+    """Convert a model's tensors to the formats of those in a state."""
+    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+        if name in state:
+            tensor.data = tensor.data.to(state[name].dtype)
+
+
+def random_copy(model: PreTrainedModel, seed: int = 0) -> PreTrainedModel:
+    """The same class and configurations, newly initialised; global random state is kept."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        # In the model's number format, except for tables that the class keeps in another
+        fresh = type(model)._from_config(copy.deepcopy(model.config), dtype=model.dtype)
+    if fresh.can_generate():
+        fresh.generation_config = copy.deepcopy(model.generation_config)
+    return fresh.to(model.device).eval()  # type: ignore[arg-type]

@@ -1,0 +1,63 @@
+"""Files of a model besides those that transformers reads, in its folder or on the hub."""
+
+from importlib.resources import files
+from pathlib import Path
+
+from huggingface_hub import _CACHED_NO_EXIST, hf_hub_download, try_to_load_from_cache
+from huggingface_hub.errors import (
+    HFValidationError,
+    RemoteEntryNotFoundError,
+    RepositoryNotFoundError,
+)
+
+from headcount.core import ModelError
+
+
+class NotLookedUpError(Exception):
+    """The hub can't be asked, so it is unknown whether a model has a file; says why."""
+
+
+def file_of(name: str, file: str) -> Path | None:
+    """Path of a file of a model, fetched from the hub if necessary.
+
+    None if the model has no such file, or there is no such model.
+
+    Raises:
+        NotLookedUpError: if the hub can't be asked.
+    """
+    if not name:
+        return None
+    if Path(name).is_dir():
+        found = Path(name) / file
+        return found if found.is_file() else None
+    try:
+        if try_to_load_from_cache(name, file) is _CACHED_NO_EXIST:  # the hub said so before
+            return None
+        return Path(hf_hub_download(name, file))
+    except (HFValidationError, RemoteEntryNotFoundError, RepositoryNotFoundError):
+        return None
+    except OSError as error:
+        raise NotLookedUpError((str(error) or type(error).__name__).splitlines()[0]) from error
+
+
+PREFIX = "headcount:"
+SHIPPED = {f"{PREFIX}en-de": "en-de"}
+"""Folder of each model by name; each has a card, README.md."""
+
+
+def place_of(name: str | Path) -> str | Path:
+    """The folder of a shipped model; any other name unchanged.
+
+    >>> place_of("google-bert/bert-base-cased")
+    'google-bert/bert-base-cased'
+
+    Raises:
+        ModelError: for an unknown name of the form `headcount:...`.
+    """
+    if not str(name).startswith(PREFIX):
+        return name
+    if str(name) not in SHIPPED:
+        raise ModelError(
+            f"Expected a model shipped with headcount ({', '.join(SHIPPED)}), got {str(name)!r}."
+        )
+    return Path(str(files("headcount") / "data" / SHIPPED[str(name)]))

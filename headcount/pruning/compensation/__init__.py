@@ -1,0 +1,1 @@
+"""Compensation: what makes up for the heads that were pruned."""

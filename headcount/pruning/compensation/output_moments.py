@@ -1,0 +1,124 @@
+r"""Moments of the heads' outputs over a data set, which folding and rescaling need.
+
+$$n, \quad \sum_q o_q, \quad \sum_q o_q o_q^\top, \qquad o_q = [o_{1,q}; \dots; o_{H,q}]$$
+
+They are taken for every attention layer of the dense model, over all queries except padding.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any, final
+
+import torch
+from jaxtyping import Float64
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from headcount.core import InputError, Place
+from headcount.tap import Anatomy, AttentionLayer, evaluating
+from headcount.tasks import Task, TaskBatch
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class OutputMoments:
+    """Sums over the queries of one layer, which add; O is the heads' dimensions, head by head."""
+
+    queries: int
+    output_O: Float64[Tensor, " output"]
+    output_OO: Float64[Tensor, "output output"]
+
+    def __add__(self, other: "OutputMoments") -> "OutputMoments":
+        return OutputMoments(
+            self.queries + other.queries,
+            self.output_O + other.output_O,
+            self.output_OO + other.output_OO,
+        )
+
+    @property
+    def mean_O(self) -> Float64[Tensor, " output"]:
+        """Mean output of the heads."""
+        return self.output_O / self.queries
+
+    def second(self, centred: bool) -> Float64[Tensor, "output output"]:
+        """Mean products of outputs, or of their deviations from the mean if centred."""
+        mean_O, second_OO = self.mean_O, self.output_OO / self.queries
+        return second_OO - torch.outer(mean_O, mean_O) if centred else second_OO
+
+
+def output_moments(
+    model: PreTrainedModel,
+    task: Task,
+    anatomy: Anatomy,
+    max_tokens: int = 4096,
+) -> dict[Place, OutputMoments]:
+    """The moments of every layer.
+
+    Args:
+        model: the dense model.
+        task: the task, which gives the examples.
+        anatomy: anatomy of the model.
+        max_tokens: largest number of padded tokens in a batch.
+
+    Raises:
+        InputError: if a layer has no output projection of its own.
+    """
+    check_compensable(anatomy)
+    listener = _OutputListener(model, anatomy)
+    with evaluating(model), torch.inference_mode(), listener.listening():
+        for batch in task.batches(max_tokens):
+            listener.batch = batch.to(model.device)
+            task.losses(model, listener.batch)
+    return listener.sums
+
+
+def check_compensable(anatomy: Anatomy) -> None:
+    """Check that every layer has an output projection of its own.
+
+    Raises:
+        InputError: if one has not; the error names the module.
+    """
+    for layer in anatomy.layers:
+        if layer.output is None:
+            raise InputError(
+                f"Expected an output projection after {layer.module} to change its weights, got "
+                "none. Leave folding and rescaling out."
+            )
+    for path, layers in anatomy.by_module().items():
+        if len(layers) > 1:
+            raise InputError(
+                f"Expected layers with weights of their own, got {path}, which is {len(layers)} "
+                "layers at once. Leave folding and rescaling out."
+            )
+
+
+class _OutputListener:
+    """Sums up the inputs of the output projections."""
+
+    def __init__(self, model: PreTrainedModel, anatomy: Anatomy) -> None:
+        self._model, self._layers = model, anatomy.layers
+        self.sums: dict[Place, OutputMoments] = {}
+        self.batch: TaskBatch | None = None
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            for layer in self._layers:
+                projection = self._model.get_submodule(layer.output or "")
+                handle = projection.register_forward_pre_hook(self._hook(layer))
+                stack.callback(handle.remove)
+            yield
+
+    def _hook(self, layer: AttentionLayer) -> Any:
+        place = (layer.site, layer.layer)
+
+        def hear(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+            assert self.batch is not None
+            rows_RO = inputs[0].reshape(-1, layer.num_heads * layer.head_dim)
+            is_query_R = self.batch.is_query(layer.site, (len(rows_RO), 1)).flatten()
+            output_QO = rows_RO[is_query_R.to(rows_RO.device)].double()
+            new = OutputMoments(len(output_QO), output_QO.sum(0), output_QO.T @ output_QO)
+            self.sums[place] = self.sums[place] + new if place in self.sums else new
+
+        return hear

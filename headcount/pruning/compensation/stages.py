@@ -1,0 +1,126 @@
+"""Stages: steps after the choice of heads, each with its effect on the loss."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import product
+from typing import Any, final, get_args
+
+from headcount.core import ModelError, Place, Plan
+from headcount.models import Loaded, revision
+from headcount.pruning.compensation.folding import fold
+from headcount.pruning.compensation.output_moments import OutputMoments, output_moments
+from headcount.pruning.compensation.recovery import recover
+from headcount.pruning.compensation.rescaling import Per, rescale
+from headcount.pruning.gated_score import evaluate_gated
+from headcount.pruning.methods.method import PruningContext, Selection
+from headcount.tasks import Task
+from headcount.training import FinetuneConfig
+
+
+@final
+@dataclass(frozen=True)
+class Compensation:
+    """Which stages run."""
+
+    fold: bool = True
+    """Whether to fold the pruned heads' mean output into the bias, if that lowers the loss."""
+    rescale: bool = True
+    """Whether to rescale the kept heads to compensate, if that lowers the loss."""
+    recovery: FinetuneConfig | None = None
+    """Training with the kept heads, used if it lowers the loss; None for no training."""
+    control: bool = True
+    """Whether to train the dense model for as many updates on the same data, if any are trained."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class StageResult:
+    """Effect of one stage, or one way to compensate, on the loss on the development set."""
+
+    stage: str
+    before: float
+    after: float
+    kept: bool = True
+    """Whether the final model includes it."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class CompensatedModel:
+    """The model after all stages, still with all its heads."""
+
+    loaded: Loaded
+    gains: tuple[StageResult, ...] = ()
+    record: dict[str, Any] = field(default_factory=dict)
+
+
+def run_stages(
+    choice: Selection, stages: Compensation, setting: PruningContext, dev: Task
+) -> CompensatedModel:
+    """Run the requested stages: folding, rescaling and recovery."""
+    done = _made_up(choice, stages, setting, dev)
+    if stages.recovery is None:
+        return done
+    state = setting.state and setting.state / "recovery"
+    # Least squares give slightly different weights with other batch sizes.
+    compensated = next((gain.stage for gain in done.gains if gain.kept), "nothing")
+    made = {"model": revision(choice.loaded.model), "mended by": compensated}
+    if compensated != "nothing":
+        made["mended on"] = setting.sample.sha256
+    tuned = recover(replace(setting, state=state), done.loaded, choice.plan, stages.recovery, made)
+    before, after = (_loss(each, choice, setting, dev) for each in (done.loaded, tuned.loaded))
+    gain = StageResult("recovery", before, after, after < before)
+    record = done.record | {"recovery": {"history": tuned.history}}
+    return CompensatedModel(tuned.loaded if gain.kept else done.loaded, (*done.gains, gain), record)
+
+
+def _loss(compensated: Loaded, choice: Selection, setting: PruningContext, dev: Task) -> float:
+    """Loss of a copy of the model in which heads were chosen, with the same heads gated."""
+    anatomy = choice.loaded.anatomy
+    return evaluate_gated(compensated, choice.plan, dev, setting.max_tokens, False, anatomy).loss
+
+
+def _made_up(
+    choice: Selection, stages: Compensation, setting: PruningContext, dev: Task
+) -> CompensatedModel:
+    """Fold, rescale, or both: whichever lowers the loss on the development set most, if any."""
+    if not (stages.fold or stages.rescale):
+        return CompensatedModel(choice.loaded)
+    loaded, plan, max_tokens = choice.loaded, choice.plan, setting.max_tokens
+    sums = output_moments(loaded.model, setting.sample, loaded.anatomy, max_tokens)
+    best, before = "", _loss(loaded, choice, setting, dev)
+    lowest, kept, after = before, loaded, {}
+    ways = _ways(loaded, plan, sums, stages)
+    for number, (name, way) in enumerate(ways.items()):
+        setting.progress("folding and rescaling", number, len(ways))
+        compensated = way()
+        try:
+            after[name] = _loss(compensated, choice, setting, dev)
+        except ModelError:  # numbers too large for the model's format: reject this way
+            after[name] = math.inf
+        if after[name] < lowest:
+            lowest, kept, best = after[name], compensated, name
+    setting.progress("folding and rescaling", len(ways), len(ways))
+    gains = tuple(StageResult(name, before, each, name == best) for name, each in after.items())
+    calibration = {
+        "data": setting.train.sha256,
+        "examples": setting.sample.num_examples,
+        "queries": max((each.queries for each in sums.values()), default=0),
+    }
+    return CompensatedModel(kept, gains, {"calibration": calibration})
+
+
+def _ways(
+    loaded: Loaded, plan: Plan, sums: Mapping[Place, OutputMoments], stages: Compensation
+) -> dict[str, Callable[[], Loaded]]:
+    """The ways to compensate without training, by name, each starting from the chosen weights."""
+    ways: dict[str, Callable[[], Loaded]] = {}
+    if stages.fold:
+        ways["folding"] = partial(fold, loaded, plan, sums)
+    for per, folds in product(get_args(Per) if stages.rescale else (), (False, True)):
+        if stages.fold or not folds:
+            name = f"rescaling by {per}" + (", folding" if folds else "")
+            ways[name] = partial(rescale, loaded, plan, sums, per, folds)
+    return ways

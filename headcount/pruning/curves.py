@@ -1,0 +1,283 @@
+"""Curve: how good a model is with fewer and fewer heads, for every method under the same budgets.
+
+Pruned heads are gated, not cut out; the compact model would give the same outputs. A method that
+ranks extends its order from budget to budget. A method that learns its choice trains for each one.
+
+Reference: Analyzing Multi-Head Self-Attention (Voita et al., 2019), figures 7 to 10, https://arxiv.org/abs/1905.09418
+"""  # noqa: E501
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Any, SupportsIndex, final
+
+import pandas as pd
+
+from headcount.core import (
+    InputError,
+    Plan,
+    UnsuitedError,
+    nulls_for_nan,
+    read_checkpoint,
+    write_checkpoint,
+)
+from headcount.models import signature
+from headcount.pruning.budget import by_site
+from headcount.pruning.gated_score import evaluate_gated
+from headcount.pruning.methods.method import Method, PruningContext, Selection, check_finetunings
+from headcount.tasks import Task
+from headcount.training import FinetuneConfig, finetune
+
+Row = dict[str, Any]
+"""Values of a point by column."""
+
+ALL = "all heads"
+"""Method name in the row of the dense model."""
+
+CONTROL = "control of "
+"""Prefix of a method's name, in the row of its control: the dense model trained for as long."""
+
+WITH_SEEDS = frozenset({"random"})
+"""Methods that run with every seed; the others run with the first seed."""
+
+
+@final
+@dataclass(frozen=True)
+class Point:
+    """One point of a curve."""
+
+    method: str
+    seed: int
+    keep: int
+
+    @property
+    def name(self) -> str:
+        """The point's name in the file."""
+        return f"{self.method}/{self.seed}/{self.keep}"
+
+
+def points(methods: Iterable[str], keeps: Iterable[int], seeds: Sequence[int]) -> list[Point]:
+    """All points, ordered by method, then seed, then number of heads, most heads first.
+
+    >>> [point.name for point in points(["norm", "random"], [2, 4], [0, 1])]
+    ['norm/0/4', 'norm/0/2', 'random/0/4', 'random/0/2', 'random/1/4', 'random/1/2']
+    """
+    return [
+        Point(method, seed, keep)
+        for method in methods
+        for seed in (seeds if method in WITH_SEEDS else seeds[:1])
+        for keep in sorted(set(keeps), reverse=True)
+    ]
+
+
+def read_points(file: Path | None, key: str) -> dict[str, Row]:
+    """The rows so far by the name of their point; empty if there is no file.
+
+    Raises:
+        InputError: if the file is damaged, or belongs to another curve.
+    """
+    return read_checkpoint(file, key, "the points of a curve")
+
+
+def write_points(file: Path | None, key: str, rows: Mapping[str, Row]) -> None:
+    """Write the rows so far, completely or not at all; do nothing if the file is None."""
+    write_checkpoint(file, key, nulls_for_nan(rows))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """The model, data and options with which every point is measured."""
+
+    setting: PruningContext
+    """Model, data to choose heads with, units; its state folder holds the points so far."""
+    dev: Task
+    """Development set on which every point is measured."""
+    test: Task | None = None
+    """Test set, which no choice depends on, measured too."""
+    scores: bool = True
+    """Whether to measure scores; losses alone are much cheaper in translation."""
+    controls: bool = True
+    """Whether to also measure, for each method that trains weights, the dense model trained for as
+    many updates without a teacher."""
+
+    @property
+    def signature(self) -> str:
+        """Signature of everything that all points depend on."""
+        setting, test = self.setting, self.test
+        return signature(
+            setting.loaded,
+            setting.train.sha256,
+            task=setting.train.name,
+            dev=self.dev.sha256[:12],
+            test=None if test is None else test.sha256[:12],
+            metric=self.dev.signature,
+            scores=self.scores,
+            units=setting.units.sha256[:12],
+            calibration=setting.calibration,
+        )
+
+    def row(self, point: Point, choice: Selection, seconds: float) -> Row:
+        """The row of a point: counts, names of the kept heads, and the measurements."""
+        kept_heads = choice.plan.kept_heads(self.setting.units.heads)
+        row: Row = {"method": point.method, "seed": point.seed, "keep": point.keep}
+        for site in self.setting.units.heads.counts:
+            row[f"kept_{site}"] = sum(head.site == site for head in kept_heads)
+        for prefix, task in (("", self.dev), ("test_", self.test)):
+            if task is not None:
+                numbers = self._numbers(choice, task)
+                row |= {f"{prefix}{name}": number for name, number in numbers.items()}
+        return row | {"seconds": round(seconds, 2), "heads": " ".join(map(str, kept_heads))}
+
+    def _numbers(self, choice: Selection, task: Task) -> dict[str, float]:
+        max_tokens = self.setting.max_tokens
+        found = evaluate_gated(choice.loaded, choice.plan, task, max_tokens, self.scores)
+        return {"loss": found.loss} | ({"score": task.score(found)} if self.scores else {})
+
+
+def curve(
+    trial: Trial,
+    methods: Mapping[str, Method],
+    keeps: Sequence[SupportsIndex],
+    seeds: Sequence[int] = (0, 1, 2, 3, 4),
+    key: str = "",
+    with_dense: bool = True,
+    unsuited: Callable[[str, str], None] | None = None,
+) -> pd.DataFrame:
+    """One row per method, seed and budget, after the rows of the dense model.
+
+    Args:
+        trial: model and data.
+        methods: methods by their name in the table.
+        keeps: numbers of heads to keep, out of those that can be pruned.
+        seeds: seeds of `random`; all other methods use the first.
+        key: further settings that must be the same for points to be reused.
+        with_dense: whether to measure the dense model.
+        unsuited: called with the name of each method that can't choose heads of this model, and the
+            reason; the curve continues without it. None raises the error instead.
+
+    Returns:
+        Columns `method seed keep`, `kept_SITE` for each site, `loss score` on the development set,
+        `test_loss test_score` if there is a test set, `seconds` that choosing took (a ranking
+        continues from the point before), and `heads`, the names of the kept heads.
+
+    Raises:
+        InputError: for a budget that can't be met, points of another curve, or a method that can't
+            choose heads of this model.
+    """
+    may_go = trial.setting.units.alone()
+    budgets = [by_site(may_go, keep)[None] for keep in keeps]
+    for method in methods.values():
+        check_finetunings(trial.setting, method)
+    suited = _Suited(dict(methods), unsuited)
+    wanted = points(suited.methods, budgets, seeds)
+    dense = [Point(ALL, 0, len(may_go.heads))] if with_dense else []
+    controls = [
+        Point(CONTROL + name, seeds[0], len(may_go.heads))
+        for name in trained(suited.methods)
+        if trial.controls
+    ]
+    with ExitStack() as stack:
+        if trial.setting.state is None:  # a temporary one still makes each ranking only once
+            folder = Path(stack.enter_context(TemporaryDirectory()))
+            trial = replace(trial, setting=replace(trial.setting, state=folder))
+        return _measured(trial, suited, [*dense, *controls, *wanted], f"{trial.signature}|{key}")
+
+
+def _measured(trial: Trial, suited: "_Suited", wanted: Sequence[Point], key: str) -> pd.DataFrame:
+    """The rows of all points; points that are already done are not measured again."""
+    setting = trial.setting
+    assert setting.state is not None
+    file = setting.state / "points.json"
+    rows = read_points(file, key)
+    for number, point in enumerate(wanted):
+        setting.progress("points", number, len(wanted))
+        if _name(point, suited.methods) in rows or not suited.has(point):
+            continue
+        start = perf_counter()
+        with suited.or_left_out(point.method):
+            choice = _chosen(trial, suited.methods, point)
+            row = trial.row(point, choice, perf_counter() - start)
+            rows[_name(point, suited.methods)] = row
+        write_points(file, key, rows)
+    if not suited.methods:
+        raise InputError(f"No method can choose heads of this model: {suited.reasons}")
+    setting.progress("points", len(wanted), len(wanted))
+    names = [_name(point, suited.methods) for point in wanted if suited.has(point)]
+    return pd.DataFrame([rows[name] for name in names])
+
+
+def _name(point: Point, methods: Mapping[str, Method]) -> str:
+    """Name of a point in the file; it differs for a method with other options."""
+    made_by = methods.get(point.method.removeprefix(CONTROL))
+    return f"{point.name} {hashlib.sha256(repr(made_by).encode()).hexdigest()[:8]}"
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Suited:
+    """The methods that suit the model, as far as known."""
+
+    methods: dict[str, Method]
+    unsuited: Callable[[str, str], None] | None
+    """Called with the name of a method that fails, and the reason; None raises the error."""
+    reasons: dict[str, str] = field(default_factory=dict)
+
+    @contextmanager
+    def or_left_out(self, name: str) -> Iterator[None]:
+        """Continue without a method that does not suit the model, unless that is an error."""
+        try:
+            yield
+        except UnsuitedError as error:
+            if self.unsuited is None:
+                raise
+            del self.methods[name]
+            self.reasons[name] = str(error)
+            self.unsuited(name, str(error))
+
+    def has(self, point: Point) -> bool:
+        """Whether the point belongs to the given model itself, or to a method that is left."""
+        return point.method == ALL or point.method.removeprefix(CONTROL) in self.methods
+
+
+def trained(methods: Mapping[str, Method]) -> dict[str, FinetuneConfig]:
+    """Tunings of the methods that train weights for a point, by method."""
+    tunings = {name: method.tuning for name, method in methods.items()}
+    return {name: each for name, each in tunings.items() if each and each.trained != "gates"}
+
+
+def _chosen(trial: Trial, methods: Mapping[str, Method], point: Point) -> Selection:
+    """The choice of a method for a point; its state has a folder of its own."""
+    setting = trial.setting
+    if point.method == ALL:
+        heads = setting.units.heads
+        return Selection(Plan.keeping(heads, heads), setting.loaded)
+    if point.method.startswith(CONTROL):
+        return _control(setting, trained(methods), point)
+    own = None if setting.state is None else setting.state / f"{point.method}-{point.seed}"
+    others = len(setting.units.heads) - len(setting.units.alone().heads)
+    return methods[point.method].choose(
+        replace(setting, seed=point.seed, state=own), point.keep + others
+    )
+
+
+def _control(
+    setting: PruningContext, tunings: Mapping[str, FinetuneConfig], point: Point
+) -> Selection:
+    """The dense model, trained as a method trains; methods that train alike share one training."""
+    wanted = tunings[point.method.removeprefix(CONTROL)].untaught()
+    first = next(name for name, tuning in tunings.items() if tuning.untaught() == wanted)
+    tuned = finetune(
+        setting.loaded,
+        setting.train,
+        wanted,
+        seed=point.seed,
+        state=setting.state and setting.state / f"control-{first}",
+        tell=setting.telling("control"),
+    )
+    heads = setting.units.heads
+    return Selection(Plan.keeping(heads, heads), tuned.loaded)

@@ -1,0 +1,1 @@
+"""Methods that choose heads. One file a method."""

@@ -1,0 +1,121 @@
+r"""Ablation: greedily prune the head whose removal hurts least, measured again after each step.
+
+$$h_1, h_2, \ldots: \quad h_n = \operatorname{arg\,min}_h L(\text{without } h_1 \ldots h_{n-1}, h)$$
+
+L is the task's loss or, as in the paper, its score negated; a translation's score takes a beam
+search for every head. A step of 0 is the formula: all remaining heads are measured again after
+each pruned head, one sweep per pruned head. A step of 0.1, the default, takes at most ten sweeps.
+
+Reference: Are Sixteen Heads Really Better than One? (Michel et al., 2019), section 4.2 (pruning by
+score difference, measured once), https://arxiv.org/abs/1905.10650. The sweep: importance/sweep.py.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, final
+
+import torch
+
+from headcount.core import Place, Plan, check_choice, read_checkpoint, write_checkpoint
+from headcount.importance import Ablation, DeltaOf, Scores, Swept, sweep
+from headcount.models import signature
+from headcount.pruning.budget import Unit
+from headcount.pruning.gated_score import drop, evaluate_gated
+from headcount.pruning.methods.method import PruningContext
+from headcount.pruning.methods.stepwise import Stepwise
+
+
+@final
+@dataclass(frozen=True)
+class Greedy(Stepwise):
+    """Prunes units in ascending order of the harm that removing each of them alone does."""
+
+    name: ClassVar[str] = "ablation"
+    step: float = 0.1
+    quantity: DeltaOf = "loss"
+    """Quantity that measures the harm of removing a head."""
+
+    def __post_init__(self) -> None:
+        check_choice("a quantity", self.quantity, DeltaOf)
+        super().__post_init__()
+
+    def scores(self, setting: PruningContext, left: Sequence[Unit]) -> Scores:
+        """The harm of removing each unit; NaN for heads that can't be pruned or are already."""
+        ablations = [Ablation("+".join(map(str, unit)), unit) for unit in left]
+        key = _key(setting, ablations, self.quantity)
+        if self.quantity == "score" and setting.sample.writes:
+            state = _file(setting, "ablation.json")
+            harm = _harm_to_texts(setting, ablations, state, key)
+        else:
+            state = _file(setting, "ablation.safetensors")
+            harm = self._harm(setting, _swept(setting, ablations, state, key))
+        if state is not None:
+            state.unlink(missing_ok=True)  # it belongs to this step only
+        return _by_place(setting, left, harm)
+
+    def _harm(self, setting: PruningContext, swept: Swept) -> list[float]:
+        without = map(swept.evaluation, range(len(swept.ablations)))
+        if self.quantity == "score":
+            return [drop(setting.sample, swept.base, each) for each in without]
+        return [each.loss - swept.base.loss for each in without]
+
+
+def _swept(
+    setting: PruningContext, ablations: Sequence[Ablation], state: Path | None, key: str
+) -> Swept:
+    loaded = setting.loaded
+    return sweep(
+        loaded.model,
+        setting.sample,
+        ablations,
+        anatomy=loaded.anatomy,
+        max_tokens=setting.max_tokens,
+        state=state,
+        key=key,
+        progress=lambda done, total: setting.progress(f"ablation of {len(ablations)}", done, total),
+    )
+
+
+def _harm_to_texts(
+    setting: PruningContext, ablations: Sequence[Ablation], state: Path | None, key: str
+) -> list[float]:
+    """The drop in a score of texts (BLEU or chrF) without each unit; scores so far are saved."""
+    loaded, task = setting.loaded, setting.sample
+    done = read_checkpoint(state, key, "scores without heads")
+    for number, each in enumerate([Ablation("no ablation", ()), *ablations]):
+        if each.name not in done:
+            plan = Plan.keeping(loaded.heads, set(loaded.heads) - set(each.heads))
+            done[each.name] = task.score(evaluate_gated(loaded, plan, task, setting.max_tokens))
+            write_checkpoint(state, key, done)
+        setting.progress(f"ablation of {len(ablations)}", number, len(ablations))
+    return [done["no ablation"] - done[each.name] for each in ablations]
+
+
+def _by_place(setting: PruningContext, left: Sequence[Unit], harm: Sequence[float]) -> Scores:
+    scores: dict[Place, torch.Tensor] = {}
+    counts = setting.loaded.heads.counts
+    for unit, value in zip(left, harm, strict=True):
+        for head in unit:
+            blank = torch.full((counts[head.site][head.layer],), torch.nan).double()
+            scores.setdefault((head.site, head.layer), blank)[head.index] = value
+    return scores
+
+
+def _file(setting: PruningContext, name: str) -> Path | None:
+    return None if setting.state is None else setting.state / name
+
+
+def _key(setting: PruningContext, ablations: Sequence[Ablation], quantity: str) -> str:
+    task = setting.sample
+    left = hashlib.sha256(" ".join(each.name for each in ablations).encode()).hexdigest()
+    return signature(
+        setting.loaded,
+        task.sha256,
+        task=task.name,
+        n=task.num_examples,
+        left=left[:12],
+        quantity=quantity,
+        metric=task.signature,
+    )

@@ -1,0 +1,35 @@
+"""Gradient: heads whose gates have the smallest loss gradient are pruned first.
+
+Gradients are taken once, or again after every step. The paper's code takes steps of 0.1.
+
+Reference: Are Sixteen Heads Really Better than One? (Michel et al., 2019), section 4.1, https://arxiv.org/abs/1905.10650
+The scores: importance/gradient.py.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+from headcount.importance import Level, Scores, gradient
+from headcount.pruning.budget import Unit
+from headcount.pruning.methods.method import PruningContext
+from headcount.pruning.methods.stepwise import Stepwise
+
+
+@final
+@dataclass(frozen=True)
+class Gradient(Stepwise):
+    """Prunes in ascending order of gradient importance."""
+
+    name: ClassVar[str] = "gradient"
+    level: Level = "sample"
+    """Unit over which gradients are summed before the absolute value is taken."""
+    normalise: bool = True
+    """Whether to divide by the norm over the layer."""
+
+    def scores(self, setting: PruningContext, left: Sequence[Unit]) -> Scores:
+        """Gradient importance of every head."""
+        loaded, max_tokens = setting.loaded, setting.max_tokens
+        return gradient(
+            loaded.model, setting.sample, self.level, self.normalise, loaded.anatomy, max_tokens
+        )

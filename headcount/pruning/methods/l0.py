@@ -1,0 +1,178 @@
+"""L0: keep the heads whose Hard Concrete gates remain open under a penalty.
+
+One training lowers the expected number of open heads to the budget (`gates.Budget`); then exactly
+that many of the likeliest heads are kept. With a `coefficient` the penalty has a fixed strength, as
+in the paper, and the budget is met by rounding alone. With a `sweep`, several trainings search for
+the coefficient that leaves as many gates `open` as the budget keeps. Budgets that share a state
+folder share these trainings.
+
+Departure: gradients of the loss are clipped to the norm `tuning.clip`, but the penalty's gradient
+is not. So a fixed coefficient weighs more in clipped steps; a large `tuning.clip` avoids this.
+
+References: Voita et al. (2019), section 6; Louizos et al. (2018); Wang et al. (2020): see
+`headcount.gates`.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Generic, TypeVar, final
+
+from headcount.core import InputError
+from headcount.gates import BudgetConstraint, HardConcrete, L0Penalty, Layout, Quota, quotas
+from headcount.pruning.budget import Keep, by_site
+from headcount.pruning.methods.learned import learned
+from headcount.pruning.methods.method import Method, PruningContext, Selection
+from headcount.training import FinetuneConfig
+
+FACTOR = 4.0
+"""Ratio of successive coefficients while all numbers of open heads lie on one side."""
+
+Trained = TypeVar("Trained")
+
+
+@final
+@dataclass(frozen=True)
+class Swept(Generic[Trained]):
+    """The result of a sweep over coefficients."""
+
+    nearest: Trained
+    """The training with the smallest error summed over sites; ties prefer more open heads."""
+    tried: Mapping[float, int]
+    """Number of open heads in all by coefficient, in the order of trying."""
+
+
+def swept(
+    train: Callable[[float], Trained],
+    count: Callable[[Trained], Sequence[int]],
+    wanted: Sequence[int],
+    first: float,
+    trials: int,
+) -> Swept[Trained]:
+    """Search for the coefficient of a penalty that leaves a given number of heads open.
+
+    The search assumes that the number falls as the coefficient grows. If noise makes it rise, the
+    answer is still the nearest of those tried.
+
+    >>> found = swept(lambda coefficient: [round(8 - 40 * coefficient)], list, [4], 0.2, 8)
+    >>> found.nearest, found.tried
+    ([4], {0.2: 0, 0.05: 6, 0.1: 4})
+
+    Args:
+        train: function that trains with a coefficient.
+        count: function that gives the number of heads a training left open, at each of some sites.
+        wanted: target numbers of open heads at these sites.
+        first: first coefficient, above 0.
+        trials: largest number of coefficients, at least 1.
+    """
+    nearest = train(first)
+    tried = {first: sum(count(nearest))}
+    while len(tried) < trials and sum(wanted) not in tried.values():
+        coefficient = _next(tried, sum(wanted))
+        trained = train(coefficient)
+        tried[coefficient] = sum(count(trained))
+        if _misses(count(trained), wanted) < _misses(count(nearest), wanted):
+            nearest = trained
+    return Swept(nearest, tried)
+
+
+def _next(tried: Mapping[float, int], wanted: int) -> float:
+    """A coefficient not tried yet, even if numbers do not fall as coefficients grow."""
+    strong = [coefficient for coefficient, number in tried.items() if number < wanted]
+    if not strong:
+        return max(tried) * FACTOR
+    weak = [coefficient for coefficient in tried if coefficient < min(strong)]
+    return math.sqrt(max(weak) * min(strong)) if weak else min(strong) / FACTOR
+
+
+def _misses(numbers: Sequence[int], wanted: Sequence[int]) -> tuple[int, int]:
+    apart = sum(abs(number - want) for number, want in zip(numbers, wanted, strict=True))
+    return apart, -sum(numbers)
+
+
+PUBLISHED = 0.1
+"""Coefficient of the authors' code, for a mean over the layers with gates; a sweep starts there."""
+
+
+@final
+@dataclass(frozen=True)
+class L0(Method):
+    """Learns which heads to keep, jointly with the weights."""
+
+    name: ClassVar[str] = "l0"
+    tuning: FinetuneConfig = field(default_factory=lambda: FinetuneConfig(gate_rate=0.1))
+    """Settings of the training; the paper's `trained` is "encoder" if only its heads are pruned."""
+    coefficient: float | None = None
+    """Penalty of an open head, in the loss's unit; None for a penalty that meets the budget."""
+    sweep: int = 0
+    """Largest number of coefficients to try, starting with the given one; 0 for no sweep."""
+    falling: float = 0.5
+    """Share of the training over which the expected number of open heads falls to the budget."""
+    start: float = 2.0
+    """Initial log a; 2 means an open gate."""
+    voita2019: bool = False
+    """Whether gates start near 1/2, as in the authors' code."""
+
+    def __post_init__(self) -> None:
+        if self.voita2019 and self.start != L0.start:
+            raise InputError("The option voita2019 sets its own start. Leave start out.")
+        if self.falling != L0.falling and (self.sweep or self.coefficient is not None):
+            raise InputError("Only training without a coefficient uses falling. Leave it out.")
+        if not 0 < self.falling <= 1:
+            raise InputError(f"Expected falling above 0 and at most 1, got {self.falling}.")
+        if self.sweep < 0:
+            raise InputError(f"Expected a sweep of at least 0 trainings, got {self.sweep}.")
+        if self.coefficient is not None and not 0 <= self.coefficient < math.inf:
+            raise InputError(
+                f"Expected a finite number of at least 0 for coefficient, got {self.coefficient}."
+            )
+        if self.sweep and self.coefficient == 0:
+            raise InputError("Expected a coefficient above 0 to start a sweep, got 0. Raise it.")
+
+    def choose(self, setting: PruningContext, keep: Keep) -> Selection:
+        """Train with gates, then keep the likeliest heads."""
+        setting = replace(setting, units=setting.units.tied())
+        return self._swept(setting, keep) if self.sweep else self._trained(setting, keep)
+
+    def _swept(self, setting: PruningContext, keep: Keep) -> Selection:
+        """The choice of the coefficient whose number of open gates is nearest to the budget."""
+        layout, open_quotas = _gated(setting, keep)
+        num_layers = len({(head.site, head.layer) for unit in layout.units for head in unit})
+        found = swept(
+            lambda coefficient: replace(self, sweep=0, coefficient=coefficient)._trained(
+                setting, keep
+            ),
+            lambda choice: [_open(choice, quota.site) for quota in open_quotas],
+            [quota.heads for quota in open_quotas],
+            self.coefficient or PUBLISHED / num_layers,
+            self.sweep,
+        )
+        tried = {str(coefficient): number for coefficient, number in found.tried.items()}
+        return replace(found.nearest, record={**found.nearest.record, "swept": tried})
+
+    def _trained(self, setting: PruningContext, keep: Keep) -> Selection:
+        layout, open_quotas = _gated(setting, keep)
+        if self.coefficient is None:
+            name, pressure = None, BudgetConstraint(layout, open_quotas, self.falling)
+        else:
+            name = f"coefficient-{self.coefficient:.6g}"
+            pressure = L0Penalty(layout, self.coefficient)
+        if self.voita2019:
+            gates = HardConcrete.voita2019(layout, pressure, setting.seed)
+        else:
+            gates = HardConcrete(layout, pressure, setting.seed, self.start)
+        choice = learned(setting, keep, gates, self.tuning, self, name)
+        open_at = {site: int(n) for site, n in layout.by_site(gates.likelier().float()).items()}
+        return replace(choice, record={**choice.record, "open": open_at})
+
+
+def _open(choice: Selection, site: str | None) -> int:
+    """Number of heads whose gates a training left open, at a site or in all."""
+    open_at: Mapping[str, int] = choice.record["open"]
+    return sum(open_at.values()) if site is None else open_at[site]
+
+
+def _gated(setting: PruningContext, keep: Keep) -> tuple[Layout, tuple[Quota, ...]]:
+    """The gated heads under a budget, and how many of them remain open."""
+    layout = Layout(setting.units.heads, setting.units.named(keep).units)
+    return layout, quotas(layout, tuple(by_site(setting.units, keep).items()))

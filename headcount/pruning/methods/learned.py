@@ -1,0 +1,89 @@
+"""Learned: what methods that train gates share: training, then an exact choice."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from headcount.core import Head, InputError, Plan
+from headcount.gates import LearnedGates
+from headcount.models import Loaded
+from headcount.pruning.budget import Keep, Units, pruned_heads
+from headcount.pruning.methods.method import PruningContext, Selection
+from headcount.training import FinetuneConfig, finetune
+
+
+def learned(
+    setting: PruningContext,
+    keep: Keep,
+    gates: LearnedGates,
+    tuning: FinetuneConfig,
+    method: Any,
+    name: str | None = None,
+) -> Selection:
+    """Train a copy of the model with gates, and keep the units with the highest scores.
+
+    Args:
+        setting: the model, the data, and the units that can be pruned.
+        keep: the budget.
+        gates: one for each unit of the sites that the budget names.
+        tuning: settings of the training.
+        method: the method; its `repr` goes into the record and must not change when resuming.
+        name: name of a training that all budgets share; by default each budget has its own.
+    """
+    units = setting.units.named(keep)
+    about = {"method": repr(method), "units": units.sha256}
+    if name is None:  # every budget has its own training in its own folder
+        name, about = _budget_name(keep), about | {"keep": repr(keep)}
+    tuned = finetune(
+        setting.loaded,
+        setting.train,
+        tuning,
+        gates,
+        setting.loaded.model,
+        setting.seed,
+        setting.state and setting.state / name,
+        about,
+        setting.telling("gates"),
+    )
+    plan = plan_of(gates, tuned.loaded, setting.units, keep)
+    record = about | {
+        "keep": repr(keep),
+        "scores": {str(head): score for head, score in _score_of(gates).items()},
+        "history": tuned.history,
+    }
+    return Selection(plan, tuned.loaded, record)
+
+
+def plan_of(gates: LearnedGates, loaded: Loaded, units: Units, keep: Keep) -> Plan:
+    """The plan that keeps exactly the budget's number of heads: those with the highest scores.
+
+    Args:
+        gates: trained gates, from any training.
+        loaded: the model that was trained with them.
+        units: the units that can be pruned.
+        keep: the budget: number of heads to keep in all, or at each site named.
+
+    Raises:
+        InputError: for gates of other units, or a budget that the units can't meet.
+        ModelError: for scores that are not finite.
+    """
+    if set(gates.layout.units) != set(units.named(keep).units):
+        raise InputError(
+            "Expected gates for the units that can be pruned, got gates for others: "
+            f"{len(gates.layout.units)} of them, for {len(units.units)} units. Make them from "
+            "`Layout(units.heads, units.units)`."
+        )
+    gates.layout.check_finite(gates.scores(), "score")
+    score_of = _score_of(gates)
+    order = sorted(score_of, key=score_of.__getitem__)
+    return Plan.made_for(loaded, set(units.heads) - set(pruned_heads(order, units, keep)))
+
+
+def _score_of(gates: LearnedGates) -> dict[Head, float]:
+    score_U = gates.scores().cpu().double().tolist()
+    pairs = zip(gates.layout.units, score_U, strict=True)
+    return {head: score for unit, score in pairs for head in unit}
+
+
+def _budget_name(keep: Keep) -> str:
+    sites = keep if isinstance(keep, Mapping) else {"all": keep}
+    return "-".join(f"{site}-{number}" for site, number in sites.items())

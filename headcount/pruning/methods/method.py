@@ -1,0 +1,134 @@
+"""Method: a way to choose the heads to keep, under an exact budget.
+
+Every method has its own file. Methods that never train give a ranking, which is cut at any budget.
+Methods that learn their choice train for each budget.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, final
+
+from headcount.core import Plan
+from headcount.models import Loaded
+from headcount.pruning.budget import Keep, Units, by_site, pruned_heads
+from headcount.pruning.methods.order import Order
+from headcount.tasks import Task, drawn
+from headcount.training import FinetuneConfig, Tell, check_finetuning
+
+Progress = Callable[[str, int, int], None]
+"""Function called with a stage's name, how much is done, and the total."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class PruningContext:
+    """What a method has to choose heads with."""
+
+    loaded: Loaded
+    train: Task
+    """Training data; some of its examples are used to score heads."""
+    units: Units
+    """What can be pruned: single heads or entire groups; and which heads must be kept."""
+    seed: int = 0
+    max_tokens: int = 4096
+    state: Path | None = None
+    """Folder for intermediate state, from which an interrupted choice resumes."""
+    progress: Progress = lambda stage, done, total: None
+    calibration: int = 2000
+    """Number of examples drawn from `train`, or all if it has fewer, for steps without training:
+    scores of heads, folding, rescaling."""
+
+    @cached_property
+    def sample(self) -> Task:
+        """The examples for steps without training."""
+        return drawn(self.train, self.calibration, self.seed)
+
+    def telling(self, stage: str) -> Tell:
+        """A callback that reports the progress of a training as a stage."""
+        return lambda moment: self.progress(stage, moment.step, moment.steps)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """The heads that a method chose."""
+
+    plan: Plan
+    loaded: Loaded
+    """The model to prune by the plan: the given one, or a copy whose weights trained with gates."""
+    record: Mapping[str, Any] = field(default_factory=dict)
+    """How the choice was made: scores, losses, coefficients."""
+
+
+class Method(ABC):
+    """A way to choose the heads to keep; heads with higher scores are kept."""
+
+    name: str
+    """Name of the method, as given to `--method`."""
+    tuning: FinetuneConfig | None = None
+    """Settings of the training, for methods that train."""
+
+    @abstractmethod
+    def choose(self, setting: PruningContext, keep: Keep) -> Selection:
+        """Choose exactly the budget's number of heads to keep, in all or at each site named.
+
+        Raises:
+            InputError: for a budget that the units can't meet; the error names the nearest.
+        """
+
+
+def check_finetunings(
+    setting: PruningContext, method: Method, recovery: FinetuneConfig | None = None
+) -> None:
+    """Check that a model can be trained as a method and a recovery require.
+
+    Raises:
+        InputError: if it can't.
+    """
+    if method.tuning is not None:
+        check_finetuning(setting.loaded, setting.train, method.tuning, gates_learn=True)
+    if recovery is not None:
+        check_finetuning(setting.loaded, setting.train, recovery)
+
+
+class Ranking(ABC):
+    """A method that needs no training: one order serves every budget for all heads together."""
+
+    name: str
+    uses_data: ClassVar[bool] = True
+    """Whether heads are scored on examples."""
+
+    @abstractmethod
+    def order(self, setting: PruningContext, keep: Keep | None = None) -> Order:
+        """The heads that can be pruned, in the order of pruning.
+
+        Args:
+            setting: which heads can be pruned, and the data to choose with.
+            keep: the budget, or None. If sites have budgets of their own, the order may depend on
+                it; beyond the budget, the order need not be right.
+        """
+
+
+@final
+@dataclass(frozen=True)
+class RankingMethod(Method):
+    """Cuts a ranking's order at the budget; the model's weights are not changed."""
+
+    ranking: Ranking
+
+    @property
+    def name(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Name of the ranking."""
+        return self.ranking.name
+
+    def choose(self, setting: PruningContext, keep: Keep) -> Selection:
+        """Keep the last heads of the order; an impossible budget raises an error before ranking."""
+        by_site(setting.units, keep)
+        order, heads = self.ranking.order(setting, keep), setting.units.heads
+        stay = set(heads) - set(pruned_heads(order.heads, setting.units, keep))
+        plan = Plan.made_for(setting.loaded, stay)
+        scores = {str(head): score for head, score in order.scores.items()}
+        return Selection(plan, setting.loaded, {"scores": scores})

@@ -1,0 +1,32 @@
+"""Norm: heads that add the shortest vectors to the residual stream, relative to their layer, first.
+
+Reference: Identifying and Evaluating Inactive Heads in Pretrained LLMs (Sandoval-Segura et al., 2025), section 3, https://arxiv.org/abs/2504.03889
+The scores: importance/norm.py. No labels are used.
+"""  # noqa: E501
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+from headcount.importance import Scores, norm
+from headcount.pruning.budget import Unit
+from headcount.pruning.methods.method import PruningContext
+from headcount.pruning.methods.stepwise import Stepwise
+
+
+@final
+@dataclass(frozen=True)
+class Norm(Stepwise):
+    """Prunes in ascending order of the layer-normalised norm of the heads' outputs."""
+
+    name: ClassVar[str] = "norm"
+
+    def scores(self, setting: PruningContext, left: Sequence[Unit]) -> Scores:
+        """Layer-normalised norms of what the heads add; pruned heads add nothing."""
+        loaded = setting.loaded
+        scores = norm(loaded.model, setting.sample, loaded.anatomy, setting.max_tokens)
+        added = {place: score_H.clone() for place, score_H in scores.items()}
+        for unit in set(setting.units.units) - set(left):
+            for head in unit:
+                added[head.site, head.layer][head.index] = 0
+        return {place: score_H / added[place].mean() for place, score_H in scores.items()}

@@ -1,0 +1,28 @@
+"""Random: heads are pruned in a random order, which every other method should beat.
+
+Several seeds give a mean and a range. No data is used.
+"""
+
+from dataclasses import dataclass
+from random import Random as Chance
+from typing import ClassVar, final
+
+from headcount.pruning.budget import Keep
+from headcount.pruning.methods.method import PruningContext, Ranking
+from headcount.pruning.methods.order import Order
+
+
+@final
+@dataclass(frozen=True)
+class Random(Ranking):
+    """An order drawn with the setting's seed; all orders of the units are equally likely."""
+
+    name: ClassVar[str] = "random"
+    uses_data: ClassVar[bool] = False
+
+    def order(self, setting: PruningContext, keep: Keep | None = None) -> Order:
+        """The heads that can be pruned, in random order."""
+        del keep  # all orders are equally likely
+        units = list(setting.units.units)
+        Chance(setting.seed).shuffle(units)
+        return Order(tuple(head for unit in units for head in unit))

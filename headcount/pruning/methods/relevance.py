@@ -1,0 +1,33 @@
+"""Relevance: heads that contribute least to the model's prediction are pruned first.
+
+Reference: Analyzing Multi-Head Self-Attention (Voita et al., 2019), section 4, https://arxiv.org/abs/1905.09418
+The scores: importance/relevance.py.
+Departure: the paper studies relevance but prunes by gates; relevance as a pruning order is ours.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+from headcount.importance import Rules, Scores, relevance, start_of
+from headcount.pruning.budget import Unit
+from headcount.pruning.methods.method import PruningContext
+from headcount.pruning.methods.stepwise import Stepwise
+
+
+@final
+@dataclass(frozen=True)
+class Relevance(Stepwise):
+    """Prunes in ascending order of relevance; heads that oppose the prediction are first."""
+
+    name: ClassVar[str] = "relevance"
+    rules: Rules = "voita2019"
+    """Rules of the propagation."""
+
+    def scores(self, setting: PruningContext, left: Sequence[Unit]) -> Scores:
+        """Relevance of every head."""
+        model, anatomy = setting.loaded.model, setting.loaded.anatomy
+        start = start_of(setting.train)  # a sample does not have its task's type
+        return relevance(
+            model, setting.sample, self.rules, anatomy, setting.max_tokens, start
+        ).scores

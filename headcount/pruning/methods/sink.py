@@ -1,0 +1,27 @@
+"""Sink: heads that put most of their attention on the first token are pruned first.
+
+Reference: Garbage Attention in Large Language Models (Sok et al., 2026), https://arxiv.org/abs/2601.06787
+The scores: importance/sink.py. No labels are used.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+from headcount.importance import Scores, sink
+from headcount.pruning.budget import Unit
+from headcount.pruning.methods.method import PruningContext
+from headcount.pruning.methods.stepwise import Stepwise
+
+
+@final
+@dataclass(frozen=True)
+class Sink(Stepwise):
+    """Prunes in descending order of attention on the first token."""
+
+    name: ClassVar[str] = "sink"
+
+    def scores(self, setting: PruningContext, left: Sequence[Unit]) -> Scores:
+        """Negated attention on the first token, for every head."""
+        loaded = setting.loaded
+        return sink(loaded.model, setting.sample, loaded.anatomy, setting.max_tokens)

@@ -1,0 +1,220 @@
+"""Stepwise: heads are pruned by ascending score, and scores are updated after every step.
+
+After every step, pruned heads are gated to 0 while the others are scored again. A step of 1 scores
+once for the entire order, a step of 0 once for each head. An order is nested: if units are equally
+large, a smaller budget for all heads prunes the same units and more. Budgets for sites need an
+order of their own: once a site has met its budget, scoring continues for the other sites only.
+
+Reference: Are Sixteen Heads Really Better than One? (Michel et al., 2019), section 4, https://arxiv.org/abs/1905.10650
+"""
+
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import final
+
+from headcount.core import Head, InputError, Plan, read_checkpoint, reading, write_checkpoint
+from headcount.importance import Scores
+from headcount.models import signature
+from headcount.pruning.budget import Keep, Unit, Units
+from headcount.pruning.methods.method import PruningContext, Ranking
+from headcount.pruning.methods.order import Order, ascending, by_mean
+from headcount.tap import Tap
+
+_WHAT = "an order of heads"
+Room = Mapping[str | None, int]
+"""Number of heads still to prune, in all or at each site."""
+
+
+@dataclass(frozen=True)
+class Stepwise(Ranking):
+    """A ranking by scores of the heads; heads with higher scores are kept."""
+
+    step: float = 1.0
+    """Share of the heads to prune before the others are scored again; 0: after each head."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.step <= 1:
+            raise InputError(
+                f"Expected a share of the heads from 0 to 1 as the step, got {self.step}."
+            )
+
+    @abstractmethod
+    def scores(self, setting: PruningContext, left: Sequence[Unit]) -> Scores:
+        """Scores of the heads of the remaining units, while pruned heads are gated to 0.
+
+        Args:
+            setting: the setting, whose model is gated.
+            left: units that can still be pruned. Other units are pruned already, or at a site that
+                has met its budget, whose layers need no score.
+        """
+
+    def order(self, setting: PruningContext, keep: Keep | None = None) -> Order:
+        """The heads that can be pruned, lowest scores first.
+
+        With a budget, scores are updated until the budget is met; the kept heads follow by their
+        last scores. A site that has met its own budget loses no more heads. If units differ in
+        size, or every group loses equally many, only an order of all heads shows which ones a
+        budget prunes, so the order always covers all.
+
+        If the setting has a state folder, an interrupted order resumes, and a finished one is read.
+
+        Raises:
+            InputError: if the state belongs to another run.
+        """
+        units = setting.units if keep is None else setting.units.named(keep)
+        if not units.units:
+            return Order(())
+        size = max(1, round(self.step * len(units.units)))
+        file, key = _file(setting), _key(setting, units, repr(self), keep)
+        so_far = done = read_order(file, key)
+        # Everything is scored once, even if nothing is pruned, since scores are reported.
+        while any((room := _room(units, done.gone, keep)).values()) or not done.dense.heads:
+            left = _left(units, done.gone, room) if done.dense.heads else units.units
+            self._tell(setting, done.gone, room)
+            found = self._scored(setting, done.gone, left)
+            done = done.after(found, _going(found, units, size, room), units.units)
+            write_order(file, key, done)
+        if done is not so_far:
+            self._tell(setting, done.gone, {})
+        return done.dense
+
+    def _tell(self, setting: PruningContext, gone: Order, room: Room) -> None:
+        going = len(gone.heads) + sum(room.values())
+        setting.progress("ranking", len(gone.heads), going)
+
+    def _scored(self, setting: PruningContext, gone: Order, left: Sequence[Unit]) -> Order:
+        """The remaining units, ordered by their scores in the model without the pruned heads."""
+        loaded = setting.loaded
+        stay = set(loaded.heads) - set(gone.heads)
+        gates = Plan.keeping(loaded.heads, stay).gates(loaded.heads)
+        with Tap(loaded.model, loaded.anatomy, gates=gates) if gates else nullcontext():
+            return ascending(left, self.scores(setting, left))
+
+
+@final
+@dataclass(frozen=True)
+class Progressed:
+    """An order so far."""
+
+    gone: Order = field(default_factory=lambda: Order(()))
+    left: Order = field(default_factory=lambda: Order(()))
+    """Heads that were scored but not pruned, by their last scores."""
+
+    @property
+    def dense(self) -> Order:
+        """The pruned heads, then the others."""
+        return self.gone.then(self.left, self.left.heads)
+
+    def after(self, found: Order, going: Sequence[Head], units: Sequence[Unit]) -> "Progressed":
+        """The order after more of the scored heads are pruned.
+
+        >>> from headcount.core.heads import Heads
+        >>> a, b, c = Heads({"decoder.self": (3,)})
+        >>> units = [(a,), (b,), (c,)]
+        >>> first = Progressed().after(Order((b, a, c), {a: 2.0, b: 1.0, c: 3.0}), [b], units)
+        >>> [str(head) for head in first.after(Order((c,), {c: 0.5}), [c], units).whole.heads]
+        ['dec.0.1', 'dec.0.2', 'dec.0.0']
+        """
+        gone = self.gone.then(found, going)
+        scores = {**self.left.scores, **found.scores}
+        still = [unit for unit in units if unit[0] in scores and unit[0] not in gone.scores]
+        return Progressed(gone, by_mean(still, {head: scores[head] for u in still for head in u}))
+
+
+def read_order(file: Path | None, key: str) -> Progressed:
+    """The order so far; empty if there is no file.
+
+    Raises:
+        InputError: if the file is damaged, or belongs to another model, data, units or method.
+    """
+    done = read_checkpoint(file, key, _WHAT)
+    if file is None or not done:
+        return Progressed()
+    with reading(file, _WHAT):
+        return Progressed(*(_order(done[part]) for part in ("gone", "left")))
+
+
+def write_order(file: Path | None, key: str, done: Progressed) -> None:
+    """Write the order so far, completely or not at all; do nothing if the file is None."""
+    parts = {"gone": done.gone, "left": done.left}
+    write_checkpoint(
+        file,
+        key,
+        {
+            part: {str(head): each.scores[head] for head in each.heads}
+            for part, each in parts.items()
+        },
+    )
+
+
+def _order(scores: Mapping[str, float]) -> Order:
+    found = {Head.parse(name): float(score) for name, score in scores.items()}
+    return Order(tuple(found), found)
+
+
+def _room(units: Units, gone: Order, keep: Keep | None) -> dict[str | None, int]:
+    """Number of heads still to prune: in all (None), or at each site with its own budget."""
+    uneven = units.groups or len({len(unit) for unit in units.units}) > 1
+    if keep is None or uneven:
+        return {None: sum(map(len, units.units)) - len(gone.heads)}
+    if not isinstance(keep, Mapping):
+        return {None: max(0, len(units.heads) - keep - len(gone.heads))}
+    at = Counter(head.site for head in gone.heads)
+    return {
+        site: sum(units.heads.counts[site]) - number - at[site] for site, number in keep.items()
+    }
+
+
+def _left(units: Units, gone: Order, room: Room) -> list[Unit]:
+    """Units that are not pruned, at sites where more heads are to be pruned."""
+    return [
+        unit
+        for unit in units.units
+        if unit[0] not in gone.scores and room[_counts_for(unit, room)] > 0
+    ]
+
+
+def _going(found: Order, units: Units, size: int, room: Room) -> tuple[Head, ...]:
+    """The heads of the first units, no more at a site than its budget still prunes.
+
+    A budget for all heads may be exceeded, so that steps are the same under a smaller budget.
+    """
+    unit_of = {head: unit for unit in units.units for head in unit}
+    rest, going = Counter(room), []
+    for unit in dict.fromkeys(unit_of[head] for head in found.heads):
+        where = _counts_for(unit, room)
+        if len(going) < size and (where is None or rest[where] > 0):
+            going.append(unit)
+            rest[where] -= len(unit)
+    return tuple(head for unit in going for head in unit)
+
+
+def _counts_for(unit: Unit, room: Room) -> str | None:
+    """The budget that a unit counts towards: that of its site, or of all (None)."""
+    return None if None in room else unit[0].site
+
+
+def _file(setting: PruningContext) -> Path | None:
+    return None if setting.state is None else setting.state / "order.json"
+
+
+def _key(setting: PruningContext, units: Units, way: str, keep: Keep | None) -> str:
+    task, by_site = setting.sample, None if isinstance(keep, int | None) else dict(keep)
+    # Gradients may be summed over batches, so that scores depend on their size.
+    batch = setting.max_tokens if "level='batch'" in way else None
+    metric = task.signature if "quantity='score'" in way else None
+    return signature(
+        setting.loaded,
+        task.sha256,
+        task=task.name,
+        n=task.num_examples,
+        units=units.sha256[:12],
+        by=way,
+        metric=metric,
+        max_tokens=batch,
+        keep=by_site,
+    )

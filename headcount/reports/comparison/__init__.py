@@ -1,0 +1,1 @@
+"""Comparison of two runs: roles that changed, and ranks that agree."""

@@ -1,0 +1,1 @@
+"""Documents in Markdown that set numbers of a run side by side."""

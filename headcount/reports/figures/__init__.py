@@ -1,0 +1,1 @@
+"""Figures of a run, as SVG, PNG and PDF."""

@@ -1,0 +1,222 @@
+"""Figures of a curve: score against heads kept, by method, and which heads those are.
+
+Figures 7 to 10 of Analyzing Multi-Head Self-Attention (Voita et al., 2019), for any model and any
+method: score against heads kept (7), functions of the kept heads (8), heads kept at each site (9)
+and in each layer (10). https://arxiv.org/abs/1905.09418
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
+from matplotlib.ticker import MaxNLocator
+
+from headcount.core import LINE, MUTED, SITE_COLOURS, SITE_MARKERS, Head, Heads, new_figure
+from headcount.reports.measure_names import METRICS, SITE_TITLES
+from headcount.reports.role_names import role_names
+from headcount.results import RANDOM, CurvePoint, CurvePoints
+
+NONE = "no role"
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#7A3E9D", "#8C564B")
+"""Colours of the methods, in order; colour-blind readers can distinguish them."""
+MARKERS = "os^Dv<>P"
+IN_A_ROW = 3
+Panels = list[tuple[str, Axes]]
+"""Each method with its axes."""
+
+
+def score_curve(points: CurvePoints, column: str, label: str) -> Figure:
+    """A number against heads kept, one line per method; random shows mean and range over seeds."""
+    figure = new_figure(5.8, 3.4)
+    axes = figure.subplots()
+    dense = points.dense.numbers[column]
+    axes.axhline(dense, color=MUTED, linewidth=0.7, linestyle="--", zorder=0)
+    axes.annotate(
+        "all heads",
+        (0, dense),
+        (3, 3),
+        xycoords=("axes fraction", "data"),
+        textcoords="offset points",
+        size=6.5,
+        color=MUTED,
+    )
+    for number, method in enumerate(points.methods):
+        if method == RANDOM:
+            _random(axes, points, column)
+            continue
+        rows = points.first_seed(method)
+        axes.plot(
+            [row.keep for row in rows],
+            [row.numbers[column] for row in rows],
+            color=COLOURS[number % len(COLOURS)],
+            marker=MARKERS[number % len(MARKERS)],
+            markersize=3.5,
+            linewidth=1.3,
+            label=method,
+        )
+        if method in points.controls:
+            control = points.controls[method]
+            axes.plot(
+                control.keep,
+                control.numbers[column],
+                color=COLOURS[number % len(COLOURS)],
+                marker=MARKERS[number % len(MARKERS)],
+                markersize=5,
+                markerfacecolor="none",
+                linestyle="none",
+                clip_on=False,
+                label=f"{method}, control",
+            )
+    axes.set(xlabel=_left(points), ylabel=label)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    figure.legend(loc="outside right upper")
+    return figure
+
+
+def sites(points: CurvePoints, heads: Heads) -> Figure:
+    """Heads kept at each site by budget, one panel per method; random shows its first seed."""
+    figure, panels = _panels(points)
+    for method, axes in panels:
+        rows = points.first_seed(method)
+        for site in heads.counts:
+            axes.plot(
+                [row.keep for row in rows],
+                [row.numbers[f"kept_{site}"] for row in rows],
+                color=SITE_COLOURS[site],
+                marker=SITE_MARKERS[site],
+                markersize=3,
+                linewidth=1.3,
+                label=SITE_TITLES[site],
+            )
+        axes.set_ylim(bottom=0)
+        axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
+        axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    return _labelled(figure, _left(points), "heads kept at the site", panels)
+
+
+def functions(points: CurvePoints, roles: Mapping[str, Sequence[str]]) -> Figure:
+    """Main roles of the kept heads, one panel per method; random shows its first seed."""
+    main = {head: each[0] if each else NONE for head, each in roles.items()}
+    shown = role_names(role for role in main.values() if role != NONE)
+    colours = {name: role.colour for name, role in shown.items()} | {NONE: LINE}
+    figure, panels = _panels(points)
+    for method, axes in panels:
+        rows = points.first_seed(method)
+        bottom_K = np.zeros(len(rows))
+        for role, colour in colours.items():
+            count_K = np.array([[main[head] for head in row.heads].count(role) for row in rows])
+            axes.bar(range(len(rows)), count_K, 0.8, bottom_K, color=colour, label=role)
+            bottom_K = bottom_K + count_K
+        axes.set_xticks(range(len(rows)), [str(row.keep) for row in rows])
+    return _labelled(figure, _left(points), "heads, by main role", panels)
+
+
+def layers(points: CurvePoints, heads: Heads) -> Figure:
+    """Share of each layer kept under each budget; one row per method, one column per site."""
+    methods, columns = points.methods, list(heads.counts)
+    figure = new_figure(2.1 * len(columns) + 1.0, 1.25 * len(methods) + 0.6)
+    grid = figure.subplots(len(methods), len(columns), squeeze=False, sharex=True)
+    images = [
+        _layer_map(grid[row, column], points.first_seed(method), heads, site)
+        for row, method in enumerate(methods)
+        for column, site in enumerate(columns)
+    ]
+    for row, method in enumerate(methods):
+        grid[row, 0].set_ylabel(f"{method}\nlayer")
+    for column, site in enumerate(columns):
+        grid[0, column].set_title(SITE_TITLES[site], size=7.5)
+    figure.supxlabel(_left(points), fontsize=8)
+    bar = figure.colorbar(images[0], ax=list(grid.flat), shrink=0.5, pad=0.02)
+    bar.set_label("share kept")
+    return figure
+
+
+def _left(points: CurvePoints) -> str:
+    """The label of an axis of budgets."""
+    return f"heads kept, of {points.dense.keep}"
+
+
+CURVE_FIGURES = (
+    "curve_score",
+    "curve_loss",
+    "curve_test_score",
+    "curve_test_loss",
+    "sites",
+    "layers",
+    "functions",
+)
+"""The names of all figures that a curve can have."""
+
+
+def curve_figures(
+    points: CurvePoints,
+    heads: Heads,
+    metric: str,
+    roles: Mapping[str, Sequence[str]] | None = None,
+) -> dict[str, Callable[[], Figure]]:
+    """Every figure that the curve has numbers for, by file name."""
+    found: dict[str, Callable[[], Figure]] = {}
+    metric = METRICS.get(metric, metric)
+    for prefix, data in (("", "development set"), ("test_", "test set")):
+        for column, label in (("score", metric), ("loss", "loss (nats)")):
+            if (name := f"{prefix}{column}") in points:
+                found[f"curve_{name}"] = partial(score_curve, points, name, f"{label}, {data}")
+    found |= {"sites": partial(sites, points, heads), "layers": partial(layers, points, heads)}
+    if roles is not None:
+        found["functions"] = partial(functions, points, roles)
+    return found
+
+
+def _random(axes: Axes, points: CurvePoints, column: str) -> None:
+    """Mean and range of the random orders, up to the dense model."""
+    dense = points.dense
+    values = {keep: points.values(RANDOM, keep, column) for keep in reversed(points.keeps)}
+    values |= {dense.keep: [dense.numbers[column]]}
+    keeps = list(values)
+    lows, highs = [min(each) for each in values.values()], [max(each) for each in values.values()]
+    axes.fill_between(keeps, lows, highs, color=LINE, alpha=0.7, linewidth=0, zorder=0)
+    means = [float(np.mean(each)) for each in values.values()]
+    axes.plot(keeps, means, color=MUTED, linewidth=1.1, label=RANDOM, zorder=1)
+
+
+def _panels(points: CurvePoints) -> tuple[Figure, Panels]:
+    """One small panel per method, three in a row."""
+    methods = points.methods
+    columns = min(IN_A_ROW, len(methods))
+    rows = -(-len(methods) // columns)
+    figure = new_figure(2.2 * columns + 0.6, 1.6 * rows + 0.9)
+    grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    for axes in grid.flat[len(methods) :]:
+        axes.set_visible(False)
+    for number, (method, axes) in enumerate(zip(methods, grid.flat, strict=False)):
+        axes.set_title(method)
+        if number + columns >= len(methods):  # nothing is below it
+            axes.tick_params(labelbottom=True)
+    return figure, list(zip(methods, grid.flat, strict=False))
+
+
+def _labelled(figure: Figure, x: str, y: str, panels: Panels) -> Figure:
+    """Add axis labels and a legend with one column per panel: no name is wider than a panel."""
+    figure.supxlabel(x, fontsize=8)
+    figure.supylabel(y, fontsize=8)
+    handles, labels = panels[0][1].get_legend_handles_labels()
+    columns = min(IN_A_ROW, len(panels))
+    figure.set_figheight(figure.get_figheight() + 0.15 * (-(-len(labels) // columns) - 1))
+    figure.legend(handles, labels, loc="outside upper center", ncols=columns)
+    return figure
+
+
+def _layer_map(axes: Axes, rows: list[CurvePoint], heads: Heads, site: str) -> AxesImage:
+    """Layers x budgets; darker cells keep a larger share of the layer."""
+    share_LK = np.zeros((len(heads.counts[site]), len(rows)))
+    for column, row in enumerate(rows):
+        for head in map(Head.parse, row.heads):
+            if head.site == site:
+                share_LK[head.layer, column] += 1 / heads.counts[site][head.layer]
+    axes.set_xticks(range(len(rows)), [str(row.keep) for row in rows])
+    axes.set_yticks(range(len(share_LK)))
+    axes.tick_params(length=0)
+    return axes.imshow(share_LK, cmap="Greys", vmin=0, vmax=1, aspect="auto")

@@ -1,0 +1,146 @@
+"""Figures of profiles, relations and layers."""
+
+import math
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from headcount.analysis import Thresholds
+from headcount.core import ACCENT, INK, LINE, MUTED, SITE_COLOURS, SITE_MARKERS, by_site, new_figure
+from headcount.reports.measure_names import SITE_TITLES
+from headcount.reports.numbers import percent
+from headcount.reports.page.card_view import MAX_OFFSET, offset_bins
+from headcount.reports.page.layer_view import layer_means
+from headcount.reports.relation_view import relation_table
+from headcount.results import HeadRow, Run
+
+
+def positional_offsets(run: Run, limit: int = 6) -> Figure:
+    """Offset profiles of the heads with the largest positional share."""
+    heads = sorted(run.heads, key=_positional, reverse=True)[:limit]
+    columns = min(3, len(heads))
+    rows = -(-len(heads) // columns)
+    figure = new_figure(2.4 * columns, 1.4 * rows + 0.3)
+    all_axes = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    for axes, row in zip(all_axes.flat, heads, strict=False):
+        shares = offset_bins(run.offsets.get(row.head, {}))
+        offsets = range(-MAX_OFFSET - 1, MAX_OFFSET + 2)
+        colour = ACCENT if "positional" in row.roles else MUTED
+        axes.bar(offsets, shares, width=0.85, color=colour)
+        axes.set_title(f"{row.head}   {percent(row.values['positional_share'])}")
+        axes.set_xticks([-10, -5, 0, 5, 10])
+        axes.set_ylim(0, 1)
+    for axes in all_axes.flat[len(heads) :]:
+        axes.set_visible(False)
+    figure.supxlabel("offset of the largest weight (key − query)", fontsize=8)
+    figure.supylabel("share of queries", fontsize=8)
+    return figure
+
+
+def relations(run: Run, limit: int = 20) -> Figure | None:
+    """Best head of each relation against the best fixed offset; None without trees."""
+    if not run.relations:
+        return None
+    table = relation_table(run.relations, None, Thresholds.of(run.info))
+    best = [
+        row.clearest
+        for row in (table.rows if table.is_reported else table.few_rows + table.rows)[:limit]
+    ]
+    figure = new_figure(5.6, 0.24 * len(best) + 0.9)
+    axes = figure.subplots()
+    places = np.arange(len(best))
+    accuracy = [score.accuracy or 0.0 for score in best]
+    baseline = [score.baseline or 0.0 for score in best]
+    colours = [ACCENT if score.beats else MUTED for score in best]
+    axes.hlines(places, baseline, accuracy, color=colours, linewidth=1.6)
+    axes.scatter(accuracy, places, color=colours, s=22, zorder=3, label="best head")
+    axes.scatter(baseline, places, marker="|", color=INK, s=60, zorder=3, label="best fixed offset")
+    axes.set_yticks(places, [f"{score.relation}, {score.direction}" for score in best])
+    for place, score in zip(places, best, strict=True):
+        axes.text(
+            1.02, float(place), score.head, va="center", color=MUTED, family="monospace", size=7
+        )
+    axes.set_xlim(0, 1)
+    axes.set_ylim(len(best) - 0.4, -0.6)
+    axes.set_xlabel("accuracy")
+    figure.legend(loc="outside upper right", ncols=2)
+    return figure
+
+
+def layer_curves(run: Run) -> Figure:
+    """Mean per layer of confidence, entropy, and the weights on the first token and separators."""
+    panels = (
+        ("confidence", "confidence"),
+        ("entropy", "entropy (nats)"),
+        ("attn_first", "weight on the first token"),
+        ("attn_sep", "weight on separators"),
+    )
+    figure = new_figure(6.6, 4.0)
+    all_axes = figure.subplots(2, 2, sharex=True)
+    for axes, (measure, title) in zip(all_axes.flat, panels, strict=True):
+        values = [row.values[measure] for row in run.heads]
+        layers = [row.layer for row in run.heads]
+        axes.scatter(layers, values, s=4, color=MUTED, alpha=0.35, linewidth=0)
+        _layer_lines(axes, run, measure)
+        axes.set_title(title)
+        axes.set_ylim(bottom=0)
+        axes.xaxis.set_major_locator(MaxNLocator(12, integer=True))
+    for axes in all_axes[-1]:
+        axes.set_xlabel("layer")
+    _site_legend(figure, all_axes[0, 0])
+    return figure
+
+
+def weight_and_norm(run: Run) -> Figure | None:
+    """Weight against norm-weighted share for each head; None if norms were not measured."""
+    panels = (("first", "first token"), ("sep", "separators"), ("punct", "punctuation"))
+    if all(math.isnan(row.values[f"norm_{key}"]) for row in run.heads for key, _ in panels):
+        return None
+    figure = new_figure(6.8, 2.6)
+    all_axes = figure.subplots(1, 3, sharex=True, sharey=True)
+    for axes, (key, title) in zip(all_axes, panels, strict=True):
+        axes.plot([0, 1], [0, 1], color=LINE, linewidth=0.8, zorder=0)
+        for site, rows in by_site(run):
+            weights, norms = (
+                [row.values[f"{kind}_{key}"] for row in rows] for kind in ("attn", "norm")
+            )
+            axes.scatter(
+                weights,
+                norms,
+                s=12,
+                alpha=0.7,
+                linewidth=0,
+                color=SITE_COLOURS.get(site, INK),
+                marker=SITE_MARKERS.get(site, "D"),
+                label=SITE_TITLES.get(site, site),
+            )
+        axes.set(title=title, xlabel="weight", xlim=(0, 1), ylim=(0, 1))
+        axes.set_box_aspect(1)
+    all_axes[0].set_ylabel("norm-weighted share")
+    _site_legend(figure, all_axes[0])
+    return figure
+
+
+def _positional(row: HeadRow) -> float:
+    share = row.values["positional_share"]
+    return -1.0 if math.isnan(share) else share
+
+
+def _layer_lines(axes: Axes, run: Run, measure: str) -> None:
+    for site, means in layer_means(run.heads, measure).items():
+        axes.plot(
+            range(len(means)),
+            means,
+            color=SITE_COLOURS.get(site, INK),
+            linewidth=1.4,
+            marker=SITE_MARKERS.get(site, "D"),
+            markersize=3.5,
+            label=SITE_TITLES.get(site, site),
+        )
+
+
+def _site_legend(figure: Figure, axes: Axes) -> None:
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3)

@@ -1,0 +1,108 @@
+"""Figures of head importance: all heads ordered by effect, and the agreement of scores."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+
+from headcount.core import INK, MUTED, SITE_COLOURS, by_site, new_figure
+from headcount.reports import numbers
+from headcount.reports.measure_names import MEASURES, SITE_TITLES
+from headcount.reports.page.matrix_view import label
+from headcount.reports.page.worth_view import SURE, effect_of, ranked, scores_of
+from headcount.results import Effect, ImportanceRecord, Run
+
+_NAMED = 5
+"""Largest number of heads named in the figure."""
+
+_DIVERGING = LinearSegmentedColormap.from_list("agreement", ["#b34700", "#f1efe9", "#0c5a86"])
+"""The diverging scale of the report."""
+
+
+def importance(run: Run) -> Figure | None:
+    """All heads, the most important on the left, with intervals; None if not measured."""
+    scores = [score for score in scores_of(run) if ranked(run, score)]
+    if run.importance is None or not scores:
+        return None
+    rows = ranked(run, scores[0])
+    effects = [effect_of(row, scores[0]) for row in rows]
+    figure = new_figure(6.6, 2.6)
+    axes = figure.subplots()
+    axes.axhline(0, color=MUTED, linewidth=0.6, zorder=0)
+    for site, _ in by_site(run):
+        _dots(axes, [(x, each) for x, each in enumerate(effects) if each.site == site], site)
+    for x, effect in _apart(effects):
+        axes.annotate(
+            effect.head,
+            (x, effect.delta),
+            (5, 0),
+            textcoords="offset points",
+            size=6,
+            color=MUTED,
+            va="center",
+        )
+    axes.set_xlim(-1, len(rows))
+    axes.set_xlabel(f"{len(rows)} heads, the most important first")
+    axes.set_ylabel(_title(run.importance, scores[0]))
+    if len(run.sites) > 1:
+        axes.legend(loc="upper right")
+    return figure
+
+
+def agreement(run: Run) -> Figure | None:
+    """Rank correlations between scores; None with fewer than two."""
+    matrix = None if run.importance is None else run.importance.agreement
+    if matrix is None or len(matrix.names) < 2:
+        return None
+    size = len(matrix.names)
+    below = np.tril(np.ones((size, size), dtype=bool), -1)[1:, :-1]
+    rho = np.ma.masked_where(~below | ~np.isfinite(matrix.rho[1:, :-1]), matrix.rho[1:, :-1])
+    figure = new_figure(0.62 * size + 1.6, 0.4 * size + 1.1)
+    axes = figure.subplots()
+    axes.imshow(rho, cmap=_DIVERGING, vmin=-1, vmax=1, aspect="auto")
+    for row, column in zip(*np.nonzero(below), strict=True):
+        value = float(matrix.rho[row + 1, column])
+        axes.text(
+            column,
+            row,
+            numbers.correlation(value),
+            ha="center",
+            va="center",
+            size=7,
+            color="white" if abs(value) > 0.8 else INK,
+        )
+    labels = [label(name) for name in matrix.names]
+    axes.set_xticks(range(size - 1), labels[:-1], rotation=30, ha="right", rotation_mode="anchor")
+    axes.set_yticks(range(size - 1), labels[1:])
+    axes.tick_params(length=0)
+    axes.spines[["left", "bottom"]].set_visible(False)
+    axes.set_title("Spearman's rank correlation over heads")
+    return figure
+
+
+def _apart(effects: list[Effect]) -> list[tuple[int, Effect]]:
+    """The first heads, up to where their names would overlap."""
+    room = 0.06 * (effects[0].delta - effects[-1].delta)
+    gaps = [above.delta - below.delta for above, below in pairwise(effects[: _NAMED + 1])]
+    named = next((place for place, gap in enumerate(gaps) if gap < room), len(gaps))
+    return list(enumerate(effects[:named]))
+
+
+def _dots(axes: Axes, places: list[tuple[int, Effect]], site: str) -> None:
+    """Draw the heads of one site; a hollow dot is an effect that may be chance."""
+    colour = SITE_COLOURS.get(site, INK)
+    x = [place for place, _ in places]
+    y = [effect.delta for _, effect in places]
+    faces = ["white" if effect.p >= SURE else colour for _, effect in places]
+    for place, effect in places:
+        if math.isfinite(effect.low):
+            axes.vlines(place, effect.low, effect.high, color=colour, linewidth=0.8, alpha=0.45)
+    axes.scatter(x, y, s=11, c=faces, edgecolors=colour, linewidths=0.7, zorder=3)
+    axes.scatter([], [], s=11, color=colour, label=SITE_TITLES.get(site, site))
+
+
+def _title(found: ImportanceRecord, score: str) -> str:
+    return found.effect if score == "ablation_delta" else MEASURES[score].label

@@ -1,0 +1,1 @@
+"""The page: one offline HTML file that shows a run."""

@@ -1,0 +1,251 @@
+"""The card of one head: everything the report says about it, as short texts and a few numbers."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import final
+
+import numpy as np
+
+from headcount.analysis import Thresholds
+from headcount.reports import numbers
+from headcount.reports.measure_names import MEASURES, SITE_TITLES, measures
+from headcount.reports.page.worth_view import effect_of, interval, ranked, scores_of
+from headcount.reports.relation_view import RelationScore, best_of_head
+from headcount.reports.sentences import arrows, head_line
+from headcount.results import Evidence, Example, Run
+
+MAX_WORDS = 48
+"""Largest number of words in a drawing; longer sentences are cut around their arcs."""
+MAX_LINES = 400
+"""Largest number of lines in a drawing; the weakest are dropped first."""
+_VISIBLE = 13
+"""255 * 0.05: smaller weights are not drawn, except the largest of each query."""
+
+
+@final
+@dataclass(frozen=True)
+class ExampleView:
+    """One drawing: words on the left and right, and lines between them."""
+
+    role: str
+    caption: str
+    queries: tuple[str, ...]
+    keys: tuple[str, ...] | None
+    """None if the same as `queries`."""
+    lines: tuple[int, ...]
+    """query, key, weight (255 = 1), query, key, weight ..., weakest first."""
+    arcs: tuple[int, ...]
+    """query, key, query, key ...: the lines that show the role."""
+    note: str
+    """Note on what was cut; empty if nothing was."""
+
+
+def example_view(example: Example) -> ExampleView:
+    """The drawing of one example."""
+    cut = _cut(example)
+    weights_QK, arcs = cut.weights_QK, cut.arcs
+    keep_QK = weights_QK >= _VISIBLE
+    if weights_QK.size:
+        keep_QK = keep_QK | ((weights_QK == weights_QK.max(1, keepdims=True)) & (weights_QK > 0))
+    queries, keys = np.nonzero(keep_QK)
+    order = np.argsort(weights_QK[queries, keys], kind="stable")[-MAX_LINES:]
+    chosen = [(int(queries[i]), int(keys[i])) for i in order]
+    # Arcs of the role are drawn even where the head misses them: they are evidence too.
+    chosen += [arc for arc in arcs if arc not in set(chosen)]
+    return ExampleView(
+        role=example.role,
+        caption=arrows(example.caption),
+        queries=cut.queries,
+        keys=None if cut.keys == cut.queries else cut.keys,
+        lines=tuple(n for q, k in chosen for n in (q, k, int(weights_QK[q, k]))),
+        arcs=tuple(n for arc in arcs for n in arc),
+        note=_note(example, cut),
+    )
+
+
+def _cut(example: Example) -> Example:
+    """At most MAX_WORDS queries and keys, around the first arc."""
+    first_query, first_key = example.arcs[0] if example.arcs else (0, 0)
+    query = _start(len(example.queries), first_query)
+    key = _start(len(example.keys), first_key)
+    arcs = [(q - query, k - key) for q, k in example.arcs]
+    return replace(
+        example,
+        queries=example.queries[query : query + MAX_WORDS],
+        keys=example.keys[key : key + MAX_WORDS],
+        weights_QK=example.weights_QK[query : query + MAX_WORDS, key : key + MAX_WORDS],
+        arcs=tuple((q, k) for q, k in arcs if 0 <= q < MAX_WORDS and 0 <= k < MAX_WORDS),
+    )
+
+
+def _start(length: int, wanted: int) -> int:
+    return max(0, min(wanted - MAX_WORDS // 3, length - MAX_WORDS))
+
+
+def _note(dense: Example, cut: Example) -> str:
+    if len(dense.queries) <= MAX_WORDS and len(dense.keys) <= MAX_WORDS:
+        return ""
+    longest = max(len(dense.queries), len(dense.keys))
+    shown = max(len(cut.queries), len(cut.keys))
+    return f"{shown} of {longest} words shown"
+
+
+MAX_OFFSET = 10
+"""Largest offset with a bin of its own; larger ones share one bin on either side."""
+
+
+@final
+@dataclass(frozen=True)
+class Share:
+    """One bar, or a pair of bars if `norm` was measured."""
+
+    label: str
+    value: float | None
+    text: str
+    norm: float | None = None
+    norm_text: str = ""
+
+
+@final
+@dataclass(frozen=True)
+class Number:
+    """One line in the list of all numbers of a head."""
+
+    label: str
+    about: str
+    text: str
+    null_text: str
+
+
+@final
+@dataclass(frozen=True)
+class Score:
+    """One importance score of a head."""
+
+    label: str
+    about: str
+    text: str
+    rank: str
+    """Rank of the head among all heads, the most important first."""
+
+
+@final
+@dataclass(frozen=True)
+class Card:
+    """Everything the report shows of one head."""
+
+    head: str
+    title: str
+    roles: tuple[Evidence, ...]
+    line: str
+    worth: tuple[Score, ...]
+    offsets: tuple[float, ...]
+    """Share of queries at each offset: further left, -10 ... 10, further right."""
+    relations: tuple[RelationScore, ...]
+    sinks: tuple[Share, ...]
+    patterns: tuple[Share, ...]
+    rare: str
+    numbers: tuple[Number, ...]
+    examples: tuple[ExampleView, ...]
+
+
+def cards(run: Run) -> tuple[Card, ...]:
+    """One card per head, in the order of the table of heads."""
+    relations = best_of_head(run.relations or (), run.null_relations, Thresholds.of(run.info))
+    null = {row.head: row.values for row in run.null_heads or ()}
+    worth = _worth(run)
+    return tuple(
+        Card(
+            head=row.head,
+            title=f"{SITE_TITLES.get(row.site, row.site)}, layer {row.layer}, head {row.index}",
+            roles=tuple(replace(e, evidence=arrows(e.evidence)) for e in run.roles[row.head]),
+            line=head_line(row.values),
+            worth=worth[row.head],
+            offsets=offset_bins(run.offsets.get(row.head, {})),
+            relations=relations.get(row.head, ()),
+            sinks=_sinks(row.values),
+            patterns=_patterns(row.values),
+            rare=_rare(row.values),
+            numbers=_numbers(row.values, null.get(row.head)),
+            examples=tuple(example_view(e) for e in run.examples.get(row.head, ())),
+        )
+        for row in run.heads
+    )
+
+
+def _worth(run: Run) -> dict[str, tuple[Score, ...]]:
+    """The scores of every head, each with the head's rank."""
+    scores: dict[str, list[Score]] = {row.head: [] for row in run.heads}
+    for score in scores_of(run):
+        name, rows = MEASURES[score], ranked(run, score)
+        for place, row in enumerate(rows):
+            effect = effect_of(row, score)
+            within = f" ({interval(effect)})" if math.isfinite(effect.low) else ""
+            luck = f", p {numbers.probability(effect.p)}" if math.isfinite(effect.p) else ""
+            text = f"{name.show(effect.delta)}{within}{luck}"
+            rank = f"{numbers.ordinal(place + 1)} of {numbers.count(len(rows))}"
+            scores[row.head].append(Score(name.label, name.about, text, rank))
+    return {head: tuple(found) for head, found in scores.items()}
+
+
+def offset_bins(offsets: Mapping[int, float]) -> tuple[float, ...]:
+    """Shares of the offsets: all below -10, each from -10 to 10, all above 10."""
+    bins = [0.0] * (2 * MAX_OFFSET + 3)
+    for offset, share in offsets.items():
+        place = max(-MAX_OFFSET - 1, min(MAX_OFFSET + 1, offset)) + MAX_OFFSET + 1
+        bins[place] += share
+    return tuple(numbers.rounded(share, 3) or 0.0 for share in bins)
+
+
+def _sinks(values: Mapping[str, float]) -> tuple[Share, ...]:
+    result = []
+    for key, label in (("first", "first token"), ("sep", "separators"), ("punct", "punctuation")):
+        weight, norm = values.get(f"attn_{key}", math.nan), values.get(f"norm_{key}", math.nan)
+        if not math.isnan(weight):
+            result.append(
+                Share(
+                    label,
+                    numbers.rounded(weight),
+                    numbers.percent(weight),
+                    numbers.rounded(norm),
+                    numbers.percent(norm),
+                )
+            )
+    return tuple(result)
+
+
+def _patterns(values: Mapping[str, float]) -> tuple[Share, ...]:
+    found = [m for m in measures(values) if m.key.startswith("pattern_")]
+    return tuple(
+        Share(
+            m.label,
+            numbers.rounded(values.get(m.key, math.nan)),
+            m.show(values.get(m.key, math.nan)),
+        )
+        for m in found
+        if not math.isnan(values.get(m.key, math.nan))
+    )
+
+
+def _rare(values: Mapping[str, float]) -> str:
+    share, two = values.get("rare_share", math.nan), values.get("rare2_share", math.nan)
+    if math.isnan(share):
+        return "Not measured: no sentence has a token outside the 500 most frequent ones."
+    cases = numbers.count(values.get("rare_cases", math.nan))
+    return (
+        f"Looks most at the sentence's rarest token in {numbers.percent(share)} of {cases} "
+        f"queries, and at one of the two rarest in {numbers.percent(two)}."
+    )
+
+
+def _numbers(values: Mapping[str, float], null: Mapping[str, float] | None) -> tuple[Number, ...]:
+    return tuple(
+        Number(
+            label=m.label,
+            about=m.about,
+            text=m.show(values.get(m.key, math.nan)),
+            null_text="" if null is None else m.show(null.get(m.key, math.nan)),
+        )
+        for m in measures(values)
+    )

@@ -1,0 +1,120 @@
+"""Maps: every number that the grid of heads can be coloured by."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal, final
+
+from headcount.analysis import NOT_SYNTAX, Thresholds
+from headcount.reports import numbers
+from headcount.reports.measure_names import DIRECTIONS, SIGNED, measures
+from headcount.reports.relation_view import Key, is_few, map_key, measured
+from headcount.results import RelationResult, Run
+
+
+@final
+@dataclass(frozen=True)
+class Map:
+    """One number per head, with its colour scale."""
+
+    key: str
+    label: str
+    group: str
+    about: str
+    scale: Literal["sequential", "diverging"]
+    low: float | None
+    """Smallest value, or minus the largest magnitude if diverging; None if all are NaN."""
+    high: float | None
+    low_text: str
+    high_text: str
+    values: tuple[float | None, ...]
+    """Values in the order of the heads; None if not measured."""
+    texts: tuple[str, ...]
+
+
+def maps(run: Run) -> tuple[Map, ...]:
+    """All measures, then the largest gain in syntax, then every relation with enough cases."""
+    result = [
+        head_map(
+            name.key,
+            name.label,
+            name.group,
+            name.about,
+            name.show,
+            [row.values[name.key] for row in run.heads],
+            diverging=name.key in SIGNED,
+        )
+        for name in measures(run.measures)
+    ]
+    return (*result, *_relation_maps(run))
+
+
+def head_map(
+    key: str,
+    label: str,
+    group: str,
+    about: str,
+    show: Callable[[float], str],
+    values: list[float],
+    diverging: bool = False,
+) -> Map:
+    """A map of values in the order of the heads; 0 is the middle of a diverging scale."""
+    finite = [value for value in values if math.isfinite(value)] or [math.nan]
+    low, high = min(finite), max(finite)
+    if diverging:
+        high = max(abs(low), abs(high))
+        low = -high
+    return Map(
+        key=key,
+        label=label,
+        group=group,
+        about=about,
+        scale="diverging" if diverging else "sequential",
+        low=numbers.rounded(low),
+        high=numbers.rounded(high),
+        low_text=show(low),
+        high_text=show(high),
+        values=tuple(numbers.rounded(value) for value in values),
+        texts=tuple(show(value) for value in values),
+    )
+
+
+def _relation_maps(run: Run) -> list[Map]:
+    by_key: dict[Key, dict[str, RelationResult]] = {}
+    limits = Thresholds.of(run.info)
+    for result in measured(run.relations or ()):
+        if not is_few(result, limits):
+            by_key.setdefault((result.relation, result.direction), {})[result.head] = result
+    if not by_key:
+        return []
+    heads = [row.head for row in run.heads]
+    gains = [
+        max(
+            (
+                own[head].gain
+                for (relation, _), own in by_key.items()
+                if head in own and relation not in NOT_SYNTAX
+            ),
+            default=math.nan,
+        )
+        for head in heads
+    ]
+    about = "largest accuracy minus baseline over all relations with enough cases, in points"
+    first = head_map(
+        "gain", "best gain in syntax", "Syntax", about, numbers.points, gains, diverging=True
+    )
+    return [first, *(_relation_map(key, own, heads) for key, own in sorted(by_key.items()))]
+
+
+def _relation_map(key: Key, results: Mapping[str, RelationResult], heads: list[str]) -> Map:
+    relation, direction = key
+    short, meaning = DIRECTIONS.get(direction, (direction, ""))
+    baseline = numbers.percent(next(iter(results.values())).baseline)
+    return head_map(
+        map_key(key),
+        f"{relation}, {short}",
+        "Relation accuracy",
+        f"{meaning}; baseline {baseline}",
+        numbers.percent,
+        [results[head].accuracy if head in results else math.nan for head in heads],
+    )

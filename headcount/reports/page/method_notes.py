@@ -1,0 +1,121 @@
+"""The definition and source of every number, a few lines each."""
+
+from dataclasses import dataclass
+from typing import final
+
+
+@final
+@dataclass(frozen=True)
+class Note:
+    """One method with its source."""
+
+    what: str
+    how: str
+    source: str
+
+
+_VOITA = "Voita et al., ACL 2019, arXiv:1905.09418"
+_CLARK = "Clark et al., BlackboxNLP 2019, arXiv:1906.04341"
+
+NOTES = (
+    Note(
+        "Confidence",
+        "Mean over queries of the largest weight. Padding is excluded on both "
+        "sides, and so are special tokens unless the signature includes them (special:keys, "
+        "queries). Weights are not renormalised.",
+        f"{_VOITA}, section 4",
+    ),
+    Note(
+        "Positional",
+        "Share of queries whose largest weight lies at the head's most frequent "
+        "offset, key minus query, in tokens.",
+        f"{_VOITA}, section 5",
+    ),
+    Note(
+        "Syntactic",
+        "Weights of a word's pieces are summed over keys and averaged over "
+        "queries; the word itself and special tokens are removed. Accuracy is the share of arcs "
+        "whose other word gets the largest weight. The baseline is the relation's best fixed "
+        "offset. Root arcs are excluded, except that they count as missed among all words.",
+        f"{_VOITA}, section 5; {_CLARK}, section 4",
+    ),
+    Note(
+        "Rare words",
+        "Share of queries whose largest weight is on the sentence's rarest token, "
+        "over sentences whose rarest token is outside the 500 most frequent. Ties go to the "
+        "earlier token.",
+        f"{_VOITA}, section 5",
+    ),
+    Note(
+        "Weight on a token",
+        "Mean weight over all queries except padding; 0 if the token is missing.",
+        f"{_CLARK}, section 3",
+    ),
+    Note(
+        "Entropy",
+        "Natural logarithm, over all queries and keys except padding, unsmoothed.",
+        f"{_CLARK}, section 3",
+    ),
+    Note(
+        "Norm share",
+        "Share of the sum of ‖A f(x)‖, where f(x) is the value after the head's "
+        "part of the output projection: a large weight on a small vector counts little.",
+        "Kobayashi et al., EMNLP 2020, arXiv:2004.10102",
+    ),
+    Note(
+        "Patterns",
+        "Vertical, diagonal, both, block or heterogeneous, by a documented rule for "
+        "each map; the paper's own classifier was never released.",
+        "Kovaleva et al., EMNLP 2019, arXiv:1908.08593",
+    ),
+    Note(
+        "Averages",
+        "Every number is a sum over the corpus, divided once at the end, never a "
+        "mean of sentence means.",
+        "headcount",
+    ),
+)
+"""Definitions and references for everything in the report."""
+
+_MICHEL = "Michel et al., NeurIPS 2019, arXiv:1905.10650"
+
+WORTH_NOTES = (
+    Note(
+        "Ablation effect",
+        "How much worse the task's loss (or score) gets when one head is "
+        "removed and all others are kept; positive means that the head helps. Interval and "
+        "p-value come from a paired bootstrap over examples; p-values are corrected over heads "
+        "by Holm's method.",
+        f"{_MICHEL}, section 3",
+    ),
+    Note(
+        "Gradient",
+        "Mean over examples of the absolute derivative of the loss with respect "
+        "to the head's gate, divided by the norm over its layer unless the run says otherwise.",
+        f"{_MICHEL}, section 4.1",
+    ),
+    Note(
+        "Relevance",
+        "Share of the top prediction that layer-wise relevance propagation assigns "
+        "to the head, among the heads of its layer.",
+        f"{_VOITA}, section 4",
+    ),
+    Note(
+        "Output norm",
+        "Mean length of what the head adds to the residual stream, divided by the "
+        "mean of its layer.",
+        "Sandoval-Segura et al., 2025, arXiv:2504.03889",
+    ),
+    Note(
+        "Sink score",
+        "Minus the mean weight on the first token: heads that look there do little.",
+        "Sok et al., 2026, arXiv:2601.06787",
+    ),
+    Note(
+        "Agreement",
+        "Spearman's rank correlation over heads; intervals by Fisher's z with the "
+        "variance of Bonett and Wright. Heads without a number are excluded, pair by pair.",
+        "Bonett and Wright, Psychometrika 2000",
+    ),
+)
+"""Definitions and references for the importance scores."""

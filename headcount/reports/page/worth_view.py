@@ -1,0 +1,245 @@
+"""Head importance, ready to print: the most and least important heads, layers, and agreement."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import final
+
+from headcount.core import SITES
+from headcount.reports import numbers
+from headcount.reports.measure_names import MEASURES, SITE_TITLES, WORTH
+from headcount.reports.page.matrix_view import MatrixView, matrix_view
+from headcount.reports.page.worth_plot import Axis, Mark, Ranking, ranking
+from headcount.results import Effect, HeadRow, ImportanceRecord, Run
+
+SURE = 0.05
+"""Level of significance: heads with a smaller p matter."""
+
+SHOWN = 8
+"""Number of heads listed at either end."""
+
+
+@final
+@dataclass(frozen=True)
+class WorthRow:
+    """One row of a table of effects: a name, its mark on the common axis, and its numbers."""
+
+    name: str
+    site: str
+    text: str
+    interval: str
+    p: str
+    mark: Mark
+    only: str = ""
+    """The only kept head, if a second effect is shown: that of removing all other heads."""
+    only_text: str = ""
+    only_mark: Mark | None = None
+
+
+@final
+@dataclass(frozen=True)
+class Worth:
+    """The section on head importance."""
+
+    lede: str
+    measured: str
+    title: str
+    """Title of the chart."""
+    has_intervals: bool
+    ranking: Ranking
+    most: tuple[WorthRow, ...]
+    least: tuple[WorthRow, ...]
+    axis: Axis
+    sites: str
+    """A sentence on the importance of each site; empty if that was not measured."""
+    layers: tuple[WorthRow, ...]
+    layer_axis: Axis
+    matrix: MatrixView | None
+    across: str
+    """A sentence on agreement with the effects on other data; empty if not compared."""
+
+
+def scores_of(run: Run) -> list[str]:
+    """The score columns of the table of heads, the measured effect first."""
+    own = ("ablation_low", "ablation_high", "ablation_p")
+    found = [key for key, name in MEASURES.items() if name.group == WORTH and key not in own]
+    return [key for key in found if key in run.measures]
+
+
+def ranked(run: Run, score: str) -> list[HeadRow]:
+    """The heads that have a score, the most important first."""
+    known = [row for row in run.heads if math.isfinite(row.values[score])]
+    return sorted(known, key=lambda row: -row.values[score])
+
+
+def worth_view(run: Run) -> Worth | None:
+    """The section; None if nothing was measured."""
+    importance, scores = run.importance, scores_of(run)
+    scores = [score for score in scores if ranked(run, score)]
+    if importance is None or not scores:
+        return None
+    score = scores[0]
+    rows = ranked(run, score)
+    effects = [effect_of(row, score) for row in rows]
+    axis = Axis.of([end for effect in effects for end in (effect.delta, effect.low, effect.high)])
+    lines = [_row(row.head, effect, axis) for row, effect in zip(rows, effects, strict=True)]
+    few = min(SHOWN, len(lines) // 2)
+    ends = [
+        each
+        for e in importance.layers + importance.single_heads
+        for each in (e.delta, e.low, e.high)
+    ]
+    layer_axis = Axis.of(ends)
+    is_ablation = score == "ablation_delta"
+    return Worth(
+        lede=lede(importance, rows, effects) if is_ablation else _by_score(score, rows),
+        measured=measured(importance),
+        title=importance.effect if is_ablation else MEASURES[score].label,
+        has_intervals=any(math.isfinite(effect.low) for effect in effects),
+        ranking=ranking([row.head for row in rows], effects, _show(effects)),
+        most=tuple(lines[: few or 1]),
+        least=tuple(lines[len(lines) - few :]) if few else (),
+        axis=axis,
+        sites=site_sentence(importance),
+        layers=_layers(importance, layer_axis),
+        layer_axis=layer_axis,
+        matrix=matrix_view(importance.agreement),
+        across=importance.across,
+    )
+
+
+def effect_of(row: HeadRow, score: str) -> Effect:
+    """A head's score with the interval and p-value that only measured effects have."""
+    interval = ("ablation_low", "ablation_high", "ablation_p") if score == "ablation_delta" else ()
+    rest = [row.values.get(key, math.nan) for key in interval] or [math.nan] * 3
+    return Effect(row.site, row.layer, row.head, row.values[score], *rest)
+
+
+def lede(importance: ImportanceRecord, rows: list[HeadRow], effects: list[Effect]) -> str:
+    """The findings of ablation over all heads, in words."""
+    verb = "rises" if importance.rises else "drops"
+    what = "the loss" if importance.quantity == "loss" else importance.quantity
+    best = effects[0]
+    if best.delta <= 0:
+        return f"Taken alone, no head helps: removing any one of them does not make {what} worse."
+    within = f" (95\u202f% interval {interval(best)})" if math.isfinite(best.low) else ""
+    first = (
+        f"Without {rows[0].head}, {what} {verb} by {numbers.effect(best.delta)}{within}, more than "
+        "without any other head."
+    )
+    return " ".join([first, *verdict((effect.delta, effect.p) for effect in effects)])
+
+
+def verdict(measured: Iterable[tuple[float, float]]) -> list[str]:
+    """A sentence on how many heads matter; an empty list if no effect was tested.
+
+    Args:
+        measured: effect and p of every head taken alone; p is NaN if it was not tested.
+    """
+    tested = [(delta, p) for delta, p in measured if math.isfinite(p)]
+    if not tested:
+        return []
+    sure = [delta for delta, p in tested if p < SURE]
+    helping = sum(delta > 0 for delta in sure)
+    harmful, open_ = len(sure) - helping, len(tested) - len(sure)
+    parts = [
+        f"Taken alone, {numbers.count(helping) if helping else 'none'} of "
+        f"{numbers.count(len(tested))} heads {'matters' if helping < 2 else 'matter'} "
+        f"(p < {SURE} after correction for {numbers.of(len(tested), 'test', 'tests')})"
+    ]
+    if harmful:
+        parts.append(f"{numbers.count(harmful)} {'harms' if harmful == 1 else 'harm'} the model")
+    if open_:
+        parts.append(f"for {numbers.count(open_)} the effect is within noise")
+    return [f"{numbers.listed(parts)}."]
+
+
+def measured(importance: ImportanceRecord) -> str:
+    """The data, the dense model's numbers, and how heads were removed, in words."""
+    examples = numbers.of(importance.num_examples, "example", "examples")
+    parts = [f"Measured on {examples} of the task {importance.task}"]
+    known = [("loss", importance.loss)]
+    if importance.metric != "loss":
+        known.append((importance.metric, importance.score))
+    dense = [f"{name} {numbers.effect(value)}" for name, value in known if math.isfinite(value)]
+    if dense:
+        parts.append(f"; the dense model has {numbers.listed(dense)}")
+    if importance.replacement:
+        parts.append(f". Removing a head means: {importance.replacement}")
+    return "".join(parts) + "."
+
+
+def site_sentence(importance: ImportanceRecord) -> str:
+    """The effect of removing all heads of a site, for every site, the worst first."""
+    known = [each for each in importance.sites if math.isfinite(each.delta)]
+    if not known:
+        return ""
+    verb = "rises" if importance.rises else "drops"
+    what = "the loss" if importance.quantity == "loss" else importance.quantity
+    parts = [
+        f"by {numbers.effect(each.delta)} without any {SITE_TITLES[each.site].lower()}"
+        for each in sorted(known, key=lambda each: -each.delta)
+    ]
+    return f"{what[0].upper()}{what[1:]} {verb} {numbers.listed(parts)}."
+
+
+def interval(effect: Effect) -> str:
+    """The two ends of the interval, e.g. "0.031 to 0.052"."""
+    if not math.isfinite(effect.low):
+        return ""
+    return f"{numbers.effect(effect.low)} to {numbers.effect(effect.high)}"
+
+
+def _by_score(score: str, rows: list[HeadRow]) -> str:
+    best = rows[0]
+    return (
+        f"Ablation was not measured. By {MEASURES[score].label}, {best.head} is worth the most "
+        f"({numbers.effect(best.values[score])})."
+    )
+
+
+def _show(effects: list[Effect]) -> list[str]:
+    """Tooltips of the dots."""
+    texts = []
+    for effect in effects:
+        within = f", 95\u202f% {interval(effect)}" if math.isfinite(effect.low) else ""
+        luck = f", p {numbers.probability(effect.p)}" if math.isfinite(effect.p) else ""
+        texts.append(f"{effect.head}: {numbers.effect(effect.delta)}{within}{luck}")
+    return texts
+
+
+def _row(name: str, effect: Effect, axis: Axis) -> WorthRow:
+    return WorthRow(
+        name,
+        effect.site,
+        numbers.effect(effect.delta),
+        interval(effect),
+        numbers.probability(effect.p),
+        axis.mark(effect, SURE),
+    )
+
+
+def _layers(importance: ImportanceRecord, axis: Axis) -> tuple[WorthRow, ...]:
+    """One row per layer: all its heads removed, and all but the best one."""
+    left = {(each.site, each.layer): each for each in importance.single_heads}
+    dense = {(each.site, each.layer): each for each in importance.layers}
+    order = list(SITES)
+    rows = []
+    for site, layer in sorted(dense.keys() | left.keys(), key=lambda p: (order.index(p[0]), p[1])):
+        gone, only = dense.get((site, layer)), left.get((site, layer))
+        nothing = Effect(site, layer, "", math.nan, math.nan, math.nan, math.nan)
+        row = _row(f"{SITES[site]}.{layer}", gone or nothing, axis)
+        if only is not None:
+            row = WorthRow(
+                row.name,
+                row.site,
+                row.text,
+                row.interval,
+                row.p,
+                row.mark,
+                only.head,
+                numbers.effect(only.delta),
+                axis.mark(only, SURE),
+            )
+        rows.append(row)
+    return tuple(rows)

@@ -1,0 +1,14 @@
+from .li2021 import li2021_document as li2021_document
+from .li2021 import li2021_methods as li2021_methods
+from .michel2019 import reproduce_michel2019 as reproduce_michel2019
+from .michel2019_pruning import michel2019_methods as michel2019_methods
+from .michel2019_pruning import pruning_document as pruning_document
+from .michel2019_pruning import tenths as tenths
+from .voita2019 import reproduce_voita2019 as reproduce_voita2019
+from .voita2019_table2 import FRESH as FRESH
+from .voita2019_table2 import TRAINED as TRAINED
+from .voita2019_table2 import paper_keeps as paper_keeps
+from .voita2019_table2 import table2 as table2
+from .voita2019_table2 import table2_document as table2_document
+from .writing import write_michel2019 as write_michel2019
+from .writing import write_voita2019 as write_voita2019

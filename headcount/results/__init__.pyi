@@ -1,0 +1,15 @@
+from .curve import RANDOM as RANDOM
+from .curve import CurvePoint as CurvePoint
+from .curve import CurvePoints as CurvePoints
+from .importance import Effect as Effect
+from .importance import ImportanceRecord as ImportanceRecord
+from .importance import Matrix as Matrix
+from .reading import read_run as read_run
+from .run import Evidence as Evidence
+from .run import Example as Example
+from .run import HeadRow as HeadRow
+from .run import RelationResult as RelationResult
+from .run import Run as Run
+from .writing import claim as claim
+from .writing import start_over as start_over
+from .writing import write_results as write_results

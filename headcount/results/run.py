@@ -1,0 +1,104 @@
+"""The results of a run as plain values: `read` fills them, everything else shows them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from headcount.results.importance import ImportanceRecord
+
+
+@final
+@dataclass(frozen=True)
+class Evidence:
+    """One role of one head, with the reason."""
+
+    role: str
+    evidence: str
+    score: float
+
+
+@final
+@dataclass(frozen=True)
+class Example:
+    """One sentence as one head sees it."""
+
+    role: str
+    caption: str
+    queries: tuple[str, ...]
+    keys: tuple[str, ...]
+    weights_QK: np.ndarray
+    """uint8; 255 is the weight 1."""
+    arcs: tuple[tuple[int, int], ...]
+    """Pairs (query, key) that the role is about."""
+
+
+@final
+@dataclass(frozen=True)
+class HeadRow:
+    """One row of the table of heads."""
+
+    head: str
+    site: str
+    layer: int
+    index: int
+    roles: tuple[str, ...]
+    values: Mapping[str, float]
+    """Every measured number by its column; NaN if it could not be measured."""
+
+
+@final
+@dataclass(frozen=True)
+class RelationResult:
+    """How well one head finds one relation in one direction."""
+
+    head: str
+    relation: str
+    direction: str
+    accuracy: float
+    cases: int
+    baseline: float
+    baseline_offset: float
+
+    @property
+    def gain(self) -> float:
+        """Accuracy minus the accuracy of the best fixed offset."""
+        return self.accuracy - self.baseline
+
+
+@final
+@dataclass(frozen=True)
+class Run:
+    """All results of one run."""
+
+    info: Mapping[str, Any]
+    """Contents of `run.json`."""
+    heads: tuple[HeadRow, ...]
+    offsets: Mapping[str, Mapping[int, float]]
+    """Share of queries at each offset, by head."""
+    relations: tuple[RelationResult, ...] | None
+    """Accuracies of the relations; None if the corpus has no trees."""
+    null_heads: tuple[HeadRow, ...] | None
+    """The table of heads at random weights; None without `--null`."""
+    null_relations: tuple[RelationResult, ...] | None
+    examples: Mapping[str, tuple[Example, ...]]
+    roles: Mapping[str, tuple[Evidence, ...]]
+    """Roles of every head in the order of `heads`, the main role first; empty if none."""
+    importance: ImportanceRecord | None = None
+    """Importance of the heads for a task; None until `headcount importance` was run."""
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """The number columns, in the order of the table."""
+        return tuple(self.heads[0].values)
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """The sites that occur, in the order of the table."""
+        return tuple(dict.fromkeys(row.site for row in self.heads))
+
+    @property
+    def num_layers(self) -> int:
+        """Number of layers of the deepest site."""
+        return max(row.layer for row in self.heads) + 1

@@ -1,0 +1,158 @@
+r"""Ceiling: the largest speedup of a plan if time is proportional to FLOPs.
+
+$$\mathrm{ceiling} = \frac{F}{F - \sum_l (C_l - C_l')}$$
+
+F are the FLOPs of a forward of the model and C those of one attention layer: its maps W_Q, W_K,
+W_V, W_O and the products of scores and values; C' counts kept heads only. All of C is proportional
+to the number of heads, except that shared keys and values are proportional to the number of groups
+with a kept head. A layer without heads costs nothing. Every term is proportional to the batch size,
+so the ceiling does not depend on it; it does depend on the length. Everything else is unchanged:
+feed-forward layers, the vocabulary.
+
+No knowledge of architectures is needed: a forward of the model itself is counted by module.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+from transformers import PreTrainedModel
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+from headcount.core import Heads, InputError, Place, Plan
+from headcount.models import Loaded, max_length
+from headcount.speed.costs import counter
+from headcount.speed.inputs import TokenRows, check_takes_text, forward
+from headcount.tap import Anatomy, AttentionLayer, dispatching, evaluating, examine
+
+_PRODUCTS = ("bmm", "baddbmm", "scaled_dot_product")
+"""Names of the operations that multiply activations with each other: scores and values."""
+
+
+@final
+@dataclass(frozen=True)
+class LayerFlops:
+    """FLOPs of one attention layer, per head and per group."""
+
+    per_head: float
+    """FLOPs of queries, scores, values and the output projection of one head."""
+    per_group: float
+    """FLOPs of the keys and values of one head, or of one group of heads that shares them."""
+    group_size: int
+
+    def of(self, kept: tuple[int, ...]) -> float:
+        """FLOPs of the layer with only the kept heads."""
+        groups = {index // self.group_size for index in kept}
+        return self.per_head * len(kept) + self.per_group * len(groups)
+
+
+@final
+@dataclass(frozen=True)
+class ModelFlops:
+    """FLOPs of one forward of one example."""
+
+    total: int
+    heads: Heads
+    layers: Mapping[Place, LayerFlops]
+
+    def of(self, plan: Plan) -> float:
+        """FLOPs of the model that a plan makes."""
+        spared = 0.0
+        for (site, layer), costs in self.layers.items():
+            everything = tuple(range(self.heads.counts[site][layer]))
+            kept = plan.of_layer(self.heads, site, layer)
+            spared += costs.of(everything) - costs.of(kept)
+        return self.total - spared
+
+    def ceiling(self, plan: Plan) -> float:
+        """Largest speedup that a plan can reach."""
+        return self.total / self.of(plan)
+
+
+def ceiling(
+    model: PreTrainedModel, plan: Plan, length: int = 128, anatomy: Anatomy | None = None
+) -> float:
+    """Largest speedup of one forward at a length that a plan can reach, at any batch size.
+
+    Args:
+        model: Model that the plan is for; it is not changed.
+        plan: Plan of the kept heads.
+        length: Number of tokens; for an encoder-decoder, on each side.
+        anatomy: Result of an earlier `examine(model)`; examined now if None.
+
+    Raises:
+        InputError: If the plan is not for this model, or the length is below 1 or too large.
+    """
+    anatomy = anatomy or examine(model)
+    plan.check_fits(model, anatomy.heads)
+    return model_flops(model, anatomy, length).ceiling(plan)
+
+
+def model_flops(model: PreTrainedModel, anatomy: Anatomy, length: int = 128) -> ModelFlops:
+    """Count one forward of one example and each attention layer in it; meta models work too.
+
+    Raises:
+        InputError: If the length is below 1 or too large for the model.
+        ModelError: If the model reads no text.
+    """
+    check_takes_text(model)
+    limit = max_length(model, None)
+    if length < 1 or (limit is not None and length > limit):
+        most = "" if limit is None else f" and at most {limit}"
+        raise InputError(f"Expected a length of at least 1 token{most}, got {length}.")
+    ids_BN = TokenRows.random(Loaded(model, None, ""), length).rows(1, length).to(model.device)
+    # The seam makes fused attention countable, whichever implementation the model has
+    with evaluating(model), torch.inference_mode(), dispatching(model, _attend), counter() as found:
+        forward(model, ids_BN, 0)()
+    counts = _by_path(model, found)
+    layers = {(each.site, each.layer): _layer(each, counts, anatomy) for each in anatomy.layers}
+    return ModelFlops(found.get_total_flops(), anatomy.heads, layers)
+
+
+Counts = Mapping[str, Mapping[Any, int]]
+"""FLOPs by path of a module and operation."""
+
+
+def _by_path(model: PreTrainedModel, found: FlopCounterMode) -> Counts:
+    """The counts of all modules by path in the model, whether the model or its body ran."""
+    dense, body = (f"{type(each).__name__}." for each in (model, model.base_model))
+    prefix = f"{model.base_model_prefix}."
+    return {
+        name.removeprefix(dense)
+        if name.startswith(dense)
+        else prefix + name.removeprefix(body): each
+        for name, each in found.get_flop_counts().items()
+    }
+
+
+def _layer(layer: AttentionLayer, counts: Counts, anatomy: Anatomy) -> LayerFlops:
+    """Split the count of an attention module into products, W_O, and W_Q, W_K, W_V."""
+    inside = counts[layer.module]
+    products = sum(count for name, count in inside.items() if _is_product(name))
+    out = 0 if layer.output is None else sum(counts[layer.output].values())
+    within = layer.output is not None and layer.output.startswith(f"{layer.module}.")
+    maps = sum(inside.values()) - products - (out if within else 0)
+    heads, groups = layer.num_heads, layer.num_key_value_heads
+    calls = len(anatomy.by_module()[layer.module])
+    of_keys = maps * 2 * groups / (heads + 2 * groups)
+    return LayerFlops(
+        (products + out + maps - of_keys) / (heads * calls),
+        of_keys / (groups * calls),
+        heads // groups,
+    )
+
+
+def _is_product(operation: Any) -> bool:
+    return any(name in str(operation) for name in _PRODUCTS)
+
+
+def _attend(
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **kwargs: Any
+) -> tuple[Tensor, None]:
+    """Attention by torch's own function; caps and sinks change values, not the FLOPs."""
+    kwargs = {name: kwargs[name] for name in ("scaling", "position_bias") if name in kwargs}
+    output, _ = sdpa_attention_forward(module, query, key, value, mask, is_causal=False, **kwargs)
+    return output, None

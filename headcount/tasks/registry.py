@@ -1,0 +1,47 @@
+"""Tasks by name, as `--task` accepts them."""
+
+from collections.abc import Callable
+from inspect import signature
+from typing import Any
+
+from headcount.core import InputError
+from headcount.corpora import Columns, Data
+from headcount.models import Loaded
+from headcount.tasks.causal import CausalLanguageModelling
+from headcount.tasks.classification import Classification
+from headcount.tasks.masked import MaskedLanguageModelling
+from headcount.tasks.similarity import Similarity
+from headcount.tasks.task import Task
+from headcount.tasks.translation import Translation
+
+TASKS: dict[str, Callable[..., Task]] = {
+    "translation": Translation,
+    "classification": Classification,
+    "causal-lm": CausalLanguageModelling,
+    "masked-lm": MaskedLanguageModelling,
+    "similarity": Similarity,
+}
+
+
+def build(
+    name: str, loaded: Loaded, files: Data, columns: Columns | None = None, **options: Any
+) -> Task:
+    """Make a task on some data, for one model.
+
+    Args:
+        name: one of `TASKS`.
+        loaded: the model with its tokenizer.
+        files: paths, `hf://...`, or columns held in memory.
+        columns: the task's name of a column, mapped to its name or number in the data.
+        options: further arguments of the task, e.g. `metric="f1"`.
+
+    Raises:
+        ModelError: if the task does not fit the model; says which tasks do.
+        InputError: for an unknown task or option, and for data that can't be used.
+    """
+    if name not in TASKS:
+        raise InputError(f"Expected a task out of {', '.join(TASKS)}, got {name!r}.")
+    known = list(signature(TASKS[name]).parameters)[3:]
+    if unknown := [option for option in options if option not in known]:
+        raise InputError(f"Expected an option of {name} ({', '.join(known)}), got {unknown[0]!r}.")
+    return TASKS[name](loaded, files, columns, **options)

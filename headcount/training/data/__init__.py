@@ -1,0 +1,1 @@
+"""Data of a training: rows, splits, examples, and batches by length."""

@@ -1,0 +1,62 @@
+"""Tuning: everything that decides how a trained model is fine-tuned, except the data."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Literal, final
+
+from headcount.core import InputError, check_choice
+from headcount.training.optim.optimization import Optimization
+
+Trained = Literal["all", "encoder", "gates"]
+
+
+@final
+@dataclass(frozen=True)
+class FinetuneConfig(Optimization):
+    """Settings for fine-tuning a model: the same for a control, for gates, and for recovery.
+
+    Raises:
+        InputError: for an invalid value; the error names the field.
+    """
+
+    updates: int = 1000
+    """Number of optimizer steps."""
+    trained: Trained = "all"
+    """What is trained besides the gates: everything; the encoder, except what it shares with a
+    decoder; or nothing."""
+    distilled: float = 0.0
+    """Share of the loss that is distance from a teacher."""
+    layerwise: float = 0.0
+    """Weight, in the loss, of the distance from a teacher's hidden states after every layer."""
+    temperature: float = 1.0
+    """Temperature of the teacher's and the student's logits that `distilled` compares."""
+    dropout: float | None = None
+    """Rate that replaces every dropout rate above 0 during training; None keeps the model's own."""
+    gate_rate: float = 0.1
+    """Learning rate of gates when that of the weights is at its peak."""
+    save_every: int = 500
+    """Steps between two checkpoints."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("a trained part", self.trained, Trained)
+        self._above_zero("updates", "save_every", "temperature", "gate_rate")
+        if not 0 <= self.distilled <= 1:
+            raise InputError(f"Expected a number from 0 to 1 for distilled, got {self.distilled}.")
+        if self.dropout is not None:
+            self._shares("dropout")
+        if not 0 <= self.layerwise < math.inf:
+            raise InputError(
+                f"Expected a finite number of at least 0 for layerwise, got {self.layerwise}."
+            )
+
+    @property
+    def is_taught(self) -> bool:
+        """Whether there is a teacher."""
+        return bool(self.distilled or self.layerwise)
+
+    def untaught(self) -> "FinetuneConfig":
+        """The same settings without a teacher and without gates."""
+        return replace(
+            self, distilled=0.0, layerwise=0.0, temperature=1.0, gate_rate=FinetuneConfig.gate_rate
+        )

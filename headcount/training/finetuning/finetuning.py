@@ -1,0 +1,215 @@
+"""Fine-tuning on a task: for a control, for learned gates, or for recovery of a pruned model.
+
+Batches are reshuffled every epoch and have similar lengths, as in training from scratch. With a
+folder for its state, a killed fine-tuning resumes from its last checkpoint.
+"""
+
+import copy
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, final
+
+from torch import nn
+from torch.nn.modules.dropout import _DropoutNd
+from transformers import PreTrainedModel, TrainerCallback
+
+from headcount.core import Heads, InputError, processes
+from headcount.gates import GateTraining, HeadGates, gating
+from headcount.models import Loaded, keep_formats, revision, tokenizer_revision
+from headcount.tasks import Task
+from headcount.training.checkpoints import remove_broken, strip, whole_checkpoints
+from headcount.training.data.bucketed import Batches
+from headcount.training.finetuning.config import FinetuneConfig
+from headcount.training.finetuning.distillation import DistillationLoss, check_distillation
+from headcount.training.finetuning.trainer import TuneTrainer, check_gpu, tuning_arguments
+from headcount.training.pretraining.config import claim
+from headcount.training.progress import ProgressCallback, Tell
+
+
+@final
+@dataclass(frozen=True)
+class Rate:
+    """A dropout rate above 0, and where the model has it."""
+
+    module: nn.Module
+    name: str
+    """Name of the module's attribute."""
+    value: float
+
+
+def rates(model: nn.Module) -> list[Rate]:
+    """All dropout rates above 0 that a model applies, including those of attention weights."""
+    return [
+        Rate(module, name, value)
+        for module in model.modules()
+        for name, value in vars(module).items()
+        if isinstance(value, float) and value > 0
+        if "dropout" in name or (name == "p" and isinstance(module, _DropoutNd))
+    ]
+
+
+@contextmanager
+def at_rate(model: nn.Module, rate: float | None) -> Iterator[None]:
+    """Set every rate of `rates` to this one within the block; None leaves them unchanged."""
+    own = [] if rate is None else rates(model)
+    try:
+        for each in own:
+            setattr(each.module, each.name, rate)
+        yield
+    finally:
+        for each in own:
+            setattr(each.module, each.name, each.value)
+
+
+CHECKPOINTS = "checkpoints"
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class FineTuned:
+    """A fine-tuned model."""
+
+    loaded: Loaded
+    """A copy of the given model, with trained weights."""
+    history: list[dict[str, Any]] = field(default_factory=list)
+    """Log entries: step, loss, learning rate, and the gates' numbers."""
+
+
+def finetune(
+    loaded: Loaded,
+    task: Task,
+    tuning: FinetuneConfig,
+    gates: HeadGates | None = None,
+    teacher: PreTrainedModel | None = None,
+    seed: int = 0,
+    state: Path | None = None,
+    about: Mapping[str, Any] | None = None,
+    tell: Tell = lambda moment: None,
+) -> FineTuned:
+    """Train a copy of a model on a task's data.
+
+    Args:
+        loaded: a model with its tokenizer; it is not changed.
+        task: the task, which gives batches and losses.
+        tuning: settings of the training.
+        gates: gates on the heads' outputs, trained too.
+        teacher: the model to distil from.
+        seed: seed of batches and dropout.
+        state: folder of the checkpoints; an interrupted fine-tuning resumes there.
+        about: further values that must be the same in a resumed fine-tuning; a key that is
+            checked anyway (`model`) is overridden.
+        tell: called with the progress of the training.
+
+    Raises:
+        InputError: if the state belongs to another fine-tuning or can't be written, or the task
+            can't be trained on.
+        ModelError: if the loss is no longer finite.
+    """
+    check_finetuning(loaded, task, tuning, gates is not None and bool(list(gates.parameters())))
+    arguments = tuning_arguments(tuning, state and state / CHECKPOINTS, seed, loaded.model.device)
+    model = copy.deepcopy(loaded.model).float()
+    frozen = _freeze(model, loaded.heads, tuning)
+    lesson = DistillationLoss(model, task, tuning, teacher)
+    per_step = arguments.world_size * tuning.accumulate
+    batches = _batches(task, tuning, seed, per_step)
+    if state is not None and processes().is_main_process:
+        same = _identity(loaded, task, tuning, teacher, seed, arguments.world_size)
+        claim(state, same | dict(about or {}), resume=True, overwrite=False)
+        remove_broken(state / CHECKPOINTS)
+    processes().wait_for_everyone()
+    # Steps measure the epoch; padded tokens measure the speed.
+    steps, tokens = batches.per_epoch / per_step, int(task.length_N.sum())
+    callbacks: list[TrainerCallback] = [ProgressCallback(tell, steps, tokens)]
+    with ExitStack() as stack:
+        stack.enter_context(at_rate(model, tuning.dropout))
+        if gates is not None:
+            stack.enter_context(gating(model, gates))
+            callbacks.append(GateTraining(gates, tuning.gate_rate))
+        trainer = TuneTrainer(lesson, task, batches, arguments, callbacks)
+        trainer.go_on([] if state is None else whole_checkpoints(state / CHECKPOINTS))
+    processes().wait_for_everyone()
+    if state is not None and processes().is_main_process:
+        strip(state / CHECKPOINTS)  # a curve keeps one for every budget
+    for parameter in frozen:
+        parameter.requires_grad_(True)
+    keep_formats(model.eval(), loaded.model.state_dict())
+    history = [row for row in trainer.state.log_history if "loss" in row]
+    return FineTuned(Loaded(model, loaded.tokenizer, loaded.name), history)
+
+
+def check_finetuning(
+    loaded: Loaded, task: Task, tuning: FinetuneConfig, gates_learn: bool = False
+) -> None:
+    """Check that a model can be trained with these settings, before time is spent on it.
+
+    Args:
+        loaded: the model.
+        task: the task to train on.
+        tuning: settings of the training.
+        gates_learn: whether gates are trained too.
+
+    Raises:
+        InputError: if nothing would be trained, the model has no encoder to train or no dropout to
+            set, the task has no such loss, or the Trainer would use another GPU.
+    """
+    check_gpu(loaded.model.device)
+    check_distillation(task, tuning)
+    if tuning.dropout and not rates(loaded.model):
+        raise InputError(
+            f"Expected a model with dropout to set its rate to {tuning.dropout:g}, got "
+            f"{type(loaded.model).__name__}, which has none. Leave dropout out."
+        )
+    if tuning.trained == "encoder" and "encoder.self" not in loaded.heads.counts:
+        raise InputError(
+            f"Expected a model with an encoder to train, got "
+            f"{type(loaded.model).__name__}, which has none. Set trained to all."
+        )
+    if tuning.trained == "gates" and not gates_learn:
+        raise InputError("Expected gates to train, got none, with trained=gates. Change trained.")
+
+
+def _batches(task: Task, tuning: FinetuneConfig, seed: int, per_step: int) -> Batches:
+    """Enough batches, over enough epochs, for all updates."""
+    length_NS = task.length_N[:, None]
+    once = Batches(length_NS, tuning.batch_tokens, 1, seed, per_step)
+    epochs = -(-tuning.updates * per_step // once.per_epoch)
+    return Batches(length_NS, tuning.batch_tokens, epochs, seed, per_step)
+
+
+def _freeze(model: PreTrainedModel, heads: Heads, tuning: FinetuneConfig) -> list[nn.Parameter]:
+    """Freeze the parameters that are not trained, and return them."""
+    is_encoder = set(heads.counts) == {"encoder.self"}
+    if tuning.trained == "all" or (tuning.trained == "encoder" and is_encoder):
+        return []
+    kept: set[nn.Parameter] = set()
+    if tuning.trained == "encoder":
+        inside = set(model.get_encoder().modules())
+        outside = (module for module in model.modules() if module not in inside)
+        shared = {each for module in outside for each in module.parameters(recurse=False)}
+        kept = set(model.parameters()) - shared
+    frozen = [each for each in model.parameters() if each.requires_grad and each not in kept]
+    for parameter in frozen:
+        parameter.requires_grad_(False)
+    return frozen
+
+
+def _identity(
+    loaded: Loaded,
+    task: Task,
+    tuning: FinetuneConfig,
+    teacher: PreTrainedModel | None,
+    seed: int,
+    num_processes: int,
+) -> dict[str, Any]:
+    """Everything that a resumed fine-tuning must have in common with the interrupted one."""
+    return {
+        "model": revision(loaded.model),
+        "tokenizer": loaded.tokenizer and tokenizer_revision(loaded.tokenizer),
+        "teacher": None if teacher is None else revision(teacher),
+        "task": task.name,
+        "data": task.sha256,
+        "seed": seed,
+        "processes": num_processes,
+    } | {f"tuning.{name}": value for name, value in asdict(tuning).items()}

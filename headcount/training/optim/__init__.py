@@ -1,0 +1,1 @@
+"""Optimization: how one step of training is made."""

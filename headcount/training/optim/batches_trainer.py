@@ -1,0 +1,150 @@
+"""transformers' Trainer over batches grouped by length, with checkpoints that are complete."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any, final
+
+import torch
+from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.data import DataLoader
+from transformers import (
+    PrinterCallback,
+    Trainer,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
+from transformers.trainer import TRAINER_STATE_NAME
+
+from headcount.core import ModelError
+from headcount.training.checkpoints import remove_early, saving
+from headcount.training.data.bucketed import Batches, Parts
+from headcount.training.optim.dropout import FastDropout
+
+
+@final
+class FiniteLoss(TrainerCallback):
+    """Ends a training whose loss is not finite, before the model is saved or evaluated."""
+
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> None:
+        """Log, and so check, the loss before every checkpoint."""
+        control.should_log |= control.should_save
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, float] | None = None,
+        **_: Any,
+    ) -> None:
+        """Check the mean loss since the last log.
+
+        Raises:
+            ModelError: if the loss is infinite or NaN.
+        """
+        numbers = logs or {}
+        if not math.isfinite(numbers.get("loss", 0.0)):
+            raise ModelError(
+                f"Expected a finite training loss, got {numbers['loss']} at step "
+                f"{state.global_step}, with learning rate {numbers['learning_rate']:.3g}. Lower "
+                "peak or raise warmup, and start again."
+            )
+
+
+class BatchesTrainer(Trainer, ABC):
+    """Trains on `Batches`. One epoch of the Trainer is the entire training.
+
+    Args:
+        model: the model to train.
+        batches: the examples of every batch, in order.
+        arguments: arguments of transformers' Trainer.
+        callbacks: further callbacks.
+        keep: number of latest checkpoints to keep.
+        more: further keyword arguments of the Trainer.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        batches: Batches,
+        arguments: TrainingArguments,
+        callbacks: Sequence[TrainerCallback] = (),
+        keep: int = 1,
+        **more: Any,
+    ) -> None:
+        super().__init__(
+            model=model,
+            args=arguments,
+            train_dataset=batches,
+            callbacks=[FiniteLoss(), *callbacks],
+            **more,
+        )
+        self.remove_callback(PrinterCallback)
+        self._batches, self._keep = batches, keep
+        # Otherwise `num_items_in_batch` is passed to every forward, down to the attention function.
+        self.model_accepts_loss_kwargs = False
+        # All labels are at the positions that predict them. For a causal model, the Trainer would
+        # skip a column when it counts the tokens that a step's loss is divided by.
+        self._loss_shifts_labels = False
+
+    @abstractmethod
+    def collate(self, number: int, part_EP: Parts) -> dict[str, Any]:
+        """The model's inputs for batch `number` of the training, made of these examples."""
+
+    def go_on(self, whole: Sequence[Path]) -> None:
+        """Train from the last checkpoint or from the start; if training had ended, only load it."""
+        state = TrainerState.load_from_json(str(whole[-1] / TRAINER_STATE_NAME)) if whole else None
+        if state is not None and _has_stopped(state):
+            self._load_from_checkpoint(str(whole[-1]))
+            self.state = state  # `train` would take one more step before it checks
+        else:
+            self.train(resume_from_checkpoint=str(whole[-1]) if whole else None)
+
+    def get_train_dataloader(self) -> DataLoader:
+        """A loader of single batches, which accelerate deals out to the processes in turn."""
+        loader = DataLoader(
+            self._batches,
+            batch_size=1,
+            collate_fn=lambda numbered: self.collate(*numbered[0]),
+            pin_memory=self.args.dataloader_pin_memory,
+        )
+        return self.accelerator.prepare(loader)
+
+    def compute_loss_context_manager(self) -> ExitStack:
+        """The Trainer's own contexts, plus those of `quicker_steps`."""
+        contexts = super().compute_loss_context_manager()
+        contexts.enter_context(quicker_steps(self.args.device))
+        return contexts
+
+    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
+        folder = Path(self.args.output_dir or ".") / f"checkpoint-{self.state.global_step}"
+        with saving(folder, self.is_world_process_zero()):
+            super()._save_checkpoint(model, trial)
+            self.accelerator.wait_for_everyone()
+        if self.is_world_process_zero():
+            remove_early(folder.parent, self._keep, self.state.best_global_step)
+
+
+@contextmanager
+def quicker_steps(device: torch.device) -> Iterator[None]:
+    """Use our fast dropout and, on CPUs, attention made of plain products.
+
+    On CPUs, the backward pass of fused sdpa took a third of each step on short sentences.
+    """
+    attention = sdpa_kernel(SDPBackend.MATH) if device.type == "cpu" else nullcontext()
+    with FastDropout(), attention:
+        yield
+
+
+def _has_stopped(state: TrainerState) -> bool:
+    """Whether training had ended, by patience or the number of steps, when this was saved."""
+    saved: Any = state.stateful_callbacks
+    return saved["TrainerControl"]["args"]["should_training_stop"]

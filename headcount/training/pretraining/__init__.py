@@ -1,0 +1,1 @@
+"""Pretraining: translation and language models from scratch."""

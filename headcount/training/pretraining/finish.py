@@ -1,0 +1,63 @@
+"""Finish: choose the weights of the final model.
+
+The last checkpoints are averaged. If there is a development set, the checkpoint with the best score
+on it (transformers' Trainer keeps it) becomes the model instead if it beats the average there.
+"""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import final
+
+from transformers import PreTrainedModel
+
+from headcount.tasks import Task
+from headcount.training.checkpoints import averaged, whole_checkpoints
+from headcount.training.pretraining.trainer import dev_numbers
+
+
+@final
+@dataclass(frozen=True)
+class Candidate:
+    """One set of weights that may become the model."""
+
+    name: str
+    checkpoints: tuple[Path, ...]
+    dev: dict[str, float] = field(default_factory=dict)
+    """`loss` in nats a token, and the score; empty without a development set."""
+
+
+def candidates(folder: Path, best: int | None, average: int) -> list[Candidate]:
+    """The average of the last checkpoints, and the best checkpoint, that of step `best`."""
+    last = whole_checkpoints(folder)[-average:]
+    steps = [path.name.removeprefix("checkpoint-") for path in last]
+    name = f"average of steps {', '.join(steps)}" if len(last) > 1 else f"step {steps[0]}"
+    found = [Candidate(name, tuple(last))]
+    # The Trainer's path of the best checkpoint is not used: it is wrong once the folder has moved.
+    if best is not None and [folder / f"checkpoint-{best}"] != last:
+        found.append(Candidate(f"step {best}, the best one", (folder / f"checkpoint-{best}",)))
+    return found
+
+
+def set_weights(model: PreTrainedModel, checkpoints: tuple[Path, ...]) -> None:
+    """Set a model's weights to the mean over some checkpoints."""
+    weights = averaged(checkpoints)
+    missing, unexpected = model.load_state_dict(weights, strict=False)
+    tied = set(model.all_tied_weights_keys)
+    assert not unexpected and set(missing) <= tied, (missing, unexpected)
+    model.tie_weights()
+
+
+def choose(model: PreTrainedModel, found: list[Candidate], dev: Task | None) -> list[Candidate]:
+    """The candidates with their scores, best first; the model gets the weights of the best."""
+    if dev is None:
+        ranked = found
+    else:
+        judged = []
+        for candidate in found:
+            set_weights(model, candidate.checkpoints)
+            judged.append(replace(candidate, dev=dev_numbers(model, dev)))
+        sign = -1 if dev.higher_is_better else 1
+        metric = dev.metric
+        ranked = sorted(judged, key=lambda candidate: sign * candidate.dev[metric])
+    set_weights(model, ranked[0].checkpoints)
+    return ranked

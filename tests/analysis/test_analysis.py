@@ -1,0 +1,93 @@
+"""The main use from Python."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import headcount
+from headcount.measures import Confidence, Entropy
+from headcount.models import Loaded
+from tests import saved
+from tests.laws import leaving_no_trace
+
+SAMPLE = Path(headcount.__file__).parent / "data" / "sample.conllu"
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Loaded:
+    return headcount.load(saved.bert(tmp_path_factory.mktemp("bert")))
+
+
+def confidence_of(frame: pd.DataFrame) -> pd.Series:
+    column = frame["confidence"]
+    assert isinstance(column, pd.Series)
+    return column
+
+
+def test_a_plain_model_gives_the_numbers_of_a_loaded_one(loaded: Loaded) -> None:
+    corpus = headcount.Corpus(SAMPLE, limit=9)
+    whole = headcount.analyze(loaded, corpus).heads.frame
+    some = headcount.measure(loaded.model, corpus, (Entropy, Confidence), loaded.tokenizer).frame
+    assert list(some) == ["head", "site", "layer", "index", "entropy", "confidence"]
+    pd.testing.assert_series_equal(confidence_of(some), confidence_of(whole))
+    with pytest.raises(headcount.ModelError, match="Expected a tokenizer beside the weights"):
+        headcount.measure(loaded.model, corpus)
+
+
+def test_analysis_leaves_no_trace(loaded: Loaded) -> None:
+    batch = {"input_ids": torch.tensor([[5, 6, 7]])}
+    with leaving_no_trace(loaded.model, batch):
+        headcount.analyze(loaded, headcount.Corpus(SAMPLE, limit=9), headcount.Options(null=True))
+
+
+def test_batches_of_any_size_give_the_same_numbers(loaded: Loaded) -> None:
+    corpus = headcount.Corpus(SAMPLE, limit=40)
+    tables = []
+    for options in (headcount.Options(), headcount.Options(max_tokens=100, window=7)):
+        analysis = headcount.analyze(loaded, corpus, options)
+        assert analysis.relations is not None
+        tables.append((analysis.heads.frame, analysis.relations, analysis.offsets))
+        assert {len(shown) for shown in analysis.examples.values()} == {3}
+    for one, other in zip(*tables, strict=True):
+        pd.testing.assert_frame_equal(one, other, rtol=1e-6, atol=1e-6)
+
+
+def test_frequencies_from_a_file_change_what_is_rare(loaded: Loaded, tmp_path: Path) -> None:
+    corpus = headcount.Corpus(SAMPLE, limit=40)
+    path = tmp_path / "counts.txt"
+    path.write_text("the 1000\n")  # all others are unseen, so rare
+    options = headcount.Options(), headcount.Options(frequencies=path)
+    frames = [headcount.analyze(loaded, corpus, each).heads.frame for each in options]
+    counted, given = (each[["rare_cases", "rare_share"]].to_numpy(dtype=float) for each in frames)
+    assert not counted[:, 0].any() and np.isnan(counted[:, 1]).all()
+    assert (given[:, 0] > 0).all() and np.isfinite(given[:, 1]).all()
+
+
+def test_special_tokens_can_count_in_confidence(loaded: Loaded, tmp_path: Path) -> None:
+    """BERT looks at [CLS] and [SEP] too; sums of another confidence are not resumed."""
+    corpus = headcount.Corpus(SAMPLE, limit=20)
+    plain = headcount.analyze(loaded, corpus, out=tmp_path)
+    options = headcount.Options(exclude_keys=False)
+    keys = headcount.analyze(loaded, corpus, options, out=tmp_path / "keys")
+    found, without = (each.heads.frame["confidence"].to_numpy() for each in (keys, plain))
+    assert np.all(found >= without) and np.any(found > without)
+    assert "|special:keys|" in keys.record["signature"]
+    assert "special:" not in plain.record["signature"]
+    assert "special tokens count in confidence, as keys" in keys.record["warnings"]
+    with pytest.raises(headcount.InputError, match="needs the same model, data"):
+        headcount.analyze(loaded, corpus, options, out=tmp_path)
+
+
+def test_thresholds_decide_roles(loaded: Loaded) -> None:
+    corpus = headcount.Corpus(SAMPLE, limit=40)
+    low = headcount.Options(thresholds=headcount.Thresholds(positional_share=0.0))
+    roles = headcount.analyze(loaded, corpus, low).roles
+    assert all(found[0].role == "positional" for found in roles.values())
+
+
+def test_a_negative_seed_is_refused() -> None:
+    with pytest.raises(headcount.InputError, match="Expected a seed of at least 0, got -2"):
+        headcount.Options(seed=-2)

@@ -1,0 +1,71 @@
+"""A pruned model that was trained further gets its certificate, whatever compensated it."""
+
+import copy
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from headcount.artifact import Data, choice_of, origin_of
+from headcount.compaction import compact
+from headcount.core import ModelError, Plan
+from headcount.models import Loaded
+from headcount.pruning.compensation.folding import fold
+from headcount.pruning.compensation.output_moments import output_moments
+from tests.compaction.plans import some_heads
+from tests.tasks import loaded as small
+
+CPU = torch.device("cpu")
+
+
+def folded(name: str) -> tuple[Loaded, Loaded, Data]:
+    """The model, its pruned version with mean outputs folded into biases, and batches."""
+    loaded, task = small.TASKS[name]()
+    plan = some_heads(loaded.anatomy, None)
+    sums = output_moments(loaded.model, task, loaded.anatomy)
+    compensated = fold(loaded, plan, sums)
+    smaller = compact(compensated, Plan.made_for(compensated, plan.kept_heads(loaded.heads)))
+    return loaded, Loaded(smaller, loaded.tokenizer, "small"), Data.of_task(task, CPU, ("x",))
+
+
+@pytest.mark.parametrize("name", ["causal-llama", "causal-gpt2"])
+def test_folding_gave_it_biases_that_the_whole_model_lacks(name: str, tmp_path: Path) -> None:
+    dense, smaller, data = folded(name)
+    before = copy.deepcopy(dense.model.state_dict())
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in smaller.model.parameters():
+            parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))
+    origin_of(smaller, dense).write(tmp_path, smaller, data, {})
+    found = json.loads((tmp_path / "certificate.json").read_text())["comparisons"]
+    assert [each["what"] for each in found] == ["compact and gated", "reloaded and gated"]
+    assert all(each["share"] <= each["tolerance"] for each in found)
+    assert (tmp_path / "README.md").exists()
+    assert dense.model.state_dict().keys() == before.keys()
+
+
+def test_what_was_said_by_other_numbers_is_not_told_again(tmp_path: Path) -> None:
+    """A model pruned twice: its heads were renumbered before the second time."""
+    dense, smaller, data = folded("causal-llama")
+    about = {
+        "scores": {"dec.0.0": 1.0},
+        "open": {"decoder.self": 2},
+        "swept": None,
+        "history": [],
+        "ceiling": {"tokens": 9, "value": 1.2},
+        "keep": 2,
+    }
+    origin_of(smaller, dense).write(tmp_path, smaller, data, about)
+    assert choice_of(tmp_path, dense).items() >= about.items()
+    record = json.loads((tmp_path / "prune.json").read_text())
+    (tmp_path / "prune.json").write_text(json.dumps(record | {"heads": {"decoder.self": [2, 2]}}))
+    found = choice_of(tmp_path, dense)
+    assert found["keep"] == 2 and not found.keys() & (about.keys() - {"keep"})
+
+
+def test_of_another_size() -> None:
+    _, smaller, _ = folded("causal-llama")
+    wider = small.loaded("LlamaForCausalLM", intermediate_size=40)
+    with pytest.raises(ModelError, match="Expected a teacher of the size that small was cut out"):
+        origin_of(smaller, wider)

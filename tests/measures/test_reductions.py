@@ -1,0 +1,228 @@
+"""The reductions that measures use, against plain NumPy over full maps."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from headcount.core import ModelError
+from headcount.measures import AttentionReducer, GroupedMap
+from headcount.measures.reductions import MASSES, OFFSETS, Attention, _peaks
+from headcount.tap import AttentionLayer, Block
+from tests.measures.cases import (
+    HEAD_DIM,
+    NUM_HEADS,
+    Example,
+    attend,
+    batches,
+    random_side,
+    reduced,
+    tokens,
+)
+from tests.textbook import patterns, syntactic
+
+SPLITS = [(100, 100, 100), (1, 2, 3), (2, 3, 5), (1, 100, 2), (100, 2, 100)]
+
+
+def _at(attention: Attention, row: int, example: Example) -> dict[str, np.ndarray]:
+    """The gathered values of one sentence, without padding."""
+    num_queries, num_keys = example.A.shape[1:]
+    return {
+        "peak": attention.peak_BHQ[row, :, :num_queries].numpy(),
+        "peak_key": attention.peak_key_BHQ[row, :, :num_queries].numpy(),
+        "entropy": attention.entropy_BHQ[row, :, :num_queries].numpy(),
+        "diagonals": attention.diagonals_BHQO[row, :, :num_queries].numpy(),
+        "first": attention.first_BHQ[row, :, :num_queries].numpy(),
+        "column": attention.column_BHK[row, :, :num_keys].numpy(),
+        "value_norm": attention.value_norm_BHK[row, :, :num_keys].numpy(),
+    } | {name: attention.mass(name)[row, :, :num_queries].numpy() for name in MASSES}
+
+
+def _expected(example: Example) -> dict[str, np.ndarray]:
+    A, keys = example.A, example.keys
+    content = ~np.array(keys.is_special)
+    content_only = np.where(content, A, -1)
+    norm = np.linalg.norm(np.einsum("hkd,hdm->hkm", example.v, example.W_O), axis=-1)
+    sep, punct = np.array(keys.is_sep), np.array(keys.is_punct)
+    diagonals = np.zeros((*A.shape[:2], len(OFFSETS)))
+    for o, offset in enumerate(OFFSETS):
+        for query in range(A.shape[1]):
+            if 0 <= query + offset < A.shape[2]:
+                diagonals[:, query, o] = A[:, query, query + offset]
+    weighted = A * norm[:, None]
+    first = np.arange(A.shape[2]) == 0
+    return {
+        "peak": content_only.max(-1).clip(0),
+        "peak_key": content_only.argmax(-1),
+        "entropy": -(A * np.log(np.where(A > 0, A, 1))).sum(-1),
+        "diagonals": diagonals,
+        "first": A[..., 0],
+        "column": A.sum(1),
+        "value_norm": norm,
+        "sep": (A * sep).sum(-1),
+        "punct": (A * punct).sum(-1),
+        "norm": weighted.sum(-1),
+        "norm_first": (weighted * first).sum(-1),
+        "norm_sep": (weighted * sep).sum(-1),
+        "norm_punct": (weighted * punct).sum(-1),
+    }
+
+
+@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize("name", ["self", "cross", "long"])
+def test_every_reduction_of_every_sentence(name: str, split: tuple[int, int, int]):
+    for batch in batches(name):
+        attention = attend(batch, split)
+        for row, example in enumerate(batch):
+            found, has_content = _at(attention, row, example), not all(example.keys.is_special)
+            for field, numbers in _expected(example).items():
+                if field != "peak_key" or has_content:
+                    np.testing.assert_allclose(found[field], numbers, 1e-9, 1e-12, err_msg=field)
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_weight_on_the_own_segment(split: tuple[int, int, int]):
+    seen = 0
+    for batch in batches("self"):
+        attention = attend(batch, split)
+        own_BHQ, segment_BN = attention.own_segment_BHQ, attention.segment_BN
+        keys = [example.keys for example in batch]
+        segments = [patterns.segments(side.is_sep, side.is_special) for side in keys]
+        assert (own_BHQ is None) == (segment_BN is None) == (max(map(max, segments)) == 0)
+        if own_BHQ is None or segment_BN is None:
+            continue
+        for row, (example, segment_of) in enumerate(zip(batch, segments, strict=True)):
+            length = len(segment_of)
+            assert segment_BN[row, :length].tolist() == segment_of
+            same = np.array(segment_of)[:, None] == np.array(segment_of)
+            expected = (example.A * same).sum(-1)
+            np.testing.assert_allclose(own_BHQ[row, :, :length], expected, 1e-9, 1e-12)
+            seen += 1
+    assert seen > 5
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_word_level_arg_maxima(split: tuple[int, int, int]):
+    for batch in batches("self"):
+        attention = attend(batch, split)
+        row_keys, column_queries = attention.word_keys_BHW, attention.word_queries_BHW
+        assert row_keys is not None and column_queries is not None
+        for row, example in enumerate(batch):
+            between = syntactic.word_map(example.A, example.keys.word_of)
+            for head, of_head in enumerate(between):
+                for word in range(len(of_head)):
+                    for found, weights in (
+                        (row_keys, of_head[word].tolist()),
+                        (column_queries, of_head[:, word].tolist()),
+                    ):
+                        best = syntactic.most_attended(weights, word)
+                        assert int(found[row, head, word]) == (-1 if best is None else best)
+
+
+def test_padding_does_not_count():
+    """More padding or a longer sentence in the batch does not change a sentence's numbers."""
+    for batch in batches("cross"):
+        for example in batch:
+            alone, padded = attend([example]), attend([example], padding=5)
+            for field, numbers in _at(alone, 0, example).items():
+                if field != "peak_key" or not all(example.keys.is_special):
+                    np.testing.assert_allclose(
+                        _at(padded, 0, example)[field], numbers, err_msg=field
+                    )
+
+
+def test_no_segments_and_no_words_where_queries_and_keys_are_two_sequences():
+    attention = attend(batches("cross")[0])
+    assert attention.own_segment_BHQ is None and attention.segment_BN is None
+    assert attention.word_keys_BHW is None and attention.word_queries_BHW is None
+
+
+# ------------------------------------------------------------------ the largest of many weights
+
+
+@pytest.mark.parametrize("num_keys", [1, 7, 63, 64, 255, 256, 257, 263, 320, 333, 511, 512, 1031])
+def test_the_largest_weight_is_the_first_of_equals(num_keys: int):
+    generator = torch.Generator().manual_seed(num_keys)
+    sharp = torch.rand(3, 5, 11, num_keys, generator=generator)
+    tied = torch.randint(-1, 4, (3, 5, 11, num_keys), generator=generator).float()
+    flat = torch.zeros(2, 3, 5, num_keys)
+    for weights in (sharp, tied, flat, -torch.ones(2, 3, 5, num_keys)):
+        peak, key = _peaks(weights)
+        assert torch.equal(peak, weights.amax(-1))
+        assert torch.equal(key, weights.argmax(-1))
+        np.testing.assert_array_equal(key, np.argmax(weights.numpy(), -1))
+
+
+@settings(max_examples=50)
+@given(st.integers(256, 400), st.data())
+def test_a_single_peak_is_found_anywhere(num_keys: int, data: st.DataObject):
+    places = data.draw(st.lists(st.integers(0, num_keys - 1), min_size=1, max_size=4))
+    weights = torch.zeros(1, 1, 1, num_keys)
+    weights[..., places] = 0.5
+    peak, key = _peaks(weights)
+    assert (float(peak), int(key)) == (0.5, min(places))
+
+
+# ------------------------------------------------------------------ groups of tokens
+
+
+def test_a_map_between_groups_sums_keys_and_averages_queries():
+    """Different groups on either side, tokens in no group, a group without tokens, two blocks."""
+    rng = np.random.default_rng(0)
+    A = rng.random((2, 3, 5, 7))
+    query_group = torch.tensor([[0, 0, -1, 2, 2], [1, -1, 0, 0, 0]])
+    key_group = torch.tensor([[-1, 0, 0, 1, 3, 3, 3], [2, 2, -1, -1, 0, 1, 1]])
+    grouped = GroupedMap(query_group, key_group, 3, torch.float64)
+    layer = AttentionLayer("decoder.cross", 0, "", 0, 3, 3, 2, None)
+    for row in range(2):
+        for query in (slice(0, 2), slice(2, 6)):
+            cut = slice(row, row + 1), slice(0, 3), query
+            weights = torch.tensor(A[cut])
+            grouped.block(Block(layer, *cut, weights, weights[..., :0]))
+    for row in range(2):
+        for q in range(3):
+            for k in range(4):
+                queries = (query_group[row] == q).nonzero().flatten().tolist()
+                keys = (key_group[row] == k).nonzero().flatten().tolist()
+                rows = A[row][:, queries][:, :, keys].sum(-1)
+                expected = rows.mean(-1) if queries else np.zeros(3)
+                np.testing.assert_allclose(grouped.map_BHWW[row, :, q, k], expected, atol=1e-12)
+
+
+# ------------------------------------------------------------------ numbers that are not finite
+
+
+def _reducer(length: int = 7) -> tuple[AttentionReducer, Tensor]:
+    rng = np.random.default_rng(2)
+    sides = tokens([random_side(rng, length), random_side(rng, length - 2)])
+    layer = AttentionLayer("decoder.self", 4, "some.module", 0, NUM_HEADS, NUM_HEADS, HEAD_DIM, "o")
+    values = torch.tensor(rng.normal(size=(2, NUM_HEADS, length, HEAD_DIM)))
+    weights = torch.tensor(rng.random((2, NUM_HEADS, length, length))).softmax(-1)
+    roots = torch.tensor(rng.normal(size=(NUM_HEADS, HEAD_DIM, HEAD_DIM)))
+    return AttentionReducer(layer, sides, sides, None, roots, values), weights
+
+
+def test_names_the_head_whose_weights_are_not_numbers():
+    reducer, weights = _reducer()
+    weights[1, 5, 2] = torch.nan
+    weights[0, 6, 1] = torch.nan
+    with pytest.raises(ModelError) as refusal:
+        reduced(reducer, weights, (1, 2, 3))
+    message = str(refusal.value)
+    assert "NaN or infinity in head dec.4.5 (2 of the layer's 7 heads have some)" in message
+    assert "Check the parameters of some.module" in message
+
+
+@pytest.mark.parametrize("number", [torch.nan, torch.inf])
+def test_names_the_head_whose_values_are_not_finite(number: float):
+    reducer, weights = _reducer()
+    reducer.value_norm_BHK[1, 3, 4] = number
+    with pytest.raises(ModelError, match=r"NaN or infinity in head dec\.4\.3 \(1 of the layer's 7"):
+        reduced(reducer, weights, (1, 2, 3))
+
+
+def test_finite_numbers_pass():
+    reducer, weights = _reducer()
+    assert reduced(reducer, weights, (1, 2, 3)).peak_BHQ.isfinite().all()

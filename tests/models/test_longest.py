@@ -1,0 +1,38 @@
+"""A model runs the longest text it takes, and fails with one token more."""
+
+from typing import Any
+
+import pytest
+import torch
+import transformers as hf
+
+from headcount.models import max_length
+
+SIZES: dict[str, Any] = {
+    "vocab_size": 30,
+    "hidden_size": 8,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 8,
+    "max_position_embeddings": 20,
+}
+MODELS = {
+    "bert": lambda: hf.BertModel(hf.BertConfig(**SIZES)),
+    "roberta": lambda: hf.RobertaModel(hf.RobertaConfig(**SIZES)),
+    "camembert": lambda: hf.CamembertModel(hf.CamembertConfig(**SIZES)),
+    "mpnet": lambda: hf.MPNetModel(hf.MPNetConfig(**SIZES)),
+    "data2vec": lambda: hf.Data2VecTextModel(hf.Data2VecTextConfig(**SIZES)),
+    "xmod": lambda: hf.XmodModel(hf.XmodConfig(**SIZES, default_language="en_XX")),
+    "electra": lambda: hf.ElectraModel(hf.ElectraConfig(**SIZES)),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_table_of_positions_is_used_up(name: str) -> None:
+    model = MODELS[name]().eval()
+    longest = max_length(model, None)
+    assert longest is not None
+    with torch.no_grad():
+        assert model(torch.full((1, longest), 7)).last_hidden_state.shape[1] == longest
+        with pytest.raises((IndexError, RuntimeError)):
+            model(torch.full((1, longest + 1), 7))

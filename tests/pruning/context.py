@@ -1,0 +1,13 @@
+"""Tiny models with real tasks to prune."""
+
+from pathlib import Path
+from typing import Any
+
+from headcount.pruning import PruningContext, Units
+from tests.tasks.loaded import TASKS
+
+
+def setting(name: str, state: Path | None = None, sites: Any = None, **more: Any) -> PruningContext:
+    """A setting for choosing heads, from a task of `tests.tasks.loaded`."""
+    loaded, task = TASKS[name]()
+    return PruningContext(loaded, task, Units.of(loaded.anatomy, sites), state=state, **more)

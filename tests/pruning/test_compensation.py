@@ -1,0 +1,390 @@
+"""Folding and rescaling equal what hooks and lstsq do by hand, and never fit the data worse."""
+
+import copy
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from headcount.compaction import compact
+from headcount.core import Head, InputError, Place, Plan
+from headcount.gates import Fixed
+from headcount.importance.ablations.measured import mean
+from headcount.models import Loaded
+from headcount.pruning import Compensation, PruningContext, Selection, Subset, Units, from_scratch
+from headcount.pruning.compensation.folding import fold
+from headcount.pruning.compensation.output_moments import OutputMoments, output_moments
+from headcount.pruning.compensation.recovery import recover
+from headcount.pruning.compensation.rescaling import rescale
+from headcount.pruning.compensation.stages import run_stages
+from headcount.pruning.gated_score import evaluate_gated
+from headcount.pruning.pipeline import control
+from headcount.tap import Tap
+from headcount.tasks import TaskBatch, evaluate
+from headcount.training import FinetuneConfig, finetune
+from tests.examined import examined_double
+from tests.importance.tiny_task import TinyTask
+from tests.tasks import loaded as small
+
+NAMES = ["bert", "gpt2", "llama", "marian"]
+
+
+def made(name: str) -> tuple[Loaded, TinyTask, Plan]:
+    """A model, data, and a plan that prunes some heads and all heads of one layer."""
+    model, anatomy = examined_double(name)
+    loaded = Loaded(model, None, name)
+    loaded.__dict__["anatomy"] = anatomy
+    site = anatomy.layers[-1].site
+    gone = [head for head in anatomy.heads if head.index == 1 or head.index == head.layer + 2]
+    last = [head for head in anatomy.heads if (head.site, head.layer) == (site, 1)]
+    stay = set(anatomy.heads) - set(gone) - set(last)
+    task = TinyTask(model)
+    task.sha256 = "tiny"
+    return loaded, task, Plan.keeping(anatomy.heads, stay)
+
+
+def summed(loaded: Loaded, task: TinyTask) -> dict[Place, OutputMoments]:
+    return output_moments(loaded.model, task, loaded.anatomy)
+
+
+def outputs(model: PreTrainedModel, path: str, task: TinyTask, site: str) -> tuple[Tensor, Tensor]:
+    """Inputs and outputs of a projection, for every query except padding."""
+    into: list[Tensor] = []
+    out: list[Tensor] = []
+    batch = cast(TaskBatch, None)
+
+    def hear(module: Any, args: Any, output: Any) -> None:
+        is_query = batch.is_query(site)
+        into.append(args[0].reshape(*is_query.shape, -1)[is_query])
+        out.append(output.reshape(*is_query.shape, -1)[is_query])
+
+    handle = model.get_submodule(path).register_forward_hook(hear)
+    with torch.no_grad():
+        for batch in task.batches():
+            task.losses(model, batch)
+    handle.remove()
+    return torch.cat(into), torch.cat(out)
+
+
+@pytest.mark.parametrize("name", [*NAMES, "vit"])
+def test_folding_is_the_mean_in_place_of_the_head(name: str) -> None:
+    loaded, task, plan = made(name)
+    folded = fold(loaded, plan, summed(loaded, task))
+    stand_in = mean(loaded.model, task, loaded.anatomy)
+    gates = plan.gates(loaded.heads)
+    for batch in task.batches():
+        with torch.no_grad():
+            with Tap(loaded.model, loaded.anatomy, gates=gates, replacement=stand_in):
+                expected = task.losses(loaded.model, batch).loss_E
+            with Tap(folded.model, loaded.anatomy, gates=gates):
+                found = task.losses(folded.model, batch).loss_E
+        assert found.tolist() == pytest.approx(expected.tolist(), rel=1e-9)
+
+
+@pytest.mark.parametrize("fold", [True, False])
+@pytest.mark.parametrize("per", ["head", "dimension", "map"])
+def test_rescaling_is_the_least_squares_of_every_layer(per: Any, fold: bool) -> None:
+    """Fitting the outputs themselves with lstsq is no better."""
+    loaded, task, plan = made("marian")
+    model = rescale(loaded, plan, summed(loaded, task), per, fold).model
+    for layer in loaded.anatomy.layers:
+        assert layer.output is not None
+        into_QO, out_QM = outputs(loaded.model, layer.output, task, layer.site)
+        old, new = (
+            cast(torch.nn.Linear, each.get_submodule(layer.output))
+            for each in (loaded.model, model)
+        )
+        kept = plan.of_layer(loaded.heads, layer.site, layer.layer)
+        stays = torch.zeros(layer.num_heads)
+        stays[list(kept)] = 1
+        kept_O = stays.repeat_interleave(layer.head_dim).double()
+        found_QM = (into_QO * kept_O) @ new.weight.T + new.bias
+        target_QM = out_QM - old.bias
+        best_QM = best_fit(into_QO * kept_O, old.weight.T, target_QM, layer.head_dim, per, fold)
+        errors = [(each - out_QM).square().sum().item() for each in (found_QM, best_QM + old.bias)]
+        # A ridge keeps a map of few queries small.
+        assert errors[0] == pytest.approx(errors[1], rel=0.1 if per == "map" else 2e-3, abs=1e-3)
+
+
+def best_fit(
+    into_QO: Tensor, weight_OM: Tensor, target_QM: Tensor, head_dim: int, per: str, fold: bool
+) -> Tensor:
+    """The closest fit to the target by scales or a map, with an optional constant."""
+    num_queries, num_outputs = target_QM.shape
+    if per == "map":
+        columns = torch.cat([into_QO, torch.ones(num_queries, int(fold)).double()], 1)
+        return columns @ torch.linalg.lstsq(columns, target_QM, driver="gelsd").solution
+    columns_QMC = torch.einsum("qo,om->qmo", into_QO, weight_OM)
+    if per == "head":
+        columns_QMC = columns_QMC.unflatten(2, (-1, head_dim)).sum(3)
+    if fold:  # a separate constant for every output
+        ones_QMM = torch.eye(num_outputs).double().expand(num_queries, -1, -1)
+        columns_QMC = torch.cat([columns_QMC, ones_QMM], 2)
+    columns, target = columns_QMC.flatten(0, 1), target_QM.flatten()[:, None]
+    return (columns @ torch.linalg.lstsq(columns, target, driver="gelsd").solution).view_as(
+        target_QM
+    )
+
+
+def test_a_model_without_heads_has_nothing_to_mend() -> None:
+    """A model that has already lost every head needs no compensation."""
+    loaded, task = small.TASKS["classes-bert"]()
+    none = Plan.keeping(loaded.heads, [])
+    empty = Loaded(compact(loaded, none), loaded.tokenizer, "empty")
+    choice = Selection(Plan.keeping(empty.heads, []), empty)
+    given = PruningContext(empty, task, Units.of(empty.anatomy))
+    assert run_stages(choice, Compensation(), given, task).record["calibration"]["queries"] == 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_gone_changes_nothing_and_the_callers_model_stays(name: str) -> None:
+    loaded, task, plan = made(name)
+    before = copy.deepcopy(loaded.model.state_dict())
+    dense = Plan.keeping(loaded.heads, loaded.heads)
+    sums, loss = summed(loaded, task), evaluate(loaded.model, task).loss
+    for compensated in (fold(loaded, dense, sums), rescale(loaded, dense, sums)):
+        assert evaluate(compensated.model, task).loss == pytest.approx(loss, abs=1e-9)
+    rescale(loaded, plan, sums)
+    after = loaded.model.state_dict()
+    assert after.keys() == before.keys()
+    assert all(torch.equal(after[name], before[name]) for name in before)
+
+
+def test_a_projection_gets_a_bias_where_it_has_none() -> None:
+    loaded, task, plan = made("llama")
+    path = loaded.anatomy.layers[0].output
+    assert path is not None and loaded.model.get_submodule(path).bias is None
+    bias = fold(loaded, plan, summed(loaded, task)).model.get_submodule(path).bias
+    assert isinstance(bias, torch.nn.Parameter) and (bias != 0).all()
+
+
+def test_shared_layers_are_refused() -> None:
+    model, anatomy = examined_double("albert")
+    loaded = Loaded(model, None, "albert")
+    loaded.__dict__["anatomy"] = anatomy
+    with pytest.raises(InputError, match="layers with weights of their own, .* 3 layers at once"):
+        output_moments(model, TinyTask(model), anatomy)
+
+
+def test_moments_are_those_of_the_examples_drawn() -> None:
+    """Compensation uses the given number of examples, drawn by the seed."""
+    loaded, task = small.TASKS["classes-bert"]()
+    plan = Plan.keeping(loaded.heads, [Head("encoder.self", 0, 1), Head("encoder.self", 1, 3)])
+    setting = PruningContext(loaded, task, Units.of(loaded.anatomy), seed=1, calibration=5)
+    record = run_stages(Selection(plan, loaded), Compensation(), setting, task).record[
+        "calibration"
+    ]
+    index_N = np.random.default_rng(1).choice(task.num_examples, 5, replace=False)
+    lengths = [task.batch(np.array([index])).inputs["attention_mask"].sum() for index in index_N]
+    assert record == {"data": task.sha256, "examples": 5, "queries": sum(map(int, lengths))}
+
+
+@pytest.mark.parametrize(
+    ("stages", "names"),
+    [
+        (Compensation(rescale=False), ["folding"]),
+        (
+            Compensation(fold=False),
+            ["rescaling by head", "rescaling by dimension", "rescaling by map"],
+        ),
+        (Compensation(fold=False, rescale=False), []),
+    ],
+)
+def test_stages_that_are_switched_off(stages: Compensation, names: list[str]) -> None:
+    """Stages that are off are neither tried nor kept; the best one tried is kept."""
+    loaded, task = small.TASKS["classes-bert"]()
+    plan = Plan.keeping(loaded.heads, [Head("encoder.self", 0, 1), Head("encoder.self", 1, 3)])
+    setting = PruningContext(loaded, task, Units.of(loaded.anatomy), seed=1)
+    done = run_stages(Selection(plan, loaded), stages, setting, task)
+    assert sorted(gain.stage for gain in done.gains) == sorted(names)
+    losses = [evaluate_gated(loaded, plan, task).loss, *(gain.after for gain in done.gains)]
+    assert evaluate_gated(done.loaded, plan, task).loss == pytest.approx(min(losses), rel=1e-6)
+
+
+@pytest.mark.parametrize(("peak", "gains"), [(3e-3, True), (0.3, False)])
+def test_recovery_is_kept_where_it_gains(peak: float, gains: bool) -> None:
+    loaded, task = small.TASKS["classes-bert"]()
+    plan = Plan.keeping(loaded.heads, [Head("encoder.self", 0, 1), Head("encoder.self", 1, 3)])
+    recovery = FinetuneConfig(updates=12, batch_tokens=100, peak=peak, warmup=2)
+    setting = PruningContext(loaded, task, Units.of(loaded.anatomy), seed=1)
+    stages = Compensation(fold=False, rescale=False, recovery=recovery)
+    done = run_stages(Selection(plan, loaded), stages, setting, task)
+    (gain,) = done.gains
+    assert gain.kept == gains == (gain.after < gain.before)
+    loss = evaluate_gated(done.loaded, plan, task).loss
+    assert loss == pytest.approx(min(gain.before, gain.after), rel=1e-6)
+
+
+def test_a_recovery_goes_on_with_batches_of_another_size(tmp_path: Path) -> None:
+    """A resumed start may differ in the last bits; another compensation is refused."""
+    loaded, task = small.TASKS["classes-bert"]()
+    plan = Plan.keeping(loaded.heads, [Head("encoder.self", 0, 1), Head("encoder.self", 1, 3)])
+    recovery = FinetuneConfig(updates=4, batch_tokens=100, peak=3e-3, warmup=2, save_every=2)
+    setting = PruningContext(loaded, task, Units.of(loaded.anatomy), seed=1, state=tmp_path)
+    stages = Compensation(rescale=False, recovery=recovery)
+    first, again = (
+        run_stages(Selection(plan, loaded), stages, replace(setting, max_tokens=each), task)
+        for each in (4096, 16)
+    )
+    assert first.gains[-1].after == pytest.approx(again.gains[-1].after)
+    record = json.loads((tmp_path / "recovery" / "training.json").read_text())
+    assert record["mended by"] == next(gain.stage for gain in first.gains if gain.kept)
+    fewer = replace(setting, calibration=3)
+    with pytest.raises(InputError, match="was begun with mended "):
+        run_stages(Selection(plan, loaded), stages, fewer, task)
+    stages = Compensation(fold=False, recovery=recovery)
+    with pytest.raises(InputError, match="was begun with mended by .*, and this command has resc"):
+        run_stages(Selection(plan, loaded), stages, setting, task)
+
+
+def test_where_only_gates_learned_there_is_no_control() -> None:
+    loaded, task = small.TASKS["classes-bert"]()
+    setting = PruningContext(loaded, task, Units.of(loaded.anatomy))
+    tuning = FinetuneConfig(updates=2, batch_tokens=100)
+    gates = Subset(replace(tuning, trained="gates"))
+    assert control(Compensation(), gates, setting, task) is None
+    made = control(Compensation(recovery=tuning), gates, setting, task)
+    assert made is not None and [each["updates"] for each in made.trainings] == [2]
+
+
+@pytest.mark.parametrize("peak", [3e-3, 0.3])
+def test_a_control_is_trained_in_the_same_ways(peak: float) -> None:
+    """One training after another, each like the pruned model's; the second only if it gains."""
+    loaded, task = small.TASKS["classes-bert"]()
+    setting = PruningContext(loaded, task, Units.of(loaded.anatomy), seed=1)
+    first = FinetuneConfig(
+        updates=3, batch_tokens=60, peak=1e-3, warmup=0, distilled=0.5, layerwise=2.0
+    )
+    second = FinetuneConfig(updates=12, batch_tokens=100, peak=peak, warmup=2)
+    made = control(Compensation(recovery=second), Subset(first), setting, task)
+    assert made is not None
+    once = finetune(loaded, task, replace(first, distilled=0.0, layerwise=0.0), seed=1).loaded
+    twice = finetune(once, task, second, seed=1).loaded
+    losses = [evaluate(each.model, task).loss for each in (once, twice)]
+    gains = losses[1] < losses[0]
+    assert gains == (peak < 0.1), losses
+    assert evaluate(made.loaded.model, task).loss == pytest.approx(min(losses), rel=1e-6)
+    assert [each["kept"] for each in made.trainings] == [True, gains]
+
+
+def test_a_control_learns_where_the_pruned_model_does() -> None:
+    loaded, task = small.TASKS["translation-Marian"]()
+    setting = PruningContext(loaded, task, Units.of(loaded.anatomy), seed=1)
+    tuning = FinetuneConfig(updates=2, batch_tokens=60, peak=1e-2, warmup=0, trained="encoder")
+    made = control(Compensation(), Subset(tuning), setting, task)
+    assert made is not None and made.trainings[0]["trained"] == "encoder"
+    learned = made.loaded.model.state_dict()
+    changed = {
+        name.split(".")[1]
+        for name, weight in loaded.model.state_dict().items()
+        if not torch.equal(weight, learned[name])
+    }
+    assert changed == {"encoder"}
+
+
+def embeddings(loaded: Loaded) -> Tensor:
+    weight = loaded.model.get_input_embeddings().weight
+    assert isinstance(weight, Tensor)
+    return weight.detach()
+
+
+def test_recovery_gains_and_keeps_to_the_plan() -> None:
+    """Also from scratch; the pruned heads may hold anything afterwards."""
+    loaded, task = small.TASKS["classes-bert"]()
+    plan = Plan.keeping(loaded.heads, [Head("encoder.self", 0, 1), Head("encoder.self", 1, 3)])
+    tuning = FinetuneConfig(updates=12, batch_tokens=100, peak=3e-3, warmup=2, distilled=0.5)
+    setting = PruningContext(loaded, task, Units.of(loaded.anatomy), seed=1)
+    compensated = recover(setting, loaded, plan, tuning)
+    before, after = (evaluate_gated(each, plan, task).loss for each in (loaded, compensated.loaded))
+    assert after < before != evaluate(loaded.model, task).loss and len(compensated.history) == 12
+    assert compensated.loaded.heads.counts == loaded.heads.counts
+    scratch = from_scratch(setting, plan, FinetuneConfig(updates=2, batch_tokens=100))
+    near = [
+        (embeddings(each.loaded) - embeddings(loaded)).abs().max().item()
+        for each in (compensated, scratch)
+    ]
+    assert near[0] < 0.1 < near[1], "new weights"
+    query = "bert.encoder.layer.0.attention.self.query.weight"
+    rows = scratch.loaded.model.get_parameter(query).detach()
+    start = from_scratch(setting, plan, FinetuneConfig(updates=1, peak=1e-12))
+    stock = start.loaded.model.get_parameter(query).detach()
+    moved = (rows - stock).abs().amax(1).view(5, 11).amax(1)
+    assert (moved > 1e-6).tolist() == [False, True, False, False, False], "only kept heads"
+
+
+def form(state: Path) -> str:
+    """The model that a recovery trained."""
+    return json.loads((state / "training.json").read_text())["form"]
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+@pytest.mark.parametrize("name", ["classes-bert", "translation-Marian"])
+def test_a_compact_model_recovers_as_the_gated_one_does(
+    name: str, optimizer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All kept weights are the same, also with a layer without heads."""
+    # Newton and Schulz's iterations in float32: in bfloat16 they depend on a map's orientation.
+    monkeypatch.setattr(torch.cpu, "get_capabilities", dict)
+    loaded, task = small.TASKS[name]()
+    stay = [head for head in loaded.heads if head.layer != 1 and head.index != 1]
+    plan = Plan.keeping(loaded.heads, stay)
+    tuning = FinetuneConfig(
+        updates=6,
+        batch_tokens=100,
+        peak=3e-3,
+        warmup=2,
+        distilled=0.5,
+        layerwise=1.0,
+        optimizer=optimizer,
+        trained="encoder",
+        dropout=0.0,
+    )
+    setting = PruningContext(loaded, task, Units.of(loaded.anatomy), seed=1, state=tmp_path)
+    found = recover(setting, loaded, plan, tuning)
+    assert form(tmp_path) == "compact"
+    gates = Fixed(plan.gates(loaded.heads))
+    expected = finetune(loaded, task, tuning, gates, loaded.model, 1)
+    ours, theirs = (
+        compact(each.loaded, replace(plan, model=None)).state_dict() for each in (found, expected)
+    )
+    for key, tensor in theirs.items():
+        if not key.endswith(
+            ("k_proj.bias", "key.bias")
+        ):  # their gradients are only rounding errors
+            torch.testing.assert_close(ours[key], tensor, rtol=1e-3, atol=1e-5, msg=key)
+    assert found.history[-1]["loss"] == pytest.approx(expected.history[-1]["loss"], rel=1e-4)
+
+
+def test_a_compact_recovery_goes_on(tmp_path: Path) -> None:
+    loaded, task = small.TASKS["classes-bert"]()
+    plan = Plan.keeping(loaded.heads, [Head("encoder.self", 0, 1), Head("encoder.self", 1, 3)])
+    tuning = FinetuneConfig(updates=5, batch_tokens=100, peak=3e-3, warmup=2, save_every=2)
+    setting = PruningContext(loaded, task, Units.of(loaded.anatomy), seed=1, state=tmp_path)
+
+    def killed(stage: str, done: int, total: int) -> None:
+        if done == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        recover(replace(setting, progress=killed), loaded, plan, tuning)
+    steps: list[int] = []
+    reported = replace(setting, progress=lambda stage, done, total: steps.append(done))
+    resumed = recover(reported, loaded, plan, tuning).loaded.model.state_dict()
+    assert min(steps) == 3, "and not from the start"
+    unbroken = recover(replace(setting, state=None), loaded, plan, tuning).loaded.model.state_dict()
+    assert all(torch.equal(resumed[key], tensor) for key, tensor in unbroken.items())
+
+
+def test_where_no_compact_model_can_be_given_back_the_gated_one_recovers(tmp_path: Path) -> None:
+    """T5's layers share a table of position biases."""
+    loaded, task = small.TASKS["translation-T5ForC"]()
+    plan = Plan.keeping(loaded.heads, [head for head in loaded.heads if head.index])
+    setting = PruningContext(loaded, task, Units.of(loaded.anatomy), state=tmp_path)
+    recover(setting, loaded, plan, FinetuneConfig(updates=1, batch_tokens=100, warmup=0))
+    assert form(tmp_path) == "gated"

@@ -1,0 +1,91 @@
+"""Two runs side by side: counts, changes and correlations by hand."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import spearmanr
+
+from headcount.core import InputError
+from headcount.reports import compare, document, write_comparison
+from headcount.results import Run, read_run
+from tests.cli.conftest import headcount
+from tests.reports.run_folder import Wish, write_run
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return read_run(write_run(tmp_path, Wish(layers=5, heads=4, importance=True)))
+
+
+def with_first_head(run: Run, **changed: object) -> Run:
+    first = replace(run.heads[0], **changed)  # type: ignore[arg-type]
+    return replace(run, heads=(first, *run.heads[1:]))
+
+
+def test_a_run_agrees_with_itself(run: Run) -> None:
+    found = compare(run, run)
+    assert found.changes == ()
+    assert found.same_roles == sum(bool(row.roles) for row in run.heads)
+    assert found.by_head["confidence"].rho == pytest.approx(1)
+    assert found.by_layer["entropy"].rho == pytest.approx(1)
+    assert "None. " in document(found, ("a", "b"))
+
+
+def test_changes_of_roles_are_listed_and_counted(run: Run) -> None:
+    one = with_first_head(run, roles=("positional", "sink"))
+    other = with_first_head(run, roles=())
+    found = compare(one, other)
+    assert [(each.head, each.before, each.after) for each in found.changes] == [
+        (run.heads[0].head, ("positional", "sink"), ())
+    ]
+    counts = found.counts[run.heads[0].site]
+    assert counts["positional"][0] - counts["positional"][1] == 1
+    assert counts["none"][1] - counts["none"][0] == 1
+    text = document(found, ("news", "captions"))
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
+    assert ["head", "news", "captions"] in lines
+    assert [run.heads[0].head, "positional, sink", "none"] in lines
+    reordered = with_first_head(run, roles=("sink", "positional"))
+    assert compare(one, reordered).changes == ()
+
+
+def test_correlations_over_heads_and_over_layers(run: Run) -> None:
+    values = {
+        row.head: dict(row.values) | {"confidence": float((3 * place) % 11)}
+        for place, row in enumerate(run.heads)
+    }
+    other = replace(run, heads=tuple(replace(row, values=values[row.head]) for row in run.heads))
+    found = compare(run, other)
+    columns = [np.array([row.values["confidence"] for row in each.heads]) for each in (run, other)]
+    assert found.by_head["confidence"].rho == pytest.approx(spearmanr(columns[0], columns[1])[0])
+    places = [(row.site, row.layer) for row in run.heads]
+    means = [
+        [
+            np.mean([x for x, at in zip(column, places, strict=True) if at == place])
+            for place in dict.fromkeys(places)
+        ]
+        for column in columns
+    ]
+    assert found.by_layer["confidence"].rho == pytest.approx(spearmanr(means[0], means[1])[0])
+    assert found.by_layer["confidence"].num_heads == len(means[0]) == 5
+
+
+def test_other_heads_are_refused(run: Run, tmp_path: Path) -> None:
+    other = read_run(write_run(tmp_path / "b", Wish(layers=2, heads=4)))
+    with pytest.raises(InputError, match="Expected two runs over the same heads"):
+        compare(run, other)
+
+
+def test_the_command(tmp_path: Path) -> None:
+    one = write_run(tmp_path / "one", Wish(layers=2, heads=3, importance=True))
+    other = write_run(tmp_path / "other", Wish(layers=2, heads=3, null=True))
+    status, output, errors = headcount("compare", one, other, "--out", tmp_path / "out")
+    assert status == 0, errors
+    assert "have the same roles in both" in output
+    written = {path.name for path in (tmp_path / "out").iterdir()}
+    assert written == {f"comparison.{kind}" for kind in ("md", "svg", "png", "pdf")}
+    status, _, errors = headcount("compare", one, tmp_path, "--out", tmp_path / "out")
+    assert status == 2 and "run.json" in errors
+    assert write_comparison(one, one, tmp_path / "out").changes == ()

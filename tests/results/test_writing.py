@@ -1,0 +1,92 @@
+"""The files that a run writes, and those it keeps from an earlier run."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from headcount.analysis import Analysis
+from headcount.core import Heads, HeadTable
+from headcount.results import claim, start_over, write_results
+from headcount.results.writing import FILES
+
+HEADS = Heads({"encoder.self": (2, 3)})
+
+
+def analysis(heads: Heads = HEADS) -> Analysis:
+    table = HeadTable.of(heads, {"confidence": np.arange(len(heads)) / 10})
+    offsets = pd.DataFrame({"head": ["enc.0.0"], "offset": [0], "share": [1.0]})
+    return Analysis(table, None, offsets, {}, {}, None, {"version": 1})
+
+
+def with_importance(folder: Path) -> Path:
+    """A run with the additions of `headcount importance`."""
+    write_results(analysis(), folder)
+    frame = HeadTable.read(folder / "heads.parquet").frame.assign(gradient=[5.0, 4, 3, 2, 1])
+    HeadTable(frame).write(folder / "heads.parquet")
+    (folder / "importance.json").write_text("{}")
+    return folder
+
+
+def test_importance_is_one_of_our_files(tmp_path: Path):
+    assert "importance.json" in FILES
+    claim(with_importance(tmp_path), overwrite=True)
+
+
+def test_a_new_run_removes_the_importance_of_an_earlier_one(tmp_path: Path):
+    folder = with_importance(tmp_path)
+    write_results(analysis(), folder, {"overwrite": True, "resume": False})
+    assert not (folder / "importance.json").exists()
+    assert "gradient" not in HeadTable.read(folder / "heads.parquet").frame
+
+
+def test_what_is_begun_anew_keeps_results_until_there_are_new_ones(tmp_path: Path):
+    """`claim` alone deletes nothing: model or corpus may be mistyped."""
+    folder = with_importance(tmp_path)
+    (folder / "state").mkdir()
+    for name in ("state/sweep.safetensors", "targets.txt"):
+        (folder / name).write_text("hours of work")
+    claim(folder, overwrite=True)
+    assert (folder / "state" / "sweep.safetensors").exists() and (folder / "targets.txt").exists()
+    start_over(folder)
+    assert not any((folder / "state").iterdir()) and not (folder / "targets.txt").exists()
+    assert (folder / "importance.json").exists() and (folder / "run.json").exists()
+
+
+def test_options_without_end_are_written(tmp_path: Path):
+    write_results(analysis(), tmp_path, {"save_every": math.inf})
+    assert json.loads((tmp_path / "run.json").read_text())["arguments"] == {"save_every": None}
+
+
+def test_a_resumed_run_keeps_it(tmp_path: Path):
+    folder = with_importance(tmp_path)
+    write_results(analysis(), folder, {"resume": True})
+    assert (folder / "importance.json").exists()
+    frame = HeadTable.read(folder / "heads.parquet").frame
+    assert frame["gradient"].tolist() == [5, 4, 3, 2, 1]
+    assert frame["confidence"].tolist() == pytest.approx([0, 0.1, 0.2, 0.3, 0.4])
+    assert list(frame).count("confidence") == 1
+
+
+def test_a_resumed_run_keeps_an_evaluation(tmp_path: Path):
+    """It belongs to the model, and `claim` accepts an analysis beside it only with --resume."""
+    (tmp_path / "evaluation.json").write_text("{}")
+    (tmp_path / "report.html").write_text("of an earlier analysis")
+    write_results(analysis(), tmp_path, {"resume": True})
+    assert (tmp_path / "evaluation.json").exists() and not (tmp_path / "report.html").exists()
+    write_results(analysis(), tmp_path, {"overwrite": True})
+    assert not (tmp_path / "evaluation.json").exists()
+
+
+def test_scores_of_other_heads_are_not_kept(tmp_path: Path):
+    folder = with_importance(tmp_path)
+    write_results(analysis(Heads({"encoder.self": (5,)})), folder, {"resume": True})
+    assert "gradient" not in HeadTable.read(folder / "heads.parquet").frame
+
+
+def test_a_resumed_first_run_has_nothing_to_keep(tmp_path: Path):
+    write_results(analysis(), tmp_path, {"resume": True})
+    assert list(HeadTable.read(tmp_path / "heads.parquet").frame)[-1] == "confidence"

@@ -1,0 +1,67 @@
+"""The attention interface: every configuration is switched, and each gets its own back."""
+
+import copy
+
+import pytest
+import torch
+from torch import Tensor
+from transformers import AttentionInterface
+from transformers.masking_utils import AttentionMaskInterface
+
+from headcount.tap import dispatching, implementation_of
+from headcount.tap.attention_interface import configurations
+from tests import tiny
+
+
+def test_every_configuration_is_switched_and_gets_its_own_back():
+    model = tiny.MODELS["bert"]()
+    attention = model.get_submodule("bert.encoder.layer.1.attention.self")
+    own = copy.deepcopy(model.config)
+    own._attn_implementation = "eager"
+    vars(attention)["config"] = own
+    assert len(configurations(model)) == 2
+    with dispatching(model, lambda *args, **kwargs: None) as name:
+        assert {config._attn_implementation for config in configurations(model)} == {name}
+        assert implementation_of(attention) == name
+        assert name in AttentionInterface._global_mapping
+        assert name in AttentionMaskInterface._global_mapping
+    assert implementation_of(attention) == "eager"
+    assert implementation_of(model) == "sdpa"
+    assert name not in AttentionInterface._global_mapping
+    assert name not in AttentionMaskInterface._global_mapping
+
+
+def test_nested_and_after_an_error():
+    model = tiny.MODELS["gpt2"]()
+    with pytest.raises(ZeroDivisionError), dispatching(model, lambda *args: None) as outer:
+        with dispatching(model, lambda *args: None) as inner:
+            assert inner != outer
+            assert implementation_of(model) == inner
+        assert implementation_of(model) == outer
+        raise ZeroDivisionError
+    assert implementation_of(model) == "sdpa"
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2", "gemma3_text", "marian"])
+def test_masks_are_boolean_and_causal_ones_are_spelled_out(name: str):
+    """Without padding, transformers would leave causal masks to sdpa's `is_causal`."""
+    model = tiny.MODELS[name]()
+    batch = {key: each for key, each in tiny.inputs(model, (5, 5)).items() if key.endswith("ids")}
+    masks = []
+
+    def attend(module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **kwargs):
+        square = query.shape[2] == key.shape[2]
+        causal = name != "bert" and square and (name != "marian" or query.shape[2] != 5)
+        masks.append((mask, causal, (query.shape[2], key.shape[2])))
+        return query.new_zeros(len(query), query.shape[2], query.shape[1], value.shape[3]), None
+
+    with dispatching(model, attend), torch.no_grad():
+        model(**batch)
+    assert masks
+    for mask, causal, (num_queries, num_keys) in masks:
+        if causal:
+            assert mask is not None and mask.dtype == torch.bool
+            assert mask.shape[-2:] == (num_queries, num_keys)
+            assert not mask.triu(1).any() and mask.diagonal(dim1=-2, dim2=-1).all()
+        else:
+            assert mask is None or mask.all()

@@ -1,0 +1,254 @@
+"""The self-check: the findings of `examine`, and its refusals with their messages."""
+
+from typing import Any
+
+import pytest
+import torch
+import transformers as hf
+from torch import Tensor, nn
+from transformers import AttentionInterface, PreTrainedModel
+
+from headcount.core import InputError, ModelError
+from headcount.tap import examine, gated, tapped
+from tests import tiny
+from tests.examined import examined
+from tests.laws import leaving_no_trace
+
+REASON = (
+    "whose attention goes through transformers' AttentionInterface, but this one never called it"
+)
+
+
+@pytest.mark.parametrize("name", tiny.MODELS)
+def test_finds_the_heads_that_output_attentions_has(name: str):
+    model, anatomy = examined(name)
+    maps = tiny.attention_maps(model, tiny.inputs(model))
+    counts = {site: tuple(each.shape[1] for each in layers) for site, layers in maps.items()}
+    assert dict(anatomy.heads.counts) == counts
+    assert not anatomy.eager
+    assert anatomy.differences.keys() == {"fused", "weights"}
+    assert max(anatomy.differences.values()) <= 1e-5
+
+
+@pytest.mark.parametrize("name", tiny.MODELS)
+def test_finds_every_output_projection(name: str):
+    model, anatomy = examined(name)
+    for layer in anatomy.layers:
+        assert layer.output is not None
+        weight = model.get_submodule(layer.output).weight
+        assert isinstance(weight, nn.Parameter)
+        found = layer.output_weight(model)
+        hidden = weight.shape[1] if name == "gpt2" else weight.shape[0]
+        assert found.shape == (layer.num_heads, layer.head_dim, hidden)
+        rows = weight if name == "gpt2" else weight.T
+        assert torch.equal(found[2, 1], rows[2 * layer.head_dim + 1])
+
+
+def test_key_value_heads_are_known_to_be_shared():
+    for name in ("llama", "qwen3", "gemma2", "gemma3_text"):
+        for layer in examined(name)[1].layers:
+            assert (layer.num_heads, layer.num_key_value_heads, layer.head_dim) == (6, 2, 10)
+
+
+@pytest.mark.parametrize(
+    ("make", "reported"),
+    [
+        (
+            lambda config: hf.BertForMultipleChoice(config),
+            "BertForMultipleChoice, which does not: shape",
+        ),
+        (
+            lambda config: hf.VisionEncoderDecoderModel(
+                hf.VisionEncoderDecoderConfig.from_encoder_decoder_configs(
+                    tiny.MODELS["vit"]().config, config
+                )
+            ),
+            "VisionEncoderDecoderModel, which does not: .*image_size",
+        ),
+    ],
+)
+def test_refuses_models_that_do_not_run_on_what_is_made_up(make: Any, reported: str):
+    model = make(tiny.MODELS["bert"]().config).eval()
+    with pytest.raises(ModelError, match=reported):
+        examine(model)
+
+
+def test_an_encoder_whose_configuration_has_a_decoder():
+    config: Any = tiny.MODELS["whisper"]().config
+    model = hf.WhisperForAudioClassification(config).eval()
+    assert set(examine(model).heads.counts) == {"encoder.self"}
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("name", ["bert", "albert", "gemma2", "t5"])
+def test_examining_leaves_no_trace(name: str, training: bool):
+    model = tiny.MODELS[name]().train(training)
+    [*model.modules()][-1].train(not training)  # a mode of its own
+    with leaving_no_trace(model, tiny.inputs(model)):
+        examine(model)
+
+
+@pytest.mark.parametrize("name", tiny.REFUSED)
+def test_refuses_models_whose_attention_never_passes_the_interface(name: str):
+    model = tiny.REFUSED[name]()
+    with leaving_no_trace(model, tiny.inputs(model)):
+        with pytest.raises(ModelError, match=REASON) as refusal:
+            examine(model)
+        with pytest.raises(ModelError, match=REASON):
+            with gated(model, {"enc.0.0": 0.0}):
+                pytest.fail("a gate that does nothing was let in")
+    assert str(refusal.value).startswith(f"{type(model).__name__} has no attention site")
+
+
+def test_refuses_a_model_that_does_more_than_its_attention_function_is_told():
+    model = tiny.MODELS["bert"]()
+    AttentionInterface.register("test_doubled", _doubled)
+    try:
+        model.set_attn_implementation("test_doubled")
+        with pytest.raises(ModelError, match="tapped BertForMaskedLM to equal the stock model"):
+            examine(model)
+    finally:
+        AttentionInterface._global_mapping.pop("test_doubled")
+
+
+def _doubled(
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **kwargs
+) -> tuple[Tensor, None]:
+    eager = AttentionInterface._global_mapping["sdpa"]
+    output, _ = eager(module, query, key, value, None, **kwargs)
+    return 2 * output, None
+
+
+def test_refuses_a_model_that_does_not_use_what_its_attention_returns():
+    model = tiny.MODELS["gpt2"]()
+    for block in model.get_submodule("transformer.h").children():
+        projection = block.get_submodule("attn.c_proj")
+        assert isinstance(projection.weight, nn.Parameter)
+        nn.init.zeros_(projection.weight)
+    with pytest.raises(ModelError, match=r"gates of 0 on every head of decoder\.self to change"):
+        examine(model)
+
+
+# ------------------------------------------------------------------ numbers that are not finite
+
+QUERIES = {
+    "bert": "bert.encoder.layer.1.attention.self.query.weight",
+    "llama": "model.layers.1.self_attn.q_proj.weight",
+    "marian": "model.encoder.layers.1.self_attn.q_proj.weight",
+}
+
+
+def _rows(model: PreTrainedModel, path: str, head: int, size: int) -> Tensor:
+    return model.get_parameter(path).data[head * size : (head + 1) * size]
+
+
+@pytest.mark.parametrize("number", [torch.nan, torch.inf])
+@pytest.mark.parametrize("name", QUERIES)
+def test_names_the_head_whose_queries_are_not_finite(name: str, number: float):
+    model, anatomy = tiny.MODELS[name](), examined(name)[1]
+    _rows(model, QUERIES[name], 3, anatomy.layers[1].head_dim)[:, 2] = number
+    site = "dec" if name == "llama" else "enc"
+    with leaving_no_trace(model, tiny.inputs(model)):
+        with pytest.raises(ModelError) as refusal:
+            examine(model)
+    message = str(refusal.value)
+    assert f"{type(model).__name__} on a short random batch" in message
+    assert f"head {site}.1.3 is the first" in message
+    assert f"(1 of the layer's {anatomy.layers[1].num_heads} heads" in message
+    assert f"{QUERIES[name]} is the first parameter" in message
+
+
+def test_names_the_head_whose_values_are_not_finite():
+    model = tiny.MODELS["bert"]()
+    _rows(model, "bert.encoder.layer.0.attention.self.value.weight", 4, 11)[1] = torch.nan
+    with pytest.raises(
+        ModelError, match=r"head enc\.0\.4 is the first .*\(1 of the layer's 5 heads"
+    ):
+        examine(model)
+
+
+def test_names_the_parameter_when_no_head_is_to_blame():
+    model = tiny.MODELS["bert"]()
+    model.get_parameter("cls.predictions.transform.dense.weight").data[5] = torch.nan
+    with pytest.raises(
+        ModelError, match="batch: cls.predictions.transform.dense.weight is the first"
+    ):
+        examine(model)
+
+
+def test_numbers_that_overflow_are_no_ones_fault():
+    model = tiny.MODELS["gpt2"]()
+    model.get_parameter("transformer.ln_f.weight").data.fill_(3e38)
+    with pytest.raises(
+        ModelError, match="no head and no parameter has any.*load the model in float32"
+    ):
+        examine(model)
+
+
+# ------------------------------------------------------------------ gates and taps by name
+
+
+@pytest.mark.parametrize("name", ["enc.2.0", "enc.0.5", "dec.0.0", "cross.0.0"])
+def test_a_head_that_the_model_does_not_have(name: str):
+    model = examined("bert")[0]
+    with leaving_no_trace(model, tiny.inputs(model)), pytest.raises(ModelError) as refusal:
+        with gated(model, {"enc.0.0": 1.0, name: 0.0}):
+            pass
+    assert str(refusal.value) == (
+        f"Expected a head of this model (encoder.self 2 layers x 5 heads), got {name}."
+    )
+
+
+def test_a_name_that_is_no_head_name():
+    model = examined("bert")[0]
+    with pytest.raises(InputError, match="Expected a head such as enc.3.7.*got 'encoder.0.0'"):
+        with gated(model, {"encoder.0.0": 0.0}):
+            pass
+
+
+def test_gated_multiplies_the_named_heads_only():
+    model, anatomy = examined("marian")
+    batch = tiny.inputs(model)
+    gates = {"enc.1.4": 0.0, "cross.2.10": -0.5, "cross.2.3": 2.0, "dec.0.0": 0.25}
+    with tapped(model, gates=gates, anatomy=anatomy) as tap:
+        found = {place: gate.tolist() for place, gate in tap.gates.items()}
+    expected = {("encoder.self", 1): [1.0] * 5}
+    expected |= {
+        (site, layer): [1.0] * 11 for site, layer in [("decoder.cross", 2), ("decoder.self", 0)]
+    }
+    expected["encoder.self", 1][4] = 0.0
+    expected["decoder.cross", 2][10], expected["decoder.cross", 2][3] = -0.5, 2.0
+    expected["decoder.self", 0][0] = 0.25
+    assert found == expected
+    with torch.no_grad():
+        stock = model(**batch).logits
+        with gated(model, {}):
+            assert torch.equal(model(**batch).logits, stock)
+        with gated(model, gates):
+            assert (model(**batch).logits - stock).abs().max() > 1e-3
+
+
+def test_takes_a_function_for_a_listener():
+    model, anatomy = examined("gpt2")
+    heard = []
+    with torch.no_grad(), tapped(model, heard.append, anatomy=anatomy):
+        model(**tiny.inputs(model))
+    assert [block.layer.layer for block in heard] == [0, 1]
+    assert heard[0].weights_BHQK.shape == (3, 5, 7, 7)
+
+
+@pytest.mark.parametrize("kind", ["bart", "t5"])
+def test_a_classifier_with_a_decoder_is_examined_through_its_body(kind: str) -> None:
+    """BART's classifier needs ends of sentences and makes the decoder's inputs from the source."""
+    config = tiny.MODELS[kind]().config
+    config.update({"eos_token_id": 2, "num_labels": 3})
+    name = {"bart": "BartForSequenceClassification", "t5": "T5ForSequenceClassification"}[kind]
+    model = getattr(hf, name)(config).eval()
+    anatomy = examine(model)
+    assert set(anatomy.heads.counts) == {"encoder.self", "decoder.self", "decoder.cross"}
+    ids = torch.tensor([[5, 6, 7, 2], [8, 9, 2, config.pad_token_id]])
+    inputs = {"input_ids": ids, "attention_mask": (ids != config.pad_token_id).long()}
+    stock = model(**inputs).logits
+    with gated(model, {"cross.0.0": 0}):
+        assert not torch.equal(model(**inputs).logits, stock)
+    assert torch.equal(model(**inputs).logits, stock)

@@ -7,7 +7,7 @@ from typing import final
 
 import torch
 
-from headcount.artifact import certificate
+from headcount.artifact import CERTIFICATE, Certificate
 from headcount.core import InputError
 from headcount.corpora import Corpus, Encoder, Sentence, has_languages
 from headcount.models import Loaded, check_has_heads, load
@@ -46,7 +46,7 @@ def diagnose(name: str | Path, device: str = "cpu", dtype: str = "float32") -> l
     kind = f"{type(model).__name__} ({config.model_type})"
     what = f"{kind}, {size / 1e6:,.1f} M parameters, {model.dtype}"
     findings.append(Finding("loading", True, what))
-    if (folder := Path(name)).joinpath(certificate.NAME).exists():
+    if (folder := Path(name)).joinpath(CERTIFICATE).exists():
         findings.append(_certificate(folder))
     checks = (_attention, _projections, _compaction, _tokenizer, _words)
     for check in checks:
@@ -60,7 +60,7 @@ def diagnose(name: str | Path, device: str = "cpu", dtype: str = "float32") -> l
 def _certificate(folder: Path) -> Finding:
     """Whether the weights of a compact model are those that were compared."""
     try:
-        made = certificate.Certificate.read(folder)
+        made = Certificate.read(folder)
     except InputError as error:
         return Finding("certificate", False, str(error))
     if made.of_now(folder) is made:

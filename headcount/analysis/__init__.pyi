@@ -1,4 +1,3 @@
-from .analysis import Analysis as Analysis
 from .analysis import Options as Options
 from .analysis import Progress as Progress
 from .analysis import analyze as analyze
@@ -6,6 +5,5 @@ from .analysis import measure as measure
 from .analysis import versions as versions
 from .roles import NOT_SYNTAX as NOT_SYNTAX
 from .roles import ROLES as ROLES
-from .roles import Role as Role
 from .roles import Thresholds as Thresholds
 from .roles import find_roles as find_roles

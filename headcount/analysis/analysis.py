@@ -15,13 +15,14 @@ from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from headcount.analysis.examples import candidates, find_examples
 from headcount.analysis.pseudo_targets import translated
-from headcount.analysis.roles import Role, Thresholds, find_roles
+from headcount.analysis.roles import Thresholds, find_roles
 from headcount.analysis.streaming import Totals, load_state, of_all_processes, run, save_state
 from headcount.analysis.tables import head_table, offset_table, relation_table
 from headcount.core import HeadTable, check_seed, processes
 from headcount.corpora import Batch, Census, Corpus, Frequencies, batches, take_census
 from headcount.measures import MEASURES, Confidence, Sums, confidence_variant
 from headcount.models import Loaded, as_loaded, check_has_heads, random_copy, signature
+from headcount.results import Analysis, Roles
 from headcount.tap import Anatomy
 
 
@@ -75,9 +76,6 @@ def warnings_of(census: Census, max_length: int | None, anatomy: Anatomy) -> lis
 Progress = Callable[[str, int, int], None]
 """Called with the stage, the number of sentences done, and the number in all."""
 
-Roles = dict[str, list[Role]]
-"""Roles of each head, by head name."""
-
 
 @final
 @dataclass(frozen=True)
@@ -107,27 +105,6 @@ class Options:
 
     def __post_init__(self) -> None:
         check_seed(self.seed)
-
-
-@final
-@dataclass(frozen=True)
-class Analysis:
-    """The result of an analysis."""
-
-    heads: HeadTable
-    """One row per head."""
-    relations: pd.DataFrame | None
-    """One row per head, relation and direction; None if no sentence had a tree."""
-    offsets: pd.DataFrame
-    """The offset profile of every head."""
-    roles: Roles
-    """Roles by head name; an empty list for a head without a role."""
-    examples: dict[str, list[dict[str, Any]]]
-    """The sentences that show each head's role best, by head name."""
-    null: tuple[HeadTable, pd.DataFrame | None] | None
-    """Tables of heads and relations for the random-weight copy."""
-    record: dict[str, Any]
-    """Contents of run.json: signature, counts, warnings, timings."""
 
 
 def measure(

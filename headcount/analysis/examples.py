@@ -16,11 +16,11 @@ from jaxtyping import Int64
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.analysis.roles import Role
 from headcount.analysis.streaming import forward, sides
 from headcount.core import Head, Place
 from headcount.corpora import Batch, Corpus, Encoder, Sentence, Tokens
 from headcount.measures import GroupedMap, segments
+from headcount.results import Role
 from headcount.tap import Anatomy, AttentionLayer, Block
 
 NUM_CANDIDATES = 96

@@ -9,7 +9,7 @@ References: positional, syntactic and rare: Voita et al. (2019), section 5; sink
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any, final
 
 import numpy as np
@@ -17,6 +17,7 @@ import pandas as pd
 
 from headcount.core import HeadTable, InputError
 from headcount.measures import ALL
+from headcount.results import Role
 
 ROLES = ("positional", "syntactic", "rare", "sink", "punctuation", "block")
 """All roles, in the order of a head's list."""
@@ -82,28 +83,6 @@ class Thresholds:
     def syntactic_words(self) -> str:
         """The syntactic threshold in words: `10 points` or `10 %`."""
         return f"{100 * self.syntactic_gain:.0f} {'%' if self.syntactic_relative else 'points'}"
-
-
-@final
-@dataclass(frozen=True)
-class Role:
-    """One role of one head."""
-
-    role: str
-    """One of `ROLES`."""
-    evidence: str
-    """The measurement, in a sentence."""
-    score: float
-    """The number that was compared with the threshold."""
-    offset: int | None = None
-    """Offset of a positional head."""
-    relation: str | None = None
-    """Best relation of a syntactic head."""
-    direction: str | None = None
-
-    def as_json(self) -> dict[str, Any]:
-        """The fields of the role that apply to it."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 def find_roles(

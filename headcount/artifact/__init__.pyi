@@ -1,3 +1,4 @@
+from .certificate import CERTIFICATE as CERTIFICATE
 from .certificate import Certificate as Certificate
 from .head_card import read_record as read_record
 from .head_card import update_head_card as update_head_card

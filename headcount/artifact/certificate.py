@@ -22,7 +22,7 @@ from headcount.artifact.sample_batches import Data, Inputs
 from headcount.core import InputError, ModelError, write_json
 from headcount.tap import TOLERANCE, evaluating, outputs, run_tiny
 
-NAME = "certificate.json"
+CERTIFICATE = "certificate.json"
 
 Run = Callable[[Inputs], list[Tensor]]
 """A model's floating-point outputs for a batch."""
@@ -75,7 +75,7 @@ class Certificate:
 
     def write(self, folder: Path) -> None:
         """Write `certificate.json`, completely or not at all."""
-        write_json(folder / NAME, asdict(self))
+        write_json(folder / CERTIFICATE, asdict(self))
 
     def joined(self, comparisons: Sequence[Comparison]) -> "Certificate":
         """The same certificate with new comparisons, which replace older ones of the same forms."""
@@ -100,7 +100,7 @@ class Certificate:
         Raises:
             InputError: If there is no certificate, or it can't be read.
         """
-        path = folder / NAME
+        path = folder / CERTIFICATE
         try:
             value = json.loads(path.read_text(encoding="utf-8"))
             comparisons = (

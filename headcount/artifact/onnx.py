@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from headcount.artifact.certificate import NAME, Certificate, compare, runner, weights_sha256
+from headcount.artifact.certificate import CERTIFICATE, Certificate, compare, runner, weights_sha256
 from headcount.artifact.head_card import RECORD, read_record, update_head_card
 from headcount.artifact.sample_batches import Data, Inputs
 from headcount.artifact.staging import replaced
@@ -208,6 +208,6 @@ def _tell(folder: Path, certificate: Certificate) -> None:
 def _certificate_of_now(loaded: Loaded, folder: Path) -> Certificate:
     """The certificate of the current weights: without comparisons if training changed them."""
     plan = getattr(loaded.model.config, "head_plan", None)
-    if plan is None or any((folder / name).exists() for name in (NAME, RECORD)):
+    if plan is None or any((folder / name).exists() for name in (CERTIFICATE, RECORD)):
         return Certificate.read(folder).of_now(folder)
     return Certificate(plan["sha256"], weights_sha256(folder), ())

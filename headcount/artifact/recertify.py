@@ -17,7 +17,7 @@ from headcount.artifact.making import certify, heads_record
 from headcount.artifact.sample_batches import Data
 from headcount.compaction import Projection, relative, restorable, restored
 from headcount.core import ModelError, Plan
-from headcount.models import Loaded
+from headcount.models import Loaded, plan_for
 from headcount.tap import body_path
 
 CHOICE = ("method", "options", "limit", "keep", "scores", "open", "swept", "history", "ceiling")
@@ -74,7 +74,7 @@ def origin_of(smaller: Loaded, dense: Loaded) -> Origin:
         )
     dense = _with_biases(dense, found["maps"])
     stay = Plan.of_kept(found["kept"]).kept_heads(dense.heads)
-    plan = Plan.made_for(dense, stay)
+    plan = plan_for(dense, stay)
     same = restorable(dense, plan)
     if same is None:
         raise ModelError(

@@ -15,12 +15,13 @@ from headcount.models import (
     MODELLING,
     MODULES,
     OWN_CLASSES,
+    OWN_FILE,
+    EncoderConfig,
     NotLookedUpError,
     auto_class,
     auto_classes,
-    encoder_lm,
     file_of,
-    modeling_headcount,
+    modelling_text,
     sentence_modules,
 )
 
@@ -74,9 +75,6 @@ def _copy(name: str, file: str, folder: Path) -> bool:
     return True
 
 
-_OWN_FILE = encoder_lm.__name__.rpartition(".")[2]
-
-
 def auto_map(config: PreTrainedConfig, stock: type[PreTrainedModel]) -> dict[str, str]:
     """The class to load for every auto class that knows the model's configuration.
 
@@ -85,7 +83,7 @@ def auto_map(config: PreTrainedConfig, stock: type[PreTrainedModel]) -> dict[str
         stock: Class of the model before pruning.
     """
     if stock.__name__ in OWN_CLASSES:
-        own = f"{_OWN_FILE}.{encoder_lm.EncoderConfig.__name__}"
+        own = f"{OWN_FILE}.{EncoderConfig.__name__}"
         return {"AutoConfig": own, str(stock._auto_class): f"{MODELLING}.{stock.__name__}"}
     known = auto_classes(type(config))
     return {name: f"{MODELLING}.{taken.__name__}" for name, taken in known.items()}
@@ -105,7 +103,7 @@ def modelling_file(text: str, stock: type) -> str:
     assert none in text
     name = stock.__name__
     own = f'OWN: dict[str, type] = {{"{name}": _stock}}\n'
-    imported = f"from torch import Tensor, nn\n\nfrom .{_OWN_FILE} import {name} as _stock\n"
+    imported = f"from torch import Tensor, nn\n\nfrom .{OWN_FILE} import {name} as _stock\n"
     return text.replace("from torch import Tensor, nn\n", imported).replace(none, own)
 
 
@@ -156,7 +154,7 @@ def write_into(
         )
     model.save_pretrained(folder)
     _patch(folder / "config.json", auto_map=auto_map(model.config, stock))
-    text = Path(str(modeling_headcount.__file__)).read_text(encoding="utf-8")
+    text = modelling_text()
     write_text(folder / f"{MODELLING}.py", modelling_file(text, stock))
     _write_beside(folder, model, tokenizer)
 

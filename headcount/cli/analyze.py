@@ -8,7 +8,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from headcount.analysis import ROLES, Analysis, Options, Thresholds, analyze
+from headcount.analysis import ROLES, Options, Thresholds, analyze
 from headcount.cli.console import check_no_unused_options, plain_console, to_jsonable
 from headcount.cli.progress import shown
 from headcount.core import processes
@@ -16,7 +16,7 @@ from headcount.corpora import Corpus
 from headcount.importance import check_same_scores
 from headcount.models import load, revision
 from headcount.reports import write_report
-from headcount.results import claim, start_over, write_results
+from headcount.results import Analysis, claim, start_over, write_results
 
 SHOWN = 3
 """Number of heads named for each role."""

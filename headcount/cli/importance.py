@@ -33,7 +33,7 @@ from headcount.importance import (
 )
 from headcount.models import Loaded, revision
 from headcount.reports import site_sentence, verdict, write_report
-from headcount.results import Importance
+from headcount.results import ImportanceRecord
 from headcount.tasks import Task
 
 SHOWN = 5
@@ -56,7 +56,7 @@ def print_worth(
     if by == "ablation_delta":
         for sentence in verdict(zip(frame["ablation_delta"], frame["ablation_p"], strict=True)):
             console.print(sentence, soft_wrap=True)
-    if sites := site_sentence(Importance.of(record)):
+    if sites := site_sentence(ImportanceRecord.of(record)):
         console.print(sites, soft_wrap=True)
     console.print(agreement.sentence(), soft_wrap=True)
     console.print(record["signature"], style="dim", soft_wrap=True)

@@ -16,7 +16,7 @@ from headcount.cli.data_arguments import TrialArguments
 from headcount.cli.progress import shown
 from headcount.cli.task_arguments import TaskArguments, print_warnings
 from headcount.core import Head, InputError, Plan, claim, write_text
-from headcount.models import Loaded
+from headcount.models import Loaded, plan_for
 from headcount.pruning import Method, Progress, PruningContext, Trial, Units, curve, trained
 from headcount.reports import FILES, CurveFacts, write_curve
 from headcount.tasks import Task
@@ -206,4 +206,4 @@ def plan_at(frame: pd.DataFrame, method: str, keep: int, loaded: Loaded) -> Plan
     """The plan of one point of a method that does not change the weights."""
     row = frame[(frame["method"] == method) & (frame["keep"] == keep)].iloc[0]
     stay = map(Head.parse, str(row["heads"]).split())
-    return Plan.made_for(loaded, stay)
+    return plan_for(loaded, stay)

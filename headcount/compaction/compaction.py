@@ -19,7 +19,7 @@ from headcount.compaction.head_plan import head_plan, set_layer_config
 from headcount.compaction.layout import Resized, biased, check_prunable_layers, resized
 from headcount.compaction.wiring import wire
 from headcount.core import InputError, ModelError, Plan
-from headcount.models import GATES, Loaded, compact_class, is_compact, keep_formats
+from headcount.models import GATES, Loaded, check_plan, compact_class, is_compact, keep_formats
 from headcount.tap import (
     TOLERANCE,
     Anatomy,
@@ -85,7 +85,7 @@ def compact(
     given = model.model if isinstance(model, Loaded) else model
     anatomy = model.anatomy if isinstance(model, Loaded) else examine(given)
     _check_not_gated(given)
-    plan.check_fits(given, anatomy.heads)
+    check_plan(plan, given, anatomy.heads)
     _check_same_sizes(plan, anatomy)
     check_prunable_layers(anatomy)
     layers = layers_of(given, anatomy, plan)

@@ -15,7 +15,6 @@ from .figure_style import LINE as LINE
 from .figure_style import MUTED as MUTED
 from .figure_style import SITE_COLOURS as SITE_COLOURS
 from .figure_style import SITE_MARKERS as SITE_MARKERS
-from .figure_style import by_site as by_site
 from .figure_style import new_figure as new_figure
 from .figure_style import plain_grid as plain_grid
 from .figure_style import save as save
@@ -36,7 +35,9 @@ from .option_parsing import changed as changed
 from .option_parsing import check_choice as check_choice
 from .option_parsing import check_seed as check_seed
 from .option_parsing import made as made
+from .plan import Gates as Gates
 from .plan import Plan as Plan
+from .plan import kept_sha256 as kept_sha256
 from .run_folder import check_is_folder as check_is_folder
 from .run_folder import check_no_earlier_run as check_no_earlier_run
 from .run_folder import claim as claim

@@ -9,7 +9,6 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from headcount.core.files import write_atomically
-from headcount.results import HeadRow, Run
 
 INK, MUTED, LINE, ACCENT = "#1b1f24", "#6b727a", "#dcd8d0", "#b34700"
 SITE_COLOURS = {"encoder.self": INK, "decoder.self": "#0072B2", "decoder.cross": "#D55E00"}
@@ -77,8 +76,3 @@ def plain_grid(axes: Axes, rows: int, columns: int) -> None:
     axes.spines[["left", "bottom"]].set_visible(False)
     axes.set_xlabel("head")
     axes.set_ylabel("layer")
-
-
-def by_site(run: Run) -> list[tuple[str, list[HeadRow]]]:
-    """The rows of each site, in the order of the table."""
-    return [(site, [row for row in run.heads if row.site == site]) for site in run.sites]

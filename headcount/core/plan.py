@@ -1,20 +1,27 @@
 """Plan: which heads are kept. Plans are frozen and saved as one JSON file."""
 
+import hashlib
 import json
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
 import torch
-from transformers import PreTrainedModel
+from jaxtyping import Float
+from torch import Tensor
 
 from headcount.core.errors import InputError
 from headcount.core.files import write_json
 from headcount.core.heads import SITES, Head, Heads
-from headcount.models import Loaded, kept_sha256, revision
-from headcount.tap import Gates
+
+Gates = Mapping[tuple[str, int], Float[Tensor, "*rows head"]]
+"""Gates by (site, layer): one per head; per row and head; or per row, query and head.
+
+Layers without an entry are unchanged.
+"""
+
 
 VERSION = 1
 
@@ -76,13 +83,6 @@ class Plan:
             model,
         )
 
-    @classmethod
-    def made_for(cls, loaded: Loaded, kept: Iterable[Head]) -> "Plan":
-        """The plan that keeps some heads of this model, and fits no other."""
-        sizes = {layer.head_dim for layer in loaded.anatomy.layers}
-        plan = cls.keeping(loaded.heads, kept, revision(loaded.model))
-        return replace(plan, head_dim=sizes.pop() if len(sizes) == 1 else None)
-
     def of_layer(self, heads: Heads, site: str, layer: int) -> tuple[int, ...]:
         """Indices of the kept heads of one layer."""
         everything = tuple(range(heads.counts[site][layer]))
@@ -105,18 +105,12 @@ class Plan:
             gates.setdefault(place, torch.ones(heads.counts[head.site][head.layer]))[head.index] = 0
         return gates
 
-    def check_fits(self, model: PreTrainedModel, heads: Heads) -> None:
-        """Check that the plan fits a model.
+    def check_heads(self, heads: Heads) -> None:
+        """Check that a model has every head, layer and site that the plan names.
 
         Raises:
-            InputError: for another model, or one that lacks a head, layer or site of the plan.
+            InputError: for a model that lacks one; names it.
         """
-        if self.model is not None and self.model != (found := revision(model)):
-            raise InputError(
-                f"Expected the model that the plan was made for, with revision {self.model}, got "
-                f"revision {found}. Give the model that was measured, in the same number format "
-                "(--dtype), or make a plan for this one."
-            )
         for site, layers in self.kept.items():
             for layer, kept in layers.items():
                 if layer >= len(heads.counts.get(site, ())):
@@ -219,3 +213,13 @@ def _numbers(what: str, values: Iterable[Any]) -> tuple[int, ...]:
     if len(set(found)) < len(found):
         raise InputError(f"Expected {what} of a plan to be named once, got {list(given)}.")
     return found
+
+
+def kept_sha256(kept: Mapping[str, Mapping[str, list[int]]]) -> str:
+    """Hash of the kept heads, independent of their order."""
+    ordered = {
+        site: {number: kept[site][number] for number in sorted(kept[site], key=int)}
+        for site in SITES
+        if site in kept
+    }
+    return hashlib.sha256(json.dumps(ordered).encode()).hexdigest()

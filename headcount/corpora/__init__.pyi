@@ -2,6 +2,8 @@ from .batching import TOKEN_TYPES as TOKEN_TYPES
 from .batching import Batch as Batch
 from .batching import batches as batches
 from .batching import groups_by_length as groups_by_length
+from .batching import padded as padded
+from .batching import present as present
 from .census import Census as Census
 from .census import chunks as chunks
 from .census import take_census as take_census

@@ -7,10 +7,10 @@ from typing import Any, final
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import ModelError, Place
+from headcount.core import Gates, ModelError, Place
 from headcount.gates.head_gates import HeadGates
 from headcount.models import GATES
-from headcount.tap import Anatomy, Gates, Tap, examine
+from headcount.tap import Anatomy, Tap, examine
 
 
 @contextmanager

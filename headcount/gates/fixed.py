@@ -6,9 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headcount.core import ModelError
+from headcount.core import Gates, ModelError
 from headcount.gates.head_gates import HeadGates
-from headcount.tap import Gates
 
 
 @final

@@ -24,10 +24,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from headcount.core import check_choice
+from headcount.core import Gates, check_choice
 from headcount.gates.head_gates import Layout, LearnedGates, uniform_noise
 from headcount.gates.penalties import Penalty
-from headcount.tap import Gates
 
 AtTest = Literal["rounded", "mean"]
 

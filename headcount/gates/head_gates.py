@@ -10,8 +10,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, distributed, nn
 
-from headcount.core import SITES, Head, Heads, ModelError, Place
-from headcount.tap import Gates
+from headcount.core import SITES, Gates, Head, Heads, ModelError, Place
 
 
 @final

@@ -21,10 +21,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from headcount.core import UnsuitedError
+from headcount.core import Gates, UnsuitedError
 from headcount.gates.head_gates import Layout, LearnedGates, uniform_noise
 from headcount.gates.quota import Quota, check_quotas, highest
-from headcount.tap import Gates
 
 EPS = 1e-12
 """Smallest uniform number from which a Gumbel number is made."""

@@ -5,8 +5,6 @@ the attention's weights at random) and saved it again. So the plan's hash is com
 heads, the kept heads with the sizes of the maps, and the sizes with every tensor of the file.
 """
 
-import hashlib
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,8 @@ from safetensors import SafetensorError
 from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.models.auto import modeling_auto
 
-from headcount.core import SITES, ModelError
+from headcount.core import ModelError, kept_sha256
+from headcount.models import modeling_headcount
 from headcount.models.modeling_headcount import pruned
 
 
@@ -98,45 +97,6 @@ def load_compact(
     return model
 
 
-def check_no_random_weights(model: PreTrainedModel) -> None:
-    """Check that a compact model was not loaded into a class that has all heads.
-
-    Raises:
-        ModelError: if `ignore_mismatched_sizes` allowed it, so that its attention was drawn.
-    """
-    plan = getattr(model.config, "head_plan", None)
-    if plan is None or hasattr(type(model), "stock_class"):
-        return
-    found = [_has_map(model.base_model, *one) for one in plan.get("maps", {}).items()]
-    if not found or not all(found):  # otherwise it is a compact model's body
-        raise ModelError(
-            f"a compact model's folder was loaded as {type(model).__name__} with all its heads, "
-            "whose attention weights are then random (ignore_mismatched_sizes). Load it with "
-            "headcount.load, or with trust_remote_code=True."
-        )
-
-
-def _has_map(body: Any, path: str, size: Mapping[str, Any]) -> bool:
-    """Whether a map exists and is as small as the plan says."""
-    try:
-        weight = getattr(body.get_submodule(path), "weight", None)
-    except AttributeError:
-        return False
-    if size["kind"] in ("none", "constant"):
-        return weight is None
-    return weight is not None and sorted(weight.shape) == sorted((size["in"], size["out"]))
-
-
-def kept_sha256(kept: Mapping[str, Mapping[str, list[int]]]) -> str:
-    """Hash of the kept heads, independent of their order."""
-    ordered = {
-        site: {number: kept[site][number] for number in sorted(kept[site], key=int)}
-        for site in SITES
-        if site in kept
-    }
-    return hashlib.sha256(json.dumps(ordered).encode()).hexdigest()
-
-
 def check_plan_hash(plan: Mapping[str, Any]) -> None:
     """Check that a plan's hash matches its heads, and its output maps have room for these.
 
@@ -180,3 +140,8 @@ def _check_tensors(info: Mapping[str, Any]) -> None:
 def others(names: list[str]) -> str:
     """Number of further names after the first, as text."""
     return f" and {len(names) - 1} more" if len(names) > 1 else ""
+
+
+def modelling_text() -> str:
+    """The text of the modelling file that goes into a compact model's folder."""
+    return Path(str(modeling_headcount.__file__)).read_text(encoding="utf-8")

@@ -15,6 +15,9 @@ from transformers.masking_utils import create_causal_mask
 from transformers.modeling_outputs import BaseModelOutput, CausalLMOutput, MaskedLMOutput
 from transformers.models.m2m_100.modeling_m2m_100 import M2M100Encoder, M2M100PreTrainedModel
 
+OWN_FILE = __name__.rpartition(".")[2]
+"""Name of this file, which lies beside the modelling file of a model of these classes."""
+
 
 class EncoderConfig(M2M100Config):
     """M2M100's configuration for a model that is only an encoder."""

@@ -1,13 +1,16 @@
-"""Signature: one string that says what a number was measured with, as in sacreBLEU."""
+"""Fingerprints: what a number was measured with, as in sacreBLEU, and what a plan was made for."""
 
 import hashlib
 import json
+from collections.abc import Iterable
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from headcount.core import Head, Heads, InputError, Plan
 from headcount.models.loading import Loaded
 
 GATES = "headcount_gates"
@@ -69,3 +72,25 @@ def revision(model: PreTrainedModel) -> str:
         digest.update(f"{name}{tuple(parameter.shape)}".encode())
         digest.update(parameter.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()[:12]
+
+
+def plan_for(loaded: Loaded, kept: Iterable[Head]) -> Plan:
+    """The plan that keeps some heads of this very model, with its revision and size of head."""
+    sizes = {layer.head_dim for layer in loaded.anatomy.layers}
+    plan = Plan.keeping(loaded.heads, kept, revision(loaded.model))
+    return replace(plan, head_dim=sizes.pop() if len(sizes) == 1 else None)
+
+
+def check_plan(plan: Plan, model: PreTrainedModel, heads: Heads) -> None:
+    """Check that a plan was made for a model.
+
+    Raises:
+        InputError: for another model, or one that lacks a head, layer or site of the plan.
+    """
+    if plan.model is not None and plan.model != (found := revision(model)):
+        raise InputError(
+            f"Expected the model with revision {plan.model}, for which the plan was made, got "
+            f"revision {found}. Give the model that was measured, in the same number format "
+            "(--dtype), or make a plan for this one."
+        )
+    plan.check_heads(heads)

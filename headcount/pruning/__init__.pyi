@@ -6,8 +6,6 @@ from .budget import share as share
 from .compensation.recovery import check_not_from_scratch as check_not_from_scratch
 from .compensation.recovery import from_scratch as from_scratch
 from .compensation.stages import Compensation as Compensation
-from .curves import ALL as ALL
-from .curves import CONTROL as CONTROL
 from .curves import Trial as Trial
 from .curves import curve as curve
 from .curves import trained as trained

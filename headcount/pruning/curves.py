@@ -29,17 +29,13 @@ from headcount.models import signature
 from headcount.pruning.budget import by_site
 from headcount.pruning.gated_score import evaluate_gated
 from headcount.pruning.methods.method import Method, PruningContext, Selection, check_finetunings
+from headcount.results import ALL, CONTROL
 from headcount.tasks import Task
 from headcount.training import FinetuneConfig, finetune
 
 Row = dict[str, Any]
 """Values of a point by column."""
 
-ALL = "all heads"
-"""Method name in the row of the dense model."""
-
-CONTROL = "control of "
-"""Prefix of a method's name, in the row of its control: the dense model trained for as long."""
 
 WITH_SEEDS = frozenset({"random"})
 """Methods that run with every seed; the others run with the first seed."""

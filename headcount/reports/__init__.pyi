@@ -9,7 +9,6 @@ from .documents.curve import write_curve as write_curve
 from .figures.maps import draw_numbers as draw_numbers
 from .figures.maps import draw_roles as draw_roles
 from .figures.writing import write_figures as write_figures
-from .measure_names import METRICS as METRICS
 from .measure_names import SITE_TITLES as SITE_TITLES
 from .page.html import render as render
 from .page.html import write_report as write_report

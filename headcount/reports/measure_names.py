@@ -14,8 +14,6 @@ SITE_TITLES: Mapping[str, str] = {
 }
 """Titles of the grids."""
 
-METRICS: Mapping[str, str] = {"bleu": "BLEU", "chrf": "chrF", "f1": "F1"}
-"""Spelling of the metrics that are not written like their names."""
 
 DIRECTIONS: Mapping[str, tuple[str, str]] = {
     "dependent->head": ("dependent → head", "the dependent looks most at its head"),

@@ -14,7 +14,7 @@ from statistics import fmean
 import numpy as np
 from matplotlib.figure import Figure
 
-from headcount.core import ACCENT, by_site, new_figure, plain_grid, share, table
+from headcount.core import ACCENT, new_figure, plain_grid, share, table
 from headcount.importance import correlation
 from headcount.reports import SITE_TITLES, draw_numbers, draw_roles
 from headcount.results import HeadRow, RelationResult, Run
@@ -69,7 +69,7 @@ def functions_of(row: HeadRow) -> list[str]:
 
 
 def _functions(run: Run) -> str:
-    rows = [line for site, heads in by_site(run) for line in _site_lines(site, heads)]
+    rows = [line for site, heads in run.by_site() for line in _site_lines(site, heads)]
     header = ["site", "function", "heads", "confidence", "relevance", "share of relevance, %"]
     notes = [_most_relevant(run), *_with_confidence(run)]
     title = "## Which heads matter, and what they do (sections 4 and 5, figures 1 and 2)"
@@ -92,7 +92,7 @@ def _most_relevant(run: Run) -> str:
     """A sentence on the most relevant head of every layer and how many of them have a function."""
     best = [
         max((row for row in heads if row.layer == layer), key=_relevance)
-        for _, heads in by_site(run)
+        for _, heads in run.by_site()
         for layer in sorted({row.layer for row in heads})
     ]
     with_function = [row for row in best if functions_of(row)]
@@ -107,7 +107,7 @@ def _most_relevant(run: Run) -> str:
 
 def _with_confidence(run: Run) -> Iterator[str]:
     """The correlation of relevance and confidence, by site; the paper finds that they agree."""
-    for site, heads in by_site(run):
+    for site, heads in run.by_site():
         relevance = np.array([_relevance(row) for row in heads])
         found = correlation(relevance, np.array([row.values["confidence"] for row in heads]))
         yield (
@@ -159,7 +159,7 @@ def _rare(run: Run) -> str:
         ["paper, OpenSubtitles", "first layer", "66", "83"],
         ["paper, WMT", "first layer", "–", "> 50"],
     ]
-    for site, heads in by_site(run):
+    for site, heads in run.by_site():
         rows += [
             [
                 f"here, {SITE_TITLES.get(site, site)}",
@@ -192,7 +192,7 @@ REACH = 7
 
 def function_maps(run: Run) -> Figure:
     """Relevance, confidence and functions of all heads, one row of maps per site."""
-    sites = by_site(run)
+    sites = run.by_site()
     layers = max(row.layer for row in run.heads) + 1
     columns = max(row.index for row in run.heads) + 1
     figure = new_figure(3 * (0.3 * columns + 0.6) + 0.6, len(sites) * (0.3 * layers + 0.7) + 0.5)
@@ -212,7 +212,7 @@ def function_maps(run: Run) -> Figure:
 
 def rare_maps(run: Run) -> Figure:
     """Share of queries that look most at one of the two rarest tokens, one map per site."""
-    sites = [(site, rows) for site, rows in by_site(run) if not all(map(_rare_is_unknown, rows))]
+    sites = [(site, rows) for site, rows in run.by_site() if not all(map(_rare_is_unknown, rows))]
     layers = max(row.layer for _, rows in sites for row in rows) + 1
     columns = max(row.index for _, rows in sites for row in rows) + 1
     figure = new_figure(len(sites) * (0.3 * columns + 0.7) + 0.9, 0.3 * layers + 1.0)

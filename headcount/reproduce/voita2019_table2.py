@@ -18,8 +18,6 @@ import pandas as pd
 from headcount.core import Head, InputError, Plan, change, table
 from headcount.models import revision
 from headcount.pruning import (
-    ALL,
-    CONTROL,
     Keep,
     Method,
     PruningContext,
@@ -32,6 +30,7 @@ from headcount.pruning import (
     share,
 )
 from headcount.reproduce.comparison import in_unit, scale, score_column
+from headcount.results import ALL, CONTROL
 from headcount.training import RECIPES, FinetuneConfig
 
 TRAINED, SCRATCH = "trained", "scratch"

@@ -1,6 +1,12 @@
+from .analysis import Analysis as Analysis
+from .analysis import Role as Role
+from .analysis import Roles as Roles
+from .curve import ALL as ALL
+from .curve import CONTROL as CONTROL
 from .curve import RANDOM as RANDOM
 from .curve import CurvePoint as CurvePoint
 from .curve import CurvePoints as CurvePoints
+from .importance import METRICS as METRICS
 from .importance import Effect as Effect
 from .importance import ImportanceRecord as ImportanceRecord
 from .importance import Matrix as Matrix

@@ -8,7 +8,13 @@ from typing import final
 import numpy as np
 import pandas as pd
 
-from headcount.pruning import ALL, CONTROL
+ALL = "all heads"
+"""Method name in the row of the dense model."""
+
+
+CONTROL = "control of "
+"""Prefix of a method's name, in the row of its control: the dense model trained for as long."""
+
 
 RANDOM = "random"
 

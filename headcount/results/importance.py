@@ -8,7 +8,10 @@ from typing import Any, final
 import numpy as np
 
 from headcount.core import SITES, Head
-from headcount.reports import METRICS
+
+METRICS: Mapping[str, str] = {"bleu": "BLEU", "chrf": "chrF", "f1": "F1"}
+"""Spelling of the metrics that are not written like their names."""
+
 
 REPLACEMENTS = {
     "zero": "output set to zero",

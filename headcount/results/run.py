@@ -98,6 +98,10 @@ class Run:
         """The sites that occur, in the order of the table."""
         return tuple(dict.fromkeys(row.site for row in self.heads))
 
+    def by_site(self) -> list[tuple[str, list[HeadRow]]]:
+        """The rows of each site, in the order of the table."""
+        return [(site, [row for row in self.heads if row.site == site]) for site in self.sites]
+
     @property
     def num_layers(self) -> int:
         """Number of layers of the deepest site."""

@@ -4,7 +4,6 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Any
 
-from headcount.analysis import Analysis
 from headcount.core import (
     HeadTable,
     InputError,
@@ -13,6 +12,7 @@ from headcount.core import (
     nulls_for_nan,
     write_json,
 )
+from headcount.results.analysis import Analysis
 
 SCORES = ("importance.json", "evaluation.json", "translations.txt")
 """Files of other commands: the importance of the heads and the scores of the model."""

@@ -23,7 +23,7 @@ from transformers import PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from headcount.core import Heads, InputError, Place, Plan
-from headcount.models import Loaded, max_length
+from headcount.models import Loaded, check_plan, max_length
 from headcount.speed.costs import counter
 from headcount.speed.inputs import TokenRows, check_takes_text, forward
 from headcount.tap import Anatomy, AttentionLayer, dispatching, evaluating, examine
@@ -87,7 +87,7 @@ def ceiling(
         InputError: If the plan is not for this model, or the length is below 1 or too large.
     """
     anatomy = anatomy or examine(model)
-    plan.check_fits(model, anatomy.heads)
+    check_plan(plan, model, anatomy.heads)
     return model_flops(model, anatomy, length).ceiling(plan)
 
 

@@ -15,7 +15,6 @@ from .selfcheck import outputs as outputs
 from .selfcheck import tapped as tapped
 from .tap import Block as Block
 from .tap import FunctionListener as FunctionListener
-from .tap import Gates as Gates
 from .tap import Listener as Listener
 from .tap import Replacement as Replacement
 from .tap import Tap as Tap

@@ -8,14 +8,13 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import final
+from typing import Any, final
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.core import Head, ModelError
-from headcount.models import check_no_random_weights
 from headcount.tap.anatomy import Anatomy, AttentionLayer, discover
 from headcount.tap.sample_inputs import run_tiny, tiny_inputs
 from headcount.tap.tap import Block, FunctionListener, Listener, Replacement, Tap
@@ -233,3 +232,32 @@ def _check_gates(
                 "output, but they did not. What its attention function returns is not used, so "
                 "the model is refused."
             )
+
+
+def check_no_random_weights(model: PreTrainedModel) -> None:
+    """Check that a compact model was not loaded into a class that has all heads.
+
+    Raises:
+        ModelError: if `ignore_mismatched_sizes` allowed it, so that its attention was drawn.
+    """
+    plan = getattr(model.config, "head_plan", None)
+    if plan is None or hasattr(type(model), "stock_class"):
+        return
+    found = [_has_map(model.base_model, *one) for one in plan.get("maps", {}).items()]
+    if not found or not all(found):  # otherwise it is a compact model's body
+        raise ModelError(
+            f"a compact model's folder was loaded as {type(model).__name__} with all its heads, "
+            "whose attention weights are then random (ignore_mismatched_sizes). Load it with "
+            "headcount.load, or with trust_remote_code=True."
+        )
+
+
+def _has_map(body: Any, path: str, size: Mapping[str, Any]) -> bool:
+    """Whether a map exists and is as small as the plan says."""
+    try:
+        weight = getattr(body.get_submodule(path), "weight", None)
+    except AttributeError:
+        return False
+    if size["kind"] in ("none", "constant"):
+        return weight is None
+    return weight is not None and sorted(weight.shape) == sorted((size["in"], size["out"]))

@@ -12,7 +12,7 @@ of ours remains.
 """
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,18 +24,13 @@ from torch import Tensor, nn
 from transformers import AttentionInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_forward
 
-from headcount.core import ModelError
+from headcount.core import Gates, ModelError
 from headcount.tap.anatomy import Anatomy, AttentionLayer
 from headcount.tap.attention_interface import dispatching, implementation_of
 
 BLOCK = 2**21
 """Number of weights in a block (8 MiB in float32): small blocks cost calls, large ones memory."""
 
-Gates = Mapping[tuple[str, int], Float[Tensor, "*rows head"]]
-"""Gates by (site, layer): one per head; per row and head; or per row, query and head.
-
-Layers without an entry are unchanged.
-"""
 
 Replacement = Callable[[AttentionLayer, Tensor, Tensor | None], Tensor]
 """Makes the replacement of heads: maps layer, values [batch, head, key, dim] and mask to a tensor

@@ -8,7 +8,8 @@ from jaxtyping import Int, Int64
 from torch import Tensor
 
 from headcount.core import InputError
-from headcount.corpora import batching as padding
+from headcount.corpora import padded as padded_rows
+from headcount.corpora import present
 from headcount.models import Loaded
 
 
@@ -35,14 +36,14 @@ def groups(
 
 def padded(rows: Sequence[Sequence[int]], fill: int) -> Int64[Tensor, "row token"]:
     """Rows of numbers, padded on the right."""
-    return torch.from_numpy(padding.padded(rows, fill))
+    return torch.from_numpy(padded_rows(rows, fill))
 
 
 def text_inputs(
     rows: Sequence[Sequence[int]], pad_id: int
 ) -> dict[str, Int64[Tensor, "row token"]]:
     """Token ids with their attention mask."""
-    mask_RN = torch.from_numpy(padding.present(rows)).long()
+    mask_RN = torch.from_numpy(present(rows)).long()
     return {"input_ids": padded(rows, pad_id), "attention_mask": mask_RN}
 
 

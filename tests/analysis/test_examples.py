@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from headcount.analysis import Role
 from headcount.analysis.examples import Drawn, Side, _best
 from headcount.corpora import Sentence, Tree
+from headcount.results import Role
 
 WORDS = ("the", "dog", "barks")
 TREE = Tree(heads=(1, 2, -1), relations=("det", "nsubj", "root"), tags=("DET", "NOUN", "VERB"))

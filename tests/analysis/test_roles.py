@@ -7,8 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from headcount.analysis import ROLES, Role, Thresholds, find_roles
+from headcount.analysis import ROLES, Thresholds, find_roles
 from headcount.core import Heads, HeadTable, InputError
+from headcount.results import Role
 
 PLAIN: dict[str, Any] = {
     "confidence": 0.3,

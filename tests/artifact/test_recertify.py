@@ -9,8 +9,8 @@ import torch
 
 from headcount.artifact import Data, choice_of, origin_of
 from headcount.compaction import compact
-from headcount.core import ModelError, Plan
-from headcount.models import Loaded
+from headcount.core import ModelError
+from headcount.models import Loaded, plan_for
 from headcount.pruning.compensation.folding import fold
 from headcount.pruning.compensation.output_moments import output_moments
 from tests.compaction.plans import some_heads
@@ -25,7 +25,7 @@ def folded(name: str) -> tuple[Loaded, Loaded, Data]:
     plan = some_heads(loaded.anatomy, None)
     sums = output_moments(loaded.model, task, loaded.anatomy)
     compensated = fold(loaded, plan, sums)
-    smaller = compact(compensated, Plan.made_for(compensated, plan.kept_heads(loaded.heads)))
+    smaller = compact(compensated, plan_for(compensated, plan.kept_heads(loaded.heads)))
     return loaded, Loaded(smaller, loaded.tokenizer, "small"), Data.of_task(task, CPU, ("x",))
 
 

@@ -16,8 +16,8 @@ from headcount.artifact import save, staged, write_model
 from headcount.artifact.saving import copy_side_files
 from headcount.artifact.staging import check_not_taken
 from headcount.compaction import compact
-from headcount.core import InputError, ModelError, Plan
-from headcount.models import EncoderConfig, EncoderForMaskedLM, kept_sha256
+from headcount.core import InputError, ModelError, Plan, kept_sha256
+from headcount.models import EncoderConfig, EncoderForMaskedLM
 from headcount.tap import difference, examine, outputs
 from tests import saved, tiny
 from tests.compaction.plans import compacted, some_heads

@@ -18,7 +18,7 @@ from headcount.cli.importance import Importance
 from headcount.cli.reproduce_voita2019 import Voita2019
 from headcount.core import InputError, Plan
 from headcount.corpora import Corpus
-from headcount.models import Loaded, revision
+from headcount.models import Loaded, check_plan, revision
 from headcount.pruning.gated_score import evaluate_gated
 from headcount.tasks import build, evaluate
 from tests.cli.conftest import PARALLEL, SAMPLE, headcount, run
@@ -38,7 +38,7 @@ def test_pruned_folder(bert: Path, data: list[Path], tmp_path: Path) -> None:
     record, plan = json.loads((out / "prune.json").read_text()), Plan.read(out / "plan.json")
     dense, pruned = load(bert), load(out)
     assert len(plan.kept_heads(dense.heads)) == len(pruned.heads) == 2
-    plan.check_fits(dense.model, dense.heads)
+    check_plan(plan, dense.model, dense.heads)
     assert {plan.head_dim} == {layer.head_dim for layer in dense.anatomy.layers}
     assert [each["data"] for each in record["comparisons"]] == [[data[1].name]] * 2
     for name, file in zip(("dev", "test"), data[1:], strict=True):

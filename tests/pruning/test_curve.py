@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 
 from headcount.core import InputError, ModelError, UnsuitedError, styled
-from headcount.pruning import ALL, Keep, Method, PruningContext, Selection, Trial, curve, method
+from headcount.pruning import Keep, Method, PruningContext, Selection, Trial, curve, method
 from headcount.reports import CurveFacts, write_curve
 from headcount.reports.documents.curve import document, sentences
 from headcount.reports.figures.curves import curve_figures
-from headcount.results import CurvePoints
+from headcount.results import ALL, CurvePoints
 from headcount.tap import gated
 from headcount.tasks import drawn, evaluate
 from headcount.training import FinetuneConfig, finetune

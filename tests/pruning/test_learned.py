@@ -11,7 +11,7 @@ import torch
 from headcount.compaction import compact
 from headcount.core import Head, InputError
 from headcount.gates import BudgetConstraint, HardConcrete, Layout, Quota
-from headcount.models import as_loaded, revision
+from headcount.models import as_loaded, check_plan, revision
 from headcount.pruning import Method, PruningContext, Subset, Units, plan_of
 from headcount.pruning.methods.l0 import L0
 from headcount.training import FinetuneConfig
@@ -48,7 +48,7 @@ def test_exactly_so_many(method: Method, name: str, keep: Any, expected: dict[st
         choice = method.choose(PruningContext(loaded, task, units), keep)
     stay = choice.plan.kept_heads(loaded.heads)
     assert {site: sum(head.site == site for head in stay) for site in expected} == expected
-    choice.plan.check_fits(choice.loaded.model, loaded.heads)
+    check_plan(choice.plan, choice.loaded.model, loaded.heads)
     assert choice.plan.model == revision(choice.loaded.model) != revision(loaded.model)
     for unit in units.units:
         assert len({head in stay for head in unit}) == 1, "groups go whole"

@@ -3,10 +3,10 @@
 import pytest
 
 from headcount.core import Heads, styled
-from headcount.pruning import ALL, CONTROL, METHODS
+from headcount.pruning import METHODS
 from headcount.reports.figures.curves import curve_figures
 from headcount.reports.role_names import KNOWN
-from headcount.results import CurvePoint, CurvePoints
+from headcount.results import ALL, CONTROL, CurvePoint, CurvePoints
 from tests.reports.drawn import assert_whole
 
 HEADS = Heads({site: (8,) * 6 for site in ("encoder.self", "decoder.self", "decoder.cross")})

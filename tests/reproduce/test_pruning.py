@@ -4,11 +4,11 @@ import pandas as pd
 import pytest
 
 from headcount.core import Heads
-from headcount.pruning import ALL, Units
+from headcount.pruning import Units
 from headcount.reports import numbers_table
 from headcount.reproduce import li2021, michel2019_pruning, voita2019_table2
 from headcount.reproduce.comparison import free_share, score_column
-from headcount.results import CurvePoints
+from headcount.results import ALL, CurvePoints
 from headcount.training import FinetuneConfig
 from tests.speed.test_write import speed
 

@@ -8,9 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from headcount.analysis import Analysis
 from headcount.core import Heads, HeadTable
-from headcount.results import claim, start_over, write_results
+from headcount.results import Analysis, claim, start_over, write_results
 from headcount.results.writing import FILES
 
 HEADS = Heads({"encoder.self": (2, 3)})

@@ -17,13 +17,12 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 
-from headcount.core import ModelError
+from headcount.core import Gates, ModelError
 from headcount.tap import (
     Anatomy,
     AttentionLayer,
     Block,
     FunctionListener,
-    Gates,
     Tap,
     examine,
     gated,

@@ -5,7 +5,7 @@ from typing import Any
 
 from headcount.core import Head, InputError, Plan
 from headcount.gates import LearnedGates
-from headcount.models import Loaded
+from headcount.models import Loaded, plan_for
 from headcount.pruning.budget import Keep, Units, pruned_heads
 from headcount.pruning.methods.method import PruningContext, Selection
 from headcount.training import FinetuneConfig, finetune
@@ -75,7 +75,7 @@ def plan_of(gates: LearnedGates, loaded: Loaded, units: Units, keep: Keep) -> Pl
     gates.layout.check_finite(gates.scores(), "score")
     score_of = _score_of(gates)
     order = sorted(score_of, key=score_of.__getitem__)
-    return Plan.made_for(loaded, set(units.heads) - set(pruned_heads(order, units, keep)))
+    return plan_for(loaded, set(units.heads) - set(pruned_heads(order, units, keep)))
 
 
 def _score_of(gates: LearnedGates) -> dict[Head, float]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar, final
 
 from headcount.core import Plan
-from headcount.models import Loaded
+from headcount.models import Loaded, plan_for
 from headcount.pruning.budget import Keep, Units, by_site, pruned_heads
 from headcount.pruning.methods.order import Order
 from headcount.tasks import Task, drawn
@@ -129,6 +129,6 @@ class RankingMethod(Method):
         by_site(setting.units, keep)
         order, heads = self.ranking.order(setting, keep), setting.units.heads
         stay = set(heads) - set(pruned_heads(order.heads, setting.units, keep))
-        plan = Plan.made_for(setting.loaded, stay)
+        plan = plan_for(setting.loaded, stay)
         scores = {str(head): score for head, score in order.scores.items()}
         return Selection(plan, setting.loaded, {"scores": scores})

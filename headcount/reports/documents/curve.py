@@ -20,8 +20,7 @@ from headcount.core import (
     write_text,
 )
 from headcount.reports.figures.curves import CURVE_FIGURES, curve_figures
-from headcount.reports.measure_names import METRICS
-from headcount.results import RANDOM, CurvePoints
+from headcount.results import METRICS, RANDOM, CurvePoints
 
 FILES = ("curve.parquet", "curve.md", "curve.json")
 """Files that a curve writes, besides `figures/` and `state/`."""

@@ -15,9 +15,9 @@ from matplotlib.image import AxesImage
 from matplotlib.ticker import MaxNLocator
 
 from headcount.core import LINE, MUTED, SITE_COLOURS, SITE_MARKERS, Head, Heads, new_figure
-from headcount.reports.measure_names import METRICS, SITE_TITLES
+from headcount.reports.measure_names import SITE_TITLES
 from headcount.reports.role_names import role_names
-from headcount.results import RANDOM, CurvePoint, CurvePoints
+from headcount.results import METRICS, RANDOM, CurvePoint, CurvePoints
 
 NONE = "no role"
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#7A3E9D", "#8C564B")

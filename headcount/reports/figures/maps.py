@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.patches import Patch, Rectangle
 
-from headcount.core import LINE, by_site, new_figure, plain_grid
+from headcount.core import LINE, new_figure, plain_grid
 from headcount.reports.measure_names import SITE_TITLES
 from headcount.reports.role_names import RoleName, role_names
 from headcount.results import HeadRow, Run
@@ -28,7 +28,7 @@ def role_map(run: Run) -> Figure:
     """Layers x heads, coloured by role; a head with several roles is split."""
     names = role_names(name for row in run.heads for name in row.roles)
     figure, all_axes = _site_axes(run, extra=0.5, least=(LEGEND, 0.0))
-    for axes, (_, rows) in zip(all_axes, by_site(run), strict=True):
+    for axes, (_, rows) in zip(all_axes, run.by_site(), strict=True):
         draw_roles(axes, rows, tuple(names))
     patches = [
         Patch(facecolor=role.colour, label=f"{role.abbreviation}  {role.name}")
@@ -44,7 +44,7 @@ def confidence_map(run: Run) -> Figure:
     figure, all_axes = _site_axes(run, extra=0.0, least=(0.0, BAR))
     images = [
         draw_numbers(axes, rows, "confidence", 0.0, 1.0)
-        for axes, (_, rows) in zip(all_axes, by_site(run), strict=True)
+        for axes, (_, rows) in zip(all_axes, run.by_site(), strict=True)
     ]
     bar = figure.colorbar(images[-1], ax=all_axes, shrink=0.8, pad=0.02)
     bar.set_label("confidence (mean largest weight)")
@@ -88,7 +88,7 @@ def _shape(rows: list[HeadRow]) -> tuple[int, int]:
 
 def _site_axes(run: Run, extra: float, least: tuple[float, float]) -> tuple[Figure, list[Axes]]:
     """One map per site side by side; cells have a fixed size, the figure at least size `least`."""
-    sites = by_site(run)
+    sites = run.by_site()
     shapes = [_shape(rows) for _, rows in sites]
     columns = [shape[1] for shape in shapes]
     width = 0.34 * sum(columns) + 0.7 * len(sites) + 0.8

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from headcount.analysis import Thresholds
-from headcount.core import ACCENT, INK, LINE, MUTED, SITE_COLOURS, SITE_MARKERS, by_site, new_figure
+from headcount.core import ACCENT, INK, LINE, MUTED, SITE_COLOURS, SITE_MARKERS, new_figure
 from headcount.reports.measure_names import SITE_TITLES
 from headcount.reports.numbers import percent
 from headcount.reports.page.card_view import MAX_OFFSET, offset_bins
@@ -102,7 +102,7 @@ def weight_and_norm(run: Run) -> Figure | None:
     all_axes = figure.subplots(1, 3, sharex=True, sharey=True)
     for axes, (key, title) in zip(all_axes, panels, strict=True):
         axes.plot([0, 1], [0, 1], color=LINE, linewidth=0.8, zorder=0)
-        for site, rows in by_site(run):
+        for site, rows in run.by_site():
             weights, norms = (
                 [row.values[f"{kind}_{key}"] for row in rows] for kind in ("attn", "norm")
             )

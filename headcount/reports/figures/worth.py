@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
-from headcount.core import INK, MUTED, SITE_COLOURS, by_site, new_figure
+from headcount.core import INK, MUTED, SITE_COLOURS, new_figure
 from headcount.reports import numbers
 from headcount.reports.measure_names import MEASURES, SITE_TITLES
 from headcount.reports.page.matrix_view import label
@@ -32,7 +32,7 @@ def importance(run: Run) -> Figure | None:
     figure = new_figure(6.6, 2.6)
     axes = figure.subplots()
     axes.axhline(0, color=MUTED, linewidth=0.6, zorder=0)
-    for site, _ in by_site(run):
+    for site, _ in run.by_site():
         _dots(axes, [(x, each) for x, each in enumerate(effects) if each.site == site], site)
     for x, effect in _apart(effects):
         axes.annotate(

@@ -31,7 +31,7 @@ SCRIPTS = ("elements.js", "grid.js", "sentence.js", "card.js", "table.js", "main
 def render(report: Report) -> str:
     """The page as a string."""
     environment = Environment(
-        loader=PackageLoader("headcount.reports", "templates"),
+        loader=PackageLoader("headcount.reports.page", "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -96,7 +96,7 @@ def script_json(value: object) -> str:
 
 
 def _asset(name: str) -> str:
-    return files("headcount.reports").joinpath("templates", name).read_text(encoding="utf-8")
+    return files("headcount.reports.page").joinpath("templates", name).read_text(encoding="utf-8")
 
 
 def _hash(script: str) -> str:

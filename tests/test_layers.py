@@ -1,0 +1,189 @@
+"""The house: imports point down, packages are entered by their index, and nobody is in a circle.
+
+Modules are read, not imported: an import inside a function counts as well.
+"""
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import headcount
+
+ROOT = Path(__file__).parents[1]
+
+LAYERS = (
+    ("core",),
+    ("results",),
+    ("tap", "corpora"),
+    ("models",),
+    ("tasks", "measures"),
+    ("analysis",),
+    ("importance", "gates", "compaction"),
+    ("training", "speed"),
+    ("pruning",),
+    ("artifact", "reports"),
+    ("reproduce",),
+    ("doctor",),
+    ("cli",),
+    ("__main__",),
+)
+"""The packages of headcount, lowest first: a package imports from those on lower lines only."""
+
+FLOOR = {package: floor for floor, packages in enumerate(LAYERS) for package in packages}
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def modules() -> dict[str, Path]:
+    """Every module of the package by its dotted name; `headcount` is the root's index."""
+    found = {}
+    for path in sorted((ROOT / "headcount").rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+MODULES = modules()
+
+
+def imports(path: Path) -> Iterator[tuple[int, str, str]]:
+    """Line, module and name of everything that a file imports from headcount."""
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: Expected absolute imports."
+            for alias in node.names:
+                if (node.module or "").split(".")[0] == "headcount":
+                    yield node.lineno, str(node.module), alias.name
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.split(".")[0] == "headcount":
+                    yield node.lineno, alias.name, ""
+
+
+def package(module: str) -> str:
+    """`core` of `headcount.core.heads`; empty for the root."""
+    return (*module.split("."), "")[1]
+
+
+def test_every_package_has_a_layer() -> None:
+    assert {package(module) for module in MODULES} - {""} == set(FLOOR)
+    children = {path.stem for path in (ROOT / "headcount").iterdir() if path.suffix != ".md"}
+    assert children - {"__init__", "__pycache__", "data", "py"} == set(FLOOR)
+
+
+def test_imports_point_down() -> None:
+    upward = [
+        f"{path.relative_to(ROOT)}:{line}: {package(module)} may not import from {module_}.{name}"
+        for module, path in MODULES.items()
+        if module != "headcount"
+        for line, module_, name in imports(path)
+        if package(module_) != package(module)
+        and FLOOR.get(package(module_) or name, 99) >= FLOOR[package(module)]
+    ]
+    assert not upward, "\n".join(upward)
+
+
+def test_other_packages_are_entered_by_their_index() -> None:
+    past = []
+    for module, path in MODULES.items():
+        for line, source, name in imports(path):
+            foreign = package(source) not in (package(module), "")
+            is_module = f"{source}.{name}" in MODULES
+            if foreign and (source.count(".") > 1 or is_module):
+                past.append(f"{path.relative_to(ROOT)}:{line}: {source}.{name} past the index")
+    assert not past, "\n".join(past)
+
+
+def test_inside_a_package_modules_are_named() -> None:
+    """A module that took a neighbour's name from its own index would hide what it needs."""
+    own = [
+        f"{path.relative_to(ROOT)}:{line}: {name} comes from its own package's index"
+        for module, path in MODULES.items()
+        for line, source, name in imports(path)
+        if module.count(".") > 1
+        and source == f"headcount.{package(module)}"
+        and f"{source}.{name}" not in MODULES
+    ]
+    assert not own, "\n".join(own)
+
+
+def test_no_circles() -> None:
+    """Neither of modules nor of packages."""
+    graph = {
+        module: {
+            target
+            for _, source, name in imports(path)
+            for target in [_module(source, name)]
+            if target != module
+        }
+        for module, path in MODULES.items()
+    }
+    packages: dict[str, set[str]] = {}
+    for module, targets in graph.items():
+        packages.setdefault(package(module), set()).update(
+            package(target) for target in targets if package(target) != package(module)
+        )
+    for each in (graph, packages):
+        try:
+            tuple(TopologicalSorter(each).static_order())
+        except CycleError as error:
+            raise AssertionError(f"a circle: {' <- '.join(error.args[1])}") from None
+
+
+def _module(source: str, name: str) -> str:
+    """The module that defines what is imported, looked up in the index where it comes from one."""
+    if f"{source}.{name}" in MODULES:
+        return f"{source}.{name}"
+    stub = MODULES[source].with_suffix(".pyi")
+    if stub.exists():
+        for node in parsed(stub).body:
+            if isinstance(node, ast.ImportFrom) and name in {alias.name for alias in node.names}:
+                return f"{source}.{node.module}"
+    return source
+
+
+def test_no_private_name_crosses_a_module() -> None:
+    files = [
+        *MODULES.values(),
+        *(ROOT / "tests").rglob("*.py"),
+        *(ROOT / "benchmarks").glob("*.py"),
+    ]
+    private = [
+        f"{path.relative_to(ROOT)}:{line}: {source}.{name}"
+        for path in files
+        for line, source, name in imports(path)
+        if any(
+            part.startswith("_") and part != "__version__" for part in f"{source}.{name}".split(".")
+        )
+        and not source.endswith("__main__")
+    ]
+    assert not private, "\n".join(private)
+
+
+def test_indexes_hold_what_is_used_and_nothing_else() -> None:
+    """An index is lazy: a docstring, and names that its stub lists."""
+    for module, path in MODULES.items():
+        if path.name != "__init__.py" or module.count(".") != 1:
+            continue
+        body = parsed(path).body
+        assert len(body) == 3 and isinstance(body[0], ast.Expr), f"{path} holds more than an index"
+        stub = path.with_suffix(".pyi")
+        names = [
+            alias.name
+            for node in parsed(stub).body
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        ]
+        assert len(names) == len(set(names)), f"{stub} lists a name twice"
+        children = {child.stem for child in path.parent.iterdir()}
+        assert not children & set(names), f"{stub}: a module hides {sorted(children & set(names))}"
+
+
+def test_every_public_name_is_there() -> None:
+    for name in headcount.__all__:
+        assert getattr(headcount, name) is not None, name

@@ -201,4 +201,4 @@ def test_li2021(bert: Path, texts: tuple[Path, Path], tmp_path: Path) -> None:
     status, _, errors = pruning(
         "li2021", bert, texts, tmp_path / "new", "--keep", 3, "--tune", "trained=gates"
     )
-    assert status == 2 and "leave trained out of --tune" in errors
+    assert status == 2 and "Leave trained out of --tune" in errors

@@ -306,7 +306,7 @@ def test_diverged(pairs: Rows, tmp_path: Path) -> None:
     with pytest.raises(
         ModelError,
         match=r"finite training loss, got nan at step \d+, with learning rate .*\. Lower "
-        "lower its peak",
+        "peak or raise warmup",
     ):
         train(PretrainingConfig("translation", recipe, pairs.columns, save_every=150), tmp_path)
     assert not whole_checkpoints(tmp_path / "checkpoints")

@@ -44,7 +44,8 @@ def _about(record: Record) -> str:
             f", compensated by {', '.join(stages)}" if (stages := record.get("mended")) else ""
         )
         made += (
-            f"{compensated}, then trained for {updates:,} more updates with the dense model as teacher; "
+            f"{compensated}, then trained for {updates:,} more updates with the dense model "
+            "as teacher; "
             "budget, scores and compensation refer to the model before this training"
         )
     return (

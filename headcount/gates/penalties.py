@@ -2,9 +2,9 @@ r"""Pressure: what closes Hard Concrete gates.
 
 - `L0Penalty`: lambda times the expected number of open heads is added to the loss. The number of
   heads that results is not known beforehand, so lambda is swept.
-- `BudgetConstraint`: after each step the open probabilities move to the nearest ones (in Kullback-Leibler
-  divergence) whose expected number of open heads is at most a target. The target falls linearly to
-  the quota over the first part of the training:
+- `BudgetConstraint`: after each step the open probabilities move to the nearest ones (in
+  Kullback-Leibler divergence) whose expected number of open heads is at most a target. The
+  target falls linearly to the quota over the first part of the training:
 
 $$\log a_h \leftarrow \log a_h + n_h \delta, \qquad
 \sum_h n_h P(g_h > 0) = t, \qquad \delta \le 0$$

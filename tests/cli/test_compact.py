@@ -61,7 +61,7 @@ def test_the_model_and_the_plan_are_not_replaced(bert: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("changed", "reported"),
     [
-        ({"model": "0123"}, "made for, with revision 0123"),
+        ({"model": "0123"}, "Expected the model with revision 0123"),
         ({"kept": {"encoder.self": {"0": [3]}}}, "got one that names enc.0.3"),
         ({"kept": {"decoder.self": {"0": []}}}, "got one that names layer 0 of decoder.self"),
         ({"version": 9}, "Expected a plan of version 1"),

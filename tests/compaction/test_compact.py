@@ -372,7 +372,7 @@ def test_a_configuration_without_a_row_for_each_layer_gets_none(config: Any) -> 
 
 def test_refuses_another_model() -> None:
     model, _ = examined("bert")
-    with pytest.raises(InputError, match="made for, with revision 0123"):
+    with pytest.raises(InputError, match="Expected the model with revision 0123"):
         compact(model, Plan({"encoder.self": {0: (1,)}}, model="0123"))
     with pytest.raises(InputError, match="names layer 7 of encoder.self"):
         compact(model, Plan({"encoder.self": {7: ()}}))

@@ -1,7 +1,7 @@
 """Subset: train a relaxed subset of exactly K heads, then keep the K best.
 
-`FinetuneConfig(trained="all")` trains the weights too (joint); `trained="gates"` trains the choice alone
-(pipelined).
+`FinetuneConfig(trained="all")` trains the weights too (joint); `trained="gates"` trains the choice
+alone (pipelined).
 
 Reference: Differentiable Subset Pruning of Transformer Heads (Li et al., 2021), section 4,
 https://arxiv.org/abs/2108.04657

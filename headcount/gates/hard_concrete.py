@@ -7,8 +7,8 @@ $$P(g_h > 0) = \sigma\Big(\log a_h - \beta \log \frac{-\gamma}{\zeta}\Big)$$
 
 One u is drawn for each gate and batch. The penalty lowers the sum of P(g > 0) over heads.
 In evaluation mode, `rounded` gates are 0 or 1, whichever is likelier; under a
-`BudgetConstraint`, the likeliest heads that fit it have 1. `mean` gates are clip(gamma + (zeta - gamma) sigmoid(log a),
-0, 1), as in the code of the second paper's authors.
+`BudgetConstraint`, the likeliest heads that fit it have 1. `mean` gates are
+clip(gamma + (zeta - gamma) sigmoid(log a), 0, 1), as in the code of the second paper's authors.
 
 References: Learning Sparse Neural Networks through L0 Regularization (Louizos et al., 2018),
 section 2.2, https://arxiv.org/abs/1712.01312; Analyzing Multi-Head Self-Attention (Voita et al.,

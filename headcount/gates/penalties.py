@@ -1,4 +1,4 @@
-r"""Pressure: what closes Hard Concrete gates.
+r"""Penalties: what closes Hard Concrete gates.
 
 - `L0Penalty`: lambda times the expected number of open heads is added to the loss. The number of
   heads that results is not known beforehand, so lambda is swept.

@@ -132,8 +132,8 @@ def _check_tensors(info: Mapping[str, Any]) -> None:
     for kind, reported in (("missing_keys", "holds no"), ("unexpected_keys", "should not hold")):
         if names := sorted(info[kind]):
             raise ModelError(
-                f"its file {reported} {names[0]}{others(names)}: the weights do not match the plan, "
-                f"or the folder is damaged; {_AGAIN}"
+                f"its file {reported} {names[0]}{others(names)}: the weights do not match the "
+                f"plan, or the folder is damaged; {_AGAIN}"
             )
 
 

@@ -3,29 +3,36 @@
 import errno
 import os
 import sys
-from typing import Annotated
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Protocol, cast
 
-import torch
 import tyro
-from transformers.utils import logging
 
-from headcount.cli.analyze import Analyze
-from headcount.cli.compact import Compact
-from headcount.cli.compare import Compare
+from headcount import __version__
 from headcount.cli.console import plain_console
-from headcount.cli.curve import Curve
-from headcount.cli.demo import Demo
-from headcount.cli.doctor import Doctor
-from headcount.cli.evaluate import Evaluate
-from headcount.cli.export import Export
-from headcount.cli.finetune import Finetune
-from headcount.cli.importance import Importance
-from headcount.cli.prune import Prune
-from headcount.cli.report import Report
-from headcount.cli.reproduce import Reproduce
-from headcount.cli.speed import SpeedCommand
-from headcount.cli.train import Train
-from headcount.core import InputError, processes
+from headcount.core import InputError, check_known, is_alone, processes
+
+COMMANDS = {
+    "analyze": "Analyze",
+    "importance": "Importance",
+    "prune": "Prune",
+    "curve": "Curve",
+    "compact": "Compact",
+    "export": "Export",
+    "train": "Train",
+    "finetune": "Finetune",
+    "evaluate": "Evaluate",
+    "speed": "SpeedCommand",
+    "report": "Report",
+    "compare": "Compare",
+    "reproduce": "Reproduce",
+    "doctor": "Doctor",
+    "demo": "Demo",
+}
+"""The class of every command, in the module of the command's name."""
+
+USAGE = "usage: headcount COMMAND [ARGUMENTS]  (see headcount COMMAND --help)"
 
 TOLD = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 REFUSED = (
@@ -64,7 +71,8 @@ def full_disk(error: BaseException) -> str | None:
 
 def full_memory(error: BaseException) -> str | None:
     """The advice for an error that full GPU memory caused."""
-    if not isinstance(error, torch.OutOfMemoryError):
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(error, torch.OutOfMemoryError):
         return None
     return (
         f"The device is out of memory ({str(error).splitlines()[0]}). Lower --max-tokens or "
@@ -83,48 +91,57 @@ def refused_path(error: BaseException) -> str | None:
     )
 
 
-Command = (
-    Annotated[Analyze, tyro.conf.subcommand("analyze")]
-    | Annotated[Importance, tyro.conf.subcommand("importance")]
-    | Annotated[Prune, tyro.conf.subcommand("prune")]
-    | Annotated[Curve, tyro.conf.subcommand("curve")]
-    | Annotated[Compact, tyro.conf.subcommand("compact")]
-    | Annotated[Export, tyro.conf.subcommand("export")]
-    | Annotated[Train, tyro.conf.subcommand("train")]
-    | Annotated[Finetune, tyro.conf.subcommand("finetune")]
-    | Annotated[Evaluate, tyro.conf.subcommand("evaluate")]
-    | Annotated[SpeedCommand, tyro.conf.subcommand("speed")]
-    | Annotated[Report, tyro.conf.subcommand("report")]
-    | Annotated[Compare, tyro.conf.subcommand("compare")]
-    | Annotated[Reproduce, tyro.conf.subcommand("reproduce")]
-    | Annotated[Doctor, tyro.conf.subcommand("doctor")]
-    | Annotated[Demo, tyro.conf.subcommand("demo")]
-)
+class Command(Protocol):
+    """Arguments of one command, which `run` obeys."""
+
+    def run(self) -> int:
+        """Run the command; returns the exit status."""
+        ...
+
+
+def command_class(name: str) -> type[Command]:
+    """The class of a command; only its own module is imported."""
+    return cast("type[Command]", getattr(import_module(f"headcount.cli.{name}"), COMMANDS[name]))
+
+
+def parse(arguments: Sequence[str]) -> Command:
+    """The command that some arguments name.
+
+    Raises:
+        InputError: If there is no such command.
+        SystemExit: If its arguments ask for help or are wrong; what there is to say is printed.
+    """
+    if not arguments:
+        raise InputError(f"Expected a command out of {', '.join(COMMANDS)}, got none.")
+    name, *others = arguments
+    check_known("a command", name, COMMANDS)
+    return tyro.cli(command_class(name), args=others, prog=f"headcount {name}")
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; an error that the user can fix prints a sentence and returns 2."""
     try:
-        return _run(arguments)
+        return _run(sys.argv[1:] if arguments is None else arguments)
     except BrokenPipeError:
         # The reader closed the pipe, as `| head` does; buffered output must still go somewhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
 
 
-def _run(arguments: list[str] | None) -> int:
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    command = tyro.cli(
-        Command,  # type: ignore[arg-type]
-        args=arguments,
-        prog="headcount",
-        description="Which attention heads do the work?",
-    )
+def _run(arguments: list[str]) -> int:
+    if arguments[:1] == ["--version"]:
+        plain_console().print(f"headcount {__version__}")
+        return 0
+    if arguments[:1] in (["--help"], ["-h"]):
+        _print_commands()
+        return 0
     errors = plain_console(stderr=True)
     try:
+        command = parse(arguments)
+        _silence_transformers()
         status = command.run()
-        processes().destroy_process_group()
+        if not is_alone():
+            processes().destroy_process_group()
         return status
     except InputError as error:
         errors.print(f"headcount: {error}", style="red")
@@ -140,3 +157,22 @@ def _run(arguments: list[str] | None) -> int:
             style="yellow",
         )
         return 130
+
+
+def _silence_transformers() -> None:
+    """Set the verbosity of transformers, which may be imported later or already is."""
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    if "transformers" in sys.modules:
+        logging = import_module("transformers.utils.logging")
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
+
+
+def _print_commands() -> None:
+    console = plain_console()
+    console.print(f"{USAGE}\n\nWhich attention heads do the work?\n")
+    for name in COMMANDS:
+        doc = command_class(name).__doc__ or ""
+        console.print(f"  {name:<11} {doc.splitlines()[0]}")
+    console.print("\nheadcount --version prints the version.")

@@ -1,16 +1,11 @@
-"""Heads: the names and the grid of a model's attention heads, and a table over all of them."""
+"""Heads: the names and the grid of a model's attention heads."""
 
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import final
 
-import numpy as np
-import pandas as pd
-
 from headcount.core.errors import InputError
-from headcount.core.files import write_atomically
 
 SITES = {"encoder.self": "enc", "decoder.self": "dec", "decoder.cross": "cross"}
 """Every site with the short form used in head names, in the order of all tables."""
@@ -89,45 +84,3 @@ class Heads:
             each = str(counts[0]) if len(set(counts)) == 1 else "/".join(map(str, counts))
             parts.append(f"{site} {len(counts)} layers x {each} heads")
         return ", ".join(parts)
-
-
-@final
-@dataclass(frozen=True)
-class HeadTable:
-    """One row per head: `head site layer index`, then one column per measured number."""
-
-    frame: pd.DataFrame
-
-    @classmethod
-    def of(cls, heads: Heads, columns: Mapping[str, object]) -> "HeadTable":
-        """A table of all `heads`; each column follows the iteration order of `heads`."""
-        rows = [(str(head), head.site, head.layer, head.index) for head in heads]
-        frame = pd.DataFrame(rows, columns=["head", "site", "layer", "index"])
-        return cls(frame.assign(**dict(columns)))
-
-    @classmethod
-    def read(cls, path: Path) -> "HeadTable":
-        """The table in a `heads.parquet`."""
-        return cls(pd.read_parquet(path))
-
-    def write(self, path: Path) -> None:
-        """Write as parquet, completely or not at all."""
-        write_atomically(path, lambda file: self.frame.to_parquet(file, index=False))
-
-    def row(self, head: str | Head) -> pd.Series:
-        """The row of one head, e.g. `table.row("enc.3.7")`."""
-        rows = self.frame[self.frame["head"] == str(head)]
-        if rows.empty:
-            raise InputError(
-                f"Expected a head of this table ({self.frame['head'][0]}"
-                f" to {self.frame['head'].iloc[-1]}), got {head}."
-            )
-        return rows.iloc[0]
-
-    def grid(self, site: str, column: str) -> np.ndarray:
-        """One column as an array [layer, index], NaN in layers with fewer heads."""
-        rows = self.frame[self.frame["site"] == site]
-        grid = rows.pivot(index="layer", columns="index", values=column)
-        # A layer without heads has no rows
-        num_layers = max(rows["layer"], default=-1) + 1
-        return grid.reindex(range(num_layers)).to_numpy(dtype=float)

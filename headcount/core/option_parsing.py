@@ -1,8 +1,9 @@
 """Options as text: NAME=VALUE, converted to the types that a constructor declares."""
 
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import is_dataclass, replace
+from difflib import get_close_matches
 from inspect import signature
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
@@ -80,8 +81,41 @@ def check_choice(name: str, value: object, kind: Any) -> None:
     Raises:
         InputError: for any other value.
     """
-    if value not in (choices := get_args(kind)):
-        raise InputError(f"Expected {name} (one of {', '.join(map(str, choices))}), got {value!r}.")
+    check_known(name, value, get_args(kind), "(one of {})")
+
+
+def check_known(
+    name: str, value: object, known: Iterable[object], listing: str = "out of {}"
+) -> None:
+    """Check that a value is one of those known; the error suggests the nearest one.
+
+    >>> check_known("a method", "gradeint", ["gradient", "norm"])
+    Traceback (most recent call last):
+    headcount.core.errors.InputError: Expected a method out of gradient, norm, got 'gradeint'. Did \
+you mean gradient?
+
+    Args:
+        name: what the value is, in words.
+        value: the value.
+        known: the allowed values.
+        listing: how the error lists them.
+
+    Raises:
+        InputError: for any other value.
+    """
+    if value not in (known := tuple(known)):
+        words = list(map(str, known))
+        raise InputError(
+            f"Expected {name} {listing.format(', '.join(words))}, got {value!r}."
+            f"{did_you_mean(str(value), words)}"
+        )
+
+
+def did_you_mean(given: str, known: Iterable[str]) -> str:
+    """A sentence that suggests the nearest of some words, in any case; empty if none is near."""
+    folded = {word.casefold(): word for word in known}
+    near = get_close_matches(given.casefold(), folded, n=1)
+    return f" Did you mean {folded[near[0]]}?" if near else ""
 
 
 def _kinds(make: Callable[..., object]) -> dict[str, Any]:
@@ -91,6 +125,7 @@ def _kinds(make: Callable[..., object]) -> dict[str, Any]:
 def _unknown(option: str, names: Mapping[str, object]) -> InputError:
     return InputError(
         f"Expected NAME=VALUE with a NAME out of {', '.join(names) or 'none'}, got {option!r}."
+        f"{did_you_mean(option.partition('=')[0], names)}"
     )
 
 

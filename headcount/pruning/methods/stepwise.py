@@ -112,7 +112,7 @@ class Progressed:
     def after(self, found: Order, going: Sequence[Head], units: Sequence[Unit]) -> "Progressed":
         """The order after more of the scored heads are pruned.
 
-        >>> from headcount.core.heads import Heads
+        >>> from headcount.core import Heads
         >>> a, b, c = Heads({"decoder.self": (3,)})
         >>> units = [(a,), (b,), (c,)]
         >>> first = Progressed().after(Order((b, a, c), {a: 2.0, b: 1.0, c: 3.0}), [b], units)

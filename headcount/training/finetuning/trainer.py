@@ -19,7 +19,7 @@ from headcount.training.finetuning.config import FinetuneConfig
 from headcount.training.finetuning.distillation import DistillationLoss
 from headcount.training.optim.batches_trainer import BatchesTrainer
 from headcount.training.optim.muon import factory
-from headcount.training.optim.optimization import trainer_arguments
+from headcount.training.optim.trainer_arguments import trainer_arguments
 
 
 @final

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from shutil import rmtree
-from typing import Any, final
+from typing import Any, Literal, final
 
 from headcount.core import (
     InputError,
@@ -18,8 +18,9 @@ from headcount.core import (
 )
 from headcount.corpora import Columns, Data
 from headcount.training.data.rows import Rows
-from headcount.training.pretraining.objectives import Name
 from headcount.training.pretraining.recipe import ModelRecipe
+
+ObjectiveName = Literal["translation", "masked-lm", "causal-lm"]
 
 RECORD = "training.json"
 
@@ -33,7 +34,7 @@ class PretrainingConfig:
         InputError: for values that can't be combined.
     """
 
-    objective: Name
+    objective: ObjectiveName
     recipe: ModelRecipe
     data: Data
     """Training data: files, `hf://...`, or columns held in memory."""

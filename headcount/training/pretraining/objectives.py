@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, final
+from typing import Any, final
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
@@ -24,9 +24,6 @@ from headcount.training.pretraining.architecture import (
 )
 from headcount.training.pretraining.recipe import ModelRecipe
 from headcount.training.pretraining.trainer import Score
-
-Name = Literal["translation", "masked-lm", "causal-lm"]
-
 
 BLEU, PERPLEXITY = Score("bleu", True), Score("perplexity", False)
 

@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Protocol, cast
+from typing import Protocol, cast, runtime_checkable
 
 import tyro
 
@@ -91,6 +91,7 @@ def refused_path(error: BaseException) -> str | None:
     )
 
 
+@runtime_checkable
 class Command(Protocol):
     """Arguments of one command, which `run` obeys."""
 

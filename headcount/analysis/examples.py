@@ -102,7 +102,7 @@ def find_examples(
     for name, found in roles.items():
         head = Head.parse(name)
         role = found[0] if found else None
-        shown = _best(listener.drawn[head.site, head.layer], head.index, role)
+        shown = best(listener.drawn[head.site, head.layer], head.index, role)
         examples[name] = [asdict(example) for example in shown]
     return examples
 
@@ -172,7 +172,7 @@ def _draw_sides(tokens: Tokens, group_BN: Tensor, batch: Batch, encoder: Encoder
     return drawn
 
 
-def _best(drawn: Sequence[Drawn], index: int, role: Role | None) -> list[Example]:
+def best(drawn: Sequence[Drawn], index: int, role: Role | None) -> list[Example]:
     """The sentences that show a role best; the shorter first in a tie."""
     shown = []
     for one in drawn:

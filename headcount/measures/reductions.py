@@ -135,7 +135,7 @@ class AttentionReducer:
         self.entropy_BHQ[place] = -logs.mul_(weights).sum(-1)
         if self.words is not None:
             self.words.block(block)
-        self.peak_BHQ[place], self.peak_key_BHQ[place] = _peaks(self._content_only(block))
+        self.peak_BHQ[place], self.peak_key_BHQ[place] = peaks(self._content_only(block))
 
     def _diagonals(self, block: Block) -> None:
         start, num_queries = block.queries.start, block.weights_BHQK.shape[2]
@@ -285,7 +285,7 @@ def segments(tokens: Tokens) -> Int64[Tensor, "batch token"] | None:
     return segment_BN if bool(segment_BN.any()) else None
 
 
-def _peaks(weights: Tensor) -> tuple[Tensor, Tensor]:
+def peaks(weights: Tensor) -> tuple[Tensor, Tensor]:
     """Largest weight and its first key. With many keys, the largest chunk is found first.
 
     torch's `max` with an index is not vectorised; `amax` is, and about twelve times faster.

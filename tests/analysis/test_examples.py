@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from headcount.analysis.examples import Drawn, Side, _best
+from headcount.analysis.examples import Drawn, Side, best
 from headcount.corpora import Sentence, Tree
 from headcount.results import Role
 
@@ -32,7 +32,7 @@ def drawn(*targets: int) -> Drawn:
 def test_positional_shows_where_it_points_at_the_offset() -> None:
     after, before = drawn(1, 2, 3, 4, 4), drawn(0, 0, 1, 2, 3)
     role = Role("positional", "", 1.0, offset=-1)
-    first, second = _best([after, before], 0, role)
+    first, second = best([after, before], 0, role)
     # "barks" looks at [SEP] in one map and "the" at [CLS] in the other: special tokens do not count
     assert first.arcs == [(2, 1), (3, 2)] and first.caption == "offset -1: 2 of 3"
     assert second.arcs == []
@@ -46,36 +46,36 @@ def test_syntactic_directions() -> None:
         "head<-dependent": [(3, 2)],
     }.items():
         role = Role("syntactic", "", 0.2, relation="nsubj", direction=direction)
-        (shown,) = _best([right], 0, role)
+        (shown,) = best([right], 0, role)
         assert shown.arcs == arcs
     # "the" and "barks" look most at "dog" of all words; "the" comes first
     assert shown.caption == "nsubj head<-dependent: 0 of 1"
     role = Role("syntactic", "", 0.2, relation="nsubj", direction="dependent->head")
-    assert _best([right], 0, role)[0].caption == "nsubj dependent->head: 1 of 1"
-    assert _best([right], 0, Role("syntactic", "", 0.2, relation="obj", direction="")) == []
+    assert best([right], 0, role)[0].caption == "nsubj dependent->head: 1 of 1"
+    assert best([right], 0, Role("syntactic", "", 0.2, relation="obj", direction="")) == []
 
 
 def test_rare_sink_and_no_role() -> None:
-    (rare,) = _best([drawn(0, 2, 3, 2, 0)], 0, Role("rare", "", 0.6))
+    (rare,) = best([drawn(0, 2, 3, 2, 0)], 0, Role("rare", "", 0.6))
     assert rare.arcs == [(1, 2), (3, 2)] and rare.caption == "rarest: dog: 2 of 3"
     sink = drawn(0, 0, 0, 0, 0)
-    (shown,) = _best([sink], 0, Role("sink", "", 0.9))
+    (shown,) = best([sink], 0, Role("sink", "", 0.9))
     assert shown.caption == "100% of attention on [CLS]"
-    (shown,) = _best([drawn(0, 2, 3, 2, 0)], 0, None)
+    (shown,) = best([drawn(0, 2, 3, 2, 0)], 0, None)
     assert shown.role == "none" and shown.caption == "mean largest weight 0.75"
 
 
 def test_block_shows_weight_on_the_own_segment() -> None:
     one = drawn(0, 0, 3, 2, 4)  # each label puts a quarter on [CLS]
     role = Role("block", "", 0.6)
-    assert _best([one], 0, role) == []
+    assert best([one], 0, role) == []
     two = replace(SIDE, segment=np.array([0, 0, 2, 2, 2]))
-    (shown,) = _best([replace(one, queries=two, keys=two)], 0, role)
+    (shown,) = best([replace(one, queries=two, keys=two)], 0, role)
     assert shown.caption == "85% of attention within its own segment"  # 1, 1 and three times 3/4
 
 
 def test_weights_are_bytes_row_by_row() -> None:
     one = drawn(0, 2, 3, 2, 0)
-    (shown,) = _best([one], 0, None)
+    (shown,) = best([one], 0, None)
     weights = np.frombuffer(base64.b64decode(shown.weights), np.uint8).reshape(5, 5)
     np.testing.assert_allclose(weights / 255, one.weights_HQK[0], atol=0.5 / 255)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from headcount.core import ModelError
 from headcount.measures import AttentionReducer, GroupedMap
-from headcount.measures.reductions import MASSES, OFFSETS, Attention, _peaks
+from headcount.measures.reductions import MASSES, OFFSETS, Attention, peaks
 from headcount.tap import AttentionLayer, Block
 from tests.measures.cases import (
     HEAD_DIM,
@@ -149,7 +149,7 @@ def test_the_largest_weight_is_the_first_of_equals(num_keys: int):
     tied = torch.randint(-1, 4, (3, 5, 11, num_keys), generator=generator).float()
     flat = torch.zeros(2, 3, 5, num_keys)
     for weights in (sharp, tied, flat, -torch.ones(2, 3, 5, num_keys)):
-        peak, key = _peaks(weights)
+        peak, key = peaks(weights)
         assert torch.equal(peak, weights.amax(-1))
         assert torch.equal(key, weights.argmax(-1))
         np.testing.assert_array_equal(key, np.argmax(weights.numpy(), -1))
@@ -161,7 +161,7 @@ def test_a_single_peak_is_found_anywhere(num_keys: int, data: st.DataObject):
     places = data.draw(st.lists(st.integers(0, num_keys - 1), min_size=1, max_size=4))
     weights = torch.zeros(1, 1, 1, num_keys)
     weights[..., places] = 0.5
-    peak, key = _peaks(weights)
+    peak, key = peaks(weights)
     assert (float(peak), int(key)) == (0.5, min(places))
 
 

@@ -56,7 +56,7 @@ def token_relevance(
     with (
         Tap(model, anatomy, listener(rules), block=WHOLE),
         Lrp(model, rules) as lrp,
-        _entering(model, anatomy) as entered,
+        entering(model, anatomy) as entered,
     ):
         starts = start(model(**inputs))
     lrp.check(starts)
@@ -65,7 +65,7 @@ def token_relevance(
 
 
 @contextmanager
-def _entering(model: PreTrainedModel, anatomy: Anatomy) -> Iterator[dict[str, Tensor]]:
+def entering(model: PreTrainedModel, anatomy: Anatomy) -> Iterator[dict[str, Tensor]]:
     """Hidden states that enter the first layer of each side, as leaves set by the forward."""
     entered: dict[str, Tensor] = {}
 

@@ -6,8 +6,7 @@ that head's queries (keys, values) with respect to the row's output is not zero.
 and interleaved maps as well as separate ones; a norm over all heads shows as rows of several heads.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -19,7 +18,15 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.pytorch_utils import Conv1D
 
 from headcount.core import ModelError
-from headcount.tap import Anatomy, AttentionLayer, dispatching, evaluating, run_tiny, tiny_inputs
+from headcount.tap import (
+    Anatomy,
+    AttentionLayer,
+    dispatching,
+    evaluating,
+    intercepted,
+    run_tiny,
+    tiny_inputs,
+)
 
 NOBODY = -1
 """Owner of rows that belong to no head."""
@@ -44,7 +51,12 @@ def wire(model: PreTrainedModel, anatomy: Anatomy) -> list[Wiring]:
         ModelError: If a layer's maps can't be split by head; the message says why.
     """
     tracer = _Tracer(model, anatomy)
-    with evaluating(model), torch.enable_grad(), dispatching(model, tracer.attend), tracer.hooks():
+    with (
+        evaluating(model),
+        torch.enable_grad(),
+        dispatching(model, tracer.attend),
+        intercepted(tracer.maps, after=tracer.cut),
+    ):
         run_tiny(model, tiny_inputs(model))
     return [_checked(tracer.found[layer.module], layer) for layer in anatomy.layers]
 
@@ -58,7 +70,12 @@ class _Tracer:
 
     def __init__(self, model: PreTrainedModel, anatomy: Anatomy) -> None:
         self.paths = {module: path for path, module in model.named_modules()}
-        self.inside = tuple(f"{layer.module}." for layer in anatomy.layers)
+        inside = tuple(f"{layer.module}." for layer in anatomy.layers)
+        self.maps = [
+            module
+            for module, path in self.paths.items()
+            if isinstance(module, nn.Linear | Conv1D) and path.startswith(inside)
+        ]
         self.outputs: dict[str, Tensor] = {}
         self.found: dict[str, _Found] = {}
 
@@ -85,18 +102,9 @@ class _Tracer:
             )
         return output, None
 
-    @contextmanager
-    def hooks(self) -> Iterator[None]:
-        handle = nn.modules.module.register_module_forward_hook(self._after_module)  # type: ignore[arg-type]
-        try:
-            yield
-        finally:
-            handle.remove()
-
-    def _after_module(self, module: nn.Module, args: Any, output: Any) -> Tensor | None:
-        path = self.paths.get(module, "")
-        if not isinstance(module, nn.Linear | Conv1D) or not path.startswith(self.inside):
-            return None
+    def cut(self, module: nn.Module, output: Tensor) -> Tensor:
+        """Cut the graph behind a linear map."""
+        path = self.paths[module]
         self.outputs[path] = output.detach().requires_grad_()
         return self.outputs[path].clone()  # a module may change its output in place
 

@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 from headcount.core import Gates, ModelError, Place
 from headcount.gates.head_gates import HeadGates
 from headcount.models import GATES
-from headcount.tap import Anatomy, Tap, examine
+from headcount.tap import Anatomy, Tap, examine, intercepted
 
 
 @contextmanager
@@ -68,16 +68,10 @@ class _Drawn(Mapping[Place, Tensor]):
 
     @contextmanager
     def by_forward(self, model: PreTrainedModel) -> Iterator[None]:
-        handles = []
         sides = {model.get_encoder(), model.get_decoder()} if _has_sides(model) else set()
-        for whole in {model, model.base_model} | sides:
-            handles.append(whole.register_forward_pre_hook(self._before))
-            handles.append(whole.register_forward_hook(self._after, always_call=True))
-        try:
+        wholes = {model, model.base_model} | sides
+        with intercepted(wholes, self._before, self._after, after_errors=True):
             yield
-        finally:
-            for handle in handles:
-                handle.remove()
 
     def _before(self, *_: Any) -> None:
         self._depth += 1

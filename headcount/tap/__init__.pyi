@@ -13,6 +13,12 @@ from .selfcheck import examine as examine
 from .selfcheck import gated as gated
 from .selfcheck import outputs as outputs
 from .selfcheck import tapped as tapped
+from .states import StateId as StateId
+from .states import block_of as block_of
+from .states import heard as heard
+from .states import intercepted as intercepted
+from .states import replaced as replaced
+from .states import state_ids as state_ids
 from .tap import Block as Block
 from .tap import FunctionListener as FunctionListener
 from .tap import Listener as Listener

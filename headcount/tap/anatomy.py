@@ -5,10 +5,10 @@ function, its site follows from what it was called with, and its output projecti
 that receives what the attention function returned.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, final
+from typing import Any, TypeVar, final
 
 import torch
 from jaxtyping import Float
@@ -113,6 +113,37 @@ class Anatomy:
         for layer in self.layers:
             layers.setdefault(layer.module, []).append(layer)
         return layers
+
+
+_Called = TypeVar("_Called")
+
+
+@final
+class CallOrder:
+    """Counts the calls of modules in a forward pass, which distinguish what a module does in each.
+
+    Args:
+        model: the model; a forward pass of it, or of its body alone, restarts the count.
+    """
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        self._wholes = {model, model.base_model}
+        self._calls: dict[nn.Module, int] = {}
+
+    @contextmanager
+    def counting(self) -> Iterator[None]:
+        """Inside, forward passes restart the count."""
+        with ExitStack() as stack:
+            for whole in self._wholes:
+                handle = whole.register_forward_pre_hook(lambda *_: self._calls.clear())
+                stack.callback(handle.remove)
+            yield
+
+    def next(self, module: nn.Module, by_call: Sequence[_Called]) -> _Called:
+        """The entry for a module's next call, of the entries for its calls in a forward pass."""
+        call = self._calls.get(module, 0)
+        self._calls[module] = call + 1
+        return by_call[call % len(by_call)]
 
 
 def discover(model: PreTrainedModel) -> Anatomy:

@@ -13,7 +13,7 @@ of ours remains.
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, final, runtime_checkable
@@ -25,7 +25,7 @@ from transformers import AttentionInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_forward
 
 from headcount.core import Gates, ModelError
-from headcount.tap.anatomy import Anatomy, AttentionLayer
+from headcount.tap.anatomy import Anatomy, AttentionLayer, CallOrder
 from headcount.tap.attention_interface import dispatching, implementation_of
 
 BLOCK = 2**21
@@ -35,6 +35,10 @@ BLOCK = 2**21
 Replacement = Callable[[AttentionLayer, Tensor, Tensor | None], Tensor]
 """Makes the replacement of heads: maps layer, values [batch, head, key, dim] and mask to a tensor
 that broadcasts to their output [batch, query, head, dim]."""
+
+
+Returned = Callable[[AttentionLayer, Tensor], Tensor | None]
+"""Receives what attention returns, [batch, query, head, dim]; returns a replacement, or None."""
 
 
 @final
@@ -101,20 +105,18 @@ class Tap:
             model.get_submodule(path): layers for path, layers in anatomy.by_module().items()
         }
         self._dead = {model.get_submodule(path) for path in anatomy.dead.values()}
-        self._calls: dict[nn.Module, int] = {}
+        self._order = CallOrder(model)
+        self._returning: list[Returned] = []
         self._outer: Tap | None = None
         self._stack = ExitStack()
 
     def __enter__(self) -> "Tap":
-        self._outer = _tap_on(self.model)
+        self._outer = tap_on(self.model)
         # Which rows sdpa leaves at zero depends on the implementation that we replace.
         eager = implementation_of(self.model) == "eager"
         self._zero_unseeing = not eager if self._outer is None else self._outer._zero_unseeing
         self._stack.enter_context(dispatching(self.model, self._attend))
-        # A forward pass of the model, or of its body alone, restarts the count of calls.
-        for whole in {self.model, self.model.base_model}:
-            handle = whole.register_forward_pre_hook(lambda *_: self._calls.clear())
-            self._stack.callback(handle.remove)
+        self._stack.enter_context(self._order.counting())
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -126,10 +128,19 @@ class Tap:
                 f"{type(module).__name__} called attention, but did not when the model was "
                 "examined. Run the model on inputs of the kind it was examined with."
             )
-        layers = self._layers[module]
-        call = self._calls.get(module, 0)
-        self._calls[module] = call + 1
-        return layers[call % len(layers)]
+        return self._order.next(module, self._layers[module])
+
+    @contextmanager
+    def returning(self, returned: Returned) -> Iterator[None]:
+        """Inside, what attention returns, after all gates, is passed to a function.
+
+        What the function returns, unless None, takes its place.
+        """
+        self._returning.append(returned)
+        try:
+            yield
+        finally:
+            self._returning.remove(returned)
 
     def _attend(
         self,
@@ -153,7 +164,14 @@ class Tap:
             output, _ = sdpa_attention_forward(module, query, key, value, mask, **kwargs)
         else:
             output = self._listen(layer, _Call(module, query, key, value, mask, kwargs))
-        return self._gated(layer, output, value, mask), None
+        return self._heard(layer, self._gated(layer, output, value, mask)), None
+
+    def _heard(self, layer: AttentionLayer, output: Tensor) -> Tensor:
+        """The heads' outputs after the functions that hear them, of this tap and those outside."""
+        for returned in self._returning:
+            new = returned(layer, output)
+            output = output if new is None else new
+        return output if self._outer is None else self._outer._heard(layer, output)
 
     def _gated(
         self, layer: AttentionLayer, output: Tensor, value: Tensor, mask: Tensor | None
@@ -267,7 +285,7 @@ def _shaping(kwargs: dict[str, Any]) -> dict[str, Any]:
     return {name: kwargs[name] for name in ("scaling", "position_bias") if name in kwargs}
 
 
-def _tap_on(model: PreTrainedModel) -> Tap | None:
+def tap_on(model: PreTrainedModel) -> Tap | None:
     """The tap that is already active on the model, if any."""
     attend = AttentionInterface._global_mapping.get(implementation_of(model) or "")
     holder = getattr(attend, "__self__", None)

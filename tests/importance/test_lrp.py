@@ -14,7 +14,6 @@ from headcount.importance import token_relevance
 from headcount.importance.lrp import rule_sets as lrp_rule_sets
 from headcount.importance.lrp.propagation import Lrp
 from headcount.importance.lrp.rules import passed
-from headcount.importance.lrp.token_relevance import entering
 from tests import tiny
 from tests.examined import examined
 from tests.importance.lrp_cases import (
@@ -53,17 +52,6 @@ def assert_kept(name: str, rules: str, side: str = "right", activation: Any = No
 @pytest.mark.parametrize("name", tiny.MODELS)
 def test_relevance_adds_up_to_the_logit(name: str) -> None:
     assert_kept(name, "voita2019")
-
-
-@pytest.mark.parametrize("name", ["bert", "albert", "llama", "m2m_100", "vit"])
-def test_tokens_are_taken_where_they_enter_the_first_layer(name: str) -> None:
-    model, anatomy = examined(name)
-    with torch.no_grad(), entering(model, anatomy) as entered:
-        output = model(**tiny.inputs(model), output_hidden_states=True)
-    encoder = "encoder_hidden_states" if "decoder" in entered and len(entered) == 2 else ""
-    for side, hidden in entered.items():
-        states = {"encoder": encoder, "decoder": encoder and "decoder_hidden_states"}[side]
-        assert hidden.requires_grad and torch.equal(hidden, output[states or "hidden_states"][0])
 
 
 @pytest.mark.parametrize("name", ["bert", "llama", "m2m_100"])

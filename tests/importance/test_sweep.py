@@ -22,7 +22,7 @@ from headcount.importance import (
     whole_sites,
 )
 from headcount.importance.ablations.measured import replacement
-from headcount.importance.ablations.reuse import Blocks, giving
+from headcount.importance.ablations.reuse import Blocks
 from headcount.tap import Tap, examine, gated, tap, tapped
 from headcount.tasks import TaskBatch
 from tests import tiny
@@ -91,18 +91,6 @@ def test_of_a_compact_model_with_a_layer_without_heads(dead: str) -> None:
 def test_a_site_without_heads_is_not_ablated() -> None:
     heads = Heads({"encoder.self": (0, 0), "decoder.self": (2, 1)})
     assert [each.name for each in whole_sites(heads)] == ["decoder.self"]
-
-
-def test_a_forward_that_was_hung_on_a_module_is_there_again() -> None:
-    """Accelerate wraps it like this if a model is spread over devices."""
-    module = torch.nn.Linear(2, 2)
-    with giving(module, "kept"):
-        assert module(torch.ones(2)) == "kept"
-    assert "forward" not in vars(module)
-    module.forward = own = lambda input: -input
-    with giving(module, "kept"):
-        assert module(torch.ones(2)) == "kept"
-    assert module.forward is own
 
 
 @pytest.mark.parametrize("instead", ["mean", "uniform"])

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from headcount.core import Place
-from headcount.tap import Anatomy, AttentionLayer
+from headcount.tap import Anatomy, AttentionLayer, block_of, intercepted, replaced
 
 
 def repeated(output: Any, num_rows: int, times: int) -> Any:
@@ -27,20 +27,6 @@ def repeated(output: Any, num_rows: int, times: int) -> Any:
     if isinstance(output, tuple | list):
         return type(output)(repeated(part, num_rows, times) for part in output)
     return output
-
-
-@contextmanager
-def giving(module: nn.Module, output: Any) -> Iterator[None]:
-    """Inside, a module's forward only returns a given output."""
-    before = vars(module).get("forward")  # accelerate sets its own there
-    module.forward = lambda *args, **kwargs: output
-    try:
-        yield
-    finally:
-        if before is None:
-            del module.forward
-        else:
-            module.forward = before
 
 
 @final
@@ -57,7 +43,8 @@ class Blocks:
         self._order: dict[nn.Module, int] = {}
         by_module = anatomy.by_module()
         for layer in anatomy.layers:
-            block = _block_of(model, layer.module)
+            path = block_of(model, anatomy, layer.module)
+            block = None if path is None else model.get_submodule(path)
             # Nothing can be skipped before attention that is outside any block, or that layers
             # share (the tap distinguishes those by counting calls).
             if block is None or len(by_module[layer.module]) > 1:
@@ -80,15 +67,11 @@ class Blocks:
         """Inside, the blocks' outputs of one forward are stored; earlier ones are dropped."""
         self._kept = {}
 
-        def keep(block: nn.Module, inputs: object, output: Any) -> None:
+        def keep(block: nn.Module, output: Any) -> None:
             self._kept[block] = output
 
-        handles = [block.register_forward_hook(keep) for block in self._order]
-        try:
+        with intercepted(self._order, after=keep):
             yield
-        finally:
-            for handle in handles:
-                handle.remove()
 
     @contextmanager
     def resuming(self, start: int, num_rows: int, times: int) -> Iterator[None]:
@@ -107,7 +90,7 @@ class Blocks:
                 # A block without heads is never skipped.
                 if self._next.get(block) not in passed:
                     kept = repeated(kept, num_rows, times)
-                stack.enter_context(giving(block, kept))
+                stack.enter_context(replaced(block, kept))
             yield
 
 
@@ -115,15 +98,6 @@ def _following(model: nn.Module) -> dict[nn.Module, nn.Module]:
     """The next entry of the module list for every entry."""
     lists = [module for module in model.modules() if isinstance(module, nn.ModuleList)]
     return {one: other for each in lists for one, other in pairwise(each)}
-
-
-def _block_of(model: nn.Module, path: str) -> nn.Module | None:
-    """The outermost entry of a module list that contains a module."""
-    names = path.split(".")
-    for end in range(1, len(names)):
-        if isinstance(model.get_submodule(".".join(names[:end])), nn.ModuleList):
-            return model.get_submodule(".".join(names[: end + 1]))
-    return None
 
 
 @final
@@ -162,11 +136,25 @@ class Attentions:
     def keeping(self) -> Iterator[None]:
         """Inside, the attention outputs of one forward are stored; earlier ones are dropped."""
         self._kept = {layer: _Kept() for layer in self._modules}
-        with ExitStack() as stack:
-            for layer, (attention, projection) in self._modules.items():
-                kept = self._kept[layer]
-                stack.callback(attention.register_forward_hook(_keep_output(kept)).remove)
-                stack.callback(projection.register_forward_hook(_keep_projected(kept)).remove)
+        kept_of = {
+            module: self._kept[layer] for layer, both in self._modules.items() for module in both
+        }
+
+        def keep_output(attention: nn.Module, output: Any) -> None:
+            kept_of[attention].output = output
+
+        def keep_ctx(projection: nn.Module, ctx: Tensor) -> None:
+            kept_of[projection].ctx = ctx
+
+        def keep_projected(projection: nn.Module, projected: Tensor) -> None:
+            kept_of[projection].projected = projected
+
+        attentions = [attention for attention, _ in self._modules.values()]
+        projections = [projection for _, projection in self._modules.values()]
+        with (
+            intercepted(attentions, after=keep_output),
+            intercepted(projections, before=keep_ctx, after=keep_projected),
+        ):
             yield
 
     @contextmanager
@@ -175,7 +163,7 @@ class Attentions:
         if layer not in self._modules:
             yield
             return
-        with giving(self._modules[layer][0], repeated(self._kept[layer].output, num_rows, times)):
+        with replaced(self._modules[layer][0], repeated(self._kept[layer].output, num_rows, times)):
             yield
 
     @contextmanager
@@ -190,7 +178,7 @@ class Attentions:
         if gated is None:
             yield
             return
-        with giving(self._modules[layer][0], gated):
+        with replaced(self._modules[layer][0], gated):
             yield
 
     def _gated(self, layer: AttentionLayer, gate_RH: Tensor, num_rows: int) -> Any | None:
@@ -205,17 +193,3 @@ class Attentions:
         ctx_RNW = (ctx_RNHD * gate_RH[:, None, :, None].to(ctx_RNHD)).flatten(-2)
         first = ctx_RNW if first is kept.ctx else projection(ctx_RNW)
         return (first, *repeated(tuple(rest), num_rows, times)) if is_tuple else first
-
-
-def _keep_output(kept: _Kept) -> Any:
-    def keep(module: nn.Module, inputs: object, output: Any) -> None:
-        kept.output = output
-
-    return keep
-
-
-def _keep_projected(kept: _Kept) -> Any:
-    def keep(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-        kept.ctx, kept.projected = inputs[0], output
-
-    return keep

@@ -18,7 +18,6 @@ Departure: `voita2019` treats attention weights as constants, so relevance flows
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from functools import partial
 from typing import Any, final
 
 import torch
@@ -37,7 +36,7 @@ from headcount.importance.lrp.graph import (
 )
 from headcount.importance.lrp.rule_sets import SPELLINGS, rule_set
 from headcount.importance.scores import frozen
-from headcount.tap import evaluating
+from headcount.tap import evaluating, intercepted
 
 
 @final
@@ -56,6 +55,7 @@ class Lrp(TorchFunctionMode):
         super().__init__()
         self.model, self.name, self.gates = model, rules, gates
         self._rules = rule_set(rules)
+        self._tied: dict[nn.Module, rule.Rule] = {}
         self._given: dict[nn.Module, list[Tensor]] = {}
         self._stack = ExitStack()
 
@@ -63,10 +63,8 @@ class Lrp(TorchFunctionMode):
         with ExitStack() as stack:
             for context in (evaluating(self.model), frozen(self.model), torch.enable_grad()):
                 stack.enter_context(context)
-            for module, tied in self._rules.modules(self.model).items():
-                stack.callback(module.register_forward_pre_hook(self._before).remove)
-                after = partial(self._after, tied)
-                stack.callback(module.register_forward_hook(after).remove)
+            self._tied = self._rules.modules(self.model)
+            stack.enter_context(intercepted(self._tied, self._before, self._after))
             super().__enter__()
             self._stack = stack.pop_all()
         return self
@@ -117,14 +115,12 @@ class Lrp(TorchFunctionMode):
                 input = input.detach()
         return found(function, input, other)
 
-    def _before(self, module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        self._given.setdefault(module, []).append(args[0])
-        return (args[0].detach(), *args[1:])
+    def _before(self, module: nn.Module, given: Tensor) -> Tensor:
+        self._given.setdefault(module, []).append(given)
+        return given.detach()
 
-    def _after(
-        self, tied: rule.Rule, module: nn.Module, args: tuple[Any, ...], output: Tensor
-    ) -> Tensor:
-        return tied(self._given[module].pop(), output)
+    def _after(self, module: nn.Module, output: Tensor) -> Tensor:
+        return self._tied[module](self._given[module].pop(), output)
 
     def check(self, starts: Tensor) -> None:
         """Raise an error for numbers that are not finite, and for operations without a rule.

@@ -12,20 +12,18 @@ Reference: Visualizing and Understanding Neural Machine Translation (Ding et al.
 Departure: a token's relevance is that of its hidden state, so it includes that of its position.
 """  # noqa: E501
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import ModelError
 from headcount.importance.lrp.propagation import Lrp
 from headcount.importance.lrp.relevance import WHOLE
 from headcount.importance.lrp.rule_sets import Rules, listener
-from headcount.tap import Anatomy, Tap, examine
+from headcount.tap import Anatomy, StateId, Tap, examine, heard
 
 
 @torch.enable_grad()
@@ -52,65 +50,30 @@ def token_relevance(
     Raises:
         ModelError: If the model uses an operation without a rule; the message names it.
     """
-    anatomy = anatomy or examine(model)
+    anatomy, entering = anatomy or examine(model), _Entering()
     with (
         Tap(model, anatomy, listener(rules), block=WHOLE),
         Lrp(model, rules) as lrp,
-        entering(model, anatomy) as entered,
+        heard(model, anatomy, hidden_states=entering),
     ):
         starts = start(model(**inputs))
     lrp.check(starts)
-    parts = lrp.relevance(starts.sum(), list(entered.values()))
-    return {side: part.sum(-1) for side, part in zip(entered, parts, strict=True)}
+    parts = lrp.relevance(starts.sum(), list(entering.leaves.values()))
+    return {side: part.sum(-1) for side, part in zip(entering.leaves, parts, strict=True)}
 
 
-@contextmanager
-def entering(model: PreTrainedModel, anatomy: Anatomy) -> Iterator[dict[str, Tensor]]:
-    """Hidden states that enter the first layer of each side, as leaves set by the forward."""
-    entered: dict[str, Tensor] = {}
+class _Entering:
+    """Cuts the graph where hidden states enter the first block of each side."""
 
-    def cut(side: str, hidden: Tensor) -> Tensor:
-        if side in entered:  # the module is called for every layer
-            return hidden
-        entered[side] = hidden.detach().requires_grad_()
-        return entered[side]
+    def __init__(self) -> None:
+        self.leaves: dict[str, Tensor] = {}
+        """The states by side, as leaves set by the forward."""
 
-    handles = []
-    for side, module in _first_layers(model, anatomy).items():
-
-        def before(
-            module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], side: str = side
-        ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-            if args:
-                return (cut(side, args[0]), *args[1:]), kwargs
-            return args, kwargs | {"hidden_states": cut(side, kwargs["hidden_states"])}
-
-        handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
-    try:
-        yield entered
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
-def _first_layers(model: PreTrainedModel, anatomy: Anatomy) -> dict[str, nn.Module]:
-    """The first layer of each side: the entry of the outermost list with its first attention."""
-    first: dict[str, nn.Module] = {}
-    for layer in anatomy.layers:
-        side = layer.site.partition(".")[0]
-        if side not in first:
-            first[side] = _in_list(model, layer.module)
-    return first
-
-
-def _in_list(model: PreTrainedModel, path: str) -> nn.Module:
-    module: nn.Module = model
-    for name in path.split("."):
-        inside_list = isinstance(module, nn.ModuleList | nn.Sequential)
-        module = module.get_submodule(name)
-        if inside_list:
-            return module
-    raise ModelError(
-        f"Expected attention layers in a list of layers, but {path} of {type(model).__name__} is "
-        "in none, so it is unknown where its tokens enter."
-    )
+    def __call__(
+        self, state: StateId, hidden_RNW: Float[Tensor, "row token width"]
+    ) -> Float[Tensor, "row token width"] | None:
+        """Replace the states that enter a first block by a leaf."""
+        if state.depth > 0:
+            return None
+        self.leaves[state.side] = hidden_RNW.detach().requires_grad_()
+        return self.leaves[state.side]

@@ -5,18 +5,16 @@ $$n, \quad \sum_q o_q, \quad \sum_q o_q o_q^\top, \qquad o_q = [o_{1,q}; \dots; 
 They are taken for every attention layer of the dense model, over all queries except padding.
 """
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 import torch
-from jaxtyping import Float64
-from torch import Tensor, nn
+from jaxtyping import Float, Float64
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.core import InputError, Place
-from headcount.tap import Anatomy, AttentionLayer, evaluating
+from headcount.tap import Anatomy, AttentionLayer, evaluating, heard
 from headcount.tasks import Task, TaskBatch
 
 
@@ -65,8 +63,8 @@ def output_moments(
         InputError: if a layer has no output projection of its own.
     """
     check_compensable(anatomy)
-    listener = _OutputListener(model, anatomy)
-    with evaluating(model), torch.inference_mode(), listener.listening():
+    listener = _OutputListener()
+    with evaluating(model), torch.inference_mode(), heard(model, anatomy, head_outputs=listener):
         for batch in task.batches(max_tokens):
             listener.batch = batch.to(model.device)
             task.losses(model, listener.batch)
@@ -94,31 +92,20 @@ def check_compensable(anatomy: Anatomy) -> None:
 
 
 class _OutputListener:
-    """Sums up the inputs of the output projections."""
+    """Sums up the heads' outputs of the announced batch."""
 
-    def __init__(self, model: PreTrainedModel, anatomy: Anatomy) -> None:
-        self._model, self._layers = model, anatomy.layers
+    def __init__(self) -> None:
         self.sums: dict[Place, OutputMoments] = {}
         self.batch: TaskBatch | None = None
 
-    @contextmanager
-    def listening(self) -> Iterator[None]:
-        with ExitStack() as stack:
-            for layer in self._layers:
-                projection = self._model.get_submodule(layer.output or "")
-                handle = projection.register_forward_pre_hook(self._hook(layer))
-                stack.callback(handle.remove)
-            yield
-
-    def _hook(self, layer: AttentionLayer) -> Any:
+    def __call__(
+        self, layer: AttentionLayer, output_BQHD: Float[Tensor, "batch query head dim"]
+    ) -> None:
+        """Add one layer's outputs."""
+        assert self.batch is not None
+        rows_RO = output_BQHD.reshape(-1, layer.num_heads * layer.head_dim)
+        is_query_R = self.batch.is_query(layer.site, (len(rows_RO), 1)).flatten()
+        output_QO = rows_RO[is_query_R.to(rows_RO.device)].double()
+        new = OutputMoments(len(output_QO), output_QO.sum(0), output_QO.T @ output_QO)
         place = (layer.site, layer.layer)
-
-        def hear(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-            assert self.batch is not None
-            rows_RO = inputs[0].reshape(-1, layer.num_heads * layer.head_dim)
-            is_query_R = self.batch.is_query(layer.site, (len(rows_RO), 1)).flatten()
-            output_QO = rows_RO[is_query_R.to(rows_RO.device)].double()
-            new = OutputMoments(len(output_QO), output_QO.sum(0), output_QO.T @ output_QO)
-            self.sums[place] = self.sums[place] + new if place in self.sums else new
-
-        return hear
+        self.sums[place] = self.sums[place] + new if place in self.sums else new

@@ -1,7 +1,6 @@
 from . import importance as importance
 from . import tasks as tasks
 from .analysis import Options as Options
-from .analysis import Thresholds as Thresholds
 from .analysis import analyze as analyze
 from .analysis import find_roles as find_roles
 from .analysis import measure as measure
@@ -25,6 +24,7 @@ from .reports import write_figures as write_figures
 from .reports import write_report as write_report
 from .results import Analysis as Analysis
 from .results import Role as Role
+from .results import Thresholds as Thresholds
 from .results import write_results as write_results
 from .tap import examine as examine
 from .tap import gated as gated

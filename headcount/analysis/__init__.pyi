@@ -5,5 +5,4 @@ from .analysis import measure as measure
 from .analysis import versions as versions
 from .roles import NOT_SYNTAX as NOT_SYNTAX
 from .roles import ROLES as ROLES
-from .roles import Thresholds as Thresholds
 from .roles import find_roles as find_roles

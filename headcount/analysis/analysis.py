@@ -3,7 +3,7 @@
 import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,29 +15,29 @@ from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from headcount.analysis.examples import candidates, find_examples
 from headcount.analysis.pseudo_targets import translated
-from headcount.analysis.roles import Thresholds, find_roles
+from headcount.analysis.roles import find_roles
 from headcount.analysis.streaming import Totals, load_state, of_all_processes, run, save_state
 from headcount.analysis.tables import head_table, offset_table, relation_table
 from headcount.core import HeadTable, check_seed, processes
 from headcount.corpora import Batch, Census, Corpus, Frequencies, batches, take_census
 from headcount.measures import MEASURES, Confidence, Sums, confidence_variant
 from headcount.models import Loaded, as_loaded, check_has_heads, random_copy, signature
-from headcount.results import Analysis, Roles
+from headcount.results import Analysis, Counts, Example, Roles, RunRecord, Thresholds
 from headcount.tap import Anatomy
 
 
-def counts_of(census: Census) -> dict[str, int]:
+def counts_of(census: Census) -> Counts:
     """The amounts that were measured and left out."""
-    return {
-        "sentences": census.num_sentences,
-        "tokens": census.num_tokens,
-        "target_tokens": census.num_target_tokens,
-        "words": census.num_words,
-        "truncated": census.num_truncated,
-        "words_cut": census.num_words_cut,
-        "words_lost": census.num_words_lost,
-        "longest": census.longest,
-    }
+    return Counts(
+        sentences=census.num_sentences,
+        tokens=census.num_tokens,
+        target_tokens=census.num_target_tokens,
+        words=census.num_words,
+        truncated=census.num_truncated,
+        words_cut=census.num_words_cut,
+        words_lost=census.num_words_lost,
+        longest=census.longest,
+    )
 
 
 def timings_of(timings: dict[str, float], num_sentences: int) -> dict[str, float]:
@@ -254,7 +254,7 @@ class _Analyzing:
         copy = Loaded(random_copy(self.loaded.model, self.options.seed), None, "null")
         return self._tables(self._measure(copy, "null"))[:2]
 
-    def _examples(self, roles: Roles) -> dict[str, list[dict[str, Any]]]:
+    def _examples(self, roles: Roles) -> dict[str, list[Example]]:
         chosen = candidates(self.corpus)
         if not chosen or not processes().is_main_process:
             return {head: [] for head in roles}
@@ -284,27 +284,25 @@ class _Analyzing:
         run = f"measures:{measures}|batches:{batches}|processes:{us.num_processes}"
         return f"{self.signature}|{run}"
 
-    def _record(self, roles: Roles) -> dict[str, Any]:
+    def _record(self, roles: Roles) -> RunRecord:
         warnings = warnings_of(self.census, self.encoder.max_length, self.anatomy)
         if (special := _special(self.options)) is not None:
             warnings.append(
                 f"special tokens count in confidence, as {special.replace('+', ' and ')}"
             )
-        record = {
-            "version": 1,
-            "signature": self.signature,
-            "model": self.loaded.name,
-            "model_type": self.loaded.model.config.model_type,
-            "corpora": list(self.corpus.names),
-            "counts": counts_of(self.census),
-            "sites": {site: list(each) for site, each in self.anatomy.heads.counts.items()},
-            "roles": {head: [role.as_json() for role in found] for head, found in roles.items()},
-            "thresholds": asdict(self.options.thresholds),
-            "warnings": warnings,
-            "timings": timings_of(self.timings, self.census.num_sentences),
-            "versions": versions(),
-        }
-        return record
+        return RunRecord(
+            signature=self.signature,
+            model=self.loaded.name,
+            model_type=self.loaded.model.config.model_type,
+            corpora=tuple(self.corpus.names),
+            counts=counts_of(self.census),
+            sites=self.anatomy.heads.counts,
+            roles={head: tuple(found) for head, found in roles.items()},
+            thresholds=self.options.thresholds,
+            warnings=tuple(warnings),
+            timings=timings_of(self.timings, self.census.num_sentences),
+            versions=versions(),
+        )
 
 
 def _special(options: Options) -> str | None:

@@ -4,11 +4,10 @@ After the pass, a small sample of sentences is run once more and its word-level 
 head's role decides which of them are shown.
 """
 
-import base64
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import islice
-from typing import Any, final
+from typing import final
 
 import numpy as np
 import torch
@@ -20,7 +19,7 @@ from headcount.analysis.streaming import forward, sides
 from headcount.core import Head, Place
 from headcount.corpora import Batch, Corpus, Encoder, Sentence, Tokens
 from headcount.measures import GroupedMap, segments
-from headcount.results import Role
+from headcount.results import Example, Role
 from headcount.tap import Anatomy, AttentionLayer, Block
 
 NUM_CANDIDATES = 96
@@ -62,20 +61,6 @@ class Drawn:
     weights_HQK: np.ndarray
 
 
-@final
-@dataclass(frozen=True)
-class Example:
-    """One sentence with one head's attention, as the report draws it."""
-
-    role: str
-    caption: str
-    queries: list[str]
-    keys: list[str]
-    weights: str
-    """Base64 of one byte per weight, row by row; 255 is 1."""
-    arcs: list[Arc]
-
-
 def candidates(corpus: Corpus) -> list[Sentence]:
     """Sentences of readable length, spread evenly over the beginning of the corpus."""
     readable = [s for s in islice(corpus, SEARCHED) if _is_readable(s)]
@@ -94,16 +79,15 @@ def find_examples(
     encoder: Encoder,
     batches: Iterable[Batch],
     roles: dict[str, list[Role]],
-) -> dict[str, list[dict[str, Any]]]:
-    """Up to three examples for every head, by head name, ready for `examples.json`."""
+) -> dict[str, list[Example]]:
+    """Up to three examples for every head, by head name."""
     listener = _Drawing(encoder)
     forward(model, anatomy, batches, listener)
     examples = {}
     for name, found in roles.items():
         head = Head.parse(name)
         role = found[0] if found else None
-        shown = best(listener.drawn[head.site, head.layer], head.index, role)
-        examples[name] = [asdict(example) for example in shown]
+        examples[name] = best(listener.drawn[head.site, head.layer], head.index, role)
     return examples
 
 
@@ -186,15 +170,16 @@ def best(drawn: Sequence[Drawn], index: int, role: Role | None) -> list[Example]
     shown.sort(key=lambda item: item[:3])
     name = "none" if role is None else role.role
     return [
-        Example(name, caption, one.queries.labels, one.keys.labels, _bytes(weights), arcs)
+        Example(
+            name,
+            caption,
+            tuple(one.queries.labels),
+            tuple(one.keys.labels),
+            (weights.clip(0, 1) * 255).round().astype(np.uint8),
+            tuple(arcs),
+        )
         for *_, one, weights, caption, arcs in shown[:NUM_EXAMPLES]
     ]
-
-
-def _bytes(weights_QK: np.ndarray) -> str:
-    return base64.b64encode(
-        (weights_QK.clip(0, 1) * 255).round().astype(np.uint8).tobytes()
-    ).decode()
 
 
 def _show(

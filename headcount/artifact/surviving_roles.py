@@ -1,17 +1,17 @@
 """Roles of heads, read from the folder of an analysis; for a pruned model, from a new analysis."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, final
 
-from headcount.analysis import Options, Thresholds, analyze
+from headcount.analysis import Options, analyze
 from headcount.core import Head, Heads, HeadTable, InputError, Plan, reading
 from headcount.corpora import Corpus, Frequencies
 from headcount.importance import FINISHED, check_same_model
 from headcount.models import Loaded, revision
 from headcount.pruning import Pruned
+from headcount.results import RunRecord
 
 Roles = Mapping[str, Sequence[str]]
 """Head name to the names of its roles."""
@@ -114,31 +114,30 @@ def read_again(folder: Path, files: Sequence[Path], loaded: Loaded) -> Again:
         CorpusError: if files can't be read.
         InputError: if the corpus or the frequencies differ from those of the analysis.
     """
-    with reading(folder / "run.json", *FINISHED):
-        record = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-        signed = dict(part.split(":", 1) for part in record["signature"].split("|"))
+    record = RunRecord.read(folder / "run.json")
+    signed = dict(part.split(":", 1) for part in record.signature.split("|"))
     corpus = _same_corpus(record, signed, folder, files)
-    options = Options(frequencies=_file_of(record), thresholds=Thresholds.of(record))
+    options = Options(frequencies=_file_of(record), thresholds=record.thresholds)
     _check_same_frequencies(signed.get("frequencies"), options.frequencies, folder, loaded)
     return Again(corpus, options)
 
 
 def _same_corpus(
-    record: dict[str, Any], signed: dict[str, str], folder: Path, files: Sequence[Path]
+    record: RunRecord, signed: dict[str, str], folder: Path, files: Sequence[Path]
 ) -> Corpus:
     corpus = _corpus(record, files, "pairs" in signed)
     if corpus is None or (found := corpus.sha256()[:12]) != signed["corpus"]:
         came = " ".join(map(str, files)) if corpus is None else f"another one, {found}"
         raise InputError(
             f"Expected the corpus of the analysis in {folder}, {signed['corpus']}, got {came}. "
-            f"Name the files {' '.join(record['corpora'])}."
+            f"Name the files {' '.join(record.corpora)}."
         )
     return corpus
 
 
-def _file_of(record: dict[str, Any]) -> Path | None:
+def _file_of(record: RunRecord) -> Path | None:
     """File from which an analysis read its token frequencies; None if it used none."""
-    name = record["arguments"].get("frequencies")
+    name = record.arguments.get("frequencies")
     return None if name is None else Path(name)
 
 
@@ -161,13 +160,13 @@ def _check_same_frequencies(
         )
 
 
-def _corpus(record: dict[str, Any], files: Sequence[Path], pairs: bool) -> Corpus | None:
+def _corpus(record: RunRecord, files: Sequence[Path], pairs: bool) -> Corpus | None:
     """The corpus as the analysis read it, with the last files as sides; None if files differ."""
-    sides = [side for side in ("source", "target") if record["arguments"].get(side) is not None]
-    limit, suffixes = record["counts"]["sentences"], [path.suffix for path in files]
+    sides = [side for side in ("source", "target") if record.arguments.get(side) is not None]
+    limit, suffixes = record.counts.sentences, [path.suffix for path in files]
     if not sides:
         return Corpus(files, limit=limit, pairs=pairs)
-    if suffixes != [Path(name).suffix for name in record["corpora"]]:
+    if suffixes != [Path(name).suffix for name in record.corpora]:
         return None
     alone = len(files) - len(sides)
     return Corpus(files[:alone], *files[alone:], limit=limit, pairs=pairs)

@@ -8,7 +8,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from headcount.analysis import ROLES, Options, Thresholds, analyze
+from headcount.analysis import ROLES, Options, analyze
 from headcount.cli.console import check_no_unused_options, plain_console, to_jsonable
 from headcount.cli.progress import shown
 from headcount.core import processes
@@ -16,7 +16,7 @@ from headcount.corpora import Corpus
 from headcount.importance import check_same_scores
 from headcount.models import load, revision
 from headcount.reports import write_report
-from headcount.results import Analysis, claim, start_over, write_results
+from headcount.results import Analysis, Thresholds, claim, start_over, write_results
 
 SHOWN = 3
 """Number of heads named for each role."""
@@ -24,11 +24,11 @@ SHOWN = 3
 
 def print_summary(analysis: Analysis, console: Console) -> None:
     """Print how many heads have each role, with the clearest heads and their evidence."""
-    roles, counts = analysis.roles, analysis.record["counts"]
+    roles, record = analysis.roles, analysis.record
     console.print(
-        f"Analysed {len(roles)} heads on {counts['sentences']:,} sentences, "
-        f"{counts['tokens']:,} tokens "
-        f"({analysis.record['timings']['sentences_per_s']:,.0f} sentences/s)"
+        f"Analysed {len(roles)} heads on {record.counts.sentences:,} sentences, "
+        f"{record.counts.tokens:,} tokens "
+        f"({record.timings['sentences_per_s']:,.0f} sentences/s)"
     )
     table = Table("role", "heads", "clearest", "evidence", box=None, pad_edge=False)
     for name in ROLES:
@@ -39,9 +39,9 @@ def print_summary(analysis: Analysis, console: Console) -> None:
     without = sum(not found for found in roles.values())
     table.add_row("no role", str(without), "", "")
     console.print(table)
-    for warning in analysis.record["warnings"]:
+    for warning in record.warnings:
         console.print(f"warning: {warning}", style="yellow")
-    console.print(analysis.record["signature"], style="dim", soft_wrap=True)
+    console.print(record.signature, style="dim", soft_wrap=True)
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import final
 
-from headcount.analysis import NOT_SYNTAX, Thresholds
+from headcount.analysis import NOT_SYNTAX
 from headcount.measures import ALL
 from headcount.reports import numbers
 from headcount.reports.measure_names import DIRECTIONS, relation_words
-from headcount.results import RelationResult
+from headcount.results import RelationResult, Thresholds
 
 Key = tuple[str, str]
 """A relation and its direction."""

@@ -4,11 +4,11 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
-from typing import Any
 
 from headcount.reports import numbers
 from headcount.reports.measure_names import offset_words
 from headcount.reports.role_names import RoleName
+from headcount.results import RunRecord
 
 
 def headline(roles: Sequence[Sequence[str]], names: Mapping[str, RoleName]) -> str:
@@ -78,16 +78,16 @@ def arrows(text: str) -> str:
     return text.replace("->", " → ").replace("<-", " ← ")
 
 
-def measured(info: Mapping[str, Any]) -> str:
+def measured(record: RunRecord) -> str:
     """The corpus: "2,001 sentences, 25,148 words, 31,000 tokens of en_ewt-ud-dev.conllu"."""
-    nouns = {
-        "sentences": ("sentence", "sentences"),
-        "words": ("word", "words"),
-        "tokens": ("token", "tokens"),
-    }
-    counts = info["counts"]
-    parts = [numbers.of(counts[name], *noun) for name, noun in nouns.items() if counts.get(name)]
-    corpora = [short_name(str(corpus)) for corpus in info["corpora"]]
+    counts = record.counts
+    nouns = (
+        (counts.sentences, "sentence", "sentences"),
+        (counts.words, "word", "words"),
+        (counts.tokens, "token", "tokens"),
+    )
+    parts = [numbers.of(*noun) for noun in nouns if noun[0]]
+    corpora = list(map(short_name, record.corpora))
     return f"{', '.join(parts) or 'nothing'} of {numbers.listed(corpora) or 'an unnamed corpus'}"
 
 

@@ -45,16 +45,16 @@ def reproduce_voita2019(run: Run, offsets: dict[str, dict[int, int]]) -> str:
         run: an analysis of a treebank, with relevance.
         offsets: number of dependents at each position from their head, by relation.
     """
-    counts, found = run.info["counts"], run.importance
+    record, found = run.record, run.importance
     relevance = (
         f" Relevance on the task {found.task}, {found.num_examples:,} examples." if found else ""
     )
     parts = [
         "# Analyzing Multi-Head Self-Attention (Voita et al., 2019), with our numbers",
-        f"{counts['sentences']:,} sentences of {', '.join(run.info['corpora'])}.{relevance} "
+        f"{record.counts.sentences:,} sentences of {', '.join(record.corpora)}.{relevance} "
         "Published numbers are for other models on other data: Transformer-base (6 layers x 8 "
         "heads at three sites), EN-RU, on WMT and on OpenSubtitles.",
-        f"`{run.info['signature']}`",
+        f"`{record.signature}`",
         _functions(run),
         _syntactic(run),
         _positions(offsets),

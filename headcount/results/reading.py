@@ -1,23 +1,21 @@
 """Read the result files of a run folder; missing or damaged files raise an error."""
 
-import base64
-import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
 import pyarrow.parquet as pq
 
 from headcount.core import InputError
+from headcount.results.examples import read_examples
+from headcount.results.fields import JsonFile
 from headcount.results.importance import ImportanceRecord
-from headcount.results.run import Evidence, Example, HeadRow, RelationResult, Run
+from headcount.results.roles import Role
+from headcount.results.run import HeadRow, RelationResult, Run
+from headcount.results.run_record import RunRecord
 
 T = TypeVar("T")
-
-VERSION = 1
-"""The version of `run.json` that this module reads."""
 
 _HEAD_COLUMNS = ("head", "site", "layer", "index", "roles")
 _RELATION_COLUMNS = (
@@ -43,17 +41,17 @@ def read_run(folder: Path) -> Run:
             f"Expected a folder written by `headcount analyze ... --out`, but {folder} "
             f"{'is a file' if folder.exists() else 'does not exist'}"
         )
-    info = _read_info(folder / "run.json")
+    record = RunRecord.read(folder / "run.json")
     heads = _read_heads(folder / "heads.parquet")
     return Run(
-        info=info,
+        record=record,
         heads=heads,
         offsets=_read_offsets(folder / "offsets.parquet"),
         relations=_if_there(_read_relations, folder / "relations.parquet"),
         null_heads=_if_there(_read_heads, folder / "null_heads.parquet"),
         null_relations=_if_there(_read_relations, folder / "null_relations.parquet"),
-        examples=_read_examples(folder / "examples.json"),
-        roles=_roles(info, heads, folder),
+        examples=read_examples(folder / "examples.json"),
+        roles=_roles(record, heads, folder),
         importance=_if_there(_read_importance, folder / "importance.json"),
     )
 
@@ -106,59 +104,18 @@ def _read_offsets(path: Path) -> dict[str, dict[int, float]]:
 
 
 def _roles(
-    info: Mapping[str, Any], heads: tuple[HeadRow, ...], folder: Path
-) -> dict[str, tuple[Evidence, ...]]:
+    record: RunRecord, heads: tuple[HeadRow, ...], folder: Path
+) -> dict[str, tuple[Role, ...]]:
     result = {}
     for row in heads:
-        found = tuple(
-            Evidence(str(role["role"]), str(role.get("evidence", "")), float(role.get("score", 0)))
-            for role in info["roles"].get(row.head, ())
-        )
+        result[row.head] = found = record.roles.get(row.head, ())
         if tuple(role.role for role in found) != row.roles:
             raise InputError(
                 f"{folder}: run.json says {row.head} is {[role.role for role in found]}, "
                 f"heads.parquet says {list(row.roles)}; the files come from two runs, "
                 f"run `headcount analyze` again"
             )
-        result[row.head] = found
     return result
-
-
-def _read_info(path: Path) -> dict[str, Any]:
-    info = _read_json(path)
-    version = info.get("version")
-    if version != VERSION:
-        raise InputError(
-            f"{path}: expected version {VERSION}, got {version!r}. "
-            f"Run `headcount analyze` again with this version of headcount"
-        )
-    kinds = {
-        "signature": str,
-        "model": str,
-        "corpora": list,
-        "counts": dict,
-        "sites": dict,
-        "roles": dict,
-    }
-    for name, kind in kinds.items():
-        if not isinstance(info.get(name), kind):
-            raise InputError(
-                f"{path}: expected {name!r} to be a {kind.__name__}, got {info.get(name)!r}. "
-                f"Run `headcount analyze` again"
-            )
-    return info
-
-
-def _read_json(path: Path, again: str = "run `headcount analyze` again") -> dict[str, Any]:
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"Cannot read {path}: {error.strerror}. Is this a run folder?") from error
-    except ValueError as error:
-        raise InputError(f"{path} is damaged: {error}; {again}") from error
-    if not isinstance(value, dict):
-        raise InputError(f"{path}: expected a JSON object, got a {type(value).__name__}")
-    return value
 
 
 def _read_table(path: Path, columns: tuple[str, ...]) -> list[dict[str, Any]]:
@@ -174,40 +131,10 @@ def _read_table(path: Path, columns: tuple[str, ...]) -> list[dict[str, Any]]:
     return table.to_pylist()
 
 
-def _read_examples(path: Path) -> dict[str, tuple[Example, ...]]:
-    if not path.exists():
-        return {}
-    try:
-        return {
-            head: tuple(_example(example) for example in examples)
-            for head, examples in _read_json(path).items()
-        }
-    except InputError:
-        raise
-    except (KeyError, TypeError, ValueError) as error:  # binascii's error is a ValueError
-        raise InputError(f"{path} is damaged: {error!r}; run `headcount analyze` again") from error
-
-
 def _read_importance(path: Path) -> ImportanceRecord:
-    again = "run `headcount importance` again"
-    found = _read_json(path, again)
+    file = JsonFile(path, "headcount importance")
+    found = file.read()
     try:
         return ImportanceRecord.of(found)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"{path} is damaged: {error!r}; {again}") from error
-
-
-def _example(example: Mapping[str, Any]) -> Example:
-    queries, keys = tuple(map(str, example["queries"])), tuple(map(str, example["keys"]))
-    flat = np.frombuffer(base64.b64decode(example["weights"], validate=True), dtype=np.uint8)
-    arcs = tuple((int(query), int(key)) for query, key in example["arcs"])
-    if any(not (0 <= q < len(queries) and 0 <= k < len(keys)) for q, k in arcs):
-        raise ValueError(f"expected arcs inside {len(queries)} x {len(keys)} words, got {arcs}")
-    return Example(
-        role=str(example["role"]),
-        caption=str(example["caption"]),
-        queries=queries,
-        keys=keys,
-        weights_QK=flat.reshape(len(queries), len(keys)),
-        arcs=arcs,
-    )
+        raise InputError(f"{path} is damaged: {error!r}. {file.advice}") from error

@@ -2,36 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
-import numpy as np
-
+from headcount.results.examples import Example
 from headcount.results.importance import ImportanceRecord
-
-
-@final
-@dataclass(frozen=True)
-class Evidence:
-    """One role of one head, with the reason."""
-
-    role: str
-    evidence: str
-    score: float
-
-
-@final
-@dataclass(frozen=True)
-class Example:
-    """One sentence as one head sees it."""
-
-    role: str
-    caption: str
-    queries: tuple[str, ...]
-    keys: tuple[str, ...]
-    weights_QK: np.ndarray
-    """uint8; 255 is the weight 1."""
-    arcs: tuple[tuple[int, int], ...]
-    """Pairs (query, key) that the role is about."""
+from headcount.results.roles import Role
+from headcount.results.run_record import RunRecord
 
 
 @final
@@ -72,8 +48,8 @@ class RelationResult:
 class Run:
     """All results of one run."""
 
-    info: Mapping[str, Any]
-    """Contents of `run.json`."""
+    record: RunRecord
+    """Facts about the analysis: the contents of `run.json`."""
     heads: tuple[HeadRow, ...]
     offsets: Mapping[str, Mapping[int, float]]
     """Share of queries at each offset, by head."""
@@ -83,7 +59,7 @@ class Run:
     """The table of heads at random weights; None without `--null`."""
     null_relations: tuple[RelationResult, ...] | None
     examples: Mapping[str, tuple[Example, ...]]
-    roles: Mapping[str, tuple[Evidence, ...]]
+    roles: Mapping[str, tuple[Role, ...]]
     """Roles of every head in the order of `heads`, the main role first; empty if none."""
     importance: ImportanceRecord | None = None
     """Importance of the heads for a task; None until `headcount importance` was run."""

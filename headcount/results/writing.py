@@ -1,5 +1,7 @@
 """Results: the files that a run leaves in its folder, each written completely or not at all."""
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
@@ -9,10 +11,9 @@ from headcount.core import (
     InputError,
     check_is_folder,
     check_no_earlier_run,
-    nulls_for_nan,
-    write_json,
 )
 from headcount.results.analysis import Analysis
+from headcount.results.examples import write_examples
 
 SCORES = ("importance.json", "evaluation.json", "translations.txt")
 """Files of other commands: the importance of the heads and the scores of the model."""
@@ -68,7 +69,7 @@ def start_over(folder: Path) -> None:
 
 
 def write_results(
-    analysis: Analysis, folder: str | Path, arguments: dict[str, Any] | None = None
+    analysis: Analysis, folder: str | Path, arguments: Mapping[str, Any] | None = None
 ) -> None:
     """Write the tables, the examples and, last, `run.json`.
 
@@ -88,11 +89,8 @@ def write_results(
     kept = {"targets.txt", *SCORES} if resumed else {"targets.txt"}
     for stale in set(FILES) - set(written) - kept:  # from an earlier run
         (folder / stale).unlink(missing_ok=True)
-    write_json(folder / "examples.json", analysis.examples)
-    record = analysis.record | {"arguments": arguments or {}}
-    write_json(
-        folder / "run.json", nulls_for_nan(record)
-    )  # any amount of time may pass between saves
+    write_examples(folder / "examples.json", analysis.examples)
+    replace(analysis.record, arguments=arguments or {}).write(folder / "run.json")
 
 
 def _with_scores(table: HeadTable, folder: Path) -> HeadTable:

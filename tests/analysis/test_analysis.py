@@ -74,9 +74,9 @@ def test_special_tokens_can_count_in_confidence(loaded: Loaded, tmp_path: Path) 
     keys = headcount.analyze(loaded, corpus, options, out=tmp_path / "keys")
     found, without = (each.heads.frame["confidence"].to_numpy() for each in (keys, plain))
     assert np.all(found >= without) and np.any(found > without)
-    assert "|special:keys|" in keys.record["signature"]
-    assert "special:" not in plain.record["signature"]
-    assert "special tokens count in confidence, as keys" in keys.record["warnings"]
+    assert "|special:keys|" in keys.record.signature
+    assert "special:" not in plain.record.signature
+    assert "special tokens count in confidence, as keys" in keys.record.warnings
     with pytest.raises(headcount.InputError, match="needs the same model, data"):
         headcount.analyze(loaded, corpus, options, out=tmp_path)
 

@@ -113,7 +113,7 @@ def test_signature_warnings_thresholds_and_sources_are_there(plain: Path):
     text = " ".join(page(plain).text)
     run = read_run(plain)
     for expected in (
-        run.info["signature"],
+        run.record.signature,
         "14 sentences were cut.",
         "syntactic gain",
         "arXiv:1905.09418",

@@ -7,6 +7,7 @@ import pytest
 from headcount.reports import numbers
 from headcount.reports.role_names import role_names
 from headcount.reports.sentences import by_chance, head_line, headline, measured, several
+from headcount.results import Counts, RunRecord
 
 
 def _headline(*heads: tuple[str, ...]) -> str:
@@ -48,11 +49,15 @@ def test_by_chance():
 
 
 def test_measured_leaves_out_what_was_not_counted():
-    info = {
-        "counts": {"sentences": 1, "tokens": 3120, "words": 0},
-        "corpora": ["/data/a.txt", "b.txt"],
-    }
-    assert measured(info) == "1 sentence, 3,120 tokens of a.txt and b.txt"
+    record = RunRecord(
+        signature="headcount:0.1",
+        model="tiny",
+        corpora=("/data/a.txt", "b.txt"),
+        counts=Counts(sentences=1, tokens=3120),
+        sites={},
+        roles={},
+    )
+    assert measured(record) == "1 sentence, 3,120 tokens of a.txt and b.txt"
 
 
 def test_head_line_leaves_out_what_was_not_measured():

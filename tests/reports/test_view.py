@@ -7,14 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headcount.analysis import Thresholds
 from headcount.reports import report_view
 from headcount.reports.numbers import percent
 from headcount.reports.page.card_view import MAX_LINES, MAX_WORDS, example_view, offset_bins
 from headcount.reports.page.layer_view import layer_means
 from headcount.reports.page.map_view import head_map
 from headcount.reports.relation_view import best_of_head, relation_table
-from headcount.results import Example, RelationResult, read_run
+from headcount.results import Example, RelationResult, Thresholds, read_run
 
 
 def result(head: str, relation: str, accuracy: float, baseline: float = 0.5, cases: int = 200):
@@ -144,7 +143,7 @@ def test_none_beats_its_baseline():
 
 
 def test_thresholds_of_the_run_decide():
-    limits = Thresholds.of({"thresholds": {"syntactic_cases": 5, "syntactic_gain": 0.3}})
+    limits = Thresholds(syntactic_cases=5, syntactic_gain=0.3)
     table = relation_table([result("enc.0.0", "obj", 0.7, cases=5)], None, limits)
     assert table.min_cases == 5 and table.rows[0].clearest.beats
     assert "none by 30 points" in table.summary
@@ -155,7 +154,6 @@ def test_thresholds_of_the_run_decide():
         and table.clearly == "30 %"
         and table.rows[0].clearest.clearly
     )
-    assert Thresholds.of({}) == Thresholds()
 
 
 def test_a_head_shows_all_that_beat_and_at_least_three():

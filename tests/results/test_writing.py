@@ -9,16 +9,31 @@ import pandas as pd
 import pytest
 
 from headcount.core import Heads, HeadTable
-from headcount.results import Analysis, claim, start_over, write_results
+from headcount.results import (
+    Analysis,
+    Counts,
+    RunRecord,
+    claim,
+    start_over,
+    write_results,
+)
 from headcount.results.writing import FILES
 
 HEADS = Heads({"encoder.self": (2, 3)})
+RECORD = RunRecord(
+    signature="headcount:0.1.0|model:bert",
+    model="tiny",
+    corpora=("a.txt",),
+    counts=Counts(sentences=7, tokens=41),
+    sites=HEADS.counts,
+    roles={},
+)
 
 
 def analysis(heads: Heads = HEADS) -> Analysis:
     table = HeadTable.of(heads, {"confidence": np.arange(len(heads)) / 10})
     offsets = pd.DataFrame({"head": ["enc.0.0"], "offset": [0], "share": [1.0]})
-    return Analysis(table, None, offsets, {}, {}, None, {"version": 1})
+    return Analysis(table, None, offsets, {}, {}, None, RECORD)
 
 
 def with_importance(folder: Path) -> Path:

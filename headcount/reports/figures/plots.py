@@ -7,7 +7,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from headcount.analysis import Thresholds
 from headcount.core import ACCENT, INK, LINE, MUTED, SITE_COLOURS, SITE_MARKERS, new_figure
 from headcount.reports.measure_names import SITE_TITLES
 from headcount.reports.numbers import percent
@@ -43,7 +42,7 @@ def relations(run: Run, limit: int = 20) -> Figure | None:
     """Best head of each relation against the best fixed offset; None without trees."""
     if not run.relations:
         return None
-    table = relation_table(run.relations, None, Thresholds.of(run.info))
+    table = relation_table(run.relations, None, run.record.thresholds)
     best = [
         row.clearest
         for row in (table.rows if table.is_reported else table.few_rows + table.rows)[:limit]

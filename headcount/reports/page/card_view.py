@@ -7,13 +7,12 @@ from typing import final
 
 import numpy as np
 
-from headcount.analysis import Thresholds
 from headcount.reports import numbers
 from headcount.reports.measure_names import MEASURES, SITE_TITLES, measures
 from headcount.reports.page.worth_view import effect_of, interval, ranked, scores_of
 from headcount.reports.relation_view import RelationScore, best_of_head
 from headcount.reports.sentences import arrows, head_line
-from headcount.results import Evidence, Example, Run
+from headcount.results import Example, Role, Run
 
 MAX_WORDS = 48
 """Largest number of words in a drawing; longer sentences are cut around their arcs."""
@@ -137,7 +136,7 @@ class Card:
 
     head: str
     title: str
-    roles: tuple[Evidence, ...]
+    roles: tuple[Role, ...]
     line: str
     worth: tuple[Score, ...]
     offsets: tuple[float, ...]
@@ -152,7 +151,7 @@ class Card:
 
 def cards(run: Run) -> tuple[Card, ...]:
     """One card per head, in the order of the table of heads."""
-    relations = best_of_head(run.relations or (), run.null_relations, Thresholds.of(run.info))
+    relations = best_of_head(run.relations or (), run.null_relations, run.record.thresholds)
     null = {row.head: row.values for row in run.null_heads or ()}
     worth = _worth(run)
     return tuple(

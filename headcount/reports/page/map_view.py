@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, final
 
-from headcount.analysis import NOT_SYNTAX, Thresholds
+from headcount.analysis import NOT_SYNTAX
 from headcount.reports import numbers
 from headcount.reports.measure_names import DIRECTIONS, SIGNED, measures
 from headcount.reports.relation_view import Key, is_few, map_key, measured
@@ -81,7 +81,7 @@ def head_map(
 
 def _relation_maps(run: Run) -> list[Map]:
     by_key: dict[Key, dict[str, RelationResult]] = {}
-    limits = Thresholds.of(run.info)
+    limits = run.record.thresholds
     for result in measured(run.relations or ()):
         if not is_few(result, limits):
             by_key.setdefault((result.relation, result.direction), {})[result.head] = result

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Mapping
 
-from headcount.analysis import NOT_SYNTAX, Thresholds
+from headcount.analysis import NOT_SYNTAX
 from headcount.reports.page.view import report_view
-from headcount.results import HeadRow, Run
+from headcount.results import HeadRow, Run, Thresholds
 
 
 def nearest(run: Run, role: str) -> str | None:
@@ -14,7 +14,7 @@ def nearest(run: Run, role: str) -> str | None:
         run: results of a run in which no head has the role.
         role: `positional`, `syntactic` or `rare`.
     """
-    return _SENTENCES[role](run, Thresholds.of(run.info))
+    return _SENTENCES[role](run, run.record.thresholds)
 
 
 def _positional(run: Run, limits: Thresholds) -> str | None:

@@ -2,10 +2,9 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, final
 
-from headcount.analysis import Thresholds
 from headcount.reports import numbers
 from headcount.reports.measure_names import SITE_TITLES
 from headcount.reports.page.card_view import Card, cards
@@ -15,7 +14,7 @@ from headcount.reports.page.worth_view import Worth, worth_view
 from headcount.reports.relation_view import RelationTable, relation_table
 from headcount.reports.role_names import RoleName, role_names
 from headcount.reports.sentences import arrows, by_chance, headline, measured, several, short_name
-from headcount.results import ImportanceRecord, Run
+from headcount.results import ImportanceRecord, Run, RunRecord
 
 NO_TREES = (
     "The corpus has no trees, so syntax was not measured. Pass a treebank (.conllu) to measure how "
@@ -104,14 +103,14 @@ def report_view(run: Run) -> Report:
     roles = [row.roles for row in run.heads]
     null = [row.roles for row in run.null_heads or ()]
     names = role_names(name for head in [*roles, *null] for name in head)
-    title = short_name(str(run.info["model"]))
+    title = short_name(run.record.model)
     return Report(
-        model=str(run.info["model"]),
+        model=run.record.model,
         title=title,
         headline=headline(roles, names),
         several=several(roles),
         by_chance=by_chance(null),
-        measured=measured(run.info),
+        measured=measured(run.record),
         chips=_chips(roles, null, names),
         roles=names,
         grids=_grids(run),
@@ -125,16 +124,16 @@ def report_view(run: Run) -> Report:
         syntax=_syntax(run),
         has_null=run.null_heads is not None,
         null_headline=headline(null, names) if null else "",
-        warnings=tuple(map(str, run.info.get("warnings", ()))),
-        facts=_facts(run.info) + _task_facts(run.importance),
-        signature=str(run.info["signature"]),
+        warnings=run.record.warnings,
+        facts=_facts(run.record) + _task_facts(run.importance),
+        signature=run.record.signature,
     )
 
 
 def _syntax(run: Run) -> RelationTable | None:
     if not run.relations:
         return None
-    return relation_table(run.relations, run.null_relations, Thresholds.of(run.info))
+    return relation_table(run.relations, run.null_relations, run.record.thresholds)
 
 
 def _chips(
@@ -187,28 +186,31 @@ def _leads(run: Run, names: Mapping[str, RoleName], limit: int = 3) -> tuple[Lea
     return tuple(leads)
 
 
-def _facts(info: Mapping[str, Any]) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
-    titles = {
-        "counts": "Counts",
-        "thresholds": "Thresholds",
-        "arguments": "Arguments",
-        "timings": "Timings",
-        "versions": "Versions",
+Facts = tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+"""Titled lists of names and values."""
+
+
+def _facts(record: RunRecord) -> Facts:
+    model = [("model", record.model), ("type", record.model_type)]
+    model += [("corpus", corpus) for corpus in record.corpora]
+    sections: dict[str, Mapping[str, Any]] = {
+        "Counts": asdict(record.counts),
+        "Thresholds": asdict(record.thresholds),
+        "Arguments": record.arguments,
+        "Timings": record.timings,
+        "Versions": record.versions,
     }
-    model = [("model", str(info["model"])), ("type", str(info.get("model_type", "unknown")))]
-    model += [("corpus", str(corpus)) for corpus in info["corpora"]]
-    sections = [("Model and corpus", tuple(model))]
-    for name, title in titles.items():
-        entries = info.get(name) or {}
-        if entries:
-            lines = tuple((_readable(str(key)), _fact(value)) for key, value in entries.items())
-            sections.append((title, lines))
-    return tuple(sections)
+    return (
+        ("Model and corpus", tuple(model)),
+        *((title, _lines(values)) for title, values in sections.items() if values),
+    )
 
 
-def _task_facts(
-    importance: ImportanceRecord | None,
-) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
+def _lines(values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    return tuple((_readable(name), _fact(value)) for name, value in values.items())
+
+
+def _task_facts(importance: ImportanceRecord | None) -> Facts:
     if importance is None:
         return ()
     facts = {
@@ -218,9 +220,7 @@ def _task_facts(
         "methods": list(importance.methods),
         **importance.facts,
     }
-    return (
-        ("ImportanceRecord", tuple((_readable(name), _fact(fact)) for name, fact in facts.items())),
-    )
+    return (("Importance", _lines(facts)),)
 
 
 def _readable(key: str) -> str:

@@ -1,0 +1,108 @@
+"""Example sentences: the contents of `examples.json`."""
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+from jaxtyping import UInt8
+
+from headcount.core import InputError
+from headcount.results.fields import JsonFile
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Example:
+    """One sentence as one head sees it."""
+
+    role: str
+    """Role that the sentence shows; `none` for a head without a role."""
+    caption: str
+    """How well the sentence shows the role, in words."""
+    queries: tuple[str, ...]
+    """Words that attend."""
+    keys: tuple[str, ...]
+    """Words that are attended to."""
+    weights_QK: UInt8[np.ndarray, "query key"]
+    """Attention weights; 255 is the weight 1."""
+    arcs: tuple[tuple[int, int], ...]
+    """Pairs (query, key) that the role is about."""
+
+    def to_json(self) -> dict[str, Any]:
+        """One entry of `examples.json`; weights are Base64 of one byte each, row by row."""
+        return {
+            "role": self.role,
+            "caption": self.caption,
+            "queries": list(self.queries),
+            "keys": list(self.keys),
+            "weights": base64.b64encode(self.weights_QK.tobytes()).decode(),
+            "arcs": [list(arc) for arc in self.arcs],
+        }
+
+    @classmethod
+    def from_json(cls, entry: Any, path: Path, place: str = "an example") -> "Example":
+        """The example in one entry of a file.
+
+        Raises:
+            InputError: if a field is missing, has another type, or does not fit the words.
+        """
+        file = _file(path)
+        stored = file.decode(_Stored, entry, place)
+        try:
+            return stored.example()
+        except ValueError as error:  # binascii's error is one
+            raise InputError(f"{path} is damaged: {place}: {error}. {file.advice}") from error
+
+
+@final
+@dataclass(frozen=True)
+class _Stored:
+    """An example as JSON holds it."""
+
+    role: str
+    caption: str
+    queries: tuple[str, ...]
+    keys: tuple[str, ...]
+    weights: str
+    arcs: tuple[tuple[int, ...], ...]
+
+    def example(self) -> Example:
+        shape = (len(self.queries), len(self.keys))
+        flat = np.frombuffer(base64.b64decode(self.weights, validate=True), dtype=np.uint8)
+        pairs = [arc for arc in self.arcs if len(arc) == 2]
+        arcs = tuple((query, key) for query, key in pairs if query in range(shape[0]))
+        if len(arcs) < len(self.arcs) or any(key not in range(shape[1]) for _, key in arcs):
+            raise ValueError(f"expected arcs inside {shape[0]} x {shape[1]} words, got {self.arcs}")
+        return Example(self.role, self.caption, self.queries, self.keys, flat.reshape(shape), arcs)
+
+
+def read_examples(path: Path) -> dict[str, tuple[Example, ...]]:
+    """The examples by head name; empty if there is no such file.
+
+    Raises:
+        InputError: if the file is damaged.
+    """
+    if not path.exists():
+        return {}
+    file = _file(path)
+    found = {}
+    for head, entries in file.read().items():
+        if not isinstance(entries, list):
+            file.refuse(head, "a list", entries)
+        found[head] = tuple(
+            Example.from_json(entry, path, f"{head}[{number}]")
+            for number, entry in enumerate(entries)
+        )
+    return found
+
+
+def write_examples(path: Path, examples: Mapping[str, Sequence[Example]]) -> None:
+    """Write the examples by head name, completely or not at all."""
+    _file(path).write({head: [one.to_json() for one in found] for head, found in examples.items()})
+
+
+def _file(path: Path) -> JsonFile:
+    return JsonFile(path, "headcount analyze")

@@ -43,7 +43,7 @@ def test_missing_file(tmp_path: Path, name: str):
 def test_damaged_file(tmp_path: Path, name: str):
     path = write_run(tmp_path, SMALL) / name
     path.write_bytes(path.read_bytes()[:40])
-    with pytest.raises(InputError, match=f"{name} is damaged.*run `headcount analyze` again"):
+    with pytest.raises(InputError, match=f"{name} is damaged.*[Rr]un `headcount analyze` again"):
         read_run(tmp_path)
 
 
@@ -61,7 +61,7 @@ def test_missing_column(tmp_path: Path):
 
 def test_other_version(tmp_path: Path):
     _change(write_run(tmp_path, SMALL) / "run.json", version=2)
-    with pytest.raises(InputError, match="expected version 1, got 2"):
+    with pytest.raises(InputError, match="Expected version 1 in .*run.json, got 2"):
         read_run(tmp_path)
 
 

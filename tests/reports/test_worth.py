@@ -236,5 +236,5 @@ def test_a_damaged_file_is_refused(tmp_path: Path, field: str, value: object):
 def test_no_json_is_refused(tmp_path: Path):
     path = write_run(tmp_path, Wish(layers=1, heads=2)) / "importance.json"
     path.write_text("{")
-    with pytest.raises(InputError, match="run `headcount importance` again"):
+    with pytest.raises(InputError, match="Run `headcount importance` again"):
         read_run(tmp_path)

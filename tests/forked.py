@@ -15,7 +15,17 @@ from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection, wait
 
 _FORKSERVER = multiprocessing.get_context("forkserver")
-_FORKSERVER.set_forkserver_preload(["headcount.cli", "transformers.trainer"])
+_FORKSERVER.set_forkserver_preload(
+    [
+        "headcount.analysis.analysis",
+        "headcount.artifact.making",
+        "headcount.cli.command",
+        "headcount.pruning.pipeline",
+        "headcount.reports.page.html",
+        "headcount.training.pretraining.pretraining",
+        "transformers.trainer",
+    ]
+)
 
 
 class Forked:

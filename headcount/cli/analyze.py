@@ -8,35 +8,34 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from headcount.analysis import ROLES, Options, analyze
+from headcount import analysis, importance, models, reports, results
 from headcount.cli.console import check_no_unused_options, plain_console, to_jsonable
 from headcount.cli.progress import shown
-from headcount.core import processes
+from headcount.cli.task_arguments import check_data, check_model
+from headcount.core import check_seed, is_main_process, wait_for_everyone
 from headcount.corpora import Corpus
-from headcount.importance import check_same_scores
-from headcount.models import load, revision
-from headcount.reports import write_report
-from headcount.results import Analysis, Thresholds, claim, start_over, write_results
+from headcount.results import Thresholds
 
 SHOWN = 3
 """Number of heads named for each role."""
 
 
-def print_summary(analysis: Analysis, console: Console) -> None:
+def print_summary(found: "results.Analysis", console: Console) -> None:
     """Print how many heads have each role, with the clearest heads and their evidence."""
-    roles, record = analysis.roles, analysis.record
+    roles, record = found.roles, found.record
     console.print(
         f"Analysed {len(roles)} heads on {record.counts.sentences:,} sentences, "
         f"{record.counts.tokens:,} tokens "
         f"({record.timings['sentences_per_s']:,.0f} sentences/s)"
     )
     table = Table("role", "heads", "clearest", "evidence", box=None, pad_edge=False)
-    for name in ROLES:
-        found = [(role, head) for head, each in roles.items() for role in each if role.role == name]
-        found.sort(key=lambda pair: -pair[0].score)
-        heads = ", ".join(head for _, head in found[:SHOWN])
-        table.add_row(name, str(len(found)), heads, found[0][0].evidence if found else "none found")
-    without = sum(not found for found in roles.values())
+    for name in analysis.ROLES:
+        having = [(each, head) for head in roles for each in roles[head] if each.role == name]
+        having.sort(key=lambda pair: -pair[0].score)
+        heads = ", ".join(head for _, head in having[:SHOWN])
+        evidence = having[0][0].evidence if having else "none found"
+        table.add_row(name, str(len(having)), heads, evidence)
+    without = sum(not each for each in roles.values())
     table.add_row("no role", str(without), "", "")
     console.print(table)
     for warning in record.warnings:
@@ -97,26 +96,29 @@ class Analyze:
         """Run the analysis and write everything into `out`."""
         if not self.null:
             check_no_unused_options(self, "seed", "the random-weight copy", "Add --null")
-        main_process = processes().is_main_process
-        if main_process:
-            claim(self.out, self.resume, self.overwrite)
-        processes().wait_for_everyone()
+        check_seed(self.seed)
+        check_model(self.model)
+        if self.frequencies is not None:
+            check_data([self.frequencies])
         corpus = Corpus(self.corpus, self.source, self.target, self.limit, pairs=self.pairs)
-        loaded = load(self.model, self.device, self.dtype, self.languages)
+        if is_main_process():
+            results.claim(self.out, self.resume, self.overwrite)
+        wait_for_everyone()
+        loaded = models.load(self.model, self.device, self.dtype, self.languages)
         if self.resume:  # keeps the scores in the folder
-            check_same_scores(self.out, revision(loaded.model))
-        if main_process and self.overwrite and not self.resume:
-            start_over(self.out)
-        processes().wait_for_everyone()
+            importance.check_same_scores(self.out, models.revision(loaded.model))
+        if is_main_process() and self.overwrite and not self.resume:
+            results.start_over(self.out)
+        wait_for_everyone()
         with shown() as progress:
-            analysis = analyze(loaded, corpus, self._options(), self.out, progress)
-        if main_process:
-            self._write(analysis)
-        processes().wait_for_everyone()
+            found = analysis.analyze(loaded, corpus, self._options(), self.out, progress)
+        if is_main_process():
+            self._write(found)
+        wait_for_everyone()
         return 0
 
-    def _options(self) -> Options:
-        return Options(
+    def _options(self) -> "analysis.Options":
+        return analysis.Options(
             frequencies=self.frequencies,
             null=self.null,
             strict=self.strict,
@@ -129,9 +131,9 @@ class Analyze:
             thresholds=self.thresholds,
         )
 
-    def _write(self, analysis: Analysis) -> None:
-        write_results(analysis, self.out, to_jsonable(asdict(self)))
-        report = write_report(self.out)
+    def _write(self, found: "results.Analysis") -> None:
+        results.write_results(found, self.out, to_jsonable(asdict(self)))
+        report = reports.write_report(self.out)
         console = plain_console(soft_wrap=False)
-        print_summary(analysis, console)
+        print_summary(found, console)
         console.print(f"Report: {report}", soft_wrap=True)

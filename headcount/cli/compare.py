@@ -5,9 +5,8 @@ from pathlib import Path
 
 import tyro
 
+from headcount import importance, reports
 from headcount.cli.console import plain_console
-from headcount.importance import signed
-from headcount.reports import write_comparison
 
 
 @dataclass(frozen=True)
@@ -23,7 +22,7 @@ class Compare:
 
     def run(self) -> int:
         """Compare the runs, write the comparison, and print the main numbers."""
-        found = write_comparison(self.one, self.other, self.out)
+        found = reports.write_comparison(self.one, self.other, self.out)
         console = plain_console(soft_wrap=False)
         console.print(
             f"{found.same_roles} heads have the same roles in both, {len(found.changes)} differ"
@@ -32,7 +31,7 @@ class Compare:
             if name in found.by_head:
                 console.print(
                     f"{name}: rank correlation {found.by_head[name]} head by head, "
-                    f"{signed(found.by_layer[name].rho)} between layer means"
+                    f"{importance.signed(found.by_layer[name].rho)} between layer means"
                 )
         console.print("For models trained separately, compare only layer means.")
         console.print(f"Comparison: {self.out / 'comparison.md'}", soft_wrap=True)

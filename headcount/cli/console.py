@@ -19,6 +19,13 @@ def plain_console(soft_wrap: bool = True, stderr: bool = False) -> Console:
     return Console(stderr=stderr, highlight=False, soft_wrap=soft_wrap, markup=False)
 
 
+def print_markdown(text: str, console: Console) -> None:
+    """Print Markdown as a terminal shows it."""
+    from rich.markdown import Markdown  # imports a parser that few commands need
+
+    console.print(Markdown(text))
+
+
 def to_jsonable(value: Any) -> Any:
     """The same value with lists for tuples and text for paths.
 

@@ -4,17 +4,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import tyro
-from rich.markdown import Markdown
 
-from headcount.artifact import read_roles
-from headcount.cli.console import plain_console, to_jsonable
+from headcount import artifact, pruning, reports, results
+from headcount.cli.console import plain_console, print_markdown, to_jsonable
 from headcount.cli.data_arguments import TrialArguments, check_calibration
 from headcount.cli.progress import shown
 from headcount.cli.task_arguments import print_warnings
 from headcount.core import InputError, claim
-from headcount.pruning import METHODS, PruningContext, Trial, curve, method, trained
-from headcount.reports import FILES, CurveFacts, numbers_table, write_curve
-from headcount.results import CurvePoints
+from headcount.pruning import METHOD_OPTIONS, check_method
+from headcount.reports import FILES
 
 
 @dataclass(frozen=True)
@@ -54,18 +52,21 @@ class Curve:
             )
         if self.seeds != Curve.seeds and "random" not in self._names():
             raise InputError("Only the method random reads --seeds. Leave --seeds out.")
-        chosen = {name: method(name, self._options(name)) for name in self._names()}
-        check_calibration(self.on.calibration, chosen.values())
+        for name in self._names():
+            check_method(name, self._options(name))
+        check_calibration(self.on.calibration, self._names())
+        self.on.check()
+        chosen = {name: pruning.method(name, self._options(name)) for name in self._names()}
         claim(self.out, FILES, self.out / "state", self.resume, self.overwrite)
         loaded = self.on.loaded()
-        roles = None if self.analysis is None else read_roles(self.analysis, loaded)
+        roles = None if self.analysis is None else artifact.read_roles(self.analysis, loaded)
         train, dev, test = tasks = self.on.tasks(loaded)
         warnings, console = tuple(self.on.warnings(tasks)), plain_console(soft_wrap=False)
         print_warnings(list(warnings), console)
         units, state = self.on.units(loaded), self.out / "state"
         key = f"{self.on.signature(loaded, tasks)}|scores:{self.scores}|set:{','.join(self.set)}"
         with shown() as progress:
-            setting = PruningContext(
+            setting = pruning.PruningContext(
                 loaded,
                 train,
                 units,
@@ -75,32 +76,33 @@ class Curve:
                 progress,
                 self.on.calibration,
             )
-            trial = Trial(setting, dev, test, self.scores, self.control)
+            trial = pruning.Trial(setting, dev, test, self.scores, self.control)
             seeds = range(self.on.seed, self.on.seed + self.seeds)
             left_out: dict[str, str] = {}
             # "all" means all methods that suit this model.
             unsuited = left_out.__setitem__ if "all" in self.methods else None
-            frame = curve(trial, chosen, self.keep, seeds, key, unsuited=unsuited)
+            frame = pruning.curve(trial, chosen, self.keep, seeds, key, unsuited=unsuited)
         without = [f"{name} is left out: {why.rstrip('.')}" for name, why in left_out.items()]
         print_warnings(without, console)
         chosen = {name: each for name, each in chosen.items() if name not in left_out}
-        facts = CurveFacts(
+        facts = reports.CurveFacts(
             loaded.heads,
             dev.metric,
             dev.higher_is_better,
             (*warnings, *without),
             key,
             roles,
-            {name: tuning.updates for name, tuning in trained(chosen).items()},
+            {name: tuning.updates for name, tuning in pruning.trained(chosen).items()},
         )
-        write_curve(frame, facts, self.out, to_jsonable(asdict(self)))
+        reports.write_curve(frame, facts, self.out, to_jsonable(asdict(self)))
         column = "score" if self.scores else "loss"
-        console.print(Markdown(numbers_table(CurvePoints.of(frame), column, by_method=True)))
+        points = results.CurvePoints.of(frame)
+        print_markdown(reports.numbers_table(points, column, by_method=True), console)
         console.print(f"Document: {self.out / 'curve.md'}", soft_wrap=True)
         return 0
 
     def _names(self) -> list[str]:
-        return list(METHODS) if "all" in self.methods else list(dict.fromkeys(self.methods))
+        return list(METHOD_OPTIONS) if "all" in self.methods else list(dict.fromkeys(self.methods))
 
     def _options(self, name: str) -> list[str]:
         """The options of one method."""

@@ -5,11 +5,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from headcount.cli.task_arguments import TaskArguments, named_columns
+from headcount import models, pruning, tasks
+from headcount.cli.task_arguments import TaskArguments, check_data, named_columns
 from headcount.core import InputError, check_seed
-from headcount.models import Loaded, place_of, signature
-from headcount.pruning import Method, PruningContext, RankingMethod, Units
-from headcount.tasks import DataSet, Task, warning
+from headcount.pruning import CALIBRATION, uses_examples
+
+Tasks = tuple["tasks.Task", "tasks.Task", "tasks.Task | None"]
+"""The tasks to choose on, to measure on, and held out (None without held-out files)."""
 
 Site = Literal["encoder.self", "decoder.self", "decoder.cross"]
 
@@ -27,32 +29,34 @@ class LearningArguments(TaskArguments):
     """Seed of random orders, gates, batches, dropout, examples to score on, and the masks of
     masked language modelling."""
 
-    def loaded(self) -> Loaded:
-        """Load the model.
+    def check(self) -> None:
+        """Check everything that needs no model.
 
         Raises:
-            InputError: If the seed is negative, or there are several processes.
+            InputError: If the seed is negative, or another argument can't be used.
         """
         check_seed(self.seed)
-        return super().loaded()
+        super().check()
+        check_data((*self.dev, *self.test))
 
     def files(self) -> list[Path]:
         """Every local file or folder that the run reads."""
-        return [Path(place) for place in (place_of(self.model), *self.data, *self.dev, *self.test)]
+        return [
+            Path(place)
+            for place in (models.place_of(self.model), *self.data, *self.dev, *self.test)
+        ]
 
-    def tasks(self, loaded: Loaded) -> tuple[Task, Task, Task | None]:
+    def tasks(self, loaded: "models.Loaded") -> Tasks:
         """The tasks to choose on, to measure on, and held out (None without held-out files)."""
         more = {"seed": self.seed} if self.task == "masked-lm" else {}
         test = self.built(loaded, self.test, **more) if self.test else None
         train, dev = (self.built(loaded, each, **more) for each in (self.data, self.dev))
         return train, dev, test
 
-    def signature(
-        self, loaded: Loaded, tasks: tuple[Task, Task, Task | None], **more: object
-    ) -> str:
+    def signature(self, loaded: "models.Loaded", tasks: Tasks, **more: object) -> str:
         """The signature of everything that the numbers depend on."""
         train, dev, test = tasks
-        return signature(
+        return models.signature(
             loaded,
             train.sha256,
             dev=dev.sha256[:12],
@@ -65,23 +69,23 @@ class LearningArguments(TaskArguments):
             seed=self.seed,
         )
 
-    def warnings(self, tasks: tuple[Task, Task, Task | None]) -> list[str]:
+    def warnings(self, sets: Tasks) -> list[str]:
         """A sentence for every two data sets that share examples, and each task's own warnings."""
-        sets = {"--data": self.data, "--dev": self.dev, "--test": self.test}
+        files = {"--data": self.data, "--dev": self.dev, "--test": self.test}
         lost = [
             f"{name}: {sentence}"
-            for name, task in zip(sets, tasks, strict=True)
+            for name, task in zip(files, sets, strict=True)
             if task is not None
             for sentence in task.warnings()
         ]
         columns = named_columns(self.columns)
         read = {
-            name: DataSet(self.task, files, columns, self.limit)
-            for name, files in sets.items()
-            if files
+            name: tasks.DataSet(self.task, each, columns, self.limit)
+            for name, each in files.items()
+            if each
         }
         pairs = [("--data", "--dev"), ("--data", "--test"), ("--dev", "--test")]
-        found = [warning(read[a], read[b], (a, b)) for a, b in pairs if b in read]
+        found = [tasks.warning(read[a], read[b], (a, b)) for a, b in pairs if b in read]
         return [*(sentence for sentence in found if sentence is not None), *lost]
 
 
@@ -93,27 +97,25 @@ class TrialArguments(LearningArguments):
     """Sites whose heads may be pruned; all by default."""
     groups: bool = True
     """Prune heads that share keys and values in whole groups; else equally many of each group."""
-    calibration: int = PruningContext.calibration
+    calibration: int = CALIBRATION
     """Number of examples drawn from --data for scoring heads, folding and rescaling; training uses
     all."""
 
-    def loaded(self) -> Loaded:
-        """Load the model.
+    def check(self) -> None:
+        """Check everything that needs no model.
 
         Raises:
-            InputError: If seed or number of examples are invalid, or there are several processes.
+            InputError: If the number of examples or another argument can't be used.
         """
         if self.calibration < 1:
             raise InputError(f"Expected --calibration of at least 1, got {self.calibration}.")
-        return super().loaded()
+        super().check()
 
-    def units(self, loaded: Loaded) -> Units:
+    def units(self, loaded: "models.Loaded") -> "pruning.Units":
         """The units that may be pruned."""
-        return Units.of(loaded.anatomy, self.site or None, self.groups)
+        return pruning.Units.of(loaded.anatomy, self.site or None, self.groups)
 
-    def signature(
-        self, loaded: Loaded, tasks: tuple[Task, Task, Task | None], **more: object
-    ) -> str:
+    def signature(self, loaded: "models.Loaded", tasks: Tasks, **more: object) -> str:
         """The signature of everything that the numbers depend on, sites and groups included."""
         sites = "+".join(self.site) or None
         return super().signature(
@@ -121,14 +123,13 @@ class TrialArguments(LearningArguments):
         )
 
 
-def check_calibration(calibration: int, methods: Iterable[Method]) -> None:
+def check_calibration(calibration: int, methods: Iterable[str]) -> None:
     """Raise an error if --calibration was set and no method scores heads on examples.
 
     Raises:
         InputError: If --calibration would have no effect.
     """
-    scored = any(isinstance(each, RankingMethod) and each.ranking.uses_data for each in methods)
-    if calibration != PruningContext.calibration and not scored:
+    if calibration != CALIBRATION and not any(map(uses_examples, methods)):
         raise InputError(
             "--calibration only affects scores of heads, folding and rescaling, and this run has "
             "none of them. Leave it out."

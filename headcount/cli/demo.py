@@ -6,20 +6,13 @@ from pathlib import Path
 
 import tyro
 
-from headcount.analysis import Options, analyze
+from headcount import analysis, importance, models, reports, results, tasks
 from headcount.cli.console import plain_console
 from headcount.cli.progress import shown
+from headcount.cli.task_arguments import check_model
 from headcount.corpora import Corpus
-from headcount.importance import Methods, assess, write_assessment
-from headcount.models import load
-from headcount.reports import story, write_report
-from headcount.results import claim, read_run, start_over, write_results
-from headcount.tasks import Translation
 
 DATA = Path(str(files("headcount") / "data"))
-METHODS = Methods(("gradient", "relevance", "ablation", "norm"), one_left=False)
-"""Scores of every head and every site, without the slowest one."""
-
 PAIRS = 60
 """Number of sentence pairs to score on: every head is ablated on its own within a minute."""
 
@@ -35,21 +28,25 @@ class Demo:
 
     def run(self) -> int:
         """Analyse and score every head, and print the story they make."""
-        claim(self.out, overwrite=True)
-        loaded = load(self.model)
+        check_model(self.model)
+        results.claim(self.out, overwrite=True)
+        loaded = models.load(self.model)
         corpus = Corpus(source=DATA / "sample.conllu", target=DATA / "sample.de")
-        task = Translation(
+        task = tasks.Translation(
             loaded, str(DATA / "sample.tsv"), {"source": "0", "target": "1"}, limit=PAIRS
         )
-        start_over(self.out)
+        results.start_over(self.out)
+        # Scores of every head and every site, without the slowest one.
+        methods = importance.Methods(("gradient", "relevance", "ablation", "norm"), one_left=False)
         with shown() as progress:
-            analysis = analyze(loaded, corpus, Options(null=True), self.out, progress)
-            write_results(analysis, self.out)
-            assessment = assess(loaded, task, METHODS, self.out, progress)
-        write_assessment(assessment, loaded.heads, self.out)
-        report = write_report(self.out)
+            options = analysis.Options(null=True)
+            analyzed = analysis.analyze(loaded, corpus, options, self.out, progress)
+            results.write_results(analyzed, self.out)
+            assessment = importance.assess(loaded, task, methods, self.out, progress)
+        importance.write_assessment(assessment, loaded.heads, self.out)
+        report = reports.write_report(self.out)
         console = plain_console()
-        for line in story(read_run(self.out)):
+        for line in reports.story(results.read_run(self.out)):
             console.print(line)
         console.print(f"Report: {report}")
         return 0

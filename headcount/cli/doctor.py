@@ -7,8 +7,8 @@ import tyro
 from rich.table import Table
 from rich.text import Text
 
+import headcount
 from headcount.cli.console import plain_console
-from headcount.doctor import diagnose
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Doctor:
 
     def run(self) -> int:
         """Print the findings; exit status 1 if the model can't be analysed."""
-        findings = diagnose(self.model, self.device, self.dtype)
+        findings = headcount.diagnose(self.model, self.device, self.dtype)
         table = Table(box=None, pad_edge=False, show_header=False)
         for finding in findings:
             mark = Text("works", "green") if finding.works else Text("does not", "red")

@@ -22,6 +22,7 @@ class Evaluate(TaskArguments):
 
     def run(self) -> int:
         """Evaluate the model, print the numbers, and write them if `out` is given."""
+        self.check()
         if self.out is not None:
             check_is_folder(self.out)
         loaded = self.loaded()

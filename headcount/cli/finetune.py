@@ -54,6 +54,7 @@ class Finetune:
     def run(self) -> int:
         """Train, write the folder, and print what changed."""
         tuning = self._tuning()
+        self.on.check()
         claim_artifact(self.out, self.resume, self.overwrite, KIND, self._read())
         loaded, teacher = self.on.loaded(), self._taught_by()
         train, dev, test = tasks = self.on.tasks(loaded)

@@ -2,46 +2,32 @@
 
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
+from headcount import importance, models, reports, results, tasks
 from headcount.cli.console import check_no_unused_options, plain_console, to_jsonable
 from headcount.cli.progress import shown
 from headcount.cli.task_arguments import TaskArguments, print_warnings
-from headcount.core import HeadTable, InputError, check_seed
-from headcount.importance import (
-    METHODS,
-    SCORES,
-    Agreement,
-    Assessment,
-    DeltaOf,
-    Instead,
-    Level,
-    Methods,
-    Rules,
-    assess,
-    check_same_assessment,
-    check_same_measurement,
-    check_same_model,
-    claim_importance,
-    forget_sweep,
-    read_assessment,
-    write_assessment,
-)
-from headcount.models import Loaded, revision
-from headcount.reports import site_sentence, verdict, write_report
-from headcount.results import ImportanceRecord
-from headcount.tasks import Task
+from headcount.core import InputError, check_seed
+from headcount.importance import METHODS, DeltaOf, Instead, Level, MethodName, Rules
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from headcount.core import HeadTable
 
 SHOWN = 5
 """Number of heads named at each end of the ranking."""
 
 
 def print_worth(
-    table: HeadTable, agreement: Agreement, record: dict[str, Any], console: Console
+    table: "HeadTable",
+    agreement: "importance.Agreement",
+    record: dict[str, Any],
+    console: Console,
 ) -> None:
     """Print the heads that matter, those that do not, and which score predicts that."""
     score = record["score"]
@@ -49,20 +35,21 @@ def print_worth(
     console.print(
         f"{record['task']}: {record['num_examples']:,} examples, loss {record['loss']:.4g}{scored}"
     )
-    scores = [name for name in agreement.names if name in SCORES]
+    scores = [name for name in agreement.names if name in importance.SCORES]
     by = "ablation_delta" if "ablation_delta" in scores else scores[0]
     frame = table.frame.sort_values(by, ascending=False, kind="stable")
     console.print(_ranking(frame, scores, by))
     if by == "ablation_delta":
-        for sentence in verdict(zip(frame["ablation_delta"], frame["ablation_p"], strict=True)):
+        effects = zip(frame["ablation_delta"], frame["ablation_p"], strict=True)
+        for sentence in reports.verdict(effects):
             console.print(sentence, soft_wrap=True)
-    if sites := site_sentence(ImportanceRecord.of(record)):
+    if sites := reports.site_sentence(results.ImportanceRecord.of(record)):
         console.print(sites, soft_wrap=True)
     console.print(agreement.sentence(), soft_wrap=True)
     console.print(record["signature"], style="dim", soft_wrap=True)
 
 
-def _ranking(frame: pd.DataFrame, scores: list[str], by: str) -> Table:
+def _ranking(frame: "pd.DataFrame", scores: list[str], by: str) -> Table:
     table = Table("head", *scores, box=None, pad_edge=False, title=f"by {by}", title_justify="left")
     shown = [frame.head(SHOWN), frame.tail(SHOWN)] if len(frame) > 2 * SHOWN else [frame]
     for number, part in enumerate(shown):
@@ -93,7 +80,7 @@ class Importance(TaskArguments):
 
     out: Path = field(kw_only=True)
     """Folder for the results; an analysis in it gains columns and a section in its report."""
-    methods: tuple[Literal["gradient", "relevance", "ablation", "norm", "sink"], ...] = METHODS
+    methods: tuple[MethodName, ...] = METHODS
     """Scores to compute."""
     level: Level = "sample"
     """Gradient: unit whose absolute value is taken; sample as in Michel et al. (2019)."""
@@ -124,8 +111,13 @@ class Importance(TaskArguments):
     def run(self) -> int:
         """Run the methods and write everything into `out`."""
         check_seed(self.seed)
+        self.check()
         self._check_no_unused_options()
-        claim_importance(self.out, self.resume, self.overwrite)
+        if self.against is not None and self.against.resolve() == self.out.resolve():
+            raise InputError(
+                "Expected --against to name an assessment on other data, got --out itself."
+            )
+        importance.claim_importance(self.out, self.resume, self.overwrite)
         loaded = self.loaded()
         self._check_same_models(loaded)
         seed = {"seed": self.seed} if self.task == "masked-lm" else {}
@@ -133,9 +125,9 @@ class Importance(TaskArguments):
         self._check_same_ways(task)
         print_warnings(task.warnings(), plain_console())
         if self.overwrite and not self.resume:
-            forget_sweep(self.out)
+            importance.forget_sweep(self.out)
         with shown() as progress:
-            assessment = assess(loaded, task, self._methods(), self.out, progress)
+            assessment = importance.assess(loaded, task, self._methods(), self.out, progress)
         self._write(assessment, loaded)
         return 0
 
@@ -145,26 +137,21 @@ class Importance(TaskArguments):
             if method not in self.methods:
                 check_no_unused_options(self, name, method, f"Add {method} to --methods")
 
-    def _check_same_models(self, loaded: Loaded) -> None:
+    def _check_same_models(self, loaded: "models.Loaded") -> None:
         """Raise an error for results of other models in the folders, before anything runs."""
-        found = revision(loaded.model)
-        check_same_model(self.out, loaded.heads, found)
-        if self.against is None:
-            return
-        if self.against.resolve() == self.out.resolve():
-            raise InputError(
-                "Expected --against to name an assessment on other data, got --out itself."
-            )
-        check_same_assessment(self.against, found)
+        found = models.revision(loaded.model)
+        importance.check_same_model(self.out, loaded.heads, found)
+        if self.against is not None:
+            importance.check_same_assessment(self.against, found)
 
-    def _check_same_ways(self, task: Task) -> None:
+    def _check_same_ways(self, task: "tasks.Task") -> None:
         if self.against is not None:
             how = {"quantity": self.quantity, "replacement": self.instead}
             record = {"task": self.task, "metric": task.metric, "ablation": how}
-            check_same_measurement(self.against, record)
+            importance.check_same_measurement(self.against, record)
 
-    def _methods(self) -> Methods:
-        return Methods(
+    def _methods(self) -> "importance.Methods":
+        return importance.Methods(
             self.methods,
             self.level,
             self.normalise,
@@ -178,17 +165,17 @@ class Importance(TaskArguments):
             self.max_tokens,
         )
 
-    def _write(self, assessment: Assessment, loaded: Loaded) -> None:
+    def _write(self, assessment: "importance.Assessment", loaded: "models.Loaded") -> None:
         console = plain_console(soft_wrap=False)
-        table, found = write_assessment(
+        table, found = importance.write_assessment(
             assessment, loaded.heads, self.out, to_jsonable(asdict(self)), self.against
         )
         print_worth(table, found, assessment.record, console)
         if self.against is not None:
-            _, record = read_assessment(self.out, "ablation")
+            _, record = importance.read_assessment(self.out, "ablation")
             console.print(record["across"]["sentence"], soft_wrap=True)
         if (self.out / "run.json").exists():
-            console.print(f"Report: {write_report(self.out)}", soft_wrap=True)
+            console.print(f"Report: {reports.write_report(self.out)}", soft_wrap=True)
         else:
             console.print(
                 f"Table: {self.out / 'heads.parquet'}; for a report, run `headcount analyze` "

@@ -1,6 +1,6 @@
 """Progress: one bar per stage with rate and time left, on standard error."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -20,9 +20,11 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from headcount.analysis import Progress as Report
 from headcount.cli.console import plain_console
-from headcount.core import processes
+from headcount.core import is_main_process
+
+Report = Callable[[str, int, int], None]
+"""Callback that receives a stage, the number of finished steps, and the total."""
 
 SECONDS = 30.0
 """Seconds between two lines of a stage in a log."""
@@ -57,7 +59,7 @@ def shown() -> Iterator[Report]:
     if not console.is_terminal:
         yield _Lines(console).report
         return
-    quiet = not processes().is_main_process
+    quiet = not is_main_process()
     with Progress(*columns, console=console, disable=quiet) as bars:
         tasks, last = {}, {}
 
@@ -86,7 +88,7 @@ class _Lines:
 
     def report(self, stage: str, done: int, total: int) -> None:
         """Print a line if one is due."""
-        if not processes().is_main_process:
+        if not is_main_process():
             return
         now = monotonic()
         is_new = done < self.last.get(stage, done + 1)  # also when a stage restarts

@@ -77,6 +77,7 @@ class Prune:
 
     def run(self) -> int:
         """Prune, write the folder, and print what changed."""
+        self.on.check()
         chosen, limit, stages = self._method(), self._limit(), self._stages()
         if self.corpus and self.analysis is None:
             raise InputError(
@@ -84,7 +85,7 @@ class Prune:
                 "that corpus."
             )
         if not (stages.fold or stages.rescale):
-            check_calibration(self.on.calibration, [chosen])
+            check_calibration(self.on.calibration, [chosen.name])
         read = [*self.on.files(), *self.corpus, *([self.analysis] if self.analysis else [])]
         claim_artifact(self.out, self.resume, self.overwrite, read=read)
         loaded, state = self.on.loaded(), state_of(self.out)

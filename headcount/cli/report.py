@@ -6,8 +6,8 @@ from typing import Literal
 
 import tyro
 
+from headcount import reports
 from headcount.cli.console import plain_console
-from headcount.reports import write_figures, write_report
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Report:
     def run(self) -> int:
         """Write the report and figures, and print where they are."""
         console = plain_console(soft_wrap=False)
-        console.print(f"Report: {write_report(self.out)}", soft_wrap=True)
-        figures = write_figures(self.out, self.formats)
+        console.print(f"Report: {reports.write_report(self.out)}", soft_wrap=True)
+        figures = reports.write_figures(self.out, self.formats)
         console.print(f"{len(figures)} figures in {self.out / 'figures'}", soft_wrap=True)
         return 0

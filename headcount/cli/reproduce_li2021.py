@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 
 import tyro
 
+from headcount import reproduce
 from headcount.cli.data_arguments import TrialArguments
 from headcount.cli.reproduce_pruning import Experiment, FolderArguments
-from headcount.reproduce import li2021_document, li2021_methods
 
 
 @dataclass(frozen=True)
@@ -21,9 +21,11 @@ class Li2021(FolderArguments):
 
     def run(self) -> int:
         """Run every method under every budget."""
-        chosen = li2021_methods(self.tune)
+        chosen = reproduce.li2021_methods(self.tune)
         experiment = Experiment.claimed(self, self.on, repr(chosen))
         frame = experiment.curve(chosen, self.keep, [self.on.seed])
         facts = experiment.facts
-        text = li2021_document(frame, facts.metric, facts.higher_is_better, facts.signature)
+        text = reproduce.li2021_document(
+            frame, facts.metric, facts.higher_is_better, facts.signature
+        )
         return experiment.reported("li2021.md", text)

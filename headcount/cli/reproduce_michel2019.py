@@ -2,17 +2,18 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from headcount import compaction, pruning, reproduce, speed
 from headcount.cli.importance import Importance
 from headcount.cli.reproduce_pruning import Experiment, PaperArguments, plan_at, show_document
-from headcount.compaction import compact
-from headcount.core import InputError, ModelError, Plan
-from headcount.corpora import HUB
+from headcount.cli.task_arguments import check_data
+from headcount.core import InputError, ModelError
 from headcount.importance import DeltaOf, claim_importance
-from headcount.models import Loaded
-from headcount.pruning import share
-from headcount.reproduce import michel2019_methods, pruning_document, tenths, write_michel2019
-from headcount.speed import Options, Speed, compare_speed
+
+if TYPE_CHECKING:
+    from headcount.core import Plan
+    from headcount.models import Loaded
 
 
 @dataclass(frozen=True)
@@ -40,17 +41,16 @@ class Michel2019(PaperArguments):
         if other is not None:
             self._assess(self.other_data, other)
         self._assess(self.data, self.out, against=other)
-        path = write_michel2019(self.out, other)
+        path = reproduce.write_michel2019(self.out, other)
         show_document(path)
         return 0
 
     def _check_early(self, other: Path | None) -> None:
         """Raise errors before the first sweep that would otherwise appear before the second."""
+        self.check()
+        check_data(self.other_data)
         for folder in (self.out, *([] if other is None else [other])):
             claim_importance(folder, self.resume, self.overwrite)
-        for file in (*self.data, *self.other_data):
-            if not file.startswith(HUB) and not Path(file).exists():
-                raise InputError(f"Expected a file with data, but {file} does not exist.")
 
     def _assess(self, data: tuple[str, ...], out: Path, against: Path | None = None) -> None:
         Importance(
@@ -68,24 +68,25 @@ class Michel2019(PaperArguments):
         self.check_pruning_only("--prune", ("other_data", "samples"))
         if self.pruning.tune:
             raise InputError("michel2019 trains nothing, so --tune has no effect. Leave it out.")
-        chosen = michel2019_methods(self.quantity)
+        chosen = reproduce.michel2019_methods(self.quantity)
         experiment = Experiment.of(self, repr(chosen))
-        half = share(experiment.units, 0.5)
-        keeps = {*(self.pruning.keep or tenths(experiment.units)), half}
+        half = pruning.share(experiment.units, 0.5)
+        keeps = {*(self.pruning.keep or reproduce.tenths(experiment.units)), half}
         seeds = range(self.pruning.seed, self.pruning.seed + 5)
         frame = experiment.curve(chosen, sorted(keeps), seeds)
-        speed = self._speed(experiment.loaded, plan_at(frame, "gradient", half, experiment.loaded))
+        timed = self._speed(experiment.loaded, plan_at(frame, "gradient", half, experiment.loaded))
         facts = experiment.facts
-        text = pruning_document(
-            frame, facts.metric, facts.higher_is_better, facts.signature, speed, self.quantity
+        text = reproduce.pruning_document(
+            frame, facts.metric, facts.higher_is_better, facts.signature, timed, self.quantity
         )
         return experiment.reported("michel2019_pruning.md", text)
 
-    def _speed(self, loaded: Loaded, plan: Plan) -> Speed | str:
+    def _speed(self, loaded: "Loaded", plan: "Plan") -> "speed.Speed | str":
         """The speed of the model with half of its heads pruned, or why there is none."""
         length = min(128, loaded.max_length or 128)
         try:
-            smaller = replace(loaded, model=compact(loaded, plan))
+            smaller = replace(loaded, model=compaction.compact(loaded, plan))
         except ModelError as error:
             return f"Not measured: {error}"
-        return compare_speed(loaded, smaller, Options(lengths=(length,), modes=("forward",)))
+        options = speed.Options(lengths=(length,), modes=("forward",))
+        return speed.compare_speed(loaded, smaller, options)

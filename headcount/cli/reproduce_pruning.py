@@ -5,21 +5,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
-import pandas as pd
 import tyro
-from rich.markdown import Markdown
 
-from headcount.cli.console import plain_console, to_jsonable
-from headcount.cli.data_arguments import TrialArguments
-from headcount.cli.progress import shown
+from headcount import models, pruning, reports
+from headcount.cli.console import plain_console, print_markdown, to_jsonable
+from headcount.cli.data_arguments import Tasks, TrialArguments
+from headcount.cli.progress import Report, shown
 from headcount.cli.task_arguments import TaskArguments, print_warnings
-from headcount.core import Head, InputError, Plan, claim, write_text
-from headcount.models import Loaded, plan_for
-from headcount.pruning import Method, Progress, PruningContext, Trial, Units, curve, trained
-from headcount.reports import FILES, CurveFacts, write_curve
-from headcount.tasks import Task
+from headcount.core import Head, InputError, claim, write_text
+from headcount.pruning import CALIBRATION
+from headcount.reports import FILES
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from headcount.core import Plan
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class PruningArguments:
     """Pruning: set fields of training with gates, as NAME=VALUE, e.g. updates=2000 peak=3e-4."""
     seed: int = 0
     """Pruning: seed of everything random."""
-    calibration: int = PruningContext.calibration
+    calibration: int = CALIBRATION
     """Pruning: number of examples drawn from --data to score heads on without training."""
 
 
@@ -100,8 +102,8 @@ class Experiment:
 
     on: TrialArguments
     out: Path
-    loaded: Loaded
-    tasks: tuple[Task, Task, Task | None]
+    loaded: "models.Loaded"
+    tasks: Tasks
     made_by: str
     """Methods and trainings with their options."""
     arguments: dict[str, Any]
@@ -118,6 +120,7 @@ class Experiment:
             on: Model and data.
             made_by: Methods and trainings with their options.
         """
+        on.check()
         out = command.out
         claim(out, FILES, out / "state", command.resume, command.overwrite)
         loaded = on.loaded()
@@ -140,26 +143,31 @@ class Experiment:
         return cls.claimed(paper, on, made_by)
 
     @cached_property
-    def units(self) -> Units:
+    def units(self) -> "pruning.Units":
         """The units that may be pruned."""
         return self.on.units(self.loaded)
 
     @cached_property
-    def facts(self) -> CurveFacts:
+    def facts(self) -> "reports.CurveFacts":
         """The facts about all points; their signature covers everything they depend on."""
-        dev, warnings = self.tasks[1], self.warnings
-        signed = self.signed(self.made_by)
-        return CurveFacts(self.loaded.heads, dev.metric, dev.higher_is_better, warnings, signed)
+        dev = self.tasks[1]
+        return reports.CurveFacts(
+            self.loaded.heads,
+            dev.metric,
+            dev.higher_is_better,
+            self.warnings,
+            self.signed(self.made_by),
+        )
 
     def signed(self, made_by: str) -> str:
         """The signature of points made this way; `arguments` holds the options in full."""
         by = hashlib.sha256(made_by.encode()).hexdigest()[:12]
         return f"{self.on.signature(self.loaded, self.tasks)}|by:{by}"
 
-    def trial(self, progress: Progress) -> Trial:
+    def trial(self, progress: Report) -> "pruning.Trial":
         """The setting in which every point is measured."""
         on, (train, dev, test) = self.on, self.tasks
-        setting = PruningContext(
+        setting = pruning.PruningContext(
             self.loaded,
             train,
             self.units,
@@ -169,23 +177,23 @@ class Experiment:
             progress,
             on.calibration,
         )
-        return Trial(setting, dev, test)
+        return pruning.Trial(setting, dev, test)
 
     def curve(
-        self, methods: Mapping[str, Method], keeps: Sequence[int], seeds: Sequence[int]
-    ) -> pd.DataFrame:
+        self, methods: Mapping[str, "pruning.Method"], keeps: Sequence[int], seeds: Sequence[int]
+    ) -> "pd.DataFrame":
         """All points, after writing them with their document and figures."""
         with shown() as progress:
             trial = self.trial(progress)
-            frame = curve(trial, methods, keeps, seeds, self.facts.signature)
+            frame = pruning.curve(trial, methods, keeps, seeds, self.facts.signature)
         self.write(frame, methods)
         return frame
 
-    def write(self, frame: pd.DataFrame, methods: Mapping[str, Method]) -> None:
+    def write(self, frame: "pd.DataFrame", methods: Mapping[str, "pruning.Method"]) -> None:
         """Write the files of the curve."""
-        updates = {name: tuning.updates for name, tuning in trained(methods).items()}
+        updates = {name: tuning.updates for name, tuning in pruning.trained(methods).items()}
         facts = replace(self.facts, updates=updates)
-        write_curve(frame, facts, self.out, self.arguments)
+        reports.write_curve(frame, facts, self.out, self.arguments)
 
     def reported(self, name: str, text: str) -> int:
         """Write the document and show it."""
@@ -198,12 +206,12 @@ def show_document(path: Path) -> None:
     """Print a paper's tables with our numbers, and the path of the document."""
     console = plain_console(soft_wrap=False)
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    console.print(Markdown("".join(line for line in lines if not line.startswith("!["))))
+    print_markdown("".join(line for line in lines if not line.startswith("![")), console)
     console.print(f"Comparison with the paper: {path}", soft_wrap=True)
 
 
-def plan_at(frame: pd.DataFrame, method: str, keep: int, loaded: Loaded) -> Plan:
+def plan_at(frame: "pd.DataFrame", method: str, keep: int, loaded: "models.Loaded") -> "Plan":
     """The plan of one point of a method that does not change the weights."""
     row = frame[(frame["method"] == method) & (frame["keep"] == keep)].iloc[0]
     stay = map(Head.parse, str(row["heads"]).split())
-    return plan_for(loaded, stay)
+    return models.plan_for(loaded, stay)

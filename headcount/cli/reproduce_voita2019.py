@@ -4,23 +4,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from headcount import importance, pruning, reproduce
 from headcount.cli.analyze import Analyze
 from headcount.cli.data_arguments import check_calibration
 from headcount.cli.importance import Importance
 from headcount.cli.progress import shown
 from headcount.cli.reproduce_pruning import Experiment, PaperArguments, show_document
-from headcount.core import InputError, changed, check_single_process
+from headcount.core import InputError, changed
 from headcount.corpora import Corpus
-from headcount.importance import read_assessment
-from headcount.pruning import method, preset
-from headcount.reproduce import (
-    FRESH,
-    TRAINED,
-    paper_keeps,
-    table2,
-    table2_document,
-    write_voita2019,
-)
+from headcount.pruning import preset
 
 
 @dataclass(frozen=True)
@@ -48,8 +40,8 @@ class Voita2019(PaperArguments):
         self.check_not_given(("num_beams", "tokenize", "metric"), "maps and relevance")
         if not self.treebank:
             raise InputError("Expected a treebank, got none. Name CoNLL-U files with --treebank.")
+        self.check()
         self._check_same_scores()
-        check_single_process()  # only the analysis could run in several processes
         treebank = tuple(file for path in self.treebank for file in _treebank_files(path))
         Analyze(
             self.model,
@@ -65,7 +57,7 @@ class Voita2019(PaperArguments):
             languages=self.languages,
         ).run()
         Importance(**self.shared(), out=self.out, methods=("relevance",), overwrite=True).run()
-        path = write_voita2019(self.out, Corpus(treebank, limit=self.limit))
+        path = reproduce.write_voita2019(self.out, Corpus(treebank, limit=self.limit))
         show_document(path)
         return 0
 
@@ -73,7 +65,7 @@ class Voita2019(PaperArguments):
         """Raise an error before relevance replaces the scores of an hour-long sweep."""
         if self.overwrite or not (self.out / "importance.json").exists():
             return
-        _, record = read_assessment(self.out, "relevance")
+        _, record = importance.read_assessment(self.out, "relevance")
         if record["methods"] != ["relevance"]:
             raise InputError(
                 f"{self.out} holds an assessment by {', '.join(record['methods'])}, which "
@@ -84,18 +76,20 @@ class Voita2019(PaperArguments):
         self.check_pruning_only("--table 2", ("treebank", "frequencies"))
         way = preset("voita2019")
         fields = [f"tuning.{each}" for each in self.pruning.tune]
-        chosen = method(way.method, [*way.of((), self.task), *fields])
-        fresh = replace(FRESH, label_smoothing=0.0) if self.task == "similarity" else FRESH
+        chosen = pruning.method(way.method, [*way.of((), self.task), *fields])
+        fresh = reproduce.FRESH
+        if self.task == "similarity":
+            fresh = replace(fresh, label_smoothing=0.0)
         scratch = changed(fresh, self.scratch)
-        check_calibration(self.pruning.calibration, [chosen])
+        check_calibration(self.pruning.calibration, [chosen.name])
         experiment = Experiment.of(self, f"{chosen!r};{scratch!r}")
-        keeps = self.pruning.keep or paper_keeps(experiment.units)
+        keeps = self.pruning.keep or reproduce.paper_keeps(experiment.units)
         facts = experiment.facts
         with shown() as progress:
             trial, key = experiment.trial(progress), experiment.signed(repr(chosen))
-            frame = table2(trial, chosen, keeps, scratch, key)
-        experiment.write(frame, {TRAINED: chosen})
-        text = table2_document(
+            frame = reproduce.table2(trial, chosen, keeps, scratch, key)
+        experiment.write(frame, {reproduce.TRAINED: chosen})
+        text = reproduce.table2_document(
             frame, facts.metric, facts.higher_is_better, facts.signature, scratch
         )
         return experiment.reported("voita2019_table2.md", text)

@@ -7,25 +7,12 @@ from typing import Literal
 import tyro
 from rich.table import Table
 
-from headcount.artifact import read_record, update_head_card
+from headcount import artifact, models, speed
 from headcount.cli.console import check_no_unused_options, plain_console, to_jsonable
+from headcount.cli.task_arguments import check_model
 from headcount.core import check_is_folder
 from headcount.corpora import Corpus
-from headcount.models import load, signature
-from headcount.speed import (
-    COSTS,
-    GAINS,
-    Options,
-    Speed,
-    check_same_sizes,
-    compare_speed,
-    cost_cells,
-    fitting,
-    gain_cells,
-    record,
-    size_rows,
-    write_speed,
-)
+from headcount.speed import ModeName, Options
 
 
 @dataclass(frozen=True)
@@ -40,7 +27,7 @@ class SpeedCommand:
     """Batch sizes, in examples."""
     length: tuple[int, ...] = Options.lengths
     """Example lengths, in tokens; lengths that the model can't take are skipped with a warning."""
-    modes: tuple[Literal["forward", "generate"], ...] = ()
+    modes: tuple[ModeName, ...] = ()
     """Time one forward (for a decoder: a prompt) or greedy generation; both by default."""
     new_tokens: int = Options.new_tokens
     """Number of tokens to generate."""
@@ -70,24 +57,27 @@ class SpeedCommand:
         if self.out is not None:
             check_is_folder(self.out)
         if self.card:
-            read_record(Path(self.pruned))
+            artifact.read_record(Path(self.pruned))
+        check_model(self.dense)
+        check_model(self.pruned)
         corpus = Corpus(self.data) if self.data else None
-        dense, pruned = (load(each, self.device, self.dtype) for each in (self.dense, self.pruned))
+        names = (self.dense, self.pruned)
+        dense, pruned = (models.load(each, self.device, self.dtype) for each in names)
         if self.card:
-            check_same_sizes(dense, pruned)
-        if "generate" not in (self.modes or fitting(dense.model)):
+            speed.check_same_sizes(dense, pruned)
+        if "generate" not in (self.modes or speed.fitting(dense.model)):
             check_no_unused_options(self, "new_tokens", "generation", "Add generate to --modes")
-        found = compare_speed(dense, pruned, options, corpus, _tell)
+        found = speed.compare_speed(dense, pruned, options, corpus, _tell)
         _print(found)
         if self.out is not None:
             sha256 = "random" if corpus is None else corpus.sha256()
-            signed = {each.name: signature(each, sha256) for each in (dense, pruned)}
+            signed = {each.name: models.signature(each, sha256) for each in (dense, pruned)}
             about = {"signatures": signed, "arguments": to_jsonable(asdict(self))}
             names = (Path(self.dense).name, Path(self.pruned).name)
             names = names if names[0] != names[1] else (str(self.dense), str(self.pruned))
-            write_speed(found, names, self.out, about)
+            speed.write_speed(found, names, self.out, about)
         if self.card:
-            update_head_card(Path(self.pruned), speed=record(found))
+            artifact.update_head_card(Path(self.pruned), speed=speed.record(found))
         return 0
 
 
@@ -96,16 +86,16 @@ def _tell(done: int, total: int, what: str) -> None:
     plain_console(soft_wrap=False, stderr=True).print(f"{done + 1} of {total}: {what}")
 
 
-def _print(speed: Speed) -> None:
+def _print(found: "speed.Speed") -> None:
     console = plain_console(soft_wrap=False)
     for columns, rows in (
-        (("", "dense", "pruned"), size_rows(speed.dense, speed.pruned)),
-        (GAINS, map(gain_cells, speed.timings)),
-        (COSTS, map(cost_cells, speed.timings)),
+        (("", "dense", "pruned"), speed.size_rows(found.dense, found.pruned)),
+        (speed.GAINS, map(speed.gain_cells, found.timings)),
+        (speed.COSTS, map(speed.cost_cells, found.timings)),
     ):
         table = Table(*columns, box=None, pad_edge=False)
         for row in rows:
             table.add_row(*row)
         console.print(table, "")
-    for warning in speed.warnings():
+    for warning in found.warnings():
         console.print(f"warning: {warning}", style="yellow", soft_wrap=True)

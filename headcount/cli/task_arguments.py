@@ -1,15 +1,17 @@
 """Arguments that all task commands share: a model, its task and data."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any, Literal
 
 import tyro
 from rich.console import Console
 
-from headcount.core import InputError, check_single_process
-from headcount.models import Loaded, load
-from headcount.tasks import Pooling, Task, build
+from headcount import models, tasks
+from headcount.core import CorpusError, InputError, ModelError, check_single_process
+from headcount.corpora import HUB
+from headcount.tasks import OPTIONS, Pooling, TaskName, check_metric
 
 
 def named_columns(columns: Sequence[str]) -> dict[str, str | int] | None:
@@ -29,15 +31,37 @@ def named_columns(columns: Sequence[str]) -> dict[str, str | int] | None:
     return {role: name for role, _, name in pairs} or None
 
 
-TaskName = Literal["translation", "classification", "causal-lm", "masked-lm", "similarity"]
+def check_model(name: str) -> None:
+    """Check the name of a model, as far as that is possible without the hub.
 
-OPTIONS = {
-    "translation": ("num_beams", "tokenize", "prefix"),
-    "similarity": ("scale", "pooling"),
-    "causal-lm": ("max_length",),
-    "masked-lm": ("max_length",),
-}
-"""Options that only some tasks have."""
+    Raises:
+        InputError: If it is the path of a folder that does not exist, or the name of a model that
+            headcount does not ship.
+    """
+    place = Path(models.place_of(name))
+    is_path = place.is_absolute() or name.startswith((".", "~")) or len(place.parts) > 2
+    if is_path and not place.exists():
+        raise ModelError(
+            f"Expected a Hugging Face name or a folder, got {name}, which does not exist: it can't "
+            "be loaded. Check the path."
+        )
+
+
+def check_data(files: Iterable[str | Path]) -> None:
+    """Check that files of data exist; data sets of the hub are not looked up.
+
+    Raises:
+        CorpusError: If one does not exist or is a folder.
+    """
+    for file in files:
+        if str(file).startswith(HUB):
+            continue
+        if not Path(file).exists():
+            raise CorpusError(
+                f"Expected a file with data, but {file} does not exist. Check the path."
+            )
+        if Path(file).is_dir():
+            raise CorpusError(f"Expected a file at {file}, got a folder. Name the files in it.")
 
 
 @dataclass(frozen=True)
@@ -83,28 +107,38 @@ class TaskArguments:
         """These arguments, some changed, for another command on the same model and task."""
         return {each.name: getattr(self, each.name) for each in fields(TaskArguments)} | changed
 
-    def loaded(self) -> Loaded:
-        """Load the model.
+    def check(self) -> None:
+        """Check everything that needs no model.
 
         Raises:
-            InputError: If there are several processes.
+            InputError: If there are several processes, a file does not exist, or an option does
+                not fit the task.
         """
         check_single_process()
-        return load(self.model, self.device, self.dtype, self.languages)
+        check_model(self.model)
+        check_data(self.data)
+        check_metric(self.task, self.metric)
+        named_columns(self.columns)
+        self._of_the_task()
 
-    def built(self, loaded: Loaded, files: tuple[str, ...], **more: Any) -> Task:
-        """Build the task on some files.
+    def loaded(self) -> "models.Loaded":
+        """Load the model."""
+        return models.load(self.model, self.device, self.dtype, self.languages)
 
-        Raises:
-            InputError: If an option of another task is set.
-        """
+    def built(self, loaded: "models.Loaded", files: tuple[str, ...], **more: Any) -> "tasks.Task":
+        """Build the task on some files."""
         options = {"metric": self.metric, "limit": self.limit} | more
         options = {name: each for name, each in options.items() if each is not None}
-        return build(
+        return tasks.build(
             self.task, loaded, files, named_columns(self.columns), **options, **self._of_the_task()
         )
 
     def _of_the_task(self) -> dict[str, Any]:
+        """The options of the task.
+
+        Raises:
+            InputError: If an option of another task is set.
+        """
         own = OPTIONS.get(self.task, ())
         for task, names in OPTIONS.items():
             for name in set(names) - set(own):

@@ -11,10 +11,11 @@ from typing import Literal
 import tyro
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from headcount import training
 from headcount.cli.console import plain_console
-from headcount.cli.task_arguments import named_columns
-from headcount.core import changed, processes
-from headcount.training import RECIPES, PretrainingConfig, Tell, Trained, TrainingProgress, train
+from headcount.cli.task_arguments import check_data, check_model, named_columns
+from headcount.core import changed, is_main_process
+from headcount.training import RECIPES, PretrainingConfig
 
 LEFT_OUT = {
     "num_empty": "have an empty side",
@@ -66,9 +67,13 @@ class Train:
 
     def run(self) -> int:
         """Train the model and write everything into `out`."""
+        job = self._job()
+        check_data((*self.data, *self.dev))
+        for model in filter(None, (self.pieces, self.start)):
+            check_model(model)
         with _shown() as tell:
-            trained = train(self._job(), self.out, self.resume, self.overwrite, tell)
-        if processes().is_main_process:
+            trained = training.train(job, self.out, self.resume, self.overwrite, tell)
+        if is_main_process():
             _print_result(trained, self.out)
         return 0
 
@@ -90,7 +95,7 @@ class Train:
 
 
 @contextmanager
-def _shown() -> Iterator[Tell]:
+def _shown() -> Iterator["training.Tell"]:
     """Show a bar on a terminal, or print one line per report to a log."""
     console = plain_console(stderr=True)
     if not sys.stderr.isatty():
@@ -103,7 +108,7 @@ def _shown() -> Iterator[Tell]:
     with Progress(*columns, TimeElapsedColumn(), console=console) as bars:
         bar = bars.add_task("training", total=None)
 
-        def tell(moment: TrainingProgress) -> None:
+        def tell(moment: "training.TrainingProgress") -> None:
             numbers.update(moment.numbers)  # loss and development scores arrive separately
             described = _described(moment, numbers)
             bars.update(bar, completed=moment.step, total=moment.steps, description=described)
@@ -111,7 +116,7 @@ def _shown() -> Iterator[Tell]:
         yield tell
 
 
-def _described(moment: TrainingProgress, numbers: Mapping[str, float]) -> str:
+def _described(moment: "training.TrainingProgress", numbers: Mapping[str, float]) -> str:
     """A line such as `epoch 1.20  loss 3.412  dev BLEU 21.3  2,100 tokens/s  0:41:07 left`."""
     names = {"eval_loss": "dev loss", "eval_bleu": "dev BLEU", "eval_perplexity": "dev perplexity"}
     labels = {"loss": "loss"} | names
@@ -121,7 +126,7 @@ def _described(moment: TrainingProgress, numbers: Mapping[str, float]) -> str:
     return "  ".join([f"epoch {moment.epoch:.2f}", *shown, speed, f"{left} left"])
 
 
-def _print_result(trained: Trained, out: Path) -> None:
+def _print_result(trained: "training.Trained", out: Path) -> None:
     console, result = plain_console(), trained.result
     for name, what in LEFT_OUT.items():
         if result[name]:

@@ -9,23 +9,21 @@ from typing import Any, final
 
 import numpy as np
 
-from headcount.core import Heads, InputError, check_choice
+from headcount.core import Heads, InputError
 from headcount.importance.ablations.measured import (
-    DeltaOf,
-    Instead,
     all_but_one,
     replacement,
     single_heads,
     whole_layers,
     whole_sites,
 )
-from headcount.importance.ablations.sweep import FILE as SWEEP
 from headcount.importance.ablations.sweep import Swept, sweep
 from headcount.importance.ablations.translations import ablated_texts
-from headcount.importance.gate_gradient import Level, gradient
+from headcount.importance.claiming import SWEEP
+from headcount.importance.gate_gradient import gradient
 from headcount.importance.lrp.relevance import relevance
-from headcount.importance.lrp.rule_sets import Rules
 from headcount.importance.norm_and_sink import norm, sink
+from headcount.importance.options import METHODS, Methods
 from headcount.importance.scores import Scores, column
 from headcount.importance.statistics.significance import (
     Deltas,
@@ -38,48 +36,8 @@ from headcount.models import Loaded, check_has_heads, signature
 from headcount.tap import Replacement
 from headcount.tasks import Evaluation, Task, evaluate
 
-METHODS = ("gradient", "relevance", "ablation", "norm", "sink")
-"""Every method, cheap ones first."""
-
 Progress = Callable[[str, int, int], None]
 """Callback that receives a stage, the number of finished steps, and the total."""
-
-
-@final
-@dataclass(frozen=True)
-class Methods:
-    """The methods to run, and their options.
-
-    Raises:
-        InputError: If a level, replacement or quantity is unknown.
-    """
-
-    names: tuple[str, ...] = METHODS
-    level: Level = "sample"
-    """Quantity whose absolute value gradient importance takes."""
-    normalise: bool = True
-    """Whether gradient importance is divided by its norm over the layer's heads."""
-    rules: Rules = "voita2019"
-    """Rule set of relevance."""
-    instead: Instead = "zero"
-    """Replacement for an ablated head's output."""
-    quantity: DeltaOf = "loss"
-    """Quantity whose change an ablation measures."""
-    layers: bool = True
-    """Whether to also ablate whole layers and whole sites."""
-    one_left: bool = True
-    """Whether to also ablate all heads of a layer but one."""
-    num_samples: int | None = None
-    """Number of bootstrap resamples; None for as many as the number of heads needs."""
-    seed: int = 0
-    """Seed of the bootstrap."""
-    max_tokens: int = 4096
-    """Number of padded tokens in a batch."""
-
-    def __post_init__(self) -> None:
-        check_choice("a level", self.level, Level)
-        check_choice("a replacement", self.instead, Instead)
-        check_choice("a quantity", self.quantity, DeltaOf)
 
 
 @final

@@ -12,14 +12,10 @@ from headcount.core import (
     Heads,
     HeadTable,
     InputError,
-    check_is_folder,
-    check_no_earlier_run,
     nulls_for_nan,
     reading,
     write_json,
 )
-from headcount.importance.ablations.sweep import FILE as SWEEP
-from headcount.importance.ablations.translations import FILE as TRANSLATIONS
 from headcount.importance.assessment import Assessment
 from headcount.importance.statistics.agreement import Agreement, agreement
 from headcount.importance.statistics.correlation import Effects, effects, signed
@@ -88,26 +84,6 @@ COLUMNS = (
     "sink_score",
 )
 """Columns that assessments write."""
-
-
-def claim_importance(folder: Path, resume: bool = False, overwrite: bool = False) -> None:
-    """Check that an assessment may write into a folder, beside an analysis; nothing is deleted.
-
-    Raises:
-        InputError: If the folder holds an assessment, finished or not, that may be neither resumed
-            nor overwritten.
-    """
-    check_is_folder(folder)
-    so_far = [folder / "state" / name for name in (SWEEP, TRANSLATIONS)]
-    if any(file.exists() for file in so_far) or (folder / "importance.json").exists():
-        check_no_earlier_run(folder, "an earlier assessment", resume, overwrite)
-    (folder / "state").mkdir(parents=True, exist_ok=True)
-
-
-def forget_sweep(folder: Path) -> None:
-    """Delete the saved progress of an earlier assessment; call it once all input is read."""
-    for name in (SWEEP, TRANSLATIONS):
-        (folder / "state" / name).unlink(missing_ok=True)
 
 
 def check_same_model(folder: Path, heads: Heads, revision: str | None) -> None:

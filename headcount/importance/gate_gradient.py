@@ -13,19 +13,16 @@ Departure: none at level `sample`. The authors' code takes the absolute value pe
 (`token`), and later ports take it per batch (`batch`, which depends on how examples are batched).
 """
 
-from typing import Literal
-
 import torch
 from jaxtyping import Float64
 from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.core import Place, check_choice
+from headcount.importance.options import Level
 from headcount.importance.scores import Scores, frozen
 from headcount.tap import Anatomy, Tap, evaluating, examine
 from headcount.tasks import Task, TaskBatch
-
-Level = Literal["token", "sample", "batch"]
 
 
 def gradient(

@@ -25,6 +25,10 @@ from .methods.random import Random as Random
 from .methods.registry import METHODS as METHODS
 from .methods.registry import method as method
 from .methods.subset import Subset as Subset
+from .options import CALIBRATION as CALIBRATION
+from .options import METHOD_OPTIONS as METHOD_OPTIONS
+from .options import check_method as check_method
+from .options import uses_examples as uses_examples
 from .pipeline import Pruned as Pruned
 from .pipeline import Pruning as Pruning
 from .pipeline import prune as prune

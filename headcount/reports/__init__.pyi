@@ -2,10 +2,10 @@ from .comparison.comparison import Comparison as Comparison
 from .comparison.comparison import compare as compare
 from .comparison.writing import document as document
 from .comparison.writing import write_comparison as write_comparison
-from .documents.curve import FILES as FILES
 from .documents.curve import CurveFacts as CurveFacts
 from .documents.curve import numbers_table as numbers_table
 from .documents.curve import write_curve as write_curve
+from .documents.files import FILES as FILES
 from .figures.maps import draw_numbers as draw_numbers
 from .figures.maps import draw_roles as draw_roles
 from .figures.writing import write_figures as write_figures

@@ -1,4 +1,6 @@
 from .analysis import Analysis as Analysis
+from .claiming import claim as claim
+from .claiming import start_over as start_over
 from .curve import ALL as ALL
 from .curve import CONTROL as CONTROL
 from .curve import RANDOM as RANDOM
@@ -18,6 +20,4 @@ from .run import RelationResult as RelationResult
 from .run import Run as Run
 from .run_record import Counts as Counts
 from .run_record import RunRecord as RunRecord
-from .writing import claim as claim
-from .writing import start_over as start_over
 from .writing import write_results as write_results

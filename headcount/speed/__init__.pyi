@@ -1,7 +1,6 @@
 from .case import Case as Case
 from .case import Cost as Cost
 from .case import Timing as Timing
-from .comparison import Options as Options
 from .comparison import Speed as Speed
 from .comparison import compare_speed as compare_speed
 from .costs import Size as Size
@@ -23,5 +22,7 @@ from .inputs import MODES as MODES
 from .inputs import TokenRows as TokenRows
 from .inputs import check_same_sizes as check_same_sizes
 from .inputs import fitting as fitting
+from .options import ModeName as ModeName
+from .options import Options as Options
 from .timing import Ratio as Ratio
 from .timing import latency as latency

@@ -15,50 +15,12 @@ from headcount.speed.case import Case, Cost, Timing
 from headcount.speed.costs import Size, Work, flops, peak_bytes
 from headcount.speed.environment import machine
 from headcount.speed.inputs import MODES, TokenRows, check_fits, fitting
+from headcount.speed.options import Options
 from headcount.speed.timing import in_turns
 from headcount.tap import evaluating
 
 Progress = Callable[[int, int, str], None]
 """Callback that receives the number of finished cases, the number of all cases, and the next."""
-
-
-@final
-@dataclass(frozen=True)
-class Options:
-    """The cases to time, and how often."""
-
-    batches: tuple[int, ...] = (1, 4, 16, 64)
-    lengths: tuple[int, ...] = (32, 128, 512)
-    modes: tuple[str, ...] = ()
-    """Names from `MODES`; empty for all modes of the models."""
-    new_tokens: int = 32
-    """Number of tokens to generate."""
-    rounds: int = 12
-    """Number of rounds; six rounds cover every order of the three calls once."""
-    seed: int = 0
-    """Seed of the random tokens."""
-
-    def check_sizes(self) -> None:
-        """Raise an error for options that can't be run.
-
-        Raises:
-            InputError: If a number is too small, there is nothing to run, or a mode is unknown.
-        """
-        smallest = {"batch": 1, "length": 1, "rounds": 2, "new tokens": 1}
-        given = {
-            "batch": self.batches,
-            "length": self.lengths,
-            "rounds": [self.rounds],
-            "new tokens": [self.new_tokens],
-        }
-        for name, values in given.items():
-            if not values or min(values) < smallest[name]:
-                found = ", ".join(map(str, values)) or "none"
-                raise InputError(f"Expected {name} of at least {smallest[name]}, got {found}.")
-        if unknown := set(self.modes) - set(MODES):
-            raise InputError(
-                f"Expected modes out of {', '.join(MODES)}, got {', '.join(sorted(unknown))}."
-            )
 
 
 @final

@@ -5,6 +5,10 @@ from .likelihood import IGNORED as IGNORED
 from .masked import SHARE_MASK as SHARE_MASK
 from .masked import SHARE_RANDOM as SHARE_RANDOM
 from .masked import MaskedLanguageModelling as MaskedLanguageModelling
+from .options import OPTIONS as OPTIONS
+from .options import Pooling as Pooling
+from .options import TaskName as TaskName
+from .options import check_metric as check_metric
 from .overlap import DataSet as DataSet
 from .overlap import warning as warning
 from .padding import padded as padded
@@ -13,7 +17,6 @@ from .registry import TASKS as TASKS
 from .registry import build as build
 from .sampling import Drawn as Drawn
 from .sampling import drawn as drawn
-from .similarity import Pooling as Pooling
 from .similarity import Similarity as Similarity
 from .supported import fitting as fitting
 from .task import Answers as Answers

@@ -8,7 +8,7 @@ Reference: GLUE (Wang et al., 2019), section 3, https://arxiv.org/abs/1804.07461
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from headcount.core import CorpusError, ModelError, check_choice
 from headcount.corpora import TOKEN_TYPES, Column, Columns, Data, Table, read_data
 from headcount.models import Loaded
+from headcount.tasks.options import ClassMetric
 from headcount.tasks.padding import pad_id, padded, text_inputs
 from headcount.tasks.supported import check_fits
 from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
@@ -138,7 +139,6 @@ ROLES = {
     "second": Column(SECOND, needed=False, beside={"question": ("sentence", "passage", "context")}),
     "label": Column(("label", "labels", "class")),
 }
-Metric = Literal["accuracy", "f1", "matthews"]
 
 
 @final
@@ -165,10 +165,10 @@ class Classification(Task):
         loaded: Loaded,
         data: Data,
         columns: Columns | None = None,
-        metric: Metric = "accuracy",
+        metric: ClassMetric = "accuracy",
         limit: int | None = None,
     ) -> None:
-        check_choice("a metric", metric, Metric)
+        check_choice("a metric", metric, ClassMetric)
         check_fits(loaded.model, self.name)
         _check_problem_type(loaded)
         self.metric, self.higher_is_better = metric, True

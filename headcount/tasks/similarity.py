@@ -13,7 +13,7 @@ modules, such as a Dense one, are skipped with a warning.
 """
 
 import warnings
-from typing import Any, ClassVar, Literal, cast, final, get_args
+from typing import Any, ClassVar, cast, final, get_args
 
 import numpy as np
 import torch
@@ -27,6 +27,7 @@ from headcount.core import CorpusError, InputError, check_choice
 from headcount.corpora import Column, Columns, Data, Table, read_data
 from headcount.models import Loaded, NotLookedUpError, modules_behind_pooling, stated_pooling
 from headcount.tasks.chunking import sentences
+from headcount.tasks.options import Pooling
 from headcount.tasks.padding import pad_id, text_inputs
 from headcount.tasks.supported import check_fits
 from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
@@ -36,7 +37,6 @@ ROLES = {
     "sentence2": Column(("sentence2", "second", "text2", "sentence_2")),
     "score": Column(("score", "similarity_score", "similarity", "label")),
 }
-Pooling = Literal["mean", "cls"]
 Scale = tuple[int | float, int | float]
 
 STS_SCALE = (0, 5)

@@ -10,7 +10,7 @@ https://arxiv.org/abs/1804.08771; chrF (Popović, 2015), https://aclanthology.or
 import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 import torch
@@ -35,6 +35,7 @@ from headcount.corpora import (
 from headcount.models import Loaded
 from headcount.tap import evaluating
 from headcount.tasks.likelihood import IGNORED, likelihoods
+from headcount.tasks.options import TranslationMetric
 from headcount.tasks.padding import groups, pad_id, padded, text_inputs
 from headcount.tasks.supported import check_fits
 from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
@@ -62,7 +63,6 @@ ROLES = {
     "source": Column(("source", "src")),
     "target": Column(("target", "tgt", "reference")),
 }
-Metric = Literal["bleu", "chrf"]
 
 
 @final
@@ -95,14 +95,14 @@ class Translation(Task):
         loaded: Loaded,
         data: Data,
         columns: Columns | None = None,
-        metric: Metric = "bleu",
+        metric: TranslationMetric = "bleu",
         num_beams: int = 4,
         prefix: str = "",
         tokenize: str = "13a",
         generation: Mapping[str, Any] | None = None,
         limit: int | None = None,
     ) -> None:
-        check_choice("a metric", metric, Metric)
+        check_choice("a metric", metric, TranslationMetric)
         if num_beams < 1:
             raise InputError(f"Expected at least 1 beam, got {num_beams}.")
         check_fits(loaded.model, self.name)

@@ -12,7 +12,6 @@ Revealing the Dark Secrets of BERT (Kovaleva et al., 2019), section 4.4, https:/
 """
 
 from collections.abc import Callable, Mapping
-from typing import Literal
 
 import torch
 from jaxtyping import Float
@@ -21,6 +20,7 @@ from transformers import PreTrainedModel
 
 from headcount.core import Head, Heads, Place, check_choice
 from headcount.importance.ablations.sweep import Ablation, sweep
+from headcount.importance.options import Instead
 from headcount.importance.scores import Scores
 from headcount.tap import Anatomy, AttentionLayer, Block, Replacement, Tap, evaluating, examine
 from headcount.tasks import Task, TaskBatch
@@ -83,13 +83,6 @@ class _MeanOutput:
     def end(self, layer: AttentionLayer) -> None:
         """Drop the values."""
         self._value = None
-
-
-Instead = Literal["zero", "mean", "uniform"]
-"""Replacement for an ablated head's output."""
-
-DeltaOf = Literal["loss", "score"]
-"""Quantity whose change an ablation measures."""
 
 
 def single_heads(heads: Heads) -> list[Ablation]:

@@ -27,7 +27,8 @@ from transformers import PreTrainedModel
 
 from headcount.core import InputError, Place
 from headcount.importance.lrp.propagation import Lrp
-from headcount.importance.lrp.rule_sets import Rules, listener
+from headcount.importance.lrp.rule_sets import listener
+from headcount.importance.options import Rules
 from headcount.tap import Anatomy, Tap, examine
 from headcount.tasks import (
     IGNORED,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, final
+from typing import final
 
 from torch import nn
 from transformers import PreTrainedModel
@@ -13,8 +13,6 @@ from headcount.importance.lrp import alpha_beta, linear, norms
 from headcount.importance.lrp import rules as rule
 from headcount.importance.lrp.attention import attention
 from headcount.tap import FunctionListener, Listener
-
-Rules = Literal["voita2019", "attnlrp", "alpha_beta"]
 
 COMMON: Mapping[str, rule.Rule] = {
     "layer_norm": rule.layer_norm,

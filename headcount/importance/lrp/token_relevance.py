@@ -22,7 +22,8 @@ from transformers import PreTrainedModel
 
 from headcount.importance.lrp.propagation import Lrp
 from headcount.importance.lrp.relevance import WHOLE
-from headcount.importance.lrp.rule_sets import Rules, listener
+from headcount.importance.lrp.rule_sets import listener
+from headcount.importance.options import Rules
 from headcount.tap import Anatomy, StateId, Tap, examine, heard
 
 

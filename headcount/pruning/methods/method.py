@@ -15,6 +15,7 @@ from headcount.core import Plan
 from headcount.models import Loaded, plan_for
 from headcount.pruning.budget import Keep, Units, by_site, pruned_heads
 from headcount.pruning.methods.order import Order
+from headcount.pruning.options import CALIBRATION
 from headcount.tasks import Task, drawn
 from headcount.training import FinetuneConfig, Tell, check_finetuning
 
@@ -37,7 +38,7 @@ class PruningContext:
     state: Path | None = None
     """Folder for intermediate state, from which an interrupted choice resumes."""
     progress: Progress = lambda stage, done, total: None
-    calibration: int = 2000
+    calibration: int = CALIBRATION
     """Number of examples drawn from `train`, or all if it has fewer, for steps without training:
     scores of heads, folding, rescaling."""
 

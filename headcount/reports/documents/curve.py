@@ -22,9 +22,6 @@ from headcount.core import (
 from headcount.reports.figures.curves import CURVE_FIGURES, curve_figures
 from headcount.results import METRICS, RANDOM, CurvePoints
 
-FILES = ("curve.parquet", "curve.md", "curve.json")
-"""Files that a curve writes, besides `figures/` and `state/`."""
-
 
 @final
 @dataclass(frozen=True)

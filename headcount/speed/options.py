@@ -1,0 +1,50 @@
+"""Options of a comparison: the cases to time, and how often. Needs no torch."""
+
+from dataclasses import dataclass
+from typing import Literal, final
+
+from headcount.core import InputError
+
+ModeName = Literal["forward", "generate"]
+
+MODE_NAMES: tuple[ModeName, ...] = ("forward", "generate")
+"""Every mode: one forward (of a decoder: a prompt), or greedy generation."""
+
+
+@final
+@dataclass(frozen=True)
+class Options:
+    """The cases to time, and how often."""
+
+    batches: tuple[int, ...] = (1, 4, 16, 64)
+    lengths: tuple[int, ...] = (32, 128, 512)
+    modes: tuple[str, ...] = ()
+    """Names from `MODE_NAMES`; empty for all modes of the models."""
+    new_tokens: int = 32
+    """Number of tokens to generate."""
+    rounds: int = 12
+    """Number of rounds; six rounds cover every order of the three calls once."""
+    seed: int = 0
+    """Seed of the random tokens."""
+
+    def check_sizes(self) -> None:
+        """Raise an error for options that can't be run.
+
+        Raises:
+            InputError: If a number is too small, there is nothing to run, or a mode is unknown.
+        """
+        smallest = {"batch": 1, "length": 1, "rounds": 2, "new tokens": 1}
+        given = {
+            "batch": self.batches,
+            "length": self.lengths,
+            "rounds": [self.rounds],
+            "new tokens": [self.new_tokens],
+        }
+        for name, values in given.items():
+            if not values or min(values) < smallest[name]:
+                found = ", ".join(map(str, values)) or "none"
+                raise InputError(f"Expected {name} of at least {smallest[name]}, got {found}.")
+        if unknown := set(self.modes) - set(MODE_NAMES):
+            raise InputError(
+                f"Expected modes out of {', '.join(MODE_NAMES)}, got {', '.join(sorted(unknown))}."
+            )

@@ -1,0 +1,170 @@
+"""Help and refusals come at once: nothing heavy is imported before a command really runs."""
+
+import inspect
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from headcount import importance, pruning, speed, tasks, training
+from headcount.cli.command import COMMANDS
+from tests.cli.conftest import PARALLEL, ROOT, SAMPLE
+
+HEAVY = ("torch", "transformers", "pandas", "sklearn", "scipy", "matplotlib", "jinja2", "sacrebleu")
+
+SCRIPT = """
+import json, sys
+import headcount
+from headcount.cli import main
+
+runs, heavy = [], json.loads(sys.argv[2])
+for arguments in json.loads(sys.argv[1]):
+    print("$", *arguments, file=sys.stderr)
+    try:
+        status = main(arguments)
+    except SystemExit as end:
+        status = end.code
+    runs.append((arguments, status, [name for name in heavy if name in sys.modules]))
+json.dump(runs, open(sys.argv[3], "w"))
+"""
+
+Run = tuple[list[str], int | None, list[str]]
+
+
+def in_one_process(commands: list[list[str]], folder: Path) -> tuple[list[Run], str]:
+    """Arguments, exit status and heavy modules so far of every command, and all errors."""
+    found = folder / "found.json"
+    process = subprocess.run(
+        [sys.executable, "-c", SCRIPT, json.dumps(commands), json.dumps(HEAVY), found],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"},
+    )
+    assert process.returncode == 0, process.stderr
+    runs = json.loads(found.read_text())
+    found.unlink()
+    return [(arguments, status, heavy) for arguments, status, heavy in runs], process.stderr
+
+
+def test_help_imports_nothing_heavy(tmp_path: Path) -> None:
+    papers = [["reproduce", paper, "--help"] for paper in ("michel2019", "voita2019", "li2021")]
+    asked = [["--version"], ["--help"], *([name, "--help"] for name in COMMANDS), *papers]
+    runs, _ = in_one_process(asked, tmp_path)
+    assert runs == [(arguments, 0, []) for arguments in asked]
+
+
+SCORED = ("--task", "classification", "--data", str(PARALLEL))
+LEARNED = (*SCORED, "--dev", str(PARALLEL))
+
+REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
+    "a command": (("anlyze",), "Did you mean analyze?"),
+    "no command": ((), "Expected a command"),
+    "a corpus": (("analyze", "gpt2", "none.txt", "--out", "OUT"), "none.txt, got nothing"),
+    "a model": (("analyze", "./none", str(SAMPLE), "--out", "OUT"), "./none, which does not"),
+    "frequencies": (
+        ("analyze", "gpt2", str(SAMPLE), "--out", "OUT", "--frequencies", "none"),
+        "none does not exist",
+    ),
+    "data": (
+        ("importance", "gpt2", "--task", "causal-lm", "--data", "none.txt", "--out", "OUT"),
+        "none.txt does not exist",
+    ),
+    "against": (
+        ("importance", "gpt2", *SCORED, "--out", "OUT", "--against", "OUT"),
+        "Expected --against to name an assessment on other data",
+    ),
+    "a budget": (("prune", "gpt2", *LEARNED, "--out", "OUT"), "Expected one budget"),
+    "two budgets": (
+        ("prune", "gpt2", *LEARNED, "--out", "OUT", "--keep", "3", "--share", "0.5"),
+        "got keep and share",
+    ),
+    "a method": (
+        ("prune", "gpt2", *LEARNED, "--out", "OUT", "--keep", "3", "--method", "gradeint"),
+        "Did you mean gradient?",
+    ),
+    "an option of a method": (
+        ("prune", "gpt2", *LEARNED, "--out", "OUT", "--keep", "3", "--set", "stpe=1"),
+        "Did you mean step?",
+    ),
+    "a preset": (
+        ("prune", "gpt2", *LEARNED, "--out", "OUT", "--keep", "3", "--preset", "voita"),
+        "Did you mean voita2019?",
+    ),
+    "a method of a curve": (
+        ("curve", "gpt2", *LEARNED, "--out", "OUT", "--keep", "3", "--methods", "norms"),
+        "Did you mean norm?",
+    ),
+    "a plan": (("compact", "gpt2", "--plan", "none.json", "--out", "OUT"), "got none.json"),
+    "a format": (("export", "OUT"), "Expected a format"),
+    "text": (
+        ("train", "causal-lm", "--data", "none.txt", "--out", "OUT"),
+        "none.txt does not exist",
+    ),
+    "a recipe": (
+        ("train", "causal-lm", "--data", str(SAMPLE), "--out", "OUT", "--set", "epoch=2"),
+        "Did you mean epochs?",
+    ),
+    "a tuning": (
+        ("finetune", "gpt2", *LEARNED, "--out", "OUT", "--set", "update=2"),
+        "Did you mean updates?",
+    ),
+    "a metric": (
+        ("evaluate", "gpt2", *SCORED, "--metric", "acuracy", "--out", "OUT"),
+        "Did you mean accuracy?",
+    ),
+    "a dense model": (("speed", "./none", "gpt2", "--out", "OUT"), "./none, which does not exist"),
+    "a number of rounds": (("speed", "gpt2", "gpt2", "--rounds", "1"), "Expected rounds"),
+    "a run": (("report", "none"), "none"),
+    "two runs": (("compare", "none", "nothing", "--out", "OUT"), "none"),
+    "a treebank": (
+        ("reproduce", "voita2019", "gpt2", "--task", "causal-lm", "--data", "x", "--out", "OUT"),
+        "Expected a treebank",
+    ),
+    "a development set": (
+        ("reproduce", "michel2019", "gpt2", *SCORED, "--out", "OUT", "--prune"),
+        "needs a development set",
+    ),
+    "a demo's model": (("demo", "./none", "--out", "OUT"), "./none, which does not exist"),
+}
+"""Arguments of commands that need no model to be refused, and part of the error."""
+
+
+def test_refusals_import_nothing_heavy_and_write_nothing(tmp_path: Path) -> None:
+    out = str(tmp_path / "out")
+    given = [[out if word == "OUT" else word for word in words] for words, _ in REFUSED.values()]
+    runs, errors = in_one_process(given, tmp_path)
+    blocks = [" ".join(block.split()) for block in errors.split("$ ")[1:]]
+    for name, (_, status, heavy), block in zip(REFUSED, runs, blocks, strict=True):
+        assert (name, status, heavy) == (name, 2, []), block
+        assert REFUSED[name][1] in block, name
+    assert not list(tmp_path.iterdir())
+
+
+def options(make: Callable[..., Any]) -> tuple[str, ...]:
+    return tuple(inspect.signature(make).parameters)
+
+
+def test_light_names_are_those_of_the_registries() -> None:
+    assert get_args(tasks.TaskName) == tuple(tasks.TASKS)
+    for task, names in tasks.OPTIONS.items():
+        assert set(names) <= set(options(tasks.TASKS[task])), task
+    assert get_args(importance.MethodName) == importance.METHODS
+    assert get_args(speed.ModeName) == tuple(speed.MODES)
+    assert {name: options(make) for name, make in pruning.METHODS.items()} == dict(
+        pruning.METHOD_OPTIONS
+    )
+    for name, make in pruning.METHODS.items():
+        made = make()
+        scored = isinstance(made, pruning.RankingMethod) and made.ranking.uses_data
+        assert pruning.uses_examples(name) == scored, name
+
+
+@pytest.mark.parametrize("name", ["tiny", "small", "base"])
+def test_recipes_have_names(name: str) -> None:
+    assert name in training.RECIPES

@@ -7,7 +7,6 @@ import tyro
 from rich.table import Table
 from rich.text import Text
 
-import headcount
 from headcount.cli.console import plain_console
 
 
@@ -24,7 +23,9 @@ class Doctor:
 
     def run(self) -> int:
         """Print the findings; exit status 1 if the model can't be analysed."""
-        findings = headcount.diagnose(self.model, self.device, self.dtype)
+        from headcount.doctor import diagnose  # a module, not an index: importing it is slow
+
+        findings = diagnose(self.model, self.device, self.dtype)
         table = Table(box=None, pad_edge=False, show_header=False)
         for finding in findings:
             mark = Text("works", "green") if finding.works else Text("does not", "red")

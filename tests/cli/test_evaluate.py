@@ -76,4 +76,4 @@ def test_refusals(marian: Path) -> None:
     status, _, errors = headcount("evaluate", marian, "--task", "causal-lm", *DATA)
     assert status == 2 and "Expected a decoder with a language-modelling head" in errors
     status, _, errors = headcount("evaluate", marian, "--task", "translation", "--data", "none.tsv")
-    assert status == 2 and "none.tsv cannot be read" in errors
+    assert status == 2 and "none.tsv does not exist" in errors

@@ -5,9 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from headcount.core import (
-    HeadTable,
-)
+from headcount.core import HeadTable
 from headcount.results.analysis import Analysis
 from headcount.results.claiming import FILES, SCORES
 from headcount.results.examples import write_examples

@@ -8,11 +8,11 @@ from typing import Literal
 import tyro
 from rich.console import Console
 
-from headcount.artifact import Certificate, check_not_read, make
+from headcount import artifact, models
 from headcount.cli.console import plain_console
+from headcount.cli.task_arguments import check_data, check_model
 from headcount.core import Plan
 from headcount.corpora import Corpus
-from headcount.models import Loaded, load, place_of
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,15 @@ class Compact:
 
     def run(self) -> int:
         """Compact the model, compare it with the gated one, and save it."""
-        check_not_read(self.out, [Path(place_of(self.model)), self.plan, *self.data])
+        check_model(self.model)
+        check_data(self.data)
+        artifact.check_not_read(
+            self.out, [Path(models.place_of(self.model)), self.plan, *self.data]
+        )
         plan = Plan.read(self.plan)
-        loaded = load(self.model, self.device, self.dtype, self.languages)
+        loaded = models.load(self.model, self.device, self.dtype, self.languages)
         corpus = certificate_corpus(loaded, self.data, self.limit)
-        certificate = make(loaded, plan, self.out, corpus, self.overwrite)
+        certificate = artifact.make(loaded, plan, self.out, corpus, self.overwrite)
         console = plain_console()
         kept = len(plan.kept_heads(loaded.heads))
         console.print(
@@ -59,7 +63,7 @@ class Compact:
 
 
 def certificate_corpus(
-    loaded: Loaded, data: tuple[Path, ...], limit: int | None = None
+    loaded: "models.Loaded", data: tuple[Path, ...], limit: int | None = None
 ) -> Corpus | None:
     """The texts that models are compared on; None for a model that takes no text.
 
@@ -74,7 +78,7 @@ def certificate_corpus(
     return Corpus(data or (sample,), limit=limit)
 
 
-def print_certificate(certificate: Certificate, console: Console) -> None:
+def print_certificate(certificate: "artifact.Certificate", console: Console) -> None:
     """Print one line for every comparison."""
     for each in certificate.comparisons:
         on = f"{each.sentences:,} sentences" if each.sentences else "a made-up batch"

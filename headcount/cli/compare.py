@@ -7,6 +7,7 @@ import tyro
 
 from headcount import importance, reports
 from headcount.cli.console import plain_console
+from headcount.results import check_is_run
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,8 @@ class Compare:
 
     def run(self) -> int:
         """Compare the runs, write the comparison, and print the main numbers."""
+        for folder in (self.one, self.other):
+            check_is_run(folder)
         found = reports.write_comparison(self.one, self.other, self.out)
         console = plain_console(soft_wrap=False)
         console.print(

@@ -4,13 +4,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from sacrebleu.metrics.chrf import CHRF
-
+from headcount import models, tasks
 from headcount.cli.console import plain_console, to_jsonable
 from headcount.cli.task_arguments import TaskArguments, print_warnings
 from headcount.core import check_is_folder, nulls_for_nan, write_json, write_text
-from headcount.models import Loaded, signature
-from headcount.tasks import Evaluation, Task, Translation, evaluate
 
 
 @dataclass(frozen=True)
@@ -27,7 +24,7 @@ class Evaluate(TaskArguments):
             check_is_folder(self.out)
         loaded = self.loaded()
         task = self.built(loaded, self.data)
-        evaluation = evaluate(loaded.model, task, self.max_tokens, texts=True)
+        evaluation = tasks.evaluate(loaded.model, task, self.max_tokens, texts=True)
         numbers = self._numbers(loaded, task, evaluation)
         console = plain_console()
         print_warnings(task.warnings(), console)
@@ -38,17 +35,19 @@ class Evaluate(TaskArguments):
             self._write(self.out, numbers, task, evaluation)
         return 0
 
-    def _numbers(self, loaded: Loaded, task: Task, evaluation: Evaluation) -> dict[str, Any]:
+    def _numbers(
+        self, loaded: "models.Loaded", task: "tasks.Task", evaluation: "tasks.Evaluation"
+    ) -> dict[str, Any]:
         """The loss in nats per token, the score, and how both were measured."""
         numbers: dict[str, Any] = {"examples": task.num_examples, "loss": evaluation.loss}
         numbers[task.metric] = task.score(evaluation)
-        if isinstance(task, Translation):
+        if isinstance(task, tasks.Translation):
             numbers |= _translation_numbers(task, evaluation)
-        signed = signature(loaded, task.sha256, task=self.task, metric=task.signature)
+        signed = models.signature(loaded, task.sha256, task=self.task, metric=task.signature)
         return numbers | {"signature": signed}
 
     def _write(
-        self, out: Path, numbers: dict[str, Any], task: Task, evaluation: Evaluation
+        self, out: Path, numbers: dict[str, Any], task: "tasks.Task", evaluation: "tasks.Evaluation"
     ) -> None:
         record = nulls_for_nan(numbers) | {"arguments": to_jsonable(asdict(self))}
         write_json(out / "evaluation.json", record)
@@ -57,10 +56,14 @@ class Evaluate(TaskArguments):
             write_text(out / "translations.txt", lines)
 
 
-def _translation_numbers(task: Translation, evaluation: Evaluation) -> dict[str, Any]:
+def _translation_numbers(
+    task: "tasks.Translation", evaluation: "tasks.Evaluation"
+) -> dict[str, Any]:
     """The score's signature, and chrF beside BLEU."""
     found: dict[str, Any] = {f"{task.metric} signature": task.signature}
     if task.metric != "chrf":
+        from sacrebleu.metrics.chrf import CHRF
+
         chrf = CHRF()
         found["chrf"] = float(
             chrf.corpus_score(list(evaluation.outcome_N), [task.references]).score

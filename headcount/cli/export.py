@@ -5,11 +5,11 @@ from pathlib import Path
 
 import tyro
 
-from headcount.artifact import FILE, FOLDER, export
+from headcount import artifact, models
 from headcount.cli.compact import certificate_corpus, print_certificate
 from headcount.cli.console import plain_console
+from headcount.cli.task_arguments import check_data
 from headcount.core import InputError
-from headcount.models import load
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,10 @@ class Export:
         """Export the model, compare it, and save it."""
         if not self.onnx:
             raise InputError("Expected a format to export to, got none. Add --onnx.")
-        loaded = load(self.model)
+        check_data(self.data)
+        loaded = models.load(self.model)
         corpus = certificate_corpus(loaded, self.data, self.limit)
-        certificate = export(loaded, self.model, corpus)
+        certificate = artifact.export(loaded, self.model, corpus)
         console = plain_console()
         print_certificate(certificate, console)
         if not any(each.what.endswith("gated") for each in certificate.comparisons):
@@ -40,5 +41,5 @@ class Export:
                 "not show equality with a gated model",
                 style="yellow",
             )
-        console.print(f"Saved: {self.model / FOLDER / FILE}")
+        console.print(f"Saved: {self.model / artifact.FOLDER / artifact.FILE}")
         return 0

@@ -8,6 +8,7 @@ import tyro
 
 from headcount import reports
 from headcount.cli.console import plain_console
+from headcount.results import check_is_run
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,7 @@ class Report:
 
     def run(self) -> int:
         """Write the report and figures, and print where they are."""
+        check_is_run(self.out)
         console = plain_console(soft_wrap=False)
         console.print(f"Report: {reports.write_report(self.out)}", soft_wrap=True)
         figures = reports.write_figures(self.out, self.formats)

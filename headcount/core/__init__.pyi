@@ -26,6 +26,7 @@ from .files import nulls_for_nan as nulls_for_nan
 from .files import write_atomically as write_atomically
 from .files import write_json as write_json
 from .files import write_text as write_text
+from .gates import Gates as Gates
 from .head_table import HeadTable as HeadTable
 from .heads import SITES as SITES
 from .heads import Head as Head
@@ -39,7 +40,6 @@ from .option_parsing import check_choice as check_choice
 from .option_parsing import check_known as check_known
 from .option_parsing import check_seed as check_seed
 from .option_parsing import made as made
-from .plan import Gates as Gates
 from .plan import Plan as Plan
 from .plan import kept_sha256 as kept_sha256
 from .run_folder import check_is_folder as check_is_folder

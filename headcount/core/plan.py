@@ -6,22 +6,14 @@ import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
-
-import torch
-from jaxtyping import Float
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, final
 
 from headcount.core.errors import InputError
 from headcount.core.files import write_json
 from headcount.core.heads import SITES, Head, Heads
 
-Gates = Mapping[tuple[str, int], Float[Tensor, "*rows head"]]
-"""Gates by (site, layer): one per head; per row and head; or per row, query and head.
-
-Layers without an entry are unchanged.
-"""
-
+if TYPE_CHECKING:
+    from headcount.core.gates import Gates
 
 VERSION = 1
 
@@ -97,8 +89,10 @@ class Plan:
         stay = set(self.kept_heads(heads))
         return [head for head in heads if head not in stay]
 
-    def gates(self, heads: Heads) -> Gates:
+    def gates(self, heads: Heads) -> "Gates":
         """Gates of 1 for kept heads and 0 for pruned heads, for layers with pruned heads."""
+        import torch  # only for gates: a plan is read and checked without
+
         gates = {}
         for head in self.pruned_heads(heads):
             place = (head.site, head.layer)

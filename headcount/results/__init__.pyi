@@ -1,4 +1,5 @@
 from .analysis import Analysis as Analysis
+from .claiming import check_is_run as check_is_run
 from .claiming import claim as claim
 from .claiming import start_over as start_over
 from .curve import ALL as ALL

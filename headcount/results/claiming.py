@@ -56,3 +56,16 @@ def start_over(folder: Path) -> None:
     rmtree(folder / "state", ignore_errors=True)
     (folder / "targets.txt").unlink(missing_ok=True)
     (folder / "state").mkdir(parents=True, exist_ok=True)
+
+
+def check_is_run(folder: Path) -> None:
+    """Check that there is a folder to read a run from.
+
+    Raises:
+        InputError: if the folder does not exist or is a file.
+    """
+    if not folder.is_dir():
+        raise InputError(
+            f"Expected a folder written by `headcount analyze ... --out`, but {folder} "
+            f"{'is a file' if folder.exists() else 'does not exist'}"
+        )

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import pyarrow.parquet as pq
 
 from headcount.core import InputError
+from headcount.results.claiming import check_is_run
 from headcount.results.examples import read_examples
 from headcount.results.fields import JsonFile
 from headcount.results.importance import ImportanceRecord
@@ -36,11 +37,7 @@ def read_run(folder: Path) -> Run:
     Raises:
         InputError: if the folder or a file is missing, damaged or of another version.
     """
-    if not folder.is_dir():
-        raise InputError(
-            f"Expected a folder written by `headcount analyze ... --out`, but {folder} "
-            f"{'is a file' if folder.exists() else 'does not exist'}"
-        )
+    check_is_run(folder)
     record = RunRecord.read(folder / "run.json")
     heads = _read_heads(folder / "heads.parquet")
     return Run(

@@ -1,9 +1,9 @@
-"""Cost of measuring: all measures at once, against a plain forward pass and the usual way.
+"""Cost of measuring: confidence alone and all measures, against a plain forward and the usual way.
 
 The floor is a plain sdpa forward over the same batches. The usual way is eager attention with
-`output_attentions=True` and NumPy over the maps, for three statistics only. All three take turns in
-one run; a ratio is the median over rounds of ratios within a round. Peak memory is measured in a
-separate process for each.
+`output_attentions=True` and NumPy over the maps, for three statistics only. All take turns in one
+run, in the opposite order in every second round; a ratio is the median over rounds of ratios within
+a round. Peak memory is measured in a separate process for each.
 
     python benchmarks/overhead.py --treebank FILE.conllu --text FILE.txt
 """
@@ -29,10 +29,11 @@ from transformers import BertModel, PreTrainedModel
 from headcount import Corpus, examine, load
 from headcount.analysis.streaming import run
 from headcount.corpora import Batch, Encoder, batches, take_census
+from headcount.measures import Confidence
 from headcount.measures.registry import MEASURES
 from headcount.models import Loaded
 
-Way = Literal["floor", "headcount", "usual"]
+Way = Literal["floor", "confidence", "headcount", "usual"]
 Make = Callable[[], tuple[Loaded, list[Batch]]]
 
 
@@ -47,7 +48,13 @@ class Arguments:
     lengths: tuple[int, ...] = (128, 512, 2048, 4096)
     """Number of tokens in a row of running text."""
     rounds: int = 5
-    """Number of rounds; the usual way takes part in the first two only."""
+    """Number of rounds."""
+    usual_rounds: int = 2
+    """Number of rounds in which the usual way takes part."""
+    threads: int = 2
+    """Number of threads."""
+    clock: Literal["wall", "cpu"] = "wall"
+    """Clock: wall time, or CPU time of the process, which is steadier on a shared machine."""
     memory: bool = False
     """Measure peak memory too (a new process for each way and length)."""
     only: Way | None = None
@@ -57,7 +64,7 @@ class Arguments:
 def main() -> None:
     """Print one Markdown table row per input."""
     arguments = tyro.cli(Arguments)
-    torch.set_num_threads(2)
+    torch.set_num_threads(arguments.threads)
     works: list[tuple[str, Make]] = []
     if arguments.treebank is not None:
         works.append((arguments.treebank.stem, partial(of_treebank, arguments.treebank)))
@@ -67,34 +74,44 @@ def main() -> None:
     if arguments.only is not None:
         print(peak_of(arguments.only, works[0][1]))
         return
-    print("| input | batches | usual way | headcount | usual way, memory | headcount, memory |")
-    print("|---|---|---|---|---|---|")
+    print(
+        "| input | batches | usual way | headcount, confidence alone | headcount, every measure | "
+        "usual way, memory | headcount, memory |"
+    )
+    print("|---|---|---|---|---|---|---|")
     for name, make in works:
         memory = more_memory(name, arguments) if arguments.memory else ("", "")
-        print(row(name, *make(), arguments.rounds, memory), flush=True)
+        print(row(name, *make(), arguments, memory), flush=True)
 
 
-def row(name: str, loaded: Loaded, work: list[Batch], rounds: int, memory: tuple[str, str]) -> str:
-    """Time the three ways in turns."""
+def row(
+    name: str, loaded: Loaded, work: list[Batch], arguments: Arguments, memory: tuple[str, str]
+) -> str:
+    """Time all ways in turns."""
     ways = ways_of(loaded, work)
-    ways["floor"]()
-    ratios: dict[str, list[float]] = {"headcount": [], "usual": []}
-    for number in range(rounds):
-        names: list[Way] = ["floor", "headcount"]
-        if number < 2:
-            names.append("usual")
-        seconds = {way: timed(ways[way]) for way in names}
-        for way in names[1:]:
-            ratios[way].append(seconds[way] / seconds["floor"])
-    spread = f"{min(ratios['headcount']):.2f}-{max(ratios['headcount']):.2f}"
-    return (
-        f"| {name} | {len(work)} | {median(ratios['usual']):.1f} | "
-        f"{median(ratios['headcount']):.2f} ({spread}) | {memory[0]} | {memory[1]} |"
-    )
+    for way in ("floor", "confidence", "headcount"):
+        ways[way]()
+    clock = time.perf_counter if arguments.clock == "wall" else time.process_time
+    ratios: dict[Way, list[float]] = {way: [] for way in ways if way != "floor"}
+    for number in range(arguments.rounds):
+        names = [way for way in ways if way != "usual" or number < arguments.usual_rounds]
+        seconds = {way: timed(ways[way], clock) for way in names[:: -1 if number % 2 else 1]}
+        for way in names:
+            if way != "floor":
+                ratios[way].append(seconds[way] / seconds["floor"])
+    cells = [spread(ratios["confidence"]), spread(ratios["headcount"]), *memory]
+    usual_way = f"{median(ratios['usual']):.1f}" if ratios["usual"] else ""
+    return f"| {name} | {len(work)} | {usual_way} | {' | '.join(cells)} |"
+
+
+def spread(ratios: list[float]) -> str:
+    """The median, with the quartiles in brackets."""
+    low, high = np.quantile(ratios, (0.25, 0.75))
+    return f"{median(ratios):.3f} ({low:.3f}-{high:.3f})"
 
 
 def ways_of(loaded: Loaded, work: list[Batch]) -> dict[Way, Callable[[], object]]:
-    """The three ways over the same batches."""
+    """All ways over the same batches."""
     model, anatomy = loaded.model, examine(loaded.model)
 
     def floor() -> None:
@@ -104,6 +121,7 @@ def ways_of(loaded: Loaded, work: list[Batch]) -> dict[Way, Callable[[], object]
 
     return {
         "floor": floor,
+        "confidence": lambda: run(model, anatomy, work, [Confidence]),
         "headcount": lambda: run(model, anatomy, work, MEASURES),
         "usual": lambda: usual(model, work),
     }
@@ -161,11 +179,11 @@ def enlarge_positions(model: BertModel, length: int) -> None:
     model.config.max_position_embeddings = len(table.weight)
 
 
-def timed(way: Callable[[], object]) -> float:
+def timed(way: Callable[[], object], clock: Callable[[], float]) -> float:
     """Seconds that one call takes."""
-    start = time.perf_counter()
+    start = clock()
     way()
-    return time.perf_counter() - start
+    return clock() - start
 
 
 def peak_of(way: Way, make: Make) -> int:

@@ -20,7 +20,7 @@ from transformers import PreTrainedModel
 
 from headcount.core import Place, check_same_key, processes, reading, write_atomically
 from headcount.corpora import Batch, Tokens
-from headcount.measures import AttentionReducer, Sums
+from headcount.measures import NORMS, AttentionReducer, Reduction, Sums
 from headcount.tap import Anatomy, AttentionLayer, Block, Listener, Tap, evaluating
 
 
@@ -63,7 +63,10 @@ class Measuring:
         self, model: PreTrainedModel, anatomy: Anatomy, measures: Sequence[type[Sums]]
     ) -> None:
         self.measures = measures
-        self._roots = {layer: layer.output_root(model) for layer in anatomy.layers}
+        self._needs = frozenset[Reduction]().union(*(measure.needs for measure in measures))
+        self._roots: dict[AttentionLayer, Tensor | None] = dict.fromkeys(anatomy.layers)
+        if self._needs & NORMS:
+            self._roots = {layer: layer.output_root(model) for layer in anatomy.layers}
         self._sums: dict[tuple[type[Sums], Place], Sums] = {}
         self._batch: Batch | None = None
         self._reducer: AttentionReducer | None = None
@@ -72,12 +75,14 @@ class Measuring:
         """Announce the batch of the next forward pass."""
         self._batch, self._sums = batch, {}
 
-    def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> Tensor:
+    def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> Tensor | None:
         """Begin a layer; returns the columns whose masses the measures need."""
         assert self._batch is not None
         queries, keys = sides(layer, self._batch)
         arcs = self._batch.arcs if keys is self._batch.source and queries is keys else None
-        self._reducer = AttentionReducer(layer, queries, keys, arcs, self._roots[layer], value_BHKD)
+        self._reducer = AttentionReducer(
+            layer, queries, keys, arcs, self._roots[layer], value_BHKD, self._needs
+        )
         return self._reducer.columns_BHKC
 
     def block(self, block: Block) -> None:
@@ -91,8 +96,9 @@ class Measuring:
         attention = self._reducer.attention()
         self._reducer = None
         for measure in self.measures:
-            if measure.applies(attention):
-                self._sums[measure, (layer.site, layer.layer)] = measure.of(attention)
+            its = attention.read_by(measure.__name__, measure.needs)
+            if measure.applies(its):
+                self._sums[measure, (layer.site, layer.layer)] = measure.of(its)
 
     def part(self) -> Totals:
         """The sums over the batch that was run."""

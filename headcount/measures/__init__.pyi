@@ -5,9 +5,12 @@ from .norms import Norms as Norms
 from .patterns import Patterns as Patterns
 from .positional import Positional as Positional
 from .rare import Rare as Rare
-from .reductions import AttentionReducer as AttentionReducer
-from .reductions import GroupedMap as GroupedMap
-from .reductions import segments as segments
+from .reducer import NORMS as NORMS
+from .reducer import AttentionReducer as AttentionReducer
+from .reducer import GroupedMap as GroupedMap
+from .reducer import segments as segments
+from .reductions import Attention as Attention
+from .reductions import Reduction as Reduction
 from .registry import MEASURES as MEASURES
 from .sums import Sums as Sums
 from .surface import Surface as Surface

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from headcount.measures.reductions import Attention
+from headcount.measures.reductions import Attention, Reduction
 from headcount.measures.sums import Sums, over_queries
 
 
@@ -26,6 +26,7 @@ class Confidence(Sums):
     """Mean over content queries of the largest weight on a content key."""
 
     columns = ("confidence",)
+    needs = frozenset({Reduction.PEAK})
     exclude_keys: ClassVar[bool] = True
     """Whether special tokens are excluded as keys."""
     exclude_queries: ClassVar[bool] = True
@@ -54,6 +55,7 @@ class Confidence(Sums):
 class ConfidenceOnAllKeys(Confidence):
     """Mean over content queries of the largest weight on any key."""
 
+    needs = frozenset({Reduction.PEAK, Reduction.PEAK_SPECIAL})
     exclude_keys = False
 
 
@@ -68,6 +70,7 @@ class ConfidenceOfAllQueries(Confidence):
 class ConfidenceOfAll(Confidence):
     """Mean over all queries of the largest weight on any key."""
 
+    needs = frozenset({Reduction.PEAK, Reduction.PEAK_SPECIAL})
     exclude_keys = exclude_queries = False
 
 

@@ -14,7 +14,7 @@ from typing import final
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from headcount.measures.reductions import Attention
+from headcount.measures.reductions import Attention, Reduction
 from headcount.measures.sums import Sums, over_queries
 
 
@@ -24,6 +24,7 @@ class Entropy(Sums):
     """Mean over all queries of the entropy of the weights, in nats."""
 
     columns = ("entropy",)
+    needs = frozenset({Reduction.ENTROPY})
 
     entropy: Float[Tensor, " head"]
     """Sum over queries of the entropy."""

@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from headcount.measures.reductions import Attention
+from headcount.measures.reductions import Attention, Reduction
 from headcount.measures.sums import Sums, over_queries
 
 
@@ -28,6 +28,7 @@ class Norms(Sums):
     """Mean value norm, and the share of the weighted norms on three classes of keys."""
 
     columns = ("value_norm", "norm_first", "norm_sep", "norm_punct")
+    needs = frozenset({Reduction.VALUE_NORM, Reduction.NORM_MASS})
 
     value_norm: Float[Tensor, " head"]
     """Sum over keys of ||f(x_j)||."""
@@ -41,7 +42,7 @@ class Norms(Sums):
         """The sums over one batch."""
         is_key_BK, is_query_BQ = attention.keys.is_token_BN, attention.queries.is_token_BN
         kinds = ("norm", "norm_first", "norm_sep", "norm_punct")
-        weighted = [over_queries(attention.mass(kind), is_query_BQ) for kind in kinds]
+        weighted = [over_queries(attention.norm_mass(kind), is_query_BQ) for kind in kinds]
         value_norm = over_queries(attention.value_norm_BHK, is_key_BK)
         return cls(value_norm, is_key_BK.sum(), torch.stack(weighted, -1))
 

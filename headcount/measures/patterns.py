@@ -24,7 +24,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headcount.measures.reductions import OFFSETS, Attention
+from headcount.measures.reductions import OFFSETS, Attention, Reduction
 from headcount.measures.sums import Sums
 
 ALONE = 0.4
@@ -45,6 +45,7 @@ class Patterns(Sums):
         "pattern_block",
         "pattern_heterogeneous",
     )
+    needs = frozenset({Reduction.COLUMN, Reduction.DIAGONALS, Reduction.OWN_SEGMENT})
 
     maps: Int[Tensor, "head pattern"]
     """Number of maps of each pattern, in the order of `columns`."""
@@ -84,7 +85,10 @@ def _excess(share: Tensor, chance: Tensor) -> Tensor:
 def _vertical(attention: Attention) -> Float[Tensor, "batch head"]:
     queries_B1, keys_B1 = _lengths(attention)
     columns = attention.column_BHK
-    top = columns.topk(min(2, columns.shape[-1]), -1).values.sum(-1) / queries_B1
+    largest, key = columns.max(-1, keepdim=True)
+    if columns.shape[-1] > 1:  # two maxima take a third of the time of `topk`
+        largest = largest + columns.scatter(-1, key, -1).amax(-1, keepdim=True)
+    top = largest.squeeze(-1) / queries_B1
     return _excess(top, keys_B1.clamp_max(2) / keys_B1)
 
 

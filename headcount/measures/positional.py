@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from headcount.measures.reductions import Attention
+from headcount.measures.reductions import Attention, Reduction
 from headcount.measures.sums import Sums
 
 
@@ -25,6 +25,7 @@ class Positional(Sums):
     """Histogram of the offset of the largest weight, for every head."""
 
     columns = ("positional_offset", "positional_share")
+    needs = frozenset({Reduction.PEAK_KEY})
 
     offsets: Int[Tensor, "head offset"]
     """Number of queries whose largest weight lies at each offset; offset 0 is in the middle."""
@@ -36,13 +37,14 @@ class Positional(Sums):
         reach = max(num_queries, attention.keys.ids_BN.shape[1]) - 1
         width = 2 * reach + 1
         position_Q = torch.arange(num_queries, device=attention.peak_key_BHQ.device)
-        bin_BHQ = attention.peak_key_BHQ - position_Q + reach
-        bin_BHQ = bin_BHQ + width * torch.arange(num_heads, device=bin_BHQ.device)[:, None]
+        first_H1 = width * torch.arange(num_heads, device=position_Q.device)[:, None]
+        bin_BHQ = attention.peak_key_BHQ + (first_H1 + reach - position_Q)
         has_key_B1 = attention.keys.is_content_BN.any(1, keepdim=True)
         is_query_BQ = attention.queries.is_content_BN & has_key_B1
-        is_query_BHQ = is_query_BQ[:, None].expand_as(bin_BHQ)
-        counts = torch.bincount(bin_BHQ[is_query_BHQ], minlength=num_heads * width)
-        return cls(counts.view(num_heads, width))
+        num_bins = num_heads * width
+        bin_BHQ.masked_fill_(~is_query_BQ[:, None], num_bins)  # one more bin, for the others
+        counts = torch.bincount(bin_BHQ.flatten(), minlength=num_bins + 1)
+        return cls(counts[:num_bins].view(num_heads, width))
 
     def shares(self) -> Float[Tensor, "head offset"]:
         """The offset profile: share of queries at each offset, offset 0 in the middle."""

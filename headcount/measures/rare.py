@@ -15,7 +15,7 @@ from typing import final
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from headcount.measures.reductions import Attention
+from headcount.measures.reductions import Attention, Reduction
 from headcount.measures.sums import Sums, over_queries
 
 
@@ -25,6 +25,7 @@ class Rare(Sums):
     """Share of content queries whose largest weight is on the rarest, or one of the two rarest."""
 
     columns = ("rare_share", "rare2_share", "rare_cases")
+    needs = frozenset({Reduction.PEAK_KEY})
 
     rarest: Float[Tensor, " head"]
     """Number of queries that look at the rarest token."""

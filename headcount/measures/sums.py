@@ -9,7 +9,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 from torch.nn.functional import pad
 
-from headcount.measures.reductions import Attention
+from headcount.measures.reductions import Attention, Reduction
 
 
 class Sums(ABC):
@@ -21,6 +21,8 @@ class Sums(ABC):
 
     columns: ClassVar[tuple[str, ...]]
     """Names of the numbers in `value`, which are columns of the head table."""
+    needs: ClassVar[frozenset[Reduction]] = frozenset()
+    """Reductions that `of` reads. Others are not computed, unless another measure needs them."""
 
     @classmethod
     def applies(cls, attention: Attention) -> bool:

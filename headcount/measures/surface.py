@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from headcount.measures.reductions import OFFSETS, Attention
+from headcount.measures.reductions import OFFSETS, Attention, Reduction
 from headcount.measures.sums import Sums, over_queries
 
 
@@ -28,6 +28,7 @@ class Surface(Sums):
     """Mean over all queries of the weight on six kinds of keys."""
 
     columns = ("attn_self", "attn_prev", "attn_next", "attn_first", "attn_sep", "attn_punct")
+    needs = frozenset({Reduction.DIAGONALS, Reduction.FIRST, Reduction.MASS})
 
     weight: Float[Tensor, "head kind"]
     """Sum over queries of the weight on each kind, in the order of `columns`."""

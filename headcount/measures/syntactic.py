@@ -28,7 +28,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from headcount.measures.reductions import Attention
+from headcount.measures.reductions import Attention, Reduction
 from headcount.measures.sums import Sums
 
 DIRECTIONS = ("dependent->head", "head->dependent", "head<-dependent")
@@ -46,6 +46,7 @@ class Syntactic(Sums):
     """Correct predictions by relation and direction, and the offsets for the baseline."""
 
     columns = ()
+    needs = frozenset({Reduction.WORDS})
 
     correct: Float[Tensor, "relation head direction"]
     """Number of arcs that each head predicts correctly, in each of `DIRECTIONS`."""

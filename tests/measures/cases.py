@@ -5,7 +5,7 @@ package. The attention is made up (every shape a head can have, hundreds of maps
 All sizes differ and all flags are random, so that a measure that uses the wrong one is caught.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, reduce
 from typing import Any
@@ -17,7 +17,7 @@ from torch import Tensor
 from headcount.analysis.streaming import run
 from headcount.corpora import Arcs, Batch, Sentence, Tokens
 from headcount.measures import AttentionReducer, Sums
-from headcount.measures.reductions import Attention
+from headcount.measures.reductions import Attention, Reduction
 from headcount.measures.registry import MEASURES
 from headcount.tap import AttentionLayer, Block
 from tests import tiny
@@ -210,6 +210,7 @@ def attend(
     split: tuple[int, int, int] = (100, 100, 100),
     padding: int = 0,
     norms_known: bool = True,
+    needs: Collection[Reduction] = tuple(Reduction),
 ) -> Attention:
     """The package's sums over sentences in one batch, in blocks of rows, heads and queries.
 
@@ -236,7 +237,8 @@ def attend(
     layer = AttentionLayer(site, 2, "somewhere", 0, NUM_HEADS, NUM_HEADS, HEAD_DIM, "beyond")
     trees = arcs([(example.heads, example.relations) for example in examples]) if is_self else None
     roots = torch.linalg.cholesky(W_O @ W_O.transpose(1, 2)) if norms_known else None
-    return reduced(AttentionReducer(layer, queries, keys, trees, roots, values), weights, split)
+    reducer = AttentionReducer(layer, queries, keys, trees, roots, values, set(needs))
+    return reduced(reducer, weights, split)
 
 
 def reduced(reducer: AttentionReducer, weights: Tensor, split: tuple[int, int, int]) -> Attention:
@@ -251,7 +253,10 @@ def reduced(reducer: AttentionReducer, weights: Tensor, split: tuple[int, int, i
                     slice(head, head + heads),
                     slice(query, query + queries),
                 )
-                masses = weights[cut] @ reducer.columns_BHKC[cut[:2]]
+                columns = reducer.columns_BHKC
+                masses = weights[cut][..., :0]
+                if columns is not None:
+                    masses = weights[cut] @ columns[cut[:2]]
                 reducer.block(Block(reducer.layer, *cut, weights[cut].clone(), masses))
     return reducer.attention()
 

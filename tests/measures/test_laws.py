@@ -1,7 +1,9 @@
 """Every measure obeys the laws of sums."""
 
+from collections.abc import Sequence
 from functools import reduce
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,9 +13,9 @@ from hypothesis import strategies as st
 
 from headcount.analysis.streaming import Measuring, Totals
 from headcount.corpora import Batch, Sentence
-from headcount.measures import Sums
+from headcount.measures import Confidence, Reduction, Sums, confidence_variant, reducer
 from headcount.measures.registry import MEASURES
-from headcount.tap import Tap
+from headcount.tap import AttentionLayer, Tap
 from tests import laws, tiny
 from tests.examined import examined_double
 from tests.measures.cases import (
@@ -60,6 +62,53 @@ def test_obeys_the_laws_in_cross_attention(measure: type[Sums], tmp_path: Path):
     laws.assert_columns(whole, NUM_HEADS, nats, unknown=["pattern_block"])  # without segments
 
 
+# ------------------------------------------------------------------ what a measure needs
+
+VARIANTS = tuple(
+    confidence_variant(keys, queries) for keys in (True, False) for queries in (True, False)
+)
+EVERY = (*MEASURES, *VARIANTS[1:])
+
+
+@pytest.mark.parametrize("name", ["self", "cross", "long"])
+@pytest.mark.parametrize("measure", EVERY)
+def test_its_own_needs_give_the_same_bits(measure: type[Sums], name: str) -> None:
+    for batch in batches(name):
+        for split in ((100, 100, 100), (2, 3, 4)):
+            everything, alone = attend(batch, split), attend(batch, split, needs=measure.needs)
+            if measure.applies(everything):
+                laws.assert_same_sums(measure.of(alone), measure.of(everything), rtol=0)
+
+
+@pytest.mark.parametrize("measure", EVERY)
+def test_a_missing_declaration_is_named(measure: type[Sums]) -> None:
+    attention = attend(batches("self")[0])
+    assert measure.needs
+    for missing in measure.needs:
+        its = attention.read_by(measure.__name__, measure.needs - {missing})
+        message = f"{measure.__name__} reads .* Add Reduction.{missing.name} to its `needs`"
+        with pytest.raises(AssertionError, match=message):
+            measure.of(its)
+
+
+def test_what_nobody_needs_is_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise AssertionError("not needed")
+
+    monkeypatch.setattr(reducer, "_value_norms", refuse)
+    monkeypatch.setattr(reducer, "segments", refuse)
+    monkeypatch.setattr(reducer.GroupedMap, "__init__", refuse)
+    monkeypatch.setattr(AttentionLayer, "output_root", refuse)
+    attention = attend(batches("self")[0], needs=Confidence.needs)
+    assert attention.reduced.keys() == {Reduction.PEAK}
+    batch = _batch(5, (11, 6, 2))
+    alone = _totals(batch, 2**19, [Confidence])
+    monkeypatch.undo()
+    everything = _totals(batch, 2**19)
+    for key, sums in alone.sums.items():
+        laws.assert_same_sums(sums, everything.sums[key], rtol=1e-12)
+
+
 @settings(max_examples=8)
 @given(order=st.permutations(range(17)), cuts=st.sets(st.integers(1, 16)), size=st.integers(2, 9))
 def test_any_order_and_any_cut(order: list[int], cuts: set[int], size: int):
@@ -93,9 +142,9 @@ def _batch(seed: int, lengths: tuple[int, ...]) -> Batch:
     return Batch(inputs, tokens(sides), None, trees, tuple(Sentence("") for _ in lengths))
 
 
-def _totals(batch: Batch, block: int) -> Totals:
+def _totals(batch: Batch, block: int, measures: Sequence[type[Sums]] = MEASURES) -> Totals:
     model, anatomy = examined_double("llama")
-    listener = Measuring(model, anatomy, MEASURES)
+    listener = Measuring(model, anatomy, measures)
     listener.start(batch)
     with torch.inference_mode(), Tap(model, anatomy, listener, block=block):
         model.base_model(**batch.inputs)

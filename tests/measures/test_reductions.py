@@ -1,5 +1,7 @@
 """The reductions that measures use, against plain NumPy over full maps."""
 
+from collections.abc import Collection
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,8 @@ from torch import Tensor
 
 from headcount.core import ModelError
 from headcount.measures import AttentionReducer, GroupedMap
-from headcount.measures.reductions import MASSES, OFFSETS, Attention, peaks
+from headcount.measures.reducer import peaks
+from headcount.measures.reductions import MASSES, NORM_MASSES, OFFSETS, Attention, Reduction
 from headcount.tap import AttentionLayer, Block
 from tests.measures.cases import (
     HEAD_DIM,
@@ -37,7 +40,11 @@ def _at(attention: Attention, row: int, example: Example) -> dict[str, np.ndarra
         "first": attention.first_BHQ[row, :, :num_queries].numpy(),
         "column": attention.column_BHK[row, :, :num_keys].numpy(),
         "value_norm": attention.value_norm_BHK[row, :, :num_keys].numpy(),
-    } | {name: attention.mass(name)[row, :, :num_queries].numpy() for name in MASSES}
+    } | {
+        name: of_kind(name)[row, :, :num_queries].numpy()
+        for names, of_kind in ((MASSES, attention.mass), (NORM_MASSES, attention.norm_mass))
+        for name in names
+    }
 
 
 def _expected(example: Example) -> dict[str, np.ndarray]:
@@ -194,18 +201,23 @@ def test_a_map_between_groups_sums_keys_and_averages_queries():
 # ------------------------------------------------------------------ numbers that are not finite
 
 
-def _reducer(length: int = 7) -> tuple[AttentionReducer, Tensor]:
+def _reducer(
+    length: int = 7, needs: Collection[Reduction] = tuple(Reduction), broken: float = 0
+) -> tuple[AttentionReducer, Tensor]:
+    """A reducer and weights; a number may be added to one of the values of head 3."""
     rng = np.random.default_rng(2)
     sides = tokens([random_side(rng, length), random_side(rng, length - 2)])
     layer = AttentionLayer("decoder.self", 4, "some.module", 0, NUM_HEADS, NUM_HEADS, HEAD_DIM, "o")
     values = torch.tensor(rng.normal(size=(2, NUM_HEADS, length, HEAD_DIM)))
     weights = torch.tensor(rng.random((2, NUM_HEADS, length, length))).softmax(-1)
     roots = torch.tensor(rng.normal(size=(NUM_HEADS, HEAD_DIM, HEAD_DIM)))
-    return AttentionReducer(layer, sides, sides, None, roots, values), weights
+    values[1, 3, 4, 1] += broken
+    return AttentionReducer(layer, sides, sides, None, roots, values, set(needs)), weights
 
 
-def test_names_the_head_whose_weights_are_not_numbers():
-    reducer, weights = _reducer()
+@pytest.mark.parametrize("needs", [tuple(Reduction), (Reduction.PEAK,), ()])
+def test_names_the_head_whose_weights_are_not_numbers(needs: Collection[Reduction]):
+    reducer, weights = _reducer(needs=needs)
     weights[1, 5, 2] = torch.nan
     weights[0, 6, 1] = torch.nan
     with pytest.raises(ModelError) as refusal:
@@ -215,10 +227,10 @@ def test_names_the_head_whose_weights_are_not_numbers():
     assert "Check the parameters of some.module" in message
 
 
+@pytest.mark.parametrize("needs", [tuple(Reduction), (Reduction.PEAK,), ()])
 @pytest.mark.parametrize("number", [torch.nan, torch.inf])
-def test_names_the_head_whose_values_are_not_finite(number: float):
-    reducer, weights = _reducer()
-    reducer.value_norm_BHK[1, 3, 4] = number
+def test_names_the_head_whose_values_are_not_finite(number: float, needs: Collection[Reduction]):
+    reducer, weights = _reducer(needs=needs, broken=number)
     with pytest.raises(ModelError, match=r"NaN or infinity in head dec\.4\.3 \(1 of the layer's 7"):
         reduced(reducer, weights, (1, 2, 3))
 

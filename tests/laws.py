@@ -17,6 +17,7 @@ from transformers import AttentionInterface, PreTrainedModel
 from transformers.masking_utils import AttentionMaskInterface
 
 from headcount.analysis.streaming import Totals, load_state, save_state
+from headcount.core import LayerId
 from headcount.measures import Sums
 from headcount.measures.reductions import Attention
 from headcount.tap.attention_interface import configurations
@@ -127,7 +128,7 @@ def assert_neutral(part: Sums, empty: Sums) -> None:
 
 def assert_round_trip(sums: Sums, folder: Path) -> None:
     """Assert that a state file returns its sums bit for bit, and that they still add."""
-    place = ("encoder.self", 3)
+    place = LayerId("encoder.self", 3)
     kept = Totals({(type(sums), place): sums}, num_batches=5, num_sentences=17)
     save_state(folder / "state", kept, "signature")
     loaded = load_state(folder / "state", "signature", [type(sums)])

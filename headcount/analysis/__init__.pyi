@@ -1,5 +1,4 @@
 from .analysis import Options as Options
-from .analysis import Progress as Progress
 from .analysis import analyze as analyze
 from .analysis import measure as measure
 from .analysis import versions as versions

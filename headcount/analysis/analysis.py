@@ -18,7 +18,7 @@ from headcount.analysis.pseudo_targets import translated
 from headcount.analysis.roles import find_roles
 from headcount.analysis.streaming import Totals, load_state, of_all_processes, run, save_state
 from headcount.analysis.tables import head_table, offset_table, relation_table
-from headcount.core import HeadTable, check_seed, processes
+from headcount.core import HeadTable, Progress, check_seed, processes, silent
 from headcount.corpora import Batch, Census, Corpus, Frequencies, batches, take_census
 from headcount.measures import MEASURES, Confidence, Sums, confidence_variant
 from headcount.models import Loaded, as_loaded, check_has_heads, random_copy, signature
@@ -71,10 +71,6 @@ def warnings_of(census: Census, max_length: int | None, anatomy: Anatomy) -> lis
             f"no output projection was found for {', '.join(blind)}: norms are not measured there"
         )
     return reported
-
-
-Progress = Callable[[str, int, int], None]
-"""Called with the stage, the number of sentences done, and the number in all."""
 
 
 @final
@@ -133,7 +129,7 @@ def analyze(
     corpus: Corpus,
     options: Options | None = None,
     out: str | Path | None = None,
-    progress: Progress = lambda stage, done, total: None,
+    progress: Progress = silent,
     tokenizer: Tokenizer | None = None,
 ) -> Analysis:
     """Measure every head of a model over a corpus in one pass, and assign roles.

@@ -16,7 +16,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.analysis.streaming import forward, sides
-from headcount.core import Head, Place
+from headcount.core import Head, LayerId
 from headcount.corpora import Batch, Corpus, Encoder, Sentence, Tokens
 from headcount.measures import GroupedMap, segments
 from headcount.results import Example, Role
@@ -87,7 +87,7 @@ def find_examples(
     for name, found in roles.items():
         head = Head.parse(name)
         role = found[0] if found else None
-        examples[name] = best(listener.drawn[head.site, head.layer], head.index, role)
+        examples[name] = best(listener.drawn[head.layer_id], head.index, role)
     return examples
 
 
@@ -96,7 +96,7 @@ class _Drawing:
     """A listener that keeps the word-level maps of every layer on a few sentences."""
 
     def __init__(self, encoder: Encoder) -> None:
-        self.drawn: dict[Place, list[Drawn]] = {}
+        self.drawn: dict[LayerId, list[Drawn]] = {}
         self._encoder = encoder
         self._sides: dict[int, list[Side]] = {}
 
@@ -123,7 +123,7 @@ class _Drawing:
         for row, sentence in enumerate(self._batch.sentences):
             cut = maps[row, :, : len(queries[row].labels), : len(keys[row].labels)]
             drawn = Drawn(sentence, queries[row], keys[row], cut.astype(np.float16))
-            self.drawn.setdefault((layer.site, layer.layer), []).append(drawn)
+            self.drawn.setdefault(layer.layer_id, []).append(drawn)
 
 
 def groups(tokens: Tokens) -> Int64[Tensor, "batch token"]:

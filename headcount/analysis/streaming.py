@@ -18,7 +18,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import Place, check_same_key, processes, reading, write_atomically
+from headcount.core import LayerId, check_same_key, processes, reading, write_atomically
 from headcount.corpora import Batch, Tokens
 from headcount.measures import NORMS, AttentionReducer, Reduction, Sums
 from headcount.tap import Anatomy, AttentionLayer, Block, Listener, Tap, evaluating
@@ -29,7 +29,7 @@ from headcount.tap import Anatomy, AttentionLayer, Block, Listener, Tap, evaluat
 class Totals:
     """Sums that add: those of every measure in every layer, with the number of batches."""
 
-    sums: Mapping[tuple[type[Sums], Place], Sums] = field(default_factory=dict)
+    sums: Mapping[tuple[type[Sums], LayerId], Sums] = field(default_factory=dict)
     num_batches: int = 0
     num_sentences: int = 0
 
@@ -67,7 +67,7 @@ class Measuring:
         self._roots: dict[AttentionLayer, Tensor | None] = dict.fromkeys(anatomy.layers)
         if self._needs & NORMS:
             self._roots = {layer: layer.output_root(model) for layer in anatomy.layers}
-        self._sums: dict[tuple[type[Sums], Place], Sums] = {}
+        self._sums: dict[tuple[type[Sums], LayerId], Sums] = {}
         self._batch: Batch | None = None
         self._reducer: AttentionReducer | None = None
 
@@ -98,7 +98,7 @@ class Measuring:
         for measure in self.measures:
             its = attention.read_by(measure.__name__, measure.needs)
             if measure.applies(its):
-                self._sums[measure, (layer.site, layer.layer)] = measure.of(its)
+                self._sums[measure, layer.layer_id] = measure.of(its)
 
     def part(self) -> Totals:
         """The sums over the batch that was run."""
@@ -211,7 +211,7 @@ def load_state(path: Path, run_key: str, measures: Sequence[type[Sums]]) -> Tota
             fields.setdefault(tuple(place), {})[name] = file.get_tensor(key)
         check_same_key(path, metadata.get("run_key"), run_key)
         sums = {
-            (by_name[measure], (site, int(layer))): by_name[measure](**state)
+            (by_name[measure], LayerId(site, int(layer))): by_name[measure](**state)
             for (measure, site, layer), state in fields.items()
         }
         return Totals(sums, int(metadata["batches"]), int(metadata["sentences"]))

@@ -6,7 +6,7 @@ import pandas as pd
 import torch
 
 from headcount.analysis.streaming import Totals
-from headcount.core import SITES, Head, Heads, HeadTable, Place
+from headcount.core import SITES, Head, Heads, HeadTable, LayerId
 from headcount.measures import Positional, Sums, Syntactic
 
 INTEGERS = ("positional_offset", "rare_cases")
@@ -51,9 +51,9 @@ def offset_table(heads: Heads, totals: Totals) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["head", "offset", "share"])
 
 
-def _layers(heads: Heads) -> list[tuple[Place, int]]:
+def _layers(heads: Heads) -> list[tuple[LayerId, int]]:
     return [
-        ((site, layer), count)
+        (LayerId(site, layer), count)
         for site in SITES
         for layer, count in enumerate(heads.counts.get(site, ()))
     ]

@@ -11,7 +11,7 @@ from headcount.corpora import Corpus, Frequencies
 from headcount.importance import FINISHED, check_same_model
 from headcount.models import Loaded, revision
 from headcount.pruning import Pruned
-from headcount.results import RunRecord
+from headcount.results import RunRecord, Signature
 
 Roles = Mapping[str, Sequence[str]]
 """Head name to the names of its roles."""
@@ -115,7 +115,7 @@ def read_again(folder: Path, files: Sequence[Path], loaded: Loaded) -> Again:
         InputError: if the corpus or the frequencies differ from those of the analysis.
     """
     record = RunRecord.read(folder / "run.json")
-    signed = dict(part.split(":", 1) for part in record.signature.split("|"))
+    signed = Signature.parse(record.signature)
     corpus = _same_corpus(record, signed, folder, files)
     options = Options(frequencies=_file_of(record), thresholds=record.thresholds)
     _check_same_frequencies(signed.get("frequencies"), options.frequencies, folder, loaded)
@@ -123,13 +123,13 @@ def read_again(folder: Path, files: Sequence[Path], loaded: Loaded) -> Again:
 
 
 def _same_corpus(
-    record: RunRecord, signed: dict[str, str], folder: Path, files: Sequence[Path]
+    record: RunRecord, signed: Signature, folder: Path, files: Sequence[Path]
 ) -> Corpus:
-    corpus = _corpus(record, files, "pairs" in signed)
-    if corpus is None or (found := corpus.sha256()[:12]) != signed["corpus"]:
+    corpus = _corpus(record, files, signed.get("pairs") is not None)
+    if corpus is None or (found := corpus.sha256()[:12]) != signed.get("corpus"):
         came = " ".join(map(str, files)) if corpus is None else f"another one, {found}"
         raise InputError(
-            f"Expected the corpus of the analysis in {folder}, {signed['corpus']}, got {came}. "
+            f"Expected the corpus of the analysis in {folder}, {signed.get('corpus')}, got {came}. "
             f"Name the files {' '.join(record.corpora)}."
         )
     return corpus

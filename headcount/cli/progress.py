@@ -1,6 +1,6 @@
 """Progress: one bar per stage with rate and time left, on standard error."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -21,10 +21,8 @@ from rich.progress import (
 from rich.text import Text
 
 from headcount.cli.console import plain_console
+from headcount.core import Progress as Report
 from headcount.core import is_main_process
-
-Report = Callable[[str, int, int], None]
-"""Callback that receives a stage, the number of finished steps, and the total."""
 
 SECONDS = 30.0
 """Seconds between two lines of a stage in a log."""

@@ -81,9 +81,9 @@ class SpeedCommand:
         return 0
 
 
-def _tell(done: int, total: int, what: str) -> None:
+def _tell(case: str, done: int, total: int) -> None:
     """Print one line per case, because a moving bar would be timed too."""
-    plain_console(soft_wrap=False, stderr=True).print(f"{done + 1} of {total}: {what}")
+    plain_console(soft_wrap=False, stderr=True).print(f"{done + 1} of {total}: {case}")
 
 
 def _print(found: "speed.Speed") -> None:

@@ -31,7 +31,7 @@ from .head_table import HeadTable as HeadTable
 from .heads import SITES as SITES
 from .heads import Head as Head
 from .heads import Heads as Heads
-from .heads import Place as Place
+from .heads import LayerId as LayerId
 from .markdown import change as change
 from .markdown import share as share
 from .markdown import table as table
@@ -42,6 +42,8 @@ from .option_parsing import check_seed as check_seed
 from .option_parsing import made as made
 from .plan import Plan as Plan
 from .plan import kept_sha256 as kept_sha256
+from .progress import Progress as Progress
+from .progress import silent as silent
 from .run_folder import check_is_folder as check_is_folder
 from .run_folder import check_no_earlier_run as check_no_earlier_run
 from .run_folder import claim as claim

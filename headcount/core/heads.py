@@ -3,15 +3,20 @@
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import final
+from typing import NamedTuple, final
 
 from headcount.core.errors import InputError
 
 SITES = {"encoder.self": "enc", "decoder.self": "dec", "decoder.cross": "cross"}
 """Every site with the short form used in head names, in the order of all tables."""
 
-Place = tuple[str, int]
-"""Site and layer."""
+
+class LayerId(NamedTuple):
+    """One layer of heads: its site, and its number at that site from 0."""
+
+    site: str
+    layer: int
+
 
 _NAME = re.compile(r"(enc|dec|cross)\.(\d+)\.(\d+)")
 
@@ -28,6 +33,11 @@ class Head:
     site: str
     layer: int
     index: int
+
+    @property
+    def layer_id(self) -> LayerId:
+        """The layer that the head belongs to."""
+        return LayerId(self.site, self.layer)
 
     def __str__(self) -> str:
         return f"{SITES[self.site]}.{self.layer}.{self.index}"

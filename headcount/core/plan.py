@@ -95,7 +95,7 @@ class Plan:
 
         gates = {}
         for head in self.pruned_heads(heads):
-            place = (head.site, head.layer)
+            place = head.layer_id
             gates.setdefault(place, torch.ones(heads.counts[head.site][head.layer]))[head.index] = 0
         return gates
 

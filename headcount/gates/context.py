@@ -7,7 +7,7 @@ from typing import Any, final
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import Gates, ModelError, Place
+from headcount.core import Gates, LayerId, ModelError
 from headcount.gates.head_gates import HeadGates
 from headcount.models import GATES
 from headcount.tap import Anatomy, Tap, examine, intercepted
@@ -53,7 +53,7 @@ def gating(
 
 
 @final
-class _Drawn(Mapping[Place, Tensor]):
+class _Drawn(Mapping[LayerId, Tensor]):
     """The gates of the current forward pass.
 
     Gates are drawn again for every forward pass of the model (or of its body, encoder or decoder
@@ -88,10 +88,10 @@ class _Drawn(Mapping[Place, Tensor]):
         assert self._drawn is not None
         return self._drawn
 
-    def __getitem__(self, place: Place) -> Tensor:
+    def __getitem__(self, place: LayerId) -> Tensor:
         return self._now()[place]
 
-    def __iter__(self) -> Iterator[Place]:
+    def __iter__(self) -> Iterator[LayerId]:
         return iter(self._now())
 
     def __len__(self) -> int:

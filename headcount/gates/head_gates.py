@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, distributed, nn
 
-from headcount.core import SITES, Gates, Head, Heads, ModelError, Place
+from headcount.core import SITES, Gates, Head, Heads, LayerId, ModelError
 
 
 @final
@@ -20,7 +20,7 @@ class Layout:
 
     >>> heads = Heads({"encoder.self": (2, 1)})
     >>> gates = Layout.each(heads).spread(torch.tensor([0.0, 0.5, 1.0]))
-    >>> gates["encoder.self", 0].tolist(), gates["encoder.self", 1].tolist()
+    >>> gates[LayerId("encoder.self", 0)].tolist(), gates[LayerId("encoder.self", 1)].tolist()
     ([0.0, 0.5], [1.0])
     """
 
@@ -70,12 +70,12 @@ class Layout:
             )
 
     @cached_property
-    def _unit_of(self) -> dict[Place, Tensor]:
+    def _unit_of(self) -> dict[LayerId, Tensor]:
         """Unit number of every head in layers with units; one past the last for heads in none."""
         unit_of = {head: number for number, unit in enumerate(self.units) for head in unit}
-        places = dict.fromkeys((head.site, head.layer) for unit in self.units for head in unit)
+        places = dict.fromkeys(head.layer_id for unit in self.units for head in unit)
         return {
-            (site, layer): torch.tensor(
+            LayerId(site, layer): torch.tensor(
                 [
                     unit_of.get(Head(site, layer, index), len(self.units))
                     for index in range(self.heads.counts[site][layer])

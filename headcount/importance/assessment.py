@@ -1,6 +1,6 @@
 """Assessment: scores of every head on a task by every requested method."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import Any, final
 
 import numpy as np
 
-from headcount.core import Heads, InputError
+from headcount.core import Heads, InputError, Progress, silent
 from headcount.importance.ablations.measured import (
     all_but_one,
     replacement,
@@ -36,9 +36,6 @@ from headcount.models import Loaded, check_has_heads, signature
 from headcount.tap import Replacement
 from headcount.tasks import Evaluation, Task, evaluate
 
-Progress = Callable[[str, int, int], None]
-"""Callback that receives a stage, the number of finished steps, and the total."""
-
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -56,7 +53,7 @@ def assess(
     task: Task,
     methods: Methods | None = None,
     out: Path | None = None,
-    progress: Progress = lambda stage, done, total: None,
+    progress: Progress = silent,
 ) -> Assessment:
     """Score every head on a task by every requested method.
 

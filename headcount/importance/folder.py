@@ -19,7 +19,7 @@ from headcount.core import (
 from headcount.importance.assessment import Assessment
 from headcount.importance.statistics.agreement import Agreement, agreement
 from headcount.importance.statistics.correlation import Effects, effects, signed
-from headcount.models import measured_revision
+from headcount.results import Signature
 
 
 @final
@@ -121,7 +121,7 @@ def _check_same_revision(record: Path, what: str, revision: str | None, advice: 
         return
     with reading(record, *FINISHED):
         signed = json.loads(record.read_text(encoding="utf-8"))["signature"]
-    found = measured_revision(signed)
+    found = Signature.parse(signed).revision
     if found != revision:
         raise InputError(
             f"Expected {what} of this model (revision {revision}) in {record}, got one with other "
@@ -148,7 +148,7 @@ def write_assessment(
     Raises:
         InputError: If one of the folders is of another model.
     """
-    check_same_model(folder, heads, measured_revision(assessment.record["signature"]))
+    check_same_model(folder, heads, Signature.parse(assessment.record["signature"]).revision)
     table = _with_columns(assessment, heads, folder / "heads.parquet")
     found = agreement(table.frame)
     table.write(folder / "heads.parquet")
@@ -196,7 +196,7 @@ def check_same_assessment(folder: Path, revision: str) -> None:
         InputError: If it holds none, or one of another model.
     """
     _, record = read_assessment(folder, "ablation")
-    assessed = measured_revision(record["signature"])
+    assessed = Signature.parse(record["signature"]).revision
     if assessed != revision:
         raise InputError(
             f"Expected an assessment of this model (revision {revision}) in {folder}, got one of "

@@ -18,7 +18,7 @@ from jaxtyping import Float64
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import Place, check_choice
+from headcount.core import LayerId, check_choice
 from headcount.importance.options import Level
 from headcount.importance.scores import Scores, frozen
 from headcount.tap import Anatomy, Tap, evaluating, examine
@@ -48,7 +48,7 @@ def gradient(
     """
     check_choice("a level", level, Level)
     anatomy = anatomy or examine(model)
-    sums: dict[Place, Tensor] = {}
+    sums: dict[LayerId, Tensor] = {}
     count = 0
     with evaluating(model), frozen(model):
         for batch in task.batches(max_tokens):
@@ -68,7 +68,7 @@ def gate_gradients(
     anatomy: Anatomy,
     batch: TaskBatch,
     level: Level = "sample",
-) -> tuple[dict[Place, Float64[Tensor, "*rows head"]], int]:
+) -> tuple[dict[LayerId, Float64[Tensor, "*rows head"]], int]:
     """The gradients of the summed losses at gates of 1, and the number of terms in the losses.
 
     There is one gate per example or, at level `token`, per query. Parameters should be frozen.
@@ -92,7 +92,7 @@ def _size(gradient: Tensor, level: Level) -> Tensor:
 
 def _gates(
     anatomy: Anatomy, batch: TaskBatch, level: Level, model: PreTrainedModel
-) -> dict[Place, Tensor]:
+) -> dict[LayerId, Tensor]:
     """Gates of 1 for every example and head; at level `token`, also for every query."""
     gates = {}
     for layer in anatomy.layers:
@@ -100,7 +100,7 @@ def _gates(
         if level == "token":
             shape = list(batch.is_query(layer.site).shape)
         gate = torch.ones(*shape, layer.num_heads, device=model.device, dtype=model.dtype)
-        gates[layer.site, layer.layer] = gate.requires_grad_()
+        gates[layer.layer_id] = gate.requires_grad_()
     return gates
 
 

@@ -13,7 +13,7 @@ from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import Head, InputError, ModelError, Place
+from headcount.core import Head, InputError, LayerId, ModelError
 from headcount.tap import Anatomy, AttentionLayer, Block, Tap, evaluating, examine
 from headcount.tasks import Task, TaskBatch
 
@@ -70,7 +70,7 @@ def query_means(
     quantity: Quantity,
     anatomy: Anatomy | None = None,
     max_tokens: int = 4096,
-) -> dict[Place, Float64[Tensor, " head"]]:
+) -> dict[LayerId, Float64[Tensor, " head"]]:
     """The mean of a quantity over all queries of a task's examples, without padding, by layer.
 
     Args:
@@ -85,7 +85,7 @@ def query_means(
         ModelError: If a mean is not a finite number; the message names the head.
     """
     anatomy = anatomy or examine(model)
-    sums: dict[Place, QuerySums] = {}
+    sums: dict[LayerId, QuerySums] = {}
     listener = _Averaging(model, anatomy, quantity)
     with evaluating(model), torch.inference_mode(), Tap(model, anatomy, listener):
         for batch in task.batches(max_tokens):
@@ -108,14 +108,12 @@ class _Averaging:
         self.quantity = quantity
         self._roots = {layer: layer.output_root(model) for layer in anatomy.layers}
         self._per_query_BHQ = torch.empty(0)
-        self.without_root = {
-            (layer.site, layer.layer) for layer, root in self._roots.items() if root is None
-        }
+        self.without_root = {layer.layer_id for layer, root in self._roots.items() if root is None}
 
     def start(self, batch: TaskBatch) -> None:
         """Prepare for the forward of a batch."""
         self.batch = batch
-        self.sums: dict[Place, QuerySums] = {}
+        self.sums: dict[LayerId, QuerySums] = {}
 
     def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> Tensor:
         """Start a layer, and return the quantity's columns."""
@@ -137,10 +135,10 @@ class _Averaging:
         is_query_BQ = self.batch.is_query(layer.site, (rows, num_queries))
         counted_BHQ = self._per_query_BHQ * is_query_BQ[:, None]
         total_H = counted_BHQ.sum((0, 2), dtype=torch.float64).cpu()
-        self.sums[layer.site, layer.layer] = QuerySums(total_H, int(is_query_BQ.sum()))
+        self.sums[layer.layer_id] = QuerySums(total_H, int(is_query_BQ.sum()))
 
 
-def _check_finite(means: dict[Place, Tensor], without_root: Container[Place]) -> None:
+def _check_finite(means: dict[LayerId, Tensor], without_root: Container[LayerId]) -> None:
     """Raise an error for infinite or NaN means, except NaN in a layer without output projection."""
     for place, mean_H in means.items():
         broken_H = ~mean_H.isfinite()
@@ -171,7 +169,7 @@ class OutputNorm:
 
 def norm(
     model: PreTrainedModel, task: Task, anatomy: Anatomy | None = None, max_tokens: int = 4096
-) -> dict[Place, Float64[Tensor, " head"]]:
+) -> dict[LayerId, Float64[Tensor, " head"]]:
     """Layer-normalised mean norm of every head's output, from one forward over a task.
 
     Args:
@@ -204,7 +202,7 @@ class FirstMass:
 
 def sink(
     model: PreTrainedModel, task: Task, anatomy: Anatomy | None = None, max_tokens: int = 4096
-) -> dict[Place, Float64[Tensor, " head"]]:
+) -> dict[LayerId, Float64[Tensor, " head"]]:
     """The negative mean weight on the first token, from one forward over a task.
 
     Args:

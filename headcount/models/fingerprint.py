@@ -12,6 +12,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from headcount.core import Head, Heads, InputError, Plan
 from headcount.models.loading import Loaded
+from headcount.results import Signature
 
 GATES = "headcount_gates"
 """Name of the submodule with the gates of a gating block; not part of the model's revision."""
@@ -24,29 +25,18 @@ def signature(loaded: Loaded, corpus_sha256: str, **options: object) -> str:
     out.
     """
     model, tokenizer = loaded.model, loaded.tokenizer
-    reads = {} if tokenizer is None else {"tokenizer": tokenizer_revision(tokenizer)}
-    parts = {
-        "headcount": version("headcount"),
-        "model": model.config.model_type,
-        "revision": revision(model),
-        **reads,
-        "corpus": corpus_sha256[:12],
-        **{name: value for name, value in options.items() if value is not None},
-        "dtype": str(model.dtype).removeprefix("torch."),
-        "torch": torch.__version__,
-        "transformers": version("transformers"),
-    }
-    return "|".join(f"{name}:{value}" for name, value in parts.items())
-
-
-def measured_revision(signature: str) -> str | None:
-    """The model revision named in a signature.
-
-    >>> measured_revision("headcount:0.1.0|model:bert|revision:86741b4e3f53|corpus:5f2c")
-    '86741b4e3f53'
-    """
-    parts = dict(part.split(":", 1) for part in signature.split("|") if ":" in part)
-    return parts.get("revision")
+    signed = Signature.of(
+        headcount=version("headcount"),
+        model=model.config.model_type,
+        revision=revision(model),
+        tokenizer=None if tokenizer is None else tokenizer_revision(tokenizer),
+        corpus=corpus_sha256[:12],
+        **options,
+        dtype=str(model.dtype).removeprefix("torch."),
+        torch=torch.__version__,
+        transformers=version("transformers"),
+    )
+    return str(signed)
 
 
 def tokenizer_revision(tokenizer: PreTrainedTokenizerBase) -> str:

@@ -14,7 +14,6 @@ from .methods.ablation import Greedy as Greedy
 from .methods.gradient import Gradient as Gradient
 from .methods.learned import plan_of as plan_of
 from .methods.method import Method as Method
-from .methods.method import Progress as Progress
 from .methods.method import PruningContext as PruningContext
 from .methods.method import Ranking as Ranking
 from .methods.method import RankingMethod as RankingMethod

@@ -21,4 +21,5 @@ from .run import RelationResult as RelationResult
 from .run import Run as Run
 from .run_record import Counts as Counts
 from .run_record import RunRecord as RunRecord
+from .signature import Signature as Signature
 from .writing import write_results as write_results

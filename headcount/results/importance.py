@@ -7,7 +7,7 @@ from typing import Any, final
 
 import numpy as np
 
-from headcount.core import SITES, Head
+from headcount.core import SITES, Head, LayerId
 
 METRICS: Mapping[str, str] = {"bleu": "BLEU", "chrf": "chrF", "f1": "F1"}
 """Spelling of the metrics that are not written like their names."""
@@ -35,6 +35,11 @@ class Effect:
     high: float
     p: float
     """P-value; NaN if the effect was not tested."""
+
+    @property
+    def layer_id(self) -> LayerId:
+        """Site and number of the layer."""
+        return LayerId(self.site, self.layer)
 
     @classmethod
     def of(cls, entry: Mapping[str, Any]) -> "Effect":

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import final
 
+from headcount.core import LayerId
 from headcount.results.examples import Example
 from headcount.results.importance import ImportanceRecord
 from headcount.results.roles import Role
@@ -22,6 +23,11 @@ class HeadRow:
     roles: tuple[str, ...]
     values: Mapping[str, float]
     """Every measured number by its column; NaN if it could not be measured."""
+
+    @property
+    def layer_id(self) -> LayerId:
+        """Site and number of the layer."""
+        return LayerId(self.site, self.layer)
 
 
 @final

@@ -1,6 +1,6 @@
 """Comparison: two models take turns on the same inputs in one process."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, final
@@ -8,7 +8,7 @@ from typing import Any, final
 import numpy as np
 import torch
 
-from headcount.core import InputError
+from headcount.core import InputError, Progress, silent
 from headcount.corpora import Corpus
 from headcount.models import Loaded
 from headcount.speed.case import Case, Cost, Timing
@@ -19,7 +19,6 @@ from headcount.speed.options import Options
 from headcount.speed.timing import in_turns
 from headcount.tap import evaluating
 
-Progress = Callable[[int, int, str], None]
 """Callback that receives the number of finished cases, the number of all cases, and the next."""
 
 
@@ -46,7 +45,7 @@ def compare_speed(
     pruned: Loaded,
     options: Options | None = None,
     corpus: Corpus | None = None,
-    progress: Progress = lambda done, total, what: None,
+    progress: Progress = silent,
 ) -> Speed:
     """Time two models on the same tokens.
 
@@ -76,7 +75,7 @@ def compare_speed(
         for loaded in (dense, pruned):
             stack.enter_context(evaluating(loaded.model))
         for done, case in enumerate(cases):
-            progress(done, len(cases), str(case))
+            progress(str(case), done, len(cases))
             try:
                 timings.append(_timing(dense, pruned, case, rows, options.rounds))
             except torch.OutOfMemoryError:

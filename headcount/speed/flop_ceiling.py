@@ -22,7 +22,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-from headcount.core import Heads, InputError, Place, Plan
+from headcount.core import Heads, InputError, LayerId, Plan
 from headcount.models import Loaded, check_plan, max_length
 from headcount.speed.costs import counter
 from headcount.speed.inputs import TokenRows, check_takes_text, forward
@@ -56,7 +56,7 @@ class ModelFlops:
 
     total: int
     heads: Heads
-    layers: Mapping[Place, LayerFlops]
+    layers: Mapping[LayerId, LayerFlops]
 
     def of(self, plan: Plan) -> float:
         """FLOPs of the model that a plan makes."""
@@ -108,7 +108,7 @@ def model_flops(model: PreTrainedModel, anatomy: Anatomy, length: int = 128) -> 
     with evaluating(model), torch.inference_mode(), dispatching(model, _attend), counter() as found:
         forward(model, ids_BN, 0)()
     counts = _by_path(model, found)
-    layers = {(each.site, each.layer): _layer(each, counts, anatomy) for each in anatomy.layers}
+    layers = {each.layer_id: _layer(each, counts, anatomy) for each in anatomy.layers}
     return ModelFlops(found.get_total_flops(), anatomy.heads, layers)
 
 

@@ -17,7 +17,7 @@ from transformers import PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.pytorch_utils import Conv1D
 
-from headcount.core import SITES, Heads, InputError, ModelError, Place
+from headcount.core import SITES, Heads, InputError, LayerId, ModelError
 from headcount.tap.attention_interface import dispatching
 from headcount.tap.sample_inputs import run_tiny, tiny_inputs
 
@@ -59,6 +59,11 @@ class AttentionLayer:
     output: str | None
     """Path of the output projection W_O; None if the output does not go straight into one."""
 
+    @property
+    def layer_id(self) -> LayerId:
+        """Site and number of the layer."""
+        return LayerId(self.site, self.layer)
+
     def output_weight(self, model: PreTrainedModel) -> Float[Tensor, "head dim hidden"]:
         """W_O split by head: row d of `[head]` is what the head's dimension d adds to outputs."""
         assert self.output is not None
@@ -92,7 +97,7 @@ class Anatomy:
     """Whether the model's own eager function must compute the weights (e.g. attention sinks)."""
     differences: dict[str, float] = field(default_factory=dict)
     """Largest difference from the stock model in the self-check, by what was compared."""
-    dead: Mapping[Place, str] = field(default_factory=dict)
+    dead: Mapping[LayerId, str] = field(default_factory=dict)
     """Layers of a compact model that lost all heads, with the paths of their modules. They are not
     among `layers`; the numbers of the other layers are unchanged."""
 
@@ -178,7 +183,7 @@ def discover(model: PreTrainedModel) -> Anatomy:
     hollow, dead = dead_modules(model), {}
     for call in recorder.calls:
         site = _site(call, encoder_decoder, recorder.calls[-1].num_queries)
-        number = sum(each == site for each, _ in [*dead, *((at.site, at.layer) for at in layers)])
+        number = sum(each == site for each, _ in [*dead, *(at.layer_id for at in layers)])
         if call.module in hollow:
             dead[site, number] = call.module
             continue

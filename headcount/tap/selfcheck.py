@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import Head, ModelError
+from headcount.core import Head, LayerId, ModelError
 from headcount.tap.anatomy import Anatomy, AttentionLayer, discover
 from headcount.tap.sample_inputs import run_tiny, tiny_inputs
 from headcount.tap.tap import Block, FunctionListener, Listener, Replacement, Tap
@@ -158,8 +158,8 @@ def evaluating(model: PreTrainedModel) -> Iterator[None]:
 
 def _gates(
     model: PreTrainedModel, anatomy: Anatomy, gates: Mapping[str, int | float]
-) -> dict[tuple[str, int], Tensor]:
-    tensors: dict[tuple[str, int], Tensor] = {}
+) -> dict[LayerId, Tensor]:
+    tensors: dict[LayerId, Tensor] = {}
     for name, gate in gates.items():
         head = Head.parse(name)
         if head not in anatomy.heads:
@@ -168,7 +168,7 @@ def _gates(
             raise ModelError(f"Expected a finite number as the gate of {name}, got {gate}.")
         count = anatomy.heads.counts[head.site][head.layer]
         ones = torch.ones(count, device=model.device, dtype=model.dtype)
-        tensor = tensors.setdefault((head.site, head.layer), ones)
+        tensor = tensors.setdefault(head.layer_id, ones)
         tensor[head.index] = gate
     return tensors
 
@@ -221,9 +221,7 @@ def _check_gates(
     device = model.device
     for site in dict.fromkeys(layer.site for layer in anatomy.layers):
         layers = [layer for layer in anatomy.layers if layer.site == site]
-        gates = {
-            (site, layer.layer): torch.zeros(layer.num_heads, device=device) for layer in layers
-        }
+        gates = {layer.layer_id: torch.zeros(layer.num_heads, device=device) for layer in layers}
         with Tap(model, anatomy, gates=gates):
             gated_outputs = outputs(run_tiny(model, inputs))
         if difference(gated_outputs, stock) == 0:

@@ -22,7 +22,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from headcount.core import ModelError, Place
+from headcount.core import LayerId, ModelError
 from headcount.tap.anatomy import Anatomy, AttentionLayer, CallOrder
 from headcount.tap.tap import Tap, tap_on
 
@@ -192,10 +192,10 @@ def _head_outputs(
     model: PreTrainedModel, anatomy: Anatomy, listener: HeadOutputListener
 ) -> Iterator[None]:
     order, projected = CallOrder(model), dict[nn.Module, list[AttentionLayer]]()
-    without: dict[Place, AttentionLayer] = {}
+    without: dict[LayerId, AttentionLayer] = {}
     for layer in anatomy.layers:
         if layer.output is None:
-            without[layer.site, layer.layer] = layer
+            without[layer.layer_id] = layer
         else:
             projected.setdefault(model.get_submodule(layer.output), []).append(layer)
 
@@ -205,7 +205,7 @@ def _head_outputs(
         return _answer(given, rows, listener(layer, rows))
 
     def returned(layer: AttentionLayer, output: Tensor) -> Tensor | None:
-        unprojected = without.get((layer.site, layer.layer))
+        unprojected = without.get(layer.layer_id)
         return None if unprojected is None else listener(unprojected, output)
 
     with ExitStack() as stack:

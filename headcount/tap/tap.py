@@ -177,7 +177,7 @@ class Tap:
         self, layer: AttentionLayer, output: Tensor, value: Tensor, mask: Tensor | None
     ) -> Tensor:
         """The heads' outputs after this tap's gates, and then those of a tap outside it."""
-        gate = self.gates.get((layer.site, layer.layer))
+        gate = self.gates.get(layer.layer_id)
         if gate is not None:
             gate = gate.to(output)
             gate = gate[..., None] if gate.ndim == 3 else gate[..., None, :, None]

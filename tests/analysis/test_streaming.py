@@ -8,7 +8,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from headcount.analysis.streaming import Totals, load_state, save_state
-from headcount.core import InputError
+from headcount.core import InputError, LayerId
 from headcount.measures import Confidence
 from headcount.measures.registry import MEASURES
 from tests import laws
@@ -17,7 +17,7 @@ from tests.measures.cases import attend, batches
 
 def _totals() -> Totals:
     attention = attend(batches("self")[0])
-    places = [("encoder.self", 0), ("encoder.self", 11), ("decoder.self", 0)]
+    places = [LayerId("encoder.self", 0), LayerId("encoder.self", 11), LayerId("decoder.self", 0)]
     sums = {(measure, place): measure.of(attention) for measure in MEASURES for place in places}
     return Totals(sums, num_batches=3, num_sentences=5)
 
@@ -85,7 +85,7 @@ def test_a_file_that_is_not_ours(tmp_path: Path):
 
 def test_sums_of_a_file_go_on_where_the_model_is() -> None:
     """`load_state` returns them on the CPU."""
-    here = _totals().sums[Confidence, ("encoder.self", 0)]
+    here = _totals().sums[Confidence, LayerId("encoder.self", 0)]
     there = Confidence(**{name: each.to("meta") for name, each in here.state().items()})
     assert {each.device.type for each in (here + there).state().values()} == {"meta"}
 
@@ -107,6 +107,6 @@ def test_a_write_that_fails_leaves_the_last_file(tmp_path: Path, monkeypatch: py
 
 def test_saving_does_not_change_the_sums(tmp_path: Path):
     totals = _totals()
-    before = totals.sums[Confidence, ("encoder.self", 0)].state()["peak"].clone()
+    before = totals.sums[Confidence, LayerId("encoder.self", 0)].state()["peak"].clone()
     save_state(tmp_path / "state", totals, "signature")
-    assert torch.equal(totals.sums[Confidence, ("encoder.self", 0)].state()["peak"], before)
+    assert torch.equal(totals.sums[Confidence, LayerId("encoder.self", 0)].state()["peak"], before)

@@ -5,7 +5,7 @@ import torch
 
 from headcount.analysis.streaming import Totals
 from headcount.analysis.tables import head_table, offset_table, relation_table
-from headcount.core import Heads, Place
+from headcount.core import Heads, LayerId
 from headcount.measures import Norms, Positional, Sums, Syntactic
 from headcount.measures.registry import MEASURES
 from tests.measures.cases import NUM_HEADS, RELATIONS, attend, batches
@@ -17,10 +17,10 @@ COLUMNS = (
     "pattern_vertical_diagonal pattern_block pattern_heterogeneous"
 ).split()
 HEADS = Heads({"decoder.cross": (NUM_HEADS,), "encoder.self": (NUM_HEADS, NUM_HEADS)})
-PLACES: dict[Place, tuple[str, int]] = {
-    ("decoder.cross", 0): ("cross", 0),
-    ("encoder.self", 1): ("self", 3),
-    ("encoder.self", 0): ("self", 0),
+PLACES: dict[LayerId, tuple[str, int]] = {
+    LayerId("decoder.cross", 0): ("cross", 0),
+    LayerId("encoder.self", 1): ("self", 3),
+    LayerId("encoder.self", 0): ("self", 0),
 }
 
 
@@ -45,7 +45,7 @@ def test_one_row_per_head_with_all_columns_in_order():
         for index in range(NUM_HEADS)
     ]
     for number, place in enumerate(
-        [("encoder.self", 0), ("encoder.self", 1), ("decoder.cross", 0)]
+        [LayerId("encoder.self", 0), LayerId("encoder.self", 1), LayerId("decoder.cross", 0)]
     ):
         rows = frame.iloc[number * NUM_HEADS : (number + 1) * NUM_HEADS]
         for measure in MEASURES:
@@ -61,8 +61,12 @@ def test_counts_and_offsets_are_whole_numbers():
 
 def test_not_a_number_where_a_measure_did_not_apply():
     totals = _totals()
-    gone = {key: sums for key, sums in totals.sums.items() if key != (Norms, ("encoder.self", 1))}
-    gone = {key: sums for key, sums in gone.items() if key != (Positional, ("decoder.cross", 0))}
+    gone = {
+        key: sums for key, sums in totals.sums.items() if key != (Norms, LayerId("encoder.self", 1))
+    }
+    gone = {
+        key: sums for key, sums in gone.items() if key != (Positional, LayerId("decoder.cross", 0))
+    }
     frame = head_table(HEADS, Totals(gone), MEASURES).frame
     layer = (frame["site"] == "encoder.self") & (frame["layer"] == 1)
     assert frame["value_norm"].isna().tolist() == layer.tolist()
@@ -83,7 +87,7 @@ def test_relations_of_the_layers_that_have_trees():
         "head relation direction accuracy correct cases baseline baseline_offset".split()
     )
     assert [*table["head"].unique()] == [f"enc.{layer}.{i}" for layer in (0, 1) for i in range(7)]
-    sums = totals.sums[Syntactic, ("encoder.self", 1)]
+    sums = totals.sums[Syntactic, LayerId("encoder.self", 1)]
     assert isinstance(sums, Syntactic)
     expected = sums.table(RELATIONS)
     of_layer = table[table["head"].str.startswith("enc.1.")].reset_index(drop=True)
@@ -100,7 +104,7 @@ def test_no_relations_without_trees():
 def test_offsets_that_occur():
     offsets = torch.zeros(NUM_HEADS, 5, dtype=torch.long)
     offsets[0], offsets[3, 4] = torch.tensor([1, 0, 2, 0, 1]), 9
-    totals = Totals({(Positional, ("encoder.self", 1)): Positional(offsets)})
+    totals = Totals({(Positional, LayerId("encoder.self", 1)): Positional(offsets)})
     table = offset_table(HEADS, totals)
     expected = [
         ("enc.1.0", -2, 0.25),

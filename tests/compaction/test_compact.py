@@ -110,7 +110,7 @@ def _places(heads: Heads) -> list[tuple[str, int]]:
 def _half(anatomy, place: tuple[str, int], heads: Heads) -> int:
     """One head, or the kept part of one group."""
     count = heads.counts[place[0]][place[1]]
-    layer = next(each for each in anatomy.layers if (each.site, each.layer) == place)
+    layer = next(each for each in anatomy.layers if each.layer_id == place)
     return 1 if layer.num_heads == layer.num_key_value_heads else max(1, count // 2)
 
 

@@ -8,7 +8,7 @@ import torch
 from transformers import PreTrainedModel
 
 from headcount.compaction import compact
-from headcount.core import Heads, InputError, ModelError
+from headcount.core import Heads, InputError, LayerId, ModelError
 from headcount.gates import Fixed, HardConcrete, L0Penalty, Layout, gating
 from headcount.models import GATES, Loaded
 from headcount.pruning import Units, plan_of
@@ -56,7 +56,7 @@ def test_gates_of_one_change_nothing_in_training(name: str) -> None:
                 setattr(module, attribute, 0.2)
     ones = Fixed(
         {
-            (site, layer): torch.ones(count)
+            LayerId(site, layer): torch.ones(count)
             for site, counts in examined(name)[1].heads.counts.items()
             for layer, count in enumerate(counts)
         }
@@ -148,7 +148,7 @@ def test_gates_multiply_heads() -> None:
 @pytest.mark.parametrize("number", [torch.nan, torch.inf])
 def test_gates_that_are_no_numbers_are_refused(number: float) -> None:
     with pytest.raises(ModelError, match="Expected finite gates, got .* for layer 1 of enc"):
-        Fixed({("encoder.self", 1): torch.tensor([1.0, number])})
+        Fixed({LayerId("encoder.self", 1): torch.tensor([1.0, number])})
     model, _ = examined("bert")
     with pytest.raises(ModelError, match=r"Expected a finite number as the gate of enc\.1\.0"):
         with gated(model, {"enc.1.0": number}):

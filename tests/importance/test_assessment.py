@@ -49,7 +49,7 @@ def test_columns_are_those_of_the_single_functions() -> None:
         "sink_score": sink(model, task, anatomy),
     }
     for name, scores in expected.items():
-        column = [float(scores[head.site, head.layer][head.index]) for head in loaded.heads]
+        column = [float(scores[head.layer_id][head.index]) for head in loaded.heads]
         np.testing.assert_allclose(found[name], column, rtol=1e-6, atol=1e-9)
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
-from headcount.core import InputError, Place
+from headcount.core import InputError, LayerId
 from headcount.importance import gradient
 from headcount.tap import Anatomy, Tap, tapped
 from headcount.tasks import TaskBatch
@@ -19,9 +19,9 @@ IN_FLOAT32 = {"llama", "t5"}
 """Models that compute norms in float32 whatever their type, which finite differences notice."""
 
 
-def by_differences(model: PreTrainedModel, anatomy: Anatomy) -> dict[Place, list[list[float]]]:
+def by_differences(model: PreTrainedModel, anatomy: Anatomy) -> dict[LayerId, list[list[float]]]:
     """dL(x)/dg of every head (outer list) and example (inner list), two forwards each."""
-    found: dict[Place, list[list[float]]] = {}
+    found: dict[LayerId, list[list[float]]] = {}
     for head in anatomy.heads:
         differences = []
         for batch in TinyTask(model).batches():
@@ -30,7 +30,7 @@ def by_differences(model: PreTrainedModel, anatomy: Anatomy) -> dict[Place, list
                 with tapped(model, gates={str(head): gate}, anatomy=anatomy):
                     losses.append(TinyTask(model).losses(model, batch).loss_E)
             differences += ((losses[0] - losses[1]) / (2 * STEP)).tolist()
-        found.setdefault((head.site, head.layer), []).append(differences)
+        found.setdefault(head.layer_id, []).append(differences)
     return found
 
 
@@ -65,7 +65,7 @@ def test_samples_one_by_one(name: str) -> None:
                 batch.index_E[row : row + 1],
             )
             gates = {
-                (layer.site, layer.layer): torch.ones(layer.num_heads, requires_grad=True)
+                layer.layer_id: torch.ones(layer.num_heads, requires_grad=True)
                 for layer in anatomy.layers
             }
             with Tap(model, anatomy, gates=gates):
@@ -114,7 +114,7 @@ def test_tokens(name: str) -> None:
                         one = (kept[0][row, query, part] * slope[row, query, part]).sum()
                         total[head] += abs(one.item())
         expected = [one / num_tokens(model) for one in total]
-        assert found[layer.site, layer.layer].tolist() == pytest.approx(expected, rel=1e-8)
+        assert found[layer.layer_id].tolist() == pytest.approx(expected, rel=1e-8)
 
 
 def test_tokens_need_a_mask() -> None:

@@ -436,7 +436,7 @@ def test_heads_of_a_layer_share_one_on_every_task(name: str) -> None:
         relevance(loaded.model, task, "alpha_beta", loaded.anatomy, max_tokens=size)
         for size in (40, 10**6)
     )
-    assert few.scores.keys() == {(layer.site, layer.layer) for layer in loaded.anatomy.layers}
+    assert few.scores.keys() == {layer.layer_id for layer in loaded.anatomy.layers}
     for place, scores_H in few.scores.items():
         assert (scores_H > 0).all() and scores_H.sum().item() == pytest.approx(1, rel=1e-6)
         torch.testing.assert_close(scores_H, many.scores[place], rtol=1e-3, atol=1e-4)

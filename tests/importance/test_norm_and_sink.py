@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from headcount.core import InputError, ModelError, Place
+from headcount.core import InputError, LayerId, ModelError
 from headcount.importance import norm, sink
 from headcount.importance import norm_and_sink as from_measures
 from headcount.importance.norm_and_sink import QuerySums
@@ -46,7 +46,7 @@ def tokens(inputs: dict[str, Tensor], site: str, row: int, num: int) -> np.ndarr
 
 def stock_outputs(
     model: PreTrainedModel, anatomy: Anatomy, inputs: dict[str, Tensor]
-) -> dict[Place, Tensor]:
+) -> dict[LayerId, Tensor]:
     """Inputs of every output projection of the stock eager model, [row, head, query, dim]."""
     stock = copy.deepcopy(model)
     stock.set_attn_implementation("eager")
@@ -66,7 +66,7 @@ def stock_outputs(
     for layer in anatomy.layers:
         assert layer.output is not None
         parts = seen[layer.output][layer.call].unflatten(-1, (layer.num_heads, layer.head_dim))
-        found[layer.site, layer.layer] = parts.transpose(1, 2)
+        found[layer.layer_id] = parts.transpose(1, 2)
     return found
 
 
@@ -74,11 +74,11 @@ def stock_outputs(
 def test_norm_is_the_textbook(name: str):
     model, anatomy = examined(name)
     task = TinyTask(model)
-    lengths: dict[Place, list[list[list[float]]]] = {}
+    lengths: dict[LayerId, list[list[list[float]]]] = {}
     for inputs in task.inputs:
         outputs = stock_outputs(model, anatomy, inputs)
         for layer in anatomy.layers:
-            place = (layer.site, layer.layer)
+            place = layer.layer_id
             W_O = layer.output_weight(model).numpy()
             for row, output in enumerate(outputs[place].numpy()):
                 kept = output[:, tokens(inputs, layer.site, row, output.shape[1])]
@@ -91,8 +91,8 @@ def test_norm_is_the_textbook(name: str):
         assert found[place].dtype == torch.float64
 
 
-def sink_textbook(model: PreTrainedModel, batches: list[dict[str, Tensor]]) -> dict[Place, list]:
-    sentences: dict[Place, list[np.ndarray]] = {}
+def sink_textbook(model: PreTrainedModel, batches: list[dict[str, Tensor]]) -> dict[LayerId, list]:
+    sentences: dict[LayerId, list[np.ndarray]] = {}
     for inputs in batches:
         for site, maps in tiny.attention_maps(model, inputs).items():
             keys = "encoder.self" if site == "decoder.cross" else site
@@ -100,7 +100,9 @@ def sink_textbook(model: PreTrainedModel, batches: list[dict[str, Tensor]]) -> d
                 for row, A_HQK in enumerate(A.numpy()):
                     is_query = tokens(inputs, site, row, A_HQK.shape[1])
                     is_key = tokens(inputs, keys, row, A_HQK.shape[2])
-                    sentences.setdefault((site, layer), []).append(A_HQK[:, is_query][..., is_key])
+                    sentences.setdefault(LayerId(site, layer), []).append(
+                        A_HQK[:, is_query][..., is_key]
+                    )
     return {place: head_scores.sink_scores(each) for place, each in sentences.items()}
 
 
@@ -152,7 +154,7 @@ def test_a_silent_head_has_no_norm_and_the_layer_has_mean_one():
     with torch.no_grad():
         for parameter in value.parameters():
             parameter[2 * layer.head_dim : 3 * layer.head_dim] = 0
-    found = norm(model, TinyTask(model), anatomy)["encoder.self", 1]
+    found = norm(model, TinyTask(model), anatomy)[LayerId("encoder.self", 1)]
     assert found[2] == 0 and (found[[0, 1, 3, 4]] > 0).all()
     assert float(found.mean()) == pytest.approx(1)
 
@@ -163,14 +165,17 @@ def test_heads_of_a_silent_layer_are_zero():
     with torch.no_grad():
         for parameter in model.get_submodule(f"{anatomy.layers[1].module}.value").parameters():
             parameter.zero_()
-    assert norm(model, TinyTask(model), anatomy)["encoder.self", 1].tolist() == [0] * 5
+    assert norm(model, TinyTask(model), anatomy)[LayerId("encoder.self", 1)].tolist() == [0] * 5
 
 
 def test_a_layer_without_an_output_projection_is_not_a_number():
     model, anatomy = examined("bert")
     first, *rest = anatomy.layers
     found = norm(model, TinyTask(model), Anatomy((replace(first, output=None), *rest)))
-    assert found["encoder.self", 0].isnan().all() and found["encoder.self", 1].isfinite().all()
+    assert (
+        found[LayerId("encoder.self", 0)].isnan().all()
+        and found[LayerId("encoder.self", 1)].isfinite().all()
+    )
 
 
 def test_a_broken_head_is_named():

@@ -134,7 +134,7 @@ def test_every_task_says_where_relevance_starts(name: str) -> None:
         assert torch.equal(starts.value_ES[:, 0], logits_EC.amax(1))
     with leaving_no_trace(loaded.model, {name: each.clone() for name, each in inputs.items()}):
         found = relevance(loaded.model, task, "voita2019", loaded.anatomy)
-    assert found.scores.keys() == {(layer.site, layer.layer) for layer in loaded.anatomy.layers}
+    assert found.scores.keys() == {layer.layer_id for layer in loaded.anatomy.layers}
     for scores_H in found.scores.values():
         assert scores_H.isfinite().all() and 0 < scores_H.abs().sum() <= 1 + 1e-9
     assert found.num_steps == sum(

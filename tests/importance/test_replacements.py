@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from headcount.core import LayerId
 from headcount.importance.ablations.measured import mean, uniform
 from headcount.tap import Anatomy, AttentionLayer, Tap
 from tests.examined import examined_double
@@ -60,7 +61,7 @@ def test_uniform(name: str, site: str, value_name: str) -> None:
             new = blind(part, keys, batch.is_query(site).shape[1], causal=site == "decoder.self")
             with put_in(model, layer, head, new):
                 expected = task.losses(model, batch).loss_E
-            gates = {(site, 0): gate}
+            gates = {LayerId(site, 0): gate}
             with Tap(model, anatomy, gates=gates, replacement=uniform):
                 found = task.losses(model, batch).loss_E
         assert found.tolist() == pytest.approx(expected.tolist(), rel=1e-9)
@@ -104,7 +105,7 @@ def test_mean(name: str, site: str, _value: str) -> None:
         with torch.no_grad():
             with put_in(model, layer, head, new):
                 expected = task.losses(model, batch).loss_E
-            with Tap(model, anatomy, gates={(site, 0): gate}, replacement=stand_in):
+            with Tap(model, anatomy, gates={LayerId(site, 0): gate}, replacement=stand_in):
                 found = task.losses(model, batch).loss_E
         assert found.tolist() == pytest.approx(expected.tolist(), rel=1e-9)
 
@@ -114,7 +115,7 @@ def test_half_closed() -> None:
     model, anatomy = examined_double("bert")
     layer, task = first_layer(anatomy, "encoder.self"), TinyTask(model)
     batch = next(task.batches())
-    nothing = {("encoder.self", 0): torch.full((layer.num_heads,), 0.25)}
+    nothing = {LayerId("encoder.self", 0): torch.full((layer.num_heads,), 0.25)}
     kept: list[Tensor] = []
     assert layer.output is not None
     with Tap(model, anatomy, gates=nothing, replacement=lambda *_: torch.tensor(3.0)):

@@ -106,7 +106,7 @@ def test_stand_ins_are_those_of_a_gated_forward(name: str, instead: Instead) -> 
         (head,) = each.heads
         gate = torch.ones(anatomy.heads.counts[head.site][head.layer], dtype=model.dtype)
         gate[head.index] = 0
-        gates = {(head.site, head.layer): gate}
+        gates = {head.layer_id: gate}
         with Tap(model, anatomy, gates=gates, replacement=stand_in), torch.no_grad():
             for batch in task.batches():
                 expected = task.losses(model, batch).loss_E
@@ -145,7 +145,7 @@ def test_blocks_are_passed_over(name: str) -> None:
             model(**inputs)
         for handle in handles:
             handle.remove()
-        late = [one for one in anatomy.layers if blocks.start((one.site, one.layer)) >= start]
+        late = [one for one in anatomy.layers if blocks.start(one.layer_id) >= start]
         assert len(calls) == len(late)
 
 
@@ -264,7 +264,7 @@ def test_deltas() -> None:
     for number, head in enumerate(anatomy.heads):
         loss = swept.loss_AN[number].sum() / swept.base.count_N.sum()
         base = swept.base.loss_N.sum() / swept.base.count_N.sum()
-        assert found[head.site, head.layer][head.index].item() == pytest.approx(loss - base)
+        assert found[head.layer_id][head.index].item() == pytest.approx(loss - base)
 
 
 def test_ablations_of_two_layers_begin_at_the_first() -> None:

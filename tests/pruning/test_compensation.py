@@ -13,7 +13,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.compaction import compact
-from headcount.core import Head, InputError, Place, Plan
+from headcount.core import Head, InputError, LayerId, Plan
 from headcount.gates import Fixed
 from headcount.importance.ablations.measured import mean
 from headcount.models import Loaded
@@ -42,14 +42,14 @@ def made(name: str) -> tuple[Loaded, TinyTask, Plan]:
     loaded.__dict__["anatomy"] = anatomy
     site = anatomy.layers[-1].site
     gone = [head for head in anatomy.heads if head.index == 1 or head.index == head.layer + 2]
-    last = [head for head in anatomy.heads if (head.site, head.layer) == (site, 1)]
+    last = [head for head in anatomy.heads if head.layer_id == (site, 1)]
     stay = set(anatomy.heads) - set(gone) - set(last)
     task = TinyTask(model)
     task.sha256 = "tiny"
     return loaded, task, Plan.keeping(anatomy.heads, stay)
 
 
-def summed(loaded: Loaded, task: TinyTask) -> dict[Place, OutputMoments]:
+def summed(loaded: Loaded, task: TinyTask) -> dict[LayerId, OutputMoments]:
     return output_moments(loaded.model, task, loaded.anatomy)
 
 

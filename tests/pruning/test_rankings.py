@@ -10,7 +10,7 @@ from typing import Any, ClassVar, final
 import pytest
 import torch
 
-from headcount.core import Head, InputError, ModelError, Plan
+from headcount.core import Head, InputError, LayerId, ModelError, Plan
 from headcount.importance import Scores, gradient, norm, relevance, sink
 from headcount.importance.norm_and_sink import OutputNorm, query_means
 from headcount.models import Loaded
@@ -83,7 +83,7 @@ def test_scores_are_those_of_importance() -> None:
     }
     for ranking in (Gradient(), Relevance(), Norm(), Sink()):
         order, scores = ranking.order(given), expected[ranking.name]
-        values = [float(scores[head.site, head.layer][head.index]) for head in order.heads]
+        values = [float(scores[head.layer_id][head.index]) for head in order.heads]
         assert values == sorted(values)
         assert [order.scores[head] for head in order.heads] == values
 
@@ -132,9 +132,9 @@ def test_greedy_by_score_takes_the_head_whose_score_is_missed_least(task: str) -
     if task == "translation-Marian":  # a random model has BLEU 0 with any heads
         given = replace(given, train=by_letters(given.loaded))
     model, anatomy, heads = given.loaded.model, given.loaded.anatomy, list(given.loaded.heads)
-    places = dict.fromkeys((head.site, head.layer) for head in heads)
+    places = dict.fromkeys(head.layer_id for head in heads)
     # Layers, not heads: one head less changes no translation of a random model.
-    units = [tuple(each for each in heads if (each.site, each.layer) == place) for place in places]
+    units = [tuple(each for each in heads if each.layer_id == place) for place in places]
     gone = {str(heads[0]): 0.0}
     with tapped(model, gates=gone, anatomy=anatomy):
         found = Greedy(quantity="score").scores(given, units)
@@ -147,7 +147,7 @@ def test_greedy_by_score_takes_the_head_whose_score_is_missed_least(task: str) -
     assert any(abs(harm) > 1e-3 for harm in harms)
     for unit, harm in zip(units, harms, strict=True):
         for head in unit:
-            assert found[head.site, head.layer][head.index] == pytest.approx(harm, abs=1e-5)
+            assert found[head.layer_id][head.index] == pytest.approx(harm, abs=1e-5)
 
 
 @pytest.mark.parametrize("quantity", ["loss", "score"])
@@ -211,18 +211,14 @@ def test_heads_that_have_gone_add_nothing_to_their_layer() -> None:
     with tapped(model, gates={str(head): 0.0 for head in gone}, anatomy=anatomy):
         means = query_means(model, given.train, OutputNorm(), anatomy)
     for head in order.heads[3:6]:
-        of_layer = means[head.site, head.layer].tolist()
+        of_layer = means[head.layer_id].tolist()
         left = [
             0.0 if Head(head.site, head.layer, index) in gone else each
             for index, each in enumerate(of_layer)
         ]
         expected = of_layer[head.index] / (sum(left) / len(left))
         assert order.scores[head] == pytest.approx(expected, rel=1e-5)
-    assert any(
-        (head.site, head.layer) == (one.site, one.layer)
-        for head in gone
-        for one in order.heads[3:6]
-    )
+    assert any(head.layer_id == one.layer_id for head in gone for one in order.heads[3:6])
 
 
 def test_sites_with_budgets_of_their_own_lose_no_more_than_that() -> None:
@@ -274,7 +270,7 @@ class Counted(Stepwise):
     def scores(self, setting: PruningContext, left: Sequence[Unit]) -> Scores:
         self.asked.append(len(left))
         return {
-            (site, layer): torch.arange(count).double() + 10 * layer
+            LayerId(site, layer): torch.arange(count).double() + 10 * layer
             for site, counts in setting.loaded.heads.counts.items()
             for layer, count in enumerate(counts)
         }
@@ -355,16 +351,18 @@ def test_a_step_is_a_share() -> None:
 
 def test_a_head_without_a_score() -> None:
     units = setting("similarity-bert").units.units
-    scores = {("encoder.self", layer): torch.full((5,), torch.nan).double() for layer in (0, 1)}
+    scores = {
+        LayerId("encoder.self", layer): torch.full((5,), torch.nan).double() for layer in (0, 1)
+    }
     with pytest.raises(ModelError, match="got none for enc.0.0 and 9 others"):
         ascending(units, scores)
 
 
 def test_units_have_the_mean_of_their_heads() -> None:
     units = setting("causal-llama").units.units[:2]
-    scores = {("decoder.self", 0): torch.tensor([5.0, 5, 0, 1, 9, 1]).double()}
+    scores = {LayerId("decoder.self", 0): torch.tensor([5.0, 5, 0, 1, 9, 1]).double()}
     assert ascending(units, scores).heads == (*units[0], *units[1])
-    scores = {("decoder.self", 0): torch.tensor([5.0, 5, 2, 1, 9, 1]).double()}
+    scores = {LayerId("decoder.self", 0): torch.tensor([5.0, 5, 2, 1, 9, 1]).double()}
     assert ascending(units, scores).heads == (*units[1], *units[0])
 
 

@@ -60,7 +60,7 @@ def test_correlations_over_heads_and_over_layers(run: Run) -> None:
     found = compare(run, other)
     columns = [np.array([row.values["confidence"] for row in each.heads]) for each in (run, other)]
     assert found.by_head["confidence"].rho == pytest.approx(spearmanr(columns[0], columns[1])[0])
-    places = [(row.site, row.layer) for row in run.heads]
+    places = [row.layer_id for row in run.heads]
     means = [
         [
             np.mean([x for x, at in zip(column, places, strict=True) if at == place])

@@ -19,7 +19,7 @@ from transformers import (
 )
 
 from headcount.compaction import compact
-from headcount.core import Head, InputError, Plan
+from headcount.core import Head, InputError, LayerId, Plan
 from headcount.speed import ceiling, flops, model_flops
 from headcount.speed.inputs import forward
 from headcount.tap import Anatomy, AttentionLayer, examine
@@ -180,9 +180,9 @@ def test_shared_modules_are_counted_by_their_calls() -> None:
     costs = {
         costs.of(tuple(range(layer.num_heads)))
         for layer in anatomy.layers
-        for costs in [found.layers[layer.site, layer.layer]]
+        for costs in [found.layers[layer.layer_id]]
     }
-    alone = model_flops(*examined("bert"), LENGTH).layers["encoder.self", 0]
+    alone = model_flops(*examined("bert"), LENGTH).layers[LayerId("encoder.self", 0)]
     assert len(anatomy.layers) == 3 and costs == {alone.of(tuple(range(5)))}
 
 

@@ -40,8 +40,8 @@ def test_every_mode_batch_and_length_is_run() -> None:
         for length in (5, 7)
         for batch in (1, 3)
     ]
-    assert [(done, total) for done, total, _ in reported] == [(done, 8) for done in range(8)]
-    assert reported[5][2] == "generate, batch 3, 5 + 4 tokens"
+    assert [(done, total) for _, done, total in reported] == [(done, 8) for done in range(8)]
+    assert reported[5][0] == "generate, batch 3, 5 + 4 tokens"
     for each in found.timings:
         assert each.seconds_RW.shape == (2, 3) and (each.seconds_RW > 0).all()
         assert each.ceiling == 1 and each.dense.peak_bytes == each.pruned.peak_bytes > 0
@@ -114,7 +114,7 @@ def test_what_there_is_no_memory_for_is_left_out(monkeypatch: pytest.MonkeyPatch
 
     def run(*batches: int) -> Speed:
         options = replace(FEW, batches=batches)
-        return compare_speed(model, model, options, progress=lambda *all: reported.append(all[2]))
+        return compare_speed(model, model, options, progress=lambda *all: reported.append(all[0]))
 
     found = run(1, 3)
     assert [each.case.batch for each in found.timings] == [1]

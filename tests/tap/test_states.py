@@ -144,7 +144,7 @@ def test_head_outputs_without_a_projection(name: str, outer: bool) -> None:
     """Where no projection is known, the attention function is heard; inside a tap, after gates."""
     model, anatomy = examined(name)
     unknown = replace(anatomy, layers=tuple(replace(each, output=None) for each in anatomy.layers))
-    gates = {(each.site, each.layer): torch.rand(each.num_heads) for each in anatomy.layers}
+    gates = {each.layer_id: torch.rand(each.num_heads) for each in anatomy.layers}
     expected, outputs = Kept(), Kept()
     with torch.no_grad(), Tap(model, anatomy, gates=gates if outer else None):
         with heard(model, anatomy, head_outputs=expected):
@@ -218,10 +218,7 @@ def test_gradients_of_hidden_states_are_those_of_the_stock_model(name: str) -> N
 @EVERY
 def test_head_outputs_times_their_gradients_are_gradients_of_gates(name: str) -> None:
     model, anatomy = examined(name)
-    ones = {
-        (each.site, each.layer): torch.ones(each.num_heads).requires_grad_()
-        for each in anatomy.layers
-    }
+    ones = {each.layer_id: torch.ones(each.num_heads).requires_grad_() for each in anatomy.layers}
     outputs = Kept()
     with Tap(model, anatomy, gates=ones), heard(model, anatomy, head_outputs=outputs):
         loss = total(run(model))

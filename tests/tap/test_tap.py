@@ -17,7 +17,7 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 
-from headcount.core import Gates, ModelError
+from headcount.core import Gates, LayerId, ModelError
 from headcount.tap import (
     Anatomy,
     AttentionLayer,
@@ -75,7 +75,7 @@ class _Maps:
 
     def __call__(self, block: Block) -> None:
         stock = self.like[block.layer.site][block.layer.layer]
-        place = (block.layer.site, block.layer.layer)
+        place = block.layer.layer_id
         maps = self.maps.setdefault(place, torch.full_like(stock, torch.nan))
         cut = maps[block.rows, block.heads, block.queries]
         assert cut.isnan().all(), "a weight came twice"
@@ -164,7 +164,7 @@ def test_generation_is_that_of_the_stock_model(name: str, listener: FunctionList
         if not key.startswith("decoder")
     }
     options = {"max_new_tokens": 5, "min_new_tokens": 5, "do_sample": False, "num_beams": 2}
-    ones = {(each.site, each.layer): torch.ones(each.num_heads) for each in anatomy.layers}
+    ones = {each.layer_id: torch.ones(each.num_heads) for each in anatomy.layers}
     zeros = {place: 0 * gate for place, gate in ones.items()}
     generate = cast(Any, model).generate
     stock = generate(**batch, **options)
@@ -359,7 +359,7 @@ def _hooked(model: PreTrainedModel, anatomy: Anatomy, gates: Gates) -> Iterator[
             module: nn.Module, args: tuple[Tensor, ...], calls=calls
         ) -> tuple[Tensor, ...]:
             layer = next(calls)
-            gate = gates.get((layer.site, layer.layer))
+            gate = gates.get(layer.layer_id)
             if gate is None:
                 return args
             given_BQD = args[0]
@@ -383,7 +383,7 @@ def test_a_gate_of_0_takes_the_head_from_the_output_projection(name: str):
     for number, layer in enumerate(anatomy.layers):
         gate = torch.ones(layer.num_heads)
         gate[(3 + number) % layer.num_heads] = 0
-        gates = {(layer.site, layer.layer): gate}
+        gates = {layer.layer_id: gate}
         with _hooked(model, anatomy, gates):
             expected = _logits(model, batch)
         assert (expected - stock).abs().max() > 1e-3, layer
@@ -400,7 +400,7 @@ def _random_gates(anatomy: Anatomy, batch_size: int | None, dtype: torch.dtype) 
     gates = {}
     for layer in anatomy.layers:
         shape = (layer.num_heads,) if batch_size is None else (batch_size, layer.num_heads)
-        gates[layer.site, layer.layer] = torch.randn(shape, generator=generator, dtype=dtype)
+        gates[layer.layer_id] = torch.randn(shape, generator=generator, dtype=dtype)
     return gates
 
 
@@ -436,7 +436,7 @@ def test_the_gradient_of_a_gate_is_its_finite_difference():
     gate = torch.ones(11, dtype=torch.float64, requires_grad=True)
 
     def loss() -> Tensor:
-        with Tap(model, anatomy, gates={("decoder.cross", 1): gate}):
+        with Tap(model, anatomy, gates={LayerId("decoder.cross", 1): gate}):
             return model(**batch).logits.square().mean()
 
     (gradient,) = torch.autograd.grad(loss(), gate)
@@ -457,7 +457,7 @@ def test_a_sample_has_its_own_gate():
     stock = _logits(model, batch)
     gate = torch.ones(3, 5)
     gate[1, 4] = 0
-    with Tap(model, anatomy, gates={("encoder.self", 1): gate}):
+    with Tap(model, anatomy, gates={LayerId("encoder.self", 1): gate}):
         logits = _logits(model, batch)
     assert torch.equal(logits[[0, 2]], stock[[0, 2]])
     assert (logits[1] - stock[1]).abs().max() > 1e-3
@@ -532,7 +532,7 @@ def test_weights_are_not_heard_under_dropout_and_gates_work():
     with leaving_no_trace(model, batch):
         with Tap(model, anatomy, DEAF), pytest.raises(ModelError, match=r"Call model\.eval\(\)"):
             _logits(model, batch)
-        with Tap(model, anatomy, gates={("encoder.self", 0): torch.ones(5)}):
+        with Tap(model, anatomy, gates={LayerId("encoder.self", 0): torch.ones(5)}):
             torch.manual_seed(5)
             tapped_logits = _logits(model, batch)
         torch.manual_seed(5)

@@ -18,7 +18,7 @@ from jaxtyping import Float
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import Head, Heads, Place, check_choice
+from headcount.core import Head, Heads, LayerId, check_choice
 from headcount.importance.ablations.sweep import Ablation, sweep
 from headcount.importance.options import Instead
 from headcount.importance.scores import Scores
@@ -49,15 +49,15 @@ def mean(
             listener.batch = batch.to(model.device)
             task.losses(model, listener.batch)
     means = {place: total / listener.queries[place] for place, total in listener.sums.items()}
-    return lambda layer, value, mask: means[layer.site, layer.layer].to(value)
+    return lambda layer, value, mask: means[layer.layer_id].to(value)
 
 
 class _MeanOutput:
     """Sums every head's output over queries that are not padding."""
 
     def __init__(self) -> None:
-        self.sums: dict[Place, Tensor] = {}
-        self.queries: dict[Place, int] = {}
+        self.sums: dict[LayerId, Tensor] = {}
+        self.queries: dict[LayerId, int] = {}
         self.batch: TaskBatch | None = None
         self._value: Tensor | None = None
         self._is_query_BQ = torch.empty(0)
@@ -66,7 +66,7 @@ class _MeanOutput:
         """Store the values until the layer ends."""
         assert self.batch is not None
         self._value = value_BHKD
-        place, shape = (layer.site, layer.layer), (len(value_BHKD), num_queries)
+        place, shape = layer.layer_id, (len(value_BHKD), num_queries)
         self._is_query_BQ = self.batch.is_query(layer.site, shape)
         zeros = value_BHKD.new_zeros(layer.num_heads, layer.head_dim, dtype=torch.float64)
         self.sums.setdefault(place, zeros)
@@ -78,7 +78,7 @@ class _MeanOutput:
         output_BHQD = block.weights_BHQK @ self._value[block.rows, block.heads]
         is_query = self._is_query_BQ[block.rows, None, block.queries, None]
         total = (output_BHQD * is_query).sum((0, 2), dtype=torch.float64)
-        self.sums[block.layer.site, block.layer.layer][block.heads] += total
+        self.sums[block.layer.layer_id][block.heads] += total
 
     def end(self, layer: AttentionLayer) -> None:
         """Drop the values."""
@@ -182,7 +182,7 @@ def _by_layer(heads: Heads) -> dict[str, list[Head]]:
 
 def _by_place(heads: Heads, numbers: Mapping[Head, float]) -> Scores:
     return {
-        (site, layer): torch.tensor(
+        LayerId(site, layer): torch.tensor(
             [numbers[Head(site, layer, index)] for index in range(count)], dtype=torch.float64
         )
         for site, counts in heads.counts.items()

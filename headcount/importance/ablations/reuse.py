@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from headcount.core import Place
+from headcount.core import LayerId
 from headcount.tap import Anatomy, AttentionLayer, block_of, intercepted, replaced
 
 
@@ -39,7 +39,7 @@ class Blocks:
     """
 
     def __init__(self, model: PreTrainedModel, anatomy: Anatomy) -> None:
-        self._starts: dict[Place, int] = {}
+        self._starts: dict[LayerId, int] = {}
         self._order: dict[nn.Module, int] = {}
         by_module = anatomy.by_module()
         for layer in anatomy.layers:
@@ -48,17 +48,17 @@ class Blocks:
             # Nothing can be skipped before attention that is outside any block, or that layers
             # share (the tap distinguishes those by counting calls).
             if block is None or len(by_module[layer.module]) > 1:
-                self._starts[layer.site, layer.layer] = 0
+                self._starts[layer.layer_id] = 0
             else:
                 start = self._order.setdefault(block, len(self._order))
-                self._starts[layer.site, layer.layer] = start
+                self._starts[layer.layer_id] = start
         self._next = _following(model)
         self._kept: dict[nn.Module, Any] = {}
 
     def __len__(self) -> int:
         return len(self._order)
 
-    def start(self, place: Place) -> int:
+    def start(self, place: LayerId) -> int:
         """Number of blocks before a layer's attention."""
         return self._starts[place]
 

@@ -20,7 +20,7 @@ from safetensors.numpy import save_file
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import Head, ModelError, Place, check_same_key, reading, write_atomically
+from headcount.core import Head, LayerId, ModelError, check_same_key, reading, write_atomically
 from headcount.importance.ablations.reuse import Attentions, Blocks
 from headcount.tap import Anatomy, AttentionLayer, Replacement, Tap, evaluating, examine
 from headcount.tasks import Evaluation, Losses, Task, TaskBatch
@@ -168,9 +168,7 @@ class _Sweeping:
         self.ablations, self.replacement = ablations, replacement
         self.blocks, self.attentions = Blocks(model, anatomy), Attentions(model, anatomy)
         self._counts = anatomy.heads.counts
-        self._number = {
-            (layer.site, layer.layer): number for number, layer in enumerate(anatomy.layers)
-        }
+        self._number = {layer.layer_id: number for number, layer in enumerate(anatomy.layers)}
 
     def batch(self, batch: TaskBatch, table: SweepTable) -> None:
         """Fill in the batch's examples in all rows of the table."""
@@ -190,7 +188,7 @@ class _Sweeping:
         tokens = max(tensor.numel() for tensor in batch.inputs.values())
         size = max(1, self._together // max(1, tokens))
         firsts = [
-            min(self._number[head.site, head.layer] for head in ablation.heads)
+            min(self._number[head.layer_id] for head in ablation.heads)
             for ablation in self.ablations
         ]
         order = sorted(range(len(firsts)), key=firsts.__getitem__)
@@ -203,7 +201,7 @@ class _Sweeping:
         times, num_rows = len(numbers), len(batch.example_R)
         gates = self._gates([self.ablations[number] for number in numbers], num_rows)
         layer = self.anatomy.layers[first]
-        place = (layer.site, layer.layer)
+        place = layer.layer_id
         with (
             Tap(self.model, self.anatomy, gates=gates, replacement=self.replacement),
             self.blocks.resuming(self.blocks.start(place), num_rows, times),
@@ -219,15 +217,15 @@ class _Sweeping:
     def _before(self, first: int) -> list[AttentionLayer]:
         """Layers of the same block that are called before a layer."""
         layers = self.anatomy.layers
-        starts = [self.blocks.start((layer.site, layer.layer)) for layer in layers]
+        starts = [self.blocks.start(layer.layer_id) for layer in layers]
         return [layers[number] for number in range(first) if starts[number] == starts[first]]
 
-    def _gates(self, ablations: list[Ablation], num_rows: int) -> dict[Place, Tensor]:
+    def _gates(self, ablations: list[Ablation], num_rows: int) -> dict[LayerId, Tensor]:
         """Gates of 0 for each ablation's heads in its own copy of the rows."""
-        gates: dict[Place, Tensor] = {}
+        gates: dict[LayerId, Tensor] = {}
         for copy, ablation in enumerate(ablations):
             for head in ablation.heads:
-                place = (head.site, head.layer)
+                place = head.layer_id
                 if place not in gates:
                     shape = (len(ablations) * num_rows, self._counts[head.site][head.layer])
                     gates[place] = torch.ones(shape, device=self.model.device)

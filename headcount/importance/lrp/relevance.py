@@ -25,7 +25,7 @@ from jaxtyping import Bool, Float, Float64
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import InputError, Place
+from headcount.core import InputError, LayerId
 from headcount.importance.lrp.propagation import Lrp
 from headcount.importance.lrp.rule_sets import listener
 from headcount.importance.options import Rules
@@ -132,7 +132,7 @@ WHOLE = 2**62
 class Relevance:
     """Relevance of every head on a task."""
 
-    scores: Mapping[Place, Float64[Tensor, " head"]]
+    scores: Mapping[LayerId, Float64[Tensor, " head"]]
     """Scores by site and layer, in [-1, 1]; absolute values add up to at most 1 in a layer."""
     num_steps: int
     """Number of target steps that relevance started at."""
@@ -165,7 +165,7 @@ def relevance(
         InputError: If the rule set is unknown, or it is unknown where relevance starts.
     """
     anatomy, start = anatomy or examine(model), start or start_of(task)
-    sums: dict[Place, Tensor] = {}
+    sums: dict[LayerId, Tensor] = {}
     num_steps = 0
     for batch in task.batches(max_tokens):
         for weight_E, parts in _of_batch(
@@ -185,10 +185,10 @@ def _of_batch(
     rules: str,
     start: Start,
     per_step: bool,
-) -> Iterator[tuple[Tensor, dict[Place, Tensor]]]:
+) -> Iterator[tuple[Tensor, dict[LayerId, Tensor]]]:
     """Relevance of every example and head, with the number of steps it covers."""
     gates = {
-        (layer.site, layer.layer): torch.ones(
+        layer.layer_id: torch.ones(
             batch.num_examples, layer.num_heads, device=model.device, dtype=model.dtype
         ).requires_grad_()
         for layer in anatomy.layers

@@ -19,13 +19,13 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from headcount.compaction import Projection
-from headcount.core import Place, Plan
+from headcount.core import LayerId, Plan
 from headcount.models import Loaded
 from headcount.pruning.compensation.output_moments import OutputMoments
 from headcount.tap import AttentionLayer
 
 
-def fold(loaded: Loaded, plan: Plan, sums: Mapping[Place, OutputMoments]) -> Loaded:
+def fold(loaded: Loaded, plan: Plan, sums: Mapping[LayerId, OutputMoments]) -> Loaded:
     """A copy of the model whose biases include the mean outputs of the pruned heads.
 
     The loss of the pruned model can be higher with folding than without.
@@ -41,7 +41,7 @@ def fold(loaded: Loaded, plan: Plan, sums: Mapping[Place, OutputMoments]) -> Loa
         if not pruned_O.any():
             continue
         projection = Projection.of(model, layer)
-        lost_O = sums[layer.site, layer.layer].mean_O * pruned_O
+        lost_O = sums[layer.layer_id].mean_O * pruned_O
         projection.add_bias(lost_O @ projection.weight_OM)
     return replace(loaded, model=model)
 

@@ -13,7 +13,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import InputError, Place
+from headcount.core import InputError, LayerId
 from headcount.tap import Anatomy, AttentionLayer, evaluating, heard
 from headcount.tasks import Task, TaskBatch
 
@@ -50,7 +50,7 @@ def output_moments(
     task: Task,
     anatomy: Anatomy,
     max_tokens: int = 4096,
-) -> dict[Place, OutputMoments]:
+) -> dict[LayerId, OutputMoments]:
     """The moments of every layer.
 
     Args:
@@ -95,7 +95,7 @@ class _OutputListener:
     """Sums up the heads' outputs of the announced batch."""
 
     def __init__(self) -> None:
-        self.sums: dict[Place, OutputMoments] = {}
+        self.sums: dict[LayerId, OutputMoments] = {}
         self.batch: TaskBatch | None = None
 
     def __call__(
@@ -107,5 +107,5 @@ class _OutputListener:
         is_query_R = self.batch.is_query(layer.site, (len(rows_RO), 1)).flatten()
         output_QO = rows_RO[is_query_R.to(rows_RO.device)].double()
         new = OutputMoments(len(output_QO), output_QO.sum(0), output_QO.T @ output_QO)
-        place = (layer.site, layer.layer)
+        place = layer.layer_id
         self.sums[place] = self.sums[place] + new if place in self.sums else new

@@ -24,7 +24,7 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from headcount.compaction import Projection
-from headcount.core import Place, Plan
+from headcount.core import LayerId, Plan
 from headcount.models import Loaded
 from headcount.pruning.compensation.folding import goes
 from headcount.pruning.compensation.output_moments import OutputMoments
@@ -38,7 +38,7 @@ RIDGE = 1e-6
 def rescale(
     loaded: Loaded,
     plan: Plan,
-    sums: Mapping[Place, OutputMoments],
+    sums: Mapping[LayerId, OutputMoments],
     per: Per = "head",
     fold: bool = True,
 ) -> Loaded:
@@ -56,7 +56,7 @@ def rescale(
         pruned_O = goes(plan, loaded, layer)
         if not pruned_O.any():
             continue
-        projection, moment = Projection.of(model, layer), sums[layer.site, layer.layer]
+        projection, moment = Projection.of(model, layer), sums[layer.layer_id]
         old_OM = projection.weight_OM
         new_OM = (
             old_OM if pruned_O.all() else _remade(moment, old_OM, pruned_O == 0, per, fold, layer)

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import product
 from typing import Any, final, get_args
 
-from headcount.core import ModelError, Place, Plan
+from headcount.core import LayerId, ModelError, Plan
 from headcount.models import Loaded, revision
 from headcount.pruning.compensation.folding import fold
 from headcount.pruning.compensation.output_moments import OutputMoments, output_moments
@@ -113,7 +113,7 @@ def _made_up(
 
 
 def _ways(
-    loaded: Loaded, plan: Plan, sums: Mapping[Place, OutputMoments], stages: Compensation
+    loaded: Loaded, plan: Plan, sums: Mapping[LayerId, OutputMoments], stages: Compensation
 ) -> dict[str, Callable[[], Loaded]]:
     """The ways to compensate without training, by name, each starting from the chosen weights."""
     ways: dict[str, Callable[[], Loaded]] = {}

@@ -18,7 +18,7 @@ from typing import ClassVar, final
 
 import torch
 
-from headcount.core import Place, Plan, check_choice, read_checkpoint, write_checkpoint
+from headcount.core import LayerId, Plan, check_choice, read_checkpoint, write_checkpoint
 from headcount.importance import Ablation, DeltaOf, Scores, Swept, sweep
 from headcount.models import signature
 from headcount.pruning.budget import Unit
@@ -40,6 +40,11 @@ class Greedy(Stepwise):
     def __post_init__(self) -> None:
         check_choice("a quantity", self.quantity, DeltaOf)
         super().__post_init__()
+
+    @property
+    def uses_metric(self) -> bool:
+        """Whether harm is a drop in the task's score."""
+        return self.quantity == "score"
 
     def scores(self, setting: PruningContext, left: Sequence[Unit]) -> Scores:
         """The harm of removing each unit; NaN for heads that can't be pruned or are already."""
@@ -94,12 +99,12 @@ def _harm_to_texts(
 
 
 def _by_place(setting: PruningContext, left: Sequence[Unit], harm: Sequence[float]) -> Scores:
-    scores: dict[Place, torch.Tensor] = {}
+    scores: dict[LayerId, torch.Tensor] = {}
     counts = setting.loaded.heads.counts
     for unit, value in zip(left, harm, strict=True):
         for head in unit:
             blank = torch.full((counts[head.site][head.layer],), torch.nan).double()
-            scores.setdefault((head.site, head.layer), blank)[head.index] = value
+            scores.setdefault(head.layer_id, blank)[head.index] = value
     return scores
 
 

@@ -20,7 +20,7 @@ from typing import ClassVar, final
 import torch
 from torch import Tensor
 
-from headcount.core import Place
+from headcount.core import LayerId
 from headcount.importance import Scores, frozen, gate_gradients
 from headcount.pruning.budget import Unit
 from headcount.pruning.methods.method import PruningContext
@@ -38,7 +38,7 @@ class Fisher(Stepwise):
     def scores(self, setting: PruningContext, left: Sequence[Unit]) -> Scores:
         """The diagonal Fisher information of every head's gate."""
         model, task, anatomy = setting.loaded.model, setting.sample, setting.loaded.anatomy
-        sums: dict[Place, Tensor] = {}
+        sums: dict[LayerId, Tensor] = {}
         with evaluating(model), frozen(model):
             for batch in task.batches(setting.max_tokens):
                 gradients, _ = gate_gradients(model, task, anatomy, batch.to(model.device))

@@ -27,6 +27,11 @@ class Gradient(Stepwise):
     normalise: bool = True
     """Whether to divide by the norm over the layer."""
 
+    @property
+    def depends_on_batches(self) -> bool:
+        """Gradients that are summed over a batch depend on its size."""
+        return self.level == "batch"
+
     def scores(self, setting: PruningContext, left: Sequence[Unit]) -> Scores:
         """Gradient importance of every head."""
         loaded, max_tokens = setting.loaded, setting.max_tokens

@@ -137,7 +137,7 @@ class L0(Method):
     def _swept(self, setting: PruningContext, keep: Keep) -> Selection:
         """The choice of the coefficient whose number of open gates is nearest to the budget."""
         layout, open_quotas = _gated(setting, keep)
-        num_layers = len({(head.site, head.layer) for unit in layout.units for head in unit})
+        num_layers = len({head.layer_id for unit in layout.units for head in unit})
         found = swept(
             lambda coefficient: replace(self, sweep=0, coefficient=coefficient)._trained(
                 setting, keep

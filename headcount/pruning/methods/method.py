@@ -5,22 +5,19 @@ Methods that learn their choice train for each budget.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, final
 
-from headcount.core import Plan
+from headcount.core import Plan, Progress, silent
 from headcount.models import Loaded, plan_for
 from headcount.pruning.budget import Keep, Units, by_site, pruned_heads
 from headcount.pruning.methods.order import Order
 from headcount.pruning.options import CALIBRATION
 from headcount.tasks import Task, drawn
 from headcount.training import FinetuneConfig, Tell, check_finetuning
-
-Progress = Callable[[str, int, int], None]
-"""Function called with a stage's name, how much is done, and the total."""
 
 
 @final
@@ -37,7 +34,7 @@ class PruningContext:
     max_tokens: int = 4096
     state: Path | None = None
     """Folder for intermediate state, from which an interrupted choice resumes."""
-    progress: Progress = lambda stage, done, total: None
+    progress: Progress = silent
     calibration: int = CALIBRATION
     """Number of examples drawn from `train`, or all if it has fewer, for steps without training:
     scores of heads, folding, rescaling."""

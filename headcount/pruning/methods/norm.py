@@ -28,5 +28,5 @@ class Norm(Stepwise):
         added = {place: score_H.clone() for place, score_H in scores.items()}
         for unit in set(setting.units.units) - set(left):
             for head in unit:
-                added[head.site, head.layer][head.index] = 0
+                added[head.layer_id][head.index] = 0
         return {place: score_H / added[place].mean() for place, score_H in scores.items()}

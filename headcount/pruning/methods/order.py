@@ -32,9 +32,7 @@ def ascending(units: Sequence[Unit], scores: Scores) -> Order:
     Raises:
         UnsuitedError: if a head has no score.
     """
-    values = {
-        head: float(scores[head.site, head.layer][head.index]) for unit in units for head in unit
-    }
+    values = {head: float(scores[head.layer_id][head.index]) for unit in units for head in unit}
     if unknown := [str(head) for head, value in values.items() if math.isnan(value)]:
         raise UnsuitedError(
             f"Expected a score for every head that can be pruned, got none for {unknown[0]} and "

@@ -42,6 +42,16 @@ class Stepwise(Ranking):
                 f"Expected a share of the heads from 0 to 1 as the step, got {self.step}."
             )
 
+    @property
+    def depends_on_batches(self) -> bool:
+        """Whether scores depend on which examples share a batch, so on its size."""
+        return False
+
+    @property
+    def uses_metric(self) -> bool:
+        """Whether the scores come from the task's metric, not from its loss."""
+        return False
+
     @abstractmethod
     def scores(self, setting: PruningContext, left: Sequence[Unit]) -> Scores:
         """Scores of the heads of the remaining units, while pruned heads are gated to 0.
@@ -69,7 +79,7 @@ class Stepwise(Ranking):
         if not units.units:
             return Order(())
         size = max(1, round(self.step * len(units.units)))
-        file, key = _file(setting), _key(setting, units, repr(self), keep)
+        file, key = _file(setting), self._key(setting, units, keep)
         so_far = done = read_order(file, key)
         # Everything is scored once, even if nothing is pruned, since scores are reported.
         while any((room := _room(units, done.gone, keep)).values()) or not done.dense.heads:
@@ -81,6 +91,20 @@ class Stepwise(Ranking):
         if done is not so_far:
             self._tell(setting, done.gone, {})
         return done.dense
+
+    def _key(self, setting: PruningContext, units: Units, keep: Keep | None) -> str:
+        task = setting.sample
+        return signature(
+            setting.loaded,
+            task.sha256,
+            task=task.name,
+            n=task.num_examples,
+            units=units.sha256[:12],
+            by=repr(self),
+            metric=task.signature if self.uses_metric else None,
+            max_tokens=setting.max_tokens if self.depends_on_batches else None,
+            keep=None if isinstance(keep, int | None) else dict(keep),
+        )
 
     def _tell(self, setting: PruningContext, gone: Order, room: Room) -> None:
         going = len(gone.heads) + sum(room.values())
@@ -200,21 +224,3 @@ def _counts_for(unit: Unit, room: Room) -> str | None:
 
 def _file(setting: PruningContext) -> Path | None:
     return None if setting.state is None else setting.state / "order.json"
-
-
-def _key(setting: PruningContext, units: Units, way: str, keep: Keep | None) -> str:
-    task, by_site = setting.sample, None if isinstance(keep, int | None) else dict(keep)
-    # Gradients may be summed over batches, so that scores depend on their size.
-    batch = setting.max_tokens if "level='batch'" in way else None
-    metric = task.signature if "quantity='score'" in way else None
-    return signature(
-        setting.loaded,
-        task.sha256,
-        task=task.name,
-        n=task.num_examples,
-        units=units.sha256[:12],
-        by=way,
-        metric=metric,
-        max_tokens=batch,
-        keep=by_site,
-    )

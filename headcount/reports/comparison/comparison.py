@@ -88,5 +88,5 @@ def _of_heads(run: Run, column: str) -> np.ndarray:
 def _of_layers(run: Run, column: str) -> np.ndarray:
     layers: dict[tuple[str, int], list[HeadRow]] = {}
     for row in run.heads:
-        layers.setdefault((row.site, row.layer), []).append(row)
+        layers.setdefault(row.layer_id, []).append(row)
     return np.array([np.mean([row.values[column] for row in rows]) for rows in layers.values()])

@@ -59,7 +59,7 @@ def layer_means(heads: Sequence[HeadRow], measure: str) -> dict[str, list[float]
     num_layers = max(row.layer for row in heads) + 1
     for site in dict.fromkeys(row.site for row in heads):
         for layer in range(num_layers):
-            place = [row.values[measure] for row in heads if (row.site, row.layer) == (site, layer)]
+            place = [row.values[measure] for row in heads if row.layer_id == (site, layer)]
             finite = [value for value in place if math.isfinite(value)]
             mean = sum(finite) / len(finite) if finite else math.nan
             means.setdefault(site, []).append(mean)

@@ -221,12 +221,13 @@ def _row(name: str, effect: Effect, axis: Axis) -> WorthRow:
 
 def _layers(importance: ImportanceRecord, axis: Axis) -> tuple[WorthRow, ...]:
     """One row per layer: all its heads removed, and all but the best one."""
-    left = {(each.site, each.layer): each for each in importance.single_heads}
-    dense = {(each.site, each.layer): each for each in importance.layers}
+    left = {each.layer_id: each for each in importance.single_heads}
+    dense = {each.layer_id: each for each in importance.layers}
     order = list(SITES)
     rows = []
-    for site, layer in sorted(dense.keys() | left.keys(), key=lambda p: (order.index(p[0]), p[1])):
-        gone, only = dense.get((site, layer)), left.get((site, layer))
+    for place in sorted(dense.keys() | left.keys(), key=lambda p: (order.index(p.site), p.layer)):
+        site, layer = place
+        gone, only = dense.get(place), left.get(place)
         nothing = Effect(site, layer, "", math.nan, math.nan, math.nan, math.nan)
         row = _row(f"{SITES[site]}.{layer}", gone or nothing, axis)
         if only is not None:

@@ -1,0 +1,10 @@
+"""Progress: how far a long run has got, told to whoever asked."""
+
+from collections.abc import Callable
+
+Progress = Callable[[str, int, int], None]
+"""Called with the name of a stage, the steps done, and all steps (0 if not known)."""
+
+
+def silent(stage: str, done: int, total: int) -> None:
+    """The progress of a run that nobody watches."""

@@ -1,5 +1,34 @@
 """Which attention heads do the work, and how many can you let go.
 
+Models and data:
+    load: a model by hub name or folder, or one that we ship, with tokenizer and heads (`Loaded`)
+    Corpus, Sentence, Tree: the texts that heads are analysed on
+    tasks: what quality means: translation, classification, language modelling, similarity
+    Head, Heads, HeadTable: one head by name, the grid of all heads, a table with one row per head
+    diagnose: what works for a model and what does not
+
+What heads do:
+    analyze: every measure of every head on a corpus, and the heads' roles (`Options`, `Analysis`)
+    measure: measures without roles, for any plain transformers model
+    find_roles: roles from measured numbers (`Role`, `Thresholds`)
+    tapped, examine: read a model's attention; find out where its heads are
+    write_results, write_report, write_figures: the files of an analysis
+
+What heads are worth:
+    gated: multiply heads by gates inside a `with` block, e.g. 0 to leave them out
+    importance: scores of every head on a task: gradient, relevance, ablation, norm, sink
+
+Smaller models:
+    prune: choose heads under a budget, prune them, and measure the change
+    Plan: which heads are kept
+    compact: a smaller model without the heads that a plan prunes
+    save: write a compact model into a folder that transformers loads
+
+Errors that a user can fix:
+    InputError, of which CorpusError and ModelError are kinds
+
+Importing headcount takes no time: what a name needs, torch included, is imported when it is used.
+
 >>> import headcount
 >>> loaded = headcount.load("sentence-transformers/all-MiniLM-L6-v2")  # doctest: +SKIP
 >>> analysis = headcount.analyze(loaded, headcount.Corpus("treebank.conllu"))  # doctest: +SKIP

@@ -13,7 +13,6 @@ from typing import Any, final
 import numpy as np
 import torch
 from jaxtyping import Float
-from scipy.stats import t as student
 from transformers import PreTrainedModel
 
 from headcount.speed.costs import Work
@@ -117,6 +116,8 @@ class Ratio:
         >>> print(Ratio.of([1.5, 1.5, 1.5]), Ratio.of([1.0, 1.1, 1.2]))
         1.50 (1.50–1.50) 1.10 (0.87–1.38)
         """
+        from scipy.stats import t as student
+
         log_R = np.log(np.asarray(ratios, dtype=float))
         assert len(log_R) > 1
         half = student.ppf((1 + CONFIDENCE) / 2, len(log_R) - 1)

@@ -13,7 +13,6 @@ from typing import Any, ClassVar, final
 import numpy as np
 import torch
 from jaxtyping import Int, Int64
-from sklearn import metrics
 from torch.nn.functional import cross_entropy
 from transformers import PreTrainedConfig, PreTrainedModel
 
@@ -228,6 +227,8 @@ class Classification(Task):
 
         If all examples drawn have one class and are predicted as such, Matthews' correlation is 0.
         """
+        from sklearn import metrics
+
         chosen = slice(None) if index_S is None else index_S
         gold_S, predicted_S = self.gold_N[chosen], evaluation.outcome_N[chosen].astype(int)
         if self.metric == "accuracy":
@@ -249,6 +250,8 @@ class Classification(Task):
 def _matthews(gold_S: Int[np.ndarray, " sample"], predicted_S: Int[np.ndarray, " sample"]) -> float:
     if len(np.union1d(gold_S, predicted_S)) < 2:  # scikit-learn also gives 0, with a warning
         return 0.0
+    from sklearn import metrics
+
     return float(metrics.matthews_corrcoef(gold_S, predicted_S))
 
 

@@ -18,7 +18,6 @@ from typing import Any, ClassVar, cast, final, get_args
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from scipy.stats import rankdata
 from torch import Tensor
 from torch.nn.functional import cosine_similarity, normalize
 from transformers import PreTrainedModel
@@ -131,6 +130,7 @@ class Similarity(Task):
 
     def resampled(self, evaluation: Evaluation) -> Resampled:
         """The score as a function of the pairs drawn: Pearson's correlation of their ranks."""
+        from scipy.stats import rankdata
 
         def scores(index_DS: Int[np.ndarray, "draw sample"]) -> Float[np.ndarray, " draw"]:
             sides = (evaluation.outcome_N, self.gold_N)

@@ -3,6 +3,7 @@
 import inspect
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from typing import Any, get_args
 
 import pytest
 
+import headcount
 from headcount import importance, pruning, speed, tasks, training
 from headcount.cli.command import COMMANDS
 from tests.cli.conftest import PARALLEL, ROOT, SAMPLE
@@ -152,6 +154,11 @@ def test_refusals_import_nothing_heavy_and_write_nothing(tmp_path: Path) -> None
         assert (name, status, heavy) == (name, 2, []), block
         assert refused[name][1] in block, name
     assert not list(tmp_path.iterdir())
+
+
+def test_the_docstring_of_the_package_lists_every_public_name() -> None:
+    words = set(re.findall(r"\w+", headcount.__doc__ or ""))
+    assert set(headcount.__all__) <= words
 
 
 def options(make: Callable[..., Any]) -> tuple[str, ...]:

@@ -18,11 +18,8 @@ from typing import final
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
-from scipy.stats import norm, rankdata
 
 from headcount.core import InputError
-
-_WIDE = float(norm.ppf(0.975))
 
 
 @final
@@ -47,6 +44,8 @@ def correlation(
 
     Pearson's interval uses Fisher's variance, 1 / (n - 3), instead of Bonett and Wright's.
     """
+    from scipy.stats import norm, rankdata
+
     known = ~(np.isnan(one) | np.isnan(other))
     x, y = (rankdata(each[known]) if ranks else each[known] for each in (one, other))
     num = int(known.sum())
@@ -56,7 +55,8 @@ def correlation(
     spread = np.sqrt((1 + rho**2 / 2 if ranks else 1) / (num - 3))
     # A perfect correlation lies at infinity, which rounding may just miss
     middle = np.copysign(np.inf, rho) if 1 - abs(rho) < 1e-12 else np.arctanh(rho)
-    low, high = (float(np.tanh(middle + side * _WIDE * spread)) for side in (-1, 1))
+    wide = float(norm.ppf(0.975))
+    low, high = (float(np.tanh(middle + side * wide * spread)) for side in (-1, 1))
     return Correlation(rho, low, high, num)
 
 

@@ -28,7 +28,6 @@ from typing import Literal, final
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.stats import norm as standard_normal
 
 from headcount.core import InputError
 from headcount.tasks import Evaluation, Task
@@ -210,11 +209,13 @@ def _of_draws(
         doubtful_H = np.minimum((delta_SH <= 0).sum(0), (delta_SH >= 0).sum(0))
         p_H = np.minimum(1, 2 * (1 + doubtful_H) / (1 + len(delta_SH)))
     else:
+        from scipy.stats import norm
+
         spread_H = delta_SH.std(0, ddof=1)
         # A head that changes every resample equally has no spread: no effect, or a sure one
         sure_H = np.where(delta_H == 0, 0.0, np.inf)
         far_H = np.divide(abs(delta_H), spread_H, out=sure_H, where=spread_H > 0)
-        p_H = 2 * standard_normal.sf(far_H)
+        p_H = 2 * norm.sf(far_H)
     return low_H, high_H, np.asarray(p_H, float)
 
 

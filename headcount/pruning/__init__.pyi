@@ -26,6 +26,7 @@ from .methods.registry import method as method
 from .methods.subset import Subset as Subset
 from .options import CALIBRATION as CALIBRATION
 from .options import METHOD_OPTIONS as METHOD_OPTIONS
+from .options import check_budget as check_budget
 from .options import check_method as check_method
 from .options import uses_examples as uses_examples
 from .pipeline import Pruned as Pruned

@@ -8,7 +8,7 @@ folder, if there is one, so that a killed search resumes and ends with the same 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf, isfinite
+from math import isfinite
 from typing import Any, final
 
 from headcount.core import InputError, read_checkpoint, write_checkpoint
@@ -16,6 +16,7 @@ from headcount.models import Loaded, signature
 from headcount.pruning.budget import GivenKeep, Keep, Units, by_site, dense, share
 from headcount.pruning.gated_score import drop, evaluate_gated
 from headcount.pruning.methods.method import Method, PruningContext, Selection
+from headcount.pruning.options import check_budget
 from headcount.speed import machine
 from headcount.tasks import Evaluation, Task
 
@@ -84,18 +85,9 @@ class BudgetSpec:
     """Largest latency of the compact model, in milliseconds."""
 
     def __post_init__(self) -> None:
-        given = [name for name, value in vars(self).items() if value is not None]
-        if len(given) != 1:
-            raise InputError(
-                "Expected one budget out of --keep, --share, --max-drop and --latency, got "
-                f"{' and '.join(given) or 'none'}."
-            )
+        check_budget(self.keep, self.share, self.max_drop, self.latency)
         if self.keep is not None:
             object.__setattr__(self, "keep", dense(self.keep))
-        if self.max_drop is not None and not isfinite(self.max_drop):
-            raise InputError(f"Expected a finite largest drop, got {self.max_drop}.")
-        if self.latency is not None and not 0 < self.latency < inf:
-            raise InputError(f"Expected a finite latency above 0 ms, got {self.latency}.")
 
     def budget(self, units: Units) -> Keep | None:
         """The number of heads to keep, or None if it must be searched.

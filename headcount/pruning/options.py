@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from math import inf, isfinite
 
-from headcount.core import check_known
+from headcount.core import InputError, check_known
 from headcount.training import FinetuneConfig
 
 CALIBRATION = 2000
@@ -40,6 +41,27 @@ def check_method(name: str, options: Sequence[str] = ()) -> None:
     for option in options:
         given = option.partition("=")[0]
         check_known(f"an option of {name}", given, known)
+
+
+def check_budget(
+    keep: object, share: float | None, max_drop: float | None, latency: float | None
+) -> None:
+    """Check that there is exactly one budget, and that it is a possible one for some model.
+
+    Raises:
+        InputError: If there is none, or several, or a number that no model can meet.
+    """
+    budgets = {"--keep": keep, "--share": share, "--max-drop": max_drop, "--latency": latency}
+    given = [name for name, value in budgets.items() if value is not None]
+    if len(given) != 1:
+        raise InputError(
+            f"Expected one budget out of {', '.join(list(budgets)[:-1])} and --latency, got "
+            f"{' and '.join(given) or 'none'}."
+        )
+    if max_drop is not None and not isfinite(max_drop):
+        raise InputError(f"Expected a finite largest drop, got {max_drop}.")
+    if latency is not None and not 0 < latency < inf:
+        raise InputError(f"Expected a finite latency above 0 ms, got {latency}.")
 
 
 def uses_examples(name: str) -> bool:

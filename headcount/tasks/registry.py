@@ -4,7 +4,7 @@ from collections.abc import Callable
 from inspect import signature
 from typing import Any
 
-from headcount.core import InputError
+from headcount.core import check_known
 from headcount.corpora import Columns, Data
 from headcount.models import Loaded
 from headcount.tasks.causal import CausalLanguageModelling
@@ -39,9 +39,8 @@ def build(
         ModelError: if the task does not fit the model; says which tasks do.
         InputError: for an unknown task or option, and for data that can't be used.
     """
-    if name not in TASKS:
-        raise InputError(f"Expected a task out of {', '.join(TASKS)}, got {name!r}.")
+    check_known("a task", name, TASKS)
     known = list(signature(TASKS[name]).parameters)[3:]
-    if unknown := [option for option in options if option not in known]:
-        raise InputError(f"Expected an option of {name} ({', '.join(known)}), got {unknown[0]!r}.")
+    for option in options:
+        check_known(f"an option of {name}", option, known, "({})")
     return TASKS[name](loaded, files, columns, **options)

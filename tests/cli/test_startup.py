@@ -88,7 +88,7 @@ REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
     "a budget": (("prune", "gpt2", *LEARNED, "--out", "OUT"), "Expected one budget"),
     "two budgets": (
         ("prune", "gpt2", *LEARNED, "--out", "OUT", "--keep", "3", "--share", "0.5"),
-        "got keep and share",
+        "got --keep and --share",
     ),
     "a method": (
         ("prune", "gpt2", *LEARNED, "--out", "OUT", "--keep", "3", "--method", "gradeint"),

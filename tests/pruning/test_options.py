@@ -153,7 +153,7 @@ def test_one_limit() -> None:
     ):
         with pytest.raises(InputError, match=reported):
             BudgetSpec(**given)  # pyright: ignore[reportArgumentType]
-    for given, came in (({}, "none"), ({"keep": 3, "max_drop": 0.5}, "keep and max_drop")):
+    for given, came in (({}, "none"), ({"keep": 3, "max_drop": 0.5}, "--keep and --max-drop")):
         with pytest.raises(InputError, match=f"--max-drop and --latency, got {came}"):
             BudgetSpec(**given)
 

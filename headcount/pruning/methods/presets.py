@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
-from headcount.core import InputError
+from headcount.core import check_known
 
 
 @final
@@ -59,6 +59,5 @@ def preset(name: str) -> Preset:
     Raises:
         InputError: for an unknown preset.
     """
-    if name not in PRESETS:
-        raise InputError(f"Expected a preset out of {', '.join(PRESETS)}, got {name!r}.")
+    check_known("a preset", name, PRESETS)
     return PRESETS[name]

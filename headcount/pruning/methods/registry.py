@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import wraps
 
-from headcount.core import InputError, made
+from headcount.core import check_known, made
 from headcount.pruning.methods.ablation import Greedy
 from headcount.pruning.methods.fisher import Fisher
 from headcount.pruning.methods.gradient import Gradient
@@ -49,6 +49,5 @@ def method(name: str, options: Sequence[str] = ()) -> Method:
     Raises:
         InputError: for an unknown method or option, or an invalid value.
     """
-    if name not in METHODS:
-        raise InputError(f"Expected a method out of {', '.join(METHODS)}, got {name!r}.")
+    check_known("a method", name, METHODS)
     return made(METHODS[name], options)

@@ -43,6 +43,8 @@ class Arguments:
 
     treebank: Path | None = None
     """A .conllu file for the table row on short sentences with trees."""
+    limit: int | None = None
+    """Number of sentences of the treebank; all if not given."""
     text: Path | None = None
     """A .txt file for the table rows on running text."""
     lengths: tuple[int, ...] = (128, 512, 2048, 4096)
@@ -67,7 +69,9 @@ def main() -> None:
     torch.set_num_threads(arguments.threads)
     works: list[tuple[str, Make]] = []
     if arguments.treebank is not None:
-        works.append((arguments.treebank.stem, partial(of_treebank, arguments.treebank)))
+        works.append(
+            (arguments.treebank.stem, partial(of_treebank, arguments.treebank, arguments.limit))
+        )
     if arguments.text is not None:
         for length in arguments.lengths:
             works.append((f"{length} tokens", partial(of_text, arguments.text, length)))
@@ -147,10 +151,10 @@ def usual(model: PreTrainedModel, work: list[Batch]) -> np.ndarray:
     return sums
 
 
-def of_treebank(path: Path) -> tuple[Loaded, list[Batch]]:
+def of_treebank(path: Path, limit: int | None = None) -> tuple[Loaded, list[Batch]]:
     """The sentences of a treebank, batched as in `headcount analyze`."""
     loaded = load(get_model_path())
-    encoder, corpus = loaded.encoder(), Corpus(path)
+    encoder, corpus = loaded.encoder(), Corpus(path, limit=limit)
     return loaded, list(batches(corpus, encoder, take_census(corpus, encoder)))
 
 
@@ -202,6 +206,7 @@ def more_memory(name: str, arguments: Arguments) -> tuple[str, str]:
             command += ["--text", str(arguments.text), "--lengths", name.split()[0]]
         else:
             command += ["--treebank", str(arguments.treebank)]
+            command += [] if arguments.limit is None else ["--limit", str(arguments.limit)]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         peaks[way] = int(done.stdout.split()[-1])
     more = (peaks[way] - peaks["floor"] for way in ("usual", "headcount"))

@@ -28,7 +28,7 @@ NORM_MASSES = ("norm", "norm_first", "norm_sep", "norm_punct")
 
 @final
 class Reduction(Enum):
-    """What one layer's attention on one batch can be reduced to: the properties of `Attention`."""
+    """What one layer's attention on one batch can be reduced to: what `Attention` offers."""
 
     PEAK = "peak_BHQ"
     PEAK_KEY = "peak_key_BHQ"
@@ -41,7 +41,7 @@ class Reduction(Enum):
     OWN_SEGMENT = "own_segment_BHQ"
     COLUMN = "column_BHK"
     VALUE_NORM = "value_norm_BHK"
-    WORDS = "word_keys_BHW"
+    WORDS = "words"
 
 
 @final

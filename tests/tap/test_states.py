@@ -19,12 +19,14 @@ from headcount.tap import (
     StateId,
     Tap,
     block_of,
+    examine,
     heard,
     intercepted,
     replaced,
     state_ids,
 )
 from tests import tiny
+from tests.compaction.plans import compacted
 from tests.examined import examined
 from tests.laws import leaving_no_trace
 
@@ -82,6 +84,20 @@ def test_hidden_states_are_those_of_transformers(name: str) -> None:
         assert same or state.depth == last[state.side], state
         with torch.no_grad():
             assert same or is_normed(model, hidden, stock[state]), state
+
+
+@pytest.mark.parametrize("dead", [0, 1])
+@pytest.mark.parametrize("name", ["bert", "gpt2", "marian", "t5"])
+def test_layers_without_heads_have_hidden_states(name: str, dead: int) -> None:
+    model = compacted(name, dead)[1]
+    anatomy, states = examine(model), Kept()
+    assert anatomy.dead
+    with torch.no_grad(), heard(model, anatomy, hidden_states=states):
+        stock = stock_states(model, run(model, output_hidden_states=True))
+    assert list(states) == state_ids(model, anatomy) and states.keys() == stock.keys()
+    last = [max(state.depth for state in stock if state.side == one.side) for one in stock]
+    for state, depth in zip(stock, last, strict=True):
+        assert state.depth == depth or torch.equal(states[state], stock[state]), state
 
 
 def test_stages_are_not_blocks() -> None:

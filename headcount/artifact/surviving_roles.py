@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any, final
 
 from headcount.analysis import Options, analyze
-from headcount.core import Head, Heads, HeadTable, InputError, Plan, reading
+from headcount.core import Head, Heads, InputError, Plan
 from headcount.corpora import Corpus, Frequencies
-from headcount.importance import FINISHED, check_same_model
+from headcount.importance import check_same_model
 from headcount.models import Loaded, revision
 from headcount.pruning import Pruned
 from headcount.results import RunRecord, Signature
@@ -97,9 +97,9 @@ def read_roles(folder: Path, loaded: Loaded) -> Roles:
             f"`headcount analyze MODEL CORPUS --out {folder}` first."
         )
     check_same_model(folder, loaded.heads, revision(loaded.model))
-    with reading(folder / "heads.parquet", *FINISHED):
-        frame = HeadTable.read(folder / "heads.parquet").frame
-        return {str(row["head"]): list(row["roles"]) for row in frame.to_dict("records")}
+    record = RunRecord.read(folder / "run.json")
+    found = {head: [role.role for role in roles] for head, roles in record.roles.items()}
+    return {str(head): found.get(str(head), []) for head in loaded.heads}
 
 
 def read_again(folder: Path, files: Sequence[Path], loaded: Loaded) -> Again:

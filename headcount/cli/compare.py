@@ -5,7 +5,7 @@ from pathlib import Path
 
 import tyro
 
-from headcount import importance, reports
+from headcount import reports, results
 from headcount.cli.console import plain_console
 from headcount.results import check_is_run
 
@@ -34,7 +34,7 @@ class Compare:
             if name in found.by_head:
                 console.print(
                     f"{name}: rank correlation {found.by_head[name]} head by head, "
-                    f"{importance.signed(found.by_layer[name].rho)} between layer means"
+                    f"{results.signed(found.by_layer[name].rho)} between layer means"
                 )
         console.print("For models trained separately, compare only layer means.")
         console.print(f"Comparison: {self.out / 'comparison.md'}", soft_wrap=True)

@@ -2,12 +2,11 @@
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-from headcount import models, tasks
+from headcount import models, results, tasks
 from headcount.cli.console import plain_console, to_jsonable
 from headcount.cli.task_arguments import TaskArguments, print_warnings
-from headcount.core import check_is_folder, nulls_for_nan, write_json, write_text
+from headcount.core import check_is_folder, write_text
 
 
 @dataclass(frozen=True)
@@ -25,50 +24,44 @@ class Evaluate(TaskArguments):
         loaded = self.loaded()
         task = self.built(loaded, self.data)
         evaluation = tasks.evaluate(loaded.model, task, self.max_tokens, texts=True)
-        numbers = self._numbers(loaded, task, evaluation)
+        record = self._record(loaded, task, evaluation)
         console = plain_console()
         print_warnings(task.warnings(), console)
-        for name, value in numbers.items():
+        for name, value in record.numbers().items():
             shown = f"{value:,.4f}" if isinstance(value, float) else value
             console.print(f"{name:<18} {shown}")
         if self.out is not None:
-            self._write(self.out, numbers, task, evaluation)
+            record.write(self.out / "evaluation.json")
+            if task.writes:
+                lines = "".join(f"{text}\n" for text in evaluation.outcome_N)
+                write_text(self.out / "translations.txt", lines)
         return 0
 
-    def _numbers(
+    def _record(
         self, loaded: "models.Loaded", task: "tasks.Task", evaluation: "tasks.Evaluation"
-    ) -> dict[str, Any]:
+    ) -> "results.EvaluationRecord":
         """The loss in nats per token, the score, and how both were measured."""
-        numbers: dict[str, Any] = {"examples": task.num_examples, "loss": evaluation.loss}
-        numbers[task.metric] = task.score(evaluation)
+        scores, signatures = {task.metric: float(task.score(evaluation))}, {}
+        num_truncated = 0
         if isinstance(task, tasks.Translation):
-            numbers |= _translation_numbers(task, evaluation)
-        signed = models.signature(loaded, task.sha256, task=self.task, metric=task.signature)
-        return numbers | {"signature": signed}
-
-    def _write(
-        self, out: Path, numbers: dict[str, Any], task: "tasks.Task", evaluation: "tasks.Evaluation"
-    ) -> None:
-        record = nulls_for_nan(numbers) | {"arguments": to_jsonable(asdict(self))}
-        write_json(out / "evaluation.json", record)
-        if task.writes:
-            lines = "".join(f"{text}\n" for text in evaluation.outcome_N)
-            write_text(out / "translations.txt", lines)
-
-
-def _translation_numbers(
-    task: "tasks.Translation", evaluation: "tasks.Evaluation"
-) -> dict[str, Any]:
-    """The score's signature, and chrF beside BLEU."""
-    found: dict[str, Any] = {f"{task.metric} signature": task.signature}
-    if task.metric != "chrf":
-        from sacrebleu.metrics.chrf import CHRF
-
-        chrf = CHRF()
-        found["chrf"] = float(
-            chrf.corpus_score(list(evaluation.outcome_N), [task.references]).score
+            num_truncated, signatures[task.metric] = task.num_truncated, task.signature
+            if task.metric != "chrf":
+                scores["chrf"], signatures["chrf"] = _chrf(task, evaluation)
+        return results.EvaluationRecord(
+            num_examples=task.num_examples,
+            loss=evaluation.loss,
+            scores=scores,
+            score_signatures=signatures,
+            num_truncated=num_truncated,
+            signature=models.signature(loaded, task.sha256, task=self.task, metric=task.signature),
+            arguments=to_jsonable(asdict(self)),
         )
-        found["chrf signature"] = str(chrf.get_signature())
-    if task.num_truncated:
-        found["truncated"] = task.num_truncated
-    return found
+
+
+def _chrf(task: "tasks.Translation", evaluation: "tasks.Evaluation") -> tuple[float, str]:
+    """The chrF of the translations, and its signature."""
+    from sacrebleu.metrics.chrf import CHRF
+
+    chrf = CHRF()
+    score = chrf.corpus_score(list(evaluation.outcome_N), [task.references]).score
+    return float(score), str(chrf.get_signature())

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
@@ -26,14 +26,13 @@ SHOWN = 5
 def print_worth(
     table: "HeadTable",
     agreement: "importance.Agreement",
-    record: dict[str, Any],
+    record: "results.ImportanceRecord",
     console: Console,
 ) -> None:
     """Print the heads that matter, those that do not, and which score predicts that."""
-    score = record["score"]
-    scored = "" if score is None else f", {record['metric']} {score:.4g}"
+    scored = f", {record.metric} {record.score:.4g}"
     console.print(
-        f"{record['task']}: {record['num_examples']:,} examples, loss {record['loss']:.4g}{scored}"
+        f"{record.task}: {record.num_examples:,} examples, loss {record.loss:.4g}{scored}"
     )
     scores = [name for name in agreement.names if name in importance.SCORES]
     by = "ablation_delta" if "ablation_delta" in scores else scores[0]
@@ -43,10 +42,10 @@ def print_worth(
         effects = zip(frame["ablation_delta"], frame["ablation_p"], strict=True)
         for sentence in reports.verdict(effects):
             console.print(sentence, soft_wrap=True)
-    if sites := reports.site_sentence(results.ImportanceRecord.of(record)):
+    if sites := reports.site_sentence(record):
         console.print(sites, soft_wrap=True)
     console.print(agreement.sentence(), soft_wrap=True)
-    console.print(record["signature"], style="dim", soft_wrap=True)
+    console.print(record.signature, style="dim", soft_wrap=True)
 
 
 def _ranking(frame: "pd.DataFrame", scores: list[str], by: str) -> Table:
@@ -146,9 +145,8 @@ class Importance(TaskArguments):
 
     def _check_same_ways(self, task: "tasks.Task") -> None:
         if self.against is not None:
-            how = {"quantity": self.quantity, "replacement": self.instead}
-            record = {"task": self.task, "metric": task.metric, "ablation": how}
-            importance.check_same_measurement(self.against, record)
+            quantity = "loss" if self.quantity == "loss" else task.metric
+            importance.check_same_measurement(self.against, self.task, quantity, self.instead)
 
     def _methods(self) -> "importance.Methods":
         return importance.Methods(
@@ -167,13 +165,12 @@ class Importance(TaskArguments):
 
     def _write(self, assessment: "importance.Assessment", loaded: "models.Loaded") -> None:
         console = plain_console(soft_wrap=False)
-        table, found = importance.write_assessment(
+        table, found, record = importance.write_assessment(
             assessment, loaded.heads, self.out, to_jsonable(asdict(self)), self.against
         )
-        print_worth(table, found, assessment.record, console)
-        if self.against is not None:
-            _, record = importance.read_assessment(self.out, "ablation")
-            console.print(record["across"]["sentence"], soft_wrap=True)
+        print_worth(table, found, record, console)
+        if record.across is not None:
+            console.print(record.across.sentence, soft_wrap=True)
         if (self.out / "run.json").exists():
             console.print(f"Report: {reports.write_report(self.out)}", soft_wrap=True)
         else:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from headcount import importance, pruning, reproduce
+from headcount import pruning, reproduce, results
 from headcount.cli.analyze import Analyze
 from headcount.cli.data_arguments import check_calibration
 from headcount.cli.importance import Importance
@@ -65,10 +65,10 @@ class Voita2019(PaperArguments):
         """Raise an error before relevance replaces the scores of an hour-long sweep."""
         if self.overwrite or not (self.out / "importance.json").exists():
             return
-        _, record = importance.read_assessment(self.out, "relevance")
-        if record["methods"] != ["relevance"]:
+        _, record = results.read_assessment(self.out, "relevance")
+        if record.methods != ("relevance",):
             raise InputError(
-                f"{self.out} holds an assessment by {', '.join(record['methods'])}, which "
+                f"{self.out} holds an assessment by {', '.join(record.methods)}, which "
                 "relevance alone would replace. Name another folder, or add --overwrite."
             )
 

@@ -10,13 +10,10 @@ from .assessment import Assessment as Assessment
 from .assessment import assess as assess
 from .claiming import claim_importance as claim_importance
 from .claiming import forget_sweep as forget_sweep
-from .folder import FINISHED as FINISHED
-from .folder import ablated_quantity as ablated_quantity
 from .folder import check_same_assessment as check_same_assessment
 from .folder import check_same_measurement as check_same_measurement
 from .folder import check_same_model as check_same_model
 from .folder import check_same_scores as check_same_scores
-from .folder import read_assessment as read_assessment
 from .folder import write_assessment as write_assessment
 from .gate_gradient import gate_gradients as gate_gradients
 from .gate_gradient import gradient as gradient
@@ -37,10 +34,8 @@ from .scores import frozen as frozen
 from .statistics.agreement import SCORES as SCORES
 from .statistics.agreement import Agreement as Agreement
 from .statistics.agreement import agreement as agreement
-from .statistics.correlation import Correlation as Correlation
 from .statistics.correlation import correlation as correlation
 from .statistics.correlation import effects as effects
-from .statistics.correlation import signed as signed
 from .statistics.significance import holm as holm
 from .statistics.significance import loss_deltas as loss_deltas
 from .statistics.significance import score_deltas as score_deltas

@@ -1,15 +1,15 @@
 """Assessment: scores of every head on a task by every requested method."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from time import perf_counter
-from typing import Any, final
+from typing import final
 
 import numpy as np
 
-from headcount.core import Heads, InputError, Progress, silent
+from headcount.core import Heads, InputError, LayerId, Progress, silent
 from headcount.importance.ablations.measured import (
     all_but_one,
     replacement,
@@ -33,6 +33,7 @@ from headcount.importance.statistics.significance import (
     score_deltas,
 )
 from headcount.models import Loaded, check_has_heads, signature
+from headcount.results import AblationFacts, Effect, ImportanceRecord, SiteEffect
 from headcount.tap import Replacement
 from headcount.tasks import Evaluation, Task, evaluate
 
@@ -44,8 +45,8 @@ class Assessment:
 
     columns: Mapping[str, np.ndarray]
     """Columns of the head table, in the order of the heads."""
-    record: dict[str, Any]
-    """The fields of `importance.json`, except the agreement."""
+    record: ImportanceRecord
+    """Contents of `importance.json`, without the agreement."""
 
 
 def assess(
@@ -95,14 +96,17 @@ class _Assessing:
     def run(self) -> Assessment:
         """Run every method in order."""
         record = self._about()
-        for name in METHODS:
-            if name in self.methods.names:
-                start = perf_counter()
-                self.progress(name, 0, 1)
-                record |= self._method(name) or {}
-                self.progress(name, 1, 1)
-                self.seconds[name] = round(perf_counter() - start, 2)
-        return Assessment(self.columns, record | {"seconds": self.seconds})
+        for name in record.methods:
+            start = perf_counter()
+            self.progress(name, 0, 1)
+            if name == "ablation":
+                record = self._ablation(record)
+            else:
+                column_of = {"norm": "norm_score", "sink": "sink_score"}.get(name, name)
+                self.columns[column_of] = column(self._scores(name), self.heads)
+            self.progress(name, 1, 1)
+            self.seconds[name] = round(perf_counter() - start, 2)
+        return Assessment(self.columns, replace(record, seconds=self.seconds))
 
     @cached_property
     def base(self) -> Evaluation:
@@ -117,18 +121,18 @@ class _Assessing:
             methods.instead, loaded.model, self.task, loaded.anatomy, methods.max_tokens
         )
 
-    def _about(self) -> dict[str, Any]:
+    def _about(self) -> ImportanceRecord:
         task, methods = self.task, self.methods
-        return {
-            "task": task.name,
-            "metric": task.metric,
-            "higher_is_better": task.higher_is_better,
-            "num_examples": task.num_examples,
-            "loss": self.base.loss,
-            "score": task.score(self.base),
-            "methods": [name for name in METHODS if name in methods.names],
-            "signature": self.signature,
-        }
+        return ImportanceRecord(
+            task=task.name,
+            metric=task.metric,
+            higher_is_better=task.higher_is_better,
+            num_examples=task.num_examples,
+            loss=self.base.loss,
+            score=task.score(self.base),
+            methods=tuple(name for name in METHODS if name in methods.names),
+            signature=self.signature,
+        )
 
     @property
     def signature(self) -> str:
@@ -149,13 +153,6 @@ class _Assessing:
             seed=methods.seed,
         )
 
-    def _method(self, name: str) -> dict[str, Any] | None:
-        if name == "ablation":
-            return self._ablation()
-        column_of = {"norm": "norm_score", "sink": "sink_score"}.get(name, name)
-        self.columns[column_of] = column(self._scores(name), self.heads)
-        return None
-
     def _scores(self, name: str) -> Scores:
         model, task, methods = self.loaded.model, self.task, self.methods
         anatomy, max_tokens = self.loaded.anatomy, methods.max_tokens
@@ -166,7 +163,8 @@ class _Assessing:
             return found.scores
         return {"norm": norm, "sink": sink}[name](model, task, anatomy, max_tokens)
 
-    def _ablation(self) -> dict[str, Any]:
+    def _ablation(self, record: ImportanceRecord) -> ImportanceRecord:
+        """The record with the results of ablation; its columns are added to the others."""
         swept = self._sweep()
         num_heads = len(self.heads)
         deltas = self._deltas(swept, range(num_heads))
@@ -176,15 +174,14 @@ class _Assessing:
             "ablation_high": deltas.high,
             "ablation_p": holm(deltas.p),
         }
+        facts = AblationFacts(
+            replacement=self.methods.instead,
+            quantity=self.methods.quantity,
+            p_each=tuple(deltas.p.tolist()),
+        )
+        record = replace(record, ablation=facts)
         rest = range(num_heads, len(swept.ablations))
-        return {
-            "ablation": {
-                "replacement": self.methods.instead,
-                "quantity": self.methods.quantity,
-                "p_each": deltas.p.tolist(),
-            },
-            **(self._of_groups(swept, rest) if rest else {}),
-        }
+        return self._with_groups(record, swept, rest) if rest else record
 
     def _sweep(self) -> Swept:
         loaded, methods = self.loaded, self.methods
@@ -247,28 +244,42 @@ class _Assessing:
         num_samples = methods.num_samples or enough_samples(len(without))
         return score_deltas(task, without, base, num_samples, methods.seed, "sacrebleu")
 
-    def _of_groups(self, swept: Swept, rows: range) -> dict[str, Any]:
-        """Results for whole sites, for whole layers, and for every head alone in its layer."""
+    def _with_groups(self, record: ImportanceRecord, swept: Swept, rows: range) -> ImportanceRecord:
+        """The record with whole sites, whole layers, and every head alone in its layer."""
         deltas = self._deltas(swept, rows)
-        found: dict[str, list[dict[str, Any]]] = {}
-        for number, p in enumerate(holm(deltas.p)):
-            ablation = swept.ablations[rows[number]]
-            head, (place, _, left) = ablation.heads[0], ablation.name.partition(" but ")
-            one: dict[str, Any] = {"site": head.site}
-            kind = "sites" if place == head.site else "all_but_one" if left else "layers"
-            one |= {} if kind == "sites" else {"layer": head.layer}
-            one |= asdict(deltas[number]) | {"p": float(p), "p_each": deltas[number].p}
-            found.setdefault(kind, []).append(one | ({"head": left} if left else {}))
-        if "all_but_one" in found:
-            found["single_heads"] = _best(found["all_but_one"])
-        return found
+        sites: list[SiteEffect] = []
+        effects: dict[str, list[Effect]] = {}
+        for number, p in enumerate(map(float, holm(deltas.p))):
+            ablation, found = swept.ablations[rows[number]], deltas[number]
+            numbers = {
+                "delta": found.delta,
+                "low": found.low,
+                "high": found.high,
+                "p": p,
+                "p_each": found.p,
+            }
+            site, layer = ablation.heads[0].site, ablation.heads[0].layer
+            if ablation.kind == "site":
+                sites.append(SiteEffect(site=site, **numbers))
+                continue
+            kept = "" if ablation.kept is None else str(ablation.kept)
+            one = Effect(site=site, layer=layer, head=kept, **numbers)
+            effects.setdefault(ablation.kind, []).append(one)
+        all_but_one = tuple(effects.get("all_but_one", ()))
+        return replace(
+            record,
+            sites=tuple(sites),
+            layers=tuple(effects.get("layer", ())),
+            all_but_one=all_but_one,
+            single_heads=_best(all_but_one),
+        )
 
 
-def _best(alone: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _best(alone: tuple[Effect, ...]) -> tuple[Effect, ...]:
     """The best single head of each layer."""
-    best: dict[tuple[str, int], dict[str, Any]] = {}
+    best: dict[LayerId, Effect] = {}
     for one in alone:
-        place = (one["site"], one["layer"])
-        if place not in best or one["delta"] < best[place]["delta"]:
+        place = one.layer_id
+        if place not in best or one.delta < best[place].delta:
             best[place] = one
-    return list(best.values())
+    return tuple(best.values())

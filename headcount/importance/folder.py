@@ -1,89 +1,65 @@
-"""An assessment in the folder of a run: columns of the head table, and `importance.json`."""
+"""An assessment in the folder of a run: whose model it is of, and what it is compared with."""
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, final
+from typing import Any
 
 import pandas as pd
 
-from headcount.core import (
-    Heads,
-    HeadTable,
-    InputError,
-    nulls_for_nan,
-    reading,
-    write_json,
-)
+from headcount.core import Heads, HeadTable, InputError
 from headcount.importance.assessment import Assessment
 from headcount.importance.statistics.agreement import Agreement, agreement
-from headcount.importance.statistics.correlation import Effects, effects, signed
-from headcount.results import Signature
+from headcount.importance.statistics.correlation import Effects, effects
+from headcount.results import (
+    Across,
+    EvaluationRecord,
+    ImportanceRecord,
+    RunRecord,
+    Signature,
+    read_assessment,
+    read_head_table,
+    scored_table,
+    signed,
+    write_scores,
+)
 
 
-@final
-@dataclass(frozen=True)
-class Across:
-    """Agreement of single heads' effects with their effects on other data."""
-
-    effects: Effects
-    task: str
-    """Name of the other data's task."""
-    num_examples: int
-
-    def sentence(self) -> str:
-        """The meaning of the correlations in one sentence."""
-        r, rho = self.effects.pearson, self.effects.spearman
-        if r.rho != r.rho:
-            return (
-                "Agreement with the effects on the other data is unknown: on one data set all "
-                "heads have the same effect, or fewer than 4 heads were measured on both."
-            )
-        says = "agree with" if r.low > 0 else "contradict" if r.high < 0 else "say nothing about"
-        return (
-            f"The effects of single heads {says} those on the other data ({self.num_examples:,} "
-            f"examples of {self.task}): Pearson's r {r} over {r.num_heads} heads, rank correlation "
-            f"{signed(rho.rho)}."
-        )
-
-    def as_json(self) -> dict[str, Any]:
-        """The fields of `importance.json`."""
-        about = {"task": self.task, "num_examples": self.num_examples}
-        return about | asdict(self.effects) | {"sentence": self.sentence()}
-
-
-def across(frame: pd.DataFrame, other: pd.DataFrame, other_record: dict[str, Any]) -> Across:
+def across(frame: pd.DataFrame, other: pd.DataFrame, other_record: ImportanceRecord) -> Across:
     """Compare measured ablations on two data sets.
 
     Args:
         frame: Head table of one data set.
         other: Head table of the other data set.
-        other_record: The `importance.json` of the other data set.
+        other_record: Record of the assessment on the other data set.
 
     Raises:
         InputError: If the tables have different heads, or one has no ablation.
     """
-    return Across(effects(frame, other), other_record["task"], other_record["num_examples"])
+    found = effects(frame, other)
+    return Across(
+        task=other_record.task,
+        num_examples=other_record.num_examples,
+        pearson=found.pearson,
+        spearman=found.spearman,
+        sentence=_sentence(found, other_record),
+    )
 
 
-FINISHED = (
-    "what a finished run wrote",
-    "name a complete folder, or rerun the command that wrote it",
-)
-"""The expected content of a result file, and the advice if it holds something else."""
-
-COLUMNS = (
-    "gradient",
-    "relevance",
-    "ablation_delta",
-    "ablation_low",
-    "ablation_high",
-    "ablation_p",
-    "norm_score",
-    "sink_score",
-)
-"""Columns that assessments write."""
+def _sentence(found: Effects, other: ImportanceRecord) -> str:
+    """The meaning of the correlations in one sentence."""
+    r, rho = found.pearson, found.spearman
+    if r.rho != r.rho:
+        return (
+            "Agreement with the effects on the other data is unknown: on one data set all "
+            "heads have the same effect, or fewer than 4 heads were measured on both."
+        )
+    says = "agree with" if r.low > 0 else "contradict" if r.high < 0 else "say nothing about"
+    return (
+        f"The effects of single heads {says} those on the other data ({other.num_examples:,} "
+        f"examples of {other.task}): Pearson's r {r} over {r.num_heads} heads, rank correlation "
+        f"{signed(rho.rho)}."
+    )
 
 
 def check_same_model(folder: Path, heads: Heads, revision: str | None) -> None:
@@ -92,17 +68,17 @@ def check_same_model(folder: Path, heads: Heads, revision: str | None) -> None:
     Raises:
         InputError: If it is of a model with other heads or other parameters.
     """
-    table, record = folder / "heads.parquet", folder / "run.json"
     advice = "Name the folder of this model's analysis, or a new one."
-    if table.exists():
-        with reading(table, *FINISHED):
-            names = list(HeadTable.read(table).frame["head"])
+    if (table := read_head_table(folder)) is not None:
+        names = list(table.frame["head"])
         if names != list(map(str, heads)):
             raise InputError(
-                f"Expected the heads of this model ({heads}) in {table}, got {len(names)} heads of "
-                f"another. {advice}"
+                f"Expected the heads of this model ({heads}) in {folder / 'heads.parquet'}, got "
+                f"{len(names)} heads of another. {advice}"
             )
-    _check_same_revision(record, "the analysis", revision, advice)
+    if (path := folder / "run.json").exists():
+        signed = RunRecord.read(path).signature
+        _check_same_revision(path, signed, "the analysis", revision, advice)
 
 
 def check_same_scores(folder: Path, revision: str) -> None:
@@ -112,19 +88,21 @@ def check_same_scores(folder: Path, revision: str) -> None:
         InputError: If they are of a model with other parameters.
     """
     advice = "Use --overwrite instead of --resume, or name a new folder."
-    _check_same_revision(folder / "importance.json", "an assessment", revision, advice)
-    _check_same_revision(folder / "evaluation.json", "an evaluation", revision, advice)
+    if (path := folder / "importance.json").exists():
+        signed = ImportanceRecord.read(path).signature
+        _check_same_revision(path, signed, "an assessment", revision, advice)
+    if (path := folder / "evaluation.json").exists():
+        signed = EvaluationRecord.read(path).signature
+        _check_same_revision(path, signed, "an evaluation", revision, advice)
 
 
-def _check_same_revision(record: Path, what: str, revision: str | None, advice: str) -> None:
-    if not record.exists():
-        return
-    with reading(record, *FINISHED):
-        signed = json.loads(record.read_text(encoding="utf-8"))["signature"]
+def _check_same_revision(
+    path: Path, signed: str, what: str, revision: str | None, advice: str
+) -> None:
     found = Signature.parse(signed).revision
     if found != revision:
         raise InputError(
-            f"Expected {what} of this model (revision {revision}) in {record}, got one with other "
+            f"Expected {what} of this model (revision {revision}) in {path}, got one with other "
             f"parameters or in another dtype (revision {found}). {advice}"
         )
 
@@ -133,9 +111,9 @@ def write_assessment(
     assessment: Assessment,
     heads: Heads,
     folder: Path,
-    arguments: dict[str, Any] | None = None,
+    arguments: Mapping[str, Any] | None = None,
     against: Path | None = None,
-) -> tuple[HeadTable, Agreement]:
+) -> tuple[HeadTable, Agreement, ImportanceRecord]:
     """Add the columns to `heads.parquet` (of an analysis, or a new one) and write the record.
 
     Args:
@@ -145,48 +123,50 @@ def write_assessment(
         arguments: Arguments of the command, for the record.
         against: Folder of an assessment by ablation on other data, to compare effects with.
 
+    Returns:
+        The table, the agreement of its scores, and the record as it is in the folder.
+
     Raises:
         InputError: If one of the folders is of another model.
     """
-    check_same_model(folder, heads, Signature.parse(assessment.record["signature"]).revision)
-    table = _with_columns(assessment, heads, folder / "heads.parquet")
+    check_same_model(folder, heads, Signature.parse(assessment.record.signature).revision)
+    table = scored_table(heads, assessment.columns, folder)
     found = agreement(table.frame)
-    table.write(folder / "heads.parquet")
-    record = assessment.record | {"agreement": found.as_json(), "arguments": arguments or {}}
+    compared = None
     if against is not None:
         compared = across(table.frame, *read_assessment(against, "ablation"))
-        record["across"] = compared.as_json()
-    write_json(folder / "importance.json", nulls_for_nan(record))
-    return table, found
+    record = replace(
+        assessment.record,
+        agreement=found.as_matrix(),
+        arguments=arguments or {},
+        across=compared,
+    )
+    write_scores(folder, table, record)
+    return table, found, record
 
 
-def check_same_measurement(folder: Path, record: Mapping[str, Any]) -> None:
+def check_same_measurement(folder: Path, task: str, quantity: str, replacement: str) -> None:
     """Check that a folder holds ablations that can be compared with others.
 
     Args:
         folder: Folder of an assessment.
-        record: Task, metric, and ablation (quantity and replacement) of the others.
+        task: Name of the others' task.
+        quantity: Quantity that the others measure: `loss`, or the name of the metric.
+        replacement: Replacement for a head's output in the others.
 
     Raises:
         InputError: If it holds no ablations, or they were measured in another way.
     """
     _, found = read_assessment(folder, "ablation")
-    ways = [_way(each) for each in (record, found)]
-    if ways[0] != ways[1]:
+    assert found.ablation is not None  # `read_assessment` checks it
+    expected = (task, quantity, replacement)
+    got = (found.task, found.quantity, found.ablation.replacement)
+    if expected != got:
         raise InputError(
             f"Expected ablations in {folder} with the same task, quantity and replacement "
-            f"({', '.join(ways[0])}), got others ({', '.join(ways[1])}). Effects are compared "
+            f"({', '.join(expected)}), got others ({', '.join(got)}). Effects are compared "
             "across data only."
         )
-
-
-def _way(record: Mapping[str, Any]) -> tuple[str, str, str]:
-    return record["task"], ablated_quantity(record), record["ablation"]["replacement"]
-
-
-def ablated_quantity(record: Mapping[str, Any]) -> str:
-    """The quantity that ablations measure: the loss, or a score by the name of its metric."""
-    return "loss" if record["ablation"]["quantity"] == "loss" else str(record["metric"])
 
 
 def check_same_assessment(folder: Path, revision: str) -> None:
@@ -196,42 +176,9 @@ def check_same_assessment(folder: Path, revision: str) -> None:
         InputError: If it holds none, or one of another model.
     """
     _, record = read_assessment(folder, "ablation")
-    assessed = Signature.parse(record["signature"]).revision
+    assessed = Signature.parse(record.signature).revision
     if assessed != revision:
         raise InputError(
             f"Expected an assessment of this model (revision {revision}) in {folder}, got one of "
             f"another (revision {assessed}). Effects are compared across data, not models."
         )
-
-
-def read_assessment(folder: Path, method: str) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """The head table and the record of an assessment.
-
-    Raises:
-        InputError: If the folder has no assessment, or one without the method.
-    """
-    path = folder / "importance.json"
-    if not path.exists():
-        raise InputError(
-            f"Expected an assessment in {folder}, but it has no {path.name}. Run `headcount "
-            f"importance ... --methods {method} --out {folder}` first."
-        )
-    with reading(path, *FINISHED):
-        record = json.loads(path.read_text(encoding="utf-8"))
-        methods = list(record["methods"])
-    if method not in methods:
-        raise InputError(
-            f"Expected an assessment by {method} in {path}, got one by {', '.join(methods)}. Run "
-            f"`headcount importance` with --methods {method}."
-        )
-    table = folder / "heads.parquet"
-    with reading(table, *FINISHED):
-        return HeadTable.read(table).frame, record
-
-
-def _with_columns(assessment: Assessment, heads: Heads, path: Path) -> HeadTable:
-    if not path.exists():
-        return HeadTable.of(heads, assessment.columns)
-    frame = HeadTable.read(path).frame
-    frame = frame.drop(columns=[name for name in COLUMNS if name in frame])
-    return HeadTable(frame.assign(**dict(assessment.columns)))

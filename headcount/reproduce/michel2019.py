@@ -11,7 +11,8 @@ https://arxiv.org/abs/1905.10650
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, final
+from pathlib import Path
+from typing import final
 
 import numpy as np
 import pandas as pd
@@ -29,9 +30,10 @@ from headcount.core import (
     new_figure,
     table,
 )
-from headcount.importance import ablated_quantity, effects, read_assessment, signed
+from headcount.importance import effects
 from headcount.reports import SITE_TITLES
 from headcount.reproduce.comparison import in_unit, scale
+from headcount.results import AblationFacts, ImportanceRecord, read_assessment, signed
 
 ALPHA = 0.01
 """The paper's level of significance."""
@@ -59,22 +61,33 @@ class Ablated:
     """Measured ablations of one model on one data set, as changes of the score."""
 
     frame: pd.DataFrame
-    record: Mapping[str, Any]
+    record: ImportanceRecord
 
     @classmethod
-    def read(cls, folder: Any) -> "Ablated":
+    def read(cls, folder: Path) -> "Ablated":
         """Read the ablations that `headcount importance` wrote to a folder."""
         return cls(*read_assessment(folder, "ablation"))
 
     @property
+    def ablation(self) -> AblationFacts:
+        """How heads were ablated."""
+        assert self.record.ablation is not None
+        return self.record.ablation
+
+    @property
+    def replacement(self) -> str:
+        """Replacement for an ablated head's output."""
+        return self.ablation.replacement
+
+    @property
     def quantity(self) -> str:
         """The quantity that changes: the loss or the metric."""
-        return ablated_quantity(self.record)
+        return self.record.quantity
 
     @property
     def scale(self) -> float:
         """The factor from an effect (0 to 1 except for BLEU, chrF and losses) to a change."""
-        falls = self.quantity != "loss" and self.record["higher_is_better"]
+        falls = self.quantity != "loss" and self.record.higher_is_better
         return (-1.0 if falls else 1.0) * scale(self.quantity)
 
     @property
@@ -90,13 +103,13 @@ class Ablated:
     @property
     def base(self) -> float:
         """The score of the dense model."""
-        value = self.record["loss" if self.quantity == "loss" else "score"]
-        return abs(self.scale) * (float("nan") if value is None else float(value))
+        record = self.record
+        return abs(self.scale) * (record.loss if self.quantity == "loss" else record.score)
 
     @property
     def p_H(self) -> np.ndarray:
         """Uncorrected p-value of each head."""
-        return np.array(self.record["ablation"]["p_each"], dtype=float)
+        return np.array(self.ablation.p_each, dtype=float)
 
 
 def reproduce_michel2019(ablated: Ablated, other: Ablated | None = None) -> str:
@@ -110,12 +123,12 @@ def reproduce_michel2019(ablated: Ablated, other: Ablated | None = None) -> str:
     record = ablated.record
     parts = [
         "# Are Sixteen Heads Really Better than One? (Michel et al., 2019), with our numbers",
-        f"Task {record['task']}, {record['num_examples']:,} examples, {ablated.unit} "
+        f"Task {record.task}, {record.num_examples:,} examples, {ablated.unit} "
         f"{ablated.base:.2f}. Published numbers are for other models on other data: the large "
         "Transformer of WMT 2014 EN-FR (6 layers x 16 heads at three sites, BLEU 36.05 on "
         "newstest2013), and BERT-base on MNLI. Changes are the score without the heads minus the "
         f"score of the dense model; bold: p < {ALPHA}, uncorrected.",
-        f"`{record['signature']}`",
+        f"`{record.signature}`",
         _one_at_a_time(ablated),
         _one_left(ablated, other),
         _two_data_sets(ablated, other),
@@ -162,20 +175,17 @@ def _grid(ablated: Ablated, site: str) -> str:
 def _one_left(ablated: Ablated, other: Ablated | None) -> str:
     measured = other or ablated
     title = "## One head kept in a layer (section 3.3, tables 2 and 3)"
-    if not (ablated.record.get("all_but_one") and measured.record.get("all_but_one")):
+    if not (ablated.record.all_but_one and measured.record.all_but_one):
         return (
             f"{title}\n\nNot measured: no layer has several heads, or a run left this out "
             "(--no-one-left)."
         )
-    found = {one["head"]: one for one in measured.record["all_but_one"]}
+    found = {one.head: one for one in measured.record.all_but_one}
     rows = []
-    for best in ablated.record["single_heads"]:
-        site, layer = best["site"], best["layer"]
-        one = found[best["head"]]
-        delta = float("nan") if one["delta"] is None else one["delta"]
-        sure = one["p_each"] is not None and one["p_each"] < ALPHA
-        here = change(measured.scale * delta, sure)
-        rows.append([SITE_TITLES[site], str(layer), best["head"], here, *_published(site, layer)])
+    for best in ablated.record.single_heads:
+        site, layer, one = best.site, best.layer, found[best.head]
+        here = change(measured.scale * one.delta, one.p_each < ALPHA)
+        rows.append([SITE_TITLES[site], str(layer), best.head, here, *_published(site, layer)])
     header = ["site", "layer", "head kept", "here", "paper, WMT", "paper, BERT"]
     chosen = "on other data than it is measured on" if other else "on the data it is measured on"
     return (
@@ -204,7 +214,7 @@ def _two_data_sets(ablated: Ablated, other: Ablated | None) -> str:
             ]
         )
         note = (
-            f"The other data: {other.record['num_examples']:,} examples, {other.unit} "
+            f"The other data: {other.record.num_examples:,} examples, {other.unit} "
             f"{other.base:.2f}. The interval treats heads as independent draws."
         )
     header = ["", "Pearson's r", "95 % interval", "Spearman's rho"]

@@ -27,7 +27,9 @@ def write_michel2019(folder: Path, other_folder: Path | None = None) -> Path:
     """
     ablated = Ablated.read(folder)
     if other_folder is not None:
-        check_same_measurement(other_folder, ablated.record)
+        check_same_measurement(
+            other_folder, ablated.record.task, ablated.quantity, ablated.replacement
+        )
     other = None if other_folder is None else Ablated.read(other_folder)
     with styled():
         figures = {"michel2019_figure1": histogram(ablated)}

@@ -1,4 +1,8 @@
 from .analysis import Analysis as Analysis
+from .assessment import read_assessment as read_assessment
+from .assessment import read_head_table as read_head_table
+from .assessment import scored_table as scored_table
+from .assessment import write_scores as write_scores
 from .claiming import check_is_run as check_is_run
 from .claiming import claim as claim
 from .claiming import start_over as start_over
@@ -7,11 +11,17 @@ from .curve import CONTROL as CONTROL
 from .curve import RANDOM as RANDOM
 from .curve import CurvePoint as CurvePoint
 from .curve import CurvePoints as CurvePoints
+from .evaluation import EvaluationRecord as EvaluationRecord
 from .examples import Example as Example
 from .importance import METRICS as METRICS
+from .importance import AblationFacts as AblationFacts
+from .importance import Across as Across
+from .importance import Correlation as Correlation
 from .importance import Effect as Effect
 from .importance import ImportanceRecord as ImportanceRecord
 from .importance import Matrix as Matrix
+from .importance import SiteEffect as SiteEffect
+from .importance import signed as signed
 from .reading import read_run as read_run
 from .roles import Role as Role
 from .roles import Roles as Roles

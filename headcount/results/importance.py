@@ -1,13 +1,13 @@
-"""The importance of heads for a task, as plain values: the contents of `importance.json`."""
+"""The record of an assessment: the contents of `importance.json`."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, final
 
-import numpy as np
-
-from headcount.core import SITES, Head, LayerId
+from headcount.core import SITES, LayerId
+from headcount.results.fields import JsonFile, encoded, optional
 
 METRICS: Mapping[str, str] = {"bleu": "BLEU", "chrf": "chrF", "f1": "F1"}
 """Spelling of the metrics that are not written like their names."""
@@ -20,128 +20,231 @@ REPLACEMENTS = {
 }
 """Ways to remove a head, in words."""
 
+NAN = float("nan")
+
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Effect:
-    """How much worse the model gets without some heads; positive means that they help."""
+    """How much worse the model gets without some heads of a layer; positive: they help."""
 
     site: str
+    """Site of the layer, e.g. `encoder.self`."""
     layer: int
-    head: str
-    """The only head kept in the layer; empty if all heads of the layer are removed."""
+    """Number of the layer in its site."""
     delta: float
-    low: float
-    high: float
-    p: float
-    """P-value; NaN if the effect was not tested."""
+    """Rise of the loss or drop of the score; NaN if unknown."""
+    low: float = NAN
+    """Lower end of the 95 % interval; NaN if unknown."""
+    high: float = NAN
+    """Upper end of the 95 % interval; NaN if unknown."""
+    p: float = NAN
+    """P-value, corrected for the number of tests; NaN if the effect was not tested."""
+    p_each: float = NAN
+    """P-value without correction."""
+    head: str = optional("")
+    """The only head kept in the layer; empty if all heads of the layer are removed."""
+
+    def __post_init__(self) -> None:
+        _check_site(self.site)
 
     @property
     def layer_id(self) -> LayerId:
         """Site and number of the layer."""
         return LayerId(self.site, self.layer)
 
-    @classmethod
-    def of(cls, entry: Mapping[str, Any]) -> "Effect":
-        """One entry of `layers` or of `single_heads`."""
-        site, layer, head = str(entry["site"]), int(entry["layer"]), entry.get("head", "")
-        if site not in SITES:
-            raise ValueError(f"expected a site among {', '.join(SITES)}, got {site!r}")
-        name = str(Head(site, layer, head)) if isinstance(head, int) else str(head)
-        return cls(
-            site, layer, name, *(_number(entry, key) for key in ("delta", "low", "high", "p"))
-        )
-
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SiteEffect:
     """How much worse the model gets without any of a site's heads."""
 
     site: str
+    """Site, e.g. `encoder.self`."""
     delta: float
-    low: float
-    high: float
-    p: float
+    """Rise of the loss or drop of the score; NaN if unknown."""
+    low: float = NAN
+    """Lower end of the 95 % interval; NaN if unknown."""
+    high: float = NAN
+    """Upper end of the 95 % interval; NaN if unknown."""
+    p: float = NAN
+    """P-value, corrected for the number of tests; NaN if the effect was not tested."""
+    p_each: float = NAN
+    """P-value without correction."""
 
-    @classmethod
-    def of(cls, entry: Mapping[str, Any]) -> "SiteEffect":
-        """One entry of `sites`."""
-        site = str(entry["site"])
-        if site not in SITES:
-            raise ValueError(f"expected a site among {', '.join(SITES)}, got {site!r}")
-        return cls(site, *(_number(entry, key) for key in ("delta", "low", "high", "p")))
+    def __post_init__(self) -> None:
+        _check_site(self.site)
+
+
+def _check_site(site: str) -> None:
+    if site not in SITES:
+        raise ValueError(f"expected a site among {', '.join(SITES)}, got {site!r}")
+
+
+Rows = tuple[tuple[float, ...], ...]
+"""A square matrix, row by row."""
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Matrix:
-    """Rank correlations between scores."""
+    """Rank correlations between scores, with the conclusion."""
 
     names: tuple[str, ...]
-    rho: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    sentence: str
+    """Columns of the head table that are compared."""
+    rho: Rows
+    """Correlations; NaN where one is unknown."""
+    low: Rows
+    """Lower ends of the 95 % intervals."""
+    high: Rows
+    """Upper ends of the 95 % intervals."""
+    num_heads: tuple[tuple[int, ...], ...] = ()
+    """Number of heads that have both scores; empty if it was not stored."""
+    best_predictor: str | None = None
+    """The score that predicts ablation best; None if unknown."""
+    sentence: str = ""
+    """The meaning of the correlations in one sentence."""
 
-    @classmethod
-    def of(cls, entry: Mapping[str, Any]) -> "Matrix":
-        """The entry `agreement`."""
-        names = tuple(map(str, entry["names"]))
-        shape = (len(names), len(names))
-        matrices = (_matrix(entry[name], shape) for name in ("rho", "low", "high"))
-        return cls(names, *matrices, sentence=str(entry.get("sentence", "")))
+    def __post_init__(self) -> None:
+        size = len(self.names)
+        for rows in (self.rho, self.low, self.high):
+            if [len(row) for row in rows] != [size] * size:
+                raise ValueError(f"expected a matrix of {size} x {size}, got {rows}")
 
 
 @final
 @dataclass(frozen=True)
+class Correlation:
+    """A correlation over heads with its 95 % interval."""
+
+    rho: float
+    low: float
+    high: float
+    num_heads: int
+    """Number of heads that have both numbers; the others are left out."""
+
+    def __str__(self) -> str:
+        return f"{signed(self.rho)}, {signed(self.low)} to {signed(self.high)}"
+
+
+def signed(rho: float) -> str:
+    """A number with two decimals and a true minus; a dash for NaN."""
+    return "–" if math.isnan(rho) else f"{rho:.2f}".replace("-", "−")
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Across:
+    """Agreement of single heads' effects with their effects on other data."""
+
+    task: str
+    """Name of the other data's task."""
+    num_examples: int
+    """Number of examples of the other data."""
+    pearson: Correlation
+    """Pearson's correlation of the effects."""
+    spearman: Correlation
+    """Rank correlation of the effects."""
+    sentence: str
+    """The meaning of the correlations in one sentence."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class AblationFacts:
+    """How heads were ablated."""
+
+    replacement: str
+    """Replacement for an ablated head's output: `zero`, `mean` or `uniform`."""
+    quantity: str
+    """Quantity whose change is measured: `loss` or `score`."""
+    p_each: tuple[float, ...] = ()
+    """P-value of every single head without correction, in the order of the head table."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
 class ImportanceRecord:
     """The assessment of a model: everything that is not in the table of heads."""
 
     task: str
-    metric: str
-    higher_is_better: bool
+    """Name of the task."""
+    metric: str = ""
+    """Name of the task's score, e.g. `bleu`."""
+    higher_is_better: bool = True
+    """Whether a higher score is better."""
     num_examples: int
-    loss: float
-    """Loss of the dense model; `score` is the dense model's too."""
-    score: float
-    methods: tuple[str, ...]
-    replacement: str
-    """How ablation removes heads, in words; empty without ablation."""
-    quantity: str
-    """The quantity that ablation measures: `loss`, or the metric as it is spelt."""
-    sites: tuple[SiteEffect, ...]
-    layers: tuple[Effect, ...]
-    single_heads: tuple[Effect, ...]
-    agreement: Matrix | None
-    across: str
-    """Agreement of the effects with those on other data, in words; empty if not compared."""
-    facts: Mapping[str, Any]
-    """Seconds and signature, printed as they are."""
+    """Number of examples."""
+    loss: float = NAN
+    """Loss of the dense model."""
+    score: float = NAN
+    """Score of the dense model."""
+    methods: tuple[str, ...] = ()
+    """Methods that scored the heads."""
+    signature: str = ""
+    """Model, task, options and versions that the numbers depend on, in one text."""
+    ablation: AblationFacts | None = optional(None)
+    """How heads were ablated; None without ablation."""
+    sites: tuple[SiteEffect, ...] = optional(())
+    """Effects of removing all heads of a site."""
+    layers: tuple[Effect, ...] = optional(())
+    """Effects of removing all heads of a layer."""
+    all_but_one: tuple[Effect, ...] = optional(())
+    """Effects of removing all heads of a layer but one, for every head."""
+    single_heads: tuple[Effect, ...] = optional(())
+    """The effects in `all_but_one` of the best head of each layer."""
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """Seconds of each method."""
+    agreement: Matrix | None = optional(None)
+    """Agreement of the scores."""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments of the command; empty if the assessment was made in Python."""
+    across: Across | None = optional(None)
+    """Agreement of the effects with those on other data; None if not compared."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The contents of `importance.json`."""
+        return encoded(self)
 
     @classmethod
-    def of(cls, found: Mapping[str, Any]) -> "ImportanceRecord":
-        """Read the contents of `importance.json`; KeyError, TypeError or ValueError if damaged."""
-        ablation = found.get("ablation") or {}
-        replacement = str(ablation.get("replacement", ""))
-        layers, single_heads = (found.get(name) or () for name in ("layers", "single_heads"))
-        return cls(
-            task=str(found["task"]),
-            metric=str(found.get("metric", "")),
-            higher_is_better=bool(found.get("higher_is_better", True)),
-            num_examples=int(found["num_examples"]),
-            loss=_number(found, "loss"),
-            score=_number(found, "score"),
-            methods=tuple(map(str, found.get("methods") or ())),
-            replacement=REPLACEMENTS.get(replacement, replacement),
-            quantity=_quantity(ablation, str(found.get("metric", ""))),
-            sites=tuple(map(SiteEffect.of, found.get("sites") or ())),
-            layers=tuple(map(Effect.of, layers)),
-            single_heads=tuple(map(Effect.of, single_heads)),
-            agreement=Matrix.of(found["agreement"]) if found.get("agreement") else None,
-            across=str((found.get("across") or {}).get("sentence", "")),
-            facts={name: found[name] for name in ("seconds", "signature") if found.get(name)},
-        )
+    def from_json(cls, value: Any, path: Path) -> "ImportanceRecord":
+        """The record in the contents of a file.
+
+        Raises:
+            InputError: if a field is missing or has another type, or the version is newer.
+        """
+        file = _file(path)
+        return file.decode(cls, file.checked(value))
+
+    @classmethod
+    def read(cls, path: Path) -> "ImportanceRecord":
+        """The record in an `importance.json`.
+
+        Raises:
+            InputError: if there is no such file, or it is damaged or of a newer version.
+        """
+        return cls.from_json(_file(path).read(), path)
+
+    def write(self, path: Path) -> None:
+        """Write the record, completely or not at all."""
+        _file(path).write(self)
+
+    @property
+    def quantity(self) -> str:
+        """The quantity that ablation measures: `loss`, or the name of the metric."""
+        measured = "loss" if self.ablation is None else self.ablation.quantity
+        return "loss" if measured == "loss" else self.metric
+
+    @property
+    def quantity_words(self) -> str:
+        """The quantity that ablation measures, as it is written in a sentence."""
+        return "the loss" if self.quantity == "loss" else METRICS.get(self.metric, self.metric)
+
+    @property
+    def replacement_words(self) -> str:
+        """How ablation removes heads, in words; empty without ablation."""
+        replacement = "" if self.ablation is None else self.ablation.replacement
+        return REPLACEMENTS.get(replacement, replacement)
 
     @property
     def rises(self) -> bool:
@@ -151,22 +254,8 @@ class ImportanceRecord:
     @property
     def effect(self) -> str:
         """The effect that ablation measures, e.g. "rise in the loss"."""
-        name = "the loss" if self.quantity == "loss" else self.quantity
-        return f"{'rise' if self.rises else 'drop'} in {name}"
+        return f"{'rise' if self.rises else 'drop'} in {self.quantity_words}"
 
 
-def _quantity(ablation: Mapping[str, Any], metric: str) -> str:
-    is_loss = ablation.get("quantity", "loss") == "loss"
-    return "loss" if is_loss else METRICS.get(metric, metric)
-
-
-def _number(entry: Mapping[str, Any], name: str) -> float:
-    value = entry.get(name)
-    return math.nan if value is None else float(value)
-
-
-def _matrix(rows: Sequence[Sequence[float | None]], shape: tuple[int, int]) -> np.ndarray:
-    matrix = np.array([[math.nan if x is None else float(x) for x in row] for row in rows])
-    if matrix.shape != shape:
-        raise ValueError(f"expected a matrix of {shape[0]} x {shape[1]}, got {matrix.shape}")
-    return matrix
+def _file(path: Path) -> JsonFile:
+    return JsonFile(path, "headcount importance")

@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 from headcount.core import InputError
 from headcount.results.claiming import check_is_run
 from headcount.results.examples import read_examples
-from headcount.results.fields import JsonFile
 from headcount.results.importance import ImportanceRecord
 from headcount.results.roles import Role
 from headcount.results.run import HeadRow, RelationResult, Run
@@ -49,7 +48,7 @@ def read_run(folder: Path) -> Run:
         null_relations=_if_there(_read_relations, folder / "null_relations.parquet"),
         examples=read_examples(folder / "examples.json"),
         roles=_roles(record, heads, folder),
-        importance=_if_there(_read_importance, folder / "importance.json"),
+        importance=_if_there(ImportanceRecord.read, folder / "importance.json"),
     )
 
 
@@ -126,12 +125,3 @@ def _read_table(path: Path, columns: tuple[str, ...]) -> list[dict[str, Any]]:
     if missing:
         raise InputError(f"{path} lacks the columns {missing}; run `headcount analyze` again")
     return table.to_pylist()
-
-
-def _read_importance(path: Path) -> ImportanceRecord:
-    file = JsonFile(path, "headcount importance")
-    found = file.read()
-    try:
-        return ImportanceRecord.of(found)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"{path} is damaged: {error!r}. {file.advice}") from error

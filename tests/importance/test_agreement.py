@@ -7,9 +7,10 @@ import pandas as pd
 import pytest
 from scipy.stats import spearmanr
 
-from headcount.core import InputError, nulls_for_nan
+from headcount.core import InputError
 from headcount.importance import Agreement, agreement, correlation, effects
 from headcount.importance.folder import across
+from headcount.results import ImportanceRecord
 from tests.textbook import statistics
 
 
@@ -143,11 +144,11 @@ def test_sentence_without_a_predictor_or_without_ablation():
     assert without.startswith("Ablation was not measured, so no score can be tested; gradient and")
 
 
-def test_json_has_null_for_what_is_not_known():
-    found = agreement(frame().assign(gradient=0.3)).as_json()
-    row = found["names"].index("gradient")
-    assert found["rho"][row] == found["low"][row] == [None] * 6
-    assert found["best_predictor"] == "relevance" and found["num_heads"][0][0] == 61
+def test_what_is_not_known_is_nan():
+    found = agreement(frame().assign(gradient=0.3)).as_matrix()
+    row = found.names.index("gradient")
+    assert np.isnan([found.rho[row], found.low[row]]).all()
+    assert found.best_predictor == "relevance" and found.num_heads[0][0] == 61
 
 
 def test_a_column_that_is_not_there():
@@ -185,12 +186,12 @@ def test_agreement_is_symmetric():
         assert np.array_equal(matrix, matrix.T)
 
 
-def test_effects_that_can_not_be_compared_are_said_so_and_null_in_json():
-    found = across(frame(), frame().assign(ablation_delta=0.0), {"task": "t", "num_examples": 7})
-    assert "is unknown" in found.sentence()
-    assert nulls_for_nan(found.as_json())["pearson"]["rho"] is None
-    same = across(frame(), frame(), {"task": "t", "num_examples": 1234})
-    assert same.sentence().startswith("The effects of single heads agree with those on the other")
-    assert "(1,234 examples of t): Pearson's r 1.00" in same.sentence()
+def test_effects_that_can_not_be_compared_are_said_so():
+    few = ImportanceRecord(task="t", num_examples=7)
+    found = across(frame(), frame().assign(ablation_delta=0.0), few)
+    assert "is unknown" in found.sentence and math.isnan(found.pearson.rho)
+    same = across(frame(), frame(), ImportanceRecord(task="t", num_examples=1234))
+    assert same.sentence.startswith("The effects of single heads agree with those on the other")
+    assert "(1,234 examples of t): Pearson's r 1.00" in same.sentence
     turned = frame().assign(ablation_delta=-frame()["ablation_delta"])
-    assert "contradict" in across(frame(), turned, {"task": "t", "num_examples": 7}).sentence()
+    assert "contradict" in across(frame(), turned, few).sentence

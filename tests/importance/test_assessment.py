@@ -65,10 +65,10 @@ def test_options_reach_the_methods() -> None:
         ({"seed": 1}, "ablation_low"),
         ({"num_samples": 41}, "ablation_high"),
     ]:
-        options: Any = {"names": plain.record["methods"], **change}
+        options: Any = {"names": plain.record.methods, **change}
         other = assess(loaded, task, replace(FEW, **options | {"names": tuple(options["names"])}))
         assert not np.allclose(plain.columns[column], other.columns[column], rtol=1e-6), change
-        assert plain.record["signature"] != other.record["signature"], change
+        assert plain.record.signature != other.record.signature, change
 
 
 def test_batches_are_signed_where_they_matter() -> None:
@@ -76,7 +76,7 @@ def test_batches_are_signed_where_they_matter() -> None:
 
     def signed(level: str, max_tokens: int) -> str:
         options: Any = {"names": ("gradient",), "level": level, "max_tokens": max_tokens}
-        return assess(loaded, task, replace(FEW, **options)).record["signature"]
+        return assess(loaded, task, replace(FEW, **options)).record.signature
 
     assert signed("batch", 64) != signed("batch", 4096)
     assert signed("sample", 64) == signed("sample", 4096)
@@ -91,7 +91,9 @@ def test_p_values_before_and_after_holm() -> None:
         with gated(loaded.model, {each.name: 0}):
             losses.append(evaluate(loaded.model, task).loss_N)
     deltas = loss_deltas(np.array(losses), base.loss_N, base.count_N, 40)
-    np.testing.assert_allclose(found.record["ablation"]["p_each"], deltas.p)
+    facts = found.record.ablation
+    assert facts is not None
+    np.testing.assert_allclose(facts.p_each, deltas.p)
     np.testing.assert_allclose(found.columns["ablation_p"], holm(deltas.p))
 
 
@@ -102,20 +104,20 @@ def test_of_each_layer_the_head_that_does_best_alone() -> None:
     expected = {}
     for each in all_but_one(loaded.heads):
         with gated(loaded.model, {str(head): 0 for head in each.heads}):
-            expected[each.name.split(" but ")[1]] = evaluate(loaded.model, task).loss - base
-    found = {one["head"]: one["delta"] for one in record["all_but_one"]}
+            expected[str(each.kept)] = evaluate(loaded.model, task).loss - base
+    found = {one.head: one.delta for one in record.all_but_one}
     assert found == pytest.approx(expected, abs=1e-6)
-    for one in record["single_heads"]:
-        layer = [head for head in expected if Head.parse(head).layer == one["layer"]]
-        assert one["head"] == min(layer, key=expected.__getitem__)
-    assert len(record["single_heads"]) == len(record["layers"]) == 2
-    for one in record["sites"]:
+    for one in record.single_heads:
+        layer = [head for head in expected if Head.parse(head).layer == one.layer]
+        assert one.head == min(layer, key=expected.__getitem__)
+    assert len(record.single_heads) == len(record.layers) == 2
+    for one in record.sites:
         with gated(loaded.model, {str(head): 0 for head in loaded.heads}):
             without = evaluate(loaded.model, task).loss
-        assert one["delta"] == pytest.approx(without - base, abs=1e-6)
+        assert one.delta == pytest.approx(without - base, abs=1e-6)
     fewest = replace(FEW, names=("ablation",), layers=False, one_left=False)
     short = assess(loaded, task, fewest).record
-    assert "layers" not in short and "sites" not in short and "all_but_one" not in short
+    assert not {"layers", "sites", "all_but_one"} & set(short.to_json())
 
 
 def short(loaded: Loaded, num_beams: int = 1) -> Translation:
@@ -152,12 +154,12 @@ def test_the_whole_model_translates_once(monkeypatch: pytest.MonkeyPatch) -> Non
     layers = whole_layers(loaded.heads)
     groups = [*whole_sites(loaded.heads), *layers, *all_but_one(loaded.heads)]
     assert len(calls) == 1 + len(loaded.heads) + len(groups)
-    deltas = [one["delta"] for one in found["layers"]]
+    deltas = [one.delta for one in found.layers]
     assert any(deltas)  # a tiny random model predicts nearly the same for everything
     for layer, delta in zip(layers, deltas, strict=True):
         with gated(loaded.model, {str(head): 0 for head in layer.heads}):
             without = task.score(evaluate(loaded.model, task, texts=True))
-        assert delta == pytest.approx(found["score"] - without)
+        assert delta == pytest.approx(found.score - without)
 
 
 def test_what_was_translated_is_not_translated_again(
@@ -181,7 +183,7 @@ def test_what_was_translated_is_not_translated_again(
     for name, column in dense.columns.items():
         np.testing.assert_array_equal(again.columns[name], column)
     for part in ("sites", "layers", "ablation"):
-        assert again.record[part] == dense.record[part]
+        assert getattr(again.record, part) == getattr(dense.record, part)
     with pytest.raises(InputError, match="same model, data and options"):
         assess(loaded, short(loaded, num_beams=2), methods, tmp_path)
     (tmp_path / "state" / "translations.json").write_text('{"key": "torn')
@@ -196,13 +198,13 @@ def test_what_stands_in_for_a_head_does_so_in_translation_too() -> None:
     found = assess(loaded, task, methods).record
     zeroed = assess(loaded, task, replace(methods, instead="zero")).record
     stand_in = replacement("mean", loaded.model, task, loaded.anatomy)
-    deltas = [one["delta"] for one in found["layers"]]
-    assert deltas != [one["delta"] for one in zeroed["layers"]]
+    deltas = [one.delta for one in found.layers]
+    assert deltas != [one.delta for one in zeroed.layers]
     for layer, delta in zip(whole_layers(loaded.heads), deltas, strict=True):
         gates = {str(head): 0 for head in layer.heads}
         with tapped(loaded.model, None, gates, loaded.anatomy, stand_in):
             without = task.score(evaluate(loaded.model, task, texts=True))
-        assert delta == pytest.approx(found["score"] - without)
+        assert delta == pytest.approx(found.score - without)
 
 
 def test_bad_input() -> None:

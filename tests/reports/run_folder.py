@@ -39,6 +39,9 @@ HOSTILE = (
 )
 
 
+_R = {"rho": 0.7, "low": 0.5, "high": 0.8, "num_heads": 72}
+
+
 @dataclass(frozen=True)
 class Wish:
     """The contents of the folder to write."""
@@ -166,7 +169,11 @@ def _importance(heads: pd.DataFrame, wish: Wish) -> dict[str, Any]:
         "loss": 0.0312,
         "score": 0.8203,
         "methods": ["gradient", "relevance", "ablation", "norm", "sink"],
-        "ablation": {"replacement": "zero", "quantity": "loss", "forwards_share": 0.53},
+        "ablation": {
+            "replacement": "zero",
+            "quantity": "loss",
+            "p_each": heads["ablation_p"].tolist(),
+        },
         "sites": [
             {"site": site, "delta": 0.5 + number, "low": 0.4, "high": 3.0, "p": 0.001}
             for number, site in enumerate(dict.fromkeys(row["site"] for row in rows))
@@ -181,7 +188,13 @@ def _importance(heads: pd.DataFrame, wish: Wish) -> dict[str, Any]:
             "best_predictor": "gradient",
             "sentence": HOSTILE[1] if wish.hostile else "On this model gradient predicts best.",
         },
-        "across": {"sentence": HOSTILE[2] if wish.hostile else "Effects agree with other data."},
+        "across": {
+            "task": "similarity",
+            "num_examples": 800,
+            "pearson": _R,
+            "spearman": _R,
+            "sentence": HOSTILE[2] if wish.hostile else "Effects agree with other data.",
+        },
         "seconds": {"ablation": 41.2},
         "signature": "headcount:0.1|task:similarity",
     }

@@ -10,6 +10,7 @@ import pytest
 from headcount.core import SITES, Heads, HeadTable, InputError, styled
 from headcount.reproduce import reproduce_michel2019, write_michel2019
 from headcount.reproduce.michel2019 import ONE_LEFT_WMT, Ablated, histogram, two_data_sets
+from headcount.results import ImportanceRecord
 from tests.reports.drawn import assert_whole
 
 HEADS = Heads({"encoder.self": (2, 3)})
@@ -39,12 +40,13 @@ def ablated(deltas: list[float] = DELTAS, **fields: Any) -> Ablated:
         "num_examples": 872,
         "signature": "headcount:x|revision:y",
         "methods": ["ablation"],
-        "ablation": {"quantity": "score", "p_each": EACH},
+        "ablation": {"quantity": "score", "replacement": "zero", "p_each": EACH},
         "all_but_one": left,
         "single_heads": [left[1], left[4]],
     }
     table = HeadTable.of(HEADS, {"ablation_delta": deltas, "ablation_p": [0.005, 1, 1, 1, 0.001]})
-    return Ablated(table.frame, record | fields)
+    found = ImportanceRecord.from_json(record | fields, Path("importance.json"))
+    return Ablated(table.frame, found)
 
 
 def lines(text: str, start: str) -> list[list[str]]:
@@ -62,8 +64,8 @@ def test_a_fall_of_accuracy_is_a_negative_change_in_points() -> None:
 
 
 def test_a_rise_of_the_loss_is_a_positive_change() -> None:
-    record: dict[str, Any] = {"ablation": {"quantity": "loss", "p_each": EACH}}
-    text = reproduce_michel2019(ablated(**record))
+    facts = {"quantity": "loss", "replacement": "zero", "p_each": EACH}
+    text = reproduce_michel2019(ablated(ablation=facts))
     assert "loss 0.40" in text
     assert lines(text, "here")[0][2:4] == ["3", "1"]  # without one head the loss drops
     assert lines(text, "0")[0][1:3] == ["**+0.02**", "**−0.01**"]
@@ -84,10 +86,9 @@ def test_the_head_that_is_left_is_chosen_on_one_data_set_and_measured_on_the_oth
 
 
 def test_without_whole_layers_the_section_says_so() -> None:
-    for all_but_one in (None, []):
-        text = reproduce_michel2019(ablated(all_but_one=all_but_one))
-        assert "Not measured: no layer has several heads, or a run left this out" in text
-    text = reproduce_michel2019(ablated(), ablated(all_but_one=None))
+    text = reproduce_michel2019(ablated(all_but_one=[]))
+    assert "Not measured: no layer has several heads, or a run left this out" in text
+    text = reproduce_michel2019(ablated(), ablated(all_but_one=[]))
     assert "Not measured" in text
 
 
@@ -121,7 +122,9 @@ def test_published_numbers_are_those_of_the_paper() -> None:
 def test_a_folder_without_ablation_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="has no importance.json. Run `headcount importance"):
         write_michel2019(tmp_path)
-    (tmp_path / "importance.json").write_text(json.dumps({"methods": ["norm"]}), encoding="utf-8")
+    (tmp_path / "importance.json").write_text(
+        json.dumps({"task": "t", "num_examples": 7, "methods": ["norm"]}), encoding="utf-8"
+    )
     with pytest.raises(InputError, match="by ablation in .*, got one by norm"):
         write_michel2019(tmp_path)
 
@@ -138,6 +141,6 @@ def test_ablations_measured_in_another_way_are_refused(tmp_path: Path) -> None:
     for name, quantity in (("one", "score"), ("other", "loss")):
         found = ablated(ablation=way | {"quantity": quantity})
         HeadTable(found.frame).write(tmp_path / name / "heads.parquet")
-        (tmp_path / name / "importance.json").write_text(json.dumps(found.record))
+        found.record.write(tmp_path / name / "importance.json")
     with pytest.raises(InputError, match="zero\\), got others \\(classification, loss, zero"):
         write_michel2019(tmp_path / "one", tmp_path / "other")

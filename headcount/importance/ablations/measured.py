@@ -100,7 +100,7 @@ def whole_layers(heads: Heads) -> list[Ablation]:
     >>> [ablation.name for ablation in whole_layers(Heads({"decoder.cross": (1, 2)}))]
     ['cross.0', 'cross.1']
     """
-    return [Ablation(name, tuple(each)) for name, each in _by_layer(heads).items()]
+    return [Ablation(name, tuple(each), "layer") for name, each in _by_layer(heads).items()]
 
 
 def whole_sites(heads: Heads) -> list[Ablation]:
@@ -111,7 +111,7 @@ def whole_sites(heads: Heads) -> list[Ablation]:
     """
     sites = {head.site for head in heads}
     return [
-        Ablation(site, tuple(head for head in heads if head.site == site))
+        Ablation(site, tuple(head for head in heads if head.site == site), "site")
         for site in heads.counts
         if site in sites
     ]
@@ -124,10 +124,12 @@ def all_but_one(heads: Heads) -> list[Ablation]:
     ['enc.1 but enc.1.0', 'enc.1 but enc.1.1']
     """
     return [
-        Ablation(f"{name} but {left}", tuple(head for head in each if head != left))
+        Ablation(
+            f"{name} but {kept}", tuple(head for head in each if head != kept), "all_but_one", kept
+        )
         for name, each in _by_layer(heads).items()
         if len(each) > 1
-        for left in each
+        for kept in each
     ]
 
 

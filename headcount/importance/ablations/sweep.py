@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import final
+from typing import Literal, final
 
 import numpy as np
 import torch
@@ -76,13 +76,23 @@ TOGETHER = 4096
 """Largest number of padded tokens, copies included, in a forward that ablations share."""
 
 
+AblationKind = Literal["heads", "site", "layer", "all_but_one"]
+"""Some heads, all heads of a site, all of a layer, or all of a layer but one."""
+
+
 @final
 @dataclass(frozen=True)
 class Ablation:
     """Heads that are ablated together."""
 
     name: str
+    """Name by which progress is stored, e.g. `enc.1 but enc.1.0`."""
     heads: tuple[Head, ...]
+    """The ablated heads."""
+    kind: AblationKind = "heads"
+    """What the heads are together."""
+    kept: Head | None = None
+    """The only kept head of the layer, if all others are ablated."""
 
 
 @final

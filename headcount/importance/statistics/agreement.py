@@ -7,14 +7,15 @@ The interval treats heads as independent draws, which heads of one layer are not
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int
 
 from headcount.core import InputError
-from headcount.importance.statistics.correlation import Correlation, correlation, signed
+from headcount.importance.statistics.correlation import correlation
+from headcount.results import Correlation, Matrix, signed
 
 SCORES = ("ablation_delta", "gradient", "relevance", "norm_score", "sink_score")
 """Columns of the head table that score importance; higher = more important."""
@@ -79,16 +80,17 @@ class Agreement:
             f"{found.num_heads} heads){rest}."
         )
 
-    def as_json(self) -> dict[str, Any]:
-        """The fields of `importance.json`: matrices by name, with null for NaN."""
-        matrices = {name: _nulls(getattr(self, name)) for name in ("rho", "low", "high")}
-        return {
-            "names": list(self.names),
-            **matrices,
-            "num_heads": self.num_heads.tolist(),
-            "best_predictor": self.best_predictor(),
-            "sentence": self.sentence(),
-        }
+    def as_matrix(self) -> Matrix:
+        """The part of an `ImportanceRecord`, with correlations to four digits."""
+        return Matrix(
+            names=self.names,
+            rho=_rounded(self.rho),
+            low=_rounded(self.low),
+            high=_rounded(self.high),
+            num_heads=tuple(tuple(map(int, row)) for row in self.num_heads),
+            best_predictor=self.best_predictor(),
+            sentence=self.sentence(),
+        )
 
 
 def agreement(frame: pd.DataFrame, names: Sequence[str] | None = None) -> Agreement:
@@ -176,5 +178,5 @@ def _plain(name: str) -> str:
     return names.get(name, name.replace("_", " "))
 
 
-def _nulls(matrix: np.ndarray) -> list[list[float | None]]:
-    return [[None if np.isnan(x) else round(float(x), 4) for x in row] for row in matrix]
+def _rounded(matrix: np.ndarray) -> tuple[tuple[float, ...], ...]:
+    return tuple(tuple(round(float(each), 4) for each in row) for row in matrix)

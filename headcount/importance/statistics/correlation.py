@@ -11,7 +11,6 @@ Reference: Sample Size Requirements for Estimating Pearson, Kendall and Spearman
     Really Better than One? (Michel et al., 2019), section 3.4, https://arxiv.org/abs/1905.10650
 """
 
-import math
 from dataclasses import dataclass
 from typing import final
 
@@ -20,21 +19,7 @@ import pandas as pd
 from jaxtyping import Float
 
 from headcount.core import InputError
-
-
-@final
-@dataclass(frozen=True)
-class Correlation:
-    """A correlation over heads with its 95 % interval."""
-
-    rho: float
-    low: float
-    high: float
-    num_heads: int
-    """Number of heads that have both numbers; the others are left out."""
-
-    def __str__(self) -> str:
-        return f"{signed(self.rho)}, {signed(self.low)} to {signed(self.high)}"
+from headcount.results import Correlation
 
 
 def correlation(
@@ -95,10 +80,3 @@ def effects(
         )
     one, other = a.to_numpy(), b.loc[a.index].to_numpy()
     return Effects(correlation(one, other, ranks=False), correlation(one, other))
-
-
-def signed(rho: float) -> str:
-    """A number with two decimals and a true minus; a dash for NaN."""
-    if math.isnan(rho):
-        return "–"
-    return f"{rho:.2f}".replace("-", "−")

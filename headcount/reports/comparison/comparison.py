@@ -14,8 +14,8 @@ import numpy as np
 
 from headcount.analysis import ROLES
 from headcount.core import InputError
-from headcount.importance import Correlation, correlation
-from headcount.results import HeadRow, Run
+from headcount.importance import correlation
+from headcount.results import Correlation, HeadRow, Run
 
 
 @final

@@ -16,12 +16,11 @@ from headcount.core import (
     table,
     write_text,
 )
-from headcount.importance import Correlation, signed
 from headcount.reports.comparison.comparison import Change, Comparison, compare
 from headcount.reports.figures.maps import draw_roles
 from headcount.reports.measure_names import MEASURES, SITE_TITLES
 from headcount.reports.role_names import role_names
-from headcount.results import Run, read_run
+from headcount.results import Correlation, Run, read_run, signed
 
 SKIPPED = ("ablation_low", "ablation_high", "ablation_p", "positional_offset", "rare_cases")
 """Columns that are not scores of heads."""

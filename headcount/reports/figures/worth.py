@@ -59,12 +59,13 @@ def agreement(run: Run) -> Figure | None:
         return None
     size = len(matrix.names)
     below = np.tril(np.ones((size, size), dtype=bool), -1)[1:, :-1]
-    rho = np.ma.masked_where(~below | ~np.isfinite(matrix.rho[1:, :-1]), matrix.rho[1:, :-1])
+    rho_SS = np.array(matrix.rho)[1:, :-1]
+    rho = np.ma.masked_where(~below | ~np.isfinite(rho_SS), rho_SS)
     figure = new_figure(0.62 * size + 1.6, 0.4 * size + 1.1)
     axes = figure.subplots()
     axes.imshow(rho, cmap=_DIVERGING, vmin=-1, vmax=1, aspect="auto")
     for row, column in zip(*np.nonzero(below), strict=True):
-        value = float(matrix.rho[row + 1, column])
+        value = matrix.rho[row + 1][column]
         axes.text(
             column,
             row,

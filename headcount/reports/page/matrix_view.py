@@ -56,7 +56,7 @@ def label(name: str) -> str:
 
 
 def _cell(matrix: Matrix, labels: list[str], row: int, column: int) -> MatrixCell:
-    rho, low, high = (float(each[row, column]) for each in (matrix.rho, matrix.low, matrix.high))
+    rho, low, high = (each[row][column] for each in (matrix.rho, matrix.low, matrix.high))
     known = math.isfinite(rho)
     interval = f"{numbers.correlation(low)} to {numbers.correlation(high)}" if known else ""
     return MatrixCell(

@@ -218,7 +218,8 @@ def _task_facts(importance: ImportanceRecord | None) -> Facts:
         "metric": importance.metric,
         "examples": importance.num_examples,
         "methods": list(importance.methods),
-        **importance.facts,
+        "seconds": dict(importance.seconds),
+        "signature": importance.signature,
     }
     return (("Importance", _lines(facts)),)
 

@@ -104,7 +104,7 @@ def worth_view(run: Run) -> Worth | None:
         layers=_layers(importance, layer_axis),
         layer_axis=layer_axis,
         matrix=matrix_view(importance.agreement),
-        across=importance.across,
+        across="" if importance.across is None else importance.across.sentence,
     )
 
 
@@ -112,13 +112,22 @@ def effect_of(row: HeadRow, score: str) -> Effect:
     """A head's score with the interval and p-value that only measured effects have."""
     interval = ("ablation_low", "ablation_high", "ablation_p") if score == "ablation_delta" else ()
     rest = [row.values.get(key, math.nan) for key in interval] or [math.nan] * 3
-    return Effect(row.site, row.layer, row.head, row.values[score], *rest)
+    low, high, p = rest
+    return Effect(
+        site=row.site,
+        layer=row.layer,
+        head=row.head,
+        delta=row.values[score],
+        low=low,
+        high=high,
+        p=p,
+    )
 
 
 def lede(importance: ImportanceRecord, rows: list[HeadRow], effects: list[Effect]) -> str:
     """The findings of ablation over all heads, in words."""
     verb = "rises" if importance.rises else "drops"
-    what = "the loss" if importance.quantity == "loss" else importance.quantity
+    what = importance.quantity_words
     best = effects[0]
     if best.delta <= 0:
         return f"Taken alone, no head helps: removing any one of them does not make {what} worse."
@@ -164,8 +173,8 @@ def measured(importance: ImportanceRecord) -> str:
     dense = [f"{name} {numbers.effect(value)}" for name, value in known if math.isfinite(value)]
     if dense:
         parts.append(f"; the dense model has {numbers.listed(dense)}")
-    if importance.replacement:
-        parts.append(f". Removing a head means: {importance.replacement}")
+    if importance.replacement_words:
+        parts.append(f". Removing a head means: {importance.replacement_words}")
     return "".join(parts) + "."
 
 
@@ -175,7 +184,7 @@ def site_sentence(importance: ImportanceRecord) -> str:
     if not known:
         return ""
     verb = "rises" if importance.rises else "drops"
-    what = "the loss" if importance.quantity == "loss" else importance.quantity
+    what = importance.quantity_words
     parts = [
         f"by {numbers.effect(each.delta)} without any {SITE_TITLES[each.site].lower()}"
         for each in sorted(known, key=lambda each: -each.delta)
@@ -228,7 +237,7 @@ def _layers(importance: ImportanceRecord, axis: Axis) -> tuple[WorthRow, ...]:
     for place in sorted(dense.keys() | left.keys(), key=lambda p: (order.index(p.site), p.layer)):
         site, layer = place
         gone, only = dense.get(place), left.get(place)
-        nothing = Effect(site, layer, "", math.nan, math.nan, math.nan, math.nan)
+        nothing = Effect(site=site, layer=layer, delta=math.nan)
         row = _row(f"{SITES[site]}.{layer}", gone or nothing, axis)
         if only is not None:
             row = WorthRow(

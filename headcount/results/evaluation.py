@@ -1,0 +1,106 @@
+"""The record of an evaluation: the contents of `evaluation.json`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, final
+
+from headcount.results.fields import JsonFile, encoded
+
+_FIELDS = ("version", "examples", "loss", "truncated", "signature", "arguments")
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class EvaluationRecord:
+    """How good a model is at a task."""
+
+    num_examples: int
+    """Number of examples."""
+    loss: float
+    """Loss in nats per token."""
+    scores: Mapping[str, float]
+    """Scores by name, that of the task first."""
+    score_signatures: Mapping[str, str] = field(default_factory=dict)
+    """Signatures of the scores that have one, by name."""
+    num_truncated: int = 0
+    """Number of translations that were truncated."""
+    signature: str
+    """Model, task and versions that the numbers depend on, in one text."""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments of the command."""
+
+    def numbers(self) -> dict[str, int | float | str]:
+        """Everything but the arguments, by the names in the file."""
+        found: dict[str, int | float | str] = {"examples": self.num_examples, "loss": self.loss}
+        for name, score in self.scores.items():
+            found[name] = score
+            if name in self.score_signatures:
+                found[f"{name} signature"] = self.score_signatures[name]
+        if self.num_truncated:
+            found["truncated"] = self.num_truncated
+        return found | {"signature": self.signature}
+
+    def to_json(self) -> dict[str, Any]:
+        """The contents of `evaluation.json`: each score is a field with its own name."""
+        return encoded(self.numbers() | {"arguments": self.arguments})
+
+    @classmethod
+    def from_json(cls, value: Any, path: Path) -> "EvaluationRecord":
+        """The record in the contents of a file; numbers with other names are scores.
+
+        Raises:
+            InputError: if a field is missing or has another type, or the version is newer.
+        """
+        file = _file(path)
+        found = file.checked(value)
+        stored = file.decode(_Stored, found)
+        others = {name: each for name, each in found.items() if name not in _FIELDS}
+        signatures = {
+            name.removesuffix(" signature"): each
+            for name, each in others.items()
+            if name.endswith(" signature") and isinstance(each, str)
+        }
+        scores = {
+            name: float("nan") if each is None else float(each)
+            for name, each in others.items()
+            if each is None or (isinstance(each, int | float) and not isinstance(each, bool))
+        }
+        return cls(
+            num_examples=stored.examples,
+            loss=stored.loss,
+            scores=scores,
+            score_signatures=signatures,
+            num_truncated=stored.truncated,
+            signature=stored.signature,
+            arguments=stored.arguments,
+        )
+
+    @classmethod
+    def read(cls, path: Path) -> "EvaluationRecord":
+        """The record in an `evaluation.json`.
+
+        Raises:
+            InputError: if there is no such file, or it is damaged or of a newer version.
+        """
+        return cls.from_json(_file(path).read(), path)
+
+    def write(self, path: Path) -> None:
+        """Write the record, completely or not at all."""
+        _file(path).write(self.to_json())
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class _Stored:
+    """The fields whose names do not depend on the task."""
+
+    examples: int
+    loss: float
+    truncated: int = 0
+    signature: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _file(path: Path) -> JsonFile:
+    return JsonFile(path, "headcount evaluate")

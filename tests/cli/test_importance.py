@@ -13,7 +13,7 @@ import pytest
 from transformers import AutoModelForMaskedLM
 
 from headcount import load
-from headcount.importance.folder import COLUMNS
+from headcount.results.assessment import COLUMNS
 from headcount.tap import gated
 from headcount.tasks import build, evaluate
 from tests import saved
@@ -157,7 +157,7 @@ def test_refusals(bert: Path, pairs: Path, tmp_path: Path) -> None:
     dense = (tmp_path / "e" / "importance.json").read_text()
     (tmp_path / "e" / "importance.json").write_text(dense[:90])
     status, _, errors = similarity(bert, pairs, tmp_path / "f", *against)
-    assert status == 2 and "should hold what a finished run wrote but can't be read" in errors
+    assert status == 2 and "importance.json is damaged" in errors
     (tmp_path / "e" / "importance.json").write_text(dense)
     status, _, errors = similarity(bert, pairs, tmp_path / "f", *against)
     assert status == 2 and "across data, not models" in errors

@@ -369,7 +369,10 @@ def test_a_damaged_analysis_is_told(bert: Path, data: list[Path], tmp_path: Path
             status, _, errors = run(command, bert, data, tmp_path / command, *more)
             assert (
                 status == 2
-                and f"{analysis / name} should hold what a finished run wrote but" in errors
+                and str(analysis / name) in errors
+                and (
+                    "should hold what a finished run wrote but" in errors or "is damaged" in errors
+                )
             )
         (analysis / name).write_bytes(dense)
 

@@ -4,7 +4,14 @@ from .analysis import Options as Options
 from .analysis import analyze as analyze
 from .analysis import find_roles as find_roles
 from .analysis import measure as measure
+from .artifact import DenseAnalysis as DenseAnalysis
+from .artifact import FurtherTrained as FurtherTrained
+from .artifact import FurtherTraining as FurtherTraining
+from .artifact import certificate_corpus as certificate_corpus
+from .artifact import export as export
 from .artifact import save as save
+from .artifact import save_compact as save_compact
+from .artifact import save_pruned as save_pruned
 from .compaction import compact as compact
 from .core import CorpusError as CorpusError
 from .core import Head as Head
@@ -19,16 +26,25 @@ from .corpora import Tree as Tree
 from .doctor import diagnose as diagnose
 from .models import Loaded as Loaded
 from .models import load as load
+from .pruning import BudgetSpec as BudgetSpec
+from .pruning import Compensation as Compensation
+from .pruning import Pruned as Pruned
+from .pruning import PruneSettings as PruneSettings
+from .pruning import choose_heads as choose_heads
 from .pruning import prune as prune
 from .reports import write_figures as write_figures
 from .reports import write_report as write_report
 from .results import Analysis as Analysis
+from .results import PruneRecord as PruneRecord
 from .results import Role as Role
 from .results import Thresholds as Thresholds
 from .results import write_results as write_results
 from .tap import examine as examine
 from .tap import gated as gated
 from .tap import tapped as tapped
+from .tasks import TaskSplits as TaskSplits
+from .tasks import score as score
+from .training import FinetuneConfig as FinetuneConfig
 
 __version__: str
 __all__: list[str]

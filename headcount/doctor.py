@@ -7,11 +7,11 @@ from typing import final
 
 import torch
 
-from headcount.artifact import CERTIFICATE, Certificate
 from headcount.core import InputError
 from headcount.corpora import Corpus, Encoder, Sentence, has_languages
 from headcount.models import Loaded, check_has_heads, load
 from headcount.pruning import check_prunable
+from headcount.results import CERTIFICATE, Certificate
 from headcount.tap import implementation_of
 
 WORDS = ("Unbelievably", ",", "the", "naïve", "Straßenbahn", "didn't", "arrive", "—", "Москва", "!")

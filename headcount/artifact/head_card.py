@@ -1,48 +1,306 @@
-"""Head card: the description of a pruned model, as `prune.json` for machines and a README.
+"""Head card: the README of a pruned model's folder, made from the record of the pruning.
 
-Later measurements and exports are added to the record, and the README is rewritten.
+It reports which heads were pruned and why, scores before and after with intervals, the comparison
+of the compact with the gated model, which functions survived, and the measured speed beside its
+ceiling. Later measurements and exports are added to the record, and the card is rewritten.
 """
 
-import json
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from headcount.artifact.card_text import card
-from headcount.core import InputError, nulls_for_nan, write_json, write_text
+from headcount.core import Head, table, write_text
+from headcount.results import (
+    ChoiceRecord,
+    ControlChange,
+    DataSetChange,
+    MetricChange,
+    PruneRecord,
+    SliceChange,
+    SpeedCase,
+)
 
-RECORD, CARD = "prune.json", "README.md"
+CARD = "README.md"
 
 
-def write_head_card(folder: Path, record: Mapping[str, Any]) -> None:
+def write_head_card(folder: Path, record: PruneRecord) -> None:
     """Write record and card, each completely or not at all."""
-    plain = nulls_for_nan(dict(record))
-    write_json(folder / RECORD, plain)
-    write_text(folder / CARD, card(plain))
+    record.write(folder)
+    write_text(folder / CARD, card(record))
 
 
-def read_record(folder: Path) -> dict[str, Any]:
-    """The record of a folder, from which a head card can be made.
+def card(record: PruneRecord) -> str:
+    """The head card; a model made from a plan has fewer sections."""
+    parts = [f"# {record.model}, {_left(record)}", _about(record), *_heads(record)]
+    for key, title in (("test", "test set"), ("dev", "development set")):
+        if key in record.data_sets:
+            parts += _numbers(record, key, title)
+    parts += [*_stages(record), *_equality(record), *_functions(record), *_speed(record)]
+    parts += [f"**Warning**: {warning}." for warning in record.warnings]
+    if record.signature is not None:
+        parts.append(f"`{record.signature}`")
+    return "\n\n".join(parts) + "\n"
 
-    Raises:
-        InputError: If there is no record, or it can't be read.
+
+def _left(record: PruneRecord) -> str:
+    kept_heads = len(record.kept)
+    return f"{kept_heads} of {kept_heads + len(record.pruned)} heads kept"
+
+
+def _about(record: PruneRecord) -> str:
+    made = "Pruned with headcount from a plan"
+    if (choice := record.choice) is not None:
+        made = f"Pruned with headcount by {choice.method} (budget: {_budget(choice.limit)})"
+    if options := _options(record.arguments or {}):
+        made += f", with {options}"
+    if (updates := record.trained_on) is not None:
+        stages = record.kept_stages
+        compensated = f", compensated by {', '.join(stages)}" if stages else ""
+        made += (
+            f"{compensated}, then trained for {updates:,} more updates with the dense model as "
+            "teacher; budget, scores and compensation refer to the model before this training"
+        )
+    return (
+        f"{made}. Loads with `headcount.load(folder)`, or with transformers alone by "
+        f"`{record.auto_class}.from_pretrained(folder, trust_remote_code=True)`."
+    )
+
+
+def _options(arguments: Mapping[str, Any]) -> str:
+    """The options besides method and budget.
+
+    >>> _options({"preset": None, "set": ["step=0.1"], "recover": 90, "tune": ["distilled=0.5"]})
+    'step=0.1, a recovery of 90 updates (distilled=0.5)'
     """
-    try:
-        record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
-        card(record)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(
-            f"Expected the folder of a pruned model with its {RECORD}, as `headcount prune` and "
-            f"`headcount compact` write it, but {folder} has none that can be read "
-            f"({type(error).__name__}: {error})."
-        ) from error
-    return record
+    parts = [f"preset {arguments['preset']}"] if arguments.get("preset") else []
+    parts += arguments.get("set") or ()
+    if updates := arguments.get("recover"):
+        tuned = ", ".join(arguments.get("tune") or ())
+        parts.append(f"a recovery of {updates:,} updates" + (f" ({tuned})" if tuned else ""))
+    return ", ".join(parts)
 
 
-def update_head_card(folder: Path, **more: Any) -> None:
-    """Add to the record of a folder, and rewrite its README.
+def _budget(limit: Mapping[str, Any]) -> str:
+    """The budget as the user gave it.
 
-    Raises:
-        InputError: If there is no record, or it can't be read.
+    >>> _budget({"keep": {"encoder.self": 10, "decoder.cross": 20}}), _budget({"max_drop": 0.3})
+    ('keep 10 at encoder.self, 20 at decoder.cross', 'max drop 0.3')
     """
-    write_head_card(folder, read_record(folder) | more)
+    (name, value), *_ = limit.items()
+    if isinstance(value, Mapping):
+        value = ", ".join(f"{number} at {site}" for site, number in value.items())
+    return f"{name.replace('_', ' ')} {value}"
+
+
+def _heads(record: PruneRecord) -> Iterator[str]:
+    """The pruned heads, and why they were pruned."""
+    yield "## Pruned heads"
+    rows = []
+    for site in record.heads:
+        pruned = [head for head in record.pruned if Head.parse(head).site == site]
+        kept = [head for head in record.kept if Head.parse(head).site == site]
+        rows.append([site, str(len(kept)), str(len(pruned)), ", ".join(pruned) or "none"])
+    yield table(["site", "kept", "pruned", "pruned heads"], rows)
+    if record.choice is None or not (scores := record.choice.scores):
+        return
+    yield _why(record.choice)
+    order = sorted(scores, key=lambda head: scores[head])
+    are_pruned = set(record.pruned)
+    yield "<details><summary>Score of every head</summary>"
+    yield table(
+        ["head", "score", ""],
+        [
+            [head, f"{scores[head]:.4g}", "pruned" if head in are_pruned else "kept"]
+            for head in order
+        ],
+    )
+    yield "</details>"
+
+
+def _why(choice: ChoiceRecord) -> str:
+    """What the scores mean, and how they decided which heads were pruned."""
+    if choice.open is not None:
+        number = ", ".join(f"{number} heads at {site}" for site, number in choice.open.items())
+        return (
+            "Why: each head's score is log a of its gate after the gates were trained; gates above "
+            f"0 are open rather than closed ({number}). The lowest-scoring heads of each budget "
+            "were pruned."
+        )
+    if choice.history:
+        return (
+            f"Why: each head's score is what {choice.method} had learned about it by the end. "
+            "The lowest-scoring heads of each budget were pruned."
+        )
+    return (
+        f"Why: {choice.method} scored each head, and the lowest-scoring heads of each budget "
+        "were pruned. A pruned head's score is from the step that pruned it, a kept head's is its "
+        "last one. If heads were rescored after each step, scores from different steps are not "
+        "comparable."
+    )
+
+
+def _numbers(record: PruneRecord, key: str, title: str) -> Iterator[str]:
+    found = record.data_sets[key]
+    metric = found.score.name
+    control = None if record.pipeline is None else record.pipeline.control
+    beside = None if control is None else control.data_sets.get(key)
+    yield f"## Before and after, {title} ({found.examples:,} examples)"
+    headers = ["", "before", "after", "change", "95 % interval", "p"]
+    rows = [_change_row(each.name, each) for each in (found.score, found.loss)]
+    yield table(headers, rows if beside is None else rows + _control_rows(beside))
+    if control is not None and beside is not None:
+        taught = any(training.taught for training in control.trainings)
+        yield (
+            "Control: the dense model, trained in the same ways, for as many updates, on the same "
+            "data" + (", but without the pruned model's teacher." if taught else ".")
+        )
+    if metric in ("bleu", "chrf"):
+        yield f"p for {metric} is from sacreBLEU's paired bootstrap."
+    if found.slices:
+        rows = [_slice_row(name, part) for name, part in found.slices.items()]
+        more = ["after", "change", "95 % interval"]
+        yield table(["examples", "number", f"{metric} before", *more, "loss before", *more], rows)
+
+
+def _control_rows(control: ControlChange) -> list[list[str]]:
+    def rows(name: str, found: DataSetChange | SliceChange) -> list[list[str]]:
+        return [_change_row(f"{name}: {each.name}", each) for each in (found.score, found.loss)]
+
+    return [*rows("control", control.trained), *rows("from control to pruned", control.pruned)]
+
+
+def _slice_row(name: str, part: SliceChange) -> list[str]:
+    """Score and loss of a slice; no p, because many slices are tested."""
+    numbers = (_change_row(name, each)[1:-1] for each in (part.score, part.loss))
+    return [name, f"{part.examples:,}", *chain(*numbers)]
+
+
+def _change_row(name: str, found: MetricChange) -> list[str]:
+    """One row of the table; changes are after minus before."""
+    low, high = found.interval
+    is_known = not math.isnan(low)  # one example has no interval
+    interval = f"{_signed(low)} to {_signed(high)}" if is_known else "–"
+    shown = "–" if math.isnan(found.p) else f"{found.p:.2g}"
+    ends = (_number(found.before), _number(found.after))
+    return [name, *ends, _signed(found.change), interval, shown]
+
+
+def _stages(record: PruneRecord) -> Iterator[str]:
+    if record.pipeline is not None and record.pipeline.stages:
+        yield "## Compensation for the pruned heads (loss on the development set)"
+        rows = [
+            [
+                each.stage,
+                _number(each.before),
+                _number(each.after),
+                _signed(each.after - each.before, 4),
+                "yes" if each.kept else "no",
+            ]
+            for each in record.pipeline.stages
+        ]
+        yield table(["stage", "before", "after", "change", "kept"], rows)
+
+
+def _equality(record: PruneRecord) -> Iterator[str]:
+    yield "## Equality of the compact and the gated model"
+    compared = record.comparisons
+    if compared and not any(each.is_with_gated for each in compared):
+        yield (
+            "**Warning**: the weights have changed since the heads were removed. They were not "
+            "compared with a gated model's, and the numbers above are from before the change."
+        )
+    elif after := _changed(record):
+        yield (
+            f"The gated model is the dense model after {after}, with these heads set to 0. Its "
+            "weights differ from those of the model that was given."
+        )
+    else:
+        yield "The gated model is the dense model with these heads set to 0."
+    rows = [
+        [
+            each.what,
+            f"{each.sentences:,}",
+            f"{each.difference:.2g}",
+            f"{each.share:.2g}",
+            f"{each.tolerance:.0g}",
+        ]
+        for each in compared
+    ]
+    yield table(
+        ["", "examples", "largest difference", "share of the largest output", "tolerance"], rows
+    )
+
+
+def _changed(record: PruneRecord) -> str:
+    """The stages that changed the weights of the model that was given; empty if none did."""
+    has_gates = record.choice is not None and record.choice.history
+    stages = ["training with gates"] if has_gates else []
+    stages += record.kept_stages
+    return ", ".join([*stages, "training"] if record.trained_on else stages)
+
+
+def _functions(record: PruneRecord) -> Iterator[str]:
+    found = record.functions
+    if found is None:
+        return
+    yield "## Functions"
+    if not found:
+        yield "No head has a role in the analysis."
+        return
+    rows, is_analysed = [], found[0].kept is not None
+    for each in found:
+        row = [each.role, str(each.before), str(len(each.stayed))]
+        if is_analysed:
+            row += [str(len(each.kept or ())), ", ".join(each.taken_over or ()) or "none"]
+        rows.append(row)
+    more = ["kept with the role", "took it over"] if is_analysed else []
+    yield table(["role", "heads before", "kept", *more], rows)
+
+
+def _speed(record: PruneRecord) -> Iterator[str]:
+    yield "## Speed"
+    if record.ceiling is not None:
+        yield (
+            f"Ceiling by FLOPs: {record.ceiling.value:.2f} times as fast in one forward "
+            f"pass of {record.ceiling.tokens} tokens."
+        )
+    if record.speed is None:
+        yield "Not measured. Run `headcount speed DENSE PRUNED --card` to add it."
+        return
+    rows = [
+        [
+            f"{each.mode}, batch {each.batch}, {_tokens(each)}",
+            f"{each.speedup:.2f} ({each.low:.2f} to {each.high:.2f})",
+            f"{each.ceiling:.2f}",
+        ]
+        for each in record.speed.cases
+    ]
+    yield table(["case", "speedup, 95 % interval", "ceiling by FLOPs"], rows)
+    yield from (f"**Warning**: {warning}." for warning in record.speed.warnings)
+
+
+def _tokens(case: SpeedCase) -> str:
+    added = f" + {case.new_tokens}" if case.new_tokens else ""
+    return f"{case.length}{added} tokens"
+
+
+def _number(value: float) -> str:
+    if not math.isfinite(value):
+        return "–"
+    return f"{value:.2f}" if abs(value) >= 10 else f"{value:.4f}"
+
+
+def _signed(value: float, digits: int = 3) -> str:
+    """The change with a true minus; zero has no sign, and a tiny change shows its first digit.
+
+    >>> _signed(-0.25), _signed(-0.0), _signed(0.00012), _signed(math.nan)
+    ('−0.250', '0.000', '+0.0001', '–')
+    """
+    if not math.isfinite(value):
+        return "–"
+    shown = f"{value:+.{digits}f}" if value else f"{0:.{digits}f}"
+    if value and not float(shown):
+        shown = f"{value:+.{-math.floor(math.log10(abs(value)))}f}"
+    return shown.replace("-", "−")

@@ -1,21 +1,12 @@
-"""Make: write a plan's compact model to a folder, with a certificate that only heads changed."""
+"""Making: write a plan's compact model to a folder, with a certificate that only heads changed."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from headcount.artifact.certificate import (
-    Certificate,
-    Comparison,
-    Run,
-    compare,
-    runner,
-    weights_sha256,
-)
+from headcount.artifact.comparing import Run, compare, runner
 from headcount.artifact.head_card import write_head_card
 from headcount.artifact.sample_batches import Data, Inputs
 from headcount.artifact.saving import auto_class_of, write_into
@@ -24,11 +15,16 @@ from headcount.compaction import compact
 from headcount.core import Plan
 from headcount.corpora import Corpus
 from headcount.models import Loaded, load
+from headcount.results import Certificate, Comparison, PruneRecord, weights_sha256
 from headcount.tap import Tap
 
 
-def make(
-    loaded: Loaded, plan: Plan, folder: Path, corpus: Corpus | None, overwrite: bool = False
+def save_compact(
+    loaded: Loaded,
+    plan: Plan,
+    folder: str | Path,
+    corpus: Corpus | None = None,
+    overwrite: bool = False,
 ) -> Certificate:
     """Write the compact model, completely or not at all, if it equals the gated one on the corpus.
 
@@ -36,13 +32,15 @@ def make(
         loaded: Model to make smaller.
         plan: Plan of its kept heads.
         folder: Folder to write into.
-        corpus: Texts to compare on; None for a made-up batch (images, sound).
+        corpus: Texts to compare on, e.g. `certificate_corpus(loaded)`; None for a made-up batch
+            (images, sound).
         overwrite: Whether to replace a compact model in the folder.
 
     Raises:
         InputError: If the plan does not fit the model, or the folder is taken.
         ModelError: If the model can't be made smaller exactly, or the reloaded model differs.
     """
+    folder = Path(folder)
     check_not_taken(folder, overwrite)
     smaller = Loaded(compact(loaded, plan), loaded.tokenizer, loaded.name)
     data = Data.of(loaded, corpus)
@@ -80,17 +78,17 @@ def certify(staging: Path, dense: Loaded, plan: Plan, smaller: Loaded, data: Dat
     return certificate
 
 
-def heads_record(loaded: Loaded, plan: Plan, comparisons: Sequence[Comparison]) -> dict[str, Any]:
+def heads_record(loaded: Loaded, plan: Plan, comparisons: Sequence[Comparison]) -> PruneRecord:
     """The facts on every head card: the heads and the comparisons."""
     heads = loaded.heads
-    return {
-        "model": Path(loaded.name).name,
-        "heads": {site: list(counts) for site, counts in heads.counts.items()},
-        "staying": list(map(str, plan.kept_heads(heads))),
-        "leaving": list(map(str, plan.pruned_heads(heads))),
-        "auto_class": auto_class_of(loaded.model),
-        "comparisons": [asdict(each) for each in comparisons],
-    }
+    return PruneRecord(
+        model=Path(loaded.name).name,
+        heads=heads.counts,
+        kept=tuple(map(str, plan.kept_heads(heads))),
+        pruned=tuple(map(str, plan.pruned_heads(heads))),
+        auto_class=auto_class_of(loaded.model),
+        comparisons=tuple(comparisons),
+    )
 
 
 def gated_runner(loaded: Loaded, plan: Plan) -> Run:

@@ -8,7 +8,7 @@ import logging
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, final
 
@@ -16,13 +16,14 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from headcount.artifact.certificate import CERTIFICATE, Certificate, compare, runner, weights_sha256
-from headcount.artifact.head_card import RECORD, read_record, update_head_card
+from headcount.artifact.comparing import compare, runner
+from headcount.artifact.head_card import write_head_card
 from headcount.artifact.sample_batches import Data, Inputs
 from headcount.artifact.staging import replaced
 from headcount.core import InputError, ModelError
 from headcount.corpora import TOKEN_TYPES, Corpus
 from headcount.models import Loaded
+from headcount.results import CERTIFICATE, PRUNE, Certificate, PruneRecord, weights_sha256
 from headcount.tap import evaluating, outputs, run_tiny, runs_whole, tiny_inputs
 
 
@@ -152,7 +153,7 @@ def _runtime() -> Any:
 FOLDER, FILE, FORM = "onnx", "model.onnx", "ONNX"
 
 
-def export(loaded: Loaded, folder: Path, corpus: Corpus | None) -> Certificate:
+def export(loaded: Loaded, folder: str | Path, corpus: Corpus | None = None) -> Certificate:
     """Write `onnx/model.onnx` into a compact model's folder, if ONNX Runtime agrees with it.
 
     Args:
@@ -165,9 +166,10 @@ def export(loaded: Loaded, folder: Path, corpus: Corpus | None) -> Certificate:
         InputError: If the folder is not a compact model's, or the `onnx` extra is missing.
         ModelError: If the model can't be exported, or ONNX Runtime computes other numbers.
     """
+    folder = Path(folder)
     certificate = _certificate_of_now(loaded, folder)
-    if (folder / RECORD).exists():
-        read_record(folder)  # raises before anything is replaced
+    if (folder / PRUNE).exists():
+        PruneRecord.read(folder)  # raises before anything is replaced
     data = _with_types(loaded, Data.of(loaded, corpus))
     with replaced(folder / FOLDER) as staging:
         path = staging / FILE
@@ -177,9 +179,11 @@ def export(loaded: Loaded, folder: Path, corpus: Corpus | None) -> Certificate:
         comparisons = compare(reloaded, {FORM: onnx_runner(path)}, data, loaded.model.dtype)
         for comparison in comparisons:
             comparison.check_equal()
-        _tell(folder, certificate.without(FORM))  # if killed here, neither file is certified
+        _write_certificate(
+            folder, certificate.without(FORM)
+        )  # if killed here, neither file is certified
     certificate = certificate.joined(comparisons)
-    _tell(folder, certificate)
+    _write_certificate(folder, certificate)
     return certificate
 
 
@@ -199,15 +203,16 @@ def _second_half(batch: Inputs) -> Tensor:
     return (place_N >= mask_RN.shape[1] // 2).long().expand_as(mask_RN).contiguous()
 
 
-def _tell(folder: Path, certificate: Certificate) -> None:
+def _write_certificate(folder: Path, certificate: Certificate) -> None:
     certificate.write(folder)
-    if (folder / RECORD).exists():
-        update_head_card(folder, comparisons=[asdict(each) for each in certificate.comparisons])
+    if (folder / PRUNE).exists():
+        record = PruneRecord.read(folder)
+        write_head_card(folder, replace(record, comparisons=certificate.comparisons))
 
 
 def _certificate_of_now(loaded: Loaded, folder: Path) -> Certificate:
     """The certificate of the current weights: without comparisons if training changed them."""
     plan = getattr(loaded.model.config, "head_plan", None)
-    if plan is None or any((folder / name).exists() for name in (CERTIFICATE, RECORD)):
+    if plan is None or any((folder / name).exists() for name in (CERTIFICATE, PRUNE)):
         return Certificate.read(folder).of_now(folder)
     return Certificate(plan["sha256"], weights_sha256(folder), ())

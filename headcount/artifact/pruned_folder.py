@@ -5,47 +5,55 @@ model give the same outputs. Intermediate state lies beside it, so the folder ne
 model.
 """
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from headcount.artifact.head_card import write_head_card
 from headcount.artifact.making import certify
 from headcount.artifact.sample_batches import Data
 from headcount.artifact.saving import auto_class_of
-from headcount.artifact.staging import staged, state_of
-from headcount.core import remove_state
+from headcount.artifact.staging import COMPACT, staged, state_of
+from headcount.artifact.surviving_roles import DenseAnalysis
+from headcount.core import marked, remove_state
 from headcount.pruning import Pruned
-from headcount.tasks import Task
+from headcount.results import PruneRecord
 
 
-def write_pruned(
+def save_pruned(
     pruned: Pruned,
-    out: Path,
-    name: str,
-    task: Task,
-    overwrite: bool = False,
+    folder: str | Path,
+    *,
+    analysis: DenseAnalysis | None = None,
     files: Sequence[str] = (),
-) -> None:
-    """Write model, plan, record, certificate and card, and remove the state.
+    arguments: Mapping[str, Any] | None = None,
+    overwrite: bool = False,
+) -> PruneRecord:
+    """Write model, plan, record, certificate and card, and remove the state of the pruning.
 
     Args:
-        pruned: the pruned model and its record.
-        out: the output folder.
-        name: name of the model that was pruned.
-        task: task with the examples on which the three models are compared.
+        pruned: the result of `prune`.
+        folder: the output folder.
+        analysis: the dense model's analysis, to report which functions survive.
+        files: files of the development set, for the certificate.
+        arguments: arguments of the command, for the record.
         overwrite: replace a pruned model in the folder.
-        files: files of the task, for the certificate.
 
     Raises:
+        InputError: if the folder is taken.
         ModelError: if the gated, the compact and the reloaded model differ.
     """
-    with staged(out, overwrite) as staging:
-        data = Data.of_task(task, pruned.compact.model.device, files)
+    folder, record = Path(folder), replace(pruned.record, arguments=arguments)
+    if analysis is not None:
+        record = replace(record, functions=analysis.surviving(pruned))
+    with staged(folder, overwrite) as staging:
+        data = Data.of_task(pruned.dev, pruned.model.device, files)
         certificate = certify(staging, pruned.dense, pruned.plan, pruned.compact, data)
-        comparisons = [asdict(each) for each in certificate.comparisons]
         pruned.plan.write(staging / "plan.json")
-        loads_by = auto_class_of(pruned.compact.model)
-        about = {"model": Path(name).name, "comparisons": comparisons, "auto_class": loads_by}
-        write_head_card(staging, about | pruned.record)
-    remove_state(state_of(out))
+        auto_class = auto_class_of(pruned.model)
+        record = replace(record, auto_class=auto_class, comparisons=certificate.comparisons)
+        write_head_card(staging, record)
+    if marked(state_of(folder)) == COMPACT.name:
+        remove_state(state_of(folder))
+    return record

@@ -12,18 +12,14 @@ from typing import Any, final
 
 import torch
 
-from headcount.artifact.head_card import RECORD, read_record, write_head_card
+from headcount.artifact.head_card import write_head_card
 from headcount.artifact.making import certify, heads_record
 from headcount.artifact.sample_batches import Data
 from headcount.compaction import Projection, relative, restorable, restored
 from headcount.core import ModelError, Plan
 from headcount.models import Loaded, plan_for
+from headcount.results import PRUNE, ChoiceRecord, PruneRecord
 from headcount.tap import body_path
-
-CHOICE = ("method", "options", "limit", "keep", "scores", "open", "swept", "history", "ceiling")
-"""Fields about the choice of heads that stay true after training."""
-OF_ITS_OWN = ("scores", "open", "swept", "history", "ceiling")
-"""Fields that describe the pruned model's own heads, or compare with it."""
 
 
 @final
@@ -32,16 +28,20 @@ class Origin:
     """A dense model, and which of its heads a compact model keeps."""
 
     dense: Loaded
+    """The dense model."""
     plan: Plan
+    """The plan of its kept heads."""
 
-    def write(self, folder: Path, learned: Loaded, data: Data, record: Mapping[str, Any]) -> None:
+    def write(
+        self, folder: Path, learned: Loaded, data: Data, record: PruneRecord | None = None
+    ) -> None:
         """Write model, plan, certificate and card.
 
         Args:
             folder: Folder to write into.
             learned: The compact model.
             data: Data to compare the gated, compact and reloaded model on.
-            record: Further facts for the card.
+            record: What is known about the model besides; the heads alone if None.
 
         Raises:
             ModelError: If two of the three models differ.
@@ -50,8 +50,8 @@ class Origin:
         certificate = certify(folder, gated, self.plan, learned, data)
         made_for = learned.model.config.head_plan["model"]
         replace(self.plan, model=made_for).write(folder / "plan.json")
-        about = heads_record(self.dense, self.plan, certificate.comparisons)
-        write_head_card(folder, about | dict(record))
+        record = record or heads_record(self.dense, self.plan, ())
+        write_head_card(folder, replace(record, comparisons=certificate.comparisons))
 
 
 def origin_of(smaller: Loaded, dense: Loaded) -> Origin:
@@ -110,24 +110,33 @@ def _with_biases(dense: Loaded, maps: Mapping[str, Mapping[str, Any]]) -> Loaded
     return replace(dense, model=model)
 
 
-def choice_of(folder: Path, dense: Loaded) -> dict[str, Any]:
-    """The fields of a pruned model's record that stay true; none without a record.
+def choice_of(folder: Path, origin: Origin) -> PruneRecord:
+    """What stays true of a pruned model after training: its heads, and how they were chosen.
 
     Args:
-        folder: Folder of the pruned model.
-        dense: The dense model. Statements about a model that had already lost heads are not true
-            of this one.
+        folder: Folder of the pruned model; without a record, nothing is known of the choice.
+        origin: The dense model and the plan. Statements about a model that had already lost heads
+            are not true of this dense model.
 
     Raises:
         InputError: If the record can't be read.
     """
-    if not (folder / RECORD).exists():
-        return {}
-    record = read_record(folder)
-    compensated = [gain["stage"] for gain in record.get("gains") or () if gain["kept"]]
-    counts = {site: list(each) for site, each in dense.heads.counts.items()}
-    lost = () if record.get("heads", counts) == counts else OF_ITS_OWN
-    return {name: record[name] for name in CHOICE if name in record and name not in lost} | {
-        "mended": record.get("mended", compensated),
-        "trained_on": record.get("trained_on", 0),
-    }
+    bare = heads_record(origin.dense, origin.plan, ())
+    if not (folder / PRUNE).exists():
+        return bare
+    record = PruneRecord.read(folder)
+    choice, ceiling = record.choice and replace(record.choice, tried=None), record.ceiling
+    if record.heads != bare.heads:
+        choice, ceiling = choice and _of_any_model(choice), None
+    return replace(
+        bare,
+        choice=choice,
+        ceiling=ceiling,
+        compensated_by=record.kept_stages,
+        trained_on=record.trained_on or 0,
+    )
+
+
+def _of_any_model(choice: ChoiceRecord) -> ChoiceRecord:
+    """A choice without the numbers about a model's own heads."""
+    return replace(choice, scores={}, open=None, swept=None, history=None)

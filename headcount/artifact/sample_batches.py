@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import final
 
@@ -25,15 +26,18 @@ class Data:
     """The data that models are compared on."""
 
     batches: list[Inputs]
+    """The model's inputs, batch by batch."""
     sentences: int = 0
     """Number of sentences; 0 for a made-up batch."""
     names: tuple[str, ...] = ()
+    """Names of the files; empty for a made-up batch."""
     sha256: str | None = None
+    """Hash of the data; None for a made-up batch."""
 
     @classmethod
-    def of_task(cls, task: Task, device: torch.device, files: Sequence[str] = ()) -> "Data":
+    def of_task(cls, task: Task, device: torch.device, paths: Sequence[str] = ()) -> "Data":
         """All examples of a task, with the names of its files."""
-        names = tuple(Path(file).name for file in files)
+        names = tuple(Path(path).name for path in paths)
         batches = [batch.to(device).inputs for batch in task.batches(MAX_TOKENS)]
         return cls(batches, task.num_examples, names, task.sha256)
 
@@ -48,6 +52,27 @@ class Data:
             for batch in _batches(loaded.encoder(), sentences)
         ]
         return cls(batches, len(sentences), corpus.names, corpus.sha256())
+
+
+def certificate_corpus(
+    loaded: Loaded, data: Sequence[str | Path] = (), limit: int | None = None
+) -> Corpus | None:
+    """The texts that models are compared on; None for a model that takes no text.
+
+    Args:
+        loaded: Model to compare.
+        data: Files of texts; headcount's own sample if there are none.
+        limit: Largest number of sentences; all if None.
+
+    Raises:
+        ModelError: If texts are named for a model that takes none.
+    """
+    if loaded.tokenizer is None or loaded.model.main_input_name != "input_ids":
+        if data:
+            loaded.encoder()  # raises the error that says why
+        return None
+    sample = Path(str(files("headcount") / "data" / "sample.tsv"))
+    return Corpus([Path(path) for path in data] or (sample,), limit=limit)
 
 
 def _batches(encoder: Encoder, sentences: Sequence[Sentence]) -> Iterator[Inputs]:

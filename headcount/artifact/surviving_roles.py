@@ -1,9 +1,9 @@
 """Roles of heads, read from the folder of an analysis; for a pruned model, from a new analysis."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 from headcount.analysis import Options, analyze
 from headcount.core import Head, Heads, InputError, Plan
@@ -11,26 +11,10 @@ from headcount.corpora import Corpus, Frequencies
 from headcount.importance import check_same_model
 from headcount.models import Loaded, revision
 from headcount.pruning import Pruned
-from headcount.results import RunRecord, Signature
+from headcount.results import RunRecord, Signature, Survival
 
 Roles = Mapping[str, Sequence[str]]
 """Head name to the names of its roles."""
-
-
-@final
-@dataclass(frozen=True)
-class Survival:
-    """What became of one role."""
-
-    role: str
-    before: int
-    """Number of heads with the role in the dense model."""
-    stayed: tuple[str, ...]
-    """Names of these heads that were kept."""
-    kept: tuple[str, ...] | None = None
-    """Names of these heads that still have the role after pruning; None if not analysed."""
-    taken_over: tuple[str, ...] | None = None
-    """Names of heads that have the role only in the pruned model."""
 
 
 def survivals(
@@ -82,7 +66,9 @@ class Again:
     """Corpus and options of the dense model's analysis, with which the pruned one is analysed."""
 
     corpus: Corpus
+    """The corpus."""
     options: Options
+    """The options."""
 
 
 def read_roles(folder: Path, loaded: Loaded) -> Roles:
@@ -172,22 +158,43 @@ def _corpus(record: RunRecord, files: Sequence[Path], pairs: bool) -> Corpus | N
     return Corpus(files[:alone], *files[alone:], limit=limit, pairs=pairs)
 
 
-def functions(
-    pruned: Pruned, heads: Heads, dense: Roles, again: Again | None = None
-) -> list[dict[str, Any]]:
-    """What became of every role.
+@final
+@dataclass(frozen=True)
+class DenseAnalysis:
+    """The roles of a dense model's heads, to find which of them survive pruning."""
 
-    Args:
-        pruned: the pruned model.
-        heads: heads of the dense model.
-        dense: roles of the dense model.
-        again: how the roles were found; if given, the pruned model is analysed in the same way.
-    """
-    now = None
-    if again is not None:
-        names = old_names(pruned.plan, heads)
-        roles = {}
-        if len(pruned.compact.heads):  # possibly no head is kept
-            roles = analyze(pruned.compact, again.corpus, again.options).roles
-        now = {names[head]: [role.role for role in each] for head, each in roles.items()}
-    return [asdict(each) for each in survivals(pruned.plan, heads, dense, now)]
+    heads: Heads
+    """Heads of the dense model."""
+    roles: Roles
+    """Roles of the dense model's heads."""
+    again: Again | None = None
+    """How the roles were found; if given, the pruned model is analysed in the same way."""
+
+    @classmethod
+    def read(cls, folder: Path, loaded: Loaded, corpus: Sequence[Path] = ()) -> "DenseAnalysis":
+        """Read the folder of an analysis.
+
+        Args:
+            folder: folder of the analysis.
+            loaded: the dense model.
+            corpus: corpus of the analysis, to analyse the pruned model too; none for not doing so.
+
+        Raises:
+            CorpusError: if files can't be read.
+            InputError: if the folder holds no analysis, or that of another model or corpus.
+        """
+        roles = read_roles(folder, loaded)
+        again = read_again(folder, corpus, loaded) if corpus else None
+        return cls(loaded.heads, roles, again)
+
+    def surviving(self, pruned: Pruned) -> tuple[Survival, ...]:
+        """What became of every role in a pruned model."""
+        now = None
+        if self.again is not None:
+            names = old_names(pruned.plan, self.heads)
+            roles = {}
+            if len(pruned.compact.heads):  # possibly no head is kept
+                again = self.again
+                roles = analyze(pruned.compact, again.corpus, again.options).roles
+            now = {names[head]: [role.role for role in each] for head, each in roles.items()}
+        return tuple(survivals(pruned.plan, self.heads, self.roles, now))

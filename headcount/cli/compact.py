@@ -1,18 +1,16 @@
 """`headcount compact`: a model without the heads that a plan prunes."""
 
 from dataclasses import dataclass, field
-from importlib.resources import files
 from pathlib import Path
 from typing import Literal
 
 import tyro
 from rich.console import Console
 
-from headcount import artifact, models
+from headcount import artifact, models, results
 from headcount.cli.console import plain_console
 from headcount.cli.task_arguments import check_data, check_model
 from headcount.core import Plan
-from headcount.corpora import Corpus
 
 
 @dataclass(frozen=True)
@@ -47,8 +45,8 @@ class Compact:
         )
         plan = Plan.read(self.plan)
         loaded = models.load(self.model, self.device, self.dtype, self.languages)
-        corpus = certificate_corpus(loaded, self.data, self.limit)
-        certificate = artifact.make(loaded, plan, self.out, corpus, self.overwrite)
+        corpus = artifact.certificate_corpus(loaded, self.data, self.limit)
+        certificate = artifact.save_compact(loaded, plan, self.out, corpus, self.overwrite)
         console = plain_console()
         kept = len(plan.kept_heads(loaded.heads))
         console.print(
@@ -62,23 +60,7 @@ class Compact:
         return 0
 
 
-def certificate_corpus(
-    loaded: "models.Loaded", data: tuple[Path, ...], limit: int | None = None
-) -> Corpus | None:
-    """The texts that models are compared on; None for a model that takes no text.
-
-    Raises:
-        ModelError: If texts are named for a model that takes none.
-    """
-    if loaded.tokenizer is None or loaded.model.main_input_name != "input_ids":
-        if data:
-            loaded.encoder()  # raises the error that says why
-        return None
-    sample = Path(str(files("headcount") / "data" / "sample.tsv"))
-    return Corpus(data or (sample,), limit=limit)
-
-
-def print_certificate(certificate: "artifact.Certificate", console: Console) -> None:
+def print_certificate(certificate: "results.Certificate", console: Console) -> None:
     """Print one line for every comparison."""
     for each in certificate.comparisons:
         on = f"{each.sentences:,} sentences" if each.sentences else "a made-up batch"

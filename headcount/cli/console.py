@@ -1,6 +1,5 @@
 """The console that commands print to: all output is plain text, never markup."""
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -37,15 +36,6 @@ def to_jsonable(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [to_jsonable(each) for each in value]
     return str(value) if isinstance(value, Path) else value
-
-
-def format_drop(found: dict[str, Any]) -> str:
-    """The drop of the second model in a record of two models, with its 95 % interval."""
-    drop = found["drop"]
-    reported = f"{'drop' if found['higher_is_better'] else 'rise'} {drop['delta']:.3g}"
-    if math.isnan(drop["low"]):  # a single example has no interval
-        return reported
-    return f"{reported}, 95 % {drop['low']:.3g} to {drop['high']:.3g}"
 
 
 def check_no_unused_options(command: object, option: str, read_by: str, advice: str) -> None:

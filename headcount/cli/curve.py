@@ -60,23 +60,13 @@ class Curve:
         claim(self.out, FILES, self.out / "state", self.resume, self.overwrite)
         loaded = self.on.loaded()
         roles = None if self.analysis is None else artifact.read_roles(self.analysis, loaded)
-        train, dev, test = tasks = self.on.tasks(loaded)
-        warnings, console = tuple(self.on.warnings(tasks)), plain_console(soft_wrap=False)
-        print_warnings(list(warnings), console)
-        units, state = self.on.units(loaded), self.out / "state"
-        key = f"{self.on.signature(loaded, tasks)}|scores:{self.scores}|set:{','.join(self.set)}"
+        splits, console = self.on.splits(loaded), plain_console(soft_wrap=False)
+        print_warnings(splits.warnings, console)
+        key = f"{self.on.signature(loaded, splits)}|scores:{self.scores}|set:{','.join(self.set)}"
         with shown() as progress:
-            setting = pruning.PruningContext(
-                loaded,
-                train,
-                units,
-                self.on.seed,
-                self.on.max_tokens,
-                state,
-                progress,
-                self.on.calibration,
-            )
-            trial = pruning.Trial(setting, dev, test, self.scores, self.control)
+            settings = self.on.settings(self.out / "state", progress)
+            context = settings.context(loaded, splits.train)
+            trial = pruning.Trial(context, splits.dev, splits.test, self.scores, self.control)
             seeds = range(self.on.seed, self.on.seed + self.seeds)
             left_out: dict[str, str] = {}
             # "all" means all methods that suit this model.
@@ -87,9 +77,9 @@ class Curve:
         chosen = {name: each for name, each in chosen.items() if name not in left_out}
         facts = reports.CurveFacts(
             loaded.heads,
-            dev.metric,
-            dev.higher_is_better,
-            (*warnings, *without),
+            splits.dev.metric,
+            splits.dev.higher_is_better,
+            (*splits.warnings, *without),
             key,
             roles,
             {name: tuning.updates for name, tuning in pruning.trained(chosen).items()},

@@ -7,11 +7,8 @@ from typing import Literal
 
 from headcount import models, pruning, tasks
 from headcount.cli.task_arguments import TaskArguments, check_data, named_columns
-from headcount.core import InputError, check_seed
+from headcount.core import InputError, Progress, check_seed, silent
 from headcount.pruning import CALIBRATION, uses_examples
-
-Tasks = tuple["tasks.Task", "tasks.Task", "tasks.Task | None"]
-"""The tasks to choose on, to measure on, and held out (None without held-out files)."""
 
 Site = Literal["encoder.self", "decoder.self", "decoder.cross"]
 
@@ -46,47 +43,24 @@ class LearningArguments(TaskArguments):
             for place in (models.place_of(self.model), *self.data, *self.dev, *self.test)
         ]
 
-    def tasks(self, loaded: "models.Loaded") -> Tasks:
-        """The tasks to choose on, to measure on, and held out (None without held-out files)."""
+    def splits(self, loaded: "models.Loaded") -> "tasks.TaskSplits":
+        """The task on all data sets, with the warnings about them."""
         more = {"seed": self.seed} if self.task == "masked-lm" else {}
-        test = self.built(loaded, self.test, **more) if self.test else None
-        train, dev = (self.built(loaded, each, **more) for each in (self.data, self.dev))
-        return train, dev, test
-
-    def signature(self, loaded: "models.Loaded", tasks: Tasks, **more: object) -> str:
-        """The signature of everything that the numbers depend on."""
-        train, dev, test = tasks
-        return models.signature(
+        return tasks.TaskSplits.build(
+            self.task,
             loaded,
-            train.sha256,
-            dev=dev.sha256[:12],
-            test=None if test is None else test.sha256[:12],
-            task=self.task,
-            metric=dev.metric,
-            beams=self.num_beams if self.task == "translation" else None,
-            tok=self.tokenize if dev.metric == "bleu" else None,
+            train=self.data,
+            dev=self.dev,
+            test=self.test or None,
+            columns=named_columns(self.columns),
+            names=("--data", "--dev", "--test"),
+            **self.options(),
             **more,
-            seed=self.seed,
         )
 
-    def warnings(self, sets: Tasks) -> list[str]:
-        """A sentence for every two data sets that share examples, and each task's own warnings."""
-        files = {"--data": self.data, "--dev": self.dev, "--test": self.test}
-        lost = [
-            f"{name}: {sentence}"
-            for name, task in zip(files, sets, strict=True)
-            if task is not None
-            for sentence in task.warnings()
-        ]
-        columns = named_columns(self.columns)
-        read = {
-            name: tasks.DataSet(self.task, each, columns, self.limit)
-            for name, each in files.items()
-            if each
-        }
-        pairs = [("--data", "--dev"), ("--data", "--test"), ("--dev", "--test")]
-        found = [tasks.warning(read[a], read[b], (a, b)) for a, b in pairs if b in read]
-        return [*(sentence for sentence in found if sentence is not None), *lost]
+    def signature(self, loaded: "models.Loaded", splits: "tasks.TaskSplits", **more: object) -> str:
+        """The signature of everything that the numbers depend on."""
+        return splits.signature(loaded, self.seed, **more)
 
 
 @dataclass(frozen=True)
@@ -115,12 +89,27 @@ class TrialArguments(LearningArguments):
         """The units that may be pruned."""
         return pruning.Units.of(loaded.anatomy, self.site or None, self.groups)
 
-    def signature(self, loaded: "models.Loaded", tasks: Tasks, **more: object) -> str:
-        """The signature of everything that the numbers depend on, sites and groups included."""
-        sites = "+".join(self.site) or None
-        return super().signature(
-            loaded, tasks, sites=sites, groups=self.groups, calibration=self.calibration, **more
+    def settings(self, state: Path | None, progress: Progress) -> "pruning.PruneSettings":
+        """What may be pruned, and how numbers are made.
+
+        Args:
+            state: Folder for intermediate state.
+            progress: Function that is called with the progress.
+        """
+        return pruning.PruneSettings(
+            sites=self.site,
+            whole_groups=self.groups,
+            calibration=self.calibration,
+            seed=self.seed,
+            max_tokens=self.max_tokens,
+            state=state,
+            progress=progress,
         )
+
+    def signature(self, loaded: "models.Loaded", splits: "tasks.TaskSplits", **more: object) -> str:
+        """The signature of everything that the numbers depend on, sites and groups included."""
+        signed = self.settings(None, silent).signed_options
+        return super().signature(loaded, splits, **signed, **more)
 
 
 def check_calibration(calibration: int, methods: Iterable[str]) -> None:

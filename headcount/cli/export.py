@@ -6,7 +6,7 @@ from pathlib import Path
 import tyro
 
 from headcount import artifact, models
-from headcount.cli.compact import certificate_corpus, print_certificate
+from headcount.cli.compact import print_certificate
 from headcount.cli.console import plain_console
 from headcount.cli.task_arguments import check_data
 from headcount.core import InputError
@@ -31,11 +31,11 @@ class Export:
             raise InputError("Expected a format to export to, got none. Add --onnx.")
         check_data(self.data)
         loaded = models.load(self.model)
-        corpus = certificate_corpus(loaded, self.data, self.limit)
+        corpus = artifact.certificate_corpus(loaded, self.data, self.limit)
         certificate = artifact.export(loaded, self.model, corpus)
         console = plain_console()
         print_certificate(certificate, console)
-        if not any(each.what.endswith("gated") for each in certificate.comparisons):
+        if not certificate.is_with_gated:
             console.print(
                 "warning: the weights changed after heads were pruned, so the certificate does "
                 "not show equality with a gated model",

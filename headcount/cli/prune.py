@@ -1,36 +1,17 @@
 """`headcount prune`: a smaller model with the heads that a budget allows."""
 
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 import tyro
 
-from headcount.artifact import (
-    claim_artifact,
-    functions,
-    read_again,
-    read_roles,
-    state_of,
-    write_pruned,
-)
-from headcount.cli.console import format_drop, plain_console, to_jsonable
+from headcount import artifact, pruning, results
+from headcount.cli.console import plain_console, to_jsonable
 from headcount.cli.data_arguments import TrialArguments, check_calibration
 from headcount.cli.progress import shown
 from headcount.cli.task_arguments import print_warnings
 from headcount.core import InputError, made
-from headcount.models import Loaded
-from headcount.pruning import (
-    BudgetSpec,
-    Compensation,
-    Keep,
-    Method,
-    Pruned,
-    Pruning,
-    PruningContext,
-    method,
-    preset,
-)
 from headcount.training import FinetuneConfig
 
 
@@ -87,56 +68,39 @@ class Prune:
         if not (stages.fold or stages.rescale):
             check_calibration(self.on.calibration, [chosen.name])
         read = [*self.on.files(), *self.corpus, *([self.analysis] if self.analysis else [])]
-        claim_artifact(self.out, self.resume, self.overwrite, read=read)
-        loaded, state = self.on.loaded(), state_of(self.out)
-        roles = None if self.analysis is None else read_roles(self.analysis, loaded)
-        again = None
-        if self.analysis and self.corpus:
-            again = read_again(self.analysis, self.corpus, loaded)
-        tasks = self.on.tasks(loaded)
-        warnings = self.on.warnings(tasks)
-        print_warnings(warnings, plain_console())
+        artifact.claim_artifact(self.out, self.resume, self.overwrite, read=read)
+        loaded = self.on.loaded()
+        analysis = None
+        if self.analysis is not None:
+            analysis = artifact.DenseAnalysis.read(self.analysis, loaded, self.corpus)
+        splits = self.on.splits(loaded)
+        print_warnings(splits.warnings, plain_console())
         with shown() as progress:
-            setting = PruningContext(
-                loaded,
-                tasks[0],
-                self.on.units(loaded),
-                self.on.seed,
-                self.on.max_tokens,
-                state,
-                progress,
-                self.on.calibration,
-            )
-            pruned = Pruning(
-                setting,
-                chosen,
-                limit,
-                tasks[1],
-                tasks[2],
-                stages,
-                reported=lambda plan: plan.write(state / "plan.json"),
-            ).run()
-        late = pruned.record["warnings"]
-        record = pruned.record | {"warnings": warnings + late} | self._about(loaded, tasks)
-        if roles is not None:
-            record["functions"] = functions(pruned, loaded.heads, roles, again)
-        pruned = replace(pruned, record=record)
-        write_pruned(pruned, self.out, self.on.model, tasks[1], self.overwrite, self.on.dev)
-        _print(pruned, late, self.out)
+            settings = self.on.settings(artifact.state_of(self.out), progress)
+            pruned = pruning.prune(loaded, splits, chosen, limit, stages, settings)
+        record = artifact.save_pruned(
+            pruned,
+            self.out,
+            analysis=analysis,
+            files=self.on.dev,
+            arguments=to_jsonable(asdict(self)),
+            overwrite=self.overwrite,
+        )
+        _print(record, record.warnings[len(splits.warnings) :], self.out)
         return 0
 
-    def _method(self) -> Method:
+    def _method(self) -> "pruning.Method":
         if self.preset is None:
-            return method(self.method or "gradient", self.set)
+            return pruning.method(self.method or "gradient", self.set)
         if self.method is not None:
             raise InputError("Expected one of --method and --preset, got both.")
-        found = preset(self.preset)
-        return method(found.method, [*found.of(self.on.site, self.on.task), *self.set])
+        found = pruning.preset(self.preset)
+        return pruning.method(found.method, [*found.of(self.on.site, self.on.task), *self.set])
 
-    def _limit(self) -> BudgetSpec:
-        return BudgetSpec(self._keep(), self.share, self.max_drop, self.latency)
+    def _limit(self) -> "pruning.BudgetSpec":
+        return pruning.BudgetSpec(self._keep(), self.share, self.max_drop, self.latency)
 
-    def _keep(self) -> Keep | None:
+    def _keep(self) -> "pruning.Keep | None":
         """The number of heads to keep, in total or site by site."""
         if not self.keep:
             return None
@@ -149,7 +113,7 @@ class Prune:
             )
         return dict(zip(self.on.site, self.keep, strict=True)) if self.on.site else self.keep[0]
 
-    def _stages(self) -> Compensation:
+    def _stages(self) -> "pruning.Compensation":
         if self.recover < 0:
             raise InputError(f"Expected --recover of at least 0 updates, got {self.recover}.")
         if self.tune and not self.recover:
@@ -167,34 +131,27 @@ class Prune:
                 "A preset folds and rescales nothing. Leave --no-fold and --no-rescale out, or "
                 "name its --method instead."
             )
-        return Compensation(self.fold and mend, self.rescale and mend, recovery, self.control)
-
-    def _about(self, loaded: Loaded, tasks: Any) -> dict[str, Any]:
-        return {
-            "signature": self.on.signature(loaded, tasks),
-            "arguments": to_jsonable(asdict(self)),
-        }
+        return pruning.Compensation(
+            self.fold and mend, self.rescale and mend, recovery, self.control
+        )
 
 
-def _print(pruned: Pruned, warnings: list[str], out: Path) -> None:
+def _print(record: "results.PruneRecord", warnings: Sequence[str], out: Path) -> None:
     """Print what a user wants to read first after pruning."""
-    console, record = plain_console(), pruned.record
-    total = len(record["staying"]) + len(record["leaving"])
-    console.print(f"Kept {len(record['staying'])} of {total} heads, chosen by {record['method']}")
-    for gain in record["gains"]:
-        kept = "" if gain["kept"] else "  not kept"
-        reported = f"loss {gain['before']:.4f} -> {gain['after']:.4f}"
-        console.print(f"{gain['stage']:<31} {reported}{kept}")
-    for name in ("dev", "test"):
-        if name in record:
-            found, control = record[name], (record["control"] or {}).get(name)
-            beside = ""
-            if control is not None:
-                score = control["score"]["after"]
-                beside = f"; control {score:.4g}, {format_drop(control['pruned'])} against it"
-            console.print(
-                f"{name}: {found['metric']} {found['score']['before']:.4g} -> "
-                f"{found['score']['after']:.4g} ({format_drop(found)}){beside}"
-            )
+    console, choice, pipeline = plain_console(), record.choice, record.pipeline
+    assert choice is not None and pipeline is not None
+    total = len(record.kept) + len(record.pruned)
+    console.print(f"Kept {len(record.kept)} of {total} heads, chosen by {choice.method}")
+    for each in pipeline.stages:
+        kept = "" if each.kept else "  not kept"
+        console.print(f"{each.stage:<31} loss {each.before:.4f} -> {each.after:.4f}{kept}")
+    for name, found in record.data_sets.items():
+        beside, score = "", found.score
+        if pipeline.control is not None:
+            control = pipeline.control.data_sets[name]
+            reached = control.trained.score.after
+            beside = f"; control {reached:.4g}, {control.pruned.score} against it"
+        numbers = f"{score.before:.4g} -> {score.after:.4g}"
+        console.print(f"{name}: {score.name} {numbers} ({score}){beside}")
     print_warnings(warnings, console)
     console.print(f"Folder: {out}, with the head card in README.md")

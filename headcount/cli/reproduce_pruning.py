@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, final
 
 import tyro
 
-from headcount import models, pruning, reports
+from headcount import models, pruning, reports, tasks
 from headcount.cli.console import plain_console, print_markdown, to_jsonable
-from headcount.cli.data_arguments import Tasks, TrialArguments
+from headcount.cli.data_arguments import TrialArguments
 from headcount.cli.progress import Report, shown
 from headcount.cli.task_arguments import TaskArguments, print_warnings
 from headcount.core import Head, InputError, claim, write_text
@@ -103,13 +103,12 @@ class Experiment:
     on: TrialArguments
     out: Path
     loaded: "models.Loaded"
-    tasks: Tasks
+    splits: "tasks.TaskSplits"
+    """The task on all data sets."""
     made_by: str
     """Methods and trainings with their options."""
     arguments: dict[str, Any]
     """Arguments of the command."""
-    warnings: tuple[str, ...]
-    """Warnings about the data, which were already printed."""
 
     @classmethod
     def claimed(cls, command: FolderArguments, on: TrialArguments, made_by: str) -> "Experiment":
@@ -124,10 +123,9 @@ class Experiment:
         out = command.out
         claim(out, FILES, out / "state", command.resume, command.overwrite)
         loaded = on.loaded()
-        tasks = on.tasks(loaded)
-        warnings = on.warnings(tasks)
-        print_warnings(warnings, plain_console(soft_wrap=False))
-        return cls(on, out, loaded, tasks, made_by, to_jsonable(asdict(command)), tuple(warnings))
+        splits = on.splits(loaded)
+        print_warnings(splits.warnings, plain_console(soft_wrap=False))
+        return cls(on, out, loaded, splits, made_by, to_jsonable(asdict(command)))
 
     @classmethod
     def of(cls, paper: PaperArguments, made_by: str) -> "Experiment":
@@ -150,34 +148,25 @@ class Experiment:
     @cached_property
     def facts(self) -> "reports.CurveFacts":
         """The facts about all points; their signature covers everything they depend on."""
-        dev = self.tasks[1]
+        dev = self.splits.dev
         return reports.CurveFacts(
             self.loaded.heads,
             dev.metric,
             dev.higher_is_better,
-            self.warnings,
+            self.splits.warnings,
             self.signed(self.made_by),
         )
 
     def signed(self, made_by: str) -> str:
         """The signature of points made this way; `arguments` holds the options in full."""
         by = hashlib.sha256(made_by.encode()).hexdigest()[:12]
-        return f"{self.on.signature(self.loaded, self.tasks)}|by:{by}"
+        return f"{self.on.signature(self.loaded, self.splits)}|by:{by}"
 
     def trial(self, progress: Report) -> "pruning.Trial":
         """The setting in which every point is measured."""
-        on, (train, dev, test) = self.on, self.tasks
-        setting = pruning.PruningContext(
-            self.loaded,
-            train,
-            self.units,
-            on.seed,
-            on.max_tokens,
-            self.out / "state",
-            progress,
-            on.calibration,
-        )
-        return pruning.Trial(setting, dev, test)
+        settings, splits = self.on.settings(self.out / "state", progress), self.splits
+        context = settings.context(self.loaded, splits.train)
+        return pruning.Trial(context, splits.dev, splits.test)
 
     def curve(
         self, methods: Mapping[str, "pruning.Method"], keeps: Sequence[int], seeds: Sequence[int]

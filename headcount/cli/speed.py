@@ -1,13 +1,13 @@
 """`headcount speed DENSE PRUNED`: the speedup of the pruned model."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 import tyro
 from rich.table import Table
 
-from headcount import artifact, models, speed
+from headcount import artifact, models, results, speed
 from headcount.cli.console import check_no_unused_options, plain_console, to_jsonable
 from headcount.cli.task_arguments import check_model
 from headcount.core import check_is_folder
@@ -57,7 +57,7 @@ class SpeedCommand:
         if self.out is not None:
             check_is_folder(self.out)
         if self.card:
-            artifact.read_record(Path(self.pruned))
+            results.PruneRecord.read(Path(self.pruned))
         check_model(self.dense)
         check_model(self.pruned)
         corpus = Corpus(self.data) if self.data else None
@@ -77,7 +77,10 @@ class SpeedCommand:
             names = names if names[0] != names[1] else (str(self.dense), str(self.pruned))
             speed.write_speed(found, names, self.out, about)
         if self.card:
-            artifact.update_head_card(Path(self.pruned), speed=speed.record(found))
+            folder = Path(self.pruned)
+            timed = results.SpeedRecord.of(speed.record(found))
+            record = replace(results.PruneRecord.read(folder), speed=timed)
+            artifact.write_head_card(folder, record)
         return 0
 
 

@@ -127,11 +127,18 @@ class TaskArguments:
 
     def built(self, loaded: "models.Loaded", files: tuple[str, ...], **more: Any) -> "tasks.Task":
         """Build the task on some files."""
-        options = {"metric": self.metric, "limit": self.limit} | more
-        options = {name: each for name, each in options.items() if each is not None}
-        return tasks.build(
-            self.task, loaded, files, named_columns(self.columns), **options, **self._of_the_task()
-        )
+        columns = named_columns(self.columns)
+        return tasks.build(self.task, loaded, files, columns, **self.options(), **more)
+
+    def options(self) -> dict[str, Any]:
+        """The options of the task.
+
+        Raises:
+            InputError: If an option of another task is set.
+        """
+        options = {"metric": self.metric, "limit": self.limit}
+        given = {name: each for name, each in options.items() if each is not None}
+        return given | self._of_the_task()
 
     def _of_the_task(self) -> dict[str, Any]:
         """The options of the task.
@@ -150,7 +157,7 @@ class TaskArguments:
         return {name: getattr(self, name) for name in own}
 
 
-def print_warnings(sentences: list[str], console: Console) -> None:
+def print_warnings(sentences: Iterable[str], console: Console) -> None:
     """Print each warning on its own line."""
     for sentence in sentences:
         console.print(f"warning: {sentence}", style="yellow")

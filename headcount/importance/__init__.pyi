@@ -36,6 +36,7 @@ from .statistics.agreement import Agreement as Agreement
 from .statistics.agreement import agreement as agreement
 from .statistics.correlation import correlation as correlation
 from .statistics.correlation import effects as effects
+from .statistics.significance import Delta as Delta
 from .statistics.significance import holm as holm
 from .statistics.significance import loss_deltas as loss_deltas
 from .statistics.significance import score_deltas as score_deltas

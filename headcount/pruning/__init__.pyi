@@ -31,4 +31,6 @@ from .options import check_method as check_method
 from .options import uses_examples as uses_examples
 from .pipeline import Pruned as Pruned
 from .pipeline import Pruning as Pruning
+from .pipeline import choose_heads as choose_heads
 from .pipeline import prune as prune
+from .settings import PruneSettings as PruneSettings

@@ -1,14 +1,18 @@
 """Before and after: two models' numbers on a data set, with intervals, also slice by slice."""
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from typing import Any, final
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import final
 
 import numpy as np
 from jaxtyping import Int
 
-from headcount.importance import loss_deltas, score_deltas
+from headcount.importance import Delta, loss_deltas, score_deltas
+from headcount.results import DataSetChange, MetricChange, SliceChange
 from headcount.tasks import Evaluation, Task
+
+Slices = Mapping[str, Int[np.ndarray, " some"]]
+"""Indices of the examples in every slice, by its name."""
 
 
 @final
@@ -17,45 +21,54 @@ class BeforeAfter:
     """Results of the dense and the pruned model on a data set."""
 
     task: Task
+    """The data set."""
     before: Evaluation
+    """Evaluation of the first model."""
     after: Evaluation
+    """Evaluation of the second model."""
 
-    def record(self, parts: dict[str, np.ndarray] | None = None, seed: int = 0) -> dict[str, Any]:
-        """Losses and scores, their changes with 95 % intervals and p, and the same by slice.
+    def changes(self, parts: Slices | None = None, seed: int = 0) -> DataSetChange:
+        """Changes of score and loss with 95 % intervals and p, and the same by slice.
 
-        The `drop` of the score and `rise` of the loss are positive if the pruned model is worse.
+        Args:
+            parts: indices of the examples in every slice, by its name.
+            seed: seed of the resamples.
         """
-        return {
-            "metric": self.task.metric,
-            "higher_is_better": self.task.higher_is_better,
-            **self._numbers(np.arange(self.task.num_examples), seed),
-            "slices": {
-                name: self._numbers(index_S, seed) for name, index_S in (parts or {}).items()
-            },
-        }
+        whole = self._change(np.arange(self.task.num_examples), seed)
+        found = {name: self._change(index_S, seed) for name, index_S in (parts or {}).items()}
+        return DataSetChange(whole.examples, whole.score, whole.loss, found)
 
-    def _numbers(self, index_S: Int[np.ndarray, " some"], seed: int) -> dict[str, Any]:
-        """The numbers over some examples."""
+    def _change(self, index_S: Int[np.ndarray, " some"], seed: int) -> SliceChange:
+        """The changes over some examples."""
         task, before, after = self.task, self.before, self.after
         tail = "sacrebleu" if task.writes else "counted"
         dropped = score_deltas(task, [after], before, 1000, seed, tail, index_S)[0]
         before_S, after_S = (each.loss_N[index_S] for each in (before, after))
         count_S = before.count_N[index_S]
         risen = loss_deltas(after_S[None], before_S, count_S, 1000, seed)[0]
-        return {
-            "examples": len(index_S),
-            "score": _both(task.score(before, index_S), task.score(after, index_S)),
-            "loss": _both(*(float(loss_S.sum() / count_S.sum()) for loss_S in (before_S, after_S))),
-            "drop": asdict(dropped),
-            "rise": asdict(risen),
-        }
+        scores = (task.score(before, index_S), task.score(after, index_S))
+        losses = [float(loss_S.sum() / count_S.sum()) for loss_S in (before_S, after_S)]
+        return SliceChange(
+            examples=len(index_S),
+            score=_change(task.metric, task.higher_is_better, scores, dropped),
+            loss=_change("loss", False, losses, risen),
+        )
 
 
-def _both(before: float, after: float) -> dict[str, float]:
-    return {"before": before, "after": after}
+def _change(name: str, higher_is_better: bool, ends: Sequence[float], delta: Delta) -> MetricChange:
+    return MetricChange(
+        name=name,
+        higher_is_better=higher_is_better,
+        before=ends[0],
+        after=ends[1],
+        drop=delta.delta,
+        low=delta.low,
+        high=delta.high,
+        p=delta.p,
+    )
 
 
-def slices(task: Task, known: Task, max_tokens: int = 4096) -> dict[str, Int[np.ndarray, " some"]]:
+def slices(task: Task, known: Task, max_tokens: int = 4096) -> Slices:
     """Indices of the examples in every slice, by its name; empty for models that take no text.
 
     Args:

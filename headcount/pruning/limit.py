@@ -9,7 +9,7 @@ folder, if there is one, so that a killed search resumes and ends with the same 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any, final
+from typing import final
 
 from headcount.core import InputError, read_checkpoint, write_checkpoint
 from headcount.models import Loaded, signature
@@ -108,7 +108,9 @@ class Chosen:
     """The choice, and how its budget was found."""
 
     choice: Selection
+    """The heads that the method chose."""
     keep: Keep
+    """The number of heads to keep."""
     found: Found | None = None
     """What the search tried; None if there was no search."""
 
@@ -197,17 +199,17 @@ def _key(limit: BudgetSpec, method: Method, setting: PruningContext, dev: Task) 
 
 
 def kept_limit(
-    limit: BudgetSpec, compared: Mapping[str, Any], latency: float | None
+    limit: BudgetSpec, drops: Mapping[str, float], latency: float | None
 ) -> dict[str, bool] | None:
     """Whether a drop is met on every data set, or a latency; None for a fixed budget.
 
     Args:
         limit: the requested limit.
-        compared: the record of `BeforeAfter` for every data set.
+        drops: drop of the score on every data set.
         latency: latency of the final model in ms, if a latency was requested.
     """
     if limit.max_drop is not None:
-        return {name: found["drop"]["delta"] <= limit.max_drop for name, found in compared.items()}
+        return {name: drop <= limit.max_drop for name, drop in drops.items()}
     if limit.latency is not None:
         assert latency is not None
         return {"latency": latency <= limit.latency}

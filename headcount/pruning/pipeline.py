@@ -4,10 +4,11 @@ The compact model itself is measured, on the development set and, if there is on
 that no choice depends on.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from time import perf_counter
-from typing import Any, final
+from typing import final
 
 import numpy as np
 from transformers import PreTrainedModel
@@ -17,7 +18,7 @@ from headcount.core import InputError, Plan
 from headcount.models import Loaded, as_loaded, revision
 from headcount.pruning.before_after import BeforeAfter, slices
 from headcount.pruning.budget import GivenKeep, Units, check_prunable, dense
-from headcount.pruning.compensation.stages import CompensatedModel, Compensation, run_stages
+from headcount.pruning.compensation.stages import Compensation, run_stages
 from headcount.pruning.limit import BudgetSpec, Chosen, broken_limit, choose, kept_limit
 from headcount.pruning.methods.method import (
     Method,
@@ -27,8 +28,20 @@ from headcount.pruning.methods.method import (
     check_finetunings,
 )
 from headcount.pruning.methods.registry import method as named
+from headcount.pruning.settings import PruneSettings
+from headcount.results import (
+    CeilingRecord,
+    ChoiceRecord,
+    ControlChange,
+    ControlRecord,
+    ControlTraining,
+    DataSetChange,
+    PipelineRecord,
+    PruneRecord,
+    SliceChange,
+)
 from headcount.speed import ceiling, latency
-from headcount.tasks import Evaluation, Task, evaluate
+from headcount.tasks import Evaluation, Task, TaskSplits, evaluate
 from headcount.training import finetune
 
 
@@ -38,9 +51,9 @@ class Control:
     """The dense model after its trainings."""
 
     loaded: Loaded
-    trainings: tuple[dict[str, Any], ...]
-    """Settings of each training, whether the pruned model was `taught` in its counterpart, and
-    whether its weights were `kept`."""
+    """The model."""
+    trainings: tuple[ControlTraining, ...]
+    """Its trainings, in order."""
 
 
 def control(
@@ -66,7 +79,7 @@ def control(
         ).loaded
         is_kept = name == "choice" or _loss(tuned, dev, setting) < _loss(loaded, dev, setting)
         loaded = tuned if is_kept else loaded
-        done.append(asdict(tuning) | {"taught": given.is_taught, "kept": is_kept})
+        done.append(ControlTraining(asdict(tuning), given.is_taught, is_kept))
     return Control(loaded, tuple(done))
 
 
@@ -94,8 +107,16 @@ class Pruned:
     dense: Loaded
     """The model with all its heads, whose weights compensate for the pruned heads."""
     compact: Loaded
-    record: dict[str, Any]
-    """How it was made, and every number before and after: the contents of `prune.json`."""
+    """The model without the pruned heads."""
+    record: PruneRecord
+    """How it was made, and every number before and after."""
+    dev: Task
+    """The development set, on which the forms of the model are compared when it is saved."""
+
+    @property
+    def model(self) -> PreTrainedModel:
+        """The compact model."""
+        return self.compact.model
 
 
 @final
@@ -104,13 +125,17 @@ class Pruning:
     """What to prune, how, and the data to measure on."""
 
     setting: PruningContext
+    """The model, the data to choose heads with, and which heads can be pruned."""
     method: Method
+    """The method that chooses heads."""
     limit: BudgetSpec
+    """The budget."""
     dev: Task
+    """The development set to measure on, which also decides about a searched budget and stages."""
     test: Task | None = None
+    """The test set to measure on, which no choice depends on."""
     stages: Compensation = field(default_factory=Compensation)
-    reported: Callable[[Plan], None] = lambda plan: None
-    """Called with the plan as soon as heads are chosen."""
+    """The stages that follow the choice."""
 
     def run(self) -> Pruned:
         """Choose heads, compensate, cut them out, and measure.
@@ -135,80 +160,135 @@ class Pruning:
             lambda choice: milliseconds(_compact(choice.loaded, choice.plan, None), self.dev),
         )
         plan = replace(chosen.choice.plan, model=revision(loaded.model))
-        self.reported(plan)
+        if self.setting.state is not None:
+            plan.write(self.setting.state / "plan.json")
         done = run_stages(chosen.choice, self.stages, self.setting, self.dev)
         smaller = _compact(done.loaded, plan, plan.model)
         after = {name: self._evaluated(smaller, task) for name, task in tasks.items()}
-        record = self._about(chosen, plan, done)
-        if loaded.model.main_input_name == "input_ids":  # FLOPs are counted on tokens
-            record["ceiling"] = self._ceiling(plan)
         compared = {
             name: self._compared(task, before[name], after[name]) for name, task in tasks.items()
         }
-        record |= compared | self._kept_limit(compared, smaller)
-        record["control"] = self._control(tasks, before, after)
-        return Pruned(
-            plan, done.loaded, smaller, record | {"seconds": round(perf_counter() - start, 1)}
+        limit = self.limit
+        latency = None if limit.latency is None else milliseconds(smaller, self.dev)
+        within_limit = kept_limit(
+            limit, {name: each.score.drop for name, each in compared.items()}, latency
         )
+        control = self._control(tasks, before, after)
+        heads = loaded.heads
+        record = PruneRecord(
+            model=Path(loaded.name).name,
+            heads=heads.counts,
+            kept=tuple(map(str, plan.kept_heads(heads))),
+            pruned=tuple(map(str, plan.pruned_heads(heads))),
+            choice=self._choice(chosen),
+            pipeline=PipelineRecord(
+                stages=done.results,
+                facts=done.facts,
+                within_limit=within_limit,
+                latency_ms=latency,
+                control=control,
+                seconds=round(perf_counter() - start, 1),
+            ),
+            ceiling=self._ceiling(plan),
+            data_sets=compared,
+            warnings=tuple(broken_limit(limit, within_limit, latency)),
+        )
+        return Pruned(plan, done.loaded, smaller, record, self.dev)
 
     def _evaluated(self, loaded: Loaded, task: Task) -> Evaluation:
         return evaluate(loaded.model, task, self.setting.max_tokens, texts=True)
 
-    def _about(self, chosen: Chosen, plan: Plan, done: CompensatedModel) -> dict[str, Any]:
-        heads, found = self.setting.loaded.heads, chosen.found
-        return {
-            "method": self.method.name,
-            "options": repr(self.method),
-            "limit": {name: each for name, each in vars(self.limit).items() if each is not None},
-            "keep": chosen.keep,
-            "tried": None if found is None else {str(k): v for k, v in found.tried.items()},
-            "heads": {site: list(counts) for site, counts in heads.counts.items()},
-            "staying": list(map(str, plan.kept_heads(heads))),
-            "leaving": list(map(str, plan.pruned_heads(heads))),
-            "scores": dict(chosen.choice.record.get("scores", {})),
-            "open": chosen.choice.record.get("open"),
-            "swept": chosen.choice.record.get("swept"),
-            "history": chosen.choice.record.get("history"),
-            "gains": [asdict(gain) for gain in done.gains],
-            "stages": done.record,
-        }
+    def _choice(self, chosen: Chosen) -> ChoiceRecord:
+        found, record = chosen.found, chosen.choice.record
+        history = record.get("history")
+        return ChoiceRecord(
+            method=self.method.name,
+            options=repr(self.method),
+            limit={name: each for name, each in vars(self.limit).items() if each is not None},
+            keep=chosen.keep,
+            tried=None if found is None else found.tried,
+            scores=record.get("scores", {}),
+            open=record.get("open"),
+            swept=record.get("swept"),
+            history=None if history is None else tuple(history),
+        )
 
-    def _compared(self, task: Task, before: Evaluation, after: Evaluation) -> dict[str, Any]:
+    def _compared(self, task: Task, before: Evaluation, after: Evaluation) -> DataSetChange:
         parts = slices(task, self.setting.train, self.setting.max_tokens)
-        return BeforeAfter(task, before, after).record(parts, self.setting.seed)
+        return BeforeAfter(task, before, after).changes(parts, self.setting.seed)
 
-    def _ceiling(self, plan: Plan) -> dict[str, Any]:
-        """The largest possible speedup of one forward pass, by its FLOPs."""
+    def _ceiling(self, plan: Plan) -> CeilingRecord | None:
+        """The largest possible speedup of one forward pass; None for models that take no tokens."""
         loaded = self.setting.loaded
+        if loaded.model.main_input_name != "input_ids":  # FLOPs are counted on tokens
+            return None
         length = min(128, loaded.max_length or 128)
-        return {"tokens": length, "value": ceiling(loaded.model, plan, length, loaded.anatomy)}
-
-    def _kept_limit(self, compared: dict[str, Any], smaller: Loaded) -> dict[str, Any]:
-        """Whether the final model meets the limit for which its budget was searched."""
-        limit = self.limit
-        latency = None if limit.latency is None else milliseconds(smaller, self.dev)
-        kept = kept_limit(limit, compared, latency)
-        warnings = broken_limit(limit, kept, latency)
-        return {"within_limit": kept, "latency_ms": latency, "warnings": warnings}
+        return CeilingRecord(length, ceiling(loaded.model, plan, length, loaded.anatomy))
 
     def _control(
         self, tasks: dict[str, Task], before: dict[str, Evaluation], pruned: dict[str, Evaluation]
-    ) -> dict[str, Any] | None:
+    ) -> ControlRecord | None:
         """Effect of training alone on the dense model, and the pruned model compared with that."""
         made = control(self.stages, self.method, self.setting, self.dev)
         if made is None:
             return None
         after = {name: self._evaluated(made.loaded, task) for name, task in tasks.items()}
-        seed, found = self.setting.seed, dict[str, Any](trainings=list(made.trainings))
+        seed, found = self.setting.seed, {}
         for name, task in tasks.items():
-            found[name] = BeforeAfter(task, before[name], after[name]).record(seed=seed)
-            against = BeforeAfter(task, after[name], pruned[name]).record(seed=seed)
-            about = ("higher_is_better", "score", "loss", "drop", "rise")
-            found[name]["pruned"] = {key: against[key] for key in about}
-        return found
+            trained = BeforeAfter(task, before[name], after[name]).changes(seed=seed)
+            beside = BeforeAfter(task, after[name], pruned[name]).changes(seed=seed)
+            part = SliceChange(beside.examples, beside.score, beside.loss)
+            found[name] = ControlChange(trained, part)
+        return ControlRecord(made.trainings, found)
 
 
 def prune(
+    model: Loaded | PreTrainedModel,
+    splits: TaskSplits | Task,
+    method: Method | Ranking | str = "gradient",
+    keep: BudgetSpec | GivenKeep | None = None,
+    compensation: Compensation | None = None,
+    settings: PruneSettings | None = None,
+) -> Pruned:
+    """Choose heads, compensate for them, cut them out, and measure what changed.
+
+    Args:
+        model: the result of `load`, or a plain model; it is not changed.
+        splits: the data to choose heads with, to measure on, and held out; a single task raises an
+            error.
+        method: a method's name, as given to `--method`, or a method made with its own options.
+        keep: the budget: number of heads to keep, in all or at each site named, or a `BudgetSpec`.
+        compensation: the stages that follow the choice; folding and rescaling if None.
+        settings: which heads may be pruned, the seed, and the like.
+
+    Raises:
+        InputError: for an unknown method, or a budget that can't be met; the error names the
+            nearest possible budget.
+        ModelError: if the model can't be made smaller exactly.
+    """
+    if not isinstance(splits, TaskSplits):
+        raise InputError(
+            f"Expected TaskSplits, with data to choose heads with and to measure on, got "
+            f"{type(splits).__name__}. For the plan alone, call choose_heads."
+        )
+    settings, loaded = settings or PruneSettings(), as_loaded(model, None)
+    pruned = Pruning(
+        settings.context(loaded, splits.train),
+        _method(method),
+        keep if isinstance(keep, BudgetSpec) else BudgetSpec(keep),
+        splits.dev,
+        splits.test,
+        compensation or Compensation(),
+    ).run()
+    record = replace(
+        pruned.record,
+        warnings=(*splits.warnings, *pruned.record.warnings),
+        signature=splits.signature(loaded, settings.seed, **settings.signed_options),
+    )
+    return replace(pruned, record=record)
+
+
+def choose_heads(
     model: Loaded | PreTrainedModel,
     task: Task,
     method: Method | Ranking | str,
@@ -222,7 +302,7 @@ def prune(
         model: the result of `load`, or a plain model.
         task: the data to choose heads with.
         method: a method's name, as given to `--method`, or a method made with its own options. If
-            the method trains, the trained weights are lost: see `Pruning`.
+            the method trains, the trained weights are lost: see `prune`.
         keep: number of heads to keep, in all or at each site named.
         sites: sites whose heads can be pruned; all if None.
         seed: seed of all random draws.
@@ -231,16 +311,21 @@ def prune(
         InputError: for an unknown method, or a budget that can't be met; the error names the
             nearest possible budget.
     """
-    if isinstance(method, str):
-        method = named(method)
-    elif isinstance(method, Ranking):
-        method = RankingMethod(method)
-    elif not isinstance(method, Method):
-        raise InputError(f"Expected a method, or the name of one, got a {type(method).__name__}.")
-    loaded = as_loaded(model, None)
+    method, loaded = _method(method), as_loaded(model, None)
     units = Units.of(loaded.anatomy, sites)
     choice = method.choose(PruningContext(loaded, task, units, seed), dense(keep))
     return replace(choice.plan, model=revision(loaded.model))
+
+
+def _method(method: Method | Ranking | str) -> Method:
+    """A method by its name, or as a ranking."""
+    if isinstance(method, str):
+        return named(method)
+    if isinstance(method, Ranking):
+        return RankingMethod(method)
+    if not isinstance(method, Method):
+        raise InputError(f"Expected a method, or the name of one, got a {type(method).__name__}.")
+    return method
 
 
 def _compact(loaded: Loaded, plan: Plan, origin: str | None) -> Loaded:

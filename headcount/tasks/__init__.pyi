@@ -17,7 +17,10 @@ from .registry import TASKS as TASKS
 from .registry import build as build
 from .sampling import Drawn as Drawn
 from .sampling import drawn as drawn
+from .scoring import Scored as Scored
+from .scoring import score as score
 from .similarity import Similarity as Similarity
+from .splits import TaskSplits as TaskSplits
 from .supported import fitting as fitting
 from .task import Answers as Answers
 from .task import Evaluation as Evaluation

@@ -1,7 +1,7 @@
 """Task: what quality means. Data, a loss for every example, and a score over all of them."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, ClassVar, Literal, final
@@ -157,6 +157,11 @@ class Task(ABC):
     def signature(self) -> str:
         """The score's full name: the metric, and whatever else a score of that name depends on."""
         return self.metric
+
+    @property
+    def signed_options(self) -> Mapping[str, object]:
+        """Options of the score that a signature names beside the metric, by their short names."""
+        return {}
 
     def warnings(self) -> list[str]:
         """A sentence for each part of the data that the model does not get."""

@@ -115,6 +115,7 @@ class Translation(Task):
         """sacreBLEU's metric, for its own tests of significance."""
         self.scorer.num_refs = 1  # so that it has a signature before there is a score
         self._loaded, self._num_beams = loaded, num_beams
+        self._tokenize = tokenize if metric == "bleu" else None
         reported = language_in_generation(loaded.encoder().tokenizer)
         self._generation = reported | dict(generation or {})
         self._sources, self._targets = _sides(loaded, table, prefix)
@@ -129,6 +130,11 @@ class Translation(Task):
         decoding = {"beams": self._num_beams, **dict(sorted(self._generation.items()))}
         reported = "|".join(f"{name}:{value}" for name, value in decoding.items())
         return f"{self.scorer.get_signature()}|{reported}"
+
+    @property
+    def signed_options(self) -> Mapping[str, object]:
+        """Number of beams and, for BLEU, sacreBLEU's tokenizer."""
+        return {"beams": self._num_beams, "tok": self._tokenize}
 
     @property
     def length_N(self) -> Int[np.ndarray, " example"]:

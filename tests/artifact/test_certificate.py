@@ -9,14 +9,15 @@ import torch
 from torch import Tensor
 from transformers import MT5Config, MT5ForSequenceClassification
 
-from headcount.artifact import Certificate, Data, make
-from headcount.artifact.certificate import Comparison, compare, weights_sha256
+from headcount.artifact import Data, save_compact
+from headcount.artifact.comparing import compare
 from headcount.artifact.making import certify
 from headcount.compaction import compact
 from headcount.core import InputError, ModelError, Plan
 from headcount.corpora import Corpus
 from headcount.doctor import diagnose
 from headcount.models import Loaded, load
+from headcount.results import Certificate, Comparison, weights_sha256
 from tests import saved
 
 BATCHES = [{"x": torch.tensor([1.0, -8.0])}, {"x": torch.tensor([2.0])}]
@@ -102,7 +103,7 @@ def test_of_real_text(kind: str, tmp_path: Path) -> None:
     corpus = Corpus(Path(__file__).parents[2] / "headcount" / "data" / "sample.tsv", limit=11)
     site = next(iter(loaded.heads.counts))
     plan = Plan({site: {0: (), 1: (1,)}})
-    certificate = make(loaded, plan, tmp_path / "small", corpus)
+    certificate = save_compact(loaded, plan, tmp_path / "small", corpus)
     assert [each.what for each in certificate.comparisons] == [
         "compact and gated",
         "reloaded and gated",
@@ -142,7 +143,7 @@ def test_a_changed_byte_is_told(tmp_path: Path) -> None:
     """The damaged file still loads: safetensors has no checksum."""
     loaded = load(saved.bert(tmp_path / "bert"))
     corpus = Corpus(Path(__file__).parents[2] / "headcount" / "data" / "sample.conllu", limit=3)
-    make(loaded, Plan({"encoder.self": {0: (1,)}}), tmp_path / "small", corpus)
+    save_compact(loaded, Plan({"encoder.self": {0: (1,)}}), tmp_path / "small", corpus)
     weights = tmp_path / "small" / "model.safetensors"
     data = bytearray(weights.read_bytes())
     data[-3] ^= 1
@@ -161,5 +162,5 @@ def test_nothing_is_written_where_it_fails(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(Comparison, "check_equal", refuse)
     loaded = load(saved.bert(tmp_path / "bert"))
     with pytest.raises(ModelError, match="not equal"):
-        make(loaded, Plan({"encoder.self": {0: (1,)}}), tmp_path / "small", None)
+        save_compact(loaded, Plan({"encoder.self": {0: (1,)}}), tmp_path / "small", None)
     assert [path.name for path in tmp_path.iterdir()] == ["bert"]

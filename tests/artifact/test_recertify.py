@@ -2,6 +2,7 @@
 
 import copy
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from headcount.core import ModelError
 from headcount.models import Loaded, plan_for
 from headcount.pruning.compensation.folding import fold
 from headcount.pruning.compensation.output_moments import output_moments
+from headcount.results import CeilingRecord, ChoiceRecord, PruneRecord
 from tests.compaction.plans import some_heads
 from tests.tasks import loaded as small
 
@@ -37,7 +39,7 @@ def test_folding_gave_it_biases_that_the_whole_model_lacks(name: str, tmp_path: 
     with torch.no_grad():
         for parameter in smaller.model.parameters():
             parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))
-    origin_of(smaller, dense).write(tmp_path, smaller, data, {})
+    origin_of(smaller, dense).write(tmp_path, smaller, data)
     found = json.loads((tmp_path / "certificate.json").read_text())["comparisons"]
     assert [each["what"] for each in found] == ["compact and gated", "reloaded and gated"]
     assert all(each["share"] <= each["tolerance"] for each in found)
@@ -48,20 +50,24 @@ def test_folding_gave_it_biases_that_the_whole_model_lacks(name: str, tmp_path: 
 def test_what_was_said_by_other_numbers_is_not_told_again(tmp_path: Path) -> None:
     """A model pruned twice: its heads were renumbered before the second time."""
     dense, smaller, data = folded("causal-llama")
-    about = {
-        "scores": {"dec.0.0": 1.0},
-        "open": {"decoder.self": 2},
-        "swept": None,
-        "history": [],
-        "ceiling": {"tokens": 9, "value": 1.2},
-        "keep": 2,
-    }
-    origin_of(smaller, dense).write(tmp_path, smaller, data, about)
-    assert choice_of(tmp_path, dense).items() >= about.items()
-    record = json.loads((tmp_path / "prune.json").read_text())
-    (tmp_path / "prune.json").write_text(json.dumps(record | {"heads": {"decoder.self": [2, 2]}}))
-    found = choice_of(tmp_path, dense)
-    assert found["keep"] == 2 and not found.keys() & (about.keys() - {"keep"})
+    choice = ChoiceRecord(
+        method="l0",
+        options="L0()",
+        limit={"keep": 2},
+        keep=2,
+        scores={"dec.0.0": 1.0},
+        open={"decoder.self": 2},
+        history=({"step": 1},),
+    )
+    origin = origin_of(smaller, dense)
+    known = replace(choice_of(tmp_path, origin), choice=choice, ceiling=CeilingRecord(9, 1.2))
+    origin.write(tmp_path, smaller, data, known)
+    found = choice_of(tmp_path, origin)
+    assert (found.choice, found.ceiling) == (known.choice, known.ceiling)
+    record = PruneRecord.read(tmp_path)
+    replace(record, heads={"decoder.self": (2, 2)}).write(tmp_path)
+    found = choice_of(tmp_path, origin)
+    assert found.ceiling is None and found.choice == ChoiceRecord("l0", "L0()", {"keep": 2}, 2)
 
 
 def test_of_another_size() -> None:

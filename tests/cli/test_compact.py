@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from headcount import load
-from headcount.artifact import Certificate
+from headcount.results import Certificate
 from tests.cli.conftest import headcount
 
 KEPT = {"encoder.self": {"0": [0, 2], "1": []}}

@@ -10,9 +10,8 @@ import onnxruntime
 import pytest
 from safetensors.torch import load_file, save_file
 
-from headcount.artifact import Certificate
-from headcount.artifact.certificate import Comparison
 from headcount.core import ModelError
+from headcount.results import Certificate, Comparison
 from tests.cli.conftest import headcount, run
 
 

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from headcount import load
-from headcount.artifact import Certificate, claim_artifact, save
-from headcount.artifact.certificate import weights_sha256
+from headcount.artifact import claim_artifact, save
 from headcount.artifact.staging import COMPACT
 from headcount.compaction import compact
 from headcount.core import Plan
+from headcount.results import Certificate, weights_sha256
 from headcount.tasks import build, evaluate
 from headcount.training import FinetuneConfig, FineTuned, finetune
 from tests.cli.conftest import headcount, run
@@ -92,7 +92,7 @@ def test_a_model_that_can_t_be_written_leaves_the_earlier_one(
         (folder / "config.json").write_text("half of")
         raise OSError("no space left on device")
 
-    monkeypatch.setattr("headcount.cli.finetune.write_model", full)
+    monkeypatch.setattr("headcount.artifact.further_training.write_model", full)
     with pytest.raises(OSError, match="no space left"):
         run("finetune", bert, data, out, *SET, "--overwrite", "--seed", 5)
     monkeypatch.undo()
@@ -102,7 +102,7 @@ def test_a_model_that_can_t_be_written_leaves_the_earlier_one(
     def reported(*arguments: Any, **options: Any) -> FineTuned:
         return finetune(*arguments, **options | {"tell": steps.append})
 
-    monkeypatch.setattr("headcount.cli.finetune.finetune", reported)
+    monkeypatch.setattr("headcount.artifact.further_training.finetune", reported)
     more = ("--resume", "--overwrite", "--seed", 5)
     assert run("finetune", bert, data, out, *SET, *more)[0] == 0
     assert not steps, "with the updates that it had"

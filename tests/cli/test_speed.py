@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headcount import load
-from headcount.artifact import make
+from headcount.artifact import save_compact
 from headcount.core import Head, Plan
 from headcount.speed import ceiling
 from tests.cli.conftest import SAMPLE, headcount
@@ -42,7 +42,7 @@ def test_a_compact_model_that_was_saved(bert: Path, tmp_path: Path) -> None:
     loaded = load(bert)
     kept = [Head("encoder.self", 0, 2), Head("encoder.self", 1, 0), Head("encoder.self", 1, 2)]
     plan = Plan.keeping(loaded.heads, kept)
-    make(loaded, plan, tmp_path / "small", None)
+    save_compact(loaded, plan, tmp_path / "small", None)
     assert "Not measured" in (tmp_path / "small" / "README.md").read_text()
     status, _, errors = headcount(
         "speed", bert, tmp_path / "small", *FEW, "--card", "--out", tmp_path / "out"
@@ -59,7 +59,7 @@ def test_a_compact_model_that_was_saved(bert: Path, tmp_path: Path) -> None:
 def test_a_card_is_of_the_model_that_was_pruned(bert: Path, tmp_path: Path) -> None:
     """Only a model of the same sizes counts: another's ratio would be wrong in this card."""
     loaded = load(bert)
-    make(loaded, Plan({"encoder.self": {0: (1,)}}), tmp_path / "small", None)
+    save_compact(loaded, Plan({"encoder.self": {0: (1,)}}), tmp_path / "small", None)
     before = (tmp_path / "small" / "README.md").read_text()
     config = copy.deepcopy(loaded.model.config)
     config.intermediate_size += 8

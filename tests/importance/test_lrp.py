@@ -14,6 +14,7 @@ from headcount.importance import token_relevance
 from headcount.importance.lrp import rule_sets as lrp_rule_sets
 from headcount.importance.lrp.propagation import Lrp
 from headcount.importance.lrp.rules import passed
+from headcount.importance.options import Rules
 from tests import tiny
 from tests.examined import examined
 from tests.importance.lrp_cases import (
@@ -205,7 +206,7 @@ def test_an_unknown_rule_set_and_broken_logits_are_refused(plain: Any) -> None:
 
 
 def test_the_command_line_offers_every_rule_set() -> None:
-    assert get_args(lrp_rule_sets.Rules) == tuple(lrp_rule_sets.RULES)
+    assert get_args(Rules) == tuple(lrp_rule_sets.RULES)
 
 
 def shared(plain: Any, rules: str, function: Any, *factors: list[float]) -> list[list[float]]:

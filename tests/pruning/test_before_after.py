@@ -4,20 +4,31 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from headcount.artifact.card_text import card
-from headcount.artifact.surviving_roles import Survival, old_names, survivals
-from headcount.cli.console import format_drop
+from headcount.artifact.head_card import card
+from headcount.artifact.surviving_roles import old_names, survivals
 from headcount.core import Head, Heads, Plan
 from headcount.importance.statistics.significance import resamples
 from headcount.pruning import BeforeAfter
 from headcount.pruning.before_after import slices
 from headcount.pruning.gated_score import drop, evaluate_gated
+from headcount.results import (
+    ChoiceRecord,
+    Comparison,
+    DataSetChange,
+    MetricChange,
+    PipelineRecord,
+    PruneRecord,
+    SliceChange,
+    StageResult,
+    StagesRecord,
+    Survival,
+)
 from headcount.tasks import CausalLanguageModelling, DataSet, evaluate, warning
 from tests.tasks.loaded import PAIRS, TASKS, TEXTS
 from tests.textbook import statistics
@@ -27,7 +38,7 @@ HEADS = Heads({"encoder.self": (2, 2)})
 
 def card_of(**record: Any) -> str:
     """The card of a record that has little else."""
-    return card({"model": "m", "heads": {}, "staying": [], "leaving": []} | record)
+    return card(PruneRecord("m", {}, (), (), **record))
 
 
 def test_slices() -> None:
@@ -71,25 +82,23 @@ def test_a_drop_is_positive_where_the_pruned_model_is_worse(name: str, sign: int
     before = evaluate(loaded.model, task)
     plan = Plan.keeping(loaded.heads, [])
     after = evaluate_gated(loaded, plan, task)
-    found = BeforeAfter(task, before, after).record(slices(task, task))
-    assert found["score"] == {"before": task.score(before), "after": task.score(after)}
-    delta = sign * (found["score"]["before"] - found["score"]["after"])
+    found = BeforeAfter(task, before, after).changes(slices(task, task))
+    assert (found.score.before, found.score.after) == (task.score(before), task.score(after))
+    delta = sign * (found.score.before - found.score.after)
     if name == "causal-gpt2":  # a few classes may all be unchanged
         assert delta != 0
-    assert (
-        found["drop"]["delta"] == pytest.approx(delta) == pytest.approx(drop(task, before, after))
-    )
-    assert found["higher_is_better"] == (sign == 1)
-    assert found["rise"]["delta"] == pytest.approx(after.loss - before.loss)
-    assert found["drop"]["low"] <= delta <= found["drop"]["high"]
+    assert found.score.drop == pytest.approx(delta) == pytest.approx(drop(task, before, after))
+    assert found.score.higher_is_better == (sign == 1) and not found.loss.higher_is_better
+    assert found.loss.drop == pytest.approx(after.loss - before.loss)
+    assert found.score.low <= delta <= found.score.high
     for name, index_S in slices(task, task).items():
-        part = found["slices"][name]
-        assert part["examples"] == len(index_S)
+        part = found.slices[name]
+        assert part.examples == len(index_S)
         for when, of in (("before", before), ("after", after)):
             lost = [of.loss_N[index] for index in index_S]
             count = [of.count_N[index] for index in index_S]
-            assert part["loss"][when] == pytest.approx(sum(lost) / sum(count))
-            assert part["score"][when] == pytest.approx(task.score(of, index_S))
+            assert getattr(part.loss, when) == pytest.approx(sum(lost) / sum(count))
+            assert getattr(part.score, when) == pytest.approx(task.score(of, index_S))
 
         if not name.startswith(("long", "rarest")):  # two are enough for a slow twin
             continue
@@ -103,11 +112,10 @@ def test_a_drop_is_positive_where_the_pruned_model_is_worse(name: str, sign: int
             return float(sign * (task.score(before, taken) - task.score(after, taken)))
 
         draws = np.concatenate([*resamples(len(index_S), 1000, 0)]).tolist()
-        for kind, change in (("drop", fall), ("rise", rise)):
-            low, high, p = statistics.bootstrap(change, draws)
-            delta = change(range(len(index_S)))
-            assert part[kind] == pytest.approx({"delta": delta, "low": low, "high": high, "p": p})
-    assert len(found["slices"]) == 6
+        for change, slow in ((part.score, fall), (part.loss, rise)):
+            expected = (slow(range(len(index_S))), *statistics.bootstrap(slow, draws))
+            assert (change.drop, change.low, change.high, change.p) == pytest.approx(expected)
+    assert len(found.slices) == 6
 
 
 def test_no_thirds_of_what_is_the_same_in_all() -> None:
@@ -122,36 +130,40 @@ def test_no_thirds_of_what_is_the_same_in_all() -> None:
         ({}, "The gated model is the dense model with these heads set to 0."),
         (
             {
-                "history": [{}],
-                "gains": [{"stage": "folding", "kept": True, "before": 2.0, "after": 1.0}],
+                "choice": ChoiceRecord("l0", "L0()", {"keep": 1}, 1, history=({},)),
+                "pipeline": PipelineRecord(
+                    stages=(
+                        StageResult("folding", 2.0, 1.0),
+                        StageResult("recovery", 2.0, 3.0, False),
+                    ),
+                    facts=StagesRecord(),
+                    within_limit=None,
+                    latency_ms=None,
+                    control=None,
+                    seconds=1.0,
+                ),
             },
             "The gated model is the dense model after training with gates, folding, with",
         ),
-        ({"mended": ["folding"], "trained_on": 6}, "the dense model after folding, training, with"),
+        (
+            {"compensated_by": ("folding",), "trained_on": 6},
+            "the dense model after folding, training, with",
+        ),
     ],
 )
 def test_the_card_says_what_gated_is(record: dict[str, Any], reported: str) -> None:
-    compared = [
-        {
-            "what": "compact and gated",
-            "sentences": 3,
-            "difference": 0.0,
-            "share": 0.0,
-            "tolerance": 1e-5,
-        }
-    ]
-    text = card_of(**record, comparisons=compared)
+    compared = Comparison("compact and gated", 0.0, 1.0, 0.0, 1e-5, "float32", (), None, 3, 1)
+    text = card_of(**record, comparisons=(compared,))
     assert reported in text and "Warning" not in text
-    exported = [each | {"what": "ONNX and reloaded"} for each in compared]
-    text = card_of(**record, comparisons=exported)
+    text = card_of(**record, comparisons=(replace(compared, what="ONNX and reloaded"),))
     assert "**Warning**: the weights have changed since the heads were removed" in text
     assert "The gated model is" not in text
 
 
 def test_a_score_that_is_better_where_it_is_lower_rises() -> None:
-    drop = {"delta": 0.0, "low": -0.25, "high": 2.0, "p": 0.6}
-    assert format_drop({"higher_is_better": True, "drop": drop}) == "drop 0, 95 % -0.25 to 2"
-    assert format_drop({"higher_is_better": False, "drop": drop | {"low": math.nan}}) == "rise 0"
+    change = MetricChange("f1", True, 1.0, 1.0, 0.0, -0.25, 2.0, 0.6)
+    assert str(change) == "drop 0, 95 % -0.25 to 2"
+    assert str(replace(change, higher_is_better=False, low=math.nan)) == "rise 0"
 
 
 @pytest.mark.parametrize(
@@ -160,21 +172,18 @@ def test_a_score_that_is_better_where_it_is_lower_rises() -> None:
 )
 def test_the_card_has_changes_after_minus_before(is_better: bool, after: float, shown: str) -> None:
     """A drop of 0.1 means a lower accuracy, or a higher perplexity."""
-    drop = {"delta": 0.1, "low": 0.05, "high": 0.2, "p": 0.01}
-    found = {"higher_is_better": is_better, "score": {"before": 0.5, "after": after}, "drop": drop}
-    part = found | {
-        "examples": 1200,
-        "loss": {"before": 1.0, "after": 1.5},
-        "rise": {"delta": 0.5, "low": 0.4, "high": 0.6, "p": 0.01},
-    }
-    text = card_of(test=part | {"metric": "accuracy", "slices": {"short": part}})
+    score = MetricChange("accuracy", is_better, 0.5, after, 0.1, 0.05, 0.2, 0.01)
+    loss = MetricChange("loss", False, 1.0, 1.5, 0.5, 0.4, 0.6, 0.01)
+    short = SliceChange(1200, score, loss)
+    found = DataSetChange(1200, score, loss, {"short": short})
+    text = card_of(data_sets={"test": found})
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()]
     change = f"{after - 0.5:+.3f}".replace("-", "−")
-    score = ["0.5000", f"{after:.4f}", change, shown]
-    assert ["accuracy", *score, "0.01"] in rows
-    loss = ["1.0000", "1.5000", "+0.500", "+0.400 to +0.600"]
-    assert ["loss", *loss, "0.01"] in rows
-    assert ["short", "1,200", *score, *loss] in rows
+    scores = ["0.5000", f"{after:.4f}", change, shown]
+    assert ["accuracy", *scores, "0.01"] in rows
+    losses = ["1.0000", "1.5000", "+0.500", "+0.400 to +0.600"]
+    assert ["loss", *losses, "0.01"] in rows
+    assert ["short", "1,200", *scores, *losses] in rows
 
 
 def test_functions() -> None:
@@ -197,7 +206,7 @@ def test_functions() -> None:
         Survival("rare", 1, (), (), ("enc.1.0",)),
         Survival("block", 0, (), (), ("enc.1.0",)),
     ]
-    reported = card_of(functions=[asdict(Survival("rare", 1, (), (), ("enc.1.0",)))])
+    reported = card_of(functions=(Survival("rare", 1, (), (), ("enc.1.0",)),))
     assert "took it over" in reported and re.search(r"\| rare .*\| enc\.1\.0 +\|", reported)
     assert old_names(plan, HEADS) == {"enc.0.0": "enc.0.1", "enc.1.0": "enc.1.0"}
 

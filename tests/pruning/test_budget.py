@@ -198,7 +198,7 @@ def test_whole_numbers_of_any_kind_are_budgets() -> None:
 
     bert = setting("masked-bert")
     found = Pruning(bert, method("random"), BudgetSpec(keep=np.int64(2)), bert.train).run()
-    assert json.loads(json.dumps(found.record))["limit"] == {"keep": 2}
+    assert json.loads(json.dumps(found.record.to_json()))["limit"] == {"keep": 2}
     for wrong in (Half(), {"encoder.self": Half()}):
         with pytest.raises(InputError, match="Expected a whole number of heads to keep"):
             by_site(units, wrong)

@@ -25,6 +25,7 @@ from headcount.pruning.compensation.rescaling import rescale
 from headcount.pruning.compensation.stages import run_stages
 from headcount.pruning.gated_score import evaluate_gated
 from headcount.pruning.pipeline import control
+from headcount.results import Calibration
 from headcount.tap import Tap
 from headcount.tasks import TaskBatch, evaluate
 from headcount.training import FinetuneConfig, finetune
@@ -139,7 +140,9 @@ def test_a_model_without_heads_has_nothing_to_mend() -> None:
     empty = Loaded(compact(loaded, none), loaded.tokenizer, "empty")
     choice = Selection(Plan.keeping(empty.heads, []), empty)
     given = PruningContext(empty, task, Units.of(empty.anatomy))
-    assert run_stages(choice, Compensation(), given, task).record["calibration"]["queries"] == 0
+    assert run_stages(choice, Compensation(), given, task).facts.calibration == Calibration(
+        task.sha256, task.num_examples, 0
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -177,12 +180,10 @@ def test_moments_are_those_of_the_examples_drawn() -> None:
     loaded, task = small.TASKS["classes-bert"]()
     plan = Plan.keeping(loaded.heads, [Head("encoder.self", 0, 1), Head("encoder.self", 1, 3)])
     setting = PruningContext(loaded, task, Units.of(loaded.anatomy), seed=1, calibration=5)
-    record = run_stages(Selection(plan, loaded), Compensation(), setting, task).record[
-        "calibration"
-    ]
+    facts = run_stages(Selection(plan, loaded), Compensation(), setting, task).facts
     index_N = np.random.default_rng(1).choice(task.num_examples, 5, replace=False)
     lengths = [task.batch(np.array([index])).inputs["attention_mask"].sum() for index in index_N]
-    assert record == {"data": task.sha256, "examples": 5, "queries": sum(map(int, lengths))}
+    assert facts.calibration == Calibration(task.sha256, 5, sum(map(int, lengths)))
 
 
 @pytest.mark.parametrize(
@@ -202,8 +203,8 @@ def test_stages_that_are_switched_off(stages: Compensation, names: list[str]) ->
     plan = Plan.keeping(loaded.heads, [Head("encoder.self", 0, 1), Head("encoder.self", 1, 3)])
     setting = PruningContext(loaded, task, Units.of(loaded.anatomy), seed=1)
     done = run_stages(Selection(plan, loaded), stages, setting, task)
-    assert sorted(gain.stage for gain in done.gains) == sorted(names)
-    losses = [evaluate_gated(loaded, plan, task).loss, *(gain.after for gain in done.gains)]
+    assert sorted(gain.stage for gain in done.results) == sorted(names)
+    losses = [evaluate_gated(loaded, plan, task).loss, *(gain.after for gain in done.results)]
     assert evaluate_gated(done.loaded, plan, task).loss == pytest.approx(min(losses), rel=1e-6)
 
 
@@ -215,7 +216,7 @@ def test_recovery_is_kept_where_it_gains(peak: float, gains: bool) -> None:
     setting = PruningContext(loaded, task, Units.of(loaded.anatomy), seed=1)
     stages = Compensation(fold=False, rescale=False, recovery=recovery)
     done = run_stages(Selection(plan, loaded), stages, setting, task)
-    (gain,) = done.gains
+    (gain,) = done.results
     assert gain.kept == gains == (gain.after < gain.before)
     loss = evaluate_gated(done.loaded, plan, task).loss
     assert loss == pytest.approx(min(gain.before, gain.after), rel=1e-6)
@@ -232,9 +233,9 @@ def test_a_recovery_goes_on_with_batches_of_another_size(tmp_path: Path) -> None
         run_stages(Selection(plan, loaded), stages, replace(setting, max_tokens=each), task)
         for each in (4096, 16)
     )
-    assert first.gains[-1].after == pytest.approx(again.gains[-1].after)
+    assert first.results[-1].after == pytest.approx(again.results[-1].after)
     record = json.loads((tmp_path / "recovery" / "training.json").read_text())
-    assert record["mended by"] == next(gain.stage for gain in first.gains if gain.kept)
+    assert record["mended by"] == next(gain.stage for gain in first.results if gain.kept)
     fewer = replace(setting, calibration=3)
     with pytest.raises(InputError, match="was begun with mended "):
         run_stages(Selection(plan, loaded), stages, fewer, task)
@@ -250,7 +251,7 @@ def test_where_only_gates_learned_there_is_no_control() -> None:
     gates = Subset(replace(tuning, trained="gates"))
     assert control(Compensation(), gates, setting, task) is None
     made = control(Compensation(recovery=tuning), gates, setting, task)
-    assert made is not None and [each["updates"] for each in made.trainings] == [2]
+    assert made is not None and [each.settings["updates"] for each in made.trainings] == [2]
 
 
 @pytest.mark.parametrize("peak", [3e-3, 0.3])
@@ -270,7 +271,7 @@ def test_a_control_is_trained_in_the_same_ways(peak: float) -> None:
     gains = losses[1] < losses[0]
     assert gains == (peak < 0.1), losses
     assert evaluate(made.loaded.model, task).loss == pytest.approx(min(losses), rel=1e-6)
-    assert [each["kept"] for each in made.trainings] == [True, gains]
+    assert [each.kept for each in made.trainings] == [True, gains]
 
 
 def test_a_control_learns_where_the_pruned_model_does() -> None:
@@ -278,7 +279,7 @@ def test_a_control_learns_where_the_pruned_model_does() -> None:
     setting = PruningContext(loaded, task, Units.of(loaded.anatomy), seed=1)
     tuning = FinetuneConfig(updates=2, batch_tokens=60, peak=1e-2, warmup=0, trained="encoder")
     made = control(Compensation(), Subset(tuning), setting, task)
-    assert made is not None and made.trainings[0]["trained"] == "encoder"
+    assert made is not None and made.trainings[0].settings["trained"] == "encoder"
     learned = made.loaded.model.state_dict()
     changed = {
         name.split(".")[1]

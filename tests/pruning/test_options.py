@@ -238,8 +238,7 @@ def test_latency_is_that_of_the_median_example(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_drop_is_kept_on_every_data_set_or_told() -> None:
     limit = BudgetSpec(max_drop=0.3)
-    compared = {"dev": {"drop": {"delta": 0.3}}, "test": {"drop": {"delta": 0.31}}}
-    kept = kept_limit(limit, compared, None)
+    kept = kept_limit(limit, {"dev": 0.3, "test": 0.31}, None)
     assert kept == {"dev": True, "test": False}
     (sentence,) = broken_limit(limit, kept, None)
     assert "the drop on --test exceeds 0.3" in sentence
@@ -255,7 +254,7 @@ def test_a_latency_is_kept_by_the_model_that_comes_out_or_told() -> None:
     assert kept_limit(limit, {}, 5.25) == {"latency": False}
     (sentence,) = broken_limit(limit, {"latency": False}, 5.25)
     assert "the model, timed again, takes 5.25 ms, more than 5.0" in sentence
-    assert kept_limit(BudgetSpec(keep=3), compared={}, latency=None) is None
+    assert kept_limit(BudgetSpec(keep=3), drops={}, latency=None) is None
     assert broken_limit(BudgetSpec(keep=3), None, None) == []
 
 

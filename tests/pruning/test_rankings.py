@@ -22,7 +22,7 @@ from headcount.pruning import (
     Ranking,
     RankingMethod,
     Units,
-    prune,
+    choose_heads,
 )
 from headcount.pruning.budget import Unit
 from headcount.pruning.methods.fisher import Fisher
@@ -33,7 +33,7 @@ from headcount.pruning.methods.sink import Sink
 from headcount.pruning.methods.stepwise import Stepwise
 from headcount.tap import tapped
 from headcount.tasks import Translation, evaluate
-from headcount.tasks.translation import Metric
+from headcount.tasks.options import TranslationMetric
 from tests.examined import examined_double
 from tests.importance.test_gate_gradient import by_differences
 from tests.importance.tiny_task import TinyTask
@@ -390,7 +390,7 @@ def test_a_plan_is_exact_and_nested(tmp_path: Path) -> None:
 def test_pruning_takes_a_plain_model_and_the_name_of_a_method_too() -> None:
     given = setting("similarity-bert")
     plans = [
-        prune(model, given.train, method, keep=4)
+        choose_heads(model, given.train, method, keep=4)
         for model, method in [
             (given.loaded, RankingMethod(Norm())),
             (given.loaded.model, Norm()),
@@ -400,13 +400,13 @@ def test_pruning_takes_a_plain_model_and_the_name_of_a_method_too() -> None:
     assert plans[0] == plans[1] == plans[2]
     assert len(plans[0].kept_heads(given.loaded.heads)) == 4
     with pytest.raises(InputError, match="Expected a method out of gradient, .* got 'norms'"):
-        prune(given.loaded, given.train, "norms", keep=4)
+        choose_heads(given.loaded, given.train, "norms", keep=4)
 
 
 def test_an_order_by_score_is_of_one_score(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Work begun with BLEU is not resumed under another score; losses have no score."""
     given = setting("translation-Marian", sites=["encoder.self"])
-    scores: list[tuple[Metric, int]] = [("bleu", 1), ("bleu", 2), ("chrf", 1)]
+    scores: list[tuple[TranslationMetric, int]] = [("bleu", 1), ("bleu", 2), ("chrf", 1)]
     counted = Counted()
     monkeypatch.setattr(Greedy, "scores", lambda _, *given: counted.scores(*given))
     for way in (Greedy(1.0, "score"), Greedy(1.0, "loss")):

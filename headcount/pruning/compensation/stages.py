@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
-from typing import Any, final, get_args
+from typing import final, get_args
 
 from headcount.core import LayerId, ModelError, Plan
 from headcount.models import Loaded, revision
@@ -15,6 +15,7 @@ from headcount.pruning.compensation.recovery import recover
 from headcount.pruning.compensation.rescaling import Per, rescale
 from headcount.pruning.gated_score import evaluate_gated
 from headcount.pruning.methods.method import PruningContext, Selection
+from headcount.results import Calibration, StageResult, StagesRecord
 from headcount.tasks import Task
 from headcount.training import FinetuneConfig
 
@@ -36,24 +37,15 @@ class Compensation:
 
 @final
 @dataclass(frozen=True, eq=False)
-class StageResult:
-    """Effect of one stage, or one way to compensate, on the loss on the development set."""
-
-    stage: str
-    before: float
-    after: float
-    kept: bool = True
-    """Whether the final model includes it."""
-
-
-@final
-@dataclass(frozen=True, eq=False)
 class CompensatedModel:
     """The model after all stages, still with all its heads."""
 
     loaded: Loaded
-    gains: tuple[StageResult, ...] = ()
-    record: dict[str, Any] = field(default_factory=dict)
+    """The model, with the weights of all stages that were kept."""
+    results: tuple[StageResult, ...] = ()
+    """Every stage, or way to compensate, that was tried."""
+    facts: StagesRecord = StagesRecord()
+    """The data and trainings of these stages."""
 
 
 def run_stages(
@@ -65,15 +57,16 @@ def run_stages(
         return done
     state = setting.state and setting.state / "recovery"
     # Least squares give slightly different weights with other batch sizes.
-    compensated = next((gain.stage for gain in done.gains if gain.kept), "nothing")
+    compensated = next((each.stage for each in done.results if each.kept), "nothing")
     made = {"model": revision(choice.loaded.model), "mended by": compensated}
     if compensated != "nothing":
         made["mended on"] = setting.sample.sha256
     tuned = recover(replace(setting, state=state), done.loaded, choice.plan, stages.recovery, made)
     before, after = (_loss(each, choice, setting, dev) for each in (done.loaded, tuned.loaded))
-    gain = StageResult("recovery", before, after, after < before)
-    record = done.record | {"recovery": {"history": tuned.history}}
-    return CompensatedModel(tuned.loaded if gain.kept else done.loaded, (*done.gains, gain), record)
+    result = StageResult("recovery", before, after, after < before)
+    facts = replace(done.facts, recovery=tuple(tuned.history))
+    loaded = tuned.loaded if result.kept else done.loaded
+    return CompensatedModel(loaded, (*done.results, result), facts)
 
 
 def _loss(compensated: Loaded, choice: Selection, setting: PruningContext, dev: Task) -> float:
@@ -103,13 +96,13 @@ def _made_up(
         if after[name] < lowest:
             lowest, kept, best = after[name], compensated, name
     setting.progress("folding and rescaling", len(ways), len(ways))
-    gains = tuple(StageResult(name, before, each, name == best) for name, each in after.items())
-    calibration = {
-        "data": setting.train.sha256,
-        "examples": setting.sample.num_examples,
-        "queries": max((each.queries for each in sums.values()), default=0),
-    }
-    return CompensatedModel(kept, gains, {"calibration": calibration})
+    results = tuple(StageResult(name, before, each, name == best) for name, each in after.items())
+    calibration = Calibration(
+        data=setting.train.sha256,
+        examples=setting.sample.num_examples,
+        queries=max((each.queries for each in sums.values()), default=0),
+    )
+    return CompensatedModel(kept, results, StagesRecord(calibration))
 
 
 def _ways(

@@ -1,0 +1,64 @@
+"""Settings: which heads may be pruned, and how the numbers of a pruning are made."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+from headcount.core import Progress, silent
+from headcount.models import Loaded
+from headcount.pruning.budget import Units
+from headcount.pruning.methods.method import PruningContext
+from headcount.tasks import Task
+
+
+@final
+@dataclass(frozen=True)
+class PruneSettings:
+    """What may be pruned, and everything that is neither model, data, method nor budget."""
+
+    sites: tuple[str, ...] = ()
+    """Sites whose heads may be pruned; all if empty."""
+    whole_groups: bool = True
+    """Whether heads that share keys and values are pruned together; otherwise a layer keeps equally
+    many heads of every group."""
+    calibration: int = PruningContext.calibration
+    """Number of training examples drawn for steps without training: scores, folding, rescaling."""
+    seed: int = 0
+    """Seed of everything that is drawn."""
+    max_tokens: int = PruningContext.max_tokens
+    """Number of padded tokens in a batch."""
+    state: Path | None = None
+    """Folder for intermediate state, from which an interrupted call resumes; None for no state."""
+    progress: Progress = silent
+    """Function called with a stage's name, how much is done, and the total."""
+
+    def context(self, loaded: Loaded, train: Task) -> PruningContext:
+        """What a method has to choose heads with.
+
+        Args:
+            loaded: the model.
+            train: the data to choose heads with.
+
+        Raises:
+            InputError: for a site that the model does not have.
+        """
+        return PruningContext(
+            loaded,
+            train,
+            Units.of(loaded.anatomy, self.sites or None, self.whole_groups),
+            seed=self.seed,
+            max_tokens=self.max_tokens,
+            state=self.state,
+            progress=self.progress,
+            calibration=self.calibration,
+        )
+
+    @property
+    def signed_options(self) -> Mapping[str, object]:
+        """The settings that numbers depend on, besides the seed, for signatures."""
+        return {
+            "sites": "+".join(self.sites) or None,
+            "groups": self.whole_groups,
+            "calibration": self.calibration,
+        }

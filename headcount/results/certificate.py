@@ -1,0 +1,153 @@
+"""Certificate: how far the forms of one compact model differ, as in `certificate.json`."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, final
+
+from headcount.core import InputError, ModelError, write_json
+from headcount.results.json_object import JsonObject
+
+CERTIFICATE = "certificate.json"
+
+
+@final
+@dataclass(frozen=True)
+class Comparison:
+    """Two forms of one model on the same data."""
+
+    what: str
+    """The two forms, e.g. `compact and gated`."""
+    difference: float
+    """Largest absolute difference of outputs."""
+    largest_output: float
+    """Largest absolute output of the second form."""
+    share: float
+    """The difference as a share of the largest output."""
+    tolerance: float
+    """Largest share that counts as equal."""
+    dtype: str
+    """Number format of the models, e.g. `float32`."""
+    data: tuple[str, ...]
+    """Names of the files; empty for made-up inputs."""
+    data_sha256: str | None
+    """Hash of the data; None for made-up inputs."""
+    sentences: int
+    """Number of sentences or examples; 0 for made-up inputs."""
+    batches: int
+    """Number of batches."""
+
+    @property
+    def is_with_gated(self) -> bool:
+        """Whether one of the forms is the gated model."""
+        return self.what.endswith("gated")
+
+    def check_equal(self) -> None:
+        """Raise an error unless the two forms are equal.
+
+        Raises:
+            ModelError: If the share is above the tolerance or not a number.
+        """
+        if not self.share <= self.tolerance:
+            raise ModelError(
+                f"Expected {self.what} to differ by at most {self.tolerance:g} of the largest "
+                f"output, got {self.share:.2g} of it ({self.difference:.2g} of "
+                f"{self.largest_output:.3g}) over {self.batches} batches. Nothing was written."
+            )
+
+    def to_json(self) -> dict[str, Any]:
+        """The comparison as in `certificate.json` and `prune.json`."""
+        return asdict(self) | {"data": list(self.data)}
+
+    @classmethod
+    def from_json(cls, found: JsonObject) -> "Comparison":
+        """A comparison in `certificate.json` or `prune.json`.
+
+        Raises:
+            InputError: If a field is missing or has another type; the error names it.
+        """
+        return cls(
+            what=found.text("what"),
+            difference=found.number("difference"),
+            largest_output=found.number("largest_output"),
+            share=found.number("share"),
+            tolerance=found.number("tolerance"),
+            dtype=found.text("dtype"),
+            data=found.texts("data"),
+            data_sha256=found.optional("data_sha256", found.text),
+            sentences=found.whole("sentences"),
+            batches=found.whole("batches"),
+        )
+
+
+@final
+@dataclass(frozen=True)
+class Certificate:
+    """All comparisons of the model that one plan makes."""
+
+    plan_sha256: str
+    """Hash of the kept heads."""
+    weights_sha256: str
+    """Hash of the weight files that were compared."""
+    comparisons: tuple[Comparison, ...]
+    """The comparisons, each of two forms."""
+
+    @property
+    def is_with_gated(self) -> bool:
+        """Whether any comparison shows equality with the gated model."""
+        return any(each.is_with_gated for each in self.comparisons)
+
+    def write(self, folder: Path) -> None:
+        """Write `certificate.json`, completely or not at all."""
+        comparisons = [each.to_json() for each in self.comparisons]
+        write_json(folder / CERTIFICATE, asdict(self) | {"comparisons": comparisons})
+
+    def joined(self, comparisons: Sequence[Comparison]) -> "Certificate":
+        """The same certificate with new comparisons, which replace older ones of the same forms."""
+        names = {each.what for each in comparisons}
+        kept = tuple(each for each in self.comparisons if each.what not in names)
+        return replace(self, comparisons=(*kept, *comparisons))
+
+    def without(self, form: str) -> "Certificate":
+        """The same certificate without the comparisons of one form."""
+        left = (each for each in self.comparisons if not each.what.startswith(f"{form} and "))
+        return replace(self, comparisons=tuple(left))
+
+    def of_now(self, folder: Path) -> "Certificate":
+        """The certificate of a folder's current weights: without comparisons if they changed."""
+        found = weights_sha256(folder)
+        return self if found == self.weights_sha256 else Certificate(self.plan_sha256, found, ())
+
+    @classmethod
+    def read(cls, folder: Path) -> "Certificate":
+        """Read the certificate of a folder.
+
+        Raises:
+            InputError: If there is no certificate, or it can't be read.
+        """
+        path = folder / CERTIFICATE
+        try:
+            found = JsonObject.read(path)
+        except (OSError, ValueError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(
+                f"Expected the folder of a compact model with its certificate, as `headcount "
+                f"compact` writes it, but {path} can't be read ({error})."
+            ) from error
+        return cls(
+            found.text("plan_sha256"),
+            found.text("weights_sha256"),
+            tuple(map(Comparison.from_json, found.objects("comparisons"))),
+        )
+
+
+def weights_sha256(folder: Path) -> str:
+    """Hash of a folder's weight files."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.glob("*.safetensors")):
+        digest.update(path.name.encode())
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()

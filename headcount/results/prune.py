@@ -1,0 +1,253 @@
+"""The record of a pruned model: the contents of `prune.json`, from which its head card is made.
+
+A model made from a plan alone has no choice and no pipeline. A pruned model that was trained
+further has the choice, but none of the numbers that training made untrue.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, final
+
+from headcount.core import InputError, nulls_for_nan, write_json
+from headcount.results.certificate import Comparison
+from headcount.results.changes import DATA_SETS, DataSetChange
+from headcount.results.json_object import JsonObject
+from headcount.results.pipeline import PipelineRecord
+from headcount.results.speed import SpeedRecord
+
+PRUNE = "prune.json"
+
+
+@final
+@dataclass(frozen=True)
+class ChoiceRecord:
+    """How the heads to keep were chosen."""
+
+    method: str
+    """Name of the method, as given to `--method`."""
+    options: str
+    """The method with all its options, as Python writes it."""
+    limit: Mapping[str, Any]
+    """The budget as it was given: its kind (`keep`, `share`, `max_drop` or `latency`) and value."""
+    keep: int | Mapping[str, int]
+    """Number of heads to keep, in all or at each site named."""
+    tried: Mapping[int, float] | None = None
+    """The measured drop or latency of every budget tried; None if there was no search."""
+    scores: Mapping[str, float] = field(default_factory=dict)
+    """Score of every head that can be pruned, by its name."""
+    open: Mapping[str, int] | None = None
+    """Number of heads whose gates training left open, at each site; None without such gates."""
+    swept: Mapping[str, int] | None = None
+    """Number of open heads by coefficient tried; None if no coefficient was searched."""
+    history: tuple[Mapping[str, Any], ...] | None = None
+    """Log entries of a training with gates; None if the method trains nothing."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The choice as in `prune.json`."""
+        tried = None if self.tried is None else {str(keep): x for keep, x in self.tried.items()}
+        return asdict(self) | {"tried": tried}
+
+    @classmethod
+    def from_json(cls, found: JsonObject) -> "ChoiceRecord":
+        """The choice in a `prune.json`.
+
+        Raises:
+            InputError: If a field is missing or has another type; the error names it.
+        """
+        by_site = isinstance(found.values.get("keep"), Mapping)
+        return cls(
+            method=found.text("method"),
+            options=found.text("options"),
+            limit=found.inside("limit").values,
+            keep=found.wholes("keep") if by_site else found.whole("keep"),
+            tried=found.optional("tried", lambda name: _by_number(found, name)),
+            scores=found.optional("scores", found.numbers) or {},
+            open=found.optional("open", found.wholes),
+            swept=found.optional("swept", found.wholes),
+            history=found.optional("history", found.mappings),
+        )
+
+
+@final
+@dataclass(frozen=True)
+class CeilingRecord:
+    """The largest possible speedup of one forward pass, by its FLOPs."""
+
+    tokens: int
+    """Number of tokens of the forward pass."""
+    value: float
+    """FLOPs of the dense model divided by those of the pruned one."""
+
+
+@final
+@dataclass(frozen=True)
+class Survival:
+    """What became of one role."""
+
+    role: str
+    """Name of the role."""
+    before: int
+    """Number of heads with the role in the dense model."""
+    stayed: tuple[str, ...]
+    """Names of these heads that were kept."""
+    kept: tuple[str, ...] | None = None
+    """Names of these heads that still have the role after pruning; None if not analysed."""
+    taken_over: tuple[str, ...] | None = None
+    """Names of heads that have the role only in the pruned model; None if not analysed."""
+
+    @classmethod
+    def from_json(cls, found: JsonObject) -> "Survival":
+        """A role in a `prune.json`.
+
+        Raises:
+            InputError: If a field is missing or has another type; the error names it.
+        """
+        return cls(
+            found.text("role"),
+            found.whole("before"),
+            found.texts("stayed"),
+            found.optional("kept", found.texts),
+            found.optional("taken_over", found.texts),
+        )
+
+
+@final
+@dataclass(frozen=True)
+class PruneRecord:
+    """How a pruned model was made, and every number before and after."""
+
+    model: str
+    """Name of the dense model."""
+    heads: Mapping[str, tuple[int, ...]]
+    """Number of heads in each layer of the dense model, by site."""
+    kept: tuple[str, ...]
+    """Names of the kept heads."""
+    pruned: tuple[str, ...]
+    """Names of the pruned heads."""
+    auto_class: str = "AutoModel"
+    """Name of the auto class that loads the model with transformers alone."""
+    comparisons: tuple[Comparison, ...] = ()
+    """The comparisons of the certificate."""
+    choice: ChoiceRecord | None = None
+    """How the heads were chosen; None for a plan of unknown origin."""
+    pipeline: PipelineRecord | None = None
+    """What followed the choice; None if nothing did, or training made it untrue."""
+    ceiling: CeilingRecord | None = None
+    """The largest possible speedup; None if it is unknown."""
+    data_sets: Mapping[str, DataSetChange] = field(default_factory=dict)
+    """Numbers before and after, by the data set's name: `dev` and `test`."""
+    compensated_by: tuple[str, ...] | None = None
+    """Stages that had changed the weights before further training; None without such training."""
+    trained_on: int | None = None
+    """Number of updates of further training; None without it."""
+    functions: tuple[Survival, ...] | None = None
+    """What became of every role; None if the dense model's analysis was not given."""
+    speed: SpeedRecord | None = None
+    """The measured speed; None if it was not measured."""
+    warnings: tuple[str, ...] = ()
+    """A sentence for everything that the user was warned of."""
+    signature: str | None = None
+    """Signature of everything that the numbers depend on."""
+    arguments: Mapping[str, Any] | None = None
+    """Arguments of the command that made the model; None if it was made in Python."""
+
+    @property
+    def kept_stages(self) -> tuple[str, ...]:
+        """Names of the stages after the choice that changed the weights."""
+        if self.compensated_by is not None:
+            return self.compensated_by
+        stages = () if self.pipeline is None else self.pipeline.stages
+        return tuple(each.stage for each in stages if each.kept)
+
+    def to_json(self) -> dict[str, Any]:
+        """The contents of `prune.json`; parts that are None are left out."""
+        found: dict[str, Any] = {
+            "model": self.model,
+            "heads": {site: list(counts) for site, counts in self.heads.items()},
+            "staying": list(self.kept),
+            "leaving": list(self.pruned),
+            "auto_class": self.auto_class,
+            "comparisons": [each.to_json() for each in self.comparisons],
+        }
+        found |= {} if self.choice is None else self.choice.to_json()
+        found |= {} if self.pipeline is None else self.pipeline.to_json()
+        found |= {name: each.to_json() for name, each in self.data_sets.items()}
+        if self.warnings or self.signature is not None:
+            found["warnings"] = list(self.warnings)
+        optional = {
+            "ceiling": self.ceiling and asdict(self.ceiling),
+            "mended": None if self.compensated_by is None else list(self.compensated_by),
+            "trained_on": self.trained_on,
+            "signature": self.signature,
+            "arguments": self.arguments,
+            "functions": None if self.functions is None else list(map(asdict, self.functions)),
+            "speed": self.speed and self.speed.numbers,
+        }
+        return found | {name: each for name, each in optional.items() if each is not None}
+
+    @classmethod
+    def from_json(cls, found: JsonObject) -> "PruneRecord":
+        """The record in the contents of `prune.json`.
+
+        Raises:
+            InputError: If a field is missing or has another type; the error names it.
+        """
+        heads, ceiling = found.inside("heads"), found.optional("ceiling", found.inside)
+        speed, arguments = (found.optional(name, found.inside) for name in ("speed", "arguments"))
+        roles = found.optional("functions", found.objects)
+        data_sets = {name: found.inside(name) for name in DATA_SETS if name in found}
+        return cls(
+            model=found.text("model"),
+            heads={site: heads.all_wholes(site) for site in heads.values},
+            kept=found.texts("staying"),
+            pruned=found.texts("leaving"),
+            auto_class=found.optional("auto_class", found.text) or "AutoModel",
+            comparisons=tuple(
+                map(Comparison.from_json, found.optional("comparisons", found.objects) or ())
+            ),
+            choice=ChoiceRecord.from_json(found) if "method" in found else None,
+            pipeline=PipelineRecord.from_json(found) if "gains" in found else None,
+            ceiling=ceiling and CeilingRecord(ceiling.whole("tokens"), ceiling.number("value")),
+            data_sets={name: DataSetChange.from_json(each) for name, each in data_sets.items()},
+            compensated_by=found.optional("mended", found.texts),
+            trained_on=found.optional("trained_on", found.whole),
+            functions=None if roles is None else tuple(map(Survival.from_json, roles)),
+            speed=speed and SpeedRecord.from_json(speed),
+            warnings=found.optional("warnings", found.texts) or (),
+            signature=found.optional("signature", found.text),
+            arguments=arguments and arguments.values,
+        )
+
+    def write(self, folder: Path) -> None:
+        """Write `prune.json`, completely or not at all."""
+        write_json(folder / PRUNE, nulls_for_nan(self.to_json()))
+
+    @classmethod
+    def read(cls, folder: Path) -> "PruneRecord":
+        """Read the record of a folder.
+
+        Raises:
+            InputError: If there is none, or it can't be read; the error names file and field.
+        """
+        try:
+            found = JsonObject.read(folder / PRUNE)
+        except (OSError, ValueError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(
+                f"Expected the folder of a pruned model with its {PRUNE}, as `headcount prune` and "
+                f"`headcount compact` write it, but {folder} has none that can be read "
+                f"({type(error).__name__}: {error})."
+            ) from error
+        return cls.from_json(found)
+
+
+def _by_number(found: JsonObject, name: str) -> dict[int, float]:
+    """An object whose field names are numbers of heads."""
+    try:
+        return {int(keep): value for keep, value in found.numbers(name).items()}
+    except ValueError as error:
+        if isinstance(error, InputError):
+            raise
+        raise found.error("numbers of heads", name) from error

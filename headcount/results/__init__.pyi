@@ -18,6 +18,9 @@ from .curve import CONTROL as CONTROL
 from .curve import RANDOM as RANDOM
 from .curve import CurvePoint as CurvePoint
 from .curve import CurvePoints as CurvePoints
+from .curve_record import CurveRecord as CurveRecord
+from .curve_record import read_curve as read_curve
+from .curve_record import write_curve_table as write_curve_table
 from .evaluation import EvaluationRecord as EvaluationRecord
 from .examples import Example as Example
 from .finetune import FINETUNE as FINETUNE

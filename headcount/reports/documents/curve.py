@@ -11,16 +11,13 @@ import pandas as pd
 from headcount.core import (
     FORMATS,
     Heads,
-    nulls_for_nan,
     save,
     styled,
     table,
-    write_atomically,
-    write_json,
     write_text,
 )
 from headcount.reports.figures.curves import CURVE_FIGURES, curve_figures
-from headcount.results import METRICS, RANDOM, CurvePoints
+from headcount.results import METRICS, RANDOM, CurvePoints, CurveRecord, write_curve_table
 
 
 @final
@@ -40,14 +37,14 @@ class CurveFacts:
 
 
 def write_curve(
-    frame: pd.DataFrame, facts: CurveFacts, folder: Path, arguments: dict[str, Any] | None = None
+    frame: pd.DataFrame, facts: CurveFacts, folder: Path, arguments: Mapping[str, Any] | None = None
 ) -> list[Path]:
     """Write the table, the document, the figures, and the record last.
 
     Returns:
         The paths of the figures.
     """
-    write_atomically(folder / "curve.parquet", lambda file: frame.to_parquet(file, index=False))
+    write_curve_table(folder, frame)
     points = CurvePoints.of(frame)
     figures = curve_figures(points, facts.heads, facts.metric, facts.roles)
     paths = []
@@ -59,15 +56,15 @@ def write_curve(
         for kind in FORMATS:
             (folder / "figures" / f"{stale}.{kind}").unlink(missing_ok=True)
     write_text(folder / "curve.md", document(points, facts, list(figures)))
-    record = {
-        "metric": facts.metric,
-        "heads": facts.heads.counts,
-        "warnings": list(facts.warnings),
-        "sentences": sentences(points, facts),
-        "signature": facts.signature,
-        "arguments": arguments or {},
-    }
-    write_json(folder / "curve.json", nulls_for_nan(record))
+    record = CurveRecord(
+        metric=facts.metric,
+        heads=facts.heads.counts,
+        warnings=facts.warnings,
+        sentences=tuple(sentences(points, facts)),
+        signature=facts.signature,
+        arguments=arguments or {},
+    )
+    record.write(folder / "curve.json")
     return paths
 
 

@@ -19,10 +19,18 @@ What heads are worth:
     importance: scores of every head on a task: gradient, relevance, ablation, norm, sink
 
 Smaller models:
-    prune: choose heads under a budget, prune them, and measure the change
+    TaskSplits: a task's data to choose heads with, to measure on, and held out
+    prune: choose heads under a budget, compensate, cut them out, and measure the change (`Pruned`,
+        `PruneRecord`); what to prune and how: `BudgetSpec`, `Compensation`, `PruneSettings`
+    save_pruned: the folder of a pruned model, with certificate and head card (`DenseAnalysis`)
+    choose_heads: the plan alone, without any other change
     Plan: which heads are kept
     compact: a smaller model without the heads that a plan prunes
     save: write a compact model into a folder that transformers loads
+    save_compact, export: the same with certificate and card; as ONNX (`certificate_corpus`)
+    FurtherTraining: train any model further and measure the change (`FurtherTrained`,
+        `FinetuneConfig`)
+    score: a model's loss and score on a task
 
 Errors that a user can fix:
     InputError, of which CorpusError and ModelError are kinds

@@ -185,7 +185,7 @@ def discover(model: PreTrainedModel) -> Anatomy:
         site = _site(call, encoder_decoder, recorder.calls[-1].num_queries)
         number = sum(each == site for each, _ in [*dead, *(at.layer_id for at in layers)])
         if call.module in hollow:
-            dead[site, number] = call.module
+            dead[LayerId(site, number)] = call.module
             continue
         occurrence = sum(layer.module == call.module for layer in layers)
         layers.append(

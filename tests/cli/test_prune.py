@@ -322,7 +322,7 @@ def test_one_process(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         Evaluate(str(bert), **given),
     ):
         with pytest.raises(InputError, match="Expected one process, got 2"):
-            command.loaded()
+            command.check()
     with pytest.raises(InputError, match="Expected one process"):
         Voita2019(str(bert), **given, treebank=(bert / "config.json",)).run()
 

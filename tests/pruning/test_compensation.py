@@ -350,7 +350,7 @@ def test_a_compact_model_recovers_as_the_gated_one_does(
     found = recover(setting, loaded, plan, tuning)
     assert form(tmp_path) == "compact"
     gates = Fixed(plan.gates(loaded.heads))
-    expected = finetune(loaded, task, tuning, gates, loaded.model, 1)
+    expected = finetune(loaded, task, tuning, gates=gates, teacher=loaded.model, seed=1)
     ours, theirs = (
         compact(each.loaded, replace(plan, model=None)).state_dict() for each in (found, expected)
     )

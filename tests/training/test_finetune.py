@@ -117,13 +117,13 @@ def test_resumed_is_unbroken(optimizer: str, tmp_path: Path) -> None:
     loaded, task = small.TASKS["classes-bert"]()
     quick = replace(QUICK, optimizer=optimizer)
     whole_gates, gates = gates_for(loaded), gates_for(loaded)
-    whole = finetune(loaded, task, quick, whole_gates, seed=3)
+    whole = finetune(loaded, task, quick, gates=whole_gates, seed=3)
     state = tmp_path / "state"
     with pytest.raises(Stop):
-        finetune(loaded, task, quick, gates, seed=3, state=state, tell=stop_at(6))
+        finetune(loaded, task, quick, gates=gates, seed=3, state=state, tell=stop_at(6))
     gates, steps = gates_for(loaded), []
     resumed = finetune(
-        loaded, task, quick, gates, seed=3, state=state, tell=lambda m: steps.append(m.step)
+        loaded, task, quick, gates=gates, seed=3, state=state, tell=lambda m: steps.append(m.step)
     )
     assert min(steps) == 5, "and not from the start"
     for name, weight in whole.loaded.model.state_dict().items():
@@ -132,10 +132,10 @@ def test_resumed_is_unbroken(optimizer: str, tmp_path: Path) -> None:
     numbers = [[row["loss"] for row in each.history] for each in (whole, resumed)]
     assert numbers[0] == numbers[1]
     again, gates = gates_for(loaded), gates_for(loaded)
-    done = finetune(loaded, task, quick, again, seed=3, state=state, tell=stop_at(0))
+    done = finetune(loaded, task, quick, gates=again, seed=3, state=state, tell=stop_at(0))
     assert torch.equal(again.log_a, whole_gates.log_a) and done.history == resumed.history
     with pytest.raises(InputError, match="was begun with seed 3, and this command has 4"):
-        finetune(loaded, task, quick, gates, seed=4, state=state)
+        finetune(loaded, task, quick, gates=gates, seed=4, state=state)
 
 
 def test_the_optimizer_is_the_one_asked_for() -> None:
@@ -194,7 +194,7 @@ def test_what_is_frozen_stays(optimizer: str) -> None:
     stock = loaded.model.state_dict()
 
     def moved(trained: str, gates: HardConcrete | None) -> set[str]:
-        tuned = finetune(loaded, task, replace(quick, trained=trained), gates)  # type: ignore[arg-type]
+        tuned = finetune(loaded, task, replace(quick, trained=trained), gates=gates)  # type: ignore[arg-type]
         state = tuned.loaded.model.state_dict()
         assert state.keys() == stock.keys()
         return {name for name, each in state.items() if not torch.equal(each, stock[name])}

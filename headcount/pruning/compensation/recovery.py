@@ -45,12 +45,12 @@ def recover(
         smaller or loaded,
         setting.train,
         tuning,
-        gates,
-        teacher,
-        setting.seed,
-        setting.state,
-        about | dict(made or {}),
-        setting.telling("recovery"),
+        gates=gates,
+        teacher=teacher,
+        seed=setting.seed,
+        state=setting.state,
+        about=about | dict(made or {}),
+        tell=setting.telling("recovery"),
     )
     return tuned if smaller is None else replace(tuned, loaded=restored(loaded, plan, tuned.loaded))
 

@@ -37,12 +37,12 @@ def learned(
         setting.loaded,
         setting.train,
         tuning,
-        gates,
-        setting.loaded.model,
-        setting.seed,
-        setting.state and setting.state / name,
-        about,
-        setting.telling("gates"),
+        gates=gates,
+        teacher=setting.loaded.model,
+        seed=setting.seed,
+        state=setting.state and setting.state / name,
+        about=about,
+        tell=setting.telling("gates"),
     )
     plan = plan_of(gates, tuned.loaded, setting.units, keep)
     record = about | {

@@ -81,6 +81,7 @@ def finetune(
     loaded: Loaded,
     task: Task,
     tuning: FinetuneConfig,
+    *,
     gates: HeadGates | None = None,
     teacher: PreTrainedModel | None = None,
     seed: int = 0,

@@ -9,15 +9,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, final
 
+from headcount.artifact.further_checks import FINETUNED, check_further_training
 from headcount.artifact.recertify import Origin, choice_of, origin_of
 from headcount.artifact.sample_batches import Data
 from headcount.artifact.saving import write_model
-from headcount.artifact.staging import Kind, staged, state_of
-from headcount.core import InputError, ModelError, Progress, marked, remove_state, silent
+from headcount.artifact.staging import staged, state_of
+from headcount.core import ModelError, Progress, marked, remove_state, silent
 from headcount.models import Loaded, is_compact, place_of, revision
 from headcount.pruning import BeforeAfter
 from headcount.results import (
-    FINETUNE,
     DataSetChange,
     FinetuneChange,
     FinetuneRecord,
@@ -28,23 +28,6 @@ from headcount.training import FinetuneConfig, check_finetuning, check_teacher, 
 
 Evaluations = Mapping[str, Evaluation]
 """The evaluation of every data set, by its name."""
-
-FINETUNED = Kind("a fine-tuned model", lambda folder: (folder / FINETUNE).exists())
-
-
-def check_further_training(tuning: FinetuneConfig, has_teacher: bool) -> None:
-    """Check that settings suit a training without gates, and its teacher.
-
-    Raises:
-        InputError: If they set gates, or a teacher and a distillation loss are not given together.
-    """
-    if tuning.gate_rate != FinetuneConfig.gate_rate:
-        raise InputError("Fine-tuning has no gates. Leave gate_rate out.")
-    if tuning.is_taught != has_teacher:
-        raise InputError(
-            "Expected a --teacher together with a distillation loss (distilled or layerwise "
-            "in --set), got one without the other."
-        )
 
 
 @final

@@ -10,7 +10,7 @@ from headcount import artifact, models, results
 from headcount.cli.console import plain_console, to_jsonable
 from headcount.cli.data_arguments import LearningArguments
 from headcount.cli.progress import shown
-from headcount.cli.task_arguments import print_warnings
+from headcount.cli.task_arguments import check_model, print_warnings
 from headcount.core import made
 from headcount.training import FinetuneConfig
 
@@ -36,6 +36,8 @@ class Finetune:
         on, console, tuning = self.on, plain_console(), made(FinetuneConfig, self.set)
         artifact.check_further_training(tuning, self.teacher is not None)
         on.check()
+        if self.teacher is not None:
+            check_model(self.teacher)
         kind, read = artifact.FINETUNED, self._read()
         artifact.claim_artifact(self.out, self.resume, self.overwrite, kind, read)
         loaded = on.loaded()

@@ -10,7 +10,7 @@ from headcount import artifact, pruning, results
 from headcount.cli.console import plain_console, to_jsonable
 from headcount.cli.data_arguments import TrialArguments, check_calibration
 from headcount.cli.progress import shown
-from headcount.cli.task_arguments import print_warnings
+from headcount.cli.task_arguments import check_data, print_warnings
 from headcount.core import InputError, made
 from headcount.training import FinetuneConfig
 
@@ -58,15 +58,8 @@ class Prune:
 
     def run(self) -> int:
         """Prune, write the folder, and print what changed."""
-        self.on.check()
-        chosen, limit, stages = self._method(), self._limit(), self._stages()
-        if self.corpus and self.analysis is None:
-            raise InputError(
-                "Expected --analysis together with --corpus. Name the dense model's analysis of "
-                "that corpus."
-            )
-        if not (stages.fold or stages.rescale):
-            check_calibration(self.on.calibration, [chosen.name])
+        name, options = self._check()
+        chosen, limit, stages = pruning.method(name, options), self._limit(), self._stages()
         read = [*self.on.files(), *self.corpus, *([self.analysis] if self.analysis else [])]
         artifact.claim_artifact(self.out, self.resume, self.overwrite, read=read)
         loaded = self.on.loaded()
@@ -89,13 +82,38 @@ class Prune:
         _print(record, record.warnings[len(splits.warnings) :], self.out)
         return 0
 
-    def _method(self) -> "pruning.Method":
+    def _check(self) -> tuple[str, list[str]]:
+        """Check everything that needs no model, and return the method's name and options."""
+        self.on.check()
+        name, options = self._method()
+        pruning.check_method(name, options)
+        pruning.check_budget(self._keep(), self.share, self.max_drop, self.latency)
+        self._recovery()
+        if self.corpus and self.analysis is None:
+            raise InputError(
+                "Expected --analysis together with --corpus. Name the dense model's analysis of "
+                "that corpus."
+            )
+        check_data(self.corpus)
+        if self.analysis is not None:
+            results.check_is_run(self.analysis)
+        if self.preset is not None and (self.fold, self.rescale) != (Prune.fold, Prune.rescale):
+            raise InputError(
+                "A preset folds and rescales nothing. Leave --no-fold and --no-rescale out, or "
+                "name its --method instead."
+            )
+        if self.preset is not None or not (self.fold or self.rescale):
+            check_calibration(self.on.calibration, [name])
+        return name, options
+
+    def _method(self) -> tuple[str, list[str]]:
+        """The name of the method, and its options."""
         if self.preset is None:
-            return pruning.method(self.method or "gradient", self.set)
+            return self.method or "gradient", list(self.set)
         if self.method is not None:
             raise InputError("Expected one of --method and --preset, got both.")
         found = pruning.preset(self.preset)
-        return pruning.method(found.method, [*found.of(self.on.site, self.on.task), *self.set])
+        return found.method, [*found.of(self.on.site, self.on.task), *self.set]
 
     def _limit(self) -> "pruning.BudgetSpec":
         return pruning.BudgetSpec(self._keep(), self.share, self.max_drop, self.latency)
@@ -113,26 +131,25 @@ class Prune:
             )
         return dict(zip(self.on.site, self.keep, strict=True)) if self.on.site else self.keep[0]
 
-    def _stages(self) -> "pruning.Compensation":
+    def _recovery(self) -> FinetuneConfig | None:
+        """The settings of the recovery training; None for none."""
         if self.recover < 0:
             raise InputError(f"Expected --recover of at least 0 updates, got {self.recover}.")
         if self.tune and not self.recover:
             raise InputError("--tune only affects recovery training. Add --recover UPDATES.")
         if any(each.partition("=")[0].strip() == "updates" for each in self.tune):
             raise InputError("--recover sets the number of updates. Leave updates out of --tune.")
-        recovery = None
-        if self.recover:
-            recovery = made(FinetuneConfig, [f"updates={self.recover}", *self.tune])
-            if recovery.gate_rate != FinetuneConfig.gate_rate:
-                raise InputError("Recovery training has no gates to learn. Leave gate_rate out.")
+        if not self.recover:
+            return None
+        recovery = made(FinetuneConfig, [f"updates={self.recover}", *self.tune])
+        if recovery.gate_rate != FinetuneConfig.gate_rate:
+            raise InputError("Recovery training has no gates to learn. Leave gate_rate out.")
+        return recovery
+
+    def _stages(self) -> "pruning.Compensation":
         mend = self.preset is None
-        if not mend and (self.fold, self.rescale) != (Prune.fold, Prune.rescale):
-            raise InputError(
-                "A preset folds and rescales nothing. Leave --no-fold and --no-rescale out, or "
-                "name its --method instead."
-            )
         return pruning.Compensation(
-            self.fold and mend, self.rescale and mend, recovery, self.control
+            self.fold and mend, self.rescale and mend, self._recovery(), self.control
         )
 
 

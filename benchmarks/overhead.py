@@ -98,8 +98,11 @@ def row(
     clock = time.perf_counter if arguments.clock == "wall" else time.process_time
     ratios: dict[Way, list[float]] = {way: [] for way in ways if way != "floor"}
     for number in range(arguments.rounds):
-        names = [way for way in ways if way != "usual" or number < arguments.usual_rounds]
-        seconds = {way: timed(ways[way], clock) for way in names[:: -1 if number % 2 else 1]}
+        names: list[Way] = [
+            way for way in ways if way != "usual" or number < arguments.usual_rounds
+        ]
+        turns = names[::-1] if number % 2 else names
+        seconds = {way: timed(ways[way], clock) for way in turns}
         for way in names:
             if way != "floor":
                 ratios[way].append(seconds[way] / seconds["floor"])

@@ -7,14 +7,14 @@ from tests.forked import Forked
 
 SCRIPT = """
 from dataclasses import replace
-from headcount.errors import InputError
-from headcount.gates import Budget, HardConcrete, Layout, Quota
+from headcount.core import InputError
+from headcount.gates import BudgetConstraint, HardConcrete, Layout, Quota
 from headcount.importance import Methods, assess, gradient
-from headcount.importance.ablation import replacement
+from headcount.importance.ablations.measured import replacement
 from headcount.models import load
-from headcount.pruning.ablation import Greedy
+from headcount.pruning.methods.ablation import Greedy
 from headcount.tasks import Classification, MaskedLanguageModelling, Similarity, Translation
-from headcount.training.tuning import Tuning
+from headcount.training import FinetuneConfig
 from tests.tasks import loaded as small
 
 loaded, task = small.TASKS["classes-bert"]()
@@ -47,14 +47,14 @@ for make in (
 
 TOLD = """\
 Expected a metric (one of accuracy, f1, matthews), got 'acc'.
-Expected a metric (one of bleu, chrf), got 'BLEU'.
-Expected a pooling (one of mean, cls), got 'CLS'.
-Expected a replacement (one of mask, bert), got 'MASK'.
-Expected an optimizer (one of adamw, muon), got 'AdamW'.
-Expected a trained part (one of all, encoder, gates), got 'decoder'.
+Expected a metric (one of bleu, chrf), got 'BLEU'. Did you mean bleu?
+Expected a pooling (one of mean, cls), got 'CLS'. Did you mean cls?
+Expected a replacement (one of mask, bert), got 'MASK'. Did you mean mask?
+Expected an optimizer (one of adamw, muon), got 'AdamW'. Did you mean adamw?
+Expected a trained part (one of all, encoder, gates), got 'decoder'. Did you mean encoder?
 Expected a schedule (one of linear, inverse_sqrt, constant_with_warmup), got 'cosine'.
 Expected a precision (one of float32, bfloat16), got 'fp16'.
-Expected an evaluation (one of rounded, mean), got 'median'.
+Expected an evaluation (one of rounded, mean), got 'median'. Did you mean mean?
 Expected a level (one of token, sample, batch), got 'word'.
 Expected a replacement (one of zero, mean, uniform), got 'noise'.
 Expected a quantity (one of loss, score), got 'bleu'.

@@ -312,6 +312,7 @@ def test_not_into_the_working_directory(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_one_process(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Several processes would each do all the work and write the folder."""
+    monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setattr(
         "headcount.core.distributed.processes", lambda: SimpleNamespace(num_processes=2)
     )

@@ -140,13 +140,7 @@ def choose(
     keep = limit.budget(setting.units)
     if keep is not None:
         return Chosen(method.choose(setting, keep), keep)
-    possible = setting.units.possible()
-    if limit.max_drop is not None:
-        budgets, largest, what = possible[::-1], limit.max_drop, f"a drop of {dev.metric}"
-    else:
-        assert limit.latency is not None
-        budgets, largest, what = possible, limit.latency, "a latency in ms"
-
+    budgets, largest, what = _search_space(limit, setting.units.possible(), dev)
     choices: dict[int, Selection] = {}
 
     def measured(choice: Selection) -> float:
@@ -177,6 +171,16 @@ def choose(
     found = last_within(budgets, measure, largest, what)
     choice = choices.get(found.keep) or method.choose(setting, found.keep)
     return Chosen(choice, found.keep, found)
+
+
+def _search_space(
+    limit: BudgetSpec, possible: list[int], dev: Task
+) -> tuple[list[int], float, str]:
+    """Budgets in the order of the search, the largest value within the limit, and its name."""
+    if limit.max_drop is not None:
+        return possible[::-1], limit.max_drop, f"a drop of {dev.metric}"
+    assert limit.latency is not None
+    return possible, limit.latency, "a latency in ms"
 
 
 def _timed_on(loaded: Loaded) -> str:

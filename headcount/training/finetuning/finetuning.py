@@ -99,8 +99,7 @@ def finetune(
         teacher: the model to distil from.
         seed: seed of batches and dropout.
         state: folder of the checkpoints; an interrupted fine-tuning resumes there.
-        about: further values that must be the same in a resumed fine-tuning; a key that is
-            checked anyway (`model`) is overridden.
+        about: further values that must be the same on resuming; they override `model`.
         tell: called with the progress of the training.
 
     Raises:

@@ -68,7 +68,7 @@ def test_no_memory_for_a_second_model(tmp_path: Path, monkeypatch: pytest.Monkey
     def full(*_: object) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    monkeypatch.setattr("headcount.doctor.refuse_rigid", full)
+    monkeypatch.setattr("headcount.doctor.check_prunable", full)
     findings = {each.subject: each for each in diagnose(saved.bert(tmp_path / "bert"))}
     assert "not tried: not enough memory" in findings["compaction"].text
     assert [name for name, each in findings.items() if not each.works] == ["compaction"]

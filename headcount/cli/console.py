@@ -28,7 +28,7 @@ def print_markdown(text: str, console: Console) -> None:
 def to_jsonable(value: Any) -> Any:
     """The same value with lists for tuples and text for paths.
 
-    >>> plain({"corpus": (Path("a.txt"),), "limit": None})
+    >>> to_jsonable({"corpus": (Path("a.txt"),), "limit": None})
     {'corpus': ['a.txt'], 'limit': None}
     """
     if isinstance(value, dict):

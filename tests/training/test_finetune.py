@@ -159,7 +159,7 @@ def of_folder(folder: Path) -> tuple[Loaded, Task]:
 KILLED = """
 import sys, time
 from pathlib import Path
-from headcount.training.finetune import finetune
+from headcount.training import finetune
 from tests.training.test_finetune import QUICK, of_folder
 loaded, task = of_folder(Path(sys.argv[1]))
 finetune(loaded, task, QUICK, seed=3, state=Path(sys.argv[2]), tell=lambda m: time.sleep(0.2))

@@ -140,7 +140,7 @@ class Progressed:
         >>> a, b, c = Heads({"decoder.self": (3,)})
         >>> units = [(a,), (b,), (c,)]
         >>> first = Progressed().after(Order((b, a, c), {a: 2.0, b: 1.0, c: 3.0}), [b], units)
-        >>> [str(head) for head in first.after(Order((c,), {c: 0.5}), [c], units).whole.heads]
+        >>> [str(head) for head in first.after(Order((c,), {c: 0.5}), [c], units).dense.heads]
         ['dec.0.1', 'dec.0.2', 'dec.0.0']
         """
         gone = self.gone.then(found, going)

@@ -14,7 +14,7 @@ def claim_importance(folder: Path, resume: bool = False, overwrite: bool = False
     """Check that an assessment may write into a folder, beside an analysis; nothing is deleted.
 
     Raises:
-        InputError: If the folder holds an assessment, finished or not, that may be neither resumed
+        InputError: If the folder holds an assessment, finished or not, that may neither be resumed
             nor overwritten.
     """
     check_is_folder(folder)

@@ -1,4 +1,4 @@
-"""An assessment in the folder of a run: whose model it is of, and what it is compared with."""
+"""An assessment in the folder of a run: which model it belongs to, and its comparisons."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -66,7 +66,7 @@ def check_same_model(folder: Path, heads: Heads, revision: str | None) -> None:
     """Check that any analysis in a folder is of exactly this model.
 
     Raises:
-        InputError: If it is of a model with other heads or other parameters.
+        InputError: If its model has other heads or other parameters.
     """
     advice = "Name the folder of this model's analysis, or a new one."
     if (table := read_head_table(folder)) is not None:

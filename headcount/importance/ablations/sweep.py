@@ -25,9 +25,6 @@ from headcount.importance.ablations.reuse import Attentions, Blocks
 from headcount.tap import Anatomy, AttentionLayer, Replacement, Tap, evaluating, examine
 from headcount.tasks import Evaluation, Losses, Task, TaskBatch
 
-FILE = "sweep.safetensors"
-"""Name of the file in a run's state folder."""
-
 _ARRAYS = ("loss_AN", "outcome_AN", "count_N", "seen_N")
 
 

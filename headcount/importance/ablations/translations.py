@@ -8,12 +8,10 @@ import numpy as np
 
 from headcount.core import read_checkpoint, write_checkpoint
 from headcount.importance.ablations.sweep import Swept
+from headcount.importance.claiming import TRANSLATIONS
 from headcount.models import Loaded
 from headcount.tap import Replacement, tapped
 from headcount.tasks import Evaluation, Task
-
-FILE = "translations.json"
-"""Name of the file in a run's state folder."""
 
 
 def ablated_texts(
@@ -43,7 +41,7 @@ def ablated_texts(
     Raises:
         InputError: If the texts are of another run, or damaged.
     """
-    file = None if state is None else state / FILE
+    file = None if state is None else state / TRANSLATIONS
     texts_of = read_checkpoint(file, key, "the translations of an interrupted run")
     found = []
     for row in rows:

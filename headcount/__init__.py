@@ -32,6 +32,9 @@ Smaller models:
         `FinetuneConfig`)
     score: a model's loss and score on a task
 
+Papers:
+    reproduce: a paper's tables and figures on your model and data, beside the published numbers
+
 Errors that a user can fix:
     InputError, of which CorpusError and ModelError are kinds
 

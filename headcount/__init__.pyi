@@ -1,4 +1,5 @@
 from . import importance as importance
+from . import reproduce as reproduce
 from . import tasks as tasks
 from .analysis import Options as Options
 from .analysis import analyze as analyze

@@ -2,7 +2,7 @@ from .further_checks import FINETUNED as FINETUNED
 from .further_checks import check_further_training as check_further_training
 from .further_training import FurtherTrained as FurtherTrained
 from .further_training import FurtherTraining as FurtherTraining
-from .head_card import write_head_card as write_head_card
+from .head_card import add_speed as add_speed
 from .making import save_compact as save_compact
 from .onnx import FILE as FILE
 from .onnx import FOLDER as FOLDER

@@ -7,6 +7,7 @@ ceiling. Later measurements and exports are added to the record, and the card is
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,10 @@ from headcount.results import (
     PruneRecord,
     SliceChange,
     SpeedCase,
+    SpeedRecord,
 )
+from headcount.speed import Speed
+from headcount.speed import record as speed_record
 
 CARD = "README.md"
 
@@ -29,6 +33,16 @@ def write_head_card(folder: Path, record: PruneRecord) -> None:
     """Write record and card, each completely or not at all."""
     record.write(folder)
     write_text(folder / CARD, card(record))
+
+
+def add_speed(folder: Path, speed: Speed) -> None:
+    """Add a measured speed to the record and the card of a pruned model.
+
+    Raises:
+        InputError: if the folder holds no pruned model.
+    """
+    timed = SpeedRecord.of(speed_record(speed))
+    write_head_card(folder, replace(PruneRecord.read(folder), speed=timed))
 
 
 def card(record: PruneRecord) -> str:

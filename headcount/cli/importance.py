@@ -46,6 +46,16 @@ def print_worth(
         console.print(sites, soft_wrap=True)
     console.print(agreement.sentence(), soft_wrap=True)
     console.print(record.signature, style="dim", soft_wrap=True)
+    if record.across is not None:
+        console.print(record.across.sentence, soft_wrap=True)
+
+
+def print_assessment(folder: Path, console: Console) -> None:
+    """Print the assessment in the folder of a run."""
+    table = results.read_head_table(folder)
+    assert table is not None  # written with the assessment
+    record = results.ImportanceRecord.read(folder / "importance.json")
+    print_worth(table, importance.agreement(table.frame), record, console)
 
 
 def _ranking(frame: "pd.DataFrame", scores: list[str], by: str) -> Table:
@@ -169,8 +179,6 @@ class Importance(TaskArguments):
             assessment, loaded.heads, self.out, to_jsonable(asdict(self)), self.against
         )
         print_worth(table, found, record, console)
-        if record.across is not None:
-            console.print(record.across.sentence, soft_wrap=True)
         if (self.out / "run.json").exists():
             console.print(f"Report: {reports.write_report(self.out)}", soft_wrap=True)
         else:

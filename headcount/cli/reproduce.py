@@ -1,13 +1,267 @@
 """`headcount reproduce PAPER`: a paper's tables and figures with our numbers beside them."""
 
-from dataclasses import dataclass
-from typing import Annotated
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from headcount.cli.reproduce_li2021 import Li2021
-from headcount.cli.reproduce_michel2019 import Michel2019
-from headcount.cli.reproduce_voita2019 import Voita2019
+from headcount import analysis, importance, models, pruning, reproduce, results
+from headcount.cli.console import plain_console, print_markdown, to_jsonable
+from headcount.cli.data_arguments import TrialArguments, check_calibration
+from headcount.cli.importance import print_assessment
+from headcount.cli.progress import Report, shown
+from headcount.cli.task_arguments import TaskArguments, check_data, print_warnings
+from headcount.core import InputError, claim, silent
+from headcount.corpora import Corpus
+from headcount.importance import DeltaOf
+from headcount.pruning import CALIBRATION
+from headcount.reports import FILES
+
+if TYPE_CHECKING:
+    from headcount.tasks import Task
+
+
+@dataclass(frozen=True)
+class PruningArguments:
+    """Arguments for pruning, where heads are chosen on --data."""
+
+    dev: tuple[str, ...] = ()
+    """Pruning: files to measure models on."""
+    test: tuple[str, ...] = ()
+    """Pruning: held-out files to measure models on."""
+    keep: tuple[int, ...] = ()
+    """Pruning: total numbers of heads to keep; the paper's shares by default."""
+    tune: tuple[str, ...] = ()
+    """Pruning: set fields of training with gates, as NAME=VALUE, e.g. updates=2000 peak=3e-4."""
+    seed: int = 0
+    """Pruning: seed of everything random."""
+    calibration: int = CALIBRATION
+    """Pruning: number of examples drawn from --data to score heads on without training."""
+
+
+@dataclass(frozen=True)
+class FolderArguments:
+    """Arguments of every reproduction."""
+
+    out: Path = field(kw_only=True)
+    """Folder for the results."""
+    resume: bool = field(default=False, kw_only=True)
+    """Resume an interrupted run in --out."""
+    overwrite: bool = field(default=False, kw_only=True)
+    """Replace an earlier run in --out."""
+
+    def experiment(self, on: TrialArguments) -> "reproduce.PruningExperiment":
+        """Claim the folder, then load the model and its data."""
+        on.check()
+        claim(self.out, FILES, self.out / "state", self.resume, self.overwrite)
+        loaded = on.loaded()
+        splits = on.splits(loaded)
+        print_warnings(splits.warnings, plain_console(soft_wrap=False))
+        settings = on.settings(None, silent)
+        return reproduce.PruningExperiment(loaded, splits, self.out, settings, self.recorded())
+
+    def recorded(self) -> dict[str, Any]:
+        """The arguments, for records."""
+        return to_jsonable(asdict(self))
+
+
+@dataclass(frozen=True)
+class PaperArguments(FolderArguments, TaskArguments):
+    """Arguments of a paper that covers more than pruning."""
+
+    pruning: tyro.conf.OmitArgPrefixes[PruningArguments] = field(default_factory=PruningArguments)
+
+    def trial(self) -> TrialArguments:
+        """The arguments of the paper's pruning."""
+        given = self.pruning
+        return TrialArguments(
+            **self.shared(),
+            dev=given.dev,
+            test=given.test,
+            seed=given.seed,
+            calibration=given.calibration,
+        )
+
+    def task_on(self, loaded: "models.Loaded", files: tuple[str, ...]) -> "Task":
+        """The task on some files, after its warnings are printed."""
+        task = self.built(loaded, files)
+        print_warnings(task.warnings(), plain_console())
+        return task
+
+    def check_no_pruning(self, option: str) -> None:
+        """Raise an error for pruning arguments without the option that pruning needs.
+
+        Raises:
+            InputError: If an argument would have no effect.
+        """
+        if self.pruning != PruningArguments():
+            raise InputError(
+                "--dev, --test, --keep, --tune, --seed and --calibration only affect pruning. "
+                f"Add {option}, or leave them out."
+            )
+
+    def check_pruning_only(self, option: str, names: Sequence[str]) -> None:
+        """Raise an error for arguments that pruning does not use.
+
+        Raises:
+            InputError: If an argument would have no effect, or the development set is missing.
+        """
+        if not self.pruning.dev:
+            raise InputError(f"{option} needs a development set. Name one with --dev.")
+        self.check_not_given(names, option)
+
+    def check_not_given(self, names: Sequence[str], part: str) -> None:
+        """Raise an error if any of some options is not at its default.
+
+        Raises:
+            InputError: If an option would have no effect.
+        """
+        for name in names:
+            if getattr(self, name) != getattr(type(self), name):
+                raise InputError(
+                    f"--{name.replace('_', '-')} does not affect {part}. Leave it out."
+                )
+
+
+@dataclass(frozen=True)
+class Michel2019(PaperArguments):
+    """Reproduce Are Sixteen Heads Really Better than One? (section 3; or 4 and 5 with --prune)."""
+
+    other_data: tuple[str, ...] = ()
+    """A second data set of the same task: for figure 2, and to measure the best single heads, which
+    are chosen on --data."""
+    quantity: DeltaOf = "score"
+    """Quantity whose change is measured, also with --prune; the paper uses the score, which takes a
+    beam search per head in translation."""
+    samples: int | None = None
+    """Number of bootstrap resamples; the paper uses 1000."""
+    prune: bool = False
+    """Instead, prune heads tenth by tenth (section 4), and cut out half of them (table 4)."""
+
+    def run(self) -> int:
+        """Ablate on both data sets, or prune, and write the document."""
+        if self.prune:
+            return self._pruned()
+        self.check_no_pruning("--prune")
+        self.check()
+        check_data(self.other_data)
+        folders = [self.out, *([self.out / "other"] if self.other_data else [])]
+        for folder in folders:
+            importance.claim_importance(folder, self.resume, self.overwrite)
+        loaded = self.loaded()
+        other = self.task_on(loaded, self.other_data) if self.other_data else None
+        task = self.task_on(loaded, self.data)
+        for folder in folders if self.overwrite and not self.resume else ():
+            importance.forget_sweep(folder)
+        methods = importance.Methods(
+            quantity=self.quantity, num_samples=self.samples, max_tokens=self.max_tokens
+        )
+        with shown() as progress:
+            path = reproduce.reproduce_michel2019(
+                loaded, task, self.out, other, methods, self.recorded(), progress
+            )
+        for folder in reversed(folders):
+            print_assessment(folder, plain_console(soft_wrap=False))
+        return show_document(path)
+
+    def _pruned(self) -> int:
+        self.check_pruning_only("--prune", ("other_data", "samples"))
+        if self.pruning.tune:
+            raise InputError("michel2019 trains nothing, so --tune has no effect. Leave it out.")
+        experiment = self.experiment(self.trial())
+        with shown() as progress:
+            frame, facts = reproduce.michel2019_curve(
+                reporting(experiment, progress), self.pruning.keep, self.quantity
+            )
+        return show_document(
+            reproduce.write_michel2019_pruning(experiment, frame, facts, self.quantity)
+        )
+
+
+@dataclass(frozen=True)
+class Voita2019(PaperArguments):
+    """Reproduce Analyzing Multi-Head Self-Attention: table 1, figures 1, 2, 3, 5; or table 2."""
+
+    limit: int | None = None
+    """Largest number of examples of each data set and of treebank sentences; all by default."""
+    treebank: tuple[Path, ...] = ()
+    """CoNLL-U files of the source language, or folders of them; required except for table 2."""
+    table: Literal[2] | None = None
+    """2: instead prune, and train the same heads from scratch."""
+    scratch: tuple[str, ...] = ()
+    """Table 2: set fields of training from scratch, as NAME=VALUE, e.g. updates=9000 peak=1e-3."""
+    frequencies: Path | None = None
+    """File of `word count` lines that defines rare words; by default counted on the treebank."""
+
+    def run(self) -> int:
+        """Analyse the treebank and measure relevance, or prune, and write the document."""
+        if self.table is not None:
+            return self._table2()
+        treebank = self._checked_treebank()
+        results.claim(self.out, self.resume, self.overwrite)
+        if not self.overwrite:
+            reproduce.check_only_relevance(self.out)
+        loaded = self.loaded()
+        if self.resume:  # keeps the scores in the folder
+            importance.check_same_scores(self.out, models.revision(loaded.model))
+        task = self.task_on(loaded, self.data)
+        if self.overwrite and not self.resume:
+            results.start_over(self.out)
+        options = analysis.Options(frequencies=self.frequencies, max_tokens=self.max_tokens)
+        with shown() as progress:
+            path = reproduce.reproduce_voita2019(
+                loaded, task, treebank, self.out, options, self.recorded(), progress
+            )
+        console = plain_console(soft_wrap=False)
+        print_warnings(results.read_run(self.out).record.warnings, console)
+        print_assessment(self.out, console)
+        return show_document(path)
+
+    def _checked_treebank(self) -> Corpus:
+        """The treebank, once all arguments are checked that need no model."""
+        self.check_no_pruning("--table 2")
+        if self.scratch:
+            raise InputError("--scratch only affects --table 2. Add --table 2, or leave it out.")
+        self.check_not_given(("num_beams", "tokenize", "metric"), "maps and relevance")
+        if not self.treebank:
+            raise InputError("Expected a treebank, got none. Name CoNLL-U files with --treebank.")
+        self.check()
+        if self.frequencies is not None:
+            check_data([self.frequencies])
+        return Corpus(reproduce.treebank_files(self.treebank), limit=self.limit)
+
+    def _table2(self) -> int:
+        self.check_pruning_only("--table 2", ("treebank", "frequencies"))
+        tune, scratch = self.pruning.tune, self.scratch
+        check_calibration(self.pruning.calibration, [pruning.preset("voita2019").method])
+        reproduce.table2_trainings(self.task, tune, scratch)  # refused before the model is loaded
+        experiment = self.experiment(self.trial())
+        with shown() as progress:
+            path = reproduce.reproduce_voita2019_table2(
+                reporting(experiment, progress), self.pruning.keep, tune, scratch
+            )
+        return show_document(path)
+
+
+@dataclass(frozen=True)
+class Li2021(FolderArguments):
+    """Reproduce Differentiable Subset Pruning of Transformer Heads: methods under equal budgets."""
+
+    on: tyro.conf.OmitArgPrefixes[TrialArguments]
+    keep: tuple[int, ...] = field(kw_only=True)
+    """Numbers of kept heads among the prunable ones (see --site): one point each."""
+    tune: tuple[str, ...] = ()
+    """Set fields of the trainings with gates, as NAME=VALUE, e.g. updates=2000 peak=3e-4."""
+
+    def run(self) -> int:
+        """Run every method under every budget."""
+        reproduce.li2021_methods(self.tune)  # refused before the model is loaded
+        experiment = self.experiment(self.on)
+        with shown() as progress:
+            path = reproduce.reproduce_li2021(reporting(experiment, progress), self.keep, self.tune)
+        return show_document(path)
 
 
 @dataclass(frozen=True)
@@ -25,3 +279,19 @@ class Reproduce:
     def run(self) -> int:
         """Run the paper's own command."""
         return self.paper.run()
+
+
+def reporting(
+    experiment: "reproduce.PruningExperiment", progress: Report
+) -> "reproduce.PruningExperiment":
+    """The same experiment, which reports its progress."""
+    return replace(experiment, settings=replace(experiment.settings, progress=progress))
+
+
+def show_document(path: Path) -> int:
+    """Print a paper's tables with our numbers, and the path of the document."""
+    console = plain_console(soft_wrap=False)
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    print_markdown("".join(line for line in lines if not line.startswith("![")), console)
+    console.print(f"Comparison with the paper: {path}", soft_wrap=True)
+    return 0

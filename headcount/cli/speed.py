@@ -1,6 +1,6 @@
 """`headcount speed DENSE PRUNED`: the speedup of the pruned model."""
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -77,10 +77,7 @@ class SpeedCommand:
             names = names if names[0] != names[1] else (str(self.dense), str(self.pruned))
             speed.write_speed(found, names, self.out, about)
         if self.card:
-            folder = Path(self.pruned)
-            timed = results.SpeedRecord.of(speed.record(found))
-            record = replace(results.PruneRecord.read(folder), speed=timed)
-            artifact.write_head_card(folder, record)
+            artifact.add_speed(Path(self.pruned), found)
         return 0
 
 

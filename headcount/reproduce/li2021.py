@@ -5,12 +5,14 @@ https://arxiv.org/abs/2108.04657
 """
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import pandas as pd
 
 from headcount.core import InputError, change, made, table
 from headcount.pruning import Method, Subset, method, preset
-from headcount.reproduce.comparison import in_unit, scale, score_column
+from headcount.reproduce.document import in_unit, scale, score_column, write_document
+from headcount.reproduce.experiment import PruningExperiment
 from headcount.results import CurvePoints
 
 JOINT, PIPELINED, STRAIGHT = "subset-joint", "subset-pipelined", "subset-straight-through"
@@ -22,20 +24,42 @@ WAYS = {
 """The paper's own methods, with their options."""
 
 
-def li2021_methods(tuning: Sequence[str]) -> Mapping[str, Method]:
+def reproduce_li2021(
+    experiment: PruningExperiment, keeps: Sequence[int], tune: Sequence[str] = ()
+) -> Path:
+    """Prune with every method under every budget, and write `li2021.md`.
+
+    Args:
+        experiment: the model, its data and the folder.
+        keeps: numbers of kept heads among those that may be pruned.
+        tune: fields of every training with gates, each NAME=VALUE, e.g. `updates=2000`.
+
+    Returns:
+        The path of the document.
+
+    Raises:
+        InputError: if a budget can't be met, a training is impossible, or `tune` sets `trained`.
+    """
+    methods = li2021_methods(tune)
+    frame, facts = experiment.curve(methods, keeps, [experiment.settings.seed])
+    text = li2021_document(frame, facts.metric, facts.higher_is_better, facts.signature)
+    return write_document(experiment.out / "li2021.md", text)
+
+
+def li2021_methods(tune: Sequence[str]) -> Mapping[str, Method]:
     """The paper's methods and those it compares them with.
 
     Args:
-        tuning: fields of every training, each NAME=VALUE.
+        tune: fields of every training, each NAME=VALUE.
 
     Raises:
-        InputError: if `tuning` sets `trained`, in which the paper's methods differ.
+        InputError: if `tune` sets `trained`, in which the paper's methods differ.
     """
-    if any(setting.partition("=")[0].strip() == "trained" for setting in tuning):
+    if any(setting.partition("=")[0].strip() == "trained" for setting in tune):
         raise InputError(
             "Joint and pipelined subsets differ in what is trained. Leave trained out of --tune"
         )
-    fields = [f"tuning.{setting}" for setting in tuning]
+    fields = [f"tuning.{setting}" for setting in tune]
     found: dict[str, Method] = {
         name: made(Subset, [*options, *fields]) for name, options in WAYS.items()
     }

@@ -10,9 +10,9 @@ https://arxiv.org/abs/1905.10650
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import pandas as pd
@@ -26,14 +26,26 @@ from headcount.core import (
     SITE_COLOURS,
     SITE_MARKERS,
     HeadTable,
+    Progress,
     change,
     new_figure,
+    silent,
+    styled,
     table,
 )
-from headcount.importance import effects
-from headcount.reports import SITE_TITLES
-from headcount.reproduce.comparison import in_unit, scale
+from headcount.importance import (
+    Methods,
+    assess,
+    check_same_measurement,
+    check_same_model,
+    effects,
+    write_assessment,
+)
+from headcount.models import Loaded, revision
+from headcount.reports import SITE_TITLES, write_report
+from headcount.reproduce.document import in_unit, scale, write_document
 from headcount.results import AblationFacts, ImportanceRecord, read_assessment, signed
+from headcount.tasks import Task
 
 ALPHA = 0.01
 """The paper's level of significance."""
@@ -112,7 +124,76 @@ class Ablated:
         return np.array(self.ablation.p_each, dtype=float)
 
 
-def reproduce_michel2019(ablated: Ablated, other: Ablated | None = None) -> str:
+MEASURED = Methods(("ablation",), quantity="score")
+"""How heads are ablated: the change of the score, which takes a beam search per head in
+translation."""
+
+
+def reproduce_michel2019(
+    loaded: Loaded,
+    task: Task,
+    out: Path,
+    other: Task | None = None,
+    methods: Methods = MEASURED,
+    arguments: Mapping[str, Any] | None = None,
+    progress: Progress = silent,
+) -> Path:
+    """Ablate every head on one or two data sets, and write the document.
+
+    What an unfinished call with the same model, data and options left in the folder is resumed.
+
+    Args:
+        loaded: the model.
+        task: a task on the data that single heads are chosen on.
+        out: folder for the results; those on the other data are in `out/other`.
+        other: the same task on other data, for figure 2 and to measure the single heads on.
+        methods: how heads are ablated.
+        arguments: arguments of the command, for the records.
+        progress: function that is called with the progress.
+
+    Returns:
+        The path of `michel2019.md`.
+
+    Raises:
+        InputError: if a folder holds results of another model.
+    """
+    beside = None if other is None else out / "other"
+    tasks = [(out, task, beside)]
+    if other is not None and beside is not None:
+        tasks.insert(0, (beside, other, None))
+    for folder, _, _ in tasks:
+        check_same_model(folder, loaded.heads, revision(loaded.model))
+    methods = replace(methods, names=("ablation",))
+    for folder, each, against in tasks:
+        assessment = assess(loaded, each, methods, folder, progress)
+        write_assessment(assessment, loaded.heads, folder, arguments, against)
+    if (out / "run.json").exists():
+        write_report(out)
+    return write_michel2019(out, beside)
+
+
+def write_michel2019(folder: Path, other_folder: Path | None = None) -> Path:
+    """Write `michel2019.md` and figures from one or two assessments by ablation.
+
+    Raises:
+        InputError: if a folder holds no such assessment, or the two have different heads.
+    """
+    ablated = Ablated.read(folder)
+    if other_folder is not None:
+        check_same_measurement(
+            other_folder, ablated.record.task, ablated.quantity, ablated.replacement
+        )
+    other = None if other_folder is None else Ablated.read(other_folder)
+    with styled():
+        figures = {"michel2019_figure1": histogram(ablated)}
+        if other is not None:
+            figures["michel2019_figure2"] = two_data_sets(ablated, other)
+        return write_document(
+            folder / "michel2019.md", michel2019_document(ablated, other), figures
+        )
+
+
+def michel2019_document(ablated: Ablated, other: Ablated | None = None) -> str:
     """The document.
 
     Args:

@@ -7,16 +7,85 @@ Reference: Are Sixteen Heads Really Better than One? (Michel et al., 2019), sect
 https://arxiv.org/abs/1905.10650
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean
 
 import pandas as pd
 
-from headcount.core import share, table
+from headcount.compaction import compact
+from headcount.core import Head, ModelError, share, table
 from headcount.importance import DeltaOf
+from headcount.models import Loaded, plan_for
 from headcount.pruning import Gradient, Greedy, Method, Random, RankingMethod, Units
 from headcount.pruning import share as share_of
-from headcount.reproduce.comparison import free_share
-from headcount.speed import Speed
+from headcount.reports import CurveFacts
+from headcount.reproduce.document import score_column, write_document
+from headcount.reproduce.experiment import PruningExperiment
+from headcount.results import CurvePoints
+from headcount.speed import Options, Speed, compare_speed
+
+SEEDS = 5
+"""Number of random orders."""
+
+
+def reproduce_michel2019_pruning(
+    experiment: PruningExperiment, keeps: Sequence[int] = (), quantity: DeltaOf = "score"
+) -> Path:
+    """Prune tenth by tenth, time the model without half its heads, and write the document.
+
+    Args:
+        experiment: the model, its data and the folder.
+        keeps: numbers of kept heads; by default one to nine tenths of the heads are pruned.
+        quantity: the quantity whose differences order the heads; the paper uses the score, which
+            takes a beam search per head in translation.
+
+    Returns:
+        The path of `michel2019_pruning.md`.
+
+    Raises:
+        InputError: if a budget can't be met.
+    """
+    frame, facts = michel2019_curve(experiment, keeps, quantity)
+    return write_michel2019_pruning(experiment, frame, facts, quantity)
+
+
+def michel2019_curve(
+    experiment: PruningExperiment, keeps: Sequence[int], quantity: DeltaOf
+) -> tuple[pd.DataFrame, CurveFacts]:
+    """The points of the pruning, with half of the heads among them; their curve is written."""
+    half = share_of(experiment.units, 0.5)
+    budgets = sorted({*(keeps or tenths(experiment.units)), half})
+    seed = experiment.settings.seed
+    methods = michel2019_methods(quantity)
+    return experiment.curve(methods, budgets, range(seed, seed + SEEDS))
+
+
+def write_michel2019_pruning(
+    experiment: PruningExperiment, frame: pd.DataFrame, facts: CurveFacts, quantity: DeltaOf
+) -> Path:
+    """Time the model without half its heads, and write the document.
+
+    Nothing else should run meanwhile, not even a progress bar: it would be timed, too.
+    """
+    half = share_of(experiment.units, 0.5)
+    chosen = frame[(frame["method"] == "gradient") & (frame["keep"] == half)].iloc[0]
+    speed = _speed(experiment.loaded, [Head.parse(head) for head in str(chosen["heads"]).split()])
+    text = pruning_document(
+        frame, facts.metric, facts.higher_is_better, facts.signature, speed, quantity
+    )
+    return write_document(experiment.out / "michel2019_pruning.md", text)
+
+
+def _speed(loaded: Loaded, kept: Sequence[Head]) -> Speed | str:
+    """The speed of the model with only some heads, or why it was not measured."""
+    length = min(128, loaded.max_length or 128)
+    try:
+        smaller = replace(loaded, model=compact(loaded, plan_for(loaded, kept)))
+    except ModelError as error:
+        return f"Not measured: {error}"
+    return compare_speed(loaded, smaller, Options(lengths=(length,), modes=("forward",)))
 
 
 def michel2019_methods(quantity: DeltaOf) -> Mapping[str, Method]:
@@ -72,6 +141,25 @@ def pruning_document(
         f"`{signature}`",
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def free_share(
+    frame: pd.DataFrame, method: str, higher_is_better: bool, tolerance: float = 0.01
+) -> float:
+    """The largest share of heads that can be pruned while the score drops by at most `tolerance`.
+
+    The tolerance is relative. A cut counts only if all smaller cuts are within the tolerance too.
+    """
+    column, points = score_column(frame), CurvePoints.of(frame)
+    sign = 1 if higher_is_better and column.endswith("score") else -1
+    dense = points.dense.numbers[column]
+    share = 0.0
+    for keep in points.keeps:
+        values = points.values(method, keep, column)
+        if not values or not sign * (dense - fmean(values)) <= tolerance * abs(dense):  # or NaN
+            break
+        share = 1 - keep / points.dense.keep
+    return share
 
 
 def _speeds(speed: Speed) -> str:

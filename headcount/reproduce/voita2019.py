@@ -8,16 +8,41 @@ Be Pruned (Voita et al., 2019), https://arxiv.org/abs/1905.09418
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from headcount.core import ACCENT, new_figure, plain_grid, share, table
-from headcount.importance import correlation
-from headcount.reports import SITE_TITLES, draw_numbers, draw_roles
-from headcount.results import HeadRow, RelationResult, Run
+from headcount.analysis import Options, analyze
+from headcount.core import (
+    ACCENT,
+    InputError,
+    Progress,
+    new_figure,
+    plain_grid,
+    share,
+    silent,
+    styled,
+    table,
+)
+from headcount.corpora import Corpus
+from headcount.importance import Methods, assess, correlation, write_assessment
+from headcount.models import Loaded
+from headcount.reports import SITE_TITLES, draw_numbers, draw_roles, write_report
+from headcount.reproduce.document import write_document
+from headcount.results import (
+    HeadRow,
+    RelationResult,
+    Run,
+    read_assessment,
+    read_run,
+    write_results,
+)
+from headcount.tasks import Task
 
 FUNCTIONS = ("positional", "syntactic", "rare")
 """The paper's functions of heads; our other roles do not count here."""
@@ -38,7 +63,105 @@ RELATIONS = ("nsubj", "obj", "amod", "advmod")
 """The relations of table 1 and figure 3."""
 
 
-def reproduce_voita2019(run: Run, offsets: dict[str, dict[int, int]]) -> str:
+def reproduce_voita2019(
+    loaded: Loaded,
+    task: Task,
+    treebank: Corpus,
+    out: Path,
+    options: Options | None = None,
+    arguments: Mapping[str, Any] | None = None,
+    progress: Progress = silent,
+) -> Path:
+    """Analyse a treebank, measure relevance on a task, and write the document and a report.
+
+    What an unfinished call with the same model, data and options left in the folder is resumed.
+
+    Args:
+        loaded: the model.
+        task: the task that relevance is measured on.
+        treebank: sentences with trees, in the source language.
+        out: folder for the results.
+        options: options of the analysis, e.g. what is rare.
+        arguments: arguments of the command, for the records.
+        progress: function that is called with the progress.
+
+    Returns:
+        The path of `voita2019.md`.
+    """
+    options = options or Options()
+    write_results(analyze(loaded, treebank, options, out, progress), out, arguments)
+    methods = Methods(("relevance",), max_tokens=options.max_tokens)
+    assessment = assess(loaded, task, methods, out, progress)
+    write_assessment(assessment, loaded.heads, out, arguments)
+    write_report(out)
+    return write_voita2019(out, treebank)
+
+
+def treebank_files(paths: Iterable[Path]) -> tuple[Path, ...]:
+    """The CoNLL-U files at some paths: files as they are, and all files of folders by name.
+
+    Raises:
+        InputError: if a folder has none.
+    """
+    files: list[Path] = []
+    for path in paths:
+        found = sorted(path.glob("*.conllu")) if path.is_dir() else [path]
+        if not found:
+            raise InputError(f"Expected a folder with .conllu files, but {path} has none.")
+        files += found
+    return tuple(files)
+
+
+def check_only_relevance(folder: Path) -> None:
+    """Check that measuring relevance alone would not replace other scores in a folder.
+
+    Raises:
+        InputError: if the folder holds an assessment by other methods.
+    """
+    if not (folder / "importance.json").exists():
+        return
+    _, record = read_assessment(folder, "relevance")
+    if record.methods != ("relevance",):
+        raise InputError(
+            f"{folder} holds an assessment by {', '.join(record.methods)}, which "
+            "relevance alone would replace. Name another folder, or add --overwrite."
+        )
+
+
+def write_voita2019(folder: Path, treebank: Corpus) -> Path:
+    """Write `voita2019.md` and figures from an analysis of a treebank with relevance.
+
+    Raises:
+        InputError: if the folder holds no analysis, or relevance was not measured.
+    """
+    run = read_run(folder)
+    if "relevance" not in run.measures:
+        raise InputError(
+            f"Expected an analysis with relevance in {folder}, but it has none. Run `headcount "
+            f"importance ... --methods relevance --out {folder}` first"
+        )
+    offsets = dependent_positions(treebank)
+    with styled():
+        figures = {"voita2019_figure1": function_maps(run), "voita2019_figure3": positions(offsets)}
+        if has_rare(run):
+            figures["voita2019_figure5"] = rare_maps(run)
+        return write_document(folder / "voita2019.md", voita2019_document(run, offsets), figures)
+
+
+def dependent_positions(treebank: Corpus) -> dict[str, dict[int, int]]:
+    """Number of dependents at each position from their head, in words, by relation."""
+    counts: dict[str, Counter[int]] = {}
+    for sentence in treebank:
+        tree = sentence.tree
+        if tree is None:
+            continue
+        for word, (head, relation) in enumerate(zip(tree.heads, tree.relations, strict=True)):
+            if head >= 0:
+                counts.setdefault(relation, Counter())[word - head] += 1
+    return {relation: dict(each) for relation, each in counts.items()}
+
+
+def voita2019_document(run: Run, offsets: dict[str, dict[int, int]]) -> str:
     """The document.
 
     Args:

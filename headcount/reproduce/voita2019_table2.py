@@ -11,11 +11,12 @@ Be Pruned (Voita et al., 2019), section 6, table 2, https://arxiv.org/abs/1905.0
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import ClassVar, final
 
 import pandas as pd
 
-from headcount.core import Head, InputError, Plan, change, table
+from headcount.core import Head, InputError, Plan, change, changed, table
 from headcount.models import revision
 from headcount.pruning import (
     Keep,
@@ -27,9 +28,12 @@ from headcount.pruning import (
     check_not_from_scratch,
     curve,
     from_scratch,
+    preset,
     share,
 )
-from headcount.reproduce.comparison import in_unit, scale, score_column
+from headcount.pruning import method as named
+from headcount.reproduce.document import in_unit, scale, score_column, write_document
+from headcount.reproduce.experiment import PruningExperiment
 from headcount.results import ALL, CONTROL
 from headcount.training import RECIPES, FinetuneConfig
 
@@ -64,6 +68,54 @@ SUBTITLES: Sequence[Published] = (
     ((6, 9, 13), 32.27, 31.84),
 )
 """Table 2: EN-RU on WMT and on OpenSubtitles."""
+
+
+def reproduce_voita2019_table2(
+    experiment: PruningExperiment,
+    keeps: Sequence[int] = (),
+    tune: Sequence[str] = (),
+    scratch: Sequence[str] = (),
+) -> Path:
+    """Prune with gates, train the kept heads from scratch, and write the document.
+
+    Args:
+        experiment: the model, its data and the folder.
+        keeps: numbers of kept heads over all sites; the paper's shares by default.
+        tune: fields of the training with gates, each NAME=VALUE, e.g. `updates=2000`.
+        scratch: fields of the training from scratch, each NAME=VALUE.
+
+    Returns:
+        The path of `voita2019_table2.md`.
+
+    Raises:
+        InputError: if a budget can't be met or a training is impossible.
+    """
+    method, fresh = table2_trainings(experiment.splits.train.name, tune, scratch)
+    keeps = keeps or paper_keeps(experiment.units)
+    frame = table2(experiment.trial, method, keeps, fresh, experiment.signature(repr(method)))
+    signature = experiment.signature(f"{method!r};{fresh!r}")
+    facts = experiment.write(frame, {TRAINED: method}, signature)
+    text = table2_document(frame, facts.metric, facts.higher_is_better, signature, fresh)
+    return write_document(experiment.out / "voita2019_table2.md", text)
+
+
+def table2_trainings(
+    task: str, tune: Sequence[str] = (), scratch: Sequence[str] = ()
+) -> tuple[Method, FinetuneConfig]:
+    """The paper's method and the training from scratch, for a task.
+
+    Args:
+        task: name of the task.
+        tune: fields of the training with gates, each NAME=VALUE.
+        scratch: fields of the training from scratch, each NAME=VALUE.
+
+    Raises:
+        InputError: if there is no such field, or its value is invalid.
+    """
+    way = preset("voita2019")
+    method = named(way.method, [*way.of((), task), *(f"tuning.{each}" for each in tune)])
+    fresh = replace(FRESH, label_smoothing=0.0) if task == "similarity" else FRESH
+    return method, changed(fresh, scratch)
 
 
 def paper_keeps(units: Units) -> list[int]:

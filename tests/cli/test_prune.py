@@ -15,7 +15,7 @@ from headcount.artifact import claim_artifact, read_again
 from headcount.cli.data_arguments import TrialArguments
 from headcount.cli.evaluate import Evaluate
 from headcount.cli.importance import Importance
-from headcount.cli.reproduce_voita2019 import Voita2019
+from headcount.cli.reproduce import Voita2019
 from headcount.core import InputError, Plan
 from headcount.corpora import Corpus
 from headcount.models import Loaded, check_plan, revision

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from headcount.core import SITES, Heads, HeadTable, InputError, styled
-from headcount.reproduce import reproduce_michel2019, write_michel2019
+from headcount.reproduce import michel2019_document, write_michel2019
 from headcount.reproduce.michel2019 import ONE_LEFT_WMT, Ablated, histogram, two_data_sets
 from headcount.results import ImportanceRecord
 from tests.reports.drawn import assert_whole
@@ -56,7 +56,7 @@ def lines(text: str, start: str) -> list[list[str]]:
 
 
 def test_a_fall_of_accuracy_is_a_negative_change_in_points() -> None:
-    text = reproduce_michel2019(ablated())
+    text = michel2019_document(ablated())
     assert "accuracy in points 84.00" in text and "872 examples" in text
     assert lines(text, "here")[0] == ["here", "5", "3", "1", "2"]
     assert lines(text, "0")[0] == ["0", "**−2.00**", "**+1.00**", "–"]
@@ -65,7 +65,7 @@ def test_a_fall_of_accuracy_is_a_negative_change_in_points() -> None:
 
 def test_a_rise_of_the_loss_is_a_positive_change() -> None:
     facts = {"quantity": "loss", "replacement": "zero", "p_each": EACH}
-    text = reproduce_michel2019(ablated(ablation=facts))
+    text = michel2019_document(ablated(ablation=facts))
     assert "loss 0.40" in text
     assert lines(text, "here")[0][2:4] == ["3", "1"]  # without one head the loss drops
     assert lines(text, "0")[0][1:3] == ["**+0.02**", "**−0.01**"]
@@ -79,29 +79,29 @@ def test_perplexity_rises_where_a_head_helps() -> None:
 
 def test_the_head_that_is_left_is_chosen_on_one_data_set_and_measured_on_the_other() -> None:
     other = ablated(all_but_one=[alone(0, "enc.0.1", 0.07, 0.001), alone(1, "enc.1.2", 0.2, 0.5)])
-    rows = lines(reproduce_michel2019(ablated(), other), "Encoder self-attention")
+    rows = lines(michel2019_document(ablated(), other), "Encoder self-attention")
     assert rows[0] == ["Encoder self-attention", "0", "enc.0.1", "**−7.00**", "−1.31", "−0.01"]
     assert rows[1][3:] == ["−20.00", "−0.16", "+0.10"]
-    assert lines(reproduce_michel2019(ablated()), "Encoder self-attention")[0][3] == "**−2.00**"
+    assert lines(michel2019_document(ablated()), "Encoder self-attention")[0][3] == "**−2.00**"
 
 
 def test_without_whole_layers_the_section_says_so() -> None:
-    text = reproduce_michel2019(ablated(all_but_one=[]))
+    text = michel2019_document(ablated(all_but_one=[]))
     assert "Not measured: no layer has several heads, or a run left this out" in text
-    text = reproduce_michel2019(ablated(), ablated(all_but_one=[]))
+    text = michel2019_document(ablated(), ablated(all_but_one=[]))
     assert "Not measured" in text
 
 
 def test_two_data_sets() -> None:
     other = ablated([3 * delta for delta in DELTAS])
-    assert lines(reproduce_michel2019(ablated(), other), "here")[1][1:] == [
+    assert lines(michel2019_document(ablated(), other), "here")[1][1:] == [
         "1.00",
         "1.00 to 1.00",
         "1.00",
     ]
-    assert "No second data set was given" in reproduce_michel2019(ablated())
+    assert "No second data set was given" in michel2019_document(ablated())
     equal = ablated([0.0] * len(DELTAS))
-    assert lines(reproduce_michel2019(ablated(), equal), "here")[1][1:] == ["–", "– to –", "–"]
+    assert lines(michel2019_document(ablated(), equal), "here")[1][1:] == ["–", "– to –", "–"]
 
 
 def test_figures_of_three_sites_are_whole() -> None:
@@ -131,7 +131,7 @@ def test_a_folder_without_ablation_is_refused(tmp_path: Path) -> None:
 
 def test_numbers_that_do_not_exist_are_dashes() -> None:
     left = [alone(0, "enc.0.0", 0.03, 0.5) | {"delta": None, "p_each": None}]
-    text = reproduce_michel2019(ablated(score=None, all_but_one=left, single_heads=left))
+    text = michel2019_document(ablated(score=None, all_but_one=left, single_heads=left))
     assert "accuracy in points nan" in text
     assert lines(text, "Encoder self-attention")[0][3] == "–"
 

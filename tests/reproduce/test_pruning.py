@@ -7,7 +7,8 @@ from headcount.core import Heads
 from headcount.pruning import Units
 from headcount.reports import numbers_table
 from headcount.reproduce import li2021, michel2019_pruning, voita2019_table2
-from headcount.reproduce.comparison import free_share, score_column
+from headcount.reproduce.document import score_column
+from headcount.reproduce.michel2019_pruning import free_share
 from headcount.results import ALL, CurvePoints
 from headcount.training import FinetuneConfig
 from tests.speed.test_write import speed

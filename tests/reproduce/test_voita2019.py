@@ -8,9 +8,8 @@ import pytest
 
 from headcount.core import InputError
 from headcount.corpora import Corpus, Sentence, Tree
-from headcount.reproduce import reproduce_voita2019, write_voita2019
-from headcount.reproduce.voita2019 import SYNTACTIC, rare_maps
-from headcount.reproduce.writing import dependent_positions
+from headcount.reproduce import voita2019_document, write_voita2019
+from headcount.reproduce.voita2019 import SYNTACTIC, dependent_positions, rare_maps
 from headcount.results import read_run
 from tests.reports.run_folder import Wish, write_run
 
@@ -37,7 +36,7 @@ def test_positions_are_counted_from_the_head() -> None:
 def test_the_document(tmp_path: Path) -> None:
     folder = write_run(tmp_path, Wish(layers=3, heads=4, importance=True))
     run = read_run(folder)
-    text = reproduce_voita2019(run, {"nsubj": {-1: 3, -4: 1}})
+    text = voita2019_document(run, {"nsubj": {-1: 3, -4: 1}})
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
     nsubj = next(row for row in rows if row[:2] == ["nsubj", "v→s"])
     scores = [
@@ -57,7 +56,7 @@ def test_the_document(tmp_path: Path) -> None:
 
 def test_without_trees_the_table_says_so(tmp_path: Path) -> None:
     wish = Wish(layers=2, heads=3, relations=False, importance=True)
-    assert "the corpus has no trees" in reproduce_voita2019(read_run(write_run(tmp_path, wish)), {})
+    assert "the corpus has no trees" in voita2019_document(read_run(write_run(tmp_path, wish)), {})
 
 
 def test_without_relevance_it_is_refused(tmp_path: Path) -> None:

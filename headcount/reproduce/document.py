@@ -1,10 +1,12 @@
-"""Shared parts of documents on pruning: the compared column, its unit, and the free share."""
+"""The document of a reproduction: which numbers it compares, their units, and its files."""
 
-from statistics import fmean
+from collections.abc import Mapping
+from pathlib import Path
 
 import pandas as pd
+from matplotlib.figure import Figure
 
-from headcount.results import CurvePoints
+from headcount.core import FORMATS, save, write_text
 
 IN_POINTS = ("accuracy", "f1", "matthews", "spearman")
 """Scores with a maximum of 1, which papers print in points, that is, times 100."""
@@ -31,20 +33,11 @@ def score_column(frame: pd.DataFrame) -> str:
     return next(name for name in order if name in frame.columns)
 
 
-def free_share(
-    frame: pd.DataFrame, method: str, higher_is_better: bool, tolerance: float = 0.01
-) -> float:
-    """The largest share of heads that can be pruned while the score drops by at most `tolerance`.
-
-    The tolerance is relative. A cut counts only if all smaller cuts are within the tolerance too.
-    """
-    column, points = score_column(frame), CurvePoints.of(frame)
-    sign = 1 if higher_is_better and column.endswith("score") else -1
-    dense = points.dense.numbers[column]
-    share = 0.0
-    for keep in points.keeps:
-        values = points.values(method, keep, column)
-        if not values or not sign * (dense - fmean(values)) <= tolerance * abs(dense):  # or NaN
-            break
-        share = 1 - keep / points.dense.keep
-    return share
+def write_document(path: Path, text: str, figures: Mapping[str, Figure] | None = None) -> Path:
+    """Write a document, with its figures in `figures/` beside it; returns its path."""
+    for name, figure in (figures or {}).items():
+        for kind in FORMATS:
+            save(figure, path.parent / "figures" / f"{name}.{kind}")
+        text += f"\n![{name}](figures/{name}.svg)\n"
+    write_text(path, text)
+    return path

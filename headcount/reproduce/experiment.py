@@ -1,0 +1,92 @@
+"""Pruning experiment: methods prune a model under several budgets, in a folder."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, final
+
+import pandas as pd
+
+from headcount.models import Loaded
+from headcount.pruning import Method, PruneSettings, Trial, Units, curve, trained
+from headcount.reports import CurveFacts, write_curve
+from headcount.tasks import TaskSplits
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class PruningExperiment:
+    """A model, its task, and the folder of a paper's pruning.
+
+    What an unfinished experiment with the same model, data and options left in the folder is
+    resumed.
+    """
+
+    loaded: Loaded
+    """The model to prune."""
+    splits: TaskSplits
+    """The data to choose heads on, and to measure on."""
+    out: Path
+    """Folder for the document, the files of the curve, and the state."""
+    settings: PruneSettings = field(default_factory=PruneSettings)
+    """Which heads may be pruned, the seed, and the like; the state is always in `out/state`."""
+    arguments: Mapping[str, Any] | None = None
+    """Arguments of the command, for the record."""
+
+    @cached_property
+    def units(self) -> Units:
+        """The units that may be pruned."""
+        return self.trial.setting.units
+
+    @cached_property
+    def trial(self) -> Trial:
+        """The setting in which every point is measured."""
+        settings = replace(self.settings, state=self.out / "state")
+        context = settings.context(self.loaded, self.splits.train)
+        return Trial(context, self.splits.dev, self.splits.test)
+
+    def signature(self, made_by: str) -> str:
+        """The signature of points.
+
+        Args:
+            made_by: the methods and trainings with all their options.
+        """
+        by = hashlib.sha256(made_by.encode()).hexdigest()[:12]
+        settings = self.settings
+        signed = self.splits.signature(self.loaded, settings.seed, **settings.signed_options)
+        return f"{signed}|by:{by}"
+
+    def curve(
+        self, methods: Mapping[str, Method], keeps: Sequence[int], seeds: Sequence[int]
+    ) -> tuple[pd.DataFrame, CurveFacts]:
+        """Measure all points and write the files of their curve.
+
+        Args:
+            methods: methods by name.
+            keeps: numbers of kept heads among those that may be pruned.
+            seeds: seeds of random orders; other methods use the first.
+
+        Returns:
+            The points, and what is common to all of them.
+        """
+        signature = self.signature(repr(methods))
+        frame = curve(self.trial, methods, keeps, seeds, signature)
+        return frame, self.write(frame, methods, signature)
+
+    def write(
+        self, frame: pd.DataFrame, methods: Mapping[str, Method], signature: str
+    ) -> CurveFacts:
+        """Write the files of a curve; returns what is common to all of its points."""
+        dev = self.splits.dev
+        facts = CurveFacts(
+            self.loaded.heads,
+            dev.metric,
+            dev.higher_is_better,
+            self.splits.warnings,
+            signature,
+            updates={name: tuning.updates for name, tuning in trained(methods).items()},
+        )
+        write_curve(frame, facts, self.out, self.arguments)
+        return facts

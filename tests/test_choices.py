@@ -9,7 +9,7 @@ SCRIPT = """
 from dataclasses import replace
 from headcount.core import InputError
 from headcount.gates import BudgetConstraint, HardConcrete, Layout, Quota
-from headcount.importance import Methods, assess, gradient
+from headcount.importance import Options, gradient
 from headcount.importance.ablations.measured import replacement
 from headcount.models import load
 from headcount.pruning.methods.ablation import Greedy
@@ -35,7 +35,8 @@ for make in (
     lambda: gradient(loaded.model, task, level="word"),
     lambda: replacement("noise", loaded.model, task, loaded.anatomy),
     lambda: Greedy(quantity="bleu"),
-    lambda: assess(loaded, task, Methods(quantity="bleu")),
+    lambda: Options(quantity="bleu"),
+    lambda: Options(("fisher",)),
     lambda: load("headcount:en-de", device="gpu"),
 ):
     try:
@@ -59,6 +60,7 @@ Expected a level (one of token, sample, batch), got 'word'.
 Expected a replacement (one of zero, mean, uniform), got 'noise'.
 Expected a quantity (one of loss, score), got 'bleu'.
 Expected a quantity (one of loss, score), got 'bleu'.
+Expected a method (one of gradient, relevance, ablation, norm, sink), got 'fisher'.
 Expected a device that torch has here and that has float64, such as cpu, or cuda with a GPU, \
 got 'gpu' (\
 """

@@ -12,7 +12,7 @@ from headcount.artifact import save
 from headcount.compaction import compact
 from headcount.core import ModelError, Plan
 from headcount.corpora import Corpus, Sentence
-from headcount.importance import Methods, assess
+from headcount.importance import Options, assess
 from headcount.models import load
 from headcount.tasks import build
 from tests import saved, tiny
@@ -34,7 +34,7 @@ def test_a_model_without_heads(tmp_path: Path) -> None:
     small = load(tmp_path / "small")
     task = build("masked-lm", small, {"text": ["The old dog barked."]})
     for measure in (
-        lambda: assess(small, task, Methods(names=("norm",))),
+        lambda: assess(small, task, Options(methods=("norm",))),
         lambda: analyze(small, Corpus.from_sentences([Sentence("The old dog barked.")])),
     ):
         with pytest.raises(ModelError, match="attention heads, got .*small with none left"):

@@ -2,7 +2,6 @@
 
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal
 
 import tyro
 from rich.console import Console
@@ -10,8 +9,9 @@ from rich.table import Table
 
 from headcount import analysis, importance, models, reports, results
 from headcount.cli.console import check_no_unused_options, plain_console, to_jsonable
+from headcount.cli.model_arguments import ModelArguments, check_model
 from headcount.cli.progress import shown
-from headcount.cli.task_arguments import check_data, check_model
+from headcount.cli.task_arguments import check_data
 from headcount.core import check_seed, is_main_process, wait_for_everyone
 from headcount.corpora import Corpus
 from headcount.results import Thresholds
@@ -44,11 +44,9 @@ def print_summary(found: "results.Analysis", console: Console) -> None:
 
 
 @dataclass(frozen=True)
-class Analyze:
+class Analyze(ModelArguments):
     """Measure what every attention head does on a corpus; write tables, roles and a report."""
 
-    model: tyro.conf.Positional[str]
-    """A Hugging Face name, a folder, or headcount:en-de."""
     corpus: tyro.conf.Positional[tuple[Path, ...]] = ()
     """Files: .txt (an example per line), .jsonl (field text), .conllu, .tsv (source<TAB>target)."""
     out: Path = field(kw_only=True)
@@ -59,8 +57,6 @@ class Analyze:
     """The other side, line by line; by default the model's own greedy translation."""
     pairs: bool = False
     """Read source and target as one input, as BERT reads GLUE's pairs; not for encoder-decoders."""
-    languages: tuple[str, str] | None = None
-    """Languages of source and target, for a multilingual translator: eng_Latn deu_Latn."""
     limit: int | None = None
     """Largest number of sentences to read; all by default."""
     frequencies: Path | None = None
@@ -81,10 +77,6 @@ class Analyze:
     """Seconds between two saves of the sums, the most work that a kill can lose."""
     seed: int = 0
     """Seed of the random-weight copy."""
-    device: str = "cpu"
-    """Device to run on, e.g. cuda."""
-    dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
-    """Number format of the model; float32 is the most exact."""
     exclude_keys: bool = True
     """Exclude special tokens from the keys of confidence."""
     exclude_queries: bool = True
@@ -104,7 +96,7 @@ class Analyze:
         if is_main_process():
             results.claim(self.out, self.resume, self.overwrite)
         wait_for_everyone()
-        loaded = models.load(self.model, self.device, self.dtype, self.languages)
+        loaded = self.loaded()
         if self.resume:  # keeps the scores in the folder
             importance.check_same_scores(self.out, models.revision(loaded.model))
         if is_main_process() and self.overwrite and not self.resume:

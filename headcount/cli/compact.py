@@ -2,23 +2,20 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
-import tyro
 from rich.console import Console
 
 from headcount import artifact, models, results
 from headcount.cli.console import plain_console
-from headcount.cli.task_arguments import check_data, check_model
+from headcount.cli.model_arguments import ModelArguments, check_model
+from headcount.cli.task_arguments import check_data
 from headcount.core import Plan
 
 
 @dataclass(frozen=True)
-class Compact:
+class Compact(ModelArguments):
     """Cut out the heads that a plan prunes, check equality with the gated model, and save."""
 
-    model: tyro.conf.Positional[str]
-    """A Hugging Face name or a folder."""
     plan: Path = field(kw_only=True)
     """The plan.json that lists the kept heads."""
     out: Path = field(kw_only=True)
@@ -29,12 +26,6 @@ class Compact:
     """Largest number of sentences to compare on; all by default."""
     overwrite: bool = False
     """Replace a compact model in --out once the new one is complete."""
-    languages: tuple[str, str] | None = None
-    """Languages of source and target, for a multilingual translator: eng_Latn deu_Latn."""
-    device: str = "cpu"
-    """Device to run on, e.g. cuda."""
-    dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
-    """Number format of the compact model."""
 
     def run(self) -> int:
         """Compact the model, compare it with the gated one, and save it."""
@@ -44,7 +35,7 @@ class Compact:
             self.out, [Path(models.place_of(self.model)), self.plan, *self.data]
         )
         plan = Plan.read(self.plan)
-        loaded = models.load(self.model, self.device, self.dtype, self.languages)
+        loaded = self.loaded()
         corpus = artifact.certificate_corpus(loaded, self.data, self.limit)
         certificate = artifact.save_compact(loaded, plan, self.out, corpus, self.overwrite)
         console = plain_console()

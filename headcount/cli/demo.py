@@ -8,8 +8,8 @@ import tyro
 
 from headcount import analysis, importance, models, reports, results, tasks
 from headcount.cli.console import plain_console
+from headcount.cli.model_arguments import check_model
 from headcount.cli.progress import shown
-from headcount.cli.task_arguments import check_model
 from headcount.corpora import Corpus
 
 DATA = Path(str(files("headcount") / "data"))
@@ -37,12 +37,12 @@ class Demo:
         )
         results.start_over(self.out)
         # Scores of every head and every site, without the slowest one.
-        methods = importance.Methods(("gradient", "relevance", "ablation", "norm"), one_left=False)
+        chosen = importance.Options(("gradient", "relevance", "ablation", "norm"), one_left=False)
         with shown() as progress:
             options = analysis.Options(null=True)
             analyzed = analysis.analyze(loaded, corpus, options, self.out, progress)
             results.write_results(analyzed, self.out)
-            assessment = importance.assess(loaded, task, methods, self.out, progress)
+            assessment = importance.assess(loaded, task, chosen, self.out, progress)
         importance.write_assessment(assessment, loaded.heads, self.out)
         report = reports.write_report(self.out)
         console = plain_console()

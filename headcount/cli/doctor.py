@@ -1,25 +1,21 @@
 """`headcount doctor`: what works for a model and what does not."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 import tyro
 from rich.table import Table
 from rich.text import Text
 
 from headcount.cli.console import plain_console
+from headcount.cli.model_arguments import DeviceArguments
 
 
 @dataclass(frozen=True)
-class Doctor:
+class Doctor(DeviceArguments):
     """Report what works for a model and what does not, before anything runs."""
 
     model: tyro.conf.Positional[str]
     """A Hugging Face name, a folder, or headcount:en-de."""
-    device: str = "cpu"
-    """Device to run on, e.g. cuda."""
-    dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
-    """Number format of the model."""
 
     def run(self) -> int:
         """Print the findings; exit status 1 if the model can't be analysed."""

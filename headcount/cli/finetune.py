@@ -9,8 +9,9 @@ from rich.console import Console
 from headcount import artifact, models, results
 from headcount.cli.console import plain_console, to_jsonable
 from headcount.cli.data_arguments import LearningArguments
+from headcount.cli.model_arguments import check_model
 from headcount.cli.progress import shown
-from headcount.cli.task_arguments import check_model, print_warnings
+from headcount.cli.task_arguments import print_warnings
 from headcount.core import made
 from headcount.training import FinetuneConfig
 

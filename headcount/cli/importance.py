@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import tyro
 from rich.console import Console
 from rich.table import Table
 
@@ -12,7 +13,7 @@ from headcount.cli.console import check_no_unused_options, plain_console, to_jso
 from headcount.cli.progress import shown
 from headcount.cli.task_arguments import TaskArguments, print_warnings
 from headcount.core import InputError, check_seed
-from headcount.importance import METHODS, DeltaOf, Instead, Level, MethodName, Rules
+from headcount.importance import Options
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,16 +70,10 @@ def _ranking(frame: "pd.DataFrame", scores: list[str], by: str) -> Table:
     return table
 
 
-OPTION_OF = {
-    "level": "gradient",
-    "normalise": "gradient",
-    "rules": "relevance",
-    "instead": "ablation",
-    "quantity": "ablation",
-    "layers": "ablation",
-    "one_left": "ablation",
-    "against": "ablation",
-    "samples": "ablation",
+READ_BY = {
+    "gradient": ("level", "normalise"),
+    "relevance": ("rules",),
+    "ablation": ("instead", "quantity", "layers", "one_left", "samples"),
 }
 """Options that only one method reads."""
 
@@ -89,29 +84,9 @@ class Importance(TaskArguments):
 
     out: Path = field(kw_only=True)
     """Folder for the results; an analysis in it gains columns and a section in its report."""
-    methods: tuple[MethodName, ...] = METHODS
-    """Scores to compute."""
-    level: Level = "sample"
-    """Gradient: unit whose absolute value is taken; sample as in Michel et al. (2019)."""
-    normalise: bool = True
-    """Gradient: divide each score by the norm over the layer's heads, so that layers compare."""
-    rules: Rules = "voita2019"
-    """Relevance: rule set for LRP."""
-    instead: Instead = "zero"
-    """Ablation: replacement for the head's output."""
-    quantity: DeltaOf = "loss"
-    """Ablation: quantity whose change is measured; the loss needs no beam search."""
-    layers: bool = True
-    """Ablation: also ablate whole layers and whole sites."""
-    one_left: bool = True
-    """Ablation: also ablate all heads of a layer but one."""
+    how: tyro.conf.OmitArgPrefixes[Options] = field(default_factory=Options)
     against: Path | None = None
     """Ablation: folder of an assessment on other data, to test whether effects agree."""
-    samples: int | None = None
-    """Ablation: bootstrap resamples; by default set by the number of heads, or 1000 for a score
-    other than BLEU or chrF."""
-    seed: int = 0
-    """Seed of the bootstrap and of the masks in masked language modelling."""
     resume: bool = False
     """Resume an interrupted run in --out; no example is run or translated twice per ablation."""
     overwrite: bool = False
@@ -119,7 +94,7 @@ class Importance(TaskArguments):
 
     def run(self) -> int:
         """Run the methods and write everything into `out`."""
-        check_seed(self.seed)
+        check_seed(self.how.seed)
         self.check()
         self._check_no_unused_options()
         if self.against is not None and self.against.resolve() == self.out.resolve():
@@ -129,22 +104,27 @@ class Importance(TaskArguments):
         importance.claim_importance(self.out, self.resume, self.overwrite)
         loaded = self.loaded()
         self._check_same_models(loaded)
-        seed = {"seed": self.seed} if self.task == "masked-lm" else {}
+        seed = {"seed": self.how.seed} if self.task == "masked-lm" else {}
         task = self.built(loaded, self.data, **seed)
         self._check_same_ways(task)
         print_warnings(task.warnings(), plain_console())
         if self.overwrite and not self.resume:
             importance.forget_sweep(self.out)
         with shown() as progress:
-            assessment = importance.assess(loaded, task, self._methods(), self.out, progress)
+            assessment = importance.assess(
+                loaded, task, self.how, self.out, progress, self.max_tokens
+            )
         self._write(assessment, loaded)
         return 0
 
     def _check_no_unused_options(self) -> None:
         """Raise an error for options of methods that are not requested."""
-        for name, method in OPTION_OF.items():
-            if method not in self.methods:
-                check_no_unused_options(self, name, method, f"Add {method} to --methods")
+        for method in set(READ_BY) - set(self.how.methods):
+            advice = f"Add {method} to --methods"
+            for name in READ_BY[method]:
+                check_no_unused_options(self.how, name, method, advice)
+            if method == "ablation":
+                check_no_unused_options(self, "against", method, advice)
 
     def _check_same_models(self, loaded: "models.Loaded") -> None:
         """Raise an error for results of other models in the folders, before anything runs."""
@@ -155,23 +135,8 @@ class Importance(TaskArguments):
 
     def _check_same_ways(self, task: "tasks.Task") -> None:
         if self.against is not None:
-            quantity = "loss" if self.quantity == "loss" else task.metric
-            importance.check_same_measurement(self.against, self.task, quantity, self.instead)
-
-    def _methods(self) -> "importance.Methods":
-        return importance.Methods(
-            self.methods,
-            self.level,
-            self.normalise,
-            self.rules,
-            self.instead,
-            self.quantity,
-            self.layers,
-            self.one_left,
-            self.samples,
-            self.seed,
-            self.max_tokens,
-        )
+            quantity = "loss" if self.how.quantity == "loss" else task.metric
+            importance.check_same_measurement(self.against, self.task, quantity, self.how.instead)
 
     def _write(self, assessment: "importance.Assessment", loaded: "models.Loaded") -> None:
         console = plain_console(soft_wrap=False)

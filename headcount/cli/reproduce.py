@@ -155,12 +155,10 @@ class Michel2019(PaperArguments):
         task = self.task_on(loaded, self.data)
         for folder in folders if self.overwrite and not self.resume else ():
             importance.forget_sweep(folder)
-        methods = importance.Methods(
-            quantity=self.quantity, num_samples=self.samples, max_tokens=self.max_tokens
-        )
+        options = importance.Options(quantity=self.quantity, samples=self.samples)
         with shown() as progress:
             path = reproduce.reproduce_michel2019(
-                loaded, task, self.out, other, methods, self.recorded(), progress
+                loaded, task, self.out, other, options, self.recorded(), progress, self.max_tokens
             )
         for folder in reversed(folders):
             print_assessment(folder, plain_console(soft_wrap=False))

@@ -2,21 +2,20 @@
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
 
 import tyro
 from rich.table import Table
 
 from headcount import artifact, models, results, speed
 from headcount.cli.console import check_no_unused_options, plain_console, to_jsonable
-from headcount.cli.task_arguments import check_model
+from headcount.cli.model_arguments import DeviceArguments, check_model
 from headcount.core import check_is_folder
 from headcount.corpora import Corpus
 from headcount.speed import ModeName, Options
 
 
 @dataclass(frozen=True)
-class SpeedCommand:
+class SpeedCommand(DeviceArguments):
     """Time a pruned model beside the dense one: speedups within one run, and their ceilings."""
 
     dense: tyro.conf.Positional[str]
@@ -41,10 +40,6 @@ class SpeedCommand:
     """Add the numbers to the head card in the pruned model's folder."""
     seed: int = 0
     """Seed of the random tokens."""
-    device: str = "cpu"
-    """Device to run on, e.g. cuda."""
-    dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
-    """Number format of the models."""
 
     def run(self) -> int:
         """Time the models, print the table, and write it if `out` or `card` is given."""

@@ -3,15 +3,18 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
-import tyro
 from rich.console import Console
 
-from headcount import models, tasks
-from headcount.core import CorpusError, InputError, ModelError, check_single_process
+from headcount import tasks
+from headcount.cli.model_arguments import ModelArguments, check_model
+from headcount.core import CorpusError, InputError, check_single_process
 from headcount.corpora import HUB
 from headcount.tasks import OPTIONS, Pooling, TaskName, check_metric
+
+if TYPE_CHECKING:
+    from headcount.models import Loaded
 
 
 def named_columns(columns: Sequence[str]) -> dict[str, str | int] | None:
@@ -29,22 +32,6 @@ def named_columns(columns: Sequence[str]) -> dict[str, str | int] | None:
     if twice:
         raise InputError(f"Expected one column for each role, got several for {', '.join(twice)}.")
     return {role: name for role, _, name in pairs} or None
-
-
-def check_model(name: str) -> None:
-    """Check the name of a model, as far as that is possible without the hub.
-
-    Raises:
-        InputError: If it is the path of a folder that does not exist, or the name of a model that
-            headcount does not ship.
-    """
-    place = Path(models.place_of(name))
-    is_path = place.is_absolute() or name.startswith((".", "~")) or len(place.parts) > 2
-    if is_path and not place.exists():
-        raise ModelError(
-            f"Expected a Hugging Face name or a folder, got {name}, which does not exist: it can't "
-            "be loaded. Check the path."
-        )
 
 
 def check_data(files: Iterable[str | Path]) -> None:
@@ -65,11 +52,9 @@ def check_data(files: Iterable[str | Path]) -> None:
 
 
 @dataclass(frozen=True)
-class TaskArguments:
+class TaskArguments(ModelArguments):
     """A model and the task to score it on."""
 
-    model: tyro.conf.Positional[str]
-    """A Hugging Face name, a folder, or headcount:en-de."""
     task: TaskName = field(kw_only=True)
     """Task to score the model on."""
     data: tuple[str, ...] = field(kw_only=True)
@@ -85,8 +70,6 @@ class TaskArguments:
     """Translation: sacreBLEU's tokenizer for BLEU, e.g. zh, ja-mecab, intl."""
     prefix: str = ""
     """Translation: text to put before every source, as T5 needs."""
-    languages: tuple[str, str] | None = None
-    """Translation: languages of source and target, for a multilingual model: eng_Latn deu_Latn."""
     max_length: int | None = None
     """Language modelling: tokens in one piece of text; as many as the model takes by default."""
     scale: tuple[float, float] | None = None
@@ -98,10 +81,6 @@ class TaskArguments:
     """Largest number of examples of each data set; all by default."""
     max_tokens: int = 4096
     """Number of padded tokens in a batch; lower it if memory runs out."""
-    device: str = "cpu"
-    """Device to run on, e.g. cuda."""
-    dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
-    """Number format of the model; float32 is the most exact."""
 
     def shared(self, **changed: Any) -> dict[str, Any]:
         """These arguments, some changed, for another command on the same model and task."""
@@ -121,11 +100,7 @@ class TaskArguments:
         named_columns(self.columns)
         self._of_the_task()
 
-    def loaded(self) -> "models.Loaded":
-        """Load the model."""
-        return models.load(self.model, self.device, self.dtype, self.languages)
-
-    def built(self, loaded: "models.Loaded", files: tuple[str, ...], **more: Any) -> "tasks.Task":
+    def built(self, loaded: "Loaded", files: tuple[str, ...], **more: Any) -> "tasks.Task":
         """Build the task on some files."""
         columns = named_columns(self.columns)
         return tasks.build(self.task, loaded, files, columns, **self.options(), **more)

@@ -4,6 +4,7 @@ from .ablations.measured import single_heads as single_heads
 from .ablations.measured import whole_layers as whole_layers
 from .ablations.measured import whole_sites as whole_sites
 from .ablations.sweep import Ablation as Ablation
+from .ablations.sweep import AblationSetting as AblationSetting
 from .ablations.sweep import Swept as Swept
 from .ablations.sweep import sweep as sweep
 from .assessment import Assessment as Assessment
@@ -27,7 +28,7 @@ from .options import DeltaOf as DeltaOf
 from .options import Instead as Instead
 from .options import Level as Level
 from .options import MethodName as MethodName
-from .options import Methods as Methods
+from .options import Options as Options
 from .options import Rules as Rules
 from .scores import Scores as Scores
 from .scores import frozen as frozen

@@ -9,7 +9,7 @@ from typing import final
 
 import numpy as np
 
-from headcount.core import Heads, InputError, LayerId, Progress, silent
+from headcount.core import Heads, LayerId, Progress, silent
 from headcount.importance.ablations.measured import (
     all_but_one,
     replacement,
@@ -17,13 +17,13 @@ from headcount.importance.ablations.measured import (
     whole_layers,
     whole_sites,
 )
-from headcount.importance.ablations.sweep import Swept, sweep
+from headcount.importance.ablations.sweep import AblationSetting, Swept, sweep
 from headcount.importance.ablations.translations import ablated_texts
 from headcount.importance.claiming import SWEEP
 from headcount.importance.gate_gradient import gradient
 from headcount.importance.lrp.relevance import relevance
 from headcount.importance.norm_and_sink import norm, sink
-from headcount.importance.options import METHODS, Methods
+from headcount.importance.options import METHODS, Options
 from headcount.importance.scores import Scores, column
 from headcount.importance.statistics.significance import (
     Deltas,
@@ -34,7 +34,6 @@ from headcount.importance.statistics.significance import (
 )
 from headcount.models import Loaded, check_has_heads, signature
 from headcount.results import AblationFacts, Effect, ImportanceRecord, SiteEffect
-from headcount.tap import Replacement
 from headcount.tasks import Evaluation, Task, evaluate
 
 
@@ -52,29 +51,27 @@ class Assessment:
 def assess(
     loaded: Loaded,
     task: Task,
-    methods: Methods | None = None,
+    options: Options | None = None,
     out: Path | None = None,
     progress: Progress = silent,
+    max_tokens: int = 4096,
 ) -> Assessment:
     """Score every head on a task by every requested method.
 
     Args:
         loaded: Model to score.
         task: Task that defines quality.
-        methods: Methods and their options.
+        options: Methods and their options.
         out: Folder of the run; ablations save their progress in `out/state` and resume from there.
         progress: Callback for the progress of each stage.
+        max_tokens: Number of padded tokens in a batch.
 
     Raises:
-        InputError: If a method is unknown.
         ModelError: If a loss is not a finite number, or the model has no heads left.
     """
     check_has_heads(loaded)
-    methods = methods or Methods()
-    unknown = [name for name in methods.names if name not in METHODS]
-    if unknown:
-        raise InputError(f"Expected methods out of {', '.join(METHODS)}, got {', '.join(unknown)}.")
-    return _Assessing(loaded, task, methods, out, progress).run()
+    options = options or Options()
+    return _Assessing(loaded, task, options, out, progress, max_tokens).run()
 
 
 @final
@@ -82,10 +79,16 @@ class _Assessing:
     """The steps of one assessment, and their shared values."""
 
     def __init__(
-        self, loaded: Loaded, task: Task, methods: Methods, out: Path | None, progress: Progress
+        self,
+        loaded: Loaded,
+        task: Task,
+        options: Options,
+        out: Path | None,
+        progress: Progress,
+        max_tokens: int,
     ) -> None:
-        self.loaded, self.task, self.methods = loaded, task, methods
-        self.out, self.progress = out, progress
+        self.loaded, self.task, self.options = loaded, task, options
+        self.out, self.progress, self.max_tokens = out, progress, max_tokens
         self.columns: dict[str, np.ndarray] = {}
         self.seconds: dict[str, float] = {}
 
@@ -111,18 +114,17 @@ class _Assessing:
     @cached_property
     def base(self) -> Evaluation:
         """The evaluation of the dense model, including its translations."""
-        return evaluate(self.loaded.model, self.task, self.methods.max_tokens, texts=True)
+        return evaluate(self.loaded.model, self.task, self.max_tokens, texts=True)
 
     @cached_property
-    def stand_in(self) -> Replacement | None:
-        """Replacement for an ablated head's output."""
-        loaded, methods = self.loaded, self.methods
-        return replacement(
-            methods.instead, loaded.model, self.task, loaded.anatomy, methods.max_tokens
-        )
+    def setting(self) -> AblationSetting:
+        """The setting in which heads are ablated."""
+        setting = (self.loaded.model, self.task, self.loaded.anatomy)
+        stand_in = replacement(self.options.instead, *setting, self.max_tokens)
+        return AblationSetting(*setting, stand_in, self.max_tokens)
 
     def _about(self) -> ImportanceRecord:
-        task, methods = self.task, self.methods
+        task, options = self.task, self.options
         return ImportanceRecord(
             task=task.name,
             metric=task.metric,
@@ -130,36 +132,36 @@ class _Assessing:
             num_examples=task.num_examples,
             loss=self.base.loss,
             score=task.score(self.base),
-            methods=tuple(name for name in METHODS if name in methods.names),
+            methods=tuple(name for name in METHODS if name in options.methods),
             signature=self.signature,
         )
 
     @property
     def signature(self) -> str:
-        methods = self.methods
+        options = self.options
         return signature(
             self.loaded,
             self.task.sha256,
             task=self.task.name,
             n=self.task.num_examples,
             metric=self.task.signature,
-            level=methods.level,
-            batches=methods.max_tokens if methods.level == "batch" else None,
-            normalise=methods.normalise,
-            rules=methods.rules,
-            instead=methods.instead,
-            quantity=methods.quantity,
-            samples=methods.num_samples,
-            seed=methods.seed,
+            level=options.level,
+            batches=self.max_tokens if options.level == "batch" else None,
+            normalise=options.normalise,
+            rules=options.rules,
+            instead=options.instead,
+            quantity=options.quantity,
+            samples=options.samples,
+            seed=options.seed,
         )
 
     def _scores(self, name: str) -> Scores:
-        model, task, methods = self.loaded.model, self.task, self.methods
-        anatomy, max_tokens = self.loaded.anatomy, methods.max_tokens
+        model, task, options = self.loaded.model, self.task, self.options
+        anatomy, max_tokens = self.loaded.anatomy, self.max_tokens
         if name == "gradient":
-            return gradient(model, task, methods.level, methods.normalise, anatomy, max_tokens)
+            return gradient(model, task, options.level, options.normalise, anatomy, max_tokens)
         if name == "relevance":
-            found = relevance(model, task, methods.rules, anatomy=anatomy, max_tokens=max_tokens)
+            found = relevance(model, task, options.rules, anatomy=anatomy, max_tokens=max_tokens)
             return found.scores
         return {"norm": norm, "sink": sink}[name](model, task, anatomy, max_tokens)
 
@@ -175,8 +177,8 @@ class _Assessing:
             "ablation_p": holm(deltas.p),
         }
         facts = AblationFacts(
-            replacement=self.methods.instead,
-            quantity=self.methods.quantity,
+            replacement=self.options.instead,
+            quantity=self.options.quantity,
             p_each=tuple(deltas.p.tolist()),
         )
         record = replace(record, ablation=facts)
@@ -184,19 +186,15 @@ class _Assessing:
         return self._with_groups(record, swept, rest) if rest else record
 
     def _sweep(self) -> Swept:
-        loaded, methods = self.loaded, self.methods
+        options = self.options
         ablations = single_heads(self.heads)
-        if methods.layers:
+        if options.layers:
             ablations += whole_sites(self.heads) + whole_layers(self.heads)
-        if methods.one_left:
+        if options.one_left:
             ablations += all_but_one(self.heads)
         return sweep(
-            loaded.model,
-            self.task,
+            self.setting,
             ablations,
-            self.stand_in,
-            loaded.anatomy,
-            methods.max_tokens,
             self._state and self._state / SWEEP,
             self._sweep_key,
             lambda done, total: self.progress("ablation", done, total),
@@ -210,39 +208,34 @@ class _Assessing:
     @property
     def _sweep_key(self) -> str:
         """Key that the state of the sweep must have been made with."""
-        methods = self.methods
-        return f"{self.signature}|layers:{methods.layers}|one_left:{methods.one_left}"
+        options = self.options
+        return f"{self.signature}|layers:{options.layers}|one_left:{options.one_left}"
 
     def _deltas(self, swept: Swept, rows: range) -> Deltas:
-        methods, base = self.methods, swept.base
-        if methods.quantity == "loss":
+        options, base = self.options, swept.base
+        if options.quantity == "loss":
             loss_AN = swept.loss_AN[rows.start : rows.stop]
-            return loss_deltas(
-                loss_AN, base.loss_N, base.count_N, methods.num_samples, methods.seed
-            )
+            return loss_deltas(loss_AN, base.loss_N, base.count_N, options.samples, options.seed)
         without = [swept.evaluation(row) for row in rows]
         if not self.task.writes:
-            return score_deltas(self.task, without, base, methods.num_samples or 1000, methods.seed)
+            return score_deltas(self.task, without, base, options.samples or 1000, options.seed)
         return self._of_texts(swept, rows)
 
     def _of_texts(self, swept: Swept, rows: range) -> Deltas:
         """Deltas of BLEU or chrF, with a beam search per ablation and sacreBLEU's p-values."""
-        task, methods = self.task, self.methods
+        task, options = self.task, self.options
         base = replace(swept.base, outcome_N=self.base.outcome_N)
         without = ablated_texts(
-            self.loaded,
-            task,
+            self.setting,
             swept,
             rows,
-            self.stand_in,
-            self.methods.max_tokens,
             self._state,
             self._sweep_key,
             lambda done, total: self.progress("translating", done, total),
         )
         # sacreBLEU counts resamples, so its p is at least 1 / (samples + 1): low enough for Holm
-        num_samples = methods.num_samples or enough_samples(len(without))
-        return score_deltas(task, without, base, num_samples, methods.seed, "sacrebleu")
+        num_samples = options.samples or enough_samples(len(without))
+        return score_deltas(task, without, base, num_samples, options.seed, "sacrebleu")
 
     def _with_groups(self, record: ImportanceRecord, swept: Swept, rows: range) -> ImportanceRecord:
         """The record with whole sites, whole layers, and every head alone in its layer."""

@@ -85,38 +85,33 @@ def query_means(
         ModelError: If a mean is not a finite number; the message names the head.
     """
     anatomy = anatomy or examine(model)
-    sums: dict[LayerId, QuerySums] = {}
     listener = _Averaging(model, anatomy, quantity)
     with evaluating(model), torch.inference_mode(), Tap(model, anatomy, listener):
         for batch in task.batches(max_tokens):
-            listener.start(batch.to(model.device))
+            listener.batch = batch.to(model.device)
             task.losses(model, listener.batch)
-            for place, part in listener.sums.items():
-                sums[place] = sums[place] + part if place in sums else part
-    if not sums:
+    if not listener.sums:
         raise InputError(f"Expected at least one example in the task {task.name}, got none.")
-    means = {place: each.value() for place, each in sums.items()}
+    means = {place: each.value() for place, each in listener.sums.items()}
     _check_finite(means, listener.without_root)
     return means
 
 
 @final
 class _Averaging:
-    """The tap's listener: sums a quantity over the queries of one batch."""
+    """The tap's listener: sums a quantity over the queries of all batches."""
 
     def __init__(self, model: PreTrainedModel, anatomy: Anatomy, quantity: Quantity) -> None:
         self.quantity = quantity
+        self.sums: dict[LayerId, QuerySums] = {}
+        self.batch: TaskBatch | None = None
         self._roots = {layer: layer.output_root(model) for layer in anatomy.layers}
         self._per_query_BHQ = torch.empty(0)
         self.without_root = {layer.layer_id for layer, root in self._roots.items() if root is None}
 
-    def start(self, batch: TaskBatch) -> None:
-        """Prepare for the forward of a batch."""
-        self.batch = batch
-        self.sums: dict[LayerId, QuerySums] = {}
-
     def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> Tensor:
         """Start a layer, and return the quantity's columns."""
+        assert self.batch is not None
         # Keys are the tokens that attend at the site; in cross-attention, the encoder's tokens.
         site = "encoder.self" if layer.site == "decoder.cross" else layer.site
         rows, heads, num_keys, _ = value_BHKD.shape
@@ -131,11 +126,13 @@ class _Averaging:
 
     def end(self, layer: AttentionLayer) -> None:
         """Finish a layer by summing over its queries."""
+        assert self.batch is not None
         rows, _, num_queries = self._per_query_BHQ.shape
         is_query_BQ = self.batch.is_query(layer.site, (rows, num_queries))
         counted_BHQ = self._per_query_BHQ * is_query_BQ[:, None]
         total_H = counted_BHQ.sum((0, 2), dtype=torch.float64).cpu()
-        self.sums[layer.layer_id] = QuerySums(total_H, int(is_query_BQ.sum()))
+        part, place = QuerySums(total_H, int(is_query_BQ.sum())), layer.layer_id
+        self.sums[place] = self.sums[place] + part if place in self.sums else part
 
 
 def _check_finite(means: dict[LayerId, Tensor], without_root: Container[LayerId]) -> None:

@@ -25,36 +25,38 @@ METHODS: tuple[MethodName, ...] = ("gradient", "relevance", "ablation", "norm", 
 
 @final
 @dataclass(frozen=True)
-class Methods:
-    """The methods to run, and their options.
+class Options:
+    """The methods to run, and their options, in Python and as options of the command.
 
     Raises:
-        InputError: If a level, replacement or quantity is unknown.
+        InputError: If a method, level, replacement or quantity is unknown.
     """
 
-    names: tuple[str, ...] = METHODS
+    methods: tuple[MethodName, ...] = METHODS
+    """Scores to compute."""
     level: Level = "sample"
-    """Quantity whose absolute value gradient importance takes."""
+    """Gradient: unit whose absolute value is taken; sample as in Michel et al. (2019)."""
     normalise: bool = True
-    """Whether gradient importance is divided by its norm over the layer's heads."""
+    """Gradient: divide each score by the norm over the layer's heads, so that layers compare."""
     rules: Rules = "voita2019"
-    """Rule set of relevance."""
+    """Relevance: rule set for LRP."""
     instead: Instead = "zero"
-    """Replacement for an ablated head's output."""
+    """Ablation: replacement for the head's output."""
     quantity: DeltaOf = "loss"
-    """Quantity whose change an ablation measures."""
+    """Ablation: quantity whose change is measured; the loss needs no beam search."""
     layers: bool = True
-    """Whether to also ablate whole layers and whole sites."""
+    """Ablation: also ablate whole layers and whole sites."""
     one_left: bool = True
-    """Whether to also ablate all heads of a layer but one."""
-    num_samples: int | None = None
-    """Number of bootstrap resamples; None for as many as the number of heads needs."""
+    """Ablation: also ablate all heads of a layer but one."""
+    samples: int | None = None
+    """Ablation: bootstrap resamples; by default set by the number of heads, or 1000 for a score
+    other than BLEU or chrF."""
     seed: int = 0
-    """Seed of the bootstrap."""
-    max_tokens: int = 4096
-    """Number of padded tokens in a batch."""
+    """Seed of the bootstrap; the command also draws masks for masked language modelling with it."""
 
     def __post_init__(self) -> None:
+        for name in self.methods:
+            check_choice("a method", name, MethodName)
         check_choice("a level", self.level, Level)
         check_choice("a replacement", self.instead, Instead)
         check_choice("a quantity", self.quantity, DeltaOf)

@@ -34,7 +34,7 @@ from headcount.core import (
     table,
 )
 from headcount.importance import (
-    Methods,
+    Options,
     assess,
     check_same_measurement,
     check_same_model,
@@ -124,7 +124,7 @@ class Ablated:
         return np.array(self.ablation.p_each, dtype=float)
 
 
-MEASURED = Methods(("ablation",), quantity="score")
+MEASURED = Options(("ablation",), quantity="score")
 """How heads are ablated: the change of the score, which takes a beam search per head in
 translation."""
 
@@ -134,9 +134,10 @@ def reproduce_michel2019(
     task: Task,
     out: Path,
     other: Task | None = None,
-    methods: Methods = MEASURED,
+    options: Options = MEASURED,
     arguments: Mapping[str, Any] | None = None,
     progress: Progress = silent,
+    max_tokens: int = 4096,
 ) -> Path:
     """Ablate every head on one or two data sets, and write the document.
 
@@ -147,9 +148,10 @@ def reproduce_michel2019(
         task: a task on the data that single heads are chosen on.
         out: folder for the results; those on the other data are in `out/other`.
         other: the same task on other data, for figure 2 and to measure the single heads on.
-        methods: how heads are ablated.
+        options: how heads are ablated.
         arguments: arguments of the command, for the records.
         progress: function that is called with the progress.
+        max_tokens: number of padded tokens in a batch.
 
     Returns:
         The path of `michel2019.md`.
@@ -163,9 +165,9 @@ def reproduce_michel2019(
         tasks.insert(0, (beside, other, None))
     for folder, _, _ in tasks:
         check_same_model(folder, loaded.heads, revision(loaded.model))
-    methods = replace(methods, names=("ablation",))
+    options = replace(options, methods=("ablation",))
     for folder, each, against in tasks:
-        assessment = assess(loaded, each, methods, folder, progress)
+        assessment = assess(loaded, each, options, folder, progress, max_tokens)
         write_assessment(assessment, loaded.heads, folder, arguments, against)
     if (out / "run.json").exists():
         write_report(out)

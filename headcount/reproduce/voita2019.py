@@ -30,7 +30,8 @@ from headcount.core import (
     table,
 )
 from headcount.corpora import Corpus
-from headcount.importance import Methods, assess, correlation, write_assessment
+from headcount.importance import Options as ScoreOptions
+from headcount.importance import assess, correlation, write_assessment
 from headcount.models import Loaded
 from headcount.reports import SITE_TITLES, draw_numbers, draw_roles, write_report
 from headcount.reproduce.document import write_document
@@ -90,8 +91,8 @@ def reproduce_voita2019(
     """
     options = options or Options()
     write_results(analyze(loaded, treebank, options, out, progress), out, arguments)
-    methods = Methods(("relevance",), max_tokens=options.max_tokens)
-    assessment = assess(loaded, task, methods, out, progress)
+    relevance = ScoreOptions(("relevance",))
+    assessment = assess(loaded, task, relevance, out, progress, options.max_tokens)
     write_assessment(assessment, loaded.heads, out, arguments)
     write_report(out)
     return write_voita2019(out, treebank)

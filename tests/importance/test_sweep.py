@@ -12,6 +12,7 @@ from headcount.compaction import compact
 from headcount.core import Head, Heads, InputError, ModelError, Plan
 from headcount.importance import (
     Ablation,
+    AblationSetting,
     Instead,
     Swept,
     ablation,
@@ -38,7 +39,7 @@ def test_equals_gated_forwards(name: str) -> None:
     ablations = [*single_heads(heads)[::3], *whole_layers(heads), *all_but_one(heads)[::7]]
     task = TinyTask(model)
     with leaving_no_trace(model, task.inputs[0]):
-        swept = sweep(model, task, ablations, anatomy=anatomy)
+        swept = sweep(AblationSetting(model, task, anatomy), ablations)
     assert swept.base.count_N.min() > 0
     for row, each in enumerate(ablations):
         gates = dict.fromkeys(map(str, each.heads), 0.0)
@@ -62,7 +63,7 @@ def test_no_forward_has_more_tokens_than_asked_for(most: int) -> None:
     hook = last.register_forward_pre_hook(
         lambda _, inputs: tokens.append(inputs[0].shape[0] * inputs[0].shape[1])
     )
-    sweep(model, task, single_heads(anatomy.heads), anatomy=anatomy, max_tokens=most)
+    sweep(AblationSetting(model, task, anatomy, None, most), single_heads(anatomy.heads))
     hook.remove()
     assert max(tokens) <= max(most, largest)
     assert (max(tokens) > largest) == (most > 1)
@@ -78,7 +79,7 @@ def test_of_a_compact_model_with_a_layer_without_heads(dead: str) -> None:
     model = compact(dense, Plan.keeping(examine(dense).heads, stay))
     anatomy, task = examine(model), TinyTask(model)
     ablations = [*single_heads(anatomy.heads), *whole_layers(anatomy.heads)]
-    swept = sweep(model, task, ablations, anatomy=anatomy)
+    swept = sweep(AblationSetting(model, task, anatomy), ablations)
     for row, each in enumerate(ablations):
         gates = dict.fromkeys(map(str, each.heads), 0.0)
         with tapped(model, gates=gates, anatomy=anatomy), torch.no_grad():
@@ -99,8 +100,8 @@ def test_stand_ins_are_those_of_a_gated_forward(name: str, instead: Instead) -> 
     model, anatomy = examined_double(name)
     task, ablations = TinyTask(model), single_heads(anatomy.heads)[::5]
     stand_in = replacement(instead, model, task, anatomy)
-    swept = sweep(model, task, ablations, stand_in, anatomy)
-    zeroed = sweep(model, task, ablations, anatomy=anatomy)
+    swept = sweep(AblationSetting(model, task, anatomy, stand_in), ablations)
+    zeroed = sweep(AblationSetting(model, task, anatomy), ablations)
     assert not np.allclose(swept.loss_AN, zeroed.loss_AN, rtol=1e-6)
     for row, each in enumerate(ablations):
         (head,) = each.heads
@@ -117,7 +118,7 @@ def test_stand_ins_are_those_of_a_gated_forward(name: str, instead: Instead) -> 
 def test_base_is_the_stock_model() -> None:
     model, anatomy = examined_double("bert")
     task = TinyTask(model)
-    base = sweep(model, task, [], anatomy=anatomy).base
+    base = sweep(AblationSetting(model, task, anatomy), []).base
     with torch.no_grad():
         for batch in task.batches():
             expected = task.losses(model, batch)
@@ -166,7 +167,7 @@ def test_attention_runs_behind_the_first_change_only(
     for number, layer in enumerate(anatomy.layers):
         calls.clear()
         head = Head(layer.site, layer.layer, 0)
-        sweep(model, TinyTask(model), [Ablation("one", (head,))], anatomy=anatomy)
+        sweep(AblationSetting(model, TinyTask(model), anatomy), [Ablation("one", (head,))])
         again = num_layers if name == "albert" else num_layers - number - 1  # shared: all of them
         assert len(calls) == num_batches * (num_layers + again)
 
@@ -174,7 +175,7 @@ def test_attention_runs_behind_the_first_change_only(
 def test_resumes(tmp_path: Path) -> None:
     model, anatomy = examined("bert")
     ablations = single_heads(anatomy.heads)
-    dense = sweep(model, TinyTask(model), ablations, anatomy=anatomy)
+    dense = sweep(AblationSetting(model, TinyTask(model), anatomy), ablations)
 
     def stop(done: int, total: int) -> None:
         assert (done, total) == (3, 5)
@@ -182,10 +183,8 @@ def test_resumes(tmp_path: Path) -> None:
 
     def run(task: TinyTask, key: str = "a", progress=lambda done, total: None) -> Swept:
         return sweep(
-            model,
-            task,
+            AblationSetting(model, task, anatomy),
             ablations,
-            anatomy=anatomy,
             state=tmp_path / "s",
             key=key,
             progress=progress,
@@ -204,7 +203,7 @@ def test_resumes(tmp_path: Path) -> None:
     run(task)
     assert task.runs == []  # nothing is left to do
     with pytest.raises(InputError, match="losses of 5 examples"):
-        sweep(model, task, ablations[1:], anatomy=anatomy, state=tmp_path / "s", key="a")
+        sweep(AblationSetting(model, task, anatomy), ablations[1:], state=tmp_path / "s", key="a")
     (tmp_path / "s").write_bytes(b"torn")
     with pytest.raises(InputError, match="start again with --overwrite"):
         run(TinyTask(model))
@@ -236,9 +235,9 @@ def test_resumes_with_other_batches(tmp_path: Path) -> None:
 
     state = tmp_path / "s"
     with pytest.raises(KeyboardInterrupt):
-        sweep(model, Halved(model), ablations, anatomy=anatomy, state=state, progress=stop)
-    again = sweep(model, TinyTask(model), ablations, anatomy=anatomy, state=state)
-    dense = sweep(model, TinyTask(model), ablations, anatomy=anatomy)
+        sweep(AblationSetting(model, Halved(model), anatomy), ablations, state=state, progress=stop)
+    again = sweep(AblationSetting(model, TinyTask(model), anatomy), ablations, state=state)
+    dense = sweep(AblationSetting(model, TinyTask(model), anatomy), ablations)
     np.testing.assert_allclose(again.loss_AN, dense.loss_AN, rtol=1e-5)
     np.testing.assert_array_equal(again.base.count_N, dense.base.count_N)
 
@@ -253,13 +252,13 @@ def test_not_finite() -> None:
                 yield batch
 
     with pytest.raises(ModelError, match="example 4 gave inf under ablation no ablation"):
-        sweep(model, Broken(model), single_heads(anatomy.heads), anatomy=anatomy)
+        sweep(AblationSetting(model, Broken(model), anatomy), single_heads(anatomy.heads))
 
 
 def test_deltas() -> None:
     """Rise of the mean loss over tokens without each head."""
     model, anatomy = examined_double("marian")
-    swept = sweep(model, TinyTask(model), single_heads(anatomy.heads), anatomy=anatomy)
+    swept = sweep(AblationSetting(model, TinyTask(model), anatomy), single_heads(anatomy.heads))
     found = ablation(model, TinyTask(model), anatomy=anatomy)
     for number, head in enumerate(anatomy.heads):
         loss = swept.loss_AN[number].sum() / swept.base.count_N.sum()
@@ -271,7 +270,7 @@ def test_ablations_of_two_layers_begin_at_the_first() -> None:
     model, anatomy = examined_double("bert")
     heads = list(anatomy.heads)
     both = Ablation("both", (heads[-1], heads[0]))
-    swept = sweep(model, TinyTask(model), [both], anatomy=anatomy)
+    swept = sweep(AblationSetting(model, TinyTask(model), anatomy), [both])
     with gated(model, {str(heads[0]): 0.0, str(heads[-1]): 0.0}), torch.no_grad():
         for batch in TinyTask(model).batches():
             expected = TinyTask(model).losses(model, batch).loss_E

@@ -7,7 +7,7 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
-from headcount.importance import Ablation, sweep
+from headcount.importance import Ablation, AblationSetting, sweep
 from headcount.tasks import IGNORED, Drawn, Losses, TaskBatch, Translation, drawn, evaluate
 from tests.tasks.loaded import TASKS
 
@@ -96,5 +96,5 @@ def test_a_sweep_over_some_examples() -> None:
     loaded, task = TASKS["translation-Marian"]()
     few = drawn(task, 4)
     ablation = Ablation("first", (next(iter(loaded.heads)),))
-    swept = sweep(loaded.model, few, [ablation], anatomy=loaded.anatomy)
+    swept = sweep(AblationSetting(loaded.model, few, loaded.anatomy), [ablation])
     assert swept.base.loss == pytest.approx(evaluate(loaded.model, few).loss, rel=1e-5)

@@ -19,7 +19,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.core import Head, Heads, LayerId, check_choice
-from headcount.importance.ablations.sweep import Ablation, sweep
+from headcount.importance.ablations.sweep import Ablation, AblationSetting, sweep
 from headcount.importance.options import Instead
 from headcount.importance.scores import Scores
 from headcount.tap import Anatomy, AttentionLayer, Block, Replacement, Tap, evaluating, examine
@@ -167,9 +167,8 @@ def ablation(
     anatomy = anatomy or examine(model)
     heads = anatomy.heads
     stand_in = replacement(instead, model, task, anatomy, max_tokens)
-    swept = sweep(
-        model, task, single_heads(heads), stand_in, anatomy, max_tokens, progress=progress
-    )
+    setting = AblationSetting(model, task, anatomy, stand_in, max_tokens)
+    swept = sweep(setting, single_heads(heads), progress=progress)
     losses = [swept.evaluation(number).loss for number in range(len(heads))]
     deltas = {head: loss - swept.base.loss for head, loss in zip(heads, losses, strict=True)}
     return _by_place(heads, deltas)

@@ -22,7 +22,7 @@ from transformers import PreTrainedModel
 
 from headcount.core import Head, LayerId, ModelError, check_same_key, reading, write_atomically
 from headcount.importance.ablations.reuse import Attentions, Blocks
-from headcount.tap import Anatomy, AttentionLayer, Replacement, Tap, evaluating, examine
+from headcount.tap import Anatomy, AttentionLayer, Replacement, Tap, evaluating
 from headcount.tasks import Evaluation, Losses, Task, TaskBatch
 
 _ARRAYS = ("loss_AN", "outcome_AN", "count_N", "seen_N")
@@ -107,13 +107,25 @@ class Swept:
         return Evaluation(self.loss_AN[index], self.base.count_N, self.outcome_AN[index])
 
 
+@final
+@dataclass(frozen=True, eq=False)
+class AblationSetting:
+    """The model and task of ablations, and what they put in place of a head's output."""
+
+    model: PreTrainedModel
+    task: Task
+    """Task that provides batches, losses and scores."""
+    anatomy: Anatomy
+    """Result of `examine(model)`."""
+    replacement: Replacement | None = None
+    """Replacement for an ablated head's output; None for zero."""
+    max_tokens: int = 4096
+    """Number of padded tokens in a batch, and a limit for shared forwards."""
+
+
 def sweep(
-    model: PreTrainedModel,
-    task: Task,
+    setting: AblationSetting,
     ablations: Sequence[Ablation],
-    replacement: Replacement | None = None,
-    anatomy: Anatomy | None = None,
-    max_tokens: int = 4096,
     state: Path | None = None,
     key: str = "",
     progress: Callable[[int, int], None] = lambda done, total: None,
@@ -121,12 +133,8 @@ def sweep(
     """Losses and outcomes of every example under every ablation.
 
     Args:
-        model: Model to ablate.
-        task: Task that provides batches and losses.
+        setting: Model and task.
         ablations: Ablations to run one by one.
-        replacement: Replacement for an ablated head's output; None for zero.
-        anatomy: Result of `examine(model)`; examined now if None.
-        max_tokens: Number of padded tokens in a batch, and a limit for shared forwards.
         state: File for the progress; if it exists, the sweep resumes from it.
         key: Key that the state must have been made with.
         progress: Callback that receives the number of finished examples and the total.
@@ -135,17 +143,11 @@ def sweep(
         ModelError: If a loss is not a finite number; the message names ablation and example.
         InputError: If the state is of another sweep, or damaged.
     """
-    running = _Sweeping(
-        model,
-        task,
-        tuple(ablations),
-        replacement,
-        anatomy or examine(model),
-        min(TOGETHER, max_tokens),
-    )
+    model, task = setting.model, setting.task
+    running = _Sweeping(setting, tuple(ablations))
     table = load_sweep(state, key, len(ablations) + 1, task.num_examples)
     with evaluating(model), torch.inference_mode(), _without_cache(model):
-        for batch in task.batches(max_tokens):
+        for batch in task.batches(setting.max_tokens):
             # By example, not by batch number: a sweep may resume with another batch size.
             if table.seen_N[batch.index_E.numpy()].all():
                 continue
@@ -161,18 +163,11 @@ def sweep(
 class _Sweeping:
     """One sweep, which runs batch by batch."""
 
-    def __init__(
-        self,
-        model: PreTrainedModel,
-        task: Task,
-        ablations: tuple[Ablation, ...],
-        replacement: Replacement | None,
-        anatomy: Anatomy,
-        together: int,
-    ) -> None:
-        self.model, self.task, self.anatomy = model, task, anatomy
-        self._together = together
-        self.ablations, self.replacement = ablations, replacement
+    def __init__(self, setting: AblationSetting, ablations: tuple[Ablation, ...]) -> None:
+        model, anatomy = setting.model, setting.anatomy
+        self.model, self.task, self.anatomy = model, setting.task, anatomy
+        self._together = min(TOGETHER, setting.max_tokens)
+        self.ablations, self.replacement = ablations, setting.replacement
         self.blocks, self.attentions = Blocks(model, anatomy), Attentions(model, anatomy)
         self._counts = anatomy.heads.counts
         self._number = {layer.layer_id: number for number, layer in enumerate(anatomy.layers)}

@@ -7,20 +7,16 @@ from pathlib import Path
 import numpy as np
 
 from headcount.core import read_checkpoint, write_checkpoint
-from headcount.importance.ablations.sweep import Swept
+from headcount.importance.ablations.sweep import AblationSetting, Swept
 from headcount.importance.claiming import TRANSLATIONS
-from headcount.models import Loaded
-from headcount.tap import Replacement, tapped
-from headcount.tasks import Evaluation, Task
+from headcount.tap import tapped
+from headcount.tasks import Evaluation
 
 
 def ablated_texts(
-    loaded: Loaded,
-    task: Task,
+    setting: AblationSetting,
     swept: Swept,
     rows: Sequence[int],
-    stand_in: Replacement | None = None,
-    max_tokens: int = 4096,
     state: Path | None = None,
     key: str = "",
     progress: Callable[[int, int], None] = lambda done, total: None,
@@ -28,12 +24,9 @@ def ablated_texts(
     """The texts that the model writes under some ablations of a sweep, with their losses.
 
     Args:
-        loaded: The dense model.
-        task: Task whose score compares texts.
+        setting: Model and a task whose score compares texts.
         swept: Losses under the ablations.
         rows: Numbers of the ablations.
-        stand_in: Replacement for an ablated head's output; None for zero.
-        max_tokens: Number of padded tokens in a batch.
         state: Folder for finished texts, which are not made again.
         key: Key that finished texts must have been made with.
         progress: Callback that receives the number of finished ablations and the total.
@@ -41,6 +34,7 @@ def ablated_texts(
     Raises:
         InputError: If the texts are of another run, or damaged.
     """
+    model = setting.model
     file = None if state is None else state / TRANSLATIONS
     texts_of = read_checkpoint(file, key, "the translations of an interrupted run")
     found = []
@@ -48,8 +42,8 @@ def ablated_texts(
         ablation, evaluation = swept.ablations[row], swept.evaluation(row)
         if ablation.name not in texts_of:
             gates = {str(head): 0.0 for head in ablation.heads}
-            with tapped(loaded.model, None, gates, loaded.anatomy, stand_in):
-                made = task.with_texts(evaluation, loaded.model, max_tokens)
+            with tapped(model, None, gates, setting.anatomy, setting.replacement):
+                made = setting.task.with_texts(evaluation, model, setting.max_tokens)
             texts_of[ablation.name] = made.outcome_N.tolist()
             write_checkpoint(file, key, texts_of)
         texts_N = np.array(texts_of[ablation.name], dtype=object)

@@ -6,8 +6,8 @@ adding and scaling.
 
 | operation | its inputs' relevance | scaled for each |
 |---|---|---|
-| linear map, norm (LayerNorm, RMSNorm) | shares (lrp_shares.py) | vector |
-| attention | shares (lrp_attention.py) | row and head |
+| linear map, norm (LayerNorm, RMSNorm) | shares (shares.py) | vector |
+| attention | shares (attention.py) | row and head |
 | sum of two, as in a residual connection | shares: contributions are the two numbers | vector |
 | sum or mean over an axis | shares | row |
 | non-linearity, number times or plus a constant | the output's | |
@@ -17,7 +17,7 @@ adding and scaling.
 Reference: Analyzing the Source and Target Contributions to Predictions in Neural Machine Translation (Voita et al., 2021), section 2 and the authors' code, https://arxiv.org/abs/2010.10907
 Departure: the query, key and value maps are separate modules here and one module in the authors'
     code; a norm's Jacobian has its epsilon everywhere. RMSNorm, products and rotated positions,
-    which their model lacks, follow from the definition; for gates see lrp_rules.py.
+    which their model lacks, follow from the definition; for gates see rules.py.
 """  # noqa: E501
 
 from functools import partial

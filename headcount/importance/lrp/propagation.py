@@ -2,10 +2,10 @@ r"""Layer-wise relevance propagation for any model, by rules around its forward 
 
 $$R_u = u \, \frac{\partial v}{\partial u}\Big|_{\text{rules}}, \qquad \sum_u R_u = v$$
 
-Inside the context, every operation that has a rule (lrp_rules.py) is replaced by a linear one of the
+Inside the context, every operation that has a rule (rules.py) is replaced by a linear one of the
 same value as the model runs. One ordinary backward pass then gives relevance. Relevance is
 conserved: it adds up to the logit, except for the part that biases take. Under `alpha_beta`,
-relevance itself flows back in place of the gradient, starts at 1 and adds up to 1 (lrp_shares.py).
+relevance itself flows back in place of the gradient, starts at 1 and adds up to 1 (shares.py).
 LRP is covered by patents of its inventors; ask them before commercial use. All code here is our own.
 
 Reference: On Pixel-Wise Explanations for Non-Linear Classifier Decisions (Bach et al., 2015), https://doi.org/10.1371/journal.pone.0130140
@@ -13,7 +13,7 @@ Reference: Analyzing Multi-Head Self-Attention (Voita et al., 2019), section 4 a
 Departure: `voita2019` treats attention weights as constants, so relevance flows through values
     only. Under `attnlrp` the softmax has its true derivative (the paper's Taylor rule), which does
     not conserve the sum: as the paper says, it loses what a bias would take. `alpha_beta` follows
-    the code of a later paper by the same first author, see lrp_alpha_beta.py.
+    the code of a later paper by the same first author, see alpha_beta.py.
 """  # noqa: E501
 
 from collections.abc import Callable, Sequence

@@ -6,7 +6,7 @@ $$R_h = \sum_{q, d} o_{h,q,d} \, G_{h,q,d} = g_h \frac{\partial\, \mathrm{logit}
 o is the head's output, G its gradient under the rules of layer-wise relevance propagation, and g_h
 its gate at 1; h' runs over the heads of the layer and t over the T target steps. The range is
 [-1, 1]: a positive head supports the model's answer, a negative one opposes it. Under `alpha_beta`
-it is a share in [0, 1]: support and opposition count alike (lrp_shares.py). One forward and one
+it is a share in [0, 1]: support and opposition count alike (shares.py). One forward and one
 backward pass give all heads of a batch. LRP is covered by patents of its inventors (see lrp.py).
 
 Reference: Analyzing Multi-Head Self-Attention (Voita et al., 2019), section 4, https://arxiv.org/abs/1905.09418

@@ -7,7 +7,7 @@ search for every head. A step of 0 is the formula: all remaining heads are measu
 each pruned head, one sweep per pruned head. A step of 0.1, the default, takes at most ten sweeps.
 
 Reference: Are Sixteen Heads Really Better than One? (Michel et al., 2019), section 4.2 (pruning by
-score difference, measured once), https://arxiv.org/abs/1905.10650. The sweep: importance/sweep.py.
+score difference, measured once), https://arxiv.org/abs/1905.10650.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from typing import ClassVar, final
 import torch
 
 from headcount.core import LayerId, Plan, check_choice, read_checkpoint, write_checkpoint
-from headcount.importance import Ablation, DeltaOf, Scores, Swept, sweep
+from headcount.importance import Ablation, AblationSetting, DeltaOf, Scores, Swept, sweep
 from headcount.models import signature
 from headcount.pruning.budget import Unit
 from headcount.pruning.gated_score import drop, evaluate_gated
@@ -71,12 +71,12 @@ def _swept(
     setting: PruningContext, ablations: Sequence[Ablation], state: Path | None, key: str
 ) -> Swept:
     loaded = setting.loaded
+    ablated = AblationSetting(
+        loaded.model, setting.sample, loaded.anatomy, max_tokens=setting.max_tokens
+    )
     return sweep(
-        loaded.model,
-        setting.sample,
+        ablated,
         ablations,
-        anatomy=loaded.anatomy,
-        max_tokens=setting.max_tokens,
         state=state,
         key=key,
         progress=lambda done, total: setting.progress(f"ablation of {len(ablations)}", done, total),

@@ -37,14 +37,16 @@ def save_pruned(
         folder: the output folder.
         analysis: the dense model's analysis, to report which functions survive.
         files: files of the development set, for the certificate.
-        arguments: arguments of the command, for the record.
+        arguments: arguments of the command, for the record; by default those of `prune`.
         overwrite: replace a pruned model in the folder.
 
     Raises:
         InputError: if the folder is taken.
         ModelError: if the gated, the compact and the reloaded model differ.
     """
-    folder, record = Path(folder), replace(pruned.record, arguments=arguments)
+    folder, record = Path(folder), pruned.record
+    if arguments is not None:
+        record = replace(record, arguments=arguments)
     if analysis is not None:
         record = replace(record, functions=analysis.surviving(pruned))
     with staged(folder, overwrite) as staging:

@@ -38,8 +38,11 @@ from .markdown import table as table
 from .option_parsing import changed as changed
 from .option_parsing import check_choice as check_choice
 from .option_parsing import check_known as check_known
+from .option_parsing import check_options as check_options
 from .option_parsing import check_seed as check_seed
 from .option_parsing import made as made
+from .option_parsing import option_types as option_types
+from .option_parsing import options_of as options_of
 from .plan import Plan as Plan
 from .plan import kept_sha256 as kept_sha256
 from .progress import Progress as Progress

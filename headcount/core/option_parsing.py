@@ -1,8 +1,8 @@
 """Options as text: NAME=VALUE, converted to the types that a constructor declares."""
 
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import is_dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, Field, fields, is_dataclass, replace
 from difflib import get_close_matches
 from inspect import signature
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin
@@ -25,20 +25,59 @@ def made(make: Callable[..., Made], options: Sequence[str]) -> Made:
     """
     values: dict[str, Any] = {}
     for option in options:
-        name, equals, text = option.partition("=")
-        whole, _, field = name.partition(".")
-        kinds = _kinds(make)
-        if not equals or whole not in kinds:
-            raise _unknown(option, kinds)
-        if not field:
-            values[whole] = _value(name, kinds[whole], text)
-            continue
-        fields = _kinds(kinds[whole]) if is_dataclass(kinds[whole]) else {}
-        if field not in fields:
-            raise _unknown(option, {f"{whole}.{each}": each for each in fields} or kinds)
-        before = values.get(whole) or getattr(make(), whole)
-        values[whole] = replace(before, **{field: _value(name, fields[field], text)})
+        name, field, value = _read(option, option_types(make))
+        if field:
+            value = replace(values.get(name) or getattr(make(), name), **{field: value})
+        values[name] = value
     return make(**values)
+
+
+def check_options(types: Mapping[str, Any], options: Sequence[str]) -> None:
+    """Check options given as text, without a call of the constructor that takes them.
+
+    Args:
+        types: type of each option; a dataclass has fields of its own.
+        options: NAME=VALUE each, or NAME.FIELD=VALUE.
+
+    Raises:
+        InputError: for an unknown option, or a value of another type.
+    """
+    for option in options:
+        _read(option, types)
+
+
+def options_of(record: Any) -> list[str]:
+    """The fields of a dataclass record that differ from their defaults, as `made` takes them.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass
+    ... class Step:
+    ...     size: float = 1.0
+    ...     is_last: bool = False
+    >>> options_of(Step(0.1))
+    ['size=0.1']
+    """
+    return [
+        f"{name}={'none' if value is None else str(value).lower()}"
+        if value is None or isinstance(value, bool)
+        else f"{name}={value}"
+        for name, value in _differences(record)
+    ]
+
+
+def _differences(record: Any, usual: Any = None, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Name and value of every field that differs from a usual record's, or from its default."""
+    for each in fields(record):
+        value, default = getattr(record, each.name), _default(each)
+        expected = default if usual is None else getattr(usual, each.name)
+        if is_dataclass(value) and is_dataclass(expected):
+            yield from _differences(value, expected, f"{prefix}{each.name}.")
+        elif value != expected:
+            yield f"{prefix}{each.name}", value
+
+
+def _default(field: "Field[Any]") -> Any:
+    return field.default if field.default_factory is MISSING else field.default_factory()
 
 
 def changed(record: Changed, options: Sequence[str]) -> Changed:
@@ -51,12 +90,12 @@ def changed(record: Changed, options: Sequence[str]) -> Changed:
     Raises:
         InputError: for an unknown field or an invalid value.
     """
-    kinds, values = _kinds(type(record)), {}
+    types, values = option_types(type(record)), {}
     for option in options:
         name, equals, text = option.partition("=")
-        if not equals or name not in kinds:
-            raise _unknown(option, kinds)
-        values[name] = _value(name, kinds[name], text)
+        if not equals or name not in types:
+            raise _unknown(option, types)
+        values[name] = _value(name, types[name], text)
     return replace(cast("Any", record), **values)
 
 
@@ -118,8 +157,23 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     return f" Did you mean {folded[near[0]]}?" if near else ""
 
 
-def _kinds(make: Callable[..., object]) -> dict[str, Any]:
+def option_types(make: Callable[..., object]) -> dict[str, Any]:
+    """The type that a constructor declares for each of its options."""
     return {name: each.annotation for name, each in signature(make).parameters.items()}
+
+
+def _read(option: str, types: Mapping[str, Any]) -> tuple[str, str, Any]:
+    """Name, field (empty if the option has none) and value of an option."""
+    name, equals, text = option.partition("=")
+    whole, _, field = name.partition(".")
+    if not equals or whole not in types:
+        raise _unknown(option, types)
+    if not field:
+        return whole, "", _value(name, types[whole], text)
+    inside = option_types(types[whole]) if is_dataclass(types[whole]) else {}
+    if field not in inside:
+        raise _unknown(option, {f"{whole}.{each}": each for each in inside} or types)
+    return whole, field, _value(name, inside[field], text)
 
 
 def _unknown(option: str, names: Mapping[str, object]) -> InputError:

@@ -1,46 +1,49 @@
 """Names of methods and of their options. Needs no torch, so that arguments are checked at once."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from math import inf, isfinite
+from typing import Any
 
-from headcount.core import InputError, check_known
+from headcount.core import InputError, check_known, check_options
+from headcount.importance import DeltaOf, Level, Rules
 from headcount.training import FinetuneConfig
 
 CALIBRATION = 2000
 """Default number of examples for steps without training: scores of heads, folding, rescaling."""
 
-METHOD_OPTIONS: Mapping[str, tuple[str, ...]] = {
-    "gradient": ("step", "level", "normalise"),
-    "relevance": ("step", "rules"),
-    "ablation": ("step", "quantity"),
-    "norm": ("step",),
-    "sink": ("step",),
-    "fisher": ("step",),
-    "random": (),
-    "l0": ("tuning", "coefficient", "sweep", "falling", "start", "voita2019"),
-    "subset": ("tuning", "hot", "cold", "straight_through"),
+METHOD_OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "gradient": {"step": float, "level": Level, "normalise": bool},
+    "relevance": {"step": float, "rules": Rules},
+    "ablation": {"step": float, "quantity": DeltaOf},
+    "norm": {"step": float},
+    "sink": {"step": float},
+    "fisher": {"step": float},
+    "random": {},
+    "l0": {
+        "tuning": FinetuneConfig,
+        "coefficient": float | None,
+        "sweep": int,
+        "falling": float,
+        "start": float,
+        "voita2019": bool,
+    },
+    "subset": {"tuning": FinetuneConfig, "hot": float, "cold": float, "straight_through": bool},
 }
-"""Options of every method."""
+"""Type of every option of every method."""
 
 
 def check_method(name: str, options: Sequence[str] = ()) -> None:
-    """Check that there is a method, and that it has some options.
+    """Check that there is a method, and that it takes some options.
 
     Args:
         name: name of the method.
-        options: NAME=VALUE each; values are checked when the method is made.
+        options: NAME=VALUE each; ranges of numbers are checked when the method is made.
 
     Raises:
-        InputError: If there is no such method, or it has no such option.
+        InputError: If there is no such method, it has no such option, or a value has another type.
     """
     check_known("a method", name, METHOD_OPTIONS)
-    known = METHOD_OPTIONS[name]
-    if "tuning" in known:
-        known += tuple(f"tuning.{each.name}" for each in fields(FinetuneConfig))
-    for option in options:
-        given = option.partition("=")[0]
-        check_known(f"an option of {name}", given, known)
+    check_options(METHOD_OPTIONS[name], options)
 
 
 def check_budget(

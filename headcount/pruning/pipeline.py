@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from transformers import PreTrainedModel
 
 from headcount.compaction import compact
-from headcount.core import InputError, Plan
+from headcount.core import InputError, Plan, options_of
 from headcount.models import Loaded, as_loaded, revision
 from headcount.pruning.before_after import BeforeAfter, slices
 from headcount.pruning.budget import GivenKeep, Units, check_prunable, dense
@@ -272,20 +272,31 @@ def prune(
             f"{type(splits).__name__}. For the plan alone, call choose_heads."
         )
     settings, loaded = settings or PruneSettings(), as_loaded(model, None)
+    method, compensation = _method(method), compensation or Compensation()
     pruned = Pruning(
         settings.context(loaded, splits.train),
-        _method(method),
+        method,
         keep if isinstance(keep, BudgetSpec) else BudgetSpec(keep),
         splits.dev,
         splits.test,
-        compensation or Compensation(),
+        compensation,
     ).run()
     record = replace(
         pruned.record,
         warnings=(*splits.warnings, *pruned.record.warnings),
         signature=splits.signature(loaded, settings.seed, **settings.signed_options),
+        arguments=_arguments(method, compensation),
     )
     return replace(pruned, record=record)
+
+
+def _arguments(method: Method, compensation: Compensation) -> dict[str, Any]:
+    """The arguments of the command that set options of the method and of the recovery."""
+    found: dict[str, Any] = {"set": method.changed_options}
+    if (recovery := compensation.recovery) is not None:
+        tune = [each for each in options_of(recovery) if not each.startswith("updates=")]
+        found |= {"recover": recovery.updates, "tune": tune}
+    return found
 
 
 def choose_heads(

@@ -150,7 +150,8 @@ class PruneRecord:
     signature: str | None = None
     """Signature of everything that the numbers depend on."""
     arguments: Mapping[str, Any] | None = None
-    """Arguments of the command that made the model; None if it was made in Python."""
+    """Arguments of the command that made the model; in Python, the options of the method and of the
+    recovery that differ from their defaults."""
 
     @property
     def kept_stages(self) -> tuple[str, ...]:

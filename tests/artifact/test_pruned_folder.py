@@ -46,6 +46,9 @@ def test_ten_lines_prune_certify_and_save(
     assert record.comparisons == Certificate.read(tmp_path / "PRUNED").comparisons
     assert headcount.Plan.read(tmp_path / "PRUNED" / "plan.json") == pruned.plan
     assert str(record.data_sets["test"].score) in capsys.readouterr().out
+    card = (tmp_path / "PRUNED" / "README.md").read_text(encoding="utf-8")
+    told = "with a recovery of 2 updates (batch_tokens=60, warmup=0, distilled=0.5)"
+    assert f"by fisher (budget: keep 4), {told}" in card
 
 
 def test_a_state_folder_of_somebody_else_is_kept(tmp_path: Path) -> None:

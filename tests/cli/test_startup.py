@@ -15,6 +15,7 @@ import pytest
 import headcount
 from headcount import importance, pruning, speed, tasks, training
 from headcount.cli.command import COMMANDS
+from headcount.core import option_types
 from tests.cli.conftest import PARALLEL, ROOT, SAMPLE
 
 HEAVY = ("torch", "transformers", "pandas", "sklearn", "scipy", "matplotlib", "jinja2", "sacrebleu")
@@ -94,6 +95,14 @@ REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
         ("prune", "gpt2", *LEARNED, "--out", "OUT", "--keep", "3", "--set", "stpe=1"),
         "Did you mean step?",
     ),
+    "a value of an option": (
+        ("prune", "gpt2", *LEARNED, "--out", "OUT", "--keep", "3", "--set", "step=abc"),
+        "Expected float for step, got 'abc'",
+    ),
+    "a value of a training": (
+        ("curve", "gpt2", *LEARNED, "--out", "OUT", "--keep", "3", "--set", "l0.tuning.peak=x"),
+        "Expected float for tuning.peak, got 'x'",
+    ),
     "a preset": (
         ("prune", "gpt2", *LEARNED, "--out", "OUT", "--keep", "3", "--preset", "voita"),
         "Did you mean voita2019?",
@@ -166,7 +175,7 @@ def test_light_names_are_those_of_the_registries() -> None:
         assert set(names) <= set(options(tasks.TASKS[task])), task
     assert get_args(importance.MethodName) == importance.METHODS
     assert get_args(speed.ModeName) == tuple(speed.MODES)
-    assert {name: options(make) for name, make in pruning.METHODS.items()} == dict(
+    assert {name: option_types(make) for name, make in pruning.METHODS.items()} == dict(
         pruning.METHOD_OPTIONS
     )
     for name, make in pruning.METHODS.items():

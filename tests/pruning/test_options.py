@@ -74,6 +74,16 @@ def test_bad_options(name: str, option: str, sentence: str) -> None:
         method(name, [option])
 
 
+def test_a_method_names_the_options_that_were_changed() -> None:
+    """They make the same method again."""
+    given = ["tuning.peak=0.001", "coefficient=0.2", "voita2019=true"]
+    changed = method("l0", [*given, "sweep=0", "tuning.gate_rate=0.1"])
+    assert changed.changed_options == given
+    assert method("l0", changed.changed_options) == changed
+    assert method("fisher", ["step=0.5"]).changed_options == ["step=0.5"]
+    assert method("random").changed_options == method("subset").changed_options == []
+
+
 def test_presets_are_what_the_papers_did() -> None:
     made = {
         name: method(each.method, each.of(["encoder.self"], "translation"))

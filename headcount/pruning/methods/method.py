@@ -6,12 +6,12 @@ Methods that learn their choice train for each budget.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, final
 
-from headcount.core import Plan, Progress, silent
+from headcount.core import Plan, Progress, options_of, silent
 from headcount.models import Loaded, plan_for
 from headcount.pruning.budget import Keep, Units, by_site, pruned_heads
 from headcount.pruning.methods.order import Order
@@ -69,6 +69,11 @@ class Method(ABC):
     tuning: FinetuneConfig | None = None
     """Settings of the training, for methods that train."""
 
+    @property
+    def changed_options(self) -> list[str]:
+        """The options that differ from their defaults, as the command takes them."""
+        return options_of(self) if is_dataclass(self) else []
+
     @abstractmethod
     def choose(self, setting: PruningContext, keep: Keep) -> Selection:
         """Choose exactly the budget's number of heads to keep, in all or at each site named.
@@ -121,6 +126,11 @@ class RankingMethod(Method):
     def name(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Name of the ranking."""
         return self.ranking.name
+
+    @property
+    def changed_options(self) -> list[str]:
+        """The options of the ranking that differ from their defaults."""
+        return options_of(self.ranking) if is_dataclass(self.ranking) else []
 
     def choose(self, setting: PruningContext, keep: Keep) -> Selection:
         """Keep the last heads of the order; an impossible budget raises an error before ranking."""

@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 export HF_HUB_OFFLINE ?= 1
+unexport PYTHONDONTWRITEBYTECODE  # every test process would compile the package and its tests
 
 .PHONY: demo test lint types pytest bench clean
 

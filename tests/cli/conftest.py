@@ -18,6 +18,12 @@ SAMPLE = ROOT / "headcount" / "data" / "sample.conllu"
 PARALLEL = ROOT / "headcount" / "data" / "sample.tsv"
 
 
+@pytest.fixture(autouse=True)
+def short_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time every call once a round: tests/speed checks how often short calls are repeated."""
+    monkeypatch.setattr("headcount.speed.timing.MOST_REPEATS", 1)
+
+
 @pytest.fixture(scope="session")
 def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A saved tiny encoder."""

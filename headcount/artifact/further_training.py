@@ -13,8 +13,8 @@ from headcount.artifact.further_checks import FINETUNED, check_further_training
 from headcount.artifact.recertify import Origin, choice_of, origin_of
 from headcount.artifact.sample_batches import Data
 from headcount.artifact.saving import write_model
-from headcount.artifact.staging import staged, state_of
-from headcount.core import ModelError, Progress, marked, remove_state, silent
+from headcount.artifact.staging import forget_run, staged
+from headcount.core import ModelError, Progress, silent
 from headcount.models import Loaded, is_compact, place_of, revision
 from headcount.pruning import BeforeAfter
 from headcount.results import (
@@ -174,8 +174,7 @@ class FurtherTrained:
                 data = Data.of_task(self.dev, self.loaded.model.device, files)
                 self.origin.write(staging, self.loaded, data, self._card())
             record.write(staging)
-        if marked(state_of(folder)) == FINETUNED.name:
-            remove_state(state_of(folder))
+        forget_run(folder, FINETUNED)
         return record
 
     def _card(self) -> PruneRecord:

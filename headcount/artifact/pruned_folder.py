@@ -14,9 +14,8 @@ from headcount.artifact.head_card import write_head_card
 from headcount.artifact.making import certify
 from headcount.artifact.sample_batches import Data
 from headcount.artifact.saving import auto_class_of
-from headcount.artifact.staging import COMPACT, staged, state_of
+from headcount.artifact.staging import COMPACT, forget_run, staged
 from headcount.artifact.surviving_roles import DenseAnalysis
-from headcount.core import marked, remove_state
 from headcount.pruning import Pruned
 from headcount.results import PruneRecord
 
@@ -56,6 +55,5 @@ def save_pruned(
         auto_class = auto_class_of(pruned.model)
         record = replace(record, auto_class=auto_class, comparisons=certificate.comparisons)
         write_head_card(staging, record)
-    if marked(state_of(folder)) == COMPACT.name:
-        remove_state(state_of(folder))
+    forget_run(folder, COMPACT)
     return record

@@ -9,7 +9,18 @@ from pathlib import Path
 from shutil import rmtree
 from typing import final
 
-from headcount.core import InputError, check_no_earlier_run, is_begun, mark, marked, remove_state
+from headcount.core import (
+    InputError,
+    ResumePolicy,
+    check_no_earlier_run,
+    is_begun,
+    mark,
+    marked,
+    remove_state,
+)
+
+REPLACES = "replaces the model in its folder"
+"""Second line in the mark of a state: the run may replace a model, also once it is resumed."""
 
 
 def _is_compact(folder: Path) -> bool:
@@ -128,16 +139,19 @@ def state_of(out: Path) -> Path:
 
 
 def claim_artifact(
-    out: Path, resume: bool, overwrite: bool, kind: Kind = COMPACT, read: Iterable[Path] = ()
-) -> None:
+    out: Path, policy: ResumePolicy, kind: Kind = COMPACT, read: Iterable[Path] = ()
+) -> bool:
     """Check that a model may be written, and make the folder for the state.
 
     Args:
         out: Folder for the model.
-        resume: Whether to resume an interrupted run.
-        overwrite: Whether to replace an earlier model.
+        policy: What to do with an interrupted run or an earlier model.
         kind: Kind of model that may be replaced.
         read: Paths that the run reads, none in the folder, which is replaced entirely.
+
+    Returns:
+        Whether the run may replace a model in the folder: it, or the run that it resumes, was
+        started to overwrite.
 
     Raises:
         InputError: If there is a model that may not be replaced, an interrupted run that may not be
@@ -145,7 +159,7 @@ def claim_artifact(
     """
     check_not_read(out, read)
     state = state_of(out)
-    begun, other = is_begun(state), marked(state)
+    begun, (other, replaces) = is_begun(state), _mark_of(state)
     if begun and other != kind.name:
         raise InputError(
             f"{state} holds the interrupted run of {other}, not of {kind.name}. Name another "
@@ -154,14 +168,28 @@ def claim_artifact(
             else f"{state}, where this run would keep its state, holds something else. Name "
             "another folder."
         )
-    # --overwrite alone would restart the run.
-    advice = "--overwrite beside --resume" if begun and resume else "--overwrite"
+    is_resumed = begun and policy is ResumePolicy.RESUME
+    overwrite = policy is ResumePolicy.OVERWRITE or (is_resumed and replaces)
+    advice = "--overwrite instead of --resume" if is_resumed else "--overwrite"
     check_not_taken(out, overwrite, advice, kind)
     if begun:
-        check_no_earlier_run(state, "an interrupted run", resume, overwrite)
-    if overwrite and not resume:
+        check_no_earlier_run(state, "an interrupted run", policy)
+    if policy is ResumePolicy.OVERWRITE:
         remove_state(state)
-    mark(state, kind.name)
+    mark(state, f"{kind.name}\n{REPLACES}" if overwrite else kind.name)
+    return overwrite
+
+
+def forget_run(out: Path, kind: Kind) -> None:
+    """Remove the state of the run that made a folder's model, if it is a run of this kind."""
+    if _mark_of(state_of(out))[0] == kind.name:
+        remove_state(state_of(out))
+
+
+def _mark_of(state: Path) -> tuple[str, bool]:
+    """The kind of model that an unfinished run makes, by name, and whether it may replace one."""
+    name, _, more = (marked(state) or "").partition("\n")
+    return name, more == REPLACES
 
 
 def check_not_read(out: Path, read: Iterable[Path]) -> None:

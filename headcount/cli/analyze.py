@@ -12,7 +12,7 @@ from headcount.cli.console import check_no_unused_options, plain_console, to_jso
 from headcount.cli.model_arguments import ModelArguments, check_model
 from headcount.cli.progress import shown
 from headcount.cli.task_arguments import check_data
-from headcount.core import check_seed, is_main_process, wait_for_everyone
+from headcount.core import ResumePolicy, check_seed, is_main_process, wait_for_everyone
 from headcount.corpora import Corpus
 from headcount.results import Thresholds
 
@@ -86,6 +86,7 @@ class Analyze(ModelArguments):
 
     def run(self) -> int:
         """Run the analysis and write everything into `out`."""
+        policy = ResumePolicy.of(self.resume, self.overwrite)
         if not self.null:
             check_no_unused_options(self, "seed", "the random-weight copy", "Add --null")
         check_seed(self.seed)
@@ -94,12 +95,12 @@ class Analyze(ModelArguments):
             check_data([self.frequencies])
         corpus = Corpus(self.corpus, self.source, self.target, self.limit, pairs=self.pairs)
         if is_main_process():
-            results.claim(self.out, self.resume, self.overwrite)
+            results.claim(self.out, policy)
         wait_for_everyone()
         loaded = self.loaded()
         if self.resume:  # keeps the scores in the folder
             importance.check_same_scores(self.out, models.revision(loaded.model))
-        if is_main_process() and self.overwrite and not self.resume:
+        if is_main_process() and policy is ResumePolicy.OVERWRITE:
             results.start_over(self.out)
         wait_for_everyone()
         with shown() as progress:
@@ -124,7 +125,7 @@ class Analyze(ModelArguments):
         )
 
     def _write(self, found: "results.Analysis") -> None:
-        results.write_results(found, self.out, to_jsonable(asdict(self)))
+        results.write_results(found, self.out, to_jsonable(asdict(self)), self.resume)
         report = reports.write_report(self.out)
         console = plain_console(soft_wrap=False)
         print_summary(found, console)

@@ -10,7 +10,7 @@ from headcount.cli.console import plain_console, print_markdown, to_jsonable
 from headcount.cli.data_arguments import TrialArguments, check_calibration
 from headcount.cli.progress import shown
 from headcount.cli.task_arguments import print_warnings
-from headcount.core import InputError, claim
+from headcount.core import InputError, ResumePolicy, claim
 from headcount.pruning import METHOD_OPTIONS, check_method
 from headcount.reports import FILES
 
@@ -57,7 +57,7 @@ class Curve:
         check_calibration(self.on.calibration, self._names())
         self.on.check()
         chosen = {name: pruning.method(name, self._options(name)) for name in self._names()}
-        claim(self.out, FILES, self.out / "state", self.resume, self.overwrite)
+        claim(self.out, FILES, self.out / "state", ResumePolicy.of(self.resume, self.overwrite))
         loaded = self.on.loaded()
         roles = None if self.analysis is None else artifact.read_roles(self.analysis, loaded)
         splits, console = self.on.splits(loaded), plain_console(soft_wrap=False)

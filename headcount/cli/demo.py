@@ -10,6 +10,7 @@ from headcount import analysis, importance, models, reports, results, tasks
 from headcount.cli.console import plain_console
 from headcount.cli.model_arguments import check_model
 from headcount.cli.progress import shown
+from headcount.core import ResumePolicy
 from headcount.corpora import Corpus
 
 DATA = Path(str(files("headcount") / "data"))
@@ -29,7 +30,7 @@ class Demo:
     def run(self) -> int:
         """Analyse and score every head, and print the story they make."""
         check_model(self.model)
-        results.claim(self.out, overwrite=True)
+        results.claim(self.out, ResumePolicy.OVERWRITE)
         loaded = models.load(self.model)
         corpus = Corpus(source=DATA / "sample.conllu", target=DATA / "sample.de")
         task = tasks.Translation(

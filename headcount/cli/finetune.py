@@ -12,7 +12,7 @@ from headcount.cli.data_arguments import LearningArguments
 from headcount.cli.model_arguments import check_model
 from headcount.cli.progress import shown
 from headcount.cli.task_arguments import print_warnings
-from headcount.core import made
+from headcount.core import ResumePolicy, made
 from headcount.training import FinetuneConfig
 
 
@@ -40,7 +40,8 @@ class Finetune:
         if self.teacher is not None:
             check_model(self.teacher)
         kind, read = artifact.FINETUNED, self._read()
-        artifact.claim_artifact(self.out, self.resume, self.overwrite, kind, read)
+        policy = ResumePolicy.of(self.resume, self.overwrite)
+        overwrite = artifact.claim_artifact(self.out, policy, kind, read)
         loaded = on.loaded()
         teacher = None if self.teacher is None else models.load(self.teacher, on.device, on.dtype)
         splits = on.splits(loaded)
@@ -59,7 +60,7 @@ class Finetune:
             print_warnings(training.warnings, console)
             trained = training.run()
         arguments = to_jsonable(asdict(self))
-        record = trained.save(self.out, files=on.dev, arguments=arguments, overwrite=self.overwrite)
+        record = trained.save(self.out, files=on.dev, arguments=arguments, overwrite=overwrite)
         _print(record, console)
         console.print(f"Folder: {self.out}")
         return 0

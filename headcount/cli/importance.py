@@ -12,7 +12,7 @@ from headcount import importance, models, reports, results, tasks
 from headcount.cli.console import check_no_unused_options, plain_console, to_jsonable
 from headcount.cli.progress import shown
 from headcount.cli.task_arguments import TaskArguments, print_warnings
-from headcount.core import InputError, check_seed
+from headcount.core import InputError, ResumePolicy, check_seed
 from headcount.importance import Options
 
 if TYPE_CHECKING:
@@ -94,6 +94,7 @@ class Importance(TaskArguments):
 
     def run(self) -> int:
         """Run the methods and write everything into `out`."""
+        policy = ResumePolicy.of(self.resume, self.overwrite)
         check_seed(self.how.seed)
         self.check()
         self._check_no_unused_options()
@@ -101,14 +102,14 @@ class Importance(TaskArguments):
             raise InputError(
                 "Expected --against to name an assessment on other data, got --out itself."
             )
-        importance.claim_importance(self.out, self.resume, self.overwrite)
+        importance.claim_importance(self.out, policy)
         loaded = self.loaded()
         self._check_same_models(loaded)
         seed = {"seed": self.how.seed} if self.task == "masked-lm" else {}
         task = self.built(loaded, self.data, **seed)
         self._check_same_ways(task)
         print_warnings(task.warnings(), plain_console())
-        if self.overwrite and not self.resume:
+        if policy is ResumePolicy.OVERWRITE:
             importance.forget_sweep(self.out)
         with shown() as progress:
             assessment = importance.assess(

@@ -11,7 +11,7 @@ from headcount.cli.console import plain_console, to_jsonable
 from headcount.cli.data_arguments import TrialArguments, check_calibration
 from headcount.cli.progress import shown
 from headcount.cli.task_arguments import check_data, print_warnings
-from headcount.core import InputError, made
+from headcount.core import InputError, ResumePolicy, made
 from headcount.training import FinetuneConfig
 
 
@@ -61,7 +61,8 @@ class Prune:
         name, options = self._check()
         chosen, limit, stages = pruning.method(name, options), self._limit(), self._stages()
         read = [*self.on.files(), *self.corpus, *([self.analysis] if self.analysis else [])]
-        artifact.claim_artifact(self.out, self.resume, self.overwrite, read=read)
+        policy = ResumePolicy.of(self.resume, self.overwrite)
+        overwrite = artifact.claim_artifact(self.out, policy, read=read)
         loaded = self.on.loaded()
         analysis = None
         if self.analysis is not None:
@@ -77,7 +78,7 @@ class Prune:
             analysis=analysis,
             files=self.on.dev,
             arguments=to_jsonable(asdict(self)),
-            overwrite=self.overwrite,
+            overwrite=overwrite,
         )
         _print(record, record.warnings[len(splits.warnings) :], self.out)
         return 0

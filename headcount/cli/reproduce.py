@@ -13,7 +13,7 @@ from headcount.cli.data_arguments import TrialArguments, check_calibration
 from headcount.cli.importance import print_assessment
 from headcount.cli.progress import Report, shown
 from headcount.cli.task_arguments import TaskArguments, check_data, print_warnings
-from headcount.core import InputError, claim, silent
+from headcount.core import InputError, ResumePolicy, claim, silent
 from headcount.corpora import Corpus
 from headcount.importance import DeltaOf
 from headcount.pruning import CALIBRATION
@@ -52,10 +52,15 @@ class FolderArguments:
     overwrite: bool = field(default=False, kw_only=True)
     """Replace an earlier run in --out."""
 
+    @property
+    def policy(self) -> ResumePolicy:
+        """What to do with an earlier run in --out."""
+        return ResumePolicy.of(self.resume, self.overwrite)
+
     def experiment(self, on: TrialArguments) -> "reproduce.PruningExperiment":
         """Claim the folder, then load the model and its data."""
         on.check()
-        claim(self.out, FILES, self.out / "state", self.resume, self.overwrite)
+        claim(self.out, FILES, self.out / "state", self.policy)
         loaded = on.loaded()
         splits = on.splits(loaded)
         print_warnings(splits.warnings, plain_console(soft_wrap=False))
@@ -149,11 +154,11 @@ class Michel2019(PaperArguments):
         check_data(self.other_data)
         folders = [self.out, *([self.out / "other"] if self.other_data else [])]
         for folder in folders:
-            importance.claim_importance(folder, self.resume, self.overwrite)
+            importance.claim_importance(folder, self.policy)
         loaded = self.loaded()
         other = self.task_on(loaded, self.other_data) if self.other_data else None
         task = self.task_on(loaded, self.data)
-        for folder in folders if self.overwrite and not self.resume else ():
+        for folder in folders if self.policy is ResumePolicy.OVERWRITE else ():
             importance.forget_sweep(folder)
         options = importance.Options(quantity=self.quantity, samples=self.samples)
         with shown() as progress:
@@ -198,19 +203,26 @@ class Voita2019(PaperArguments):
         if self.table is not None:
             return self._table2()
         treebank = self._checked_treebank()
-        results.claim(self.out, self.resume, self.overwrite)
+        results.claim(self.out, self.policy)
         if not self.overwrite:
             reproduce.check_only_relevance(self.out)
         loaded = self.loaded()
         if self.resume:  # keeps the scores in the folder
             importance.check_same_scores(self.out, models.revision(loaded.model))
         task = self.task_on(loaded, self.data)
-        if self.overwrite and not self.resume:
+        if self.policy is ResumePolicy.OVERWRITE:
             results.start_over(self.out)
         options = analysis.Options(frequencies=self.frequencies, max_tokens=self.max_tokens)
         with shown() as progress:
             path = reproduce.reproduce_voita2019(
-                loaded, task, treebank, self.out, options, self.recorded(), progress
+                loaded,
+                task,
+                treebank,
+                self.out,
+                options,
+                self.recorded(),
+                progress,
+                keep_scores=self.resume,
             )
         console = plain_console(soft_wrap=False)
         print_warnings(results.read_run(self.out).record.warnings, console)

@@ -15,7 +15,7 @@ from headcount import training
 from headcount.cli.console import plain_console
 from headcount.cli.model_arguments import check_model
 from headcount.cli.task_arguments import check_data, named_columns
-from headcount.core import changed, is_main_process
+from headcount.core import ResumePolicy, changed, is_main_process
 from headcount.training import RECIPES, PretrainingConfig
 
 LEFT_OUT = {
@@ -68,12 +68,12 @@ class Train:
 
     def run(self) -> int:
         """Train the model and write everything into `out`."""
-        job = self._job()
+        policy, job = ResumePolicy.of(self.resume, self.overwrite), self._job()
         check_data((*self.data, *self.dev))
         for model in filter(None, (self.pieces, self.start)):
             check_model(model)
         with _shown() as tell:
-            trained = training.train(job, self.out, self.resume, self.overwrite, tell)
+            trained = training.train(job, self.out, policy, tell)
         if is_main_process():
             _print_result(trained, self.out)
         return 0

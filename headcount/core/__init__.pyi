@@ -47,6 +47,7 @@ from .plan import Plan as Plan
 from .plan import kept_sha256 as kept_sha256
 from .progress import Progress as Progress
 from .progress import silent as silent
+from .run_folder import ResumePolicy as ResumePolicy
 from .run_folder import check_is_folder as check_is_folder
 from .run_folder import check_no_earlier_run as check_no_earlier_run
 from .run_folder import claim as claim

@@ -1,14 +1,42 @@
 """Folders of results: what an earlier run left is resumed or replaced, never mixed."""
 
 from collections.abc import Sequence
+from enum import Enum
 from pathlib import Path
 from shutil import rmtree
+from typing import final
 
 from headcount.core.errors import InputError
 from headcount.core.files import write_text
 
 MARK = "kind.txt"
 """File in a state folder that names its kind of run: several commands use such a folder."""
+
+
+@final
+class ResumePolicy(Enum):
+    """What a run does with an earlier run in its folder."""
+
+    REFUSE = "refuse"
+    """Raise an error."""
+    RESUME = "resume"
+    """Resume it; start if there is none."""
+    OVERWRITE = "overwrite"
+    """Replace it."""
+
+    @classmethod
+    def of(cls, resume: bool, overwrite: bool) -> "ResumePolicy":
+        """The policy of the options `--resume` and `--overwrite`.
+
+        Raises:
+            InputError: for both.
+        """
+        if resume and overwrite:
+            raise InputError(
+                "Expected one of --resume and --overwrite, got both. Give --resume to resume the "
+                "earlier run, or --overwrite to replace it."
+            )
+        return cls.RESUME if resume else cls.OVERWRITE if overwrite else cls.REFUSE
 
 
 def check_is_folder(folder: Path) -> None:
@@ -21,19 +49,18 @@ def check_is_folder(folder: Path) -> None:
         raise InputError(f"Expected a folder for the results, got the file {folder}. Name another.")
 
 
-def check_no_earlier_run(folder: Path, what: str, resume: bool, overwrite: bool) -> None:
+def check_no_earlier_run(folder: Path, what: str, policy: ResumePolicy) -> None:
     """Check that using a folder with results of an earlier run is intended.
 
     Args:
         folder: the folder.
         what: what it holds, e.g. "an earlier run".
-        resume: whether to resume from what is there.
-        overwrite: whether to replace it.
+        policy: what to do with it.
 
     Raises:
-        InputError: if neither was asked for.
+        InputError: if it may be neither resumed nor replaced.
     """
-    if not (resume or overwrite):
+    if policy is ResumePolicy.REFUSE:
         raise InputError(
             f"{folder} holds {what}: give --resume to resume it, --overwrite to replace it, "
             "or name another folder"
@@ -67,15 +94,14 @@ def is_begun(state: Path) -> bool:
     return state.is_dir() and any(path.name != MARK for path in state.iterdir())
 
 
-def claim(out: Path, results: Sequence[str], state: Path, resume: bool, overwrite: bool) -> None:
+def claim(out: Path, results: Sequence[str], state: Path, policy: ResumePolicy) -> None:
     """Check that a run may write into a folder; only the state is ever deleted.
 
     Args:
         out: the folder of the results.
         results: names of files that only an earlier run leaves there.
         state: folder of intermediate state; it is created, with a note of the run it belongs to.
-        resume: resume the earlier run.
-        overwrite: replace the earlier run.
+        policy: what to do with an earlier run.
 
     Raises:
         InputError: if the folder holds an earlier run that is neither resumed nor overwritten, or
@@ -94,7 +120,7 @@ def claim(out: Path, results: Sequence[str], state: Path, resume: bool, overwrit
             "files. Name another."
         )
     if present:
-        check_no_earlier_run(out, "an earlier run", resume, overwrite)
-    if overwrite and not resume:
+        check_no_earlier_run(out, "an earlier run", policy)
+    if policy is ResumePolicy.OVERWRITE:
         remove_state(state)
     mark(state, kind)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from headcount.core import check_is_folder, check_no_earlier_run
+from headcount.core import ResumePolicy, check_is_folder, check_no_earlier_run
 
 SWEEP = "sweep.safetensors"
 """File of the losses under ablations."""
@@ -10,7 +10,7 @@ TRANSLATIONS = "translations.json"
 """File of the translations by ablated models."""
 
 
-def claim_importance(folder: Path, resume: bool = False, overwrite: bool = False) -> None:
+def claim_importance(folder: Path, policy: ResumePolicy) -> None:
     """Check that an assessment may write into a folder, beside an analysis; nothing is deleted.
 
     Raises:
@@ -20,7 +20,7 @@ def claim_importance(folder: Path, resume: bool = False, overwrite: bool = False
     check_is_folder(folder)
     so_far = [folder / "state" / name for name in (SWEEP, TRANSLATIONS)]
     if any(file.exists() for file in so_far) or (folder / "importance.json").exists():
-        check_no_earlier_run(folder, "an earlier assessment", resume, overwrite)
+        check_no_earlier_run(folder, "an earlier assessment", policy)
     (folder / "state").mkdir(parents=True, exist_ok=True)
 
 

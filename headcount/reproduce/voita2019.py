@@ -72,6 +72,7 @@ def reproduce_voita2019(
     options: Options | None = None,
     arguments: Mapping[str, Any] | None = None,
     progress: Progress = silent,
+    keep_scores: bool = False,
 ) -> Path:
     """Analyse a treebank, measure relevance on a task, and write the document and a report.
 
@@ -85,12 +86,14 @@ def reproduce_voita2019(
         options: options of the analysis, e.g. what is rare.
         arguments: arguments of the command, for the records.
         progress: function that is called with the progress.
+        keep_scores: whether scores of an earlier run in the folder are kept.
 
     Returns:
         The path of `voita2019.md`.
     """
     options = options or Options()
-    write_results(analyze(loaded, treebank, options, out, progress), out, arguments)
+    analysis = analyze(loaded, treebank, options, out, progress)
+    write_results(analysis, out, arguments, keep_scores)
     relevance = ScoreOptions(("relevance",))
     assessment = assess(loaded, task, relevance, out, progress, options.max_tokens)
     write_assessment(assessment, loaded.heads, out, arguments)

@@ -3,7 +3,7 @@
 from pathlib import Path
 from shutil import rmtree
 
-from headcount.core import InputError, check_is_folder, check_no_earlier_run
+from headcount.core import InputError, ResumePolicy, check_is_folder, check_no_earlier_run
 
 SCORES = ("importance.json", "evaluation.json", "translations.txt")
 """Files of other commands: the importance of the heads and the scores of the model."""
@@ -27,11 +27,11 @@ FILES = (
 FOLDERS = ("state", "figures", "other")
 
 
-def claim(folder: Path, resume: bool = False, overwrite: bool = False) -> None:
+def claim(folder: Path, policy: ResumePolicy) -> None:
     """Check that a run may write into a folder; nothing is deleted.
 
     Raises:
-        InputError: if the folder holds something and neither `resume` nor `overwrite` is set.
+        InputError: if the folder holds something that may be neither resumed nor overwritten.
     """
     check_is_folder(folder)
     present = {path.name for path in folder.iterdir()} if folder.exists() else set()
@@ -44,7 +44,7 @@ def claim(folder: Path, resume: bool = False, overwrite: bool = False) -> None:
     if (folder / "state").is_dir() and not any((folder / "state").iterdir()):
         present -= {"state"}  # left by a run that was refused
     if present:
-        check_no_earlier_run(folder, "an earlier run", resume, overwrite)
+        check_no_earlier_run(folder, "an earlier run", policy)
     (folder / "state").mkdir(parents=True, exist_ok=True)
 
 

@@ -12,15 +12,23 @@ from headcount.results.examples import write_examples
 
 
 def write_results(
-    analysis: Analysis, folder: str | Path, arguments: Mapping[str, Any] | None = None
+    analysis: Analysis,
+    folder: str | Path,
+    arguments: Mapping[str, Any] | None = None,
+    keep_scores: bool = False,
 ) -> None:
     """Write the tables, the examples and, last, `run.json`.
 
-    A resumed run keeps the scores that other commands added to the folder; a new run removes them.
+    Args:
+        analysis: the results.
+        folder: the folder of the run.
+        arguments: arguments of the command, for the record.
+        keep_scores: whether scores that other commands added to the folder are kept, as in a
+            resumed run, or removed.
     """
-    folder, resumed = Path(folder), bool((arguments or {}).get("resume"))
+    folder = Path(folder)
     frames = {"relations": analysis.relations, "offsets": analysis.offsets}
-    tables = {"heads": _with_scores(analysis.heads, folder) if resumed else analysis.heads}
+    tables = {"heads": _with_scores(analysis.heads, folder) if keep_scores else analysis.heads}
     if analysis.null is not None:
         tables["null_heads"], frames["null_relations"] = analysis.null
     written = {
@@ -29,7 +37,7 @@ def write_results(
     written |= {f"{name}.parquet": table for name, table in tables.items()}
     for name, table in written.items():
         table.write(folder / name)
-    kept = {"targets.txt", *SCORES} if resumed else {"targets.txt"}
+    kept = {"targets.txt", *SCORES} if keep_scores else {"targets.txt"}
     for stale in set(FILES) - set(written) - kept:  # from an earlier run
         (folder / stale).unlink(missing_ok=True)
     write_examples(folder / "examples.json", analysis.examples)

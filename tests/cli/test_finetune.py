@@ -12,7 +12,7 @@ from headcount import load
 from headcount.artifact import claim_artifact, save
 from headcount.artifact.staging import COMPACT
 from headcount.compaction import compact
-from headcount.core import Plan
+from headcount.core import Plan, ResumePolicy
 from headcount.results import Certificate, weights_sha256
 from headcount.tasks import build, evaluate
 from headcount.training import FinetuneConfig, FineTuned, finetune
@@ -63,7 +63,7 @@ def test_other_folders_are_left_alone(bert: Path, data: list[Path], tmp_path: Pa
 def test_an_interrupted_run_of_another_command_is_left_alone(
     bert: Path, data: list[Path], tmp_path: Path
 ) -> None:
-    claim_artifact(tmp_path / "out", resume=False, overwrite=False, kind=COMPACT)
+    claim_artifact(tmp_path / "out", ResumePolicy.REFUSE, kind=COMPACT)
     plan = tmp_path / "out.state" / "plan.json"
     plan.touch()
     for how in ("--resume", "--overwrite"):
@@ -75,7 +75,7 @@ def test_an_interrupted_run_of_another_command_is_left_alone(
 def test_a_run_that_was_refused_before_it_began_is_in_nobody_s_way(
     bert: Path, data: list[Path], tmp_path: Path
 ) -> None:
-    claim_artifact(tmp_path / "out", resume=False, overwrite=False, kind=COMPACT)
+    claim_artifact(tmp_path / "out", ResumePolicy.REFUSE, kind=COMPACT)
     status, _, errors = run("finetune", bert, data, tmp_path / "out", *SET)
     assert status == 0, errors
 
@@ -103,7 +103,7 @@ def test_a_model_that_can_t_be_written_leaves_the_earlier_one(
         return finetune(*arguments, **options | {"tell": steps.append})
 
     monkeypatch.setattr("headcount.artifact.further_training.finetune", reported)
-    more = ("--resume", "--overwrite", "--seed", 5)
+    more = ("--resume", "--seed", 5)
     assert run("finetune", bert, data, out, *SET, *more)[0] == 0
     assert not steps, "with the updates that it had"
     assert (out / "finetune.json").read_bytes() != before["finetune.json"]

@@ -16,7 +16,7 @@ from headcount.cli.data_arguments import TrialArguments
 from headcount.cli.evaluate import Evaluate
 from headcount.cli.importance import Importance
 from headcount.cli.reproduce import Voita2019
-from headcount.core import InputError, Plan
+from headcount.core import InputError, Plan, ResumePolicy
 from headcount.corpora import Corpus
 from headcount.models import Loaded, check_plan, revision
 from headcount.pruning.gated_score import evaluate_gated
@@ -305,8 +305,8 @@ def test_refusals(bert: Path, data: list[Path], tmp_path: Path, more: tuple, sen
 def test_not_into_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match="is the working directory, which can't be replaced"):
-        claim_artifact(Path(), resume=False, overwrite=False)
-    claim_artifact(Path("new"), resume=False, overwrite=False)
+        claim_artifact(Path(), ResumePolicy.REFUSE)
+    claim_artifact(Path("new"), ResumePolicy.REFUSE)
     assert [path.name for path in tmp_path.iterdir()] == ["new.state"]
 
 
@@ -329,16 +329,25 @@ def test_one_process(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_interrupted_runs_are_not_mixed(bert: Path, data: list[Path], tmp_path: Path) -> None:
-    claim_artifact(tmp_path / "out", resume=False, overwrite=False)
-    claim_artifact(tmp_path / "out", resume=False, overwrite=False)  # nothing was begun
+    claim_artifact(tmp_path / "out", ResumePolicy.REFUSE)
+    claim_artifact(tmp_path / "out", ResumePolicy.REFUSE)  # nothing was begun
     (tmp_path / "out.state" / "plan.json").touch()
     status, _, errors = run("prune", bert, data, tmp_path / "out", "--keep", 2)
     assert status == 2 and "holds an interrupted run: give --resume" in errors
     assert run("prune", bert, data, tmp_path / "out", "--keep", 2, "--resume")[0] == 0
-    claim_artifact(tmp_path / "out", resume=False, overwrite=True)
+    claim_artifact(tmp_path / "out", ResumePolicy.OVERWRITE)
     (tmp_path / "out.state" / "plan.json").touch()
     status, _, errors = run("prune", bert, data, tmp_path / "out", "--keep", 2, "--resume")
-    assert status == 2 and "Add --overwrite beside --resume to replace it" in errors
+    assert status == 0, f"it was started to overwrite: {errors}"
+
+
+def test_a_resumed_run_replaces_no_model_that_came_later(tmp_path: Path) -> None:
+    claim_artifact(tmp_path / "out", ResumePolicy.REFUSE)
+    (tmp_path / "out.state" / "plan.json").touch()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "config.json").write_text('{"head_plan": {}}')
+    with pytest.raises(InputError, match="Add --overwrite instead of --resume to replace it"):
+        claim_artifact(tmp_path / "out", ResumePolicy.RESUME)
 
 
 def test_what_is_not_ours_is_not_replaced(bert: Path, data: list[Path], tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from headcount.core import Heads, HeadTable
+from headcount.core import Heads, HeadTable, ResumePolicy
 from headcount.results import (
     Analysis,
     Counts,
@@ -47,7 +47,7 @@ def with_importance(folder: Path) -> Path:
 
 def test_importance_is_one_of_our_files(tmp_path: Path):
     assert "importance.json" in FILES
-    claim(with_importance(tmp_path), overwrite=True)
+    claim(with_importance(tmp_path), ResumePolicy.OVERWRITE)
 
 
 def test_a_new_run_removes_the_importance_of_an_earlier_one(tmp_path: Path):
@@ -63,7 +63,7 @@ def test_what_is_begun_anew_keeps_results_until_there_are_new_ones(tmp_path: Pat
     (folder / "state").mkdir()
     for name in ("state/sweep.safetensors", "targets.txt"):
         (folder / name).write_text("hours of work")
-    claim(folder, overwrite=True)
+    claim(folder, ResumePolicy.OVERWRITE)
     assert (folder / "state" / "sweep.safetensors").exists() and (folder / "targets.txt").exists()
     start_over(folder)
     assert not any((folder / "state").iterdir()) and not (folder / "targets.txt").exists()
@@ -77,7 +77,7 @@ def test_options_without_end_are_written(tmp_path: Path):
 
 def test_a_resumed_run_keeps_it(tmp_path: Path):
     folder = with_importance(tmp_path)
-    write_results(analysis(), folder, {"resume": True})
+    write_results(analysis(), folder, keep_scores=True)
     assert (folder / "importance.json").exists()
     frame = HeadTable.read(folder / "heads.parquet").frame
     assert frame["gradient"].tolist() == [5, 4, 3, 2, 1]
@@ -89,7 +89,7 @@ def test_a_resumed_run_keeps_an_evaluation(tmp_path: Path):
     """It belongs to the model, and `claim` accepts an analysis beside it only with --resume."""
     (tmp_path / "evaluation.json").write_text("{}")
     (tmp_path / "report.html").write_text("of an earlier analysis")
-    write_results(analysis(), tmp_path, {"resume": True})
+    write_results(analysis(), tmp_path, keep_scores=True)
     assert (tmp_path / "evaluation.json").exists() and not (tmp_path / "report.html").exists()
     write_results(analysis(), tmp_path, {"overwrite": True})
     assert not (tmp_path / "evaluation.json").exists()
@@ -97,10 +97,10 @@ def test_a_resumed_run_keeps_an_evaluation(tmp_path: Path):
 
 def test_scores_of_other_heads_are_not_kept(tmp_path: Path):
     folder = with_importance(tmp_path)
-    write_results(analysis(Heads({"encoder.self": (5,)})), folder, {"resume": True})
+    write_results(analysis(Heads({"encoder.self": (5,)})), folder, keep_scores=True)
     assert "gradient" not in HeadTable.read(folder / "heads.parquet").frame
 
 
 def test_a_resumed_first_run_has_nothing_to_keep(tmp_path: Path):
-    write_results(analysis(), tmp_path, {"resume": True})
+    write_results(analysis(), tmp_path, keep_scores=True)
     assert list(HeadTable.read(tmp_path / "heads.parquet").frame)[-1] == "confidence"

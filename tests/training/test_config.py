@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headcount.core import InputError
+from headcount.core import InputError, ResumePolicy
 from headcount.training import RECIPES, PretrainingConfig, Rows
 from headcount.training.pretraining.config import claim, coming_back
 
@@ -32,45 +32,45 @@ def test_refusals(change: dict, reported: str) -> None:
 
 def test_claim(tmp_path: Path) -> None:
     out, identity = tmp_path / "out", JOB.identity(ROWS, None, 1)
-    claim(out, identity, resume=False, overwrite=False)
+    claim(out, identity, ResumePolicy.REFUSE)
     with pytest.raises(InputError, match="holds an earlier training: give --resume"):
-        claim(out, identity, resume=False, overwrite=False)
-    claim(out, identity, resume=True, overwrite=False)
+        claim(out, identity, ResumePolicy.REFUSE)
+    claim(out, identity, ResumePolicy.RESUME)
     (out / "checkpoints").mkdir()
-    claim(out, identity, resume=False, overwrite=True)
+    claim(out, identity, ResumePolicy.OVERWRITE)
     assert not (out / "checkpoints").exists()
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="got the file .*file. Name another"):
-        claim(tmp_path / "file", identity, False, False)
+        claim(tmp_path / "file", identity, ResumePolicy.REFUSE)
     with pytest.raises(InputError, match="Expected a new or empty folder, got "):
-        claim(tmp_path, identity, resume=True, overwrite=True)
+        claim(tmp_path, identity, ResumePolicy.OVERWRITE)
     assert (tmp_path / "file").exists()
 
 
 def test_a_replaced_training_comes_back(tmp_path: Path) -> None:
     """The old folder comes back if the new training fails or is killed in its first moments."""
     out, identity = tmp_path / "out", JOB.identity(ROWS, None, 1)
-    claim(out, identity, resume=False, overwrite=False)
+    claim(out, identity, ResumePolicy.REFUSE)
     (out / "good").touch()
-    claim(out, identity, resume=False, overwrite=True)
+    claim(out, identity, ResumePolicy.OVERWRITE)
     assert not (out / "good").exists(), "as if it were killed here"
     with pytest.raises(ValueError, match="too long"), coming_back(out):
-        claim(out, identity, resume=False, overwrite=True)
+        claim(out, identity, ResumePolicy.OVERWRITE)
         raise ValueError("too long")
     assert (out / "good").exists() and list(tmp_path.iterdir()) == [out]
     (tmp_path / "out.replaced").mkdir()  # a user's own folder
     with pytest.raises(InputError, match="holds an earlier"), coming_back(out):
-        claim(out, identity, resume=False, overwrite=False)
+        claim(out, identity, ResumePolicy.REFUSE)
     (tmp_path / "out.replaced").rmdir()
     assert (out / "good").exists()
     with coming_back(out):
-        claim(out, identity, resume=False, overwrite=True)
+        claim(out, identity, ResumePolicy.OVERWRITE)
     assert not (out / "good").exists() and list(tmp_path.iterdir()) == [out]
 
 
 def test_resume_of_another_training(tmp_path: Path) -> None:
     """The refusal names the first field that differs."""
-    claim(tmp_path, JOB.identity(ROWS, None, 1), False, False)
+    claim(tmp_path, JOB.identity(ROWS, None, 1), ResumePolicy.REFUSE)
     longer = replace(JOB, recipe=replace(JOB.recipe, epochs=9))
     cases = {
         r"with recipe\.epochs 4, and this command has 9": longer.identity(ROWS, None, 1),
@@ -87,4 +87,4 @@ def test_resume_of_another_training(tmp_path: Path) -> None:
     }
     for reported, identity in cases.items():
         with pytest.raises(InputError, match=reported):
-            claim(tmp_path, identity, resume=True, overwrite=False)
+            claim(tmp_path, identity, ResumePolicy.RESUME)

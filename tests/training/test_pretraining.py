@@ -14,7 +14,7 @@ from accelerate import Accelerator
 from safetensors.torch import load_file
 
 from headcount import load
-from headcount.core import CorpusError, InputError, ModelError
+from headcount.core import CorpusError, InputError, ModelError, ResumePolicy
 from headcount.tasks import Translation, evaluate
 from headcount.training import (
     RECIPES,
@@ -96,7 +96,9 @@ def test_resumed_is_unbroken(objective: str, pairs: Rows, tmp_path: Path) -> Non
         train(job, tmp_path / "broken", tell=_stop_at(6))
     assert not (tmp_path / "broken" / "model.safetensors").exists()
     steps: list[int] = []
-    resumed = train(job, tmp_path / "broken", resume=True, tell=lambda m: steps.append(m.step))
+    resumed = train(
+        job, tmp_path / "broken", ResumePolicy.RESUME, tell=lambda m: steps.append(m.step)
+    )
     assert min(steps) > 3, "and not from the start"
     for name, weight in _weights(tmp_path / "whole").items():
         assert torch.equal(weight, _weights(tmp_path / "broken")[name]), name
@@ -105,7 +107,7 @@ def test_resumed_is_unbroken(objective: str, pairs: Rows, tmp_path: Path) -> Non
         for each in (whole, resumed)
     ]
     assert losses[0] == losses[1]
-    again = train(job, tmp_path / "broken", resume=True)
+    again = train(job, tmp_path / "broken", ResumePolicy.RESUME)
     assert again.result["steps"] == whole.result["steps"], "resuming a finished one changes nothing"
 
 
@@ -144,7 +146,7 @@ def test_start_is_not_needed_for_a_resumed_training(pairs: Rows, tmp_path: Path)
     with pytest.raises(Stop):
         train(job, tmp_path / "broken", tell=_stop_at(6))
     (tmp_path / "first").rename(tmp_path / "elsewhere")
-    train(job, tmp_path / "broken", resume=True)
+    train(job, tmp_path / "broken", ResumePolicy.RESUME)
     for name, weight in _weights(tmp_path / "whole").items():
         assert torch.equal(weight, _weights(tmp_path / "broken")[name]), name
 
@@ -192,7 +194,9 @@ def test_average_of_the_last(pairs: Rows, tmp_path: Path) -> None:
         torch.testing.assert_close(weight, mean[name])
     (tmp_path / "checkpoints" / "checkpoint-999").mkdir()
     train(
-        PretrainingConfig("translation", TINY, pairs.columns, save_every=4), tmp_path, resume=True
+        PretrainingConfig("translation", TINY, pairs.columns, save_every=4),
+        tmp_path,
+        ResumePolicy.RESUME,
     )
     assert not (tmp_path / "checkpoints" / "checkpoint-999").exists(), "half-written ones too"
 
@@ -220,18 +224,18 @@ def test_start_from_a_trained_model(pairs: Rows, tmp_path: Path) -> None:
         with pytest.raises(
             ModelError, match="Expected a model to start from with the recipe's shape"
         ):
-            train(job, tmp_path / "other", overwrite=True)
+            train(job, tmp_path / "other", ResumePolicy.OVERWRITE)
     with pytest.raises(InputError, match="is the model to start from"):
         train(
             PretrainingConfig("translation", TINY, pairs.columns, start=first),
             Path(first),
-            overwrite=True,
+            ResumePolicy.OVERWRITE,
         )
     with pytest.raises(CorpusError, match="Set the recipe's max_length higher"):
         train(
             PretrainingConfig("translation", replace(TINY, max_length=2), pairs.columns),
             Path(first),
-            overwrite=True,
+            ResumePolicy.OVERWRITE,
         )
     assert _weights(tmp_path / "first"), "it is still there"
     with pytest.raises(InputError, match="Drop one of --start and --pieces"):
@@ -247,7 +251,7 @@ def test_stops_early(pairs: Rows, tmp_path: Path) -> None:
     assert result["steps"] == 6, "one evaluation and two more"
     assert set(result["candidates"]) == {"average of steps 4, 6", "step 2, the best one"}
     output_moments: list[TrainingProgress] = []
-    again = train(job, tmp_path, resume=True, tell=output_moments.append).result
+    again = train(job, tmp_path, ResumePolicy.RESUME, tell=output_moments.append).result
     assert not output_moments, "stopped is stopped"
     names = ("steps", "model", "candidates")
     assert [again[name] for name in names] == [result[name] for name in names]
@@ -282,7 +286,7 @@ def test_moved_folder(pairs: Rows, tmp_path: Path) -> None:
     before = train(job, tmp_path / "here").result["candidates"]
     assert "step 2, the best one" in before
     (tmp_path / "here").rename(tmp_path / "there")
-    assert train(job, tmp_path / "there", resume=True).result["candidates"] == before
+    assert train(job, tmp_path / "there", ResumePolicy.RESUME).result["candidates"] == before
 
 
 def test_infinite_numbers(pairs: Rows, tmp_path: Path) -> None:
@@ -328,7 +332,7 @@ def test_full_disk(pairs: Rows, tmp_path: Path) -> None:
         train(job, out, tell=fill)
     assert [path.name for path in whole_checkpoints(out / "checkpoints")] == ["checkpoint-3"]
     assert not full.exists()
-    train(job, out, resume=True)
+    train(job, out, ResumePolicy.RESUME)
     assert (out / "model.safetensors").exists()
 
 
@@ -390,7 +394,7 @@ def test_pieces_are_kept_for_a_resumed_training(pairs: Rows, tmp_path: Path) -> 
     train(job, out)
     before = load(out).tokenizer
     learn_pieces(["other words"], 20, 50).save_pretrained(first)
-    train(job, out, resume=True)
+    train(job, out, ResumePolicy.RESUME)
     after = load(out).tokenizer
     assert before is not None and after is not None and before.get_vocab() == after.get_vocab()
 
@@ -406,7 +410,7 @@ def test_a_finished_model_is_not_trained_anew(pairs: Rows, tmp_path: Path) -> No
     with pytest.raises(
         InputError, match="Expected checkpoints to resume from, got .* with a finished model"
     ):
-        train(job, out, resume=True)
+        train(job, out, ResumePolicy.RESUME)
     assert (out / "model.safetensors").read_bytes() == before
 
 
@@ -427,7 +431,7 @@ def test_broken_tokenizer(pairs: Rows, tmp_path: Path) -> None:
     train(job, tmp_path)
     (tmp_path / "tokenizer.json").write_text("{}")
     with pytest.raises(ModelError, match=f"'{tmp_path}', which has none that can be loaded"):
-        train(job, tmp_path, resume=True)
+        train(job, tmp_path, ResumePolicy.RESUME)
 
 
 def test_device(pairs: Rows, tmp_path: Path) -> None:

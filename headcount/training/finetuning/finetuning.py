@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn.modules.dropout import _DropoutNd
 from transformers import PreTrainedModel, TrainerCallback
 
-from headcount.core import Heads, InputError, processes
+from headcount.core import Heads, InputError, ResumePolicy, processes
 from headcount.gates import GateTraining, HeadGates, gating
 from headcount.models import Loaded, keep_formats, revision, tokenizer_revision
 from headcount.tasks import Task
@@ -116,7 +116,7 @@ def finetune(
     batches = _batches(task, tuning, seed, per_step)
     if state is not None and processes().is_main_process:
         same = _identity(loaded, task, tuning, teacher, seed, arguments.world_size)
-        claim(state, same | dict(about or {}), resume=True, overwrite=False)
+        claim(state, same | dict(about or {}), ResumePolicy.RESUME)
         remove_broken(state / CHECKPOINTS)
     processes().wait_for_everyone()
     # Steps measure the epoch; padded tokens measure the speed.

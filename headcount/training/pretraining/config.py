@@ -10,6 +10,7 @@ from typing import Any, Literal, final
 
 from headcount.core import (
     InputError,
+    ResumePolicy,
     check_is_folder,
     check_no_earlier_run,
     check_seed,
@@ -102,7 +103,7 @@ class PretrainingConfig:
         }
 
 
-def claim(out: Path, identity: dict[str, Any], resume: bool, overwrite: bool) -> None:
+def claim(out: Path, identity: dict[str, Any], policy: ResumePolicy) -> None:
     """Check that a training may write into a folder, and record there what it is.
 
     Raises:
@@ -113,12 +114,12 @@ def claim(out: Path, identity: dict[str, Any], resume: bool, overwrite: bool) ->
     record = out / RECORD
     if out.exists() and any(out.iterdir()) and not record.exists():
         raise InputError(f"Expected a new or empty folder, got {out} with files. Name another.")
-    if record.exists() and resume:
+    if record.exists() and policy is ResumePolicy.RESUME:
         with reading(record, "the settings of a training"):
             before = dict(json.loads(record.read_text(encoding="utf-8")))
         _check_same_run(out, before, identity)
     elif record.exists():
-        check_no_earlier_run(out, "an earlier training", resume, overwrite)
+        check_no_earlier_run(out, "an earlier training", policy)
         if _replaced(out).exists():
             rmtree(out)  # the training in it was killed before it began
         else:

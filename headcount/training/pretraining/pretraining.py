@@ -12,7 +12,14 @@ from safetensors import SafetensorError
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainingArguments
 
 from headcount.analysis import versions
-from headcount.core import InputError, ModelError, nulls_for_nan, processes, write_json
+from headcount.core import (
+    InputError,
+    ModelError,
+    ResumePolicy,
+    nulls_for_nan,
+    processes,
+    write_json,
+)
 from headcount.models import Loaded, load, place_of
 from headcount.tasks import Task
 from headcount.training.checkpoints import remove_broken, whole_checkpoints
@@ -101,8 +108,7 @@ class Text:
 def train(
     job: PretrainingConfig,
     out: Path,
-    resume: bool = False,
-    overwrite: bool = False,
+    policy: ResumePolicy = ResumePolicy.REFUSE,
     tell: Tell = lambda moment: None,
 ) -> Trained:
     """Train a model and write it into a folder, with its tokenizer and its record.
@@ -112,8 +118,8 @@ def train(
     Args:
         job: what is trained, and on which data.
         out: the output folder; an interrupted training resumes from its `checkpoints`.
-        resume: resume from the last complete checkpoint in `out`, or start if there is none.
-        overwrite: replace an earlier training in `out`.
+        policy: what to do with an earlier training in `out`; it is resumed from its last complete
+            checkpoint.
         tell: called with the progress of the training.
 
     Raises:
@@ -126,8 +132,9 @@ def train(
     arguments = _arguments(job, out)
     text = _text(job)
     # Problems with the data or the folder should show before anything is replaced.
-    begun = resume and bool(whole_checkpoints(out / CHECKPOINTS))
-    if resume and not begun and (out / RESULT).exists():
+    resuming = policy is ResumePolicy.RESUME
+    begun = resuming and bool(whole_checkpoints(out / CHECKPOINTS))
+    if resuming and not begun and (out / RESULT).exists():
         raise InputError(
             f"Expected checkpoints to resume from, got {out} with a finished model and none. Give "
             "--overwrite instead of --resume to train it again."
@@ -136,7 +143,7 @@ def train(
     is_first = processes().is_main_process
     with coming_back(out) if is_first else nullcontext():
         if is_first:
-            claim(out, job.identity(text.train, text.dev, arguments.world_size), resume, overwrite)
+            claim(out, job.identity(text.train, text.dev, arguments.world_size), policy)
             remove_broken(out / CHECKPOINTS)
             _write_held_out(job, text, out)
         with processes().main_process_first():

@@ -35,7 +35,7 @@ from .importance import ImportanceRecord as ImportanceRecord
 from .importance import Matrix as Matrix
 from .importance import SiteEffect as SiteEffect
 from .importance import signed as signed
-from .json_object import JsonObject as JsonObject
+from .json_file import JsonObject as JsonObject
 from .pipeline import Calibration as Calibration
 from .pipeline import ControlChange as ControlChange
 from .pipeline import ControlRecord as ControlRecord

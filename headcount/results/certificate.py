@@ -2,12 +2,12 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
-from headcount.core import InputError, ModelError, write_json
-from headcount.results.json_object import JsonObject
+from headcount.core import ModelError
+from headcount.results.json_file import JsonObject, write_record
 
 CERTIFICATE = "certificate.json"
 
@@ -56,30 +56,6 @@ class Comparison:
                 f"{self.largest_output:.3g}) over {self.batches} batches. Nothing was written."
             )
 
-    def to_json(self) -> dict[str, Any]:
-        """The comparison as in `certificate.json` and `prune.json`."""
-        return asdict(self) | {"data": list(self.data)}
-
-    @classmethod
-    def from_json(cls, found: JsonObject) -> "Comparison":
-        """A comparison in `certificate.json` or `prune.json`.
-
-        Raises:
-            InputError: If a field is missing or has another type; the error names it.
-        """
-        return cls(
-            what=found.text("what"),
-            difference=found.number("difference"),
-            largest_output=found.number("largest_output"),
-            share=found.number("share"),
-            tolerance=found.number("tolerance"),
-            dtype=found.text("dtype"),
-            data=found.texts("data"),
-            data_sha256=found.optional("data_sha256", found.text),
-            sentences=found.whole("sentences"),
-            batches=found.whole("batches"),
-        )
-
 
 @final
 @dataclass(frozen=True)
@@ -100,8 +76,7 @@ class Certificate:
 
     def write(self, folder: Path) -> None:
         """Write `certificate.json`, completely or not at all."""
-        comparisons = [each.to_json() for each in self.comparisons]
-        write_json(folder / CERTIFICATE, asdict(self) | {"comparisons": comparisons})
+        write_record(folder / CERTIFICATE, self)
 
     def joined(self, comparisons: Sequence[Comparison]) -> "Certificate":
         """The same certificate with new comparisons, which replace older ones of the same forms."""
@@ -126,21 +101,8 @@ class Certificate:
         Raises:
             InputError: If there is no certificate, or it can't be read.
         """
-        path = folder / CERTIFICATE
-        try:
-            found = JsonObject.read(path)
-        except (OSError, ValueError) as error:
-            if isinstance(error, InputError):
-                raise
-            raise InputError(
-                f"Expected the folder of a compact model with its certificate, as `headcount "
-                f"compact` writes it, but {path} can't be read ({error})."
-            ) from error
-        return cls(
-            found.text("plan_sha256"),
-            found.text("weights_sha256"),
-            tuple(map(Comparison.from_json, found.objects("comparisons"))),
-        )
+        of_model = "the folder of a compact model"
+        return JsonObject.read(folder / CERTIFICATE, "headcount compact", of_model).decode(cls)
 
 
 def weights_sha256(folder: Path) -> str:

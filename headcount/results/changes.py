@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, final
 
-from headcount.results.json_object import JsonObject
+from headcount.results.json_file import JsonObject
 
 DATA_SETS = ("dev", "test")
 """Names of the data sets that a new model is measured on."""
@@ -103,28 +103,24 @@ class DataSetChange:
         Raises:
             InputError: If a field is missing or has another type; the error names it.
         """
-        metric, higher = found.text("metric"), found.flag("higher_is_better")
-        slices = found.inside("slices")
-        parts = {name: slices.inside(name) for name in slices.values}
-        whole = slice_from_json(found, metric, higher, found.whole("examples"))
-        return cls(
-            whole.examples,
-            whole.score,
-            whole.loss,
-            {
-                name: slice_from_json(part, metric, higher, part.whole("examples"))
-                for name, part in parts.items()
-            },
-        )
+        metric, higher = found.field("metric", str), found.field("higher_is_better", bool)
+        whole = slice_from_json(found, metric, higher, found.field("examples", int))
+        slices = found.field("slices", Mapping[str, JsonObject])
+        parts = {
+            name: slice_from_json(part, metric, higher, part.field("examples", int))
+            for name, part in slices.items()
+        }
+        return cls(whole.examples, whole.score, whole.loss, parts)
 
 
 def numbers_json(found: SliceChange | DataSetChange) -> dict[str, Any]:
     """Score and loss, with the score's drop and the loss's rise, as in `prune.json`."""
+    score, loss = found.score, found.loss
     return {
-        "score": {"before": found.score.before, "after": found.score.after},
-        "loss": {"before": found.loss.before, "after": found.loss.after},
-        "drop": _delta(found.score),
-        "rise": _delta(found.loss),
+        "score": asdict(_Ends(score.before, score.after)),
+        "loss": asdict(_Ends(loss.before, loss.after)),
+        "drop": asdict(_Delta(score.drop, score.low, score.high, score.p)),
+        "rise": asdict(_Delta(loss.drop, loss.low, loss.high, loss.p)),
     }
 
 
@@ -144,23 +140,38 @@ def slice_from_json(
     """
     return SliceChange(
         examples,
-        _change(metric, higher_is_better, found.inside("score"), found.inside("drop")),
-        _change("loss", False, found.inside("loss"), found.inside("rise")),
+        _change(metric, higher_is_better, found, "score", "drop"),
+        _change("loss", False, found, "loss", "rise"),
     )
 
 
-def _delta(change: MetricChange) -> dict[str, float]:
-    return {"delta": change.drop, "low": change.low, "high": change.high, "p": change.p}
-
-
-def _change(name: str, higher_is_better: bool, ends: JsonObject, delta: JsonObject) -> MetricChange:
+def _change(
+    name: str, higher_is_better: bool, found: JsonObject, ends: str, delta: str
+) -> MetricChange:
+    both, drop = found.field(ends, _Ends), found.field(delta, _Delta)
     return MetricChange(
         name=name,
         higher_is_better=higher_is_better,
-        before=ends.number("before"),
-        after=ends.number("after"),
-        drop=delta.number("delta"),
-        low=delta.number("low"),
-        high=delta.number("high"),
-        p=delta.number("p"),
+        before=both.before,
+        after=both.after,
+        drop=drop.delta,
+        low=drop.low,
+        high=drop.high,
+        p=drop.p,
     )
+
+
+@final
+@dataclass(frozen=True)
+class _Ends:
+    before: float
+    after: float
+
+
+@final
+@dataclass(frozen=True)
+class _Delta:
+    delta: float
+    low: float
+    high: float
+    p: float

@@ -9,7 +9,7 @@ import pandas as pd
 
 from headcount.core import reading, write_atomically
 from headcount.results.curve import CurvePoints
-from headcount.results.fields import JsonFile, encoded
+from headcount.results.json_file import JsonObject, encoded, write_record
 
 
 @final
@@ -35,27 +35,17 @@ class CurveRecord:
         return encoded(self)
 
     @classmethod
-    def from_json(cls, value: Any, path: Path) -> "CurveRecord":
-        """The record in the contents of a file.
-
-        Raises:
-            InputError: if a field is missing or has another type, or the version is newer.
-        """
-        file = _file(path)
-        return file.decode(cls, file.checked(value))
-
-    @classmethod
     def read(cls, path: Path) -> "CurveRecord":
         """The record in a `curve.json`.
 
         Raises:
             InputError: if there is no such file, or it is damaged or of a newer version.
         """
-        return cls.from_json(_file(path).read(), path)
+        return JsonObject.read(path, "headcount curve").decode(cls)
 
     def write(self, path: Path) -> None:
         """Write the record, completely or not at all."""
-        _file(path).write(self)
+        write_record(path, self)
 
 
 def write_curve_table(folder: Path, frame: pd.DataFrame) -> None:
@@ -73,7 +63,3 @@ def read_curve(folder: Path) -> tuple[CurvePoints, CurveRecord]:
     path = folder / "curve.parquet"
     with reading(path, "the points of a curve", "run `headcount curve` again"):
         return CurvePoints.of(pd.read_parquet(path)), record
-
-
-def _file(path: Path) -> JsonFile:
-    return JsonFile(path, "headcount curve")

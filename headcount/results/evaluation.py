@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
 
-from headcount.results.fields import JsonFile, encoded
+from headcount.results.json_file import JsonObject, encoded, write_record
 
 _FIELDS = ("version", "examples", "loss", "truncated", "signature", "arguments")
 
@@ -46,16 +46,14 @@ class EvaluationRecord:
         return encoded(self.numbers() | {"arguments": self.arguments})
 
     @classmethod
-    def from_json(cls, value: Any, path: Path) -> "EvaluationRecord":
+    def from_json(cls, found: JsonObject) -> "EvaluationRecord":
         """The record in the contents of a file; numbers with other names are scores.
 
         Raises:
-            InputError: if a field is missing or has another type, or the version is newer.
+            InputError: if a field is missing or has another type.
         """
-        file = _file(path)
-        found = file.checked(value)
-        stored = file.decode(_Stored, found)
-        others = {name: each for name, each in found.items() if name not in _FIELDS}
+        stored = found.decode(_Stored)
+        others = {name: each for name, each in found.values.items() if name not in _FIELDS}
         signatures = {
             name.removesuffix(" signature"): each
             for name, each in others.items()
@@ -83,11 +81,11 @@ class EvaluationRecord:
         Raises:
             InputError: if there is no such file, or it is damaged or of a newer version.
         """
-        return cls.from_json(_file(path).read(), path)
+        return cls.from_json(JsonObject.read(path, "headcount evaluate"))
 
     def write(self, path: Path) -> None:
         """Write the record, completely or not at all."""
-        _file(path).write(self.to_json())
+        write_record(path, self.to_json())
 
 
 @final
@@ -100,7 +98,3 @@ class _Stored:
     truncated: int = 0
     signature: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
-
-
-def _file(path: Path) -> JsonFile:
-    return JsonFile(path, "headcount evaluate")

@@ -9,8 +9,7 @@ from typing import Any, final
 import numpy as np
 from jaxtyping import UInt8
 
-from headcount.core import InputError
-from headcount.results.fields import JsonFile
+from headcount.results.json_file import JsonObject, write_record
 
 
 @final
@@ -43,18 +42,17 @@ class Example:
         }
 
     @classmethod
-    def from_json(cls, entry: Any, path: Path, place: str = "an example") -> "Example":
+    def from_json(cls, found: JsonObject) -> "Example":
         """The example in one entry of a file.
 
         Raises:
             InputError: if a field is missing, has another type, or does not fit the words.
         """
-        file = _file(path)
-        stored = file.decode(_Stored, entry, place)
+        stored = found.decode(_Stored)
         try:
             return stored.example()
         except ValueError as error:  # binascii's error is one
-            raise InputError(f"{path} is damaged: {place}: {error}. {file.advice}") from error
+            raise found.damaged(error) from error
 
 
 @final
@@ -87,22 +85,13 @@ def read_examples(path: Path) -> dict[str, tuple[Example, ...]]:
     """
     if not path.exists():
         return {}
-    file = _file(path)
-    found = {}
-    for head, entries in file.read().items():
-        if not isinstance(entries, list):
-            file.refuse(head, "a list", entries)
-        found[head] = tuple(
-            Example.from_json(entry, path, f"{head}[{number}]")
-            for number, entry in enumerate(entries)
-        )
-    return found
+    found = JsonObject.read(path, "headcount analyze")
+    return {
+        head: tuple(map(Example.from_json, found.field(head, tuple[JsonObject, ...])))
+        for head in found.values
+    }
 
 
 def write_examples(path: Path, examples: Mapping[str, Sequence[Example]]) -> None:
     """Write the examples by head name, completely or not at all."""
-    _file(path).write({head: [one.to_json() for one in found] for head, found in examples.items()})
-
-
-def _file(path: Path) -> JsonFile:
-    return JsonFile(path, "headcount analyze")
+    write_record(path, {head: [one.to_json() for one in found] for head, found in examples.items()})

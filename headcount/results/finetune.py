@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-from headcount.core import InputError, nulls_for_nan, write_json
 from headcount.results.changes import DATA_SETS, DataSetChange
-from headcount.results.json_object import JsonObject
+from headcount.results.json_file import JsonObject, write_record
 
 FINETUNE = "finetune.json"
 
@@ -33,7 +32,7 @@ class FinetuneChange:
         Raises:
             InputError: If a field is missing or has another type; the error names it.
         """
-        teacher = found.optional("teacher", found.inside)
+        teacher = found.optional("teacher", JsonObject)
         beside = None if teacher is None else DataSetChange.from_json(teacher)
         return cls(DataSetChange.from_json(found), beside)
 
@@ -70,20 +69,22 @@ class FinetuneRecord:
         Raises:
             InputError: If a field is missing or has another type; the error names it.
         """
-        data_sets = {name: found.inside(name) for name in DATA_SETS if name in found}
-        arguments = found.optional("arguments", found.inside)
         return cls(
-            data_sets={name: FinetuneChange.from_json(each) for name, each in data_sets.items()},
-            tuning=found.inside("tuning").values,
-            warnings=found.texts("warnings"),
-            signature=found.text("signature"),
-            history=found.mappings("history"),
-            arguments=arguments and arguments.values,
+            data_sets={
+                name: FinetuneChange.from_json(found.field(name, JsonObject))
+                for name in DATA_SETS
+                if name in found
+            },
+            tuning=found.field("tuning", Mapping[str, Any]),
+            warnings=found.field("warnings", tuple[str, ...]),
+            signature=found.field("signature", str),
+            history=found.field("history", tuple[Mapping[str, Any], ...]),
+            arguments=found.optional("arguments", Mapping[str, Any]),
         )
 
     def write(self, folder: Path) -> None:
         """Write `finetune.json`, completely or not at all."""
-        write_json(folder / FINETUNE, nulls_for_nan(self.to_json()))
+        write_record(folder / FINETUNE, self.to_json())
 
     @classmethod
     def read(cls, folder: Path) -> "FinetuneRecord":
@@ -92,14 +93,5 @@ class FinetuneRecord:
         Raises:
             InputError: If there is none, or it can't be read; the error names file and field.
         """
-        try:
-            found = JsonObject.read(folder / FINETUNE)
-        except (OSError, ValueError) as error:
-            if isinstance(error, InputError):
-                raise
-            raise InputError(
-                f"Expected the folder of a fine-tuned model with its {FINETUNE}, as `headcount "
-                f"finetune` writes it, but {folder} has none that can be read "
-                f"({type(error).__name__}: {error})."
-            ) from error
-        return cls.from_json(found)
+        of_model = "the folder of a fine-tuned model"
+        return cls.from_json(JsonObject.read(folder / FINETUNE, "headcount finetune", of_model))

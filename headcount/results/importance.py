@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, final
 
 from headcount.core import SITES, LayerId
-from headcount.results.fields import JsonFile, encoded, optional
+from headcount.results.json_file import JsonObject, encoded, omitted, write_record
 
 METRICS: Mapping[str, str] = {"bleu": "BLEU", "chrf": "chrF", "f1": "F1"}
 """Spelling of the metrics that are not written like their names."""
@@ -42,7 +42,7 @@ class Effect:
     """P-value, corrected for the number of tests; NaN if the effect was not tested."""
     p_each: float = NAN
     """P-value without correction."""
-    head: str = optional("")
+    head: str = omitted("")
     """The only head kept in the layer; empty if all heads of the layer are removed."""
 
     def __post_init__(self) -> None:
@@ -183,38 +183,28 @@ class ImportanceRecord:
     """Methods that scored the heads."""
     signature: str = ""
     """Model, task, options and versions that the numbers depend on, in one text."""
-    ablation: AblationFacts | None = optional(None)
+    ablation: AblationFacts | None = omitted(None)
     """How heads were ablated; None without ablation."""
-    sites: tuple[SiteEffect, ...] = optional(())
+    sites: tuple[SiteEffect, ...] = omitted(())
     """Effects of removing all heads of a site."""
-    layers: tuple[Effect, ...] = optional(())
+    layers: tuple[Effect, ...] = omitted(())
     """Effects of removing all heads of a layer."""
-    all_but_one: tuple[Effect, ...] = optional(())
+    all_but_one: tuple[Effect, ...] = omitted(())
     """Effects of removing all heads of a layer but one, for every head."""
-    single_heads: tuple[Effect, ...] = optional(())
+    single_heads: tuple[Effect, ...] = omitted(())
     """The effects in `all_but_one` of the best head of each layer."""
     seconds: Mapping[str, float] = field(default_factory=dict)
     """Seconds of each method."""
-    agreement: Matrix | None = optional(None)
+    agreement: Matrix | None = omitted(None)
     """Agreement of the scores."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
     """Arguments of the command; empty if the assessment was made in Python."""
-    across: Across | None = optional(None)
+    across: Across | None = omitted(None)
     """Agreement of the effects with those on other data; None if not compared."""
 
     def to_json(self) -> dict[str, Any]:
         """The contents of `importance.json`."""
         return encoded(self)
-
-    @classmethod
-    def from_json(cls, value: Any, path: Path) -> "ImportanceRecord":
-        """The record in the contents of a file.
-
-        Raises:
-            InputError: if a field is missing or has another type, or the version is newer.
-        """
-        file = _file(path)
-        return file.decode(cls, file.checked(value))
 
     @classmethod
     def read(cls, path: Path) -> "ImportanceRecord":
@@ -223,11 +213,11 @@ class ImportanceRecord:
         Raises:
             InputError: if there is no such file, or it is damaged or of a newer version.
         """
-        return cls.from_json(_file(path).read(), path)
+        return JsonObject.read(path, "headcount importance").decode(cls)
 
     def write(self, path: Path) -> None:
         """Write the record, completely or not at all."""
-        _file(path).write(self)
+        write_record(path, self)
 
     @property
     def quantity(self) -> str:
@@ -255,7 +245,3 @@ class ImportanceRecord:
     def effect(self) -> str:
         """The effect that ablation measures, e.g. "rise in the loss"."""
         return f"{'rise' if self.rises else 'drop'} in {self.quantity_words}"
-
-
-def _file(path: Path) -> JsonFile:
-    return JsonFile(path, "headcount importance")

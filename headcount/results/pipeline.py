@@ -11,7 +11,7 @@ from headcount.results.changes import (
     numbers_json,
     slice_from_json,
 )
-from headcount.results.json_object import JsonObject
+from headcount.results.json_file import JsonObject
 
 
 @final
@@ -27,16 +27,6 @@ class StageResult:
     """Loss after it."""
     kept: bool = True
     """Whether the final model includes it."""
-
-    @classmethod
-    def from_json(cls, found: JsonObject) -> "StageResult":
-        """A stage in a `prune.json`.
-
-        Raises:
-            InputError: If a field is missing or has another type; the error names it.
-        """
-        stage, is_kept = found.text("stage"), found.flag("kept")
-        return cls(stage, found.number("before"), found.number("after"), is_kept)
 
 
 @final
@@ -78,12 +68,10 @@ class StagesRecord:
         Raises:
             InputError: If a field is missing or has another type; the error names it.
         """
-        fitted = found.optional("calibration", found.inside)
-        learned = found.optional("recovery", found.inside)
+        recovery = found.optional("recovery", JsonObject)
         return cls(
-            fitted
-            and Calibration(fitted.text("data"), fitted.whole("examples"), fitted.whole("queries")),
-            None if learned is None else learned.mappings("history"),
+            found.optional("calibration", Calibration),
+            recovery and recovery.field("history", tuple[Mapping[str, Any], ...]),
         )
 
 
@@ -139,11 +127,13 @@ class ControlRecord:
             InputError: If a field is missing or has another type; the error names it.
         """
         trainings = tuple(
-            ControlTraining(_settings(each), each.flag("taught"), each.flag("kept"))
-            for each in found.objects("trainings")
+            ControlTraining(_settings(each), each.field("taught", bool), each.field("kept", bool))
+            for each in found.field("trainings", tuple[JsonObject, ...])
         )
         data_sets = {
-            name: _control_change(found.inside(name)) for name in DATA_SETS if name in found
+            name: _control_change(found.field(name, JsonObject))
+            for name in DATA_SETS
+            if name in found
         }
         return cls(trainings, data_sets)
 
@@ -185,14 +175,14 @@ class PipelineRecord:
         Raises:
             InputError: If a field is missing or has another type; the error names it.
         """
-        control = found.optional("control", found.inside)
+        control = found.optional("control", JsonObject)
         return cls(
-            stages=tuple(map(StageResult.from_json, found.objects("gains"))),
-            facts=StagesRecord.from_json(found.inside("stages")),
-            within_limit=found.optional("within_limit", found.flags),
-            latency_ms=found.optional("latency_ms", found.number),
+            stages=found.field("gains", tuple[StageResult, ...]),
+            facts=StagesRecord.from_json(found.field("stages", JsonObject)),
+            within_limit=found.optional("within_limit", Mapping[str, bool]),
+            latency_ms=found.optional("latency_ms", float),
             control=control and ControlRecord.from_json(control),
-            seconds=found.number("seconds"),
+            seconds=found.field("seconds", float),
         )
 
 
@@ -208,7 +198,7 @@ def _control_json(found: ControlChange) -> dict[str, Any]:
 
 
 def _control_change(found: JsonObject) -> ControlChange:
-    trained, pruned = DataSetChange.from_json(found), found.inside("pruned")
-    higher = pruned.flag("higher_is_better")
+    trained, pruned = DataSetChange.from_json(found), found.field("pruned", JsonObject)
+    higher = pruned.field("higher_is_better", bool)
     beside = slice_from_json(pruned, trained.score.name, higher, trained.examples)
     return ControlChange(trained, beside)

@@ -9,10 +9,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, final
 
-from headcount.core import InputError, nulls_for_nan, write_json
 from headcount.results.certificate import Comparison
 from headcount.results.changes import DATA_SETS, DataSetChange
-from headcount.results.json_object import JsonObject
+from headcount.results.json_file import JsonObject, encoded, write_record
 from headcount.results.pipeline import PipelineRecord
 from headcount.results.speed import SpeedRecord
 
@@ -43,31 +42,6 @@ class ChoiceRecord:
     history: tuple[Mapping[str, Any], ...] | None = None
     """Log entries of a training with gates; None if the method trains nothing."""
 
-    def to_json(self) -> dict[str, Any]:
-        """The choice as in `prune.json`."""
-        tried = None if self.tried is None else {str(keep): x for keep, x in self.tried.items()}
-        return asdict(self) | {"tried": tried}
-
-    @classmethod
-    def from_json(cls, found: JsonObject) -> "ChoiceRecord":
-        """The choice in a `prune.json`.
-
-        Raises:
-            InputError: If a field is missing or has another type; the error names it.
-        """
-        by_site = isinstance(found.values.get("keep"), Mapping)
-        return cls(
-            method=found.text("method"),
-            options=found.text("options"),
-            limit=found.inside("limit").values,
-            keep=found.wholes("keep") if by_site else found.whole("keep"),
-            tried=found.optional("tried", lambda name: _by_number(found, name)),
-            scores=found.optional("scores", found.numbers) or {},
-            open=found.optional("open", found.wholes),
-            swept=found.optional("swept", found.wholes),
-            history=found.optional("history", found.mappings),
-        )
-
 
 @final
 @dataclass(frozen=True)
@@ -95,21 +69,6 @@ class Survival:
     """Names of these heads that still have the role after pruning; None if not analysed."""
     taken_over: tuple[str, ...] | None = None
     """Names of heads that have the role only in the pruned model; None if not analysed."""
-
-    @classmethod
-    def from_json(cls, found: JsonObject) -> "Survival":
-        """A role in a `prune.json`.
-
-        Raises:
-            InputError: If a field is missing or has another type; the error names it.
-        """
-        return cls(
-            found.text("role"),
-            found.whole("before"),
-            found.texts("stayed"),
-            found.optional("kept", found.texts),
-            found.optional("taken_over", found.texts),
-        )
 
 
 @final
@@ -169,9 +128,9 @@ class PruneRecord:
             "staying": list(self.kept),
             "leaving": list(self.pruned),
             "auto_class": self.auto_class,
-            "comparisons": [each.to_json() for each in self.comparisons],
+            "comparisons": encoded(self.comparisons),
         }
-        found |= {} if self.choice is None else self.choice.to_json()
+        found |= {} if self.choice is None else encoded(self.choice)
         found |= {} if self.pipeline is None else self.pipeline.to_json()
         found |= {name: each.to_json() for name, each in self.data_sets.items()}
         if self.warnings or self.signature is not None:
@@ -194,35 +153,34 @@ class PruneRecord:
         Raises:
             InputError: If a field is missing or has another type; the error names it.
         """
-        heads, ceiling = found.inside("heads"), found.optional("ceiling", found.inside)
-        speed, arguments = (found.optional(name, found.inside) for name in ("speed", "arguments"))
-        roles = found.optional("functions", found.objects)
-        data_sets = {name: found.inside(name) for name in DATA_SETS if name in found}
+        speed = found.optional("speed", JsonObject)
         return cls(
-            model=found.text("model"),
-            heads={site: heads.all_wholes(site) for site in heads.values},
-            kept=found.texts("staying"),
-            pruned=found.texts("leaving"),
-            auto_class=found.optional("auto_class", found.text) or "AutoModel",
-            comparisons=tuple(
-                map(Comparison.from_json, found.optional("comparisons", found.objects) or ())
-            ),
-            choice=ChoiceRecord.from_json(found) if "method" in found else None,
+            model=found.field("model", str),
+            heads=found.field("heads", Mapping[str, tuple[int, ...]]),
+            kept=found.field("staying", tuple[str, ...]),
+            pruned=found.field("leaving", tuple[str, ...]),
+            auto_class=found.optional("auto_class", str) or "AutoModel",
+            comparisons=found.optional("comparisons", tuple[Comparison, ...]) or (),
+            choice=found.decode(ChoiceRecord) if "method" in found else None,
             pipeline=PipelineRecord.from_json(found) if "gains" in found else None,
-            ceiling=ceiling and CeilingRecord(ceiling.whole("tokens"), ceiling.number("value")),
-            data_sets={name: DataSetChange.from_json(each) for name, each in data_sets.items()},
-            compensated_by=found.optional("mended", found.texts),
-            trained_on=found.optional("trained_on", found.whole),
-            functions=None if roles is None else tuple(map(Survival.from_json, roles)),
+            ceiling=found.optional("ceiling", CeilingRecord),
+            data_sets={
+                name: DataSetChange.from_json(found.field(name, JsonObject))
+                for name in DATA_SETS
+                if name in found
+            },
+            compensated_by=found.optional("mended", tuple[str, ...]),
+            trained_on=found.optional("trained_on", int),
+            functions=found.optional("functions", tuple[Survival, ...]),
             speed=speed and SpeedRecord.from_json(speed),
-            warnings=found.optional("warnings", found.texts) or (),
-            signature=found.optional("signature", found.text),
-            arguments=arguments and arguments.values,
+            warnings=found.optional("warnings", tuple[str, ...]) or (),
+            signature=found.optional("signature", str),
+            arguments=found.optional("arguments", Mapping[str, Any]),
         )
 
     def write(self, folder: Path) -> None:
         """Write `prune.json`, completely or not at all."""
-        write_json(folder / PRUNE, nulls_for_nan(self.to_json()))
+        write_record(folder / PRUNE, self.to_json())
 
     @classmethod
     def read(cls, folder: Path) -> "PruneRecord":
@@ -231,24 +189,5 @@ class PruneRecord:
         Raises:
             InputError: If there is none, or it can't be read; the error names file and field.
         """
-        try:
-            found = JsonObject.read(folder / PRUNE)
-        except (OSError, ValueError) as error:
-            if isinstance(error, InputError):
-                raise
-            raise InputError(
-                f"Expected the folder of a pruned model with its {PRUNE}, as `headcount prune` and "
-                f"`headcount compact` write it, but {folder} has none that can be read "
-                f"({type(error).__name__}: {error})."
-            ) from error
-        return cls.from_json(found)
-
-
-def _by_number(found: JsonObject, name: str) -> dict[int, float]:
-    """An object whose field names are numbers of heads."""
-    try:
-        return {int(keep): value for keep, value in found.numbers(name).items()}
-    except ValueError as error:
-        if isinstance(error, InputError):
-            raise
-        raise found.error("numbers of heads", name) from error
+        of_model = "the folder of a pruned model"
+        return cls.from_json(JsonObject.read(folder / PRUNE, "headcount prune", of_model))

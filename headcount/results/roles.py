@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import final
 
 from headcount.core import InputError
-from headcount.results.fields import optional
+from headcount.results.json_file import omitted
 
 
 @final
@@ -19,11 +19,11 @@ class Role:
     """The measurement, in a sentence."""
     score: float = 0.0
     """The number that was compared with the threshold."""
-    offset: int | None = optional(None)
+    offset: int | None = omitted(None)
     """Offset of a positional head."""
-    relation: str | None = optional(None)
+    relation: str | None = omitted(None)
     """Best relation of a syntactic head."""
-    direction: str | None = optional(None)
+    direction: str | None = omitted(None)
     """Direction of that relation, e.g. `head->dependent`."""
 
 

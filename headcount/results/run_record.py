@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
 
-from headcount.results.fields import VERSION, JsonFile, encoded
+from headcount.results.json_file import VERSION, JsonObject, encoded, write_record
 from headcount.results.roles import Role, Thresholds
 
 
@@ -69,28 +69,14 @@ class RunRecord:
         return encoded(self)
 
     @classmethod
-    def from_json(cls, value: Any, path: Path) -> "RunRecord":
-        """The record in the contents of a file.
-
-        Raises:
-            InputError: if a field is missing or has another type, or the version is newer.
-        """
-        file = _file(path)
-        return file.decode(cls, file.checked(value))
-
-    @classmethod
     def read(cls, path: Path) -> "RunRecord":
         """The record in a `run.json`.
 
         Raises:
             InputError: if there is no such file, or it is damaged or of a newer version.
         """
-        return cls.from_json(_file(path).read(), path)
+        return JsonObject.read(path, "headcount analyze").decode(cls)
 
     def write(self, path: Path) -> None:
         """Write the record, completely or not at all."""
-        _file(path).write(self)
-
-
-def _file(path: Path) -> JsonFile:
-    return JsonFile(path, "headcount analyze")
+        write_record(path, self)

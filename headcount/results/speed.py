@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
-from headcount.results.json_object import JsonObject
+from headcount.results.json_file import JsonObject
 
 
 @final
@@ -36,16 +36,16 @@ class SpeedCase:
         Raises:
             InputError: If a field is missing or has another type; the error names it.
         """
-        speedup = found.inside("speedup")
+        speedup = found.field("speedup", JsonObject)
         return cls(
-            mode=found.text("mode"),
-            batch=found.whole("batch"),
-            length=found.whole("length"),
-            new_tokens=found.whole("new_tokens"),
-            speedup=speedup.number("value"),
-            low=speedup.number("low"),
-            high=speedup.number("high"),
-            ceiling=found.number("ceiling"),
+            mode=found.field("mode", str),
+            batch=found.field("batch", int),
+            length=found.field("length", int),
+            new_tokens=found.field("new_tokens", int),
+            speedup=speedup.field("value", float),
+            low=speedup.field("low", float),
+            high=speedup.field("high", float),
+            ceiling=found.field("ceiling", float),
         )
 
 
@@ -64,7 +64,7 @@ class SpeedRecord:
     @classmethod
     def of(cls, numbers: Mapping[str, Any]) -> "SpeedRecord":
         """The speed that was just measured, from the contents of `speed.json`."""
-        return cls.from_json(JsonObject.of(numbers, "the measured speed"))
+        return cls.from_json(JsonObject.of(numbers, "the measured speed", "headcount speed"))
 
     @classmethod
     def from_json(cls, found: JsonObject) -> "SpeedRecord":
@@ -73,5 +73,5 @@ class SpeedRecord:
         Raises:
             InputError: If a field is missing or has another type; the error names it.
         """
-        cases = tuple(map(SpeedCase.from_json, found.objects("cases")))
-        return cls(cases, found.texts("warnings"), found.values)
+        cases = tuple(map(SpeedCase.from_json, found.field("cases", tuple[JsonObject, ...])))
+        return cls(cases, found.field("warnings", tuple[str, ...]), found.values)

@@ -12,7 +12,7 @@ from headcount.reports import render, report_view, site_sentence
 from headcount.reports.page.matrix_view import matrix_view
 from headcount.reports.page.worth_plot import HEIGHT, TOP, WIDTH, Axis, ranking
 from headcount.reports.page.worth_view import SHOWN, Worth, lede, measured, worth_view
-from headcount.results import Effect, HeadRow, ImportanceRecord, Run, read_run
+from headcount.results import Effect, HeadRow, ImportanceRecord, JsonObject, Run, read_run
 from tests.reports.run_folder import HOSTILE, Wish, write_run
 
 SCORE = {"quantity": "score", "replacement": "mean"}
@@ -31,9 +31,8 @@ def worth(run: Run) -> Worth:
 
 
 def importance(**fields: object) -> ImportanceRecord:
-    return ImportanceRecord.from_json(
-        {"task": "similarity", "num_examples": 7} | fields, Path("importance.json")
-    )
+    found = {"task": "similarity", "num_examples": 7} | fields
+    return JsonObject.of(found, "importance.json", "headcount importance").decode(ImportanceRecord)
 
 
 def effect(delta: float, p: float = 0.001, low: float = math.nan, high: float = math.nan) -> Effect:

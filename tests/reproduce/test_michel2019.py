@@ -10,7 +10,7 @@ import pytest
 from headcount.core import SITES, Heads, HeadTable, InputError, styled
 from headcount.reproduce import michel2019_document, write_michel2019
 from headcount.reproduce.michel2019 import ONE_LEFT_WMT, Ablated, histogram, two_data_sets
-from headcount.results import ImportanceRecord
+from headcount.results import ImportanceRecord, JsonObject
 from tests.reports.drawn import assert_whole
 
 HEADS = Heads({"encoder.self": (2, 3)})
@@ -45,8 +45,8 @@ def ablated(deltas: list[float] = DELTAS, **fields: Any) -> Ablated:
         "single_heads": [left[1], left[4]],
     }
     table = HeadTable.of(HEADS, {"ablation_delta": deltas, "ablation_p": [0.005, 1, 1, 1, 0.001]})
-    found = ImportanceRecord.from_json(record | fields, Path("importance.json"))
-    return Ablated(table.frame, found)
+    found = JsonObject.of(record | fields, "importance.json", "headcount importance")
+    return Ablated(table.frame, found.decode(ImportanceRecord))
 
 
 def lines(text: str, start: str) -> list[list[str]]:

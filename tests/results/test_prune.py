@@ -86,7 +86,7 @@ RECORD = PruneRecord(
     compensated_by=("folding",),
     trained_on=4,
     functions=(Survival("sink", 2, ("enc.0.0",), ("enc.0.0",), ()), Survival("rare", 1, ())),
-    speed=SpeedRecord.from_json(JsonObject.of(SPEED, "speed.json")),
+    speed=SpeedRecord.from_json(JsonObject.of(SPEED, "speed.json", "headcount speed")),
     warnings=("--data and --test share examples",),
     signature="headcount:0.1.0",
     arguments={"keep": [1]},
@@ -135,14 +135,22 @@ def test_numbers_that_do_not_exist_are_null(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "value", "reported"),
     [
-        (("dev", "score", "before"), "x", 'Expected a number or null as dev.score.before in .*"x"'),
-        (("dev", "examples"), True, "Expected a whole number as dev.examples in .*, got true"),
-        (("gains", 1, "kept"), 1, "Expected true or false as gains.1.kept in .*, got 1"),
-        (("comparisons", 0, "what"), None, "Expected a text as comparisons.0.what in .*got null"),
-        (("leaving", 2), 3, "Expected a text as leaving.2 in .*prune.json, got 3"),
-        (("heads",), [], r"Expected an object as heads in .*prune.json, got \[\]"),
-        (("tried",), {"a": 1.0}, "Expected numbers of heads as tried in"),
-        (("speed", "cases"), {}, "Expected a list as speed.cases in"),
+        (
+            ("dev", "score", "before"),
+            "x",
+            "Expected dev.score.before in .* a number or null, got .x.",
+        ),
+        (("dev", "examples"), True, "Expected dev.examples in .* to be a whole number, got true"),
+        (("gains", 1, "kept"), 1, r"Expected gains\[1\].kept in .* to be true or false, got 1"),
+        (
+            ("comparisons", 0, "what"),
+            None,
+            r"Expected comparisons\[0\].what in .* text, got null",
+        ),
+        (("leaving", 2), 3, r"Expected leaving\[2\] in .*prune.json to be a text, got 3"),
+        (("heads",), [], r"Expected heads in .*prune.json to be an object, got \[\]"),
+        (("tried",), {"a": 1.0}, "Expected tried in .* an object with whole numbers as names, got"),
+        (("speed", "cases"), {}, "Expected speed.cases in .* to be a list, got {}"),
     ],
 )
 def test_damage_is_named(
@@ -159,13 +167,13 @@ def test_damage_is_named(
 
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="Expected the folder of a pruned model with its prune"):
+    with pytest.raises(InputError, match="prune.json: No .* Is this the folder of a pruned model"):
         PruneRecord.read(tmp_path)
     (tmp_path / "prune.json").write_text("[]")
-    with pytest.raises(InputError, match="Expected an object as the contents in .*prune.json"):
+    with pytest.raises(InputError, match="Expected the contents in .*prune.json to be an object"):
         PruneRecord.read(tmp_path)
     (tmp_path / "prune.json").write_text('{"model": "m", "heads": {}, "staying": []}')
-    with pytest.raises(InputError, match="as leaving in .*prune.json, got no such field"):
+    with pytest.raises(InputError, match="Expected leaving in .*prune.json, got none"):
         PruneRecord.read(tmp_path)
 
 

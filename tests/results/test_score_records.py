@@ -15,6 +15,7 @@ from headcount.results import (
     Effect,
     EvaluationRecord,
     ImportanceRecord,
+    JsonObject,
     Matrix,
     SiteEffect,
 )
@@ -83,7 +84,7 @@ def test_quantities_in_words():
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
-        ({"num_examples": "many"}, "num_examples in .* to be an integer, got 'many'"),
+        ({"num_examples": "many"}, "num_examples in .* to be a whole number, got .many."),
         ({"layers": [{"site": "enc", "layer": 0, "delta": 1}]}, r"layers\[0\]: expected a site"),
         ({"layers": [{"site": "encoder.self", "delta": 1}]}, r"layers\[0\]\.layer in .*, got none"),
         ({"agreement": {"names": ["a"], "rho": [], "low": [], "high": []}}, "a matrix of 1 x 1"),
@@ -92,7 +93,9 @@ def test_quantities_in_words():
 )
 def test_a_damaged_assessment(fields: dict, says: str):
     with pytest.raises(InputError, match=says):
-        ImportanceRecord.from_json(RECORD.to_json() | fields, Path("importance.json"))
+        JsonObject.of(RECORD.to_json() | fields, "importance.json", "headcount importance").decode(
+            ImportanceRecord
+        )
 
 
 def test_an_evaluation_is_read_as_it_was_written(tmp_path: Path):
@@ -114,5 +117,5 @@ def test_an_evaluation_is_read_as_it_was_written(tmp_path: Path):
 
 def test_a_damaged_evaluation():
     found = EVALUATION.to_json() | {"loss": "low"}
-    with pytest.raises(InputError, match="loss in evaluation.json to be a number, got 'low'"):
-        EvaluationRecord.from_json(found, Path("evaluation.json"))
+    with pytest.raises(InputError, match="loss in evaluation.json to be a number or null"):
+        EvaluationRecord.from_json(JsonObject.of(found, "evaluation.json", "headcount evaluate"))

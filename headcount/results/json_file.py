@@ -1,0 +1,227 @@
+"""The JSON of a run folder: records are written as they are, and read with a check of every field.
+
+A record is a dataclass. A field's type says what its JSON must be: `int`, `str`, `bool`, `float`
+(null is NaN), `Any`, `tuple[T, ...]`, `Mapping[str, T]`, `Mapping[int, T]`, `T | None`, another
+dataclass, or `JsonObject` for an object to read by hand. Fields that a newer version added are
+ignored.
+"""
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, TypeVar, final, get_args, get_origin, get_type_hints
+
+from headcount.core import InputError, nulls_for_nan, write_json
+
+T = TypeVar("T")
+
+Kind = Callable[..., T]
+"""A type of JSON; `type[T]` would not include `tuple[int, ...]`."""
+
+VERSION = 1
+"""The version of the formats; a file without `version` has it."""
+
+_WORDS = {
+    str: "a text",
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number or null",
+    tuple: "a list",
+    Mapping: "an object",
+}
+
+
+def omitted(default: Any) -> Any:
+    """A field that its file leaves out while it has its default."""
+    return field(default=default, metadata={"omitted": True})
+
+
+def encoded(value: Any) -> Any:
+    """The JSON of a record: objects for dataclasses, lists for tuples, null for NaN."""
+    if is_dataclass(value):
+        kept = [each for each in fields(value) if not _is_left_out(each, value)]
+        return {each.name: encoded(getattr(value, each.name)) for each in kept}
+    if isinstance(value, Mapping):
+        return {str(name): encoded(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [encoded(each) for each in value]
+    return nulls_for_nan(value)
+
+
+def write_record(path: Path, record: Any) -> None:
+    """Write a record, or its JSON, completely or not at all."""
+    write_json(path, encoded(record))
+
+
+def _is_left_out(each: Field, record: Any) -> bool:
+    return bool(each.metadata.get("omitted")) and getattr(record, each.name) == each.default
+
+
+@final
+@dataclass(frozen=True)
+class JsonObject:
+    """A JSON object; a field of another type than expected raises an error that names it."""
+
+    values: Mapping[str, Any]
+    """Values by field."""
+    file: str
+    """The file that holds the object, for errors."""
+    command: str
+    """Command that writes the file, e.g. `headcount analyze`."""
+    place: str = ""
+    """The object's place in the file, e.g. `dev.loss`, for errors; empty for the entire file."""
+
+    @classmethod
+    def read(cls, path: Path, command: str, folder: str = "a run folder") -> "JsonObject":
+        """The object in a file.
+
+        Args:
+            path: the file.
+            command: the command that writes it.
+            folder: the kind of folder that has such a file, for errors.
+
+        Raises:
+            InputError: if there is no such file, or it is damaged or of a newer version.
+        """
+        try:
+            value = json.loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise InputError(f"Cannot read {path}: {error.strerror}. Is this {folder}?") from error
+        except ValueError as error:
+            raise InputError(f"{path} is damaged: {error}. Run `{command}` again.") from error
+        return cls.of(value, str(path), command)
+
+    @classmethod
+    def of(cls, value: Any, file: str, command: str) -> "JsonObject":
+        """The object that is all of a file.
+
+        Raises:
+            InputError: if the value is no object, or of another version.
+        """
+        if not isinstance(value, Mapping):
+            raise cls({}, file, command).error("the contents", _WORDS[Mapping], value)
+        if (version := value.get("version", VERSION)) != VERSION:
+            raise InputError(
+                f"Expected version {VERSION} in {file}, got {version!r}. Use the version of "
+                f"headcount that wrote it, or run `{command}` again."
+            )
+        return cls(value, file, command)
+
+    def __contains__(self, name: str) -> bool:
+        """Whether the object has a field that is not null."""
+        return self.values.get(name) is not None
+
+    def field(self, name: str, kind: Kind[T]) -> T:
+        """The value of a field.
+
+        Args:
+            name: the field.
+            kind: its type, as the field of a record could have it.
+
+        Raises:
+            InputError: if the field is missing or has another type.
+        """
+        return self._field(name, kind)
+
+    def optional(self, name: str, kind: Kind[T]) -> T | None:
+        """The value of a field; None if the field is absent or null."""
+        return self.field(name, kind) if name in self else None
+
+    def decode(self, kind: type[T]) -> T:
+        """The record in the object.
+
+        Args:
+            kind: the dataclass of the record.
+
+        Raises:
+            InputError: if a field is missing or has another type.
+        """
+        return self._record(kind)
+
+    @property
+    def advice(self) -> str:
+        """What to do about a damaged file."""
+        return f"Run `{self.command}` again."
+
+    def error(self, place: str, expected: str, value: Any) -> InputError:
+        """The error that a value is not what was expected."""
+        shown = json.dumps(value, ensure_ascii=False, default=repr)
+        shown = f"{shown[:80]} ..." if len(shown) > 90 else shown
+        return InputError(
+            f"Expected {place} in {self.file} to be {expected}, got {shown}. {self.advice}"
+        )
+
+    def damaged(self, why: ValueError) -> InputError:
+        """The error that fields do not fit each other."""
+        return InputError(
+            f"{self.file} is damaged: {self.place or 'the contents'}: {why}. {self.advice}"
+        )
+
+    def _field(self, name: str, kind: Any) -> Any:
+        place = f"{self.place}.{name}" if self.place else name
+        if name not in self.values:
+            raise InputError(f"Expected {place} in {self.file}, got none. {self.advice}")
+        return self._value(kind, self.values[name], place)
+
+    def _record(self, kind: Any) -> Any:
+        hints, found = get_type_hints(kind), {}
+        for each in fields(kind):
+            has_default = each.default is not MISSING or each.default_factory is not MISSING
+            if each.name in self.values or not has_default:
+                found[each.name] = self._field(each.name, hints[each.name])
+        try:
+            return kind(**found)
+        except InputError:
+            raise
+        except ValueError as error:
+            raise self.damaged(error) from error
+
+    def _value(self, kind: Any, value: Any, place: str) -> Any:
+        origin, inner = get_origin(kind), get_args(kind)
+        if origin is UnionType:
+            return self._either(inner, value, place)
+        if kind is Any:
+            return value
+        if kind is JsonObject or is_dataclass(kind):
+            self._check(Mapping, dict, value, place)
+            found = JsonObject(value, self.file, self.command, place)
+            return found if kind is JsonObject else found._record(kind)
+        if origin is tuple:
+            self._check(tuple, list, value, place)
+            places = (f"{place}[{number}]" for number in range(len(value)))
+            return tuple(map(self._value, inner[:1] * len(value), value, places))
+        if origin is Mapping:
+            self._check(Mapping, dict, value, place)
+            named = {name: self._value(inner[1], value[name], f"{place}.{name}") for name in value}
+            return self._numbered(named, place) if inner[0] is int else named
+        return self._scalar(kind, value, place)
+
+    def _either(self, kinds: tuple[Any, ...], value: Any, place: str) -> Any:
+        """A value that may be null, or one of two types, of which the last is an object's."""
+        if value is None and NoneType in kinds:
+            return None
+        kinds = tuple(each for each in kinds if each is not NoneType)
+        return self._value(kinds[-1] if isinstance(value, dict) else kinds[0], value, place)
+
+    def _numbered(self, named: Mapping[str, Any], place: str) -> dict[int, Any]:
+        """An object whose field names are whole numbers."""
+        try:
+            return {int(name): each for name, each in named.items()}
+        except ValueError as error:
+            raise self.error(place, "an object with whole numbers as names", named) from error
+
+    def _scalar(self, kind: Any, value: Any, place: str) -> Any:
+        if kind is float and value is None:
+            return math.nan
+        is_wrong_bool = isinstance(value, bool) and kind is not bool
+        self._check(
+            kind, () if is_wrong_bool else (int, float) if kind is float else kind, value, place
+        )
+        return kind(value)
+
+    def _check(self, kind: Any, allowed: Any, value: Any, place: str) -> None:
+        if not isinstance(value, allowed):
+            raise self.error(place, _WORDS[kind], value)

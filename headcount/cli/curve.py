@@ -5,7 +5,7 @@ from pathlib import Path
 
 import tyro
 
-from headcount import artifact, pruning, reports, results
+from headcount import artifact, pruning, reports
 from headcount.cli.console import plain_console, print_markdown, to_jsonable
 from headcount.cli.data_arguments import TrialArguments, check_calibration
 from headcount.cli.progress import shown
@@ -71,7 +71,7 @@ class Curve:
             left_out: dict[str, str] = {}
             # "all" means all methods that suit this model.
             unsuited = left_out.__setitem__ if "all" in self.methods else None
-            frame = pruning.curve(trial, chosen, self.keep, seeds, key, unsuited=unsuited)
+            points = pruning.curve(trial, chosen, self.keep, seeds, key, unsuited=unsuited)
         without = [f"{name} is left out: {why.rstrip('.')}" for name, why in left_out.items()]
         print_warnings(without, console)
         chosen = {name: each for name, each in chosen.items() if name not in left_out}
@@ -84,9 +84,8 @@ class Curve:
             roles,
             {name: tuning.updates for name, tuning in pruning.trained(chosen).items()},
         )
-        reports.write_curve(frame, facts, self.out, to_jsonable(asdict(self)))
+        reports.write_curve(points, facts, self.out, to_jsonable(asdict(self)))
         column = "score" if self.scores else "loss"
-        points = results.CurvePoints.of(frame)
         print_markdown(reports.numbers_table(points, column, by_method=True), console)
         console.print(f"Document: {self.out / 'curve.md'}", soft_wrap=True)
         return 0

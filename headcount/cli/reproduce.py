@@ -175,11 +175,11 @@ class Michel2019(PaperArguments):
             raise InputError("michel2019 trains nothing, so --tune has no effect. Leave it out.")
         experiment = self.experiment(self.trial())
         with shown() as progress:
-            frame, facts = reproduce.michel2019_curve(
+            points, facts = reproduce.michel2019_curve(
                 reporting(experiment, progress), self.pruning.keep, self.quantity
             )
         return show_document(
-            reproduce.write_michel2019_pruning(experiment, frame, facts, self.quantity)
+            reproduce.write_michel2019_pruning(experiment, points, facts, self.quantity)
         )
 
 

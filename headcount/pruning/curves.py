@@ -13,9 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
-from typing import Any, SupportsIndex, final
-
-import pandas as pd
+from typing import SupportsIndex, final
 
 from headcount.core import (
     InputError,
@@ -23,19 +21,16 @@ from headcount.core import (
     UnsuitedError,
     nulls_for_nan,
     read_checkpoint,
+    reading,
     write_checkpoint,
 )
 from headcount.models import signature
 from headcount.pruning.budget import by_site
 from headcount.pruning.gated_score import evaluate_gated
 from headcount.pruning.methods.method import Method, PruningContext, Selection, check_finetunings
-from headcount.results import ALL, CONTROL
+from headcount.results import ALL, CurvePoint, CurvePoints
 from headcount.tasks import Task
 from headcount.training import FinetuneConfig, finetune
-
-Row = dict[str, Any]
-"""Values of a point by column."""
-
 
 WITH_SEEDS = frozenset({"random"})
 """Methods that run with every seed; the others run with the first seed."""
@@ -44,16 +39,18 @@ WITH_SEEDS = frozenset({"random"})
 @final
 @dataclass(frozen=True)
 class Point:
-    """One point of a curve."""
+    """One point of a curve before it is measured."""
 
     method: str
     seed: int
     keep: int
+    is_control: bool = False
+    """Whether this is the method's control: the dense model trained for as many updates."""
 
     @property
     def name(self) -> str:
         """The point's name in the file."""
-        return f"{self.method}/{self.seed}/{self.keep}"
+        return f"{'control of ' * self.is_control}{self.method}/{self.seed}/{self.keep}"
 
 
 def points(methods: Iterable[str], keeps: Iterable[int], seeds: Sequence[int]) -> list[Point]:
@@ -70,17 +67,21 @@ def points(methods: Iterable[str], keeps: Iterable[int], seeds: Sequence[int]) -
     ]
 
 
-def read_points(file: Path | None, key: str) -> dict[str, Row]:
-    """The rows so far by the name of their point; empty if there is no file.
+def read_points(file: Path | None, key: str) -> dict[str, CurvePoint]:
+    """The points so far by name; empty if there is no file.
 
     Raises:
         InputError: if the file is damaged, or belongs to another curve.
     """
-    return read_checkpoint(file, key, "the points of a curve")
+    what = "the points of a curve"
+    rows = read_checkpoint(file, key, what)
+    with reading(file or Path(), what):
+        return {name: CurvePoint.of_row(row) for name, row in rows.items()}
 
 
-def write_points(file: Path | None, key: str, rows: Mapping[str, Row]) -> None:
-    """Write the rows so far, completely or not at all; do nothing if the file is None."""
+def write_points(file: Path | None, key: str, points: Mapping[str, CurvePoint]) -> None:
+    """Write the points so far, completely or not at all; do nothing if the file is None."""
+    rows = {name: point.row() for name, point in points.items()}
     write_checkpoint(file, key, nulls_for_nan(rows))
 
 
@@ -117,17 +118,27 @@ class Trial:
             calibration=setting.calibration,
         )
 
-    def row(self, point: Point, choice: Selection, seconds: float) -> Row:
-        """The row of a point: counts, names of the kept heads, and the measurements."""
-        kept_heads = choice.plan.kept_heads(self.setting.units.heads)
-        row: Row = {"method": point.method, "seed": point.seed, "keep": point.keep}
-        for site in self.setting.units.heads.counts:
-            row[f"kept_{site}"] = sum(head.site == site for head in kept_heads)
+    def measured(self, point: Point, choice: Selection, seconds: float) -> CurvePoint:
+        """The point with the kept heads, and losses and scores on all data sets."""
+        heads = choice.plan.kept_heads(self.setting.units.heads)
+        numbers: dict[str, float] = {}
         for prefix, task in (("", self.dev), ("test_", self.test)):
             if task is not None:
-                numbers = self._numbers(choice, task)
-                row |= {f"{prefix}{name}": number for name, number in numbers.items()}
-        return row | {"seconds": round(seconds, 2), "heads": " ".join(map(str, kept_heads))}
+                found = self._numbers(choice, task)
+                numbers |= {f"{prefix}{name}": number for name, number in found.items()}
+        return CurvePoint(
+            method=point.method,
+            seed=point.seed,
+            keep=point.keep,
+            is_control=point.is_control,
+            kept={
+                site: sum(head.site == site for head in heads)
+                for site in self.setting.units.heads.counts
+            },
+            numbers=numbers,
+            seconds=round(seconds, 2),
+            heads=tuple(heads),
+        )
 
     def _numbers(self, choice: Selection, task: Task) -> dict[str, float]:
         max_tokens = self.setting.max_tokens
@@ -143,8 +154,8 @@ def curve(
     key: str = "",
     with_dense: bool = True,
     unsuited: Callable[[str, str], None] | None = None,
-) -> pd.DataFrame:
-    """One row per method, seed and budget, after the rows of the dense model.
+) -> CurvePoints:
+    """One point per method, seed and budget, after the points of the dense model.
 
     Args:
         trial: model and data.
@@ -155,11 +166,6 @@ def curve(
         with_dense: whether to measure the dense model.
         unsuited: called with the name of each method that can't choose heads of this model, and the
             reason; the curve continues without it. None raises the error instead.
-
-    Returns:
-        Columns `method seed keep`, `kept_SITE` for each site, `loss score` on the development set,
-        `test_loss test_score` if there is a test set, `seconds` that choosing took (a ranking
-        continues from the point before), and `heads`, the names of the kept heads.
 
     Raises:
         InputError: for a budget that can't be met, points of another curve, or a method that can't
@@ -173,7 +179,7 @@ def curve(
     wanted = points(suited.methods, budgets, seeds)
     dense = [Point(ALL, 0, len(may_go.heads))] if with_dense else []
     controls = [
-        Point(CONTROL + name, seeds[0], len(may_go.heads))
+        Point(name, seeds[0], len(may_go.heads), is_control=True)
         for name in trained(suited.methods)
         if trial.controls
     ]
@@ -184,32 +190,32 @@ def curve(
         return _measured(trial, suited, [*dense, *controls, *wanted], f"{trial.signature}|{key}")
 
 
-def _measured(trial: Trial, suited: "_Suited", wanted: Sequence[Point], key: str) -> pd.DataFrame:
-    """The rows of all points; points that are already done are not measured again."""
+def _measured(trial: Trial, suited: "_Suited", wanted: Sequence[Point], key: str) -> CurvePoints:
+    """All points; those that are already done are not measured again."""
     setting = trial.setting
     assert setting.state is not None
     file = setting.state / "points.json"
-    rows = read_points(file, key)
+    done = read_points(file, key)
     for number, point in enumerate(wanted):
         setting.progress("points", number, len(wanted))
-        if _name(point, suited.methods) in rows or not suited.has(point):
+        if _name(point, suited.methods) in done or not suited.has(point):
             continue
         start = perf_counter()
         with suited.or_left_out(point.method):
             choice = _chosen(trial, suited.methods, point)
-            row = trial.row(point, choice, perf_counter() - start)
-            rows[_name(point, suited.methods)] = row
-        write_points(file, key, rows)
+            measured = trial.measured(point, choice, perf_counter() - start)
+            done[_name(point, suited.methods)] = measured
+        write_points(file, key, done)
     if not suited.methods:
         raise InputError(f"No method can choose heads of this model: {suited.reasons}")
     setting.progress("points", len(wanted), len(wanted))
     names = [_name(point, suited.methods) for point in wanted if suited.has(point)]
-    return pd.DataFrame([rows[name] for name in names])
+    return CurvePoints(tuple(done[name] for name in names))
 
 
 def _name(point: Point, methods: Mapping[str, Method]) -> str:
     """Name of a point in the file; it differs for a method with other options."""
-    made_by = methods.get(point.method.removeprefix(CONTROL))
+    made_by = methods.get(point.method)
     return f"{point.name} {hashlib.sha256(repr(made_by).encode()).hexdigest()[:8]}"
 
 
@@ -237,7 +243,7 @@ class _Suited:
 
     def has(self, point: Point) -> bool:
         """Whether the point belongs to the given model itself, or to a method that is left."""
-        return point.method == ALL or point.method.removeprefix(CONTROL) in self.methods
+        return point.method == ALL or point.method in self.methods
 
 
 def trained(methods: Mapping[str, Method]) -> dict[str, FinetuneConfig]:
@@ -252,7 +258,7 @@ def _chosen(trial: Trial, methods: Mapping[str, Method], point: Point) -> Select
     if point.method == ALL:
         heads = setting.units.heads
         return Selection(Plan.keeping(heads, heads), setting.loaded)
-    if point.method.startswith(CONTROL):
+    if point.is_control:
         return _control(setting, trained(methods), point)
     own = None if setting.state is None else setting.state / f"{point.method}-{point.seed}"
     others = len(setting.units.heads) - len(setting.units.alone().heads)
@@ -265,7 +271,7 @@ def _control(
     setting: PruningContext, tunings: Mapping[str, FinetuneConfig], point: Point
 ) -> Selection:
     """The dense model, trained as a method trains; methods that train alike share one training."""
-    wanted = tunings[point.method.removeprefix(CONTROL)].untaught()
+    wanted = tunings[point.method].untaught()
     first = next(name for name, tuning in tunings.items() if tuning.untaught() == wanted)
     tuned = finetune(
         setting.loaded,

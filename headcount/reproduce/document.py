@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-import pandas as pd
 from matplotlib.figure import Figure
 
 from headcount.core import FORMATS, save, write_text
+from headcount.results import CurvePoints
 
 IN_POINTS = ("accuracy", "f1", "matthews", "spearman")
 """Scores with a maximum of 1, which papers print in points, that is, times 100."""
@@ -27,10 +27,10 @@ def in_unit(quantity: str, higher_is_better: bool) -> str:
     return f"{quantity}{unit}{'' if higher_is_better else ' (lower is better)'}"
 
 
-def score_column(frame: pd.DataFrame) -> str:
+def score_column(points: CurvePoints) -> str:
     """The first available column: test score, development score, test loss, development loss."""
     order = ("test_score", "score", "test_loss", "loss")
-    return next(name for name in order if name in frame.columns)
+    return next(name for name in order if name in points)
 
 
 def write_document(path: Path, text: str, figures: Mapping[str, Figure] | None = None) -> Path:

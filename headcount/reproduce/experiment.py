@@ -7,11 +7,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, final
 
-import pandas as pd
-
 from headcount.models import Loaded
 from headcount.pruning import Method, PruneSettings, Trial, Units, curve, trained
 from headcount.reports import CurveFacts, write_curve
+from headcount.results import CurvePoints
 from headcount.tasks import TaskSplits
 
 
@@ -60,7 +59,7 @@ class PruningExperiment:
 
     def curve(
         self, methods: Mapping[str, Method], keeps: Sequence[int], seeds: Sequence[int]
-    ) -> tuple[pd.DataFrame, CurveFacts]:
+    ) -> tuple[CurvePoints, CurveFacts]:
         """Measure all points and write the files of their curve.
 
         Args:
@@ -72,11 +71,11 @@ class PruningExperiment:
             The points, and what is common to all of them.
         """
         signature = self.signature(repr(methods))
-        frame = curve(self.trial, methods, keeps, seeds, signature)
-        return frame, self.write(frame, methods, signature)
+        points = curve(self.trial, methods, keeps, seeds, signature)
+        return points, self.write(points, methods, signature)
 
     def write(
-        self, frame: pd.DataFrame, methods: Mapping[str, Method], signature: str
+        self, points: CurvePoints, methods: Mapping[str, Method], signature: str
     ) -> CurveFacts:
         """Write the files of a curve; returns what is common to all of its points."""
         dev = self.splits.dev
@@ -88,5 +87,5 @@ class PruningExperiment:
             signature,
             updates={name: tuning.updates for name, tuning in trained(methods).items()},
         )
-        write_curve(frame, facts, self.out, self.arguments)
+        write_curve(points, facts, self.out, self.arguments)
         return facts

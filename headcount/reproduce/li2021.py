@@ -7,8 +7,6 @@ https://arxiv.org/abs/2108.04657
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import pandas as pd
-
 from headcount.core import InputError, change, made, table
 from headcount.pruning import Method, Subset, method, preset
 from headcount.reproduce.document import in_unit, scale, score_column, write_document
@@ -41,8 +39,8 @@ def reproduce_li2021(
         InputError: if a budget can't be met, a training is impossible, or `tune` sets `trained`.
     """
     methods = li2021_methods(tune)
-    frame, facts = experiment.curve(methods, keeps, [experiment.settings.seed])
-    text = li2021_document(frame, facts.metric, facts.higher_is_better, facts.signature)
+    points, facts = experiment.curve(methods, keeps, [experiment.settings.seed])
+    text = li2021_document(points, facts.metric, facts.higher_is_better, facts.signature)
     return write_document(experiment.out / "li2021.md", text)
 
 
@@ -70,10 +68,10 @@ def li2021_methods(tune: Sequence[str]) -> Mapping[str, Method]:
 
 
 def li2021_document(
-    frame: pd.DataFrame, metric: str, higher_is_better: bool, signature: str
+    points: CurvePoints, metric: str, higher_is_better: bool, signature: str
 ) -> str:
     """The document: every method's score under every budget, and the paper's claim."""
-    column, points, names = score_column(frame), CurvePoints.of(frame), [*li2021_methods(())]
+    column, names = score_column(points), [*li2021_methods(())]
     times = scale(metric)
     dense = times * points.dense.numbers[column]
     rows = [[f"{points.dense.keep} (all)", *[f"{dense:.2f}"] * len(names)]]

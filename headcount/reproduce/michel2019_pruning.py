@@ -12,8 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
-import pandas as pd
-
 from headcount.compaction import compact
 from headcount.core import Head, ModelError, share, table
 from headcount.importance import DeltaOf
@@ -47,13 +45,13 @@ def reproduce_michel2019_pruning(
     Raises:
         InputError: if a budget can't be met.
     """
-    frame, facts = michel2019_curve(experiment, keeps, quantity)
-    return write_michel2019_pruning(experiment, frame, facts, quantity)
+    points, facts = michel2019_curve(experiment, keeps, quantity)
+    return write_michel2019_pruning(experiment, points, facts, quantity)
 
 
 def michel2019_curve(
     experiment: PruningExperiment, keeps: Sequence[int], quantity: DeltaOf
-) -> tuple[pd.DataFrame, CurveFacts]:
+) -> tuple[CurvePoints, CurveFacts]:
     """The points of the pruning, with half of the heads among them; their curve is written."""
     half = share_of(experiment.units, 0.5)
     budgets = sorted({*(keeps or tenths(experiment.units)), half})
@@ -63,17 +61,17 @@ def michel2019_curve(
 
 
 def write_michel2019_pruning(
-    experiment: PruningExperiment, frame: pd.DataFrame, facts: CurveFacts, quantity: DeltaOf
+    experiment: PruningExperiment, points: CurvePoints, facts: CurveFacts, quantity: DeltaOf
 ) -> Path:
     """Time the model without half its heads, and write the document.
 
     Nothing else should run meanwhile, not even a progress bar: it would be timed, too.
     """
     half = share_of(experiment.units, 0.5)
-    chosen = frame[(frame["method"] == "gradient") & (frame["keep"] == half)].iloc[0]
-    speed = _speed(experiment.loaded, [Head.parse(head) for head in str(chosen["heads"]).split()])
+    chosen = next(point for point in points.first_seed("gradient") if point.keep == half)
+    speed = _speed(experiment.loaded, chosen.heads)
     text = pruning_document(
-        frame, facts.metric, facts.higher_is_better, facts.signature, speed, quantity
+        points, facts.metric, facts.higher_is_better, facts.signature, speed, quantity
     )
     return write_document(experiment.out / "michel2019_pruning.md", text)
 
@@ -114,7 +112,7 @@ def tenths(units: Units) -> list[int]:
 
 
 def pruning_document(
-    frame: pd.DataFrame,
+    points: CurvePoints,
     metric: str,
     higher_is_better: bool,
     signature: str,
@@ -124,9 +122,9 @@ def pruning_document(
     """The document: our numbers beside the published ones; speed, or why it is missing."""
     rows = [[f"paper, {name}", "gradient", share(part)] for name, part in FREE.items()]
     rows += [
-        ["here", name, share(free_share(frame, name, higher_is_better))]
+        ["here", name, share(free_share(points, name, higher_is_better))]
         for name in michel2019_methods(quantity)
-        if name in set(frame["method"])
+        if name in points.methods
     ]
     parts = [
         "# Pruning (Michel et al., 2019, sections 4 and 5), with our numbers",
@@ -144,13 +142,13 @@ def pruning_document(
 
 
 def free_share(
-    frame: pd.DataFrame, method: str, higher_is_better: bool, tolerance: float = 0.01
+    points: CurvePoints, method: str, higher_is_better: bool, tolerance: float = 0.01
 ) -> float:
     """The largest share of heads that can be pruned while the score drops by at most `tolerance`.
 
     The tolerance is relative. A cut counts only if all smaller cuts are within the tolerance too.
     """
-    column, points = score_column(frame), CurvePoints.of(frame)
+    column = score_column(points)
     sign = 1 if higher_is_better and column.endswith("score") else -1
     dense = points.dense.numbers[column]
     share = 0.0

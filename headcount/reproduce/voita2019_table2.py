@@ -14,9 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, final
 
-import pandas as pd
-
-from headcount.core import Head, InputError, Plan, change, changed, table
+from headcount.core import InputError, Plan, change, changed, table
 from headcount.models import revision
 from headcount.pruning import (
     Keep,
@@ -34,7 +32,7 @@ from headcount.pruning import (
 from headcount.pruning import method as named
 from headcount.reproduce.document import in_unit, scale, score_column, write_document
 from headcount.reproduce.experiment import PruningExperiment
-from headcount.results import ALL, CONTROL
+from headcount.results import CurvePoints
 from headcount.training import RECIPES, FinetuneConfig
 
 TRAINED, SCRATCH = "trained", "scratch"
@@ -92,10 +90,10 @@ def reproduce_voita2019_table2(
     """
     method, fresh = table2_trainings(experiment.splits.train.name, tune, scratch)
     keeps = keeps or paper_keeps(experiment.units)
-    frame = table2(experiment.trial, method, keeps, fresh, experiment.signature(repr(method)))
+    points = table2(experiment.trial, method, keeps, fresh, experiment.signature(repr(method)))
     signature = experiment.signature(f"{method!r};{fresh!r}")
-    facts = experiment.write(frame, {TRAINED: method}, signature)
-    text = table2_document(frame, facts.metric, facts.higher_is_better, signature, fresh)
+    facts = experiment.write(points, {TRAINED: method}, signature)
+    text = table2_document(points, facts.metric, facts.higher_is_better, signature, fresh)
     return write_document(experiment.out / "voita2019_table2.md", text)
 
 
@@ -145,7 +143,7 @@ class FromScratch(Method):
 
 def table2(
     trial: Trial, method: Method, keeps: Sequence[int], scratch: FinetuneConfig, key: str = ""
-) -> pd.DataFrame:
+) -> CurvePoints:
     """The points of both columns, methods `trained` and `scratch`; the latter has all heads too.
 
     Args:
@@ -167,8 +165,9 @@ def table2(
     check_not_from_scratch(trial.setting, scratch)
     first = curve(trial, {TRAINED: method}, keeps, seeds, key)
     plans = {
-        int(row["keep"]): Plan.keeping(heads, map(Head.parse, str(row["heads"]).split()))
-        for row in first.to_dict("records")
+        point.keep: Plan.keeping(heads, point.heads)
+        for point in first.points
+        if not point.is_control
     }
     # Another training from scratch does not change the method's results.
     own = f"from-scratch-{hashlib.sha256(repr(scratch).encode()).hexdigest()[:8]}"
@@ -176,27 +175,25 @@ def table2(
     ways, key = {SCRATCH: FromScratch(plans, scratch)}, f"{key};{scratch!r}"
     fresh = replace(trial, setting=again, controls=False)
     second = curve(fresh, ways, [*plans], seeds, key, with_dense=False)
-    return pd.concat([first, second], ignore_index=True)
+    return CurvePoints((*first.points, *second.points))
 
 
 def table2_document(
-    frame: pd.DataFrame,
+    points: CurvePoints,
     metric: str,
     higher_is_better: bool,
     signature: str,
     scratch: FinetuneConfig,
 ) -> str:
     """The document: our numbers beside the published ones."""
-    column = score_column(frame)
-    trained = frame[frame["method"].isin([ALL, TRAINED])].set_index("keep")
-    fresh = frame[frame["method"] == SCRATCH].set_index("keep")
-    sites = [name for name in frame.columns if name.startswith("kept_")]
-    rows = []
-    for keep in sorted(trained.index, reverse=True):
-        kept = "/".join(str(trained.loc[keep, site]) for site in sites)
-        ours, new = (scale(metric) * float(each.loc[keep, column]) for each in (trained, fresh))
-        rows.append([kept, str(keep), f"{ours:.2f}", f"{new:.2f}", change(new - ours)])
-    names = "/".join(name.removeprefix("kept_") for name in sites)
+    column, rows = score_column(points), []
+    both = (points.first_seed(TRAINED), points.first_seed(SCRATCH))
+    for trained, fresh in reversed(list(zip(*both, strict=True))):
+        assert trained.keep == fresh.keep
+        kept = "/".join(map(str, trained.kept.values()))
+        ours, new = (scale(metric) * each.numbers[column] for each in (trained, fresh))
+        rows.append([kept, str(trained.keep), f"{ours:.2f}", f"{new:.2f}", change(new - ours)])
+    names = "/".join(points.dense.kept)
     header = [f"heads ({names})", "total", "from trained", "from scratch", "difference"]
     parts = [
         "# Kept heads: from trained and from scratch (Voita et al., 2019, table 2)",
@@ -207,7 +204,7 @@ def table2_document(
         table(header, rows),
         *[
             f"All heads trained for as many updates, without gates: {scale(metric) * value:.2f}."
-            for value in frame[frame["method"] == CONTROL + TRAINED][column]
+            for value in (each.numbers[column] for each in points.controls.values())
         ],
         "Published, Transformer-base EN-RU, BLEU on lower-cased tokens: compare differences.",
         table(["", *header], [*_published("WMT", WMT), *_published("OpenSubtitles", SUBTITLES)]),

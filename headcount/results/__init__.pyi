@@ -14,13 +14,12 @@ from .claiming import check_is_run as check_is_run
 from .claiming import claim as claim
 from .claiming import start_over as start_over
 from .curve import ALL as ALL
-from .curve import CONTROL as CONTROL
 from .curve import RANDOM as RANDOM
 from .curve import CurvePoint as CurvePoint
 from .curve import CurvePoints as CurvePoints
-from .curve_record import CurveRecord as CurveRecord
-from .curve_record import read_curve as read_curve
-from .curve_record import write_curve_table as write_curve_table
+from .curve import CurveRecord as CurveRecord
+from .curve import read_curve as read_curve
+from .curve import write_points as write_points
 from .evaluation import EvaluationRecord as EvaluationRecord
 from .examples import Example as Example
 from .finetune import FINETUNE as FINETUNE

@@ -1,36 +1,82 @@
-"""The points of a curve as figures and documents read them."""
+"""A curve: its points, in `curve.parquet` with a row each, and its record, `curve.json`."""
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import final
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, final
 
 import numpy as np
 import pandas as pd
 
+from headcount.core import Head, reading, write_atomically
+from headcount.results.json_file import JsonObject, encoded, write_record
+
 ALL = "all heads"
-"""Method name in the row of the dense model."""
-
-
-CONTROL = "control of "
-"""Prefix of a method's name, in the row of its control: the dense model trained for as long."""
-
+"""Method name in the point of the dense model."""
 
 RANDOM = "random"
 
+_CONTROL = "control of "
+"""Prefix of a method's name in the rows of its control, in files without `is_control`."""
+
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CurvePoint:
-    """One row of the table."""
+    """How good a model is with some of its heads."""
 
     method: str
+    """Name of the method that chose the heads."""
     seed: int
     keep: int
+    """Number of kept heads among those that can be pruned."""
+    is_control: bool = False
+    """Whether this is the method's control: the dense model trained for as many updates."""
+    kept: Mapping[str, int]
+    """Number of kept heads at each site."""
     numbers: Mapping[str, float]
-    """Losses, scores, and number of heads kept at each site, by column."""
-    heads: tuple[str, ...]
-    """Names of the kept heads."""
+    """Losses and scores by column: `loss`, `score`, `test_loss`, `test_score`."""
+    seconds: float = 0.0
+    """Time that choosing took; a ranking continues from the previous point."""
+    heads: tuple[Head, ...]
+    """The kept heads."""
+
+    def row(self) -> dict[str, Any]:
+        """The point by column of the table."""
+        return {
+            "method": self.method,
+            "seed": self.seed,
+            "keep": self.keep,
+            "is_control": self.is_control,
+            **{f"kept_{site}": number for site, number in self.kept.items()},
+            **self.numbers,
+            "seconds": self.seconds,
+            "heads": list(map(str, self.heads)),
+        }
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> "CurvePoint":
+        """The point in a row of the table, also in one that an earlier version wrote."""
+        method, names = str(row["method"]), row["heads"]
+        return cls(
+            method=method.removeprefix(_CONTROL),
+            seed=int(row["seed"]),
+            keep=int(row["keep"]),
+            is_control=bool(row.get("is_control")) or method.startswith(_CONTROL),
+            kept={
+                name.removeprefix("kept_"): int(number)
+                for name, number in row.items()
+                if name.startswith("kept_")
+            },
+            numbers={
+                name: math.nan if number is None else float(number)
+                for name, number in row.items()
+                if name.removeprefix("test_") in ("loss", "score")
+            },
+            seconds=float(row.get("seconds", 0.0)),
+            heads=tuple(map(Head.parse, names.split() if isinstance(names, str) else names)),
+        )
 
 
 @final
@@ -42,8 +88,16 @@ class CurvePoints:
 
     @classmethod
     def of(cls, frame: pd.DataFrame) -> "CurvePoints":
-        """The rows of a `curve.parquet`."""
-        return cls(tuple(_point(row) for row in frame.to_dict("records")))
+        """The points in the rows of a `curve.parquet`."""
+        rows = (
+            {str(name): value for name, value in row.items()} for row in frame.to_dict("records")
+        )
+        return cls(tuple(map(CurvePoint.of_row, rows)))
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The table, with a row per point."""
+        return pd.DataFrame([point.row() for point in self.points])
 
     @property
     def dense(self) -> CurvePoint:
@@ -53,21 +107,13 @@ class CurvePoints:
     @property
     def methods(self) -> list[str]:
         """Every method, random last."""
-        names = dict.fromkeys(
-            point.method
-            for point in self.points
-            if point.method != ALL and not point.method.startswith(CONTROL)
-        )
+        names = dict.fromkeys(point.method for point in self._chosen() if point.method != ALL)
         return sorted(names, key=lambda name: name == RANDOM)
 
     @property
     def controls(self) -> dict[str, CurvePoint]:
         """The dense model trained for as many updates as each method that trains, by method."""
-        return {
-            point.method.removeprefix(CONTROL): point
-            for point in self.points
-            if point.method.startswith(CONTROL)
-        }
+        return {point.method: point for point in self.points if point.is_control}
 
     @property
     def keeps(self) -> list[int]:
@@ -81,7 +127,7 @@ class CurvePoints:
         """The column's value for a method and a budget, one per seed."""
         return [
             point.numbers[column]
-            for point in self.points
+            for point in self._chosen()
             if (point.method, point.keep) == (method, keep)
         ]
 
@@ -99,18 +145,65 @@ class CurvePoints:
         """The points of a method's first seed and of the dense model, the fewest heads first."""
         found: dict[int, CurvePoint] = {}
         # A method may have its own point with all heads.
-        for point in sorted(self.points, key=lambda point: point.method == ALL):
+        for point in sorted(self._chosen(), key=lambda point: point.method == ALL):
             if point.method in (method, ALL):
                 found.setdefault(point.keep, point)
         return [found[keep] for keep in sorted(found)]
 
+    def _chosen(self) -> list[CurvePoint]:
+        """The points that are no controls."""
+        return [point for point in self.points if not point.is_control]
 
-def _point(row: dict) -> CurvePoint:
-    named = ("loss", "score", "kept_")
-    numbers = {
-        str(name): float(value)
-        for name, value in row.items()
-        if str(name).removeprefix("test_").startswith(named)
-    }
-    heads = tuple(str(row["heads"]).split())
-    return CurvePoint(str(row["method"]), int(row["seed"]), int(row["keep"]), numbers, heads)
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class CurveRecord:
+    """Facts about a curve that its points do not hold."""
+
+    metric: str
+    """Name of the score, e.g. `bleu`."""
+    heads: Mapping[str, tuple[int, ...]]
+    """Number of heads of the dense model in each layer, by site."""
+    warnings: tuple[str, ...] = ()
+    """Sentences about the data, and about methods that were left out."""
+    sentences: tuple[str, ...] = ()
+    """Sentences on the best method, and on those no better than random heads."""
+    signature: str
+    """Model, data, options and versions that the points depend on, in one text."""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments of the command; empty if the curve was made in Python."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The contents of `curve.json`."""
+        return encoded(self)
+
+    @classmethod
+    def read(cls, path: Path) -> "CurveRecord":
+        """The record in a `curve.json`.
+
+        Raises:
+            InputError: if there is no such file, or it is damaged or of a newer version.
+        """
+        return JsonObject.read(path, "headcount curve").decode(cls)
+
+    def write(self, path: Path) -> None:
+        """Write the record, completely or not at all."""
+        write_record(path, self)
+
+
+def write_points(folder: Path, points: CurvePoints) -> None:
+    """Write the points of a curve as `curve.parquet`."""
+    frame = points.frame
+    write_atomically(folder / "curve.parquet", lambda file: frame.to_parquet(file, index=False))
+
+
+def read_curve(folder: Path) -> tuple[CurvePoints, CurveRecord]:
+    """The points and the record of a curve.
+
+    Raises:
+        InputError: if a file is missing, damaged or of a newer version.
+    """
+    record = CurveRecord.read(folder / "curve.json")
+    path = folder / "curve.parquet"
+    with reading(path, "the points of a curve", "run `headcount curve` again"):
+        return CurvePoints.of(pd.read_parquet(path)), record

@@ -6,18 +6,21 @@ from headcount.core import Heads, styled
 from headcount.pruning import METHODS
 from headcount.reports.figures.curves import curve_figures
 from headcount.reports.role_names import KNOWN
-from headcount.results import ALL, CONTROL, CurvePoint, CurvePoints
+from headcount.results import ALL, CurvePoint, CurvePoints
 from tests.reports.drawn import assert_whole
 
 HEADS = Heads({site: (8,) * 6 for site in ("encoder.self", "decoder.self", "decoder.cross")})
-NAMES = list(map(str, HEADS))
 
 
-def point(method: str, keep: int) -> CurvePoint:
-    left = NAMES[:: len(NAMES) // keep][:keep]
-    kept = {f"kept_{site}": float(keep // 3) for site in HEADS.counts}
+def point(method: str, keep: int, is_control: bool = False) -> CurvePoint:
     return CurvePoint(
-        method, 0, keep, {"loss": 1 + 9 / keep, "score": keep / 3} | kept, tuple(left)
+        method=method,
+        seed=0,
+        keep=keep,
+        is_control=is_control,
+        kept=dict.fromkeys(HEADS.counts, keep // 3),
+        numbers={"loss": 1 + 9 / keep, "score": keep / 3},
+        heads=tuple(HEADS)[:: len(HEADS) // keep][:keep],
     )
 
 
@@ -25,8 +28,8 @@ def point(method: str, keep: int) -> CurvePoint:
 def test_nothing_is_cut_off(count: int) -> None:
     methods = list(METHODS)[:count]
     points = [point(method, keep) for method in methods for keep in (36, 12)]
-    points += [point(CONTROL + method, 144) for method in methods[-3:]]
-    roles = {name: [list(KNOWN)[i % len(KNOWN)]] for i, name in enumerate(NAMES)}
+    points += [point(method, 144, is_control=True) for method in methods[-3:]]
+    roles = {str(head): [list(KNOWN)[i % len(KNOWN)]] for i, head in enumerate(HEADS)}
     figures = curve_figures(CurvePoints((point(ALL, 144), *points)), HEADS, "bleu", roles)
     for name, draw in figures.items():
         with styled():

@@ -1,37 +1,40 @@
 """Documents on pruning, against numbers computed by hand."""
 
-import pandas as pd
 import pytest
 
-from headcount.core import Heads
+from headcount.core import SITES, Head, Heads
 from headcount.pruning import Units
 from headcount.reports import numbers_table
 from headcount.reproduce import li2021, michel2019_pruning, voita2019_table2
 from headcount.reproduce.document import score_column
 from headcount.reproduce.michel2019_pruning import free_share
-from headcount.results import ALL, CurvePoints
+from headcount.results import ALL, CurvePoint, CurvePoints
 from headcount.training import FinetuneConfig
 from tests.speed.test_write import speed
 
-KEPT = ("kept_encoder.self", "kept_decoder.self", "kept_decoder.cross")
 
-
-def frame(rows: list[tuple[str, int, float]], column: str = "test_score") -> pd.DataFrame:
+def curve(rows: list[tuple[str, int, float]], column: str = "test_score") -> CurvePoints:
     """Points of a curve: method, heads kept, and one number."""
-    return pd.DataFrame(
-        [
-            {"method": method, "seed": 0, "keep": keep, "loss": 1.0, column: value}
-            | dict.fromkeys(KEPT, keep // 3)
-            | {"heads": "enc.0.0"}
+    return CurvePoints(
+        tuple(
+            CurvePoint(
+                method=method.removeprefix("control of "),
+                seed=0,
+                keep=keep,
+                is_control=method.startswith("control of "),
+                kept=dict.fromkeys(SITES, keep // 3),
+                numbers={"loss": 1.0, column: value},
+                heads=(Head("encoder.self", 0, 0),),
+            )
             for method, keep, value in rows
-        ]
+        )
     )
 
 
 def test_which_column_is_compared() -> None:
-    assert score_column(frame([(ALL, 9, 1.0)])) == "test_score"
-    assert score_column(frame([(ALL, 9, 1.0)], "score")) == "score"
-    assert score_column(frame([(ALL, 9, 1.0)], "test_loss")) == "test_loss"
+    assert score_column(curve([(ALL, 9, 1.0)])) == "test_score"
+    assert score_column(curve([(ALL, 9, 1.0)], "score")) == "score"
+    assert score_column(curve([(ALL, 9, 1.0)], "test_loss")) == "test_loss"
 
 
 @pytest.mark.parametrize(
@@ -44,13 +47,13 @@ def test_which_column_is_compared() -> None:
 )
 def test_what_is_free(higher: bool, values: dict[int, float], share: float) -> None:
     rows = [(ALL, 10, 40.0), *(("gradient", keep, value) for keep, value in values.items())]
-    assert free_share(frame(rows), "gradient", higher) == pytest.approx(share)
-    losses = frame(rows, "test_loss")
-    assert free_share(losses, "gradient", True) == free_share(frame(rows), "gradient", False)
+    assert free_share(curve(rows), "gradient", higher) == pytest.approx(share)
+    losses = curve(rows, "test_loss")
+    assert free_share(losses, "gradient", True) == free_share(curve(rows), "gradient", False)
 
 
 def test_michel_s_table() -> None:
-    points = frame([(ALL, 10, 40.0), ("gradient", 8, 39.9), ("random", 8, 30.0)])
+    points = curve([(ALL, 10, 40.0), ("gradient", 8, 39.9), ("random", 8, 30.0)])
     text = michel2019_pruning.pruning_document(
         points, "bleu", True, "signature", "Not measured.", "score"
     )
@@ -63,7 +66,7 @@ def test_table_2() -> None:
     rows = [(ALL, 144, 50.0), ("trained", 75, 49.5), ("scratch", 144, 48.0), ("scratch", 75, 47.1)]
     rows.append(("control of trained", 144, 50.25))
     text = voita2019_table2.table2_document(
-        frame(rows), "bleu", True, "signature", FinetuneConfig(updates=7)
+        curve(rows), "bleu", True, "signature", FinetuneConfig(updates=7)
     )
     found = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
     assert ["25/25/25", "75", "49.50", "47.10", "−2.40"] in found
@@ -72,7 +75,7 @@ def test_table_2() -> None:
     assert "bleu; `test_score`" in text and "as many updates, without gates: 50.25." in text
     rows = [(ALL, 72, 0.89), ("trained", 36, 0.8924), ("scratch", 72, 0.5), ("scratch", 36, 0.4)]
     text = voita2019_table2.table2_document(
-        frame(rows), "spearman", True, "signature", FinetuneConfig(updates=7)
+        curve(rows), "spearman", True, "signature", FinetuneConfig(updates=7)
     )
     found = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
     assert ["12/12/12", "36", "89.24", "40.00", "−49.24"] in found and "in points" in text
@@ -85,7 +88,7 @@ def test_table_2() -> None:
 def test_a_method_with_a_point_of_all_heads() -> None:
     """The model trained from scratch does not get the given model's number."""
     rows = [(ALL, 9, 50.0), ("trained", 6, 49.5), ("scratch", 9, 48.0), ("scratch", 6, 47.0)]
-    points = CurvePoints.of(frame(rows, "score"))
+    points = curve(rows, "score")
     assert points.keeps == [6]
     found = {name: [p.numbers["score"] for p in points.first_seed(name)] for name in points.methods}
     assert found == {"trained": [49.5, 50.0], "scratch": [47.0, 48.0]}
@@ -101,20 +104,20 @@ def test_li_s_claim() -> None:
         rows += [
             (name, keep, value) for name, value in zip(li2021.li2021_methods(()), each, strict=True)
         ]
-    text = li2021.li2021_document(frame(rows), "bleu", True, "signature")
+    text = li2021.li2021_document(curve(rows), "bleu", True, "signature")
     assert "joint subset minus l0, mean over the budgets: +0.75." in text
     found = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
     assert ["12", "45.00", "41.00", "42.00", "44.00", "30.00"] in found
     assert ["144 (all)", *["50.00"] * 5] in found
-    text = li2021.li2021_document(frame(rows), "perplexity", False, "signature")
+    text = li2021.li2021_document(curve(rows), "perplexity", False, "signature")
     assert "perplexity (lower is better); `test_score`" in text and "+0.75." in text
     points = [(name, keep, value / 100) for name, keep, value in rows]
-    text = li2021.li2021_document(frame(points), "accuracy", True, "signature")
+    text = li2021.li2021_document(curve(points), "accuracy", True, "signature")
     assert "accuracy in points; `test_score`" in text and "+0.75." in text and " 47.50 |" in text
 
 
 def test_a_speed_that_should_not_be_believed_is_told() -> None:
-    points = frame([(ALL, 10, 40.0), ("gradient", 8, 39.9)])
+    points = curve([(ALL, 10, 40.0), ("gradient", 8, 39.9)])
     text = michel2019_pruning.pruning_document(points, "bleu", True, "signature", speed(), "score")
     found = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
     row = ["4", "generate, 16 tokens", "+2.7", "+21.3", "+18.5 to +24.2", "+40.0"]

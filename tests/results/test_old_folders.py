@@ -8,6 +8,7 @@ import json
 import shutil
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import torch
 
@@ -15,6 +16,7 @@ import headcount
 from headcount.core import Plan
 from headcount.reports import render, report_view, write_report
 from headcount.results import (
+    CurvePoints,
     CurveRecord,
     EvaluationRecord,
     ImportanceRecord,
@@ -66,7 +68,15 @@ def test_a_curve_has_its_points():
     points, record = read_curve(DATA / "curve")
     assert points.methods == ["norm", "random"] and points.keeps == [4, 2]
     assert record.metric == "perplexity" and record.heads == {"encoder.self": (3, 3)}
-    assert len(points.dense.heads) == 6
+    assert len(points.dense.heads) == 6 and points.dense.kept == {"encoder.self": 6}
+
+
+def test_the_control_in_an_old_table():
+    frame = pd.read_parquet(DATA / "curve" / "curve.parquet")
+    row = frame.iloc[[0]].assign(method="control of l0")
+    points = CurvePoints.of(pd.concat([frame, row]))
+    assert points.controls["l0"].heads == points.dense.heads
+    assert points.methods == ["norm", "random"] and list(points.controls) == ["l0"]
 
 
 def test_a_plan_and_the_pruned_model_are_loaded():

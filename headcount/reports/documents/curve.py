@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
 
-import pandas as pd
-
 from headcount.core import (
     FORMATS,
     Heads,
@@ -17,7 +15,7 @@ from headcount.core import (
     write_text,
 )
 from headcount.reports.figures.curves import CURVE_FIGURES, curve_figures
-from headcount.results import METRICS, RANDOM, CurvePoints, CurveRecord, write_curve_table
+from headcount.results import METRICS, RANDOM, CurvePoints, CurveRecord, write_points
 
 
 @final
@@ -37,15 +35,17 @@ class CurveFacts:
 
 
 def write_curve(
-    frame: pd.DataFrame, facts: CurveFacts, folder: Path, arguments: Mapping[str, Any] | None = None
+    points: CurvePoints,
+    facts: CurveFacts,
+    folder: Path,
+    arguments: Mapping[str, Any] | None = None,
 ) -> list[Path]:
     """Write the table, the document, the figures, and the record last.
 
     Returns:
         The paths of the figures.
     """
-    write_curve_table(folder, frame)
-    points = CurvePoints.of(frame)
+    write_points(folder, points)
     figures = curve_figures(points, facts.heads, facts.metric, facts.roles)
     paths = []
     with styled():

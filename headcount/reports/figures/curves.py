@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.ticker import MaxNLocator
 
-from headcount.core import LINE, MUTED, SITE_COLOURS, SITE_MARKERS, Head, Heads, new_figure
+from headcount.core import LINE, MUTED, SITE_COLOURS, SITE_MARKERS, Heads, new_figure
 from headcount.reports.measure_names import SITE_TITLES
 from headcount.reports.role_names import role_names
 from headcount.results import METRICS, RANDOM, CurvePoint, CurvePoints
@@ -84,7 +84,7 @@ def sites(points: CurvePoints, heads: Heads) -> Figure:
         for site in heads.counts:
             axes.plot(
                 [row.keep for row in rows],
-                [row.numbers[f"kept_{site}"] for row in rows],
+                [row.kept[site] for row in rows],
                 color=SITE_COLOURS[site],
                 marker=SITE_MARKERS[site],
                 markersize=3,
@@ -107,7 +107,9 @@ def functions(points: CurvePoints, roles: Mapping[str, Sequence[str]]) -> Figure
         rows = points.first_seed(method)
         bottom_K = np.zeros(len(rows))
         for role, colour in colours.items():
-            count_K = np.array([[main[head] for head in row.heads].count(role) for row in rows])
+            count_K = np.array(
+                [[main[str(head)] for head in row.heads].count(role) for row in rows]
+            )
             axes.bar(range(len(rows)), count_K, 0.8, bottom_K, color=colour, label=role)
             bottom_K = bottom_K + count_K
         axes.set_xticks(range(len(rows)), [str(row.keep) for row in rows])
@@ -213,7 +215,7 @@ def _layer_map(axes: Axes, rows: list[CurvePoint], heads: Heads, site: str) -> A
     """Layers x budgets; darker cells keep a larger share of the layer."""
     share_LK = np.zeros((len(heads.counts[site]), len(rows)))
     for column, row in enumerate(rows):
-        for head in map(Head.parse, row.heads):
+        for head in row.heads:
             if head.site == site:
                 share_LK[head.layer, column] += 1 / heads.counts[site][head.layer]
     axes.set_xticks(range(len(rows)), [str(row.keep) for row in rows])

@@ -50,6 +50,13 @@ def wire(model: PreTrainedModel, anatomy: Anatomy) -> list[Wiring]:
     Raises:
         ModelError: If a layer's maps can't be split by head; the message says why.
     """
+    for layer in anatomy.layers:
+        if layer.by_own_softmax:
+            raise ModelError(
+                f"Expected attention through transformers' AttentionInterface, but {layer.module} "
+                f"of {type(model).__name__} takes a softmax of its own, so it is unknown which of "
+                "its weights belong to a head. The model can be gated but not made smaller."
+            )
     tracer = _Tracer(model, anatomy)
     with (
         evaluating(model),
@@ -85,7 +92,7 @@ class _Tracer:
         query: Tensor,
         key: Tensor,
         value: Tensor,
-        mask: Tensor | None,
+        attention_mask: Tensor | None,
         **kwargs: Any,
     ) -> tuple[Tensor, None]:
         path = self.paths[module]
@@ -98,7 +105,7 @@ class _Tracer:
         kwargs = {name: kwargs[name] for name in ("scaling", "position_bias") if name in kwargs}
         with torch.no_grad():
             output, _ = sdpa_attention_forward(
-                module, query, key, value, mask, is_causal=False, **kwargs
+                module, query, key, value, attention_mask, is_causal=False, **kwargs
             )
         return output, None
 

@@ -150,9 +150,16 @@ def _is_product(operation: Any) -> bool:
 
 
 def _attend(
-    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **kwargs: Any
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    **kwargs: Any,
 ) -> tuple[Tensor, None]:
     """Attention by torch's own function; caps and sinks change values, not the FLOPs."""
     kwargs = {name: kwargs[name] for name in ("scaling", "position_bias") if name in kwargs}
-    output, _ = sdpa_attention_forward(module, query, key, value, mask, is_causal=False, **kwargs)
+    output, _ = sdpa_attention_forward(
+        module, query, key, value, attention_mask, is_causal=False, **kwargs
+    )
     return output, None

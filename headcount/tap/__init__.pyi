@@ -3,6 +3,10 @@ from .anatomy import AttentionLayer as AttentionLayer
 from .anatomy import body_path as body_path
 from .attention_interface import dispatching as dispatching
 from .attention_interface import implementation_of as implementation_of
+from .gating import gated as gated
+from .gating import tapped as tapped
+from .hooks import intercepted as intercepted
+from .hooks import replaced as replaced
 from .sample_inputs import run_tiny as run_tiny
 from .sample_inputs import runs_whole as runs_whole
 from .sample_inputs import tiny_inputs as tiny_inputs
@@ -10,14 +14,10 @@ from .selfcheck import TOLERANCE as TOLERANCE
 from .selfcheck import difference as difference
 from .selfcheck import evaluating as evaluating
 from .selfcheck import examine as examine
-from .selfcheck import gated as gated
 from .selfcheck import outputs as outputs
-from .selfcheck import tapped as tapped
 from .states import StateId as StateId
 from .states import block_of as block_of
 from .states import heard as heard
-from .states import intercepted as intercepted
-from .states import replaced as replaced
 from .states import state_ids as state_ids
 from .tap import Block as Block
 from .tap import FunctionListener as FunctionListener

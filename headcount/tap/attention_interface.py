@@ -1,22 +1,41 @@
-"""The seam: our attention function in place of a model's own, inside a `with` block.
+"""The attention interface: our attention function in place of a model's own, in a `with` block.
 
 transformers looks up the attention function and the mask function in every forward pass, by the
-name in `config._attn_implementation`. Switching that name on every configuration that the model
+name in `config._attn_implementation`. Setting that name on every configuration that the model
 reads, and registering both functions under it, reaches every module that dispatches through the
 interface. Undoing both leaves no trace.
+
+Some models also compare the name with "sdpa" or "eager" and compute something else where they don't
+know it, such as a dense mask in place of a sparse one. So the name that we set compares equal to
+the model's own, and yet it is a key of its own in both registries (`_Name`).
 """
 
-import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final, final
 
 from torch import nn
 from transformers import AttentionInterface, PreTrainedConfig, PreTrainedModel
-from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
+from transformers.masking_utils import AttentionMaskInterface, eager_mask, sdpa_mask
 
-_FIELD = "_attn_implementation_internal"
-_numbers = itertools.count()
+_FIELD: Final = "_attn_implementation_internal"
+_FIELD_OF_MODULES: Final = "_attn_implementation"
+"""Some modules keep the name that their configuration had when they were made."""
+
+
+@final
+class _Name(str):
+    """The name of an attention implementation that is a dictionary key of its own.
+
+    It is equal to the plain string, so that a model that compares it takes the branch that it
+    always takes. A dictionary finds by hash first, and the hash is that of this object, so that
+    functions registered under it are found under it alone.
+    """
+
+    __hash__ = object.__hash__
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "_Name":
+        return self
 
 
 def configurations(model: PreTrainedModel) -> list[PreTrainedConfig]:
@@ -32,31 +51,53 @@ def configurations(model: PreTrainedModel) -> list[PreTrainedConfig]:
 
 
 @contextmanager
-def dispatching(model: PreTrainedModel, attend: Callable[..., Any]) -> Iterator[str]:
+def dispatching(
+    model: PreTrainedModel, attend: Callable[..., Any], implementation: str | None = None
+) -> Iterator[str]:
     """Send every attention call that the model dispatches through the interface to `attend`.
 
-    Masks have the form of `sdpa_mask` (boolean, True = visible). Causal masks are always explicit,
-    so no mask means that everything is visible.
+    The model sees its own implementation's name if that is "sdpa" or "eager", otherwise "sdpa".
+    Masks have the form of that implementation: under "sdpa" boolean (True = visible), under "eager"
+    added to the scores. Causal masks are always explicit, so no mask means that everything is
+    visible.
+
+    Args:
+        model: any transformers model.
+        attend: an attention function of transformers' kind.
+        implementation: "sdpa" or "eager", which the model sees instead of its own.
     """
-    name = f"headcount_{next(_numbers)}"
-    configs = configurations(model)
-    before = [vars(config).get(_FIELD) for config in configs]
-    AttentionInterface.register(name, attend)
-    AttentionMaskInterface.register(name, _explicit_mask)
+    holders = [(vars(config), _FIELD) for config in configurations(model)]
+    holders += [
+        (vars(module), _FIELD_OF_MODULES)
+        for module in model.modules()
+        if isinstance(vars(module).get(_FIELD_OF_MODULES), str)
+    ]
+    before = [(fields, name, fields.get(name)) for fields, name in holders]
+    own = implementation_of(model)
+    names = {base: _Name(base) for base in ("sdpa", "eager")}
+    for base, name in names.items():
+        AttentionInterface.register(name, attend)
+        AttentionMaskInterface.register(name, eager_mask if base == "eager" else _explicit_mask)
     try:
-        for config in configs:
-            setattr(config, _FIELD, name)
-        yield name
+        for fields, field, stock in before:
+            fields[field] = names[_known(implementation or stock)]
+        yield names[_known(implementation or own)]
     finally:
-        for config, implementation in zip(configs, before, strict=True):
-            setattr(config, _FIELD, implementation)
-        AttentionInterface._global_mapping.pop(name)
-        AttentionMaskInterface._global_mapping.pop(name)
+        for fields, field, stock in before:
+            fields[field] = stock
+        for name in names.values():
+            AttentionInterface._global_mapping.pop(name)
+            AttentionMaskInterface._global_mapping.pop(name)
 
 
 def implementation_of(module: nn.Module) -> str | None:
     """The attention implementation that a module would use now (`sdpa`, `eager` ...)."""
     return getattr(getattr(module, "config", None), "_attn_implementation", None)
+
+
+def _known(name: str | None) -> str:
+    """The implementation whose masks have the form that a model with this one can work with."""
+    return "eager" if name == "eager" else "sdpa"
 
 
 def _explicit_mask(*args: Any, **kwargs: Any) -> Any:

@@ -7,15 +7,11 @@ o_{l,h} = A_h V_h, \qquad x_{l+1} = \text{what block } l \text{ returns}$$
 outputs (what enters the output projection, by head), attention inputs and hidden states. A listener
 receives the tensor that the model goes on to use, so gradients with respect to it exist wherever
 the model's graph does. What a listener returns, unless None, takes its place.
-
-`intercepted` does the same for any modules, and `replaced` lets a module return a given output
-without running. Nothing else in the package registers hooks on models.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from inspect import signature
 from typing import Any, Literal, final
 
 from jaxtyping import Float
@@ -24,6 +20,7 @@ from transformers import PreTrainedModel
 
 from headcount.core import LayerId, ModelError
 from headcount.tap.anatomy import Anatomy, AttentionLayer, CallOrder
+from headcount.tap.hooks import intercepted
 from headcount.tap.tap import Tap, tap_on
 
 
@@ -55,12 +52,6 @@ HiddenStateListener = Callable[
     Float[Tensor, "batch token width"] | None,
 ]
 """Receives the hidden states between blocks."""
-
-Before = Callable[[nn.Module, Any], Any]
-"""Receives a module and its first input (None without inputs); returns another, or None."""
-
-After = Callable[[nn.Module, Any], Any]
-"""Receives a module and its output; returns another, or None."""
 
 
 @contextmanager
@@ -98,47 +89,6 @@ def heard(
         yield
 
 
-@contextmanager
-def intercepted(
-    modules: Iterable[nn.Module],
-    before: Before | None = None,
-    after: After | None = None,
-    after_errors: bool = False,
-) -> Iterator[None]:
-    """Inside, modules pass their first input to `before` and their output to `after`.
-
-    Args:
-        modules: the modules; none of them should occur twice.
-        before: called before a module runs. What it returns, unless None, is the new first input.
-        after: called after a module has run. What it returns, unless None, is the new output.
-        after_errors: whether `after` is called for a module that raised an error, with None.
-    """
-    with ExitStack() as stack:
-        for module in modules:
-            if before is not None:
-                hook = _before_hook(module, before)
-                handle = module.register_forward_pre_hook(hook, with_kwargs=True)
-                stack.callback(handle.remove)
-            if after is not None:
-                handle = module.register_forward_hook(_after_hook(after), always_call=after_errors)
-                stack.callback(handle.remove)
-        yield
-
-
-@contextmanager
-def replaced(module: nn.Module, output: Any) -> Iterator[None]:
-    """Inside, a module does not run: its forward only returns a given output."""
-    before = vars(module).get("forward")  # accelerate sets its own there
-    module.forward = lambda *args, **kwargs: output
-    try:
-        yield
-    finally:
-        if before is None:
-            del module.forward
-        else:
-            module.forward = before
-
-
 def block_of(model: nn.Module, anatomy: Anatomy, path: str) -> str | None:
     """Path of the block that an attention module belongs to; None if it is outside any block.
 
@@ -168,23 +118,6 @@ def state_ids(model: PreTrainedModel, anatomy: Anatomy) -> list[StateId]:
     returned = [state for ids in _blocks(model, anatomy).values() for state in ids]
     entering = {StateId(state.side, 0) for state in returned}
     return sorted({*returned, *entering}, key=lambda state: (state.side == "decoder", state.depth))
-
-
-def _before_hook(module: nn.Module, before: Before) -> Any:
-    """A hook that finds a module's first input among positional and named ones."""
-    first = next(iter(signature(module.forward).parameters), "")
-
-    def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        new = before(module, args[0] if args else kwargs.get(first))
-        if new is None:
-            return None
-        return ((new, *args[1:]), kwargs) if args else (args, kwargs | {first: new})
-
-    return hook
-
-
-def _after_hook(after: After) -> Any:
-    return lambda module, inputs, output: after(module, output)
 
 
 @contextmanager

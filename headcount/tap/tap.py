@@ -9,13 +9,15 @@ Inside the `with` block the model computes what it always computes. A listener r
 layer's attention in blocks of rows, heads and queries; nothing larger than a block is ever
 allocated. If no listener wants weights, torch's fused attention stays in use. Afterwards nothing
 of ours remains.
+
+Modules that take a softmax of their own (`own_softmax`) allocate a layer's weights themselves. A
+listener receives those as one block, and gates act where the heads' outputs enter the output
+projection.
 """
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Protocol, final, runtime_checkable
 
 import torch
@@ -24,9 +26,12 @@ from torch import Tensor, nn
 from transformers import AttentionInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_forward
 
-from headcount.core import Gates, ModelError
+from headcount.core import Gates, LayerId, ModelError
 from headcount.tap.anatomy import Anatomy, AttentionLayer, CallOrder
 from headcount.tap.attention_interface import dispatching, implementation_of
+from headcount.tap.attention_weights import AttentionCall, blocks
+from headcount.tap.hooks import intercepted
+from headcount.tap.own_softmax import OwnAttention, OwnSoftmax
 
 BLOCK = 2**21
 """Number of weights in a block (8 MiB in float32): small blocks cost calls, large ones memory."""
@@ -88,6 +93,10 @@ class Tap:
         gates: factors for the heads' outputs.
         replacement: makes the replacement of a head whose gate is closed; None for zero.
         block: number of weights in a block.
+
+    Raises:
+        ModelError: if heads are to be replaced whose modules take a softmax of their own, since
+            what may be attended to is not known there.
     """
 
     def __init__(
@@ -104,6 +113,17 @@ class Tap:
         self._layers = {
             model.get_submodule(path): layers for path, layers in anatomy.by_module().items()
         }
+        own = [layer for layer in anatomy.layers if layer.by_own_softmax]
+        self._own_modules = {model.get_submodule(layer.module) for layer in own}
+        self._projected: dict[nn.Module, list[AttentionLayer]] = {}
+        for layer in own:
+            self._projected.setdefault(model.get_submodule(layer.output or ""), []).append(layer)
+        if own and replacement is not None:
+            raise ModelError(
+                f"Expected attention through transformers' AttentionInterface, but {own[0].module} "
+                f"of {type(model).__name__} takes a softmax of its own, so what a head may attend "
+                "to is unknown and its output can't be replaced by a mean. Replace it by zero."
+            )
         self._dead = {model.get_submodule(path) for path in anatomy.dead.values()}
         self._order = CallOrder(model)
         self._returning: list[Returned] = []
@@ -112,11 +132,11 @@ class Tap:
 
     def __enter__(self) -> "Tap":
         self._outer = tap_on(self.model)
-        # Which rows sdpa leaves at zero depends on the implementation that we replace.
-        eager = implementation_of(self.model) == "eager"
-        self._zero_unseeing = not eager if self._outer is None else self._outer._zero_unseeing
-        self._stack.enter_context(dispatching(self.model, self._attend))
+        name = self.anatomy.implementation
+        self._stack.enter_context(dispatching(self.model, self._attend, name))
         self._stack.enter_context(self._order.counting())
+        if self._own_modules:
+            self._stack.enter_context(self._own_softmaxes())
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -148,9 +168,10 @@ class Tap:
         query: Tensor,
         key: Tensor,
         value: Tensor,
-        mask: Tensor | None,
+        attention_mask: Tensor | None,
         **kwargs: Any,
     ) -> tuple[Tensor, None]:
+        mask = attention_mask  # some models pass it by this name
         kwargs.pop("output_attentions", None)
         if module in self._dead:  # zeros, whatever the arithmetic
             output, _ = sdpa_attention_forward(
@@ -163,7 +184,7 @@ class Tap:
             kwargs["is_causal"] = False  # masks are explicit
             output, _ = sdpa_attention_forward(module, query, key, value, mask, **kwargs)
         else:
-            output = self._listen(layer, _Call(module, query, key, value, mask, kwargs))
+            output = self._listen(layer, AttentionCall(module, query, key, value, mask, kwargs))
         return self._heard(layer, self._gated(layer, output, value, mask)), None
 
     def _heard(self, layer: AttentionLayer, output: Tensor) -> Tensor:
@@ -177,10 +198,8 @@ class Tap:
         self, layer: AttentionLayer, output: Tensor, value: Tensor, mask: Tensor | None
     ) -> Tensor:
         """The heads' outputs after this tap's gates, and then those of a tap outside it."""
-        gate = self.gates.get(layer.layer_id)
+        gate = self._gate(layer, output)
         if gate is not None:
-            gate = gate.to(output)
-            gate = gate[..., None] if gate.ndim == 3 else gate[..., None, :, None]
             gated = output * gate
             if self.replacement is not None:
                 value = repeat_kv(value, layer.num_heads // value.shape[1])
@@ -190,7 +209,54 @@ class Tap:
             return self._outer._gated(layer, output, value, mask)
         return output
 
-    def _listen(self, layer: AttentionLayer, call: "_Call") -> Tensor:
+    def _gate(self, layer: AttentionLayer, output: Tensor) -> Tensor | None:
+        """The layer's gates in this tap, to be multiplied by [batch, query, head, dim]."""
+        gate = self.gates.get(layer.layer_id)
+        if gate is None:
+            return None
+        gate = gate.to(output)
+        return gate[..., None] if gate.ndim == 3 else gate[..., None, :, None]
+
+    @contextmanager
+    def _own_softmaxes(self) -> Iterator[None]:
+        """Inside, modules with a softmax of their own are heard and gated."""
+        running: list[nn.Module] = []
+        current: dict[nn.Module, AttentionLayer] = {}
+        attended: dict[LayerId, OwnAttention] = {}
+        projections = CallOrder(self.model)
+
+        def begin(module: nn.Module, given: Any) -> None:
+            running.append(module)
+            current[module] = self._order.next(module, self._layers[module])
+
+        def end(module: nn.Module, output: Any) -> None:
+            running.pop()
+
+        def seen(module: nn.Module, attention: OwnAttention) -> None:
+            attended[current[module].layer_id] = attention
+
+        def project(projection: nn.Module, given: Tensor) -> Tensor:
+            layer = projections.next(projection, self._projected[projection])
+            attention = attended.pop(layer.layer_id, None)
+            if attention is not None and self.listener is not None and tap_on(self.model) is self:
+                _pass_on(self.listener, layer, attention, len(given))
+            output = given.unflatten(-1, (layer.num_heads, layer.head_dim))
+            gate = self._gate(layer, output)
+            output = output if gate is None else output * gate
+            for returned in self._returning:
+                new = returned(layer, output)
+                output = output if new is None else new
+            return output.flatten(-2)
+
+        with ExitStack() as stack:
+            stack.enter_context(projections.counting())
+            stack.enter_context(intercepted(self._projected, project))
+            if self.listener is not None:
+                stack.enter_context(intercepted(self._own_modules, begin, end, after_errors=True))
+                stack.enter_context(OwnSoftmax(running, seen))
+            yield
+
+    def _listen(self, layer: AttentionLayer, call: AttentionCall) -> Tensor:
         """Compute attention in blocks; each is passed to the listener and discarded."""
         if call.kwargs.get("dropout"):
             raise ModelError("Expected a model without dropout. Call model.eval() before the tap.")
@@ -200,7 +266,7 @@ class Tap:
         weights_of = call.eager_weights if self.anatomy.eager else call.weights
         batch, num_heads, num_queries, head_dim = *call.query.shape[:3], value.shape[3]
         output = call.value.new_empty(batch, num_queries, num_heads, head_dim)
-        for rows, heads, queries in _blocks(call, self.block, whole_heads=self.anatomy.eager):
+        for rows, heads, queries in blocks(call, self.block, whole_heads=self.anatomy.eager):
             weights = weights_of(rows, heads, queries)
             product = weights @ widened[rows, heads]
             output[rows, queries, heads] = product[..., :head_dim].transpose(1, 2)
@@ -212,73 +278,17 @@ class Tap:
             listener.end(layer)
         return self._without_unseeing(output, call)
 
-    def _without_unseeing(self, output: Tensor, call: "_Call") -> Tensor:
+    def _without_unseeing(self, output: Tensor, call: AttentionCall) -> Tensor:
         """Zero the outputs of queries that see no key, as fused attention does (left padding).
 
         With a position bias, sdpa gets numbers in place of the mask, and such queries see all
-        keys.
+        keys. The masks of eager models are numbers, too.
         """
         mask, biased = call.mask, call.kwargs.get("position_bias") is not None
-        if mask is None or mask.dtype != torch.bool or biased or not self._zero_unseeing:
+        if mask is None or mask.dtype != torch.bool or biased:
             return output
         sees_BQ = mask.any(-1)[:, 0, :, None, None]
         return output if sees_BQ.all() else output * sees_BQ
-
-
-@final
-class _Call:
-    """The arguments of one attention call, and its weights, a block at a time."""
-
-    def __init__(
-        self,
-        module: nn.Module,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        kwargs: dict[str, Any],
-    ) -> None:
-        self.module, self.query, self.key, self.value = module, query, key, value
-        self.mask, self.kwargs = mask, kwargs
-        self.dtype = torch.promote_types(query.dtype, torch.float32)
-        self.scaling = kwargs.get("scaling") or query.shape[-1] ** -0.5
-        self.bias = None if mask is None else _additive(mask, self.dtype)
-
-    def repeated(self, tensor: Tensor) -> Tensor:
-        """Key or value heads, each repeated for the queries that share it."""
-        return repeat_kv(tensor, self.query.shape[1] // tensor.shape[1])
-
-    @cached_property
-    def _key_BHDK(self) -> Tensor:
-        """Keys, scaled and transposed; BLAS accepts the transpose directly."""
-        key = self.repeated(self.key).to(self.dtype)
-        if key.requires_grad:
-            return (key.contiguous() * self.scaling).transpose(-1, -2)
-        scaled = torch.empty(key.shape, dtype=key.dtype, device=key.device)
-        # One pass scales and makes contiguous; autograd does not allow `out`.
-        return torch.mul(key, self.scaling, out=scaled).transpose(-1, -2)
-
-    def weights(self, rows: slice, heads: slice, queries: slice) -> Tensor:
-        """Softmax of the scaled, soft-capped, biased and masked scores of a block."""
-        scores = self.query[rows, heads, queries].to(self.dtype) @ self._key_BHDK[rows, heads]
-        if (cap := self.kwargs.get("softcap")) is not None:
-            # The last step is not in place: tanh's gradient needs its result
-            scores = scores.div_(cap).tanh_() * cap
-        for bias in (self.kwargs.get("position_bias"), self.bias):
-            if bias is not None:
-                scores = scores.add_(_cut(bias, rows, heads, queries))
-        return scores.softmax(-1)
-
-    def eager_weights(self, rows: slice, heads: slice, queries: slice) -> Tensor:
-        """The weights as the model's own eager function computes them, for all heads of a block."""
-        eager = vars(sys.modules[type(self.module).__module__])["eager_attention_forward"]
-        bias = None if self.bias is None else _cut(self.bias, rows, heads, queries)
-        kwargs = self.kwargs
-        if (position_bias := kwargs.get("position_bias")) is not None:
-            kwargs = kwargs | {"position_bias": _cut(position_bias, rows, heads, queries)}
-        query, key, value = self.query[rows, :, queries], self.key[rows], self.value[rows]
-        _, weights = eager(self.module, query, key, value, bias, **kwargs)
-        return weights.to(self.dtype)
 
 
 def _shaping(kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -292,10 +302,20 @@ def tap_on(model: PreTrainedModel) -> Tap | None:
     return holder if isinstance(holder, Tap) else None
 
 
-def _additive(mask: Tensor, dtype: torch.dtype) -> Tensor:
-    if mask.dtype != torch.bool:
-        return mask.to(dtype)
-    return torch.zeros_like(mask, dtype=dtype).masked_fill_(~mask, torch.finfo(dtype).min)
+def _pass_on(
+    listener: Listener, layer: AttentionLayer, attention: OwnAttention, batch_size: int
+) -> None:
+    """Pass attention that a module computed itself to a listener, as one block."""
+    weights = attention.weights_by_head(batch_size)
+    value = attention.value_by_head(batch_size)
+    dtype = torch.promote_types(weights.dtype, torch.float32)
+    weights = weights.to(dtype)
+    value = repeat_kv(value, layer.num_heads // value.shape[1]).to(dtype)
+    columns = listener.begin(layer, value, weights.shape[2])
+    masses = weights @ (value[..., :0] if columns is None else columns.to(dtype))
+    everything = slice(None)
+    listener.block(Block(layer, everything, everything, everything, weights, masses))
+    listener.end(layer)
 
 
 def _side_by_side(value: Tensor, columns: Tensor) -> Tensor:
@@ -303,33 +323,6 @@ def _side_by_side(value: Tensor, columns: Tensor) -> Tensor:
     num_keys, width = value.shape[2], value.shape[-1] + columns.shape[-1]
     margin = -width % 16 if num_keys >= 128 else 0
     return torch.cat([value, columns.to(value), value.new_zeros(*value.shape[:-1], margin)], -1)
-
-
-def _cut(bias: Tensor, rows: slice, heads: slice, queries: slice) -> Tensor:
-    """A block of a bias that may have size 1 along rows, heads or queries."""
-    parts = (
-        part if size > 1 else slice(None)
-        for part, size in zip((rows, heads, queries), bias.shape[:3], strict=True)
-    )
-    return bias[tuple(parts)]
-
-
-def _blocks(call: _Call, size: int, whole_heads: bool) -> Iterator[tuple[slice, slice, slice]]:
-    """Cuts of at most `size` weights: complete rows if they fit, else heads, else queries."""
-    batch, num_heads, num_queries = call.query.shape[:3]
-    num_keys = call.key.shape[2]
-    per_head = max(1, num_queries * num_keys)
-    heads = num_heads if whole_heads else max(1, min(num_heads, size // per_head))
-    rows = max(1, size // (per_head * num_heads)) if heads == num_heads else 1
-    queries = max(1, min(num_queries, size // (heads * num_keys)))
-    for row in range(0, batch, rows):
-        for head in range(0, num_heads, heads):
-            for query in range(0, num_queries, queries):
-                yield (
-                    slice(row, row + rows),
-                    slice(head, head + heads),
-                    slice(query, query + queries),
-                )
 
 
 @final

@@ -20,24 +20,50 @@ def test_every_configuration_is_switched_and_gets_its_own_back():
     own._attn_implementation = "eager"
     vars(attention)["config"] = own
     assert len(configurations(model)) == 2
-    with dispatching(model, lambda *args, **kwargs: None) as name:
-        assert {config._attn_implementation for config in configurations(model)} == {name}
-        assert implementation_of(attention) == name
-        assert name in AttentionInterface._global_mapping
-        assert name in AttentionMaskInterface._global_mapping
+    with dispatching(model, attend := lambda *args, **kwargs: None) as name:
+        for config in configurations(model):
+            assert config._attn_implementation in AttentionInterface._global_mapping
+            assert config._attn_implementation in AttentionMaskInterface._global_mapping
+        assert implementation_of(model) is name
+        assert AttentionInterface._global_mapping[implementation_of(attention)] is attend
+        assert AttentionInterface._global_mapping["sdpa"] is not attend
+        assert "eager" not in AttentionInterface._global_mapping
     assert implementation_of(attention) == "eager"
     assert implementation_of(model) == "sdpa"
     assert name not in AttentionInterface._global_mapping
     assert name not in AttentionMaskInterface._global_mapping
 
 
+@pytest.mark.parametrize("own", ["sdpa", "eager", "flex_attention"])
+def test_models_that_read_the_name_see_their_own(own: str):
+    """Models compare the name with those that they know, and look it up in lists of them."""
+    model = tiny.MODELS["bert"]()
+    vars(model.config)["_attn_implementation_internal"] = own
+    known = "eager" if own == "eager" else "sdpa"
+    with dispatching(model, lambda *args: None) as name:
+        assert implementation_of(model) == known and name == known and known == name
+        assert name in ("eager", "sdpa") and name in ["eager", "sdpa"]
+        assert not name.startswith("flash") and f"{name}" == known
+        assert copy.deepcopy(model.config)._attn_implementation is name
+    assert implementation_of(model) == own
+
+
+def test_modules_that_keep_the_name_are_switched():
+    model = tiny.MODELS["bert"]()
+    layer = model.get_submodule("bert.encoder.layer.1")
+    layer._attn_implementation = "sdpa"
+    with dispatching(model, attend := lambda *args: None):
+        assert AttentionInterface._global_mapping[layer._attn_implementation] is attend
+    assert type(layer._attn_implementation) is str
+
+
 def test_nested_and_after_an_error():
     model = tiny.MODELS["gpt2"]()
     with pytest.raises(ZeroDivisionError), dispatching(model, lambda *args: None) as outer:
         with dispatching(model, lambda *args: None) as inner:
-            assert inner != outer
-            assert implementation_of(model) == inner
-        assert implementation_of(model) == outer
+            assert inner is not outer
+            assert implementation_of(model) is inner
+        assert implementation_of(model) is outer
         raise ZeroDivisionError
     assert implementation_of(model) == "sdpa"
 
@@ -49,10 +75,10 @@ def test_masks_are_boolean_and_causal_ones_are_spelled_out(name: str):
     batch = {key: each for key, each in tiny.inputs(model, (5, 5)).items() if key.endswith("ids")}
     masks = []
 
-    def attend(module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **kwargs):
+    def attend(module, query, key, value, attention_mask: Tensor | None, **kwargs):
         square = query.shape[2] == key.shape[2]
         causal = name != "bert" and square and (name != "marian" or query.shape[2] != 5)
-        masks.append((mask, causal, (query.shape[2], key.shape[2])))
+        masks.append((attention_mask, causal, (query.shape[2], key.shape[2])))
         return query.new_zeros(len(query), query.shape[2], query.shape[1], value.shape[3]), None
 
     with dispatching(model, attend), torch.no_grad():

@@ -1,0 +1,118 @@
+r"""Attention weights, computed a block at a time: rows of the batch, heads and queries.
+
+$$A_h = \mathrm{softmax}(s\,Q_h K_h^\top + \text{mask})$$
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+from transformers.integrations.sdpa_attention import repeat_kv
+
+from headcount.core import ModelError
+
+
+@final
+class AttentionCall:
+    """The arguments of one attention call, and its weights, a block at a time."""
+
+    def __init__(
+        self,
+        module: nn.Module,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        kwargs: dict[str, Any],
+    ) -> None:
+        self.module, self.query, self.key, self.value = module, query, key, value
+        self.mask, self.kwargs = mask, kwargs
+        self.dtype = torch.promote_types(query.dtype, torch.float32)
+        self.scaling = kwargs.get("scaling") or query.shape[-1] ** -0.5
+        self.bias = None if mask is None else _additive(mask, self.dtype)
+
+    def repeated(self, tensor: Tensor) -> Tensor:
+        """Key or value heads, each repeated for the queries that share it."""
+        return repeat_kv(tensor, self.query.shape[1] // tensor.shape[1])
+
+    @cached_property
+    def _key_BHDK(self) -> Tensor:
+        """Keys, scaled and transposed; BLAS accepts the transpose directly."""
+        key = self.repeated(self.key).to(self.dtype)
+        if key.requires_grad:
+            return (key.contiguous() * self.scaling).transpose(-1, -2)
+        scaled = torch.empty(key.shape, dtype=key.dtype, device=key.device)
+        # One pass scales and makes contiguous; autograd does not allow `out`.
+        return torch.mul(key, self.scaling, out=scaled).transpose(-1, -2)
+
+    def weights(self, rows: slice, heads: slice, queries: slice) -> Tensor:
+        """Softmax of the scaled, soft-capped, biased and masked scores of a block."""
+        scores = self.query[rows, heads, queries].to(self.dtype) @ self._key_BHDK[rows, heads]
+        if (cap := self.kwargs.get("softcap")) is not None:
+            # The last step is not in place: tanh's gradient needs its result
+            scores = scores.div_(cap).tanh_() * cap
+        for bias in (self.kwargs.get("position_bias"), self.bias):
+            if bias is not None:
+                scores = scores.add_(_cut(bias, rows, heads, queries))
+        return scores.softmax(-1)
+
+    def eager_weights(self, rows: slice, heads: slice, queries: slice) -> Tensor:
+        """The weights as the model's own eager function computes them, for all heads of a block."""
+        eager = _eager_function(self.module)
+        bias = None if self.bias is None else _cut(self.bias, rows, heads, queries)
+        kwargs = self.kwargs
+        if (position_bias := kwargs.get("position_bias")) is not None:
+            kwargs = kwargs | {"position_bias": _cut(position_bias, rows, heads, queries)}
+        query, key, value = self.query[rows, :, queries], self.key[rows], self.value[rows]
+        _, weights = eager(self.module, query, key, value, bias, **kwargs)
+        return weights.to(self.dtype)
+
+
+def blocks(
+    call: AttentionCall, size: int, whole_heads: bool
+) -> Iterator[tuple[slice, slice, slice]]:
+    """Cuts of at most `size` weights: complete rows if they fit, else heads, else queries."""
+    batch, num_heads, num_queries = call.query.shape[:3]
+    num_keys = call.key.shape[2]
+    per_head = max(1, num_queries * num_keys)
+    heads = num_heads if whole_heads else max(1, min(num_heads, size // per_head))
+    rows = max(1, size // (per_head * num_heads)) if heads == num_heads else 1
+    queries = max(1, min(num_queries, size // (heads * num_keys)))
+    for row in range(0, batch, rows):
+        for head in range(0, num_heads, heads):
+            for query in range(0, num_queries, queries):
+                yield (
+                    slice(row, row + rows),
+                    slice(head, head + heads),
+                    slice(query, query + queries),
+                )
+
+
+def _eager_function(module: nn.Module) -> Callable[..., tuple[Tensor, Tensor]]:
+    """The eager attention function in the file of a module's class, or of one it derives from."""
+    for base in type(module).__mro__:
+        found = vars(sys.modules[base.__module__]).get("eager_attention_forward")
+        if found is not None:
+            return found
+    raise ModelError(
+        f"Expected an eager_attention_forward beside {type(module).__name__}, whose weights "
+        "headcount can't compute itself, but there is none."
+    )
+
+
+def _additive(mask: Tensor, dtype: torch.dtype) -> Tensor:
+    if mask.dtype != torch.bool:
+        return mask.to(dtype)
+    return torch.zeros_like(mask, dtype=dtype).masked_fill_(~mask, torch.finfo(dtype).min)
+
+
+def _cut(bias: Tensor, rows: slice, heads: slice, queries: slice) -> Tensor:
+    """A block of a bias that may have size 1 along rows, heads or queries."""
+    parts = (
+        part if size > 1 else slice(None)
+        for part, size in zip((rows, heads, queries), bias.shape[:3], strict=True)
+    )
+    return bias[tuple(parts)]

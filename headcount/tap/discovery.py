@@ -1,0 +1,342 @@
+"""Discovery: a model's attention layers, found by what they do in one tiny forward pass.
+
+There is no table of architectures. A module is an attention layer when it calls the attention
+function, or when it multiplies what its own softmax returns with values. Its site follows from what
+it attends to, and its output projection is the linear map that receives its heads' outputs. What
+can't be attributed to a site and a layer is refused with the reason.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.pytorch_utils import Conv1D
+
+from headcount.core import InputError, LayerId, ModelError
+from headcount.tap.anatomy import Anatomy, AttentionLayer, dead_modules
+from headcount.tap.attention_interface import dispatching, implementation_of
+from headcount.tap.own_softmax import OwnAttention, OwnSoftmax
+from headcount.tap.sample_inputs import run_tiny, tiny_inputs
+
+ERRORS = (AttributeError, TypeError, ValueError, LookupError, RuntimeError, NotImplementedError)
+"""Errors of models that don't run on the inputs that they are given."""
+
+
+def discover(model: PreTrainedModel, inputs: Mapping[str, Tensor] | None = None) -> Anatomy:
+    """Run one forward pass and record every attention layer that takes part.
+
+    Args:
+        model: Any transformers model, in evaluation mode.
+        inputs: Its inputs, with different numbers of queries on both sides; made up if None.
+
+    Raises:
+        ModelError: If no attention is seen, if some can't be attributed, or if the model does not
+            run on the inputs.
+    """
+    recorder = _record(model, inputs, None)
+    implementation = None
+    if recorder.fused and not recorder.calls and implementation_of(model) == "sdpa":
+        # Some models call torch's fused function themselves, but have a softmax of their own, too
+        implementation = "eager"
+        recorder = _record(model, inputs, implementation)
+    _check_attributed(model, recorder)
+    calls = recorder.calls
+    # An audio classifier with Whisper's encoder has a configuration that claims a decoder
+    has_sides = len({call.num_queries for call in calls}) > 1
+    encoder_decoder = model.config.is_encoder_decoder and has_sides
+    layers: list[AttentionLayer] = []
+    hollow, dead = dead_modules(model), dict[LayerId, str]()
+    for call in calls:
+        site = _site(call, encoder_decoder, calls[-1].num_queries)
+        number = sum(each == site for each, _ in [*dead, *(at.layer_id for at in layers)])
+        if call.module in hollow:
+            dead[LayerId(site, number)] = call.module
+            continue
+        layers.append(
+            AttentionLayer(
+                site,
+                number,
+                call.module,
+                call=sum(layer.module == call.module for layer in layers),
+                num_heads=call.num_heads,
+                num_key_value_heads=call.num_key_value_heads,
+                head_dim=call.head_dim,
+                output=call.output,
+                by_own_softmax=call.by_own_softmax,
+            )
+        )
+    anatomy = Anatomy(tuple(layers), implementation=implementation, dead=dead)
+    _check_sides(model, anatomy, calls)
+    return anatomy
+
+
+@final
+@dataclass(frozen=True)
+class _Call:
+    module: str
+    num_queries: int
+    num_keys: int
+    num_heads: int
+    num_key_value_heads: int
+    head_dim: int
+    is_causal: bool
+    output: str | None = None
+    by_own_softmax: bool = False
+
+
+def _record(
+    model: PreTrainedModel, inputs: Mapping[str, Tensor] | None, implementation: str | None
+) -> "_Recorder":
+    recorder = _Recorder(model)
+    with (
+        torch.inference_mode(),
+        dispatching(model, recorder.attend, implementation),
+        recorder.listening(),
+    ):
+        try:
+            run_tiny(model, tiny_inputs(model) if inputs is None else inputs)
+        except InputError:
+            raise  # it already says so
+        except ERRORS as error:
+            why = next(iter(str(error).splitlines()), type(error).__name__)
+            raise ModelError(
+                "Expected a model that runs on two short rows of its main input, got a "
+                f"{type(model).__name__}, which does not: {why}. Pass inputs that it takes to "
+                "`examine` or `load`."
+            ) from error
+    with torch.inference_mode():
+        recorder.find_adapters()
+    return recorder
+
+
+class _Recorder:
+    """Records the attention of a forward pass, and the linear map that each output goes into."""
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        self.model = model
+        self.paths = {module: path for path, module in model.named_modules()}
+        self.calls: list[_Call] = []
+        self.fused: list[str] = []
+        """Modules that called a fused function of torch, of which no weights can be seen."""
+        self.unprojected: dict[str, OwnAttention] = {}
+        """Attention by a softmax of its own, by module, until its output projection runs."""
+        self._around: dict[str | None, nn.Module] = {}
+        """Modules around output projections that were given the same tensor, by path."""
+        self._returned: Tensor | None = None
+        self._given: list[Tensor | None] = []
+        """The first input of each module that is running."""
+        self._running: list[nn.Module] = []
+        self._forwards: Counter[nn.Module] = Counter()
+        self._attended: Counter[nn.Module] = Counter()
+        self._softmax = OwnSoftmax(self._running, self._own, self._fused)
+
+    @property
+    def unattributed(self) -> dict[str, str]:
+        """Modules whose attention can't be attributed, and what they did."""
+        several = {
+            self.paths[module]: "calls attention more than once in one forward"
+            for module, count in self._attended.items()
+            if count > self._forwards[module] > 0
+        }
+        fused = dict.fromkeys(self.fused, "calls a fused attention function of torch by itself")
+        softmax = {
+            self.paths[module]: "takes a softmax that no product with values follows"
+            for module, weights in self._softmax.waiting.items()
+            if weights.ndim == 4 and weights.shape[-2] > 1 < weights.shape[-1]
+        }
+        unprojected = dict.fromkeys(
+            self.unprojected, "takes a softmax, but no linear map receives its heads' outputs"
+        )
+        return several | fused | softmax | unprojected
+
+    def attend(
+        self,
+        module: nn.Module,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attention_mask: Tensor | None,
+        **kwargs: Any,
+    ) -> tuple[Tensor, None]:
+        self._attended[module] += 1
+        self.calls.append(
+            _Call(
+                self.paths[module],
+                query.shape[2],
+                key.shape[2],
+                query.shape[1],
+                key.shape[1],
+                value.shape[3],
+                _is_causal_mask(attention_mask),
+            )
+        )
+        # Only shapes and order matter here, not numbers; sdpa has no soft capping.
+        kwargs = {name: kwargs[name] for name in ("scaling", "position_bias") if name in kwargs}
+        with self._softmax.paused():
+            output, _ = sdpa_attention_forward(
+                module, query, key, value, attention_mask, is_causal=False, **kwargs
+            )
+        self._returned = output
+        return output, None
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        register = nn.modules.module
+        with ExitStack() as stack:
+            for handle in (
+                register.register_module_forward_pre_hook(self._before_module),
+                register.register_module_forward_hook(self._after_module, always_call=True),
+            ):
+                stack.callback(handle.remove)
+            stack.enter_context(self._softmax)
+            yield
+
+    def find_adapters(self) -> None:
+        """Take the module around an output projection where that, too, is affine and differs.
+
+        An adapter adds to what the map inside makes of the heads' outputs.
+        """
+        self.calls = [
+            replace(call, output=self._adapted(call.output, self._around[call.output]))
+            if call.output in self._around
+            else call
+            for call in self.calls
+        ]
+
+    def _adapted(self, path: str, outer: nn.Module) -> str:
+        inner = self.model.get_submodule(path)
+        width = inner.weight.shape[0 if isinstance(inner, Conv1D) else 1]
+        assert isinstance(width, int)
+        generator = torch.Generator().manual_seed(0)
+        states = torch.randn(3, width, generator=generator).to(self.model.device, self.model.dtype)
+        states = torch.cat([states, states[:1] + states[1:2] - states[2:]])
+        try:
+            outside, inside = outer(states), inner(states)
+        except ERRORS:
+            return path  # it takes more than the heads' outputs
+        if not isinstance(outside, Tensor) or outside.shape != inside.shape:
+            return path
+        first, second, third, fourth = outside.double()
+        size = outside.abs().max().item() * max(torch.finfo(outside.dtype).eps ** 0.5, 1e-4)
+        is_affine = (first + second - third - fourth).abs().max().item() <= size
+        return self.paths[outer] if is_affine and not outside.equal(inside) else path
+
+    def _before_module(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+        if module not in self.paths:
+            return
+        given = args[0] if args and isinstance(args[0], Tensor) else None
+        if isinstance(module, nn.Linear | Conv1D) and given is not None:
+            path = self.paths[module]
+            if self._returned is None:
+                found = self._project_own(path, given)
+            elif found := _is_view(given, self._returned):
+                self.calls[-1] = replace(self.calls[-1], output=path)
+            self._returned = None
+            if found and self._given and _is_view(self._given[-1], given):
+                self._around[path] = self._running[-1]
+        self._running.append(module)
+        self._given.append(given)
+        self._forwards[module] += 1
+
+    def _after_module(self, module: nn.Module, args: Any, output: Any) -> None:
+        if self._running and self._running[-1] is module:
+            self._running.pop()
+            self._given.pop()
+
+    def _own(self, module: nn.Module, attention: OwnAttention) -> None:
+        self._attended[module] += 1
+        self.unprojected[self.paths[module]] = attention
+
+    def _fused(self, module: nn.Module) -> None:
+        self.fused.append(self.paths[module])
+
+    def _project_own(self, path: str, given: Tensor) -> bool:
+        """Whether a linear map receives just the heads' outputs of an own softmax; records it."""
+        for module, attention in [*self.unprojected.items()]:
+            batch, (num_queries, num_keys) = len(given), attention.weights.shape[-2:]
+            num_heads, head_dim = attention.num_heads(batch), attention.output.shape[-1]
+            if given.shape != (batch, num_queries, num_heads * head_dim) or not num_heads:
+                continue
+            if given.unflatten(-1, (num_heads, head_dim)).equal(attention.output_by_query(batch)):
+                del self.unprojected[module]
+                weights = attention.weights_by_head(batch)
+                self.calls.append(
+                    _Call(
+                        module,
+                        num_queries,
+                        num_keys,
+                        num_heads,
+                        attention.value_by_head(batch).shape[1],
+                        head_dim,
+                        num_queries == num_keys and not weights.triu(1).any(),
+                        path,
+                        by_own_softmax=True,
+                    )
+                )
+                return True
+        return False
+
+
+def _check_attributed(model: PreTrainedModel, recorder: _Recorder) -> None:
+    name = type(model).__name__
+    for path, what in recorder.unattributed.items():
+        raise ModelError(
+            f"Expected attention that headcount can attribute to a site, a layer and its heads, "
+            f"but {path} of {name} {what}. Some of its heads could not be measured or gated, so "
+            "the model is refused."
+        )
+    if not recorder.calls:
+        raise ModelError(
+            f"{name} has no attention site that headcount can see. Expected a model whose "
+            "attention goes through transformers' AttentionInterface or takes a softmax of scores, "
+            "but this one never did. Heads of such an architecture can't be measured or gated."
+        )
+
+
+def _check_sides(model: PreTrainedModel, anatomy: Anatomy, calls: list[_Call]) -> None:
+    """Check that both sides of an encoder-decoder were seen, each attention on its own."""
+    by_site = {layer.site for layer in anatomy.layers} | {site for site, _ in anatomy.dead}
+    name = type(model).__name__
+    if not model.config.is_encoder_decoder or by_site <= {"encoder.self"}:
+        return
+    if "decoder.cross" in by_site and "encoder.self" not in by_site:
+        raise ModelError(
+            f"Expected an encoder whose attention headcount can see, but that of {name} never "
+            "called it, although its decoder did. Heads would be missing, so the model is refused."
+        )
+    encoded = {call.num_keys for call in calls if call.num_keys == call.num_queries}
+    for call in calls:
+        if call.num_keys - call.num_queries in encoded and call.num_keys not in encoded:
+            raise ModelError(
+                f"Expected self-attention and cross-attention apart, but {call.module} of {name} "
+                f"attends to encoder and decoder at once ({call.num_keys} keys for "
+                f"{call.num_queries} queries). Its heads belong to no site, so it is refused."
+            )
+
+
+def _is_view(one: Tensor | None, other: Tensor) -> bool:
+    """Whether two tensors are the same numbers in memory."""
+    if one is None:
+        return False
+    return one.data_ptr() == other.data_ptr() and one.numel() == other.numel()
+
+
+def _is_causal_mask(mask: Tensor | None) -> bool:
+    if mask is None or mask.shape[-1] != mask.shape[-2]:
+        return False
+    seen = mask if mask.dtype == torch.bool else mask > torch.finfo(mask.dtype).min / 2
+    return not seen.triu(1).any()
+
+
+def _site(call: _Call, encoder_decoder: bool, num_decoder_queries: int) -> str:
+    if call.num_queries != call.num_keys:
+        return "decoder.cross"
+    if encoder_decoder:  # the last call of a forward pass is the decoder's
+        return "decoder.self" if call.num_queries == num_decoder_queries else "encoder.self"
+    return "decoder.self" if call.is_causal else "encoder.self"

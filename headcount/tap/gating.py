@@ -1,0 +1,65 @@
+"""Taps and gates on any model, by the names of its heads."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from headcount.core import Head, LayerId, ModelError
+from headcount.tap.anatomy import Anatomy
+from headcount.tap.selfcheck import examine
+from headcount.tap.tap import Block, FunctionListener, Listener, Replacement, Tap
+
+
+@contextmanager
+def tapped(
+    model: PreTrainedModel,
+    listener: Listener | Callable[[Block], None] | None = None,
+    gates: Mapping[str, int | float] | None = None,
+    anatomy: Anatomy | None = None,
+    replacement: Replacement | None = None,
+) -> Iterator[Tap]:
+    """A tap on any model, with the self-check first.
+
+    Args:
+        model: a transformers model.
+        listener: a `Listener`, or a function that is called with every `Block` of attention.
+        gates: factors by head name, e.g. `{"enc.3.7": 0.0}`; heads not named keep 1.
+        anatomy: the result of an earlier `examine(model)`; examined now if None.
+        replacement: makes the replacement of a head whose gate is closed; None for zero.
+    """
+    anatomy = anatomy or examine(model)
+    heard = FunctionListener(listener) if callable(listener) else listener
+    with Tap(model, anatomy, heard, _gates(model, anatomy, gates or {}), replacement) as tap:
+        yield tap
+
+
+@contextmanager
+def gated(model: PreTrainedModel, gates: Mapping[str, int | float]) -> Iterator[None]:
+    """Multiply heads' outputs by factors, e.g. `{"enc.3.7": 0}`: the head mask that v5 removed.
+
+    Raises:
+        InputError: for a name that is not a head of the model.
+    """
+    with tapped(model, gates=gates):
+        yield
+
+
+def _gates(
+    model: PreTrainedModel, anatomy: Anatomy, gates: Mapping[str, int | float]
+) -> dict[LayerId, Tensor]:
+    tensors: dict[LayerId, Tensor] = {}
+    for name, gate in gates.items():
+        head = Head.parse(name)
+        if head not in anatomy.heads:
+            raise ModelError(f"Expected a head of this model ({anatomy.heads}), got {name}.")
+        if not math.isfinite(gate):
+            raise ModelError(f"Expected a finite number as the gate of {name}, got {gate}.")
+        count = anatomy.heads.counts[head.site][head.layer]
+        ones = torch.ones(count, device=model.device, dtype=model.dtype)
+        tensor = tensors.setdefault(head.layer_id, ones)
+        tensor[head.index] = gate
+    return tensors

@@ -15,14 +15,14 @@ from tests import tiny
 @cache
 def examined(name: str) -> tuple[PreTrainedModel, Anatomy]:
     """A tiny model in float32."""
-    model = tiny.MODELS[name]()
+    model = tiny.TAPPED[name]()
     return model, examine(model)
 
 
 @cache
 def examined_double(name: str) -> tuple[PreTrainedModel, Anatomy]:
     """The same model in float64."""
-    return tiny.MODELS[name]().double(), examined(name)[1]
+    return tiny.TAPPED[name]().double(), examined(name)[1]
 
 
 @contextmanager

@@ -8,7 +8,8 @@ with larger queries, so that attention is far from uniform, and no bias is zero.
 
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -54,7 +55,12 @@ UNEQUAL_SIDES: dict[str, Any] = COMMON | {
     "decoder_start_token_id": SPECIAL["eos_token_id"],
 }
 """Encoder of 2 layers with 5 heads of 11, decoder of 3 layers with 11 heads of 5."""
-DECODERS = frozenset({"gpt2", "gpt_neox", "llama", "qwen3", "gemma2", "gemma3_text", "bloom"})
+DECODERS = frozenset(
+    {
+        *("gpt2", "gpt_neox", "llama", "qwen3", "gemma2", "gemma3_text", "diffllama"),
+        *("bloom", "falcon", "gptj", "gpt_neo", "xglm"),
+    }
+)
 """Model types whose only attention is `decoder.self`."""
 
 SHARPNESS = 3.0
@@ -97,6 +103,13 @@ def seeded(model: PreTrainedModel, embedding_std: float = 0.7, seed: int = 7) ->
                     fan_in = sizes[0] if isinstance(module, Conv1D) else math.prod(sizes[1:])
                     parameter.copy_(factor * noise(parameter) / math.sqrt(fan_in))
     return model.float().eval()
+
+
+@contextmanager
+def _fixed_seed() -> Iterator[None]:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        yield
 
 
 def _bert() -> PreTrainedModel:
@@ -271,16 +284,143 @@ def _deberta_v2() -> PreTrainedModel:
     return seeded(hf.DebertaV2ForMaskedLM(config))
 
 
-def _xlnet() -> PreTrainedModel:
-    config = hf.XLNetConfig(
-        vocab_size=VOCAB, d_model=50, n_layer=2, n_head=5, d_inner=23, attn_type="bi", **SPECIAL
-    )
-    return seeded(hf.XLNetLMHeadModel(config))
+def _mpnet() -> PreTrainedModel:
+    config = hf.MPNetConfig(**ENCODER)
+    return seeded(hf.MPNetForMaskedLM(config))
 
 
 def _bloom() -> PreTrainedModel:
     config = hf.BloomConfig(vocab_size=VOCAB, hidden_size=55, n_layer=2, n_head=5, **SPECIAL)
     return seeded(hf.BloomForCausalLM(config))
+
+
+def _falcon() -> PreTrainedModel:
+    """All query heads share one key/value head; torch's fused function is called directly."""
+    config = hf.FalconConfig(
+        vocab_size=VOCAB,
+        hidden_size=50,
+        num_hidden_layers=2,
+        num_attention_heads=5,
+        **SPECIAL,
+    )
+    return seeded(hf.FalconForCausalLM(config))
+
+
+def _gptj() -> PreTrainedModel:
+    config = hf.GPTJConfig(
+        vocab_size=VOCAB,
+        n_embd=50,
+        n_layer=2,
+        n_head=5,
+        n_inner=23,
+        rotary_dim=4,
+        n_positions=NUM_POSITIONS,
+        **SPECIAL,
+    )
+    return seeded(hf.GPTJForCausalLM(config))
+
+
+def _gpt_neo() -> PreTrainedModel:
+    """A global layer, and one that sees three tokens, itself included."""
+    config = hf.GPTNeoConfig(
+        vocab_size=VOCAB,
+        hidden_size=55,
+        num_layers=2,
+        num_heads=5,
+        intermediate_size=23,
+        attention_types=[[["global", "local"], 1]],
+        window_size=3,
+        max_position_embeddings=NUM_POSITIONS,
+        **SPECIAL,
+    )
+    return seeded(hf.GPTNeoForCausalLM(config))
+
+
+def _xglm() -> PreTrainedModel:
+    config = hf.XGLMConfig(
+        vocab_size=VOCAB,
+        d_model=50,
+        num_layers=2,
+        attention_heads=5,
+        ffn_dim=23,
+        max_position_embeddings=NUM_POSITIONS,
+        **_with(SPECIAL, decoder_start_token_id=SPECIAL["eos_token_id"]),
+    )
+    return seeded(hf.XGLMForCausalLM(config))
+
+
+def _diffllama() -> PreTrainedModel:
+    """Every layer calls attention twice and subtracts."""
+    config = hf.DiffLlamaConfig(**_with(GROUPED, hidden_size=24, head_dim=4))
+    with _fixed_seed():  # not all of its parameters are redrawn
+        return seeded(hf.DiffLlamaForCausalLM(config))
+
+
+def _longt5() -> PreTrainedModel:
+    """The encoder attends to blocks, by itself; the decoder dispatches."""
+    config = hf.LongT5Config(
+        vocab_size=VOCAB,
+        d_model=17,
+        d_kv=11,
+        num_heads=5,
+        num_layers=2,
+        d_ff=23,
+        local_radius=3,
+        **_with(SPECIAL, decoder_start_token_id=SPECIAL["pad_token_id"]),
+    )
+    return seeded(hf.LongT5ForConditionalGeneration(config))
+
+
+def _wavlm() -> PreTrainedModel:
+    """Torch's own multi-head attention, in one call."""
+    config = hf.WavLMConfig(
+        vocab_size=VOCAB,
+        hidden_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=23,
+        conv_dim=(8, 8),
+        conv_stride=(3, 2),
+        conv_kernel=(4, 3),
+        num_conv_pos_embeddings=8,
+        num_conv_pos_embedding_groups=2,
+        num_buckets=8,
+        max_bucket_distance=20,
+    )
+    with _fixed_seed():
+        return seeded(hf.WavLMModel(config))
+
+
+def sparse(attention: str = "sdpa") -> PreTrainedModel:
+    """Every query sees the five best keys only, under the names "sdpa" and "eager"."""
+    config = hf.DeepseekV32Config(
+        **_with(ENCODER, hidden_size=24, num_attention_heads=4),
+        num_key_value_heads=4,
+        q_lora_rank=8,
+        kv_lora_rank=8,
+        qk_rope_head_dim=4,
+        qk_nope_head_dim=6,
+        v_head_dim=8,
+        index_topk=5,
+        index_n_heads=2,
+        index_head_dim=8,
+        n_routed_experts=4,
+        num_experts_per_tok=2,
+        n_group=1,
+        topk_group=1,
+        moe_intermediate_size=8,
+        first_k_dense_replace=1,
+    )
+    model = seeded(hf.DeepseekV32ForCausalLM(config))
+    model.set_attn_implementation(attention)
+    return model
+
+
+def _xlnet() -> PreTrainedModel:
+    config = hf.XLNetConfig(
+        vocab_size=VOCAB, d_model=50, n_layer=2, n_head=5, d_inner=23, attn_type="bi", **SPECIAL
+    )
+    return seeded(hf.XLNetLMHeadModel(config))
 
 
 MODELS: dict[str, Callable[[], PreTrainedModel]] = {
@@ -305,12 +445,26 @@ MODELS: dict[str, Callable[[], PreTrainedModel]] = {
 }
 """Builders by transformers' `model_type`: the models that the tap must read."""
 
-REFUSED: dict[str, Callable[[], PreTrainedModel]] = {
+OWN_SOFTMAX: dict[str, Callable[[], PreTrainedModel]] = {
     "deberta-v2": _deberta_v2,
-    "xlnet": _xlnet,
+    "mpnet": _mpnet,
     "bloom": _bloom,
+    "falcon": _falcon,
+    "gptj": _gptj,
+    "gpt_neo": _gpt_neo,
+    "xglm": _xglm,
 }
-"""Models whose attention does not use transformers' attention interface."""
+"""Models that the tap must read although they never call transformers' attention function."""
+
+TAPPED = MODELS | OWN_SOFTMAX
+
+REFUSED: dict[str, Callable[[], PreTrainedModel]] = {
+    "xlnet": _xlnet,
+    "diffllama": _diffllama,
+    "longt5": _longt5,
+    "wavlm": _wavlm,
+}
+"""Models with attention that can't be attributed to sites, layers and heads."""
 
 
 def _padded(
@@ -366,6 +520,7 @@ def attention_maps(model: PreTrainedModel, batch: dict[str, Tensor]) -> dict[str
     """
     stock = copy.deepcopy(model)
     stock.set_attn_implementation("eager")
+    stock.config._attn_implementation = "eager"  # Falcon refuses the line above
     with torch.no_grad():
         output = stock(**batch, output_attentions=True)
     if model.config.is_encoder_decoder:

@@ -74,8 +74,12 @@ class _FirstBroken:
             self.num_broken, self.num_heads = int(self._is_broken_H.sum()), layer.num_heads
 
 
-TOLERANCE = {torch.float64: 1e-5, torch.float32: 1e-5, torch.bfloat16: 5e-2, torch.float16: 2.5e-2}
+TOLERANCE = {torch.float64: 1e-5, torch.float32: 1e-5, torch.bfloat16: 5e-2, torch.float16: 5e-3}
 """Largest allowed difference, as a share of the largest output (or of 1 if that is larger)."""
+
+_TAPPED_TOLERANCE = TOLERANCE | {torch.float16: 2.5e-2}
+"""The same for a tapped model, whose weights are computed in float32 where the stock model rounds
+every step to half precision."""
 
 _STOCK_FORWARD = "_original_forward"
 """Attribute where accelerate keeps the forward that it replaced."""
@@ -217,10 +221,8 @@ class _Check:
     def _visible(self, output: Tensor) -> Tensor:
         """An output with zeros at padded positions."""
         for name, mask in self.batch.items():
-            if name.endswith("attention_mask") and output.ndim > 1:
-                mask = mask[:, -output.shape[1] :]  # a step with a cache has the last tokens only
-                if output.shape[:2] == mask.shape:
-                    return output.where(mask.reshape(*mask.shape, *[1] * (output.ndim - 2)) != 0, 0)
+            if name.endswith("attention_mask") and output.shape[:2] == mask.shape:
+                return output.where(mask.reshape(*mask.shape, *[1] * (output.ndim - 2)) != 0, 0)
         return output
 
 
@@ -259,7 +261,7 @@ def _with_arithmetic(
     model: PreTrainedModel, anatomy: Anatomy, checks: Mapping[str, _Check]
 ) -> Anatomy:
     """The anatomy with the first arithmetic under which the tapped model equals the stock model."""
-    tolerance, largest = TOLERANCE[model.dtype], list[tuple[float, str]]()
+    tolerance, largest = _TAPPED_TOLERANCE[model.dtype], list[tuple[float, str]]()
     for eager in (False, True):
         candidate = replace(anatomy, eager=eager)
         found = {
@@ -305,7 +307,7 @@ def _check_gates(model: PreTrainedModel, anatomy: Anatomy, check: _Check) -> Non
         gated_outputs = check.run()
     with Tap(model, anatomy), _zeroed(model, anatomy, gates):
         zeroed_outputs = check.run()
-    if (apart := difference(gated_outputs, zeroed_outputs)) > TOLERANCE[model.dtype]:
+    if (apart := difference(gated_outputs, zeroed_outputs)) > _TAPPED_TOLERANCE[model.dtype]:
         raise ModelError(
             f"Expected gates of 0 in {type(model).__name__} to equal zeros in what the output "
             f"projections receive of those heads, but outputs differ by {apart:.2g}. What was "

@@ -430,8 +430,8 @@ def test_refuses_a_norm_over_all_heads() -> None:
 
 
 def test_refuses_attention_off_the_interface() -> None:
-    with pytest.raises(ModelError, match="never called it"):
-        compact(tiny.REFUSED["deberta-v2"](), Plan({}))
+    with pytest.raises(ModelError, match="DebertaV2ForMaskedLM takes a softmax of its own, so it"):
+        compact(tiny.OWN_SOFTMAX["deberta-v2"](), Plan({}))
 
 
 def test_refuses_uneven_groups() -> None:

@@ -10,16 +10,13 @@ from transformers import AttentionInterface, PreTrainedModel
 
 from headcount.core import InputError, ModelError
 from headcount.tap import examine, gated, tapped
+from headcount.tap.selfcheck import check_is_model
 from tests import tiny
 from tests.examined import examined
 from tests.laws import leaving_no_trace
 
-REASON = (
-    "whose attention goes through transformers' AttentionInterface, but this one never called it"
-)
 
-
-@pytest.mark.parametrize("name", tiny.MODELS)
+@pytest.mark.parametrize("name", tiny.TAPPED)
 def test_finds_the_heads_that_output_attentions_has(name: str):
     model, anatomy = examined(name)
     maps = tiny.attention_maps(model, tiny.inputs(model))
@@ -30,7 +27,7 @@ def test_finds_the_heads_that_output_attentions_has(name: str):
     assert max(anatomy.differences.values()) <= 1e-5
 
 
-@pytest.mark.parametrize("name", tiny.MODELS)
+@pytest.mark.parametrize("name", tiny.TAPPED)
 def test_finds_every_output_projection(name: str):
     model, anatomy = examined(name)
     for layer in anatomy.layers:
@@ -88,16 +85,76 @@ def test_examining_leaves_no_trace(name: str, training: bool):
         examine(model)
 
 
-@pytest.mark.parametrize("name", tiny.REFUSED)
-def test_refuses_models_whose_attention_never_passes_the_interface(name: str):
+REFUSALS = {
+    "xlnet": "rel_attn of XLNetLMHeadModel takes a softmax that no product with values follows",
+    "diffllama": "self_attn of DiffLlamaForCausalLM calls attention more than once",
+    "longt5": "an encoder .* but that of LongT5ForConditionalGeneration never called it",
+    "wavlm": "attention of WavLMModel calls a fused attention function of torch by itself",
+}
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_refuses_attention_that_cannot_be_attributed(name: str):
+    assert REFUSALS.keys() == tiny.REFUSED.keys()
     model = tiny.REFUSED[name]()
-    with leaving_no_trace(model, tiny.inputs(model)):
-        with pytest.raises(ModelError, match=REASON) as refusal:
-            examine(model)
-        with pytest.raises(ModelError, match=REASON):
+    given = {"input_values": torch.randn(2, 200)} if name == "wavlm" else None
+    with leaving_no_trace(model, given or tiny.inputs(model)):
+        with pytest.raises(ModelError, match=REFUSALS[name]):
+            examine(model, given)
+    if given is None:
+        with pytest.raises(ModelError, match=REFUSALS[name]):
             with gated(model, {"enc.0.0": 0.0}):
                 pytest.fail("a gate that does nothing was let in")
-    assert str(refusal.value).startswith(f"{type(model).__name__} has no attention site")
+
+
+def test_refuses_a_model_without_attention():
+    model = hf.MambaForCausalLM(hf.MambaConfig(vocab_size=61, hidden_size=8, num_hidden_layers=1))
+    with pytest.raises(ModelError, match="MambaForCausalLM has no attention site"):
+        examine(model)
+
+
+@pytest.mark.parametrize("name", ["sdpa", "eager"])
+def test_models_that_compare_the_name_stay_sparse(name: str):
+    """With a name that it does not know, the model would attend to all keys."""
+    model = tiny.sparse(name)
+    batch = tiny.inputs(model, (17, 12))
+    with torch.no_grad():
+        stock = model(**batch).logits
+        weights = []
+        with tapped(model, lambda block: weights.append(block.weights_BHQK)):
+            heard = model(**batch).logits
+        with gated(model, {"dec.0.0": 1.0}):
+            gates_of_1 = model(**batch).logits
+    torch.testing.assert_close(heard, stock, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(gates_of_1, stock, atol=1e-5, rtol=1e-5)
+    assert all(((each > 0).sum(-1) <= 5).all() for each in weights)
+
+
+def test_refuses_self_attention_and_cross_attention_in_one():
+    sizes: dict[str, Any] = tiny.GROUPED | {"layer_types": ["full_attention"] * 2}
+    image = {"image_size": 8, "patch_size": 4, "hidden_size": 8, "intermediate_size": 8}
+    vision = image | {"num_hidden_layers": 1, "num_attention_heads": 2}
+    encoder = {"text_config": sizes, "vision_config": vision, "image_token_index": 60}
+    config = hf.T5Gemma2Config(encoder=encoder, decoder=sizes, image_token_index=60)
+    with pytest.raises(ModelError, match="attends to encoder and decoder at once"):
+        examine(tiny.seeded(hf.T5Gemma2ForConditionalGeneration(config)))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reported"),
+    [
+        ("bert-base-uncased", r"got a str. Pass the result of headcount.load\(...\)"),
+        (None, "got a NoneType. Pass a PreTrainedModel"),
+        (nn.DataParallel(nn.Linear(2, 2)), r"got a DataParallel. Pass the model inside"),
+        (
+            torch.compile(nn.Linear(2, 2), backend="eager"),
+            "got an OptimizedModule. Pass the model that torch.compile was given",
+        ),
+    ],
+)
+def test_what_is_no_transformers_model(wrong: Any, reported: str):
+    with pytest.raises(InputError, match=reported):
+        check_is_model(wrong)
 
 
 def test_refuses_a_model_that_does_more_than_its_attention_function_is_told():
@@ -112,7 +169,12 @@ def test_refuses_a_model_that_does_more_than_its_attention_function_is_told():
 
 
 def _doubled(
-    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **kwargs
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    **kwargs,
 ) -> tuple[Tensor, None]:
     eager = AttentionInterface._global_mapping["sdpa"]
     output, _ = eager(module, query, key, value, None, **kwargs)

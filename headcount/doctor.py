@@ -93,13 +93,15 @@ def _attention(loaded: Loaded) -> Iterator[Finding]:
         text = f"{shared}; a head is a query head"
         yield Finding("grouped queries", True, text)
     worst = max(anatomy.differences.values())
-    how = "its own eager function" if anatomy.eager else "headcount's own arithmetic"
+    how = "by its own eager function" if anatomy.eager else "by headcount's own arithmetic"
+    own = [layer for layer in anatomy.layers if layer.by_own_softmax]
+    how = "by the model's own softmax" if len(own) == len(anatomy.layers) else how
     stock = implementation_of(loaded.model)
     yield Finding(
         "self-check",
         True,
-        f"tapped output equals the stock model's ({stock}) to {worst:.1e} on a padded batch, "
-        f"weights computed by {how}; gates of 0 change the output at every site",
+        f"tapped output equals the stock model's ({stock}) to {worst:.1e}, padded or not, "
+        f"weights computed {how}; gates of 0 change the output at every site",
     )
 
 

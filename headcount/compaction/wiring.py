@@ -57,6 +57,13 @@ def wire(model: PreTrainedModel, anatomy: Anatomy) -> list[Wiring]:
                 f"of {type(model).__name__} takes a softmax of its own, so it is unknown which of "
                 "its weights belong to a head. The model can be gated but not made smaller."
             )
+        projection = model.get_submodule(layer.output) if layer.output is not None else None
+        if not isinstance(projection, nn.Linear | Conv1D | None):
+            raise ModelError(
+                f"Expected a linear map as output projection, got {layer.output}, a "
+                f"{type(projection).__name__}. If it is an adapter, merge it first "
+                "(`merge_and_unload()` of PEFT)."
+            )
     tracer = _Tracer(model, anatomy)
     with (
         evaluating(model),

@@ -22,7 +22,7 @@ from headcount.corpora import TOKEN_TYPES, Encoder, Languages, language_in_gener
 from headcount.models.compact_checkpoint import is_compact, load_compact, others
 from headcount.models.encoder_lm import EncoderConfig, EncoderForCausalLM, EncoderForMaskedLM
 from headcount.models.model_files import NotLookedUpError, file_of, place_of
-from headcount.tap import Anatomy, examine
+from headcount.tap import Anatomy, check_is_model, examine
 
 OWN_CLASSES = {own.__name__: own for own in (EncoderForMaskedLM, EncoderForCausalLM)}
 """Classes of models that `headcount train` makes and transformers lacks."""
@@ -151,10 +151,15 @@ def _device(name: str) -> torch.device:
 
 
 def as_loaded(model: Loaded | PreTrainedModel, tokenizer: Tokenizer | None) -> Loaded:
-    """The result of `load`, or a plain model with its tokenizer as `load` would return them."""
-    if isinstance(model, PreTrainedModel):
-        return Loaded(model, tokenizer, model.config.name_or_path or type(model).__name__)
-    return model
+    """The result of `load`, or a plain model with its tokenizer as `load` would return them.
+
+    Raises:
+        InputError: if it is neither; says what to pass.
+    """
+    if isinstance(model, Loaded):
+        return model
+    check_is_model(model)
+    return Loaded(model, tokenizer, model.config.name_or_path or type(model).__name__)
 
 
 def check_has_heads(loaded: Loaded) -> None:

@@ -11,6 +11,7 @@ from .sample_inputs import run_tiny as run_tiny
 from .sample_inputs import runs_whole as runs_whole
 from .sample_inputs import tiny_inputs as tiny_inputs
 from .selfcheck import TOLERANCE as TOLERANCE
+from .selfcheck import check_is_model as check_is_model
 from .selfcheck import difference as difference
 from .selfcheck import evaluating as evaluating
 from .selfcheck import examine as examine

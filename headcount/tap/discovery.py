@@ -126,7 +126,7 @@ class _Recorder:
         """Modules that called a fused function of torch, of which no weights can be seen."""
         self.unprojected: dict[str, OwnAttention] = {}
         """Attention by a softmax of its own, by module, until its output projection runs."""
-        self._around: dict[str | None, nn.Module] = {}
+        self._around: dict[str, nn.Module] = {}
         """Modules around output projections that were given the same tensor, by path."""
         self._returned: Tensor | None = None
         self._given: list[Tensor | None] = []
@@ -202,16 +202,14 @@ class _Recorder:
 
         An adapter adds to what the map inside makes of the heads' outputs.
         """
-        self.calls = [
-            replace(call, output=self._adapted(call.output, self._around[call.output]))
-            if call.output in self._around
-            else call
-            for call in self.calls
-        ]
+        for number, call in enumerate(self.calls):
+            if call.output is not None and call.output in self._around:
+                path = self._adapted(call.output, self._around[call.output])
+                self.calls[number] = replace(call, output=path)
 
     def _adapted(self, path: str, outer: nn.Module) -> str:
         inner = self.model.get_submodule(path)
-        width = inner.weight.shape[0 if isinstance(inner, Conv1D) else 1]
+        width = inner.nx if isinstance(inner, Conv1D) else inner.in_features
         assert isinstance(width, int)
         generator = torch.Generator().manual_seed(0)
         states = torch.randn(3, width, generator=generator).to(self.model.device, self.model.dtype)

@@ -90,7 +90,7 @@ class OwnSoftmax(TorchFunctionMode):
             if function in _SOFTMAXES and result.ndim in (3, 4, 5):
                 self.waiting[module] = result
             elif function in _PRODUCTS and module in self.waiting:
-                self._product(module, *args[:2], result)
+                self._product(module, args[0], args[1], result)
             elif function in _FUSED and self.fused is not None:
                 self.fused(module)
         return result

@@ -129,7 +129,9 @@ def check_is_model(model: object) -> None:
     if isinstance(model, PreTrainedModel):
         return
     kind = type(model).__name__
-    advice = _UNWRAPPED.get(kind, "Pass a PreTrainedModel, or what headcount.load returns.")
+    names = [base.__name__ for base in type(model).__mro__ if base.__name__ in _UNWRAPPED]
+    otherwise = "Pass a PreTrainedModel, or what headcount.load returns."
+    advice = _UNWRAPPED[names[0]] if names else otherwise
     if isinstance(model, str):
         advice = "Pass the result of headcount.load(...), which reads names and folders."
     raise InputError(f"Expected a transformers model, got {_article(kind)} {kind}. {advice}")
@@ -140,6 +142,7 @@ _UNWRAPPED = {
     "DataParallel": "Pass the model inside (`.module`).",
     "DistributedDataParallel": "Pass the model inside (`.module`).",
     "FullyShardedDataParallel": "Pass the model before it was sharded.",
+    "PeftModel": "Pass `.get_base_model()`, or the merged model, `.merge_and_unload()`.",
     "SentenceTransformer": "Pass headcount.load(folder or name), or its `[0].auto_model`.",
 }
 """What to pass in place of objects that hold a model, by their class."""

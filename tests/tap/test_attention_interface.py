@@ -1,6 +1,7 @@
 """The attention interface: every configuration is switched, and each gets its own back."""
 
 import copy
+from typing import Any
 
 import pytest
 import torch
@@ -25,7 +26,7 @@ def test_every_configuration_is_switched_and_gets_its_own_back():
             assert config._attn_implementation in AttentionInterface._global_mapping
             assert config._attn_implementation in AttentionMaskInterface._global_mapping
         assert implementation_of(model) is name
-        assert AttentionInterface._global_mapping[implementation_of(attention)] is attend
+        assert AttentionInterface._global_mapping[implementation_of(attention) or ""] is attend
         assert AttentionInterface._global_mapping["sdpa"] is not attend
         assert "eager" not in AttentionInterface._global_mapping
     assert implementation_of(attention) == "eager"
@@ -50,7 +51,7 @@ def test_models_that_read_the_name_see_their_own(own: str):
 
 def test_modules_that_keep_the_name_are_switched():
     model = tiny.MODELS["bert"]()
-    layer = model.get_submodule("bert.encoder.layer.1")
+    layer: Any = model.get_submodule("bert.encoder.layer.1")
     layer._attn_implementation = "sdpa"
     with dispatching(model, attend := lambda *args: None):
         assert AttentionInterface._global_mapping[layer._attn_implementation] is attend

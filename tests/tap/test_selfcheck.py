@@ -2,13 +2,15 @@
 
 from typing import Any
 
+import peft
 import pytest
 import torch
 import transformers as hf
 from torch import Tensor, nn
 from transformers import AttentionInterface, PreTrainedModel
 
-from headcount.core import InputError, ModelError
+from headcount.compaction import compact
+from headcount.core import InputError, ModelError, Plan
 from headcount.tap import examine, gated, tapped
 from headcount.tap.selfcheck import check_is_model
 from tests import tiny
@@ -138,6 +140,34 @@ def test_refuses_self_attention_and_cross_attention_in_one():
     config = hf.T5Gemma2Config(encoder=encoder, decoder=sizes, image_token_index=60)
     with pytest.raises(ModelError, match="attends to encoder and decoder at once"):
         examine(tiny.seeded(hf.T5Gemma2ForConditionalGeneration(config)))
+
+
+@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing.:FutureWarning")
+def test_an_adapter_around_the_output_projection_is_part_of_it():
+    """W_O of a model with low-rank adapters is that of the model that they are merged into."""
+    peft_model: Any = peft.get_peft_model(tiny.MODELS["llama"](), LORA)
+    model = peft_model.get_base_model().eval()
+    layers = examine(model).layers
+    apart = [layer.output_weight(model) for layer in layers]
+    stock = tiny.MODELS["llama"]()
+    plain = [layer.output_weight(stock) for layer in examine(stock).layers]
+    merged = peft_model.merge_and_unload().eval()
+    for layer, ours, without in zip(examine(merged).layers, apart, plain, strict=True):
+        torch.testing.assert_close(ours, layer.output_weight(merged), atol=1e-5, rtol=1e-5)
+        assert (ours - without).abs().max() > 0.01
+    with pytest.raises(InputError, match=r"a PeftModel.*Pass `.get_base_model\(\)`, or the merged"):
+        check_is_model(peft_model)
+
+
+LORA = peft.LoraConfig(r=2, target_modules=["q_proj", "o_proj"], init_lora_weights=False)
+
+
+@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing.:FutureWarning")
+def test_an_adapter_must_be_merged_before_heads_are_cut_out():
+    peft_model: Any = peft.get_peft_model(tiny.MODELS["llama"](), LORA)
+    model = peft_model.get_base_model().eval()
+    with pytest.raises(ModelError, match="If it is an adapter, merge it first"):
+        compact(model, Plan({"decoder.self": {0: (0, 1, 2)}}))
 
 
 @pytest.mark.parametrize(

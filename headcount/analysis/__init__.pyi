@@ -1,7 +1,7 @@
-from .analysis import Options as Options
 from .analysis import analyze as analyze
 from .analysis import measure as measure
 from .analysis import versions as versions
+from .options import Options as Options
 from .roles import NOT_SYNTAX as NOT_SYNTAX
 from .roles import ROLES as ROLES
 from .roles import find_roles as find_roles

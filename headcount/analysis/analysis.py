@@ -3,7 +3,6 @@
 import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,15 +13,16 @@ from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from headcount.analysis.examples import candidates, find_examples
+from headcount.analysis.options import Options
 from headcount.analysis.pseudo_targets import translated
 from headcount.analysis.roles import find_roles
 from headcount.analysis.streaming import Totals, load_state, of_all_processes, run, save_state
 from headcount.analysis.tables import head_table, offset_table, relation_table
-from headcount.core import HeadTable, Progress, check_seed, processes, silent
+from headcount.core import HeadTable, Progress, processes, silent
 from headcount.corpora import Batch, Census, Corpus, Frequencies, batches, take_census
 from headcount.measures import MEASURES, Confidence, Sums, confidence_variant
 from headcount.models import Loaded, as_loaded, check_has_heads, random_copy, signature
-from headcount.results import Analysis, Counts, Example, Roles, RunRecord, Thresholds
+from headcount.results import Analysis, Counts, Example, Roles, RunRecord
 from headcount.tap import Anatomy
 
 
@@ -71,36 +71,6 @@ def warnings_of(census: Census, max_length: int | None, anatomy: Anatomy) -> lis
             f"no output projection was found for {', '.join(blind)}: norms are not measured there"
         )
     return reported
-
-
-@final
-@dataclass(frozen=True)
-class Options:
-    """How an analysis is run; the defaults are the papers' definitions."""
-
-    frequencies: Path | None = None
-    """File of `word count` lines for source token frequencies; None counts the corpus itself."""
-    null: bool = False
-    """Whether to measure a random-weight copy of the model too."""
-    strict: bool = False
-    """Whether to refuse a sentence longer than the model's limit instead of truncating it."""
-    max_tokens: int = 4096
-    """Largest number of padded tokens in a batch."""
-    window: int = 2000
-    """Number of sentences sorted by length at a time."""
-    save_every: float = 30.0
-    """Seconds between two saves of the sums so far."""
-    seed: int = 0
-    """Seed of the random-weight copy."""
-    exclude_keys: bool = True
-    """Whether confidence excludes special tokens as keys."""
-    exclude_queries: bool = True
-    """Whether confidence excludes special tokens as queries."""
-    thresholds: Thresholds = field(default_factory=Thresholds)
-    """Thresholds for assigning roles."""
-
-    def __post_init__(self) -> None:
-        check_seed(self.seed)
 
 
 def measure(

@@ -1,20 +1,25 @@
 """`headcount analyze`: what every head does on a corpus."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 from rich.console import Console
 from rich.table import Table
 
 from headcount import analysis, importance, models, reports, results
-from headcount.cli.console import check_no_unused_options, plain_console, to_jsonable
-from headcount.cli.model_arguments import ModelArguments, check_model
-from headcount.cli.progress import shown
-from headcount.cli.task_arguments import check_data
-from headcount.core import ResumePolicy, check_seed, is_main_process, wait_for_everyone
+from headcount.analysis import Options
+from headcount.cli.arguments import (
+    ModelArguments,
+    check_data,
+    check_model,
+    check_no_unused_options,
+    recorded,
+)
+from headcount.cli.console import plain_console, print_warnings, shown
+from headcount.core import ResumePolicy, is_main_process, wait_for_everyone
 from headcount.corpora import Corpus
-from headcount.results import Thresholds
 
 SHOWN = 3
 """Number of heads named for each role."""
@@ -38,8 +43,7 @@ def print_summary(found: "results.Analysis", console: Console) -> None:
     without = sum(not each for each in roles.values())
     table.add_row("no role", str(without), "", "")
     console.print(table)
-    for warning in record.warnings:
-        console.print(f"warning: {warning}", style="yellow")
+    print_warnings(record.warnings, console)
     console.print(record.signature, style="dim", soft_wrap=True)
 
 
@@ -59,40 +63,20 @@ class Analyze(ModelArguments):
     """Read source and target as one input, as BERT reads GLUE's pairs; not for encoder-decoders."""
     limit: int | None = None
     """Largest number of sentences to read; all by default."""
-    frequencies: Path | None = None
-    """File of `word count` lines that defines rare words; by default counted on the corpus."""
-    null: bool = False
-    """Also measure a random-weight copy of the model."""
-    strict: bool = False
-    """Refuse sentences that are too long for the model instead of truncating and counting them."""
     resume: bool = False
     """Resume an interrupted run in --out; no sentence is counted twice."""
     overwrite: bool = False
     """Replace an earlier run in --out."""
-    max_tokens: int = 4096
-    """Number of padded tokens in a batch; lower it if memory runs out."""
-    window: int = 2000
-    """Number of sentences sorted by length at a time; a larger window needs less padding."""
-    save_every: float = 30.0
-    """Seconds between two saves of the sums, the most work that a kill can lose."""
-    seed: int = 0
-    """Seed of the random-weight copy."""
-    exclude_keys: bool = True
-    """Exclude special tokens from the keys of confidence."""
-    exclude_queries: bool = True
-    """Exclude special tokens from the queries that confidence averages over."""
-    thresholds: Thresholds = field(default_factory=Thresholds)
-    """Thresholds for assigning roles; the papers' values by default."""
+    how: Annotated[Options, tyro.conf.arg(name="")] = field(default_factory=Options)
 
     def run(self) -> int:
         """Run the analysis and write everything into `out`."""
         policy = ResumePolicy.of(self.resume, self.overwrite)
-        if not self.null:
-            check_no_unused_options(self, "seed", "the random-weight copy", "Add --null")
-        check_seed(self.seed)
+        if not self.how.null:
+            check_no_unused_options(self.how, "seed", "the random-weight copy", "Add --null")
         check_model(self.model)
-        if self.frequencies is not None:
-            check_data([self.frequencies])
+        if self.how.frequencies is not None:
+            check_data([self.how.frequencies])
         corpus = Corpus(self.corpus, self.source, self.target, self.limit, pairs=self.pairs)
         if is_main_process():
             results.claim(self.out, policy)
@@ -104,28 +88,14 @@ class Analyze(ModelArguments):
             results.start_over(self.out)
         wait_for_everyone()
         with shown() as progress:
-            found = analysis.analyze(loaded, corpus, self._options(), self.out, progress)
+            found = analysis.analyze(loaded, corpus, self.how, self.out, progress)
         if is_main_process():
             self._write(found)
         wait_for_everyone()
         return 0
 
-    def _options(self) -> "analysis.Options":
-        return analysis.Options(
-            frequencies=self.frequencies,
-            null=self.null,
-            strict=self.strict,
-            max_tokens=self.max_tokens,
-            window=self.window,
-            save_every=self.save_every,
-            seed=self.seed,
-            exclude_keys=self.exclude_keys,
-            exclude_queries=self.exclude_queries,
-            thresholds=self.thresholds,
-        )
-
     def _write(self, found: "results.Analysis") -> None:
-        results.write_results(found, self.out, to_jsonable(asdict(self)), self.resume)
+        results.write_results(found, self.out, recorded(self), self.resume)
         report = reports.write_report(self.out)
         console = plain_console(soft_wrap=False)
         print_summary(found, console)

@@ -6,9 +6,8 @@ from pathlib import Path
 from rich.console import Console
 
 from headcount import artifact, models, results
+from headcount.cli.arguments import ModelArguments, check_data, check_model
 from headcount.cli.console import plain_console
-from headcount.cli.model_arguments import ModelArguments, check_model
-from headcount.cli.task_arguments import check_data
 from headcount.core import Plan
 
 

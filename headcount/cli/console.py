@@ -1,11 +1,27 @@
-"""The console that commands print to: all output is plain text, never markup."""
+"""What commands print: plain text, never markup; on standard error, the progress of stages."""
 
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from time import monotonic
 
 from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
 
-from headcount.core import InputError
+from headcount.core import Progress as Report
+from headcount.core import is_main_process
 
 
 def plain_console(soft_wrap: bool = True, stderr: bool = False) -> Console:
@@ -25,33 +41,91 @@ def print_markdown(text: str, console: Console) -> None:
     console.print(Markdown(text))
 
 
-def to_jsonable(value: Any) -> Any:
-    """The same value with lists for tuples and text for paths.
+def print_warnings(sentences: Iterable[str], console: Console) -> None:
+    """Print each warning on its own line."""
+    for sentence in sentences:
+        console.print(f"warning: {sentence}", style="yellow")
 
-    >>> to_jsonable({"corpus": (Path("a.txt"),), "limit": None})
-    {'corpus': ['a.txt'], 'limit': None}
+
+SECONDS = 30.0
+"""Seconds between two lines of a stage in a log."""
+
+
+class _Rate(ProgressColumn):
+    """Steps per second of the stage."""
+
+    def render(self, task: Task) -> Text:
+        """The rate so far; empty before the first step."""
+        speed = task.finished_speed or task.speed
+        return Text(_rate(speed) if speed else "")
+
+
+@contextmanager
+def shown() -> Iterator[Report]:
+    """A callback that shows the progress of every stage; only the first process prints.
+
+    A terminal shows one bar per stage. A log gets a line when a stage begins or ends, and
+    every 30 seconds in between.
     """
-    if isinstance(value, dict):
-        return {name: to_jsonable(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [to_jsonable(each) for each in value]
-    return str(value) if isinstance(value, Path) else value
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        _Rate(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    console = plain_console(stderr=True)
+    if not console.is_terminal:
+        yield _Lines(console).report
+        return
+    quiet = not is_main_process()
+    with Progress(*columns, console=console, disable=quiet) as bars:
+        tasks, last = {}, {}
+
+        def report(stage: str, done: int, total: int) -> None:
+            if stage not in tasks:
+                tasks[stage] = bars.add_task(stage, total=total or None)
+            elif done < last[stage]:  # the stage restarts, for another method or training
+                bars.reset(tasks[stage])
+            last[stage] = done
+            bars.update(tasks[stage], completed=done, total=total or None)
+
+        yield report
 
 
-def check_no_unused_options(command: object, option: str, read_by: str, advice: str) -> None:
-    """Raise an error if an option that nothing would read is not at its default.
+@dataclass
+class _Lines:
+    """Progress as log lines."""
 
-    Args:
-        command: Arguments, with defaults in their class.
-        option: Name of the field.
-        read_by: The part that would read the option.
-        advice: How to ask for that part.
+    console: Console
+    begun: dict[str, tuple[float, int]] = field(default_factory=dict)
+    """Start time of every stage, and steps done by then (more than 0 in a resumed stage)."""
+    reported: dict[str, float] = field(default_factory=dict)
+    """Time of the last line of every stage."""
+    last: dict[str, int] = field(default_factory=dict)
+    """Steps of every stage that the last call reported."""
 
-    Raises:
-        InputError: If the option was set.
-    """
-    if getattr(command, option) != getattr(type(command), option):
-        raise InputError(
-            f"--{option.replace('_', '-')} only affects {read_by}. {advice}, or leave the option "
-            "out."
-        )
+    def report(self, stage: str, done: int, total: int) -> None:
+        """Print a line if one is due."""
+        if not is_main_process():
+            return
+        now = monotonic()
+        is_new = done < self.last.get(stage, done + 1)  # also when a stage restarts
+        self.last[stage] = done
+        if is_new:
+            self.begun[stage] = now, done
+        start, first = self.begun[stage]
+        if not (is_new or done == total or now - self.reported[stage] >= SECONDS):
+            return
+        self.reported[stage] = now
+        parts = [f"{stage}  {done:,}/{total:,}" if total else f"{stage}  {done:,}"]
+        if done > first and now > start:
+            rate = (done - first) / (now - start)
+            parts += [_rate(rate), f"{timedelta(seconds=round((total - done) / rate))} left"]
+        self.console.print("  ".join(parts[:2] if done >= total else parts))
+
+
+def _rate(steps_per_second: float) -> str:
+    return f"{steps_per_second:,.{0 if steps_per_second >= 10 else 2}f}/s"

@@ -1,18 +1,17 @@
 """`headcount curve`: every method under the same budgets."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import tyro
 
 from headcount import artifact, pruning, reports
-from headcount.cli.console import plain_console, print_markdown, to_jsonable
+from headcount.cli.arguments import recorded
+from headcount.cli.console import plain_console, print_markdown, print_warnings, shown
 from headcount.cli.data_arguments import TrialArguments, check_calibration
-from headcount.cli.progress import shown
-from headcount.cli.task_arguments import print_warnings
 from headcount.core import InputError, ResumePolicy, claim
 from headcount.pruning import METHOD_OPTIONS, check_method
-from headcount.reports import FILES
+from headcount.results import CURVE_FILES
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,8 @@ class Curve:
         check_calibration(self.on.calibration, self._names())
         self.on.check()
         chosen = {name: pruning.method(name, self._options(name)) for name in self._names()}
-        claim(self.out, FILES, self.out / "state", ResumePolicy.of(self.resume, self.overwrite))
+        policy = ResumePolicy.of(self.resume, self.overwrite)
+        claim(self.out, CURVE_FILES, self.out / "state", policy)
         loaded = self.on.loaded()
         roles = None if self.analysis is None else artifact.read_roles(self.analysis, loaded)
         splits, console = self.on.splits(loaded), plain_console(soft_wrap=False)
@@ -84,7 +84,7 @@ class Curve:
             roles,
             {name: tuning.updates for name, tuning in pruning.trained(chosen).items()},
         )
-        reports.write_curve(points, facts, self.out, to_jsonable(asdict(self)))
+        reports.write_curve(points, facts, self.out, recorded(self))
         column = "score" if self.scores else "loss"
         print_markdown(reports.numbers_table(points, column, by_method=True), console)
         console.print(f"Document: {self.out / 'curve.md'}", soft_wrap=True)

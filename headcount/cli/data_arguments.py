@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from headcount import models, pruning, tasks
-from headcount.cli.task_arguments import TaskArguments, check_data, named_columns
+from headcount.cli.arguments import TaskArguments, check_data, named_columns
 from headcount.core import InputError, Progress, check_seed, silent
 from headcount.pruning import CALIBRATION, uses_examples
 

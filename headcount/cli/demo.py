@@ -7,9 +7,8 @@ from pathlib import Path
 import tyro
 
 from headcount import analysis, importance, models, reports, results, tasks
-from headcount.cli.console import plain_console
-from headcount.cli.model_arguments import check_model
-from headcount.cli.progress import shown
+from headcount.cli.arguments import check_model
+from headcount.cli.console import plain_console, shown
 from headcount.core import ResumePolicy
 from headcount.corpora import Corpus
 

@@ -6,8 +6,8 @@ import tyro
 from rich.table import Table
 from rich.text import Text
 
+from headcount.cli.arguments import DeviceArguments
 from headcount.cli.console import plain_console
-from headcount.cli.model_arguments import DeviceArguments
 
 
 @dataclass(frozen=True)

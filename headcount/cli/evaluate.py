@@ -1,11 +1,11 @@
 """`headcount evaluate`: how good a model is at a task."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from headcount import tasks
-from headcount.cli.console import plain_console, to_jsonable
-from headcount.cli.task_arguments import TaskArguments, print_warnings
+from headcount.cli.arguments import TaskArguments, recorded
+from headcount.cli.console import plain_console, print_warnings
 from headcount.core import check_is_folder
 
 
@@ -29,5 +29,5 @@ class Evaluate(TaskArguments):
             shown = f"{value:,.4f}" if isinstance(value, float) else value
             console.print(f"{name:<18} {shown}")
         if self.out is not None:
-            scored.write(self.out, to_jsonable(asdict(self)))
+            scored.write(self.out, recorded(self))
         return 0

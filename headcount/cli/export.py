@@ -6,9 +6,9 @@ from pathlib import Path
 import tyro
 
 from headcount import artifact, models
+from headcount.cli.arguments import check_data
 from headcount.cli.compact import print_certificate
-from headcount.cli.console import plain_console
-from headcount.cli.task_arguments import check_data
+from headcount.cli.console import plain_console, print_warnings
 from headcount.core import InputError
 
 
@@ -36,10 +36,10 @@ class Export:
         console = plain_console()
         print_certificate(certificate, console)
         if not certificate.is_with_gated:
-            console.print(
-                "warning: the weights changed after heads were pruned, so the certificate does "
-                "not show equality with a gated model",
-                style="yellow",
+            changed = (
+                "the weights changed after heads were pruned, so the certificate does not show "
+                "equality with a gated model"
             )
+            print_warnings([changed], console)
         console.print(f"Saved: {self.model / artifact.FOLDER / artifact.FILE}")
         return 0

@@ -1,17 +1,15 @@
 """`headcount finetune`: train a model further on a task's data, and measure the change."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import tyro
 from rich.console import Console
 
 from headcount import artifact, models, results
-from headcount.cli.console import plain_console, to_jsonable
+from headcount.cli.arguments import check_model, recorded
+from headcount.cli.console import plain_console, print_warnings, shown
 from headcount.cli.data_arguments import LearningArguments
-from headcount.cli.model_arguments import check_model
-from headcount.cli.progress import shown
-from headcount.cli.task_arguments import print_warnings
 from headcount.core import ResumePolicy, made
 from headcount.training import FinetuneConfig
 
@@ -59,7 +57,7 @@ class Finetune:
             )
             print_warnings(training.warnings, console)
             trained = training.run()
-        arguments = to_jsonable(asdict(self))
+        arguments = recorded(self)
         record = trained.save(self.out, files=on.dev, arguments=arguments, overwrite=overwrite)
         _print(record, console)
         console.print(f"Folder: {self.out}")

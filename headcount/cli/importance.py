@@ -1,17 +1,16 @@
 """`headcount importance`: what every head is worth on a task."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 from rich.console import Console
 from rich.table import Table
 
 from headcount import importance, models, reports, results, tasks
-from headcount.cli.console import check_no_unused_options, plain_console, to_jsonable
-from headcount.cli.progress import shown
-from headcount.cli.task_arguments import TaskArguments, print_warnings
+from headcount.cli.arguments import TaskArguments, check_no_unused_options, recorded
+from headcount.cli.console import plain_console, print_warnings, shown
 from headcount.core import InputError, ResumePolicy, check_seed
 from headcount.importance import Options
 
@@ -84,7 +83,7 @@ class Importance(TaskArguments):
 
     out: Path = field(kw_only=True)
     """Folder for the results; an analysis in it gains columns and a section in its report."""
-    how: tyro.conf.OmitArgPrefixes[Options] = field(default_factory=Options)
+    how: Annotated[Options, tyro.conf.arg(name="")] = field(default_factory=Options)
     against: Path | None = None
     """Ablation: folder of an assessment on other data, to test whether effects agree."""
     resume: bool = False
@@ -142,7 +141,7 @@ class Importance(TaskArguments):
     def _write(self, assessment: "importance.Assessment", loaded: "models.Loaded") -> None:
         console = plain_console(soft_wrap=False)
         table, found, record = importance.write_assessment(
-            assessment, loaded.heads, self.out, to_jsonable(asdict(self)), self.against
+            assessment, loaded.heads, self.out, recorded(self), self.against
         )
         print_worth(table, found, record, console)
         if (self.out / "run.json").exists():

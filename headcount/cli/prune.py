@@ -1,16 +1,15 @@
 """`headcount prune`: a smaller model with the heads that a budget allows."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import tyro
 
 from headcount import artifact, pruning, results
-from headcount.cli.console import plain_console, to_jsonable
+from headcount.cli.arguments import check_data, recorded
+from headcount.cli.console import plain_console, print_warnings, shown
 from headcount.cli.data_arguments import TrialArguments, check_calibration
-from headcount.cli.progress import shown
-from headcount.cli.task_arguments import check_data, print_warnings
 from headcount.core import InputError, ResumePolicy, made
 from headcount.training import FinetuneConfig
 
@@ -77,7 +76,7 @@ class Prune:
             self.out,
             analysis=analysis,
             files=self.on.dev,
-            arguments=to_jsonable(asdict(self)),
+            arguments=recorded(self),
             overwrite=overwrite,
         )
         _print(record, record.warnings[len(splits.warnings) :], self.out)

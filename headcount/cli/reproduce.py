@@ -1,23 +1,22 @@
 """`headcount reproduce PAPER`: a paper's tables and figures with our numbers beside them."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
 from headcount import analysis, importance, models, pruning, reproduce, results
-from headcount.cli.console import plain_console, print_markdown, to_jsonable
+from headcount.cli.arguments import TaskArguments, check_data, recorded
+from headcount.cli.console import Report, plain_console, print_markdown, print_warnings, shown
 from headcount.cli.data_arguments import TrialArguments, check_calibration
 from headcount.cli.importance import print_assessment
-from headcount.cli.progress import Report, shown
-from headcount.cli.task_arguments import TaskArguments, check_data, print_warnings
 from headcount.core import InputError, ResumePolicy, claim, silent
 from headcount.corpora import Corpus
 from headcount.importance import DeltaOf
 from headcount.pruning import CALIBRATION
-from headcount.reports import FILES
+from headcount.results import CURVE_FILES
 
 if TYPE_CHECKING:
     from headcount.tasks import Task
@@ -60,16 +59,12 @@ class FolderArguments:
     def experiment(self, on: TrialArguments) -> "reproduce.PruningExperiment":
         """Claim the folder, then load the model and its data."""
         on.check()
-        claim(self.out, FILES, self.out / "state", self.policy)
+        claim(self.out, CURVE_FILES, self.out / "state", self.policy)
         loaded = on.loaded()
         splits = on.splits(loaded)
         print_warnings(splits.warnings, plain_console(soft_wrap=False))
         settings = on.settings(None, silent)
-        return reproduce.PruningExperiment(loaded, splits, self.out, settings, self.recorded())
-
-    def recorded(self) -> dict[str, Any]:
-        """The arguments, for records."""
-        return to_jsonable(asdict(self))
+        return reproduce.PruningExperiment(loaded, splits, self.out, settings, recorded(self))
 
 
 @dataclass(frozen=True)
@@ -163,7 +158,7 @@ class Michel2019(PaperArguments):
         options = importance.Options(quantity=self.quantity, samples=self.samples)
         with shown() as progress:
             path = reproduce.reproduce_michel2019(
-                loaded, task, self.out, other, options, self.recorded(), progress, self.max_tokens
+                loaded, task, self.out, other, options, recorded(self), progress, self.max_tokens
             )
         for folder in reversed(folders):
             print_assessment(folder, plain_console(soft_wrap=False))
@@ -220,7 +215,7 @@ class Voita2019(PaperArguments):
                 treebank,
                 self.out,
                 options,
-                self.recorded(),
+                recorded(self),
                 progress,
                 keep_scores=self.resume,
             )

@@ -1,14 +1,19 @@
 """`headcount speed DENSE PRUNED`: the speedup of the pruned model."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import tyro
 from rich.table import Table
 
 from headcount import artifact, models, results, speed
-from headcount.cli.console import check_no_unused_options, plain_console, to_jsonable
-from headcount.cli.model_arguments import DeviceArguments, check_model
+from headcount.cli.arguments import (
+    DeviceArguments,
+    check_model,
+    check_no_unused_options,
+    recorded,
+)
+from headcount.cli.console import plain_console
 from headcount.core import check_is_folder
 from headcount.corpora import Corpus
 from headcount.speed import ModeName, Options
@@ -67,7 +72,7 @@ class SpeedCommand(DeviceArguments):
         if self.out is not None:
             sha256 = "random" if corpus is None else corpus.sha256()
             signed = {each.name: models.signature(each, sha256) for each in (dense, pruned)}
-            about = {"signatures": signed, "arguments": to_jsonable(asdict(self))}
+            about = {"signatures": signed, "arguments": recorded(self)}
             names = (Path(self.dense).name, Path(self.pruned).name)
             names = names if names[0] != names[1] else (str(self.dense), str(self.pruned))
             speed.write_speed(found, names, self.out, about)

@@ -12,9 +12,8 @@ import tyro
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from headcount import training
+from headcount.cli.arguments import check_data, check_model, named_columns
 from headcount.cli.console import plain_console
-from headcount.cli.model_arguments import check_model
-from headcount.cli.task_arguments import check_data, named_columns
 from headcount.core import ResumePolicy, changed, is_main_process
 from headcount.training import RECIPES, PretrainingConfig
 

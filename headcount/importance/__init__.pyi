@@ -9,13 +9,13 @@ from .ablations.sweep import Swept as Swept
 from .ablations.sweep import sweep as sweep
 from .assessment import Assessment as Assessment
 from .assessment import assess as assess
-from .claiming import claim_importance as claim_importance
-from .claiming import forget_sweep as forget_sweep
+from .assessment import write_assessment as write_assessment
 from .folder import check_same_assessment as check_same_assessment
 from .folder import check_same_measurement as check_same_measurement
 from .folder import check_same_model as check_same_model
 from .folder import check_same_scores as check_same_scores
-from .folder import write_assessment as write_assessment
+from .folder import claim_importance as claim_importance
+from .folder import forget_sweep as forget_sweep
 from .gate_gradient import gate_gradients as gate_gradients
 from .gate_gradient import gradient as gradient
 from .lrp.relevance import relevance as relevance
@@ -35,8 +35,8 @@ from .scores import frozen as frozen
 from .statistics.agreement import SCORES as SCORES
 from .statistics.agreement import Agreement as Agreement
 from .statistics.agreement import agreement as agreement
-from .statistics.correlation import correlation as correlation
-from .statistics.correlation import effects as effects
+from .statistics.agreement import correlation as correlation
+from .statistics.agreement import effects as effects
 from .statistics.significance import Delta as Delta
 from .statistics.significance import holm as holm
 from .statistics.significance import loss_deltas as loss_deltas

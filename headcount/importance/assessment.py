@@ -1,15 +1,17 @@
-"""Assessment: scores of every head on a task by every requested method."""
+"""Assessment: scores of every head on a task by every requested method, and their files."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from time import perf_counter
-from typing import final
+from typing import Any, final
 
 import numpy as np
+import pandas as pd
+from jaxtyping import Float
 
-from headcount.core import Heads, LayerId, Progress, silent
+from headcount.core import Heads, HeadTable, LayerId, Progress, silent
 from headcount.importance.ablations.measured import (
     all_but_one,
     replacement,
@@ -17,14 +19,14 @@ from headcount.importance.ablations.measured import (
     whole_layers,
     whole_sites,
 )
-from headcount.importance.ablations.sweep import AblationSetting, Swept, sweep
-from headcount.importance.ablations.translations import ablated_texts
-from headcount.importance.claiming import SWEEP
+from headcount.importance.ablations.sweep import AblationSetting, Swept, ablated_texts, sweep
+from headcount.importance.folder import SWEEP, check_same_model
 from headcount.importance.gate_gradient import gradient
 from headcount.importance.lrp.relevance import relevance
 from headcount.importance.norm_and_sink import norm, sink
 from headcount.importance.options import METHODS, Options
-from headcount.importance.scores import Scores, column
+from headcount.importance.scores import Scores
+from headcount.importance.statistics.agreement import Agreement, Effects, agreement, effects
 from headcount.importance.statistics.significance import (
     Deltas,
     enough_samples,
@@ -33,7 +35,18 @@ from headcount.importance.statistics.significance import (
     score_deltas,
 )
 from headcount.models import Loaded, check_has_heads, signature
-from headcount.results import AblationFacts, Effect, ImportanceRecord, SiteEffect
+from headcount.results import (
+    AblationFacts,
+    Across,
+    Effect,
+    ImportanceRecord,
+    Signature,
+    SiteEffect,
+    read_assessment,
+    scored_table,
+    signed,
+    write_scores,
+)
 from headcount.tasks import Evaluation, Task, evaluate
 
 
@@ -276,3 +289,83 @@ def _best(alone: tuple[Effect, ...]) -> tuple[Effect, ...]:
         if place not in best or one.delta < best[place].delta:
             best[place] = one
     return tuple(best.values())
+
+
+def column(scores: Scores, heads: Heads) -> Float[np.ndarray, " row"]:
+    """The scores in the order of `heads`, as a column of the head table."""
+    return np.array([float(scores[head.layer_id][head.index]) for head in heads])
+
+
+def write_assessment(
+    assessment: Assessment,
+    heads: Heads,
+    folder: Path,
+    arguments: Mapping[str, Any] | None = None,
+    against: Path | None = None,
+) -> tuple[HeadTable, Agreement, ImportanceRecord]:
+    """Add the columns to `heads.parquet` (of an analysis, or a new one) and write the record.
+
+    Args:
+        assessment: Results to write.
+        heads: Heads of the model.
+        folder: Folder of the run.
+        arguments: Arguments of the command, for the record.
+        against: Folder of an assessment by ablation on other data, to compare effects with.
+
+    Returns:
+        The table, the agreement of its scores, and the record as it is in the folder.
+
+    Raises:
+        InputError: If one of the folders is of another model.
+    """
+    check_same_model(folder, heads, Signature.parse(assessment.record.signature).revision)
+    table = scored_table(heads, assessment.columns, folder)
+    found = agreement(table.frame)
+    compared = None
+    if against is not None:
+        compared = across(table.frame, *read_assessment(against, "ablation"))
+    record = replace(
+        assessment.record,
+        agreement=found.as_matrix(),
+        arguments=arguments or {},
+        across=compared,
+    )
+    write_scores(folder, table, record)
+    return table, found, record
+
+
+def across(frame: pd.DataFrame, other: pd.DataFrame, other_record: ImportanceRecord) -> Across:
+    """Compare measured ablations on two data sets.
+
+    Args:
+        frame: Head table of one data set.
+        other: Head table of the other data set.
+        other_record: Record of the assessment on the other data set.
+
+    Raises:
+        InputError: If the tables have different heads, or one has no ablation.
+    """
+    found = effects(frame, other)
+    return Across(
+        task=other_record.task,
+        num_examples=other_record.num_examples,
+        pearson=found.pearson,
+        spearman=found.spearman,
+        sentence=_sentence(found, other_record),
+    )
+
+
+def _sentence(found: Effects, other: ImportanceRecord) -> str:
+    """The meaning of the correlations in one sentence."""
+    r, rho = found.pearson, found.spearman
+    if r.rho != r.rho:
+        return (
+            "Agreement with the effects on the other data is unknown: on one data set all "
+            "heads have the same effect, or fewer than 4 heads were measured on both."
+        )
+    says = "agree with" if r.low > 0 else "contradict" if r.high < 0 else "say nothing about"
+    return (
+        f"The effects of single heads {says} those on the other data ({other.num_examples:,} "
+        f"examples of {other.task}): Pearson's r {r} over {r.num_heads} heads, rank correlation "
+        f"{signed(rho.rho)}."
+    )

@@ -3,19 +3,13 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-import numpy as np
-from jaxtyping import Float, Float64
+from jaxtyping import Float64
 from torch import Tensor, nn
 
-from headcount.core import Heads, LayerId
+from headcount.core import LayerId
 
 Scores = Mapping[LayerId, Float64[Tensor, " _"]]
 """One score per head of each layer."""
-
-
-def column(scores: Scores, heads: Heads) -> Float[np.ndarray, " row"]:
-    """The scores in the order of `heads`, as a column of the head table."""
-    return np.array([float(scores[head.layer_id][head.index]) for head in heads])
 
 
 @contextmanager

@@ -6,15 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
 from headcount.reports import numbers
-from headcount.reports.measure_names import offset_words
-from headcount.reports.role_names import RoleName
+from headcount.reports.names import RoleName, offset_words
 from headcount.results import RunRecord
 
 
 def headline(roles: Sequence[Sequence[str]], names: Mapping[str, RoleName]) -> str:
     """The number of heads with each role; `roles` has one entry per head.
 
-    >>> from headcount.reports.role_names import role_names
+    >>> from headcount.reports.names import role_names
     >>> headline([["sink"], ["positional"], ["positional"], []], role_names(["positional", "sink"]))
     'Of 4 heads, 2 are positional and 1 attends to a sink; 1 has no role.'
     """

@@ -10,6 +10,7 @@ from .certificate import weights_sha256 as weights_sha256
 from .changes import DataSetChange as DataSetChange
 from .changes import MetricChange as MetricChange
 from .changes import SliceChange as SliceChange
+from .claiming import CURVE_FILES as CURVE_FILES
 from .claiming import check_is_run as check_is_run
 from .claiming import claim as claim
 from .claiming import start_over as start_over

@@ -24,6 +24,9 @@ FILES = (
 )
 """All files that a run may leave, besides `state/` and `figures/`."""
 
+CURVE_FILES = ("curve.parquet", "curve.md", "curve.json")
+"""Files that a curve leaves, besides `state/` and `figures/`."""
+
 FOLDERS = ("state", "figures", "other")
 
 

@@ -11,7 +11,7 @@ import pytest
 from headcount.core import InputError, ModelError, UnsuitedError, styled
 from headcount.pruning import Keep, Method, PruningContext, Selection, Trial, curve, method
 from headcount.reports import CurveFacts, write_curve
-from headcount.reports.documents.curve import document, sentences
+from headcount.reports.curve_document import document, sentences
 from headcount.reports.figures.curves import curve_figures
 from headcount.results import ALL, CurvePoints, read_curve
 from headcount.tap import gated

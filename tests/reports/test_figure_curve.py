@@ -5,7 +5,7 @@ import pytest
 from headcount.core import Heads, styled
 from headcount.pruning import METHODS
 from headcount.reports.figures.curves import curve_figures
-from headcount.reports.role_names import KNOWN
+from headcount.reports.names import KNOWN
 from headcount.results import ALL, CurvePoint, CurvePoints
 from tests.reports.drawn import assert_whole
 

@@ -8,9 +8,9 @@ import pytest
 
 from headcount.core import InputError, styled
 from headcount.reports import write_figures
+from headcount.reports.figures.figures import FIGURES
 from headcount.reports.figures.maps import confidence_map, role_map
-from headcount.reports.figures.writing import FIGURES
-from headcount.reports.role_names import KNOWN
+from headcount.reports.names import KNOWN
 from headcount.results import read_run
 from tests.reports.drawn import assert_whole
 from tests.reports.run_folder import Wish, write_run

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from headcount.reports import numbers
-from headcount.reports.role_names import role_names
+from headcount.reports.names import role_names
 from headcount.reports.sentences import by_chance, head_line, headline, measured, several
 from headcount.results import Counts, RunRecord
 

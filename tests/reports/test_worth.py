@@ -9,9 +9,8 @@ import pytest
 
 from headcount.core import InputError
 from headcount.reports import render, report_view, site_sentence
-from headcount.reports.page.matrix_view import matrix_view
 from headcount.reports.page.worth_plot import HEIGHT, TOP, WIDTH, Axis, ranking
-from headcount.reports.page.worth_view import SHOWN, Worth, lede, measured, worth_view
+from headcount.reports.page.worth_view import SHOWN, Worth, lede, matrix_view, measured, worth_view
 from headcount.results import Effect, HeadRow, ImportanceRecord, JsonObject, Run, read_run
 from tests.reports.run_folder import HOSTILE, Wish, write_run
 

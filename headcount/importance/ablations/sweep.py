@@ -3,11 +3,12 @@
 For each batch, one clean forward stores the output of every block. Then all ablations that first
 change the same layer share forwards, in which each has gates for its own copy of the rows. These
 forwards begin at the heads' outputs if zero replaces a head, else at the layer's block.
+Translations under ablations take one beam search each. A killed run resumes from what was saved.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Literal, final
@@ -20,9 +21,19 @@ from safetensors.numpy import save_file
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import Head, LayerId, ModelError, check_same_key, reading, write_atomically
+from headcount.core import (
+    Head,
+    LayerId,
+    ModelError,
+    check_same_key,
+    read_checkpoint,
+    reading,
+    write_atomically,
+    write_checkpoint,
+)
 from headcount.importance.ablations.reuse import Attentions, Blocks
-from headcount.tap import Anatomy, AttentionLayer, Replacement, Tap, evaluating
+from headcount.importance.folder import TRANSLATIONS
+from headcount.tap import Anatomy, AttentionLayer, Replacement, Tap, evaluating, tapped
 from headcount.tasks import Evaluation, Losses, Task, TaskBatch
 
 _ARRAYS = ("loss_AN", "outcome_AN", "count_N", "seen_N")
@@ -268,3 +279,42 @@ def _without_cache(model: PreTrainedModel) -> Iterator[None]:
     finally:
         for config in caching:
             config.use_cache = True
+
+
+def ablated_texts(
+    setting: AblationSetting,
+    swept: Swept,
+    rows: Sequence[int],
+    state: Path | None = None,
+    key: str = "",
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> list[Evaluation]:
+    """The texts that the model writes under some ablations of a sweep, with their losses.
+
+    Args:
+        setting: Model and a task whose score compares texts.
+        swept: Losses under the ablations.
+        rows: Numbers of the ablations.
+        state: Folder for finished texts, which are not made again.
+        key: Key that finished texts must have been made with.
+        progress: Callback that receives the number of finished ablations and the total.
+
+    Raises:
+        InputError: If the texts are of another run, or damaged.
+    """
+    model = setting.model
+    file = None if state is None else state / TRANSLATIONS
+    texts_of = read_checkpoint(file, key, "the translations of an interrupted run")
+    found = []
+    for row in rows:
+        ablation, evaluation = swept.ablations[row], swept.evaluation(row)
+        if ablation.name not in texts_of:
+            gates = {str(head): 0.0 for head in ablation.heads}
+            with tapped(model, None, gates, setting.anatomy, setting.replacement):
+                made = setting.task.with_texts(evaluation, model, setting.max_tokens)
+            texts_of[ablation.name] = made.outcome_N.tolist()
+            write_checkpoint(file, key, texts_of)
+        texts_N = np.array(texts_of[ablation.name], dtype=object)
+        found.append(replace(evaluation, outcome_N=texts_N))
+        progress(len(found), len(rows))
+    return found

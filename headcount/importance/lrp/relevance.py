@@ -7,13 +7,13 @@ o is the head's output, G its gradient under the rules of layer-wise relevance p
 its gate at 1; h' runs over the heads of the layer and t over the T target steps. The range is
 [-1, 1]: a positive head supports the model's answer, a negative one opposes it. Under `alpha_beta`
 it is a share in [0, 1]: support and opposition count alike (shares.py). One forward and one
-backward pass give all heads of a batch. LRP is covered by patents of its inventors (see lrp.py).
+backward pass give all heads of a batch. LRP is covered by patents of its inventors (see propagation.py).
 
 Reference: Analyzing Multi-Head Self-Attention (Voita et al., 2019), section 4, https://arxiv.org/abs/1905.09418
 Departure: a layer is divided by the sum of absolute values, since the plain sum can be about 0. The
     steps of an example start together (their logits are summed; gradients are linear, shares almost)
     and are normalised together, weighted by their number. `per_step=True` is the paper's average,
-    with one backward pass per step. relevance_starts.py defines where relevance starts.
+    with one backward pass per step. `STARTS` says where relevance starts.
 """  # noqa: E501
 
 from collections.abc import Callable, Iterator, Mapping

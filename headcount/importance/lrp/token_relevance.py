@@ -6,7 +6,7 @@ x is the hidden state that enters the first layer, the sum of all of a token's e
 position, type); earlier operations work on each token alone. The unit is that of the logit: the
 relevance of all tokens of encoder and decoder adds up to the logit, except for the part that biases
 take. Under `alpha_beta` it is a share of the logit and adds up to 1. LRP is covered by patents of
-its inventors (see lrp.py).
+its inventors (see propagation.py).
 
 Reference: Visualizing and Understanding Neural Machine Translation (Ding et al., 2017), section 3, https://aclanthology.org/P17-1106
 Departure: a token's relevance is that of its hidden state, so it includes that of its position.

@@ -15,8 +15,7 @@ from matplotlib.image import AxesImage
 from matplotlib.ticker import MaxNLocator
 
 from headcount.core import LINE, MUTED, SITE_COLOURS, SITE_MARKERS, Heads, new_figure
-from headcount.reports.measure_names import SITE_TITLES
-from headcount.reports.role_names import role_names
+from headcount.reports.names import SITE_TITLES, role_names
 from headcount.results import METRICS, RANDOM, CurvePoint, CurvePoints
 
 NONE = "no role"

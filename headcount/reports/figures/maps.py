@@ -10,8 +10,7 @@ from matplotlib.image import AxesImage
 from matplotlib.patches import Patch, Rectangle
 
 from headcount.core import LINE, new_figure, plain_grid
-from headcount.reports.measure_names import SITE_TITLES
-from headcount.reports.role_names import RoleName, role_names
+from headcount.reports.names import SITE_TITLES, RoleName, role_names
 from headcount.results import HeadRow, Run
 
 _SCALE = LinearSegmentedColormap.from_list("headcount", ["#eef1ee", "#6fa8ad", "#0c3a52"])

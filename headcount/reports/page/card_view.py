@@ -8,7 +8,7 @@ from typing import final
 import numpy as np
 
 from headcount.reports import numbers
-from headcount.reports.measure_names import MEASURES, SITE_TITLES, measures
+from headcount.reports.names import MEASURES, SITE_TITLES, measures
 from headcount.reports.page.worth_view import effect_of, interval, ranked, scores_of
 from headcount.reports.relation_view import RelationScore, best_of_head
 from headcount.reports.sentences import arrows, head_line

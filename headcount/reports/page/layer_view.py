@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, final
 
 from headcount.reports import numbers
-from headcount.reports.measure_names import SITE_TITLES
+from headcount.reports.names import SITE_TITLES
 from headcount.results import HeadRow, Run
 
 WIDTH, HEIGHT = 280, 150

@@ -7,7 +7,7 @@ from typing import Literal, final
 
 from headcount.analysis import NOT_SYNTAX
 from headcount.reports import numbers
-from headcount.reports.measure_names import DIRECTIONS, SIGNED, measures
+from headcount.reports.names import DIRECTIONS, SIGNED, measures
 from headcount.reports.relation_view import Key, is_few, map_key, measured
 from headcount.results import RelationResult, Run
 

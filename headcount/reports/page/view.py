@@ -6,13 +6,12 @@ from dataclasses import asdict, dataclass
 from typing import Any, final
 
 from headcount.reports import numbers
-from headcount.reports.measure_names import SITE_TITLES
+from headcount.reports.names import SITE_TITLES, RoleName, role_names
 from headcount.reports.page.card_view import Card, cards
 from headcount.reports.page.layer_view import Panel, panels, sites
 from headcount.reports.page.map_view import Map, maps
 from headcount.reports.page.worth_view import Worth, worth_view
 from headcount.reports.relation_view import RelationTable, relation_table
-from headcount.reports.role_names import RoleName, role_names
 from headcount.reports.sentences import arrows, by_chance, headline, measured, several, short_name
 from headcount.results import ImportanceRecord, Run, RunRecord
 

@@ -3,15 +3,15 @@
 import pytest
 from rich.console import Console
 
-from headcount.cli import progress
+from headcount.cli import console
 
 
 def test_lines_of_a_log(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [100.0]
-    monkeypatch.setattr(progress, "monotonic", lambda: clock[0])
-    lines = progress._Lines(Console(stderr=True, highlight=False, soft_wrap=True))
+    monkeypatch.setattr(console, "monotonic", lambda: clock[0])
+    lines = console._Lines(Console(stderr=True, highlight=False, soft_wrap=True))
     for done in range(20, 101):  # resumed at 20, one step a second
         lines.report("gates", done, 100)
         clock[0] += 1
@@ -34,7 +34,7 @@ def test_lines_of_a_log(
 
 
 def test_a_log_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    with progress.shown() as report:
+    with console.shown() as report:
         report("sweep", 0, 2)
         report("sweep", 2, 2)
     assert [line[:10] for line in capsys.readouterr().err.splitlines()] == [

@@ -1,19 +1,38 @@
-"""Figures of profiles, relations and layers."""
+"""Figures of a run for a paper, as SVG, PNG and PDF; here those of profiles, relations and layers.
+
+Each is a function of a run that draws a figure, or returns None where the run lacks its numbers.
+"""
 
 import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from headcount.core import ACCENT, INK, LINE, MUTED, SITE_COLOURS, SITE_MARKERS, new_figure
-from headcount.reports.measure_names import SITE_TITLES
+from headcount.core import (
+    ACCENT,
+    FORMATS,
+    INK,
+    LINE,
+    MUTED,
+    SITE_COLOURS,
+    SITE_MARKERS,
+    InputError,
+    new_figure,
+    save,
+    styled,
+)
+from headcount.reports.figures.maps import confidence_map, role_map
+from headcount.reports.figures.worth import agreement, importance
+from headcount.reports.names import SITE_TITLES
 from headcount.reports.numbers import percent
 from headcount.reports.page.card_view import MAX_OFFSET, offset_bins
 from headcount.reports.page.layer_view import layer_means
 from headcount.reports.relation_view import relation_table
-from headcount.results import HeadRow, Run
+from headcount.results import HeadRow, Run, read_run
 
 
 def positional_offsets(run: Run, limit: int = 6) -> Figure:
@@ -143,3 +162,37 @@ def _layer_lines(axes: Axes, run: Run, measure: str) -> None:
 def _site_legend(figure: Figure, axes: Axes) -> None:
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3)
+
+
+FIGURES: dict[str, Callable[[Run], Figure | None]] = {
+    "role_map": role_map,
+    "confidence_map": confidence_map,
+    "positional_offsets": positional_offsets,
+    "relations": relations,
+    "layer_curves": layer_curves,
+    "weight_and_norm": weight_and_norm,
+    "importance": importance,
+    "agreement": agreement,
+}
+"""Every figure by its file name."""
+
+
+def write_figures(folder: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
+    """Draw every figure that the run has numbers for, into `folder/figures`.
+
+    Raises:
+        InputError: if a result file is missing or damaged, or a format is unknown.
+    """
+    unknown = sorted(set(formats) - set(FORMATS))
+    if unknown:
+        raise InputError(f"Expected formats among {', '.join(FORMATS)}, got {unknown}")
+    run = read_run(folder)
+    paths = []
+    with styled():
+        for name, draw in FIGURES.items():
+            figure = draw(run)
+            for kind in FORMATS if figure is None else ():  # left by an earlier run
+                (folder / "figures" / f"{name}.{kind}").unlink(missing_ok=True)
+            if figure is not None:
+                paths += [save(figure, folder / "figures" / f"{name}.{kind}") for kind in formats]
+    return paths

@@ -1,0 +1,41 @@
+"""Options of an analysis. Needs no torch."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import final
+
+from headcount.core import check_seed
+from headcount.results import Thresholds
+
+
+@final
+@dataclass(frozen=True)
+class Options:
+    """How an analysis is run, in Python and as options of the command.
+
+    The defaults are the papers' definitions.
+    """
+
+    frequencies: Path | None = None
+    """File of `word count` lines that defines rare words; by default counted on the corpus."""
+    null: bool = False
+    """Also measure a random-weight copy of the model."""
+    strict: bool = False
+    """Refuse sentences that are too long for the model instead of truncating and counting them."""
+    max_tokens: int = 4096
+    """Number of padded tokens in a batch; lower it if memory runs out."""
+    window: int = 2000
+    """Number of sentences sorted by length at a time; a larger window needs less padding."""
+    save_every: float = 30.0
+    """Seconds between two saves of the sums, the most work that a kill can lose."""
+    seed: int = 0
+    """Seed of the random-weight copy."""
+    exclude_keys: bool = True
+    """Exclude special tokens from the keys of confidence."""
+    exclude_queries: bool = True
+    """Exclude special tokens from the queries that confidence averages over."""
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    """Thresholds for assigning roles; the papers' values by default."""
+
+    def __post_init__(self) -> None:
+        check_seed(self.seed)

@@ -1,0 +1,211 @@
+"""Arguments that commands share: a model, and the task and data to score it on."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal
+
+import tyro
+
+from headcount import models, tasks
+from headcount.core import CorpusError, InputError, ModelError, check_single_process
+from headcount.corpora import HUB
+from headcount.tasks import OPTIONS, Pooling, TaskName, check_metric
+
+
+@dataclass(frozen=True)
+class DeviceArguments:
+    """How models are loaded."""
+
+    device: str = field(default="cpu", kw_only=True)
+    """Device to run on, e.g. cuda."""
+    dtype: Literal["float32", "bfloat16", "float16", "auto"] = field(
+        default="float32", kw_only=True
+    )
+    """Number format of the model; float32 is the most exact."""
+
+
+@dataclass(frozen=True)
+class ModelArguments(DeviceArguments):
+    """One model, and how it is loaded."""
+
+    model: tyro.conf.Positional[str]
+    """A Hugging Face name, a folder, or headcount:en-de."""
+    languages: tuple[str, str] | None = field(default=None, kw_only=True)
+    """Languages of source and target, for a multilingual translator: eng_Latn deu_Latn."""
+
+    def loaded(self) -> "models.Loaded":
+        """Load the model."""
+        return models.load(self.model, self.device, self.dtype, self.languages)
+
+
+@dataclass(frozen=True)
+class TaskArguments(ModelArguments):
+    """A model and the task to score it on."""
+
+    task: TaskName = field(kw_only=True)
+    """Task to score the model on."""
+    data: tuple[str, ...] = field(kw_only=True)
+    """Files: .tsv, .csv, .jsonl, .txt (two for a translation), or
+    hf://dataset/config?split=validation; commands that prune choose heads on them."""
+    columns: tuple[str, ...] = ()
+    """Columns as ROLE=NAME, or ROLE=NUMBER (from 0) where the file has no header."""
+    metric: str | None = None
+    """Score to use if the task has several: accuracy, f1, matthews; bleu, chrf."""
+    num_beams: int = 4
+    """Translation: number of beams in the search; 1 is greedy."""
+    tokenize: str = "13a"
+    """Translation: sacreBLEU's tokenizer for BLEU, e.g. zh, ja-mecab, intl."""
+    prefix: str = ""
+    """Translation: text to put before every source, as T5 needs."""
+    max_length: int | None = None
+    """Language modelling: tokens in one piece of text; as many as the model takes by default."""
+    scale: tuple[float, float] | None = None
+    """Similarity: lowest and highest possible score in the data; 0 5 by default."""
+    pooling: Pooling | None = None
+    """Similarity: represent a sentence by the mean of its tokens or by the first one; by default
+    as a sentence-transformers model states."""
+    limit: int | None = None
+    """Largest number of examples of each data set; all by default."""
+    max_tokens: int = 4096
+    """Number of padded tokens in a batch; lower it if memory runs out."""
+
+    def shared(self, **changed: Any) -> dict[str, Any]:
+        """These arguments, some changed, for another command on the same model and task."""
+        return {each.name: getattr(self, each.name) for each in fields(TaskArguments)} | changed
+
+    def check(self) -> None:
+        """Check everything that needs no model.
+
+        Raises:
+            InputError: If there are several processes, a file does not exist, or an option does
+                not fit the task.
+        """
+        check_single_process()
+        check_model(self.model)
+        check_data(self.data)
+        check_metric(self.task, self.metric)
+        named_columns(self.columns)
+        self._of_the_task()
+
+    def built(self, loaded: "models.Loaded", files: tuple[str, ...], **more: Any) -> "tasks.Task":
+        """Build the task on some files."""
+        columns = named_columns(self.columns)
+        return tasks.build(self.task, loaded, files, columns, **self.options(), **more)
+
+    def options(self) -> dict[str, Any]:
+        """The options of the task.
+
+        Raises:
+            InputError: If an option of another task is set.
+        """
+        options = {"metric": self.metric, "limit": self.limit}
+        given = {name: each for name, each in options.items() if each is not None}
+        return given | self._of_the_task()
+
+    def _of_the_task(self) -> dict[str, Any]:
+        """The options of the task.
+
+        Raises:
+            InputError: If an option of another task is set.
+        """
+        own = OPTIONS.get(self.task, ())
+        for task, names in OPTIONS.items():
+            for name in set(names) - set(own):
+                if getattr(self, name) != getattr(TaskArguments, name):
+                    raise InputError(
+                        f"--{name.replace('_', '-')} is an option of {task}, but the task is "
+                        f"{self.task}. Leave it out."
+                    )
+        return {name: getattr(self, name) for name in own}
+
+
+def check_model(name: str) -> None:
+    """Check the name of a model, as far as that is possible without the hub.
+
+    Raises:
+        InputError: If it is the path of a folder that does not exist, or the name of a model that
+            headcount does not ship.
+    """
+    place = Path(models.place_of(name))
+    is_path = place.is_absolute() or name.startswith((".", "~")) or len(place.parts) > 2
+    if is_path and not place.exists():
+        raise ModelError(
+            f"Expected a Hugging Face name or a folder, got {name}, which does not exist: it can't "
+            "be loaded. Check the path."
+        )
+
+
+def named_columns(columns: Sequence[str]) -> dict[str, str | int] | None:
+    """The mapping that ROLE=NAME or ROLE=NUMBER arguments describe; None without arguments.
+
+    >>> named_columns(["source=en", "target=de"])
+    {'source': 'en', 'target': 'de'}
+    """
+    pairs = [column.partition("=") for column in columns]
+    for role, equals, name in pairs:
+        if not (role and equals and name):
+            raise InputError(f"Expected columns as ROLE=NAME, got {role + equals + name!r}.")
+    roles = [role for role, _, _ in pairs]
+    twice = sorted({role for role in roles if roles.count(role) > 1})
+    if twice:
+        raise InputError(f"Expected one column for each role, got several for {', '.join(twice)}.")
+    return {role: name for role, _, name in pairs} or None
+
+
+def check_data(files: Iterable[str | Path]) -> None:
+    """Check that files of data exist; data sets of the hub are not looked up.
+
+    Raises:
+        CorpusError: If one does not exist or is a folder.
+    """
+    for file in files:
+        if str(file).startswith(HUB):
+            continue
+        if not Path(file).exists():
+            raise CorpusError(
+                f"Expected a file with data, but {file} does not exist. Check the path."
+            )
+        if Path(file).is_dir():
+            raise CorpusError(f"Expected a file at {file}, got a folder. Name the files in it.")
+
+
+def recorded(command: Any) -> dict[str, Any]:
+    """The arguments of a command for records: lists for tuples, text for paths.
+
+    The options that a command shares with the library, its field `how`, stand beside the others.
+    """
+    found = _to_jsonable(asdict(command))
+    return found | found.pop("how", {})
+
+
+def _to_jsonable(value: Any) -> Any:
+    """The same value with lists for tuples and text for paths.
+
+    >>> _to_jsonable({"corpus": (Path("a.txt"),), "limit": None})
+    {'corpus': ['a.txt'], 'limit': None}
+    """
+    if isinstance(value, dict):
+        return {name: _to_jsonable(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_to_jsonable(each) for each in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def check_no_unused_options(command: object, option: str, read_by: str, advice: str) -> None:
+    """Raise an error if an option that nothing would read is not at its default.
+
+    Args:
+        command: Arguments, with defaults in their class.
+        option: Name of the field.
+        read_by: The part that would read the option.
+        advice: How to ask for that part.
+
+    Raises:
+        InputError: If the option was set.
+    """
+    if getattr(command, option) != getattr(type(command), option):
+        raise InputError(
+            f"--{option.replace('_', '-')} only affects {read_by}. {advice}, or leave the option "
+            "out."
+        )

@@ -1,1 +1,0 @@
-"""Comparison of two runs: roles that changed, and ranks that agree."""

@@ -1,1 +1,0 @@
-"""Documents in Markdown that set numbers of a run side by side."""

@@ -32,8 +32,12 @@ Smaller models:
         `FinetuneConfig`)
     score: a model's loss and score on a task
 
-Papers:
+More of what commands do:
     reproduce: a paper's tables and figures on your model and data, beside the published numbers
+    reports: two runs side by side (`reports.write_comparison`)
+    pruning: the methods; all of them under the same budgets (`pruning.curve`)
+    speed: a pruned model timed beside the dense one (`speed.compare_speed`)
+    training: a model from scratch (`training.train`)
 
 Errors that a user can fix:
     InputError, of which CorpusError and ModelError are kinds

@@ -1,6 +1,10 @@
 from . import importance as importance
+from . import pruning as pruning
+from . import reports as reports
 from . import reproduce as reproduce
+from . import speed as speed
 from . import tasks as tasks
+from . import training as training
 from .analysis import Options as Options
 from .analysis import analyze as analyze
 from .analysis import find_roles as find_roles

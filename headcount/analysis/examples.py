@@ -11,14 +11,14 @@ from typing import final
 
 import numpy as np
 import torch
-from jaxtyping import Int64
+from jaxtyping import Float, Int64
 from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.analysis.streaming import forward, sides
 from headcount.core import Head, LayerId
 from headcount.corpora import Batch, Corpus, Encoder, Sentence, Tokens
-from headcount.measures import GroupedMap, segments
+from headcount.measures import segments
 from headcount.results import Example, Role
 from headcount.tap import Anatomy, AttentionLayer, Block
 
@@ -110,20 +110,59 @@ class _Drawing:
         }
 
     def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> None:
-        queries, keys = sides(layer, self._batch)
-        groups_of = (self._groups[id(queries)], self._groups[id(keys)])
+        tokens = sides(layer, self._batch)
+        groups_of = (self._groups[id(tokens.queries)], self._groups[id(tokens.keys)])
         self._map = GroupedMap(*groups_of, value_BHKD.shape[1], torch.float32)
 
     def block(self, block: Block) -> None:
         self._map.block(block)
 
     def end(self, layer: AttentionLayer) -> None:
-        queries, keys = (self._sides[id(side)] for side in sides(layer, self._batch))
+        tokens = sides(layer, self._batch)
+        queries, keys = self._sides[id(tokens.queries)], self._sides[id(tokens.keys)]
         maps = self._map.map_BHWW.cpu().numpy()
         for row, sentence in enumerate(self._batch.sentences):
             cut = maps[row, :, : len(queries[row].labels), : len(keys[row].labels)]
             drawn = Drawn(sentence, queries[row], keys[row], cut.astype(np.float16))
             self.drawn.setdefault(layer.layer_id, []).append(drawn)
+
+
+@final
+class GroupedMap:
+    """A map between groups of tokens (words): sums over a group's keys, means over its queries.
+
+    Args:
+        query_group_BQ: group of each query, -1 if excluded.
+        key_group_BK: group of each key, -1 if excluded.
+        num_heads: number of heads.
+        dtype: data type of the weights.
+    """
+
+    def __init__(
+        self,
+        query_group_BQ: Int64[Tensor, "batch query"],
+        key_group_BK: Int64[Tensor, "batch key"],
+        num_heads: int,
+        dtype: torch.dtype,
+    ) -> None:
+        member_BQW = _membership(query_group_BQ, dtype)
+        num_pieces_BW = member_BQW.sum(1).clamp_min(1)
+        self.average_BWQ = (member_BQW / num_pieces_BW[:, None]).transpose(1, 2).contiguous()
+        self.member_BKW = _membership(key_group_BK, dtype)
+        shape = (len(key_group_BK), num_heads, self.average_BWQ.shape[1], self.member_BKW.shape[2])
+        self.map_BHWW = self.average_BWQ.new_zeros(shape)
+
+    def block(self, block: Block) -> None:
+        """Add the contribution of a block's queries."""
+        weights, rows = block.weights_BHQK, block.rows
+        summed = weights.flatten(1, 2) @ self.member_BKW[rows]
+        average = self.average_BWQ[rows, None, :, block.queries]
+        self.map_BHWW[rows, block.heads] += average @ summed.view(*weights.shape[:3], -1)
+
+
+def _membership(group_BN: Tensor, dtype: torch.dtype) -> Float[Tensor, "batch token group"]:
+    groups = torch.arange(max(1, int(group_BN.max()) + 1), device=group_BN.device)
+    return (group_BN[..., None] == groups).to(dtype)
 
 
 def groups(tokens: Tokens) -> Int64[Tensor, "batch token"]:

@@ -19,8 +19,8 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.core import LayerId, check_same_key, processes, reading, write_atomically
-from headcount.corpora import Batch, Tokens
-from headcount.measures import NORMS, AttentionReducer, Reduction, Sums
+from headcount.corpora import Batch
+from headcount.measures import NORMS, AttentionReducer, Reduction, Sides, Sums
 from headcount.tap import Anatomy, AttentionLayer, Block, Listener, Tap, evaluating
 
 
@@ -69,19 +69,20 @@ class Measuring:
             self._roots = {layer: layer.output_root(model) for layer in anatomy.layers}
         self._sums: dict[tuple[type[Sums], LayerId], Sums] = {}
         self._batch: Batch | None = None
+        self._sides: dict[str, Sides] = {}
         self._reducer: AttentionReducer | None = None
 
     def start(self, batch: Batch) -> None:
         """Announce the batch of the next forward pass."""
-        self._batch, self._sums = batch, {}
+        self._batch, self._sides, self._sums = batch, {}, {}
 
     def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> Tensor | None:
         """Begin a layer; returns the columns whose masses the measures need."""
         assert self._batch is not None
-        queries, keys = sides(layer, self._batch)
-        arcs = self._batch.arcs if keys is self._batch.source and queries is keys else None
+        if layer.site not in self._sides:
+            self._sides[layer.site] = sides(layer, self._batch)
         self._reducer = AttentionReducer(
-            layer, queries, keys, arcs, self._roots[layer], value_BHKD, self._needs
+            layer, self._sides[layer.site], self._roots[layer], value_BHKD, self._needs
         )
         return self._reducer.columns_BHKC
 
@@ -106,11 +107,12 @@ class Measuring:
         return Totals(self._sums, 1, len(self._batch.sentences))
 
 
-def sides(layer: AttentionLayer, batch: Batch) -> tuple[Tokens, Tokens]:
+def sides(layer: AttentionLayer, batch: Batch) -> Sides:
     """The tokens that attend and the tokens attended to, in a layer's attention over a batch."""
     target = batch.source if batch.target is None else batch.target
     queries = batch.source if layer.site == "encoder.self" else target
-    return queries, target if layer.site == "decoder.self" else batch.source
+    keys = target if layer.site == "decoder.self" else batch.source
+    return Sides(queries, keys, batch.arcs if queries is keys is batch.source else None)
 
 
 @runtime_checkable

@@ -1,3 +1,4 @@
+from .arcs import DIRECTIONS as DIRECTIONS
 from .confidence import Confidence as Confidence
 from .confidence import confidence_variant as confidence_variant
 from .entropy import Entropy as Entropy
@@ -7,13 +8,12 @@ from .positional import Positional as Positional
 from .rare import Rare as Rare
 from .reducer import NORMS as NORMS
 from .reducer import AttentionReducer as AttentionReducer
-from .reducer import GroupedMap as GroupedMap
-from .reducer import segments as segments
 from .reductions import Attention as Attention
 from .reductions import Reduction as Reduction
+from .reductions import Sides as Sides
+from .reductions import segments as segments
 from .registry import MEASURES as MEASURES
 from .sums import Sums as Sums
 from .surface import Surface as Surface
 from .syntactic import ALL as ALL
-from .syntactic import DIRECTIONS as DIRECTIONS
 from .syntactic import Syntactic as Syntactic

@@ -94,8 +94,9 @@ def _vertical(attention: Attention) -> Float[Tensor, "batch head"]:
 
 def _diagonal(attention: Attention) -> Float[Tensor, "batch head"]:
     queries_B1, keys_B1 = _lengths(attention)
-    is_query = attention.queries.is_token_BN[:, None, :, None]
-    summed_BHO = attention.diagonals_BHQO.masked_fill(~is_query, 0).sum(2)
+    is_query_BQ = attention.queries.is_token_BN
+    diagonals_OBHQ = attention.diagonals_BHQO.movedim(-1, 0)  # as it lies in memory
+    summed_BHO = (diagonals_OBHQ * is_query_BQ[:, None]).sum(-1).movedim(0, -1)
     offset_O = torch.tensor(OFFSETS, device=summed_BHO.device)
     first_BO, last_BO = (-offset_O).clamp_min(0), torch.minimum(queries_B1, keys_B1 - offset_O)
     with_key_BO = (last_BO - first_BO).clamp_min(1)

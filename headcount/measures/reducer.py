@@ -1,19 +1,26 @@
 """The reducer: computes the reductions of one layer's attention from the tap's blocks.
 
-Blocks arrive one by one and are forgotten. The only thing that is tokens squared are the word-level
-maps of treebank sentences, which live until the layer ends. What no measure needs is not computed.
+Blocks arrive one by one and are forgotten; only if a sentence takes several, its word-level map
+needs all of them at once. What no measure needs is not computed.
 """
 
 from collections.abc import Set
 from typing import Any, final
 
 import torch
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from headcount.core import SITES, ModelError
-from headcount.corpora import Arcs, Tokens
-from headcount.measures.reductions import MASSES, NORM_MASSES, OFFSETS, Attention, Reduction
+from headcount.measures.arcs import ArcHits
+from headcount.measures.reductions import (
+    MASSES,
+    NORM_MASSES,
+    OFFSETS,
+    Attention,
+    Reduction,
+    Sides,
+)
 from headcount.tap import AttentionLayer, Block
 
 NORMS = frozenset({Reduction.VALUE_NORM, Reduction.NORM_MASS})
@@ -22,8 +29,13 @@ NORMS = frozenset({Reduction.VALUE_NORM, Reduction.NORM_MASS})
 _MASSES = frozenset({Reduction.MASS, Reduction.NORM_MASS, Reduction.OWN_SEGMENT})
 """Reductions that are products with columns beside the values."""
 
-_CONTENT = frozenset({Reduction.PEAK, Reduction.PEAK_KEY, Reduction.PEAK_SPECIAL})
+_CONTENT = frozenset(
+    {Reduction.PEAK, Reduction.PEAK_KEY, Reduction.PEAK_SPECIAL, Reduction.ARC_HITS}
+)
 """Reductions that distinguish content keys from special ones."""
+
+_QUERIES = frozenset({Reduction.COLUMN, Reduction.ARC_HITS})
+"""Reductions over queries, where padding does not count."""
 
 _CHUNK = 64
 """Number of keys per chunk in the search for the largest of many weights."""
@@ -35,9 +47,7 @@ class AttentionReducer:
 
     Args:
         layer: the layer.
-        queries: the tokens that attend.
-        keys: the tokens attended to.
-        arcs: dependency arcs over the words, if sentences have trees and attend to themselves.
+        sides: the tokens that attend and are attended to, shared by layers.
         roots_HDD: for every head, R with R R^T = W_O W_O^T, so that ||v W_O|| = ||v R||; None if
             unknown, or if no norms are needed.
         value_BHKD: the values, with key/value heads repeated.
@@ -47,42 +57,35 @@ class AttentionReducer:
     def __init__(
         self,
         layer: AttentionLayer,
-        queries: Tokens,
-        keys: Tokens,
-        arcs: Arcs | None,
+        sides: Sides,
         roots_HDD: Tensor | None,
         value_BHKD: Tensor,
         needs: Set[Reduction],
     ) -> None:
-        self.layer, self.queries, self.keys, self.arcs = layer, queries, keys, arcs
-        self.needs = frozenset(needs)
+        self.layer, self.sides, self.needs = layer, sides, frozenset(needs)
         batch, num_heads, num_keys, _ = value_BHKD.shape
-        per_query = (batch, num_heads, queries.ids_BN.shape[1])
-        empty, zeros = value_BHKD.new_empty, value_BHKD.new_zeros
-        self._first_BHQ = empty(per_query)
-        self._peak_BHQ = empty(per_query)
-        self._peak_key_BHQ = empty(per_query, dtype=torch.long)
-        self._peak_special_BHQ = empty(per_query)
-        self._entropy_BHQ = empty(per_query)
+        per_query = (batch, num_heads, sides.queries.ids_BN.shape[1])
+        zeros = value_BHKD.new_zeros  # padding is never reduced
+        self._first_BHQ = zeros(per_query)
+        self._peak_BHQ = zeros(per_query)
+        self._peak_key_BHQ = zeros(per_query, dtype=torch.long)
+        self._peak_special_BHQ = zeros(per_query)
+        self._entropy_BHQ = zeros(per_query)
         if Reduction.DIAGONALS in needs:
             self._diagonals_OBHQ = zeros(len(OFFSETS), *per_query)
         if Reduction.COLUMN in needs:
             self._column_BHK = zeros(batch, num_heads, num_keys)
-            self._is_query_BQ = queries.is_token_BN.to(value_BHKD.dtype)
         self.value_norm_BHK: Tensor | None = None
         if self.needs & NORMS:
             self.value_norm_BHK = _value_norms(value_BHKD, roots_HDD)
         self._knows_norms = self.value_norm_BHK is not None and roots_HDD is not None
         self._values_H = None if self._knows_norms else value_BHKD.sum((0, 2, 3))
-        self._hidden: tuple[slice, tuple[Tensor, ...]] | None = None
-        segmented = queries is keys and bool(self.needs & _MASSES)
-        self._segment_BN = segments(keys) if segmented else None
+        self._segment_BN = sides.segment_BN if self.needs & _MASSES else None
         self.columns_BHKC = self._columns(value_BHKD)
         if self.columns_BHKC is not None:
-            self._masses_BHQC = empty(*per_query, self.columns_BHKC.shape[-1])
-        words = (queries.word_BN, keys.word_BN, num_heads, value_BHKD.dtype)
-        has_words = arcs is not None and Reduction.WORDS in needs
-        self._words = GroupedMap(*words) if has_words else None
+            self._masses_BHQC = zeros(*per_query, self.columns_BHKC.shape[-1])
+        words = sides.words if Reduction.ARC_HITS in needs else None
+        self._arc_hits = None if words is None else ArcHits(words, num_heads)
 
     def _columns(self, value_BHKD: Tensor) -> Float[Tensor, "batch head key mass"] | None:
         """The columns whose products with the weights are `MASSES`, `NORM_MASSES` and segments.
@@ -91,7 +94,8 @@ class AttentionReducer:
         """
         if not self.needs & _MASSES:
             return None
-        is_sep_BK, is_punct_BK = self.keys.is_sep_BN[:, None], self.keys.is_punct_BN[:, None]
+        keys = self.sides.keys
+        is_sep_BK, is_punct_BK = keys.is_sep_BN[:, None], keys.is_punct_BN[:, None]
         columns: list[Tensor | int] = [is_sep_BK, is_punct_BK]
         norm = self.value_norm_BHK
         if norm is not None and Reduction.NORM_MASS in self.needs:
@@ -109,23 +113,39 @@ class AttentionReducer:
         return columns_BHKC
 
     def block(self, block: Block) -> None:
-        """Reduce one block; the last step overwrites its weights."""
+        """Reduce one block without its padding; its weights are overwritten."""
+        first_row, first_query = block.rows.start, block.queries.start
+        for rows, num_queries, num_keys in self.sides.parts(block.rows):
+            queries = slice(first_query, min(block.queries.stop, num_queries))
+            if first_query >= queries.stop:
+                continue
+            at = slice(rows.start - first_row, rows.stop - first_row)
+            part = (at, slice(None), slice(queries.stop - first_query))
+            weights, masses = block.weights_BHQK[part], block.masses_BHQC[part]
+            self._reduce(
+                Block(block.layer, rows, block.heads, queries, weights[..., :num_keys], masses)
+            )
+
+    def _reduce(self, block: Block) -> None:
         weights, place = block.weights_BHQK, (block.rows, block.heads, block.queries)
         self._first_BHQ[place] = weights[..., 0]
         if self.columns_BHKC is not None:
             self._masses_BHQC[place] = block.masses_BHQC
         if Reduction.DIAGONALS in self.needs:
             self._diagonals(block)
-        if Reduction.COLUMN in self.needs:
-            is_query = self._is_query_BQ[block.rows, None, None, block.queries]
-            self._column_BHK[block.rows, block.heads] += (is_query @ weights).squeeze(-2)
         if Reduction.ENTROPY in self.needs:
             logs = weights.clamp_min(torch.finfo(weights.dtype).tiny).log_()
             self._entropy_BHQ[place] = -logs.mul_(weights).sum(-1)
-        if self._words is not None:
-            self._words.block(block)
+        if self.needs & _QUERIES and self.sides.has_padding:
+            is_query_BQ = self.sides.queries.is_token_BN[block.rows, block.queries]
+            weights *= is_query_BQ[:, None, :, None].to(weights.dtype)
+        if Reduction.COLUMN in self.needs:
+            column_BHK = self._column_BHK[block.rows, block.heads, : weights.shape[3]]
+            column_BHK += weights.sum(-2)
         if self.needs & _CONTENT:
             self._peaks(block)
+        if self._arc_hits is not None:
+            self._arc_hits.block(block)
 
     def _diagonals(self, block: Block) -> None:
         start, num_queries = block.queries.start, block.weights_BHQK.shape[2]
@@ -139,7 +159,7 @@ class AttentionReducer:
 
     def _peaks(self, block: Block) -> None:
         """The largest weights on special and on content keys."""
-        weights, (rows, keys) = block.weights_BHQK, self._hidden_keys(block.rows)
+        weights, (rows, keys) = block.weights_BHQK, self.sides.special_keys(block.rows)
         place = (block.rows, block.heads, block.queries)
         if Reduction.PEAK_SPECIAL in self.needs:
             special_NHQ = weights[rows, :, :, keys]
@@ -153,13 +173,6 @@ class AttentionReducer:
         elif Reduction.PEAK in self.needs:
             self._peak_BHQ[place] = weights.amax(-1)
 
-    def _hidden_keys(self, rows: slice) -> tuple[Tensor, ...]:
-        """Special tokens among the keys of some rows, counted from the first; computed once."""
-        if self._hidden is None or self._hidden[0] != rows:
-            hidden_BK = self.keys.is_token_BN[rows] & ~self.keys.is_content_BN[rows]
-            self._hidden = rows, hidden_BK.nonzero(as_tuple=True)
-        return self._hidden[1]
-
     def attention(self) -> Attention:
         """The reductions of the layer, once all blocks have arrived.
 
@@ -167,7 +180,7 @@ class AttentionReducer:
             ModelError: if a weight or a value is not finite; names the head.
         """
         self._check_finite()
-        num_classes = len(MASSES) + len(NORM_MASSES)
+        sides, num_classes = self.sides, len(MASSES) + len(NORM_MASSES)
         makers: dict[Reduction, Any] = {
             Reduction.PEAK: lambda: self._peak_BHQ.clamp_min(0),
             Reduction.PEAK_KEY: lambda: self._peak_key_BHQ,
@@ -180,10 +193,10 @@ class AttentionReducer:
             Reduction.OWN_SEGMENT: lambda: (self._own_segment(), self._segment_BN),
             Reduction.COLUMN: lambda: self._column_BHK,
             Reduction.VALUE_NORM: lambda: self.value_norm_BHK,
-            Reduction.WORDS: lambda: (None, None) if self._words is None else self._words.peaks(),
+            Reduction.ARC_HITS: lambda: None if self._arc_hits is None else self._arc_hits.hits(),
         }
         reduced = {reduction: makers[reduction]() for reduction in self.needs}
-        return Attention(self.layer, self.queries, self.keys, self.arcs, reduced, self.needs)
+        return Attention(self.layer, sides.queries, sides.keys, sides.arcs, reduced, self.needs)
 
     def _own_segment(self) -> Tensor | None:
         if self._segment_BN is None:
@@ -194,11 +207,11 @@ class AttentionReducer:
 
     def _check_finite(self) -> None:
         # A weight that is not finite makes its whole row of weights so
-        broken_H = _not_finite(self._first_BHQ, self.queries.is_token_BN)
+        broken_H = _not_finite(self._first_BHQ, self.sides.queries.is_token_BN)
         if self._values_H is not None:
             broken_H |= ~self._values_H.isfinite()
         elif self.value_norm_BHK is not None:
-            broken_H |= _not_finite(self.value_norm_BHK, self.keys.is_token_BN)
+            broken_H |= _not_finite(self.value_norm_BHK, self.sides.keys.is_token_BN)
         if broken_H.any():
             name = f"{SITES[self.layer.site]}.{self.layer.layer}.{int(broken_H.nonzero()[0])}"
             raise ModelError(
@@ -206,64 +219,6 @@ class AttentionReducer:
                 f"({int(broken_H.sum())} of the layer's {len(broken_H)} heads have some). "
                 f"Check the parameters of {self.layer.module}, or load the model in float32."
             )
-
-
-@final
-class GroupedMap:
-    """A map between groups of tokens (words): sums over a group's keys, means over its queries.
-
-    Args:
-        query_group_BQ: group of each query, -1 if excluded.
-        key_group_BK: group of each key, -1 if excluded.
-        num_heads: number of heads.
-        dtype: data type of the weights.
-    """
-
-    def __init__(
-        self,
-        query_group_BQ: Int64[Tensor, "batch query"],
-        key_group_BK: Int64[Tensor, "batch key"],
-        num_heads: int,
-        dtype: torch.dtype,
-    ) -> None:
-        member_BQW = _membership(query_group_BQ, dtype)
-        num_pieces_BW = member_BQW.sum(1).clamp_min(1)
-        self.average_BWQ = (member_BQW / num_pieces_BW[:, None]).transpose(1, 2).contiguous()
-        self.member_BKW = _membership(key_group_BK, dtype)
-        batch, num_query_groups, self._num_queries = self.average_BWQ.shape
-        self._shape = (batch, num_heads, num_query_groups, self.member_BKW.shape[-1])
-        self._map_BHWW: Tensor | None = None
-
-    @property
-    def map_BHWW(self) -> Float[Tensor, "batch head query_group key_group"]:
-        """The map so far."""
-        if self._map_BHWW is None:
-            self._map_BHWW = self.average_BWQ.new_zeros(self._shape)
-        return self._map_BHWW
-
-    def block(self, block: Block) -> None:
-        """Add the contribution of a block's queries."""
-        weights, rows = block.weights_BHQK, block.rows
-        summed = weights.flatten(1, 2) @ self.member_BKW[rows]
-        average = self.average_BWQ[rows, None, :, block.queries]
-        part = average @ summed.view(*weights.shape[:3], -1)
-        is_all = part.shape[:2] == self._shape[:2] and average.shape[-1] == self._num_queries
-        if is_all:
-            self._map_BHWW = part
-        else:
-            self.map_BHWW[rows, block.heads] += part
-
-    def peaks(self) -> tuple[Int64[Tensor, "batch head word"], Int64[Tensor, "batch head word"]]:
-        """Arg-max of each row and of each column, excluding the own group; -1 if all are 0."""
-        self.map_BHWW.diagonal(dim1=-2, dim2=-1).fill_(-1)
-        found = (self.map_BHWW.max(dim) for dim in (-1, -2))
-        row, column = (key.masked_fill(weight <= 0, -1) for weight, key in found)
-        return row, column
-
-
-def _membership(group_BN: Tensor, dtype: torch.dtype) -> Float[Tensor, "batch token group"]:
-    groups = torch.arange(max(1, int(group_BN.max()) + 1), device=group_BN.device)
-    return (group_BN[..., None] == groups).to(dtype)
 
 
 def _not_finite(numbers_BHN: Tensor, counts_BN: Tensor) -> Bool[Tensor, " head"]:
@@ -279,20 +234,8 @@ def _value_norms(value_BHKD: Tensor, roots_HDD: Tensor | None) -> Float[Tensor, 
     batch, num_heads, num_keys, head_dim = value_BHKD.shape
     # One product a head, over all keys of the batch: values lie in memory as [batch, key, head]
     value_HRD = value_BHKD.transpose(1, 2).reshape(-1, num_heads, head_dim).transpose(0, 1)
-    norm_HR = (value_HRD @ roots_HDD.to(value_BHKD)).square_().sum(-1).sqrt_()
+    norm_HR = torch.linalg.vector_norm(value_HRD @ roots_HDD.to(value_BHKD), dim=-1)
     return norm_HR.view(num_heads, batch, num_keys).transpose(0, 1).contiguous()
-
-
-def segments(tokens: Tokens) -> Int64[Tensor, "batch token"] | None:
-    """Segment of each token; None if no row has two segments.
-
-    A segment begins at the first content token after a separator. So a second separator (RoBERTa)
-    or a language code (mBART), which follow a sentence as part of it, do not start a segment.
-    """
-    is_sep_BN = tokens.is_sep_BN.long()
-    before_BN = is_sep_BN.cumsum(1) - is_sep_BN
-    segment_BN = (before_BN * tokens.is_content_BN).cummax(1).values * tokens.is_token_BN
-    return segment_BN if bool(segment_BN.any()) else None
 
 
 def peaks(weights: Tensor) -> tuple[Tensor, Tensor]:

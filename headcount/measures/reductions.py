@@ -6,14 +6,16 @@ never tokens x tokens. A measure declares the reductions that it needs; the othe
 """
 
 from collections.abc import Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import cached_property
 from typing import Any, final
 
-from jaxtyping import Float, Int64
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from headcount.corpora import Arcs, Tokens
+from headcount.measures.arcs import Words
 from headcount.tap import AttentionLayer
 
 OFFSETS = (-2, -1, 0, 1, 2)
@@ -24,6 +26,10 @@ MASSES = ("sep", "punct")
 
 NORM_MASSES = ("norm", "norm_first", "norm_sep", "norm_punct")
 """Classes of keys (all, first, separators, punctuation) whose weights times norms are summed."""
+
+
+_PARTS = 4
+"""Number of parts that a block is cut into to spare the padding of shorter rows."""
 
 
 @final
@@ -41,7 +47,86 @@ class Reduction(Enum):
     OWN_SEGMENT = "own_segment_BHQ"
     COLUMN = "column_BHK"
     VALUE_NORM = "value_norm_BHK"
-    WORDS = "words"
+    ARC_HITS = "arc_hits_AHD"
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Sides:
+    """The tokens of one batch's attention; what its layers share is computed once."""
+
+    queries: Tokens
+    """The tokens that attend."""
+    keys: Tokens
+    """The tokens attended to; the same object in self-attention."""
+    arcs: Arcs | None = None
+    """Dependency arcs over the words, if sentences have trees and attend to themselves."""
+    _special_keys: dict[tuple[int, int], tuple[Tensor, ...]] = field(
+        default_factory=dict, init=False, repr=False
+    )
+    _parts: dict[tuple[int, int], list[tuple[slice, int, int]]] = field(
+        default_factory=dict, init=False, repr=False
+    )
+
+    @cached_property
+    def segment_BN(self) -> Int64[Tensor, "batch token"] | None:
+        """Segment of each token; None if no row has two, and between two sequences."""
+        return segments(self.keys) if self.queries is self.keys else None
+
+    @cached_property
+    def has_padding(self) -> bool:
+        """Whether some queries are padding."""
+        return not bool(self.queries.is_token_BN.all())
+
+    def parts(self, rows: slice) -> list[tuple[slice, int, int]]:
+        """Cuts of some rows, each with its number of queries and keys up to the last token.
+
+        Batches are sorted by length, so that a few parts spare most of the padding. On a GPU calls
+        cost more than padding, so there is one part.
+        """
+        place = (rows.start, rows.stop)
+        if place not in self._parts:
+            self._parts[place] = self._cut(rows)
+        return self._parts[place]
+
+    def _cut(self, rows: slice) -> list[tuple[slice, int, int]]:
+        is_query_BQ, is_key_BK = self.queries.is_token_BN, self.keys.is_token_BN
+        stop = min(rows.stop, len(is_key_BK))
+        num_parts = _PARTS if is_key_BK.device.type == "cpu" else 1
+        size = max(1, -(-(stop - rows.start) // num_parts))
+        cuts = [slice(row, min(row + size, stop)) for row in range(rows.start, stop, size)]
+        return [(cut, _longest(is_query_BQ[cut]), _longest(is_key_BK[cut])) for cut in cuts]
+
+    def special_keys(self, rows: slice) -> tuple[Tensor, ...]:
+        """Row, counted from the first, and position of the special tokens among some rows' keys."""
+        place = (rows.start, rows.stop)
+        if place not in self._special_keys:
+            is_special_BK = self.keys.is_token_BN[rows] & ~self.keys.is_content_BN[rows]
+            self._special_keys[place] = is_special_BK.nonzero(as_tuple=True)
+        return self._special_keys[place]
+
+    @cached_property
+    def words(self) -> Words | None:
+        """The words that arcs are between."""
+        return None if self.arcs is None else Words(self.keys, self.arcs)
+
+
+def _longest(is_token_BN: Tensor) -> int:
+    """Number of tokens up to the last one of the longest row, at least 1."""
+    positions = is_token_BN.any(0).nonzero()
+    return int(positions[-1]) + 1 if len(positions) else 1
+
+
+def segments(tokens: Tokens) -> Int64[Tensor, "batch token"] | None:
+    """Segment of each token; None if no row has two segments.
+
+    A segment begins at the first content token after a separator. So a second separator (RoBERTa)
+    or a language code (mBART), which follow a sentence as part of it, do not start a segment.
+    """
+    is_sep_BN = tokens.is_sep_BN.long()
+    before_BN = is_sep_BN.cumsum(1) - is_sep_BN
+    segment_BN = (before_BN * tokens.is_content_BN).cummax(1).values * tokens.is_token_BN
+    return segment_BN if bool(segment_BN.any()) else None
 
 
 @final
@@ -133,11 +218,6 @@ class Attention:
         return self._of(Reduction.VALUE_NORM)
 
     @property
-    def word_keys_BHW(self) -> Int64[Tensor, "batch head word"] | None:
-        """The other word each word attends to most, -1 if it sees none; None without trees."""
-        return self._of(Reduction.WORDS)[0]
-
-    @property
-    def word_queries_BHW(self) -> Int64[Tensor, "batch head word"] | None:
-        """The other word that attends most to each word, -1 if none sees it; None without trees."""
-        return self._of(Reduction.WORDS)[1]
+    def arc_hits_AHD(self) -> Bool[Tensor, "arc head direction"] | None:
+        """Whether each head predicts each arc, in each of `DIRECTIONS`; None without trees."""
+        return self._of(Reduction.ARC_HITS)

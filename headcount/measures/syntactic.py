@@ -28,11 +28,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from headcount.measures.arcs import DIRECTIONS
 from headcount.measures.reductions import Attention, Reduction
 from headcount.measures.sums import Sums
-
-DIRECTIONS = ("dependent->head", "head->dependent", "head<-dependent")
-"""Prediction directions between the two words of an arc; see above."""
 
 ALL = "all"
 """Name of the relation with the arcs of all relations, and the roots."""
@@ -46,7 +44,7 @@ class Syntactic(Sums):
     """Correct predictions by relation and direction, and the offsets for the baseline."""
 
     columns = ()
-    needs = frozenset({Reduction.WORDS})
+    needs = frozenset({Reduction.ARC_HITS})
 
     correct: Float[Tensor, "relation head direction"]
     """Number of arcs that each head predicts correctly, in each of `DIRECTIONS`."""
@@ -63,19 +61,12 @@ class Syntactic(Sums):
     @classmethod
     def of(cls, attention: Attention) -> "Syntactic":
         """The sums over one batch."""
-        arcs, keys, queries = attention.arcs, attention.word_keys_BHW, attention.word_queries_BHW
-        assert arcs is not None and keys is not None and queries is not None
-        row, dependent, head = arcs.sentence_A, arcs.dependent_A, arcs.head_A
-        hits_AHD = torch.stack(
-            [
-                keys[row, :, dependent] == head[:, None],
-                keys[row, :, head] == dependent[:, None],
-                queries[row, :, dependent] == head[:, None],
-            ],
-            -1,
-        ).double()
+        arcs, hits_AHD = attention.arcs, attention.arc_hits_AHD
+        assert arcs is not None and hits_AHD is not None
+        head, dependent = arcs.head_A, arcs.dependent_A
+        hits_AHD = hits_AHD.double()
         correct = hits_AHD.new_zeros(arcs.num_relations, *hits_AHD.shape[1:])
-        reach = max(keys.shape[-1] - 1, 0)
+        reach = max(int(attention.keys.word_BN.max()), 0)
         width = 2 * reach + 1
         bins = arcs.relation_A * width + head - dependent + reach
         offsets = torch.bincount(bins, minlength=arcs.num_relations * width)

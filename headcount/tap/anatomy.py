@@ -79,8 +79,11 @@ class AttentionLayer:
         if self.output is None:
             return None
         weight_HDM = self.output_weight(model).double()
-        squared_HD, vectors_HDD = torch.linalg.eigh(weight_HDM @ weight_HDM.transpose(1, 2))
-        root_HDD = vectors_HDD * squared_HD.clamp_min(0).sqrt()[:, None]
+        product_HDD = weight_HDM @ weight_HDM.transpose(1, 2)
+        root_HDD, failed_H = torch.linalg.cholesky_ex(product_HDD)
+        if failed_H.any():  # a head whose outputs span fewer dimensions than it has
+            squared_HD, vectors_HDD = torch.linalg.eigh(product_HDD)
+            root_HDD = vectors_HDD * squared_HD.clamp_min(0).sqrt()[:, None]
         return root_HDD.to(torch.promote_types(model.dtype, torch.float32))
 
 

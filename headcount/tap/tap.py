@@ -319,9 +319,9 @@ def _pass_on(
 
 
 def _side_by_side(value: Tensor, columns: Tensor) -> Tensor:
-    """Values, columns, and zeros if there are many keys: products of odd widths are slow."""
+    """Values, columns and zeros, since products of odd widths are slow."""
     num_keys, width = value.shape[2], value.shape[-1] + columns.shape[-1]
-    margin = -width % 16 if num_keys >= 128 else 0
+    margin = -width % (16 if num_keys >= 128 else 8)
     return torch.cat([value, columns.to(value), value.new_zeros(*value.shape[:-1], margin)], -1)
 
 

@@ -4,10 +4,12 @@ import base64
 from dataclasses import replace
 
 import numpy as np
+import torch
 
-from headcount.analysis.examples import Drawn, Side, best
+from headcount.analysis.examples import Drawn, GroupedMap, Side, best
 from headcount.corpora import Sentence, Tree
 from headcount.results import Role
+from headcount.tap import AttentionLayer, Block
 
 WORDS = ("the", "dog", "barks")
 TREE = Tree(heads=(1, 2, -1), relations=("det", "nsubj", "root"), tags=("DET", "NOUN", "VERB"))
@@ -79,3 +81,29 @@ def test_weights_are_bytes_row_by_row() -> None:
     (shown,) = best([one], 0, None)
     weights = np.frombuffer(base64.b64decode(shown.to_json()["weights"]), np.uint8).reshape(5, 5)
     np.testing.assert_allclose(weights / 255, one.weights_HQK[0], atol=0.5 / 255)
+
+
+# ------------------------------------------------------------------ groups of tokens
+
+
+def test_a_map_between_groups_sums_keys_and_averages_queries():
+    """Different groups on either side, tokens in no group, a group without tokens, two blocks."""
+    rng = np.random.default_rng(0)
+    A = rng.random((2, 3, 5, 7))
+    query_group = torch.tensor([[0, 0, -1, 2, 2], [1, -1, 0, 0, 0]])
+    key_group = torch.tensor([[-1, 0, 0, 1, 3, 3, 3], [2, 2, -1, -1, 0, 1, 1]])
+    grouped = GroupedMap(query_group, key_group, 3, torch.float64)
+    layer = AttentionLayer("decoder.cross", 0, "", 0, 3, 3, 2, None)
+    for row in range(2):
+        for query in (slice(0, 2), slice(2, 6)):
+            cut = slice(row, row + 1), slice(0, 3), query
+            weights = torch.tensor(A[cut])
+            grouped.block(Block(layer, *cut, weights, weights[..., :0]))
+    for row in range(2):
+        for q in range(3):
+            for k in range(4):
+                queries = (query_group[row] == q).nonzero().flatten().tolist()
+                keys = (key_group[row] == k).nonzero().flatten().tolist()
+                rows = A[row][:, queries][:, :, keys].sum(-1)
+                expected = rows.mean(-1) if queries else np.zeros(3)
+                np.testing.assert_allclose(grouped.map_BHWW[row, :, q, k], expected, atol=1e-12)

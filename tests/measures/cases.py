@@ -16,7 +16,7 @@ from torch import Tensor
 
 from headcount.analysis.streaming import run
 from headcount.corpora import Arcs, Batch, Sentence, Tokens
-from headcount.measures import AttentionReducer, Sums
+from headcount.measures import AttentionReducer, Sides, Sums
 from headcount.measures.reductions import Attention, Reduction
 from headcount.measures.registry import MEASURES
 from headcount.tap import AttentionLayer, Block
@@ -237,7 +237,7 @@ def attend(
     layer = AttentionLayer(site, 2, "somewhere", 0, NUM_HEADS, NUM_HEADS, HEAD_DIM, "beyond")
     trees = arcs([(example.heads, example.relations) for example in examples]) if is_self else None
     roots = torch.linalg.cholesky(W_O @ W_O.transpose(1, 2)) if norms_known else None
-    reducer = AttentionReducer(layer, queries, keys, trees, roots, values, set(needs))
+    reducer = AttentionReducer(layer, Sides(queries, keys, trees), roots, values, set(needs))
     return reduced(reducer, weights, split)
 
 

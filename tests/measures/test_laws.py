@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from headcount.analysis.streaming import Measuring, Totals
 from headcount.corpora import Batch, Sentence
-from headcount.measures import Confidence, Reduction, Sums, confidence_variant, reducer
+from headcount.measures import Confidence, Reduction, Sums, confidence_variant, reducer, reductions
 from headcount.measures.registry import MEASURES
 from headcount.tap import AttentionLayer, Tap
 from tests import laws, tiny
@@ -96,8 +96,8 @@ def test_what_nobody_needs_is_not_computed(monkeypatch: pytest.MonkeyPatch) -> N
         raise AssertionError("not needed")
 
     monkeypatch.setattr(reducer, "_value_norms", refuse)
-    monkeypatch.setattr(reducer, "segments", refuse)
-    monkeypatch.setattr(reducer.GroupedMap, "__init__", refuse)
+    monkeypatch.setattr(reductions, "segments", refuse)
+    monkeypatch.setattr(reducer.ArcHits, "__init__", refuse)
     monkeypatch.setattr(AttentionLayer, "output_root", refuse)
     attention = attend(batches("self")[0], needs=Confidence.needs)
     assert attention.reduced.keys() == {Reduction.PEAK}

@@ -91,9 +91,9 @@ class _Rows:
     """Row and position of each other piece."""
     word_P: Int64[Tensor, " piece"]
     """Index into the words with several pieces, of each of these pieces."""
-    others: tuple[Tensor, Tensor]
+    others: tuple[Tensor, ...]
     """Row and position of each token, unless padding, that is not the first piece of a word."""
-    wordless: tuple[Tensor, Tensor]
+    wordless: tuple[Tensor, ...]
     """Row and position of each content token that has no word."""
     arc_A: Int64[Tensor, " arc"]
     """Index of each arc."""

@@ -7,6 +7,7 @@ from tests.forked import Forked
 
 SCRIPT = """
 from dataclasses import replace
+from headcount import speed
 from headcount.core import InputError
 from headcount.gates import BudgetConstraint, HardConcrete, Layout, Quota
 from headcount.importance import Options, gradient
@@ -37,6 +38,7 @@ for make in (
     lambda: Greedy(quantity="bleu"),
     lambda: Options(quantity="bleu"),
     lambda: Options(("fisher",)),
+    lambda: speed.Options(modes=("train",)).check_sizes(),
     lambda: load("headcount:en-de", device="gpu"),
 ):
     try:
@@ -61,6 +63,7 @@ Expected a replacement (one of zero, mean, uniform), got 'noise'.
 Expected a quantity (one of loss, score), got 'bleu'.
 Expected a quantity (one of loss, score), got 'bleu'.
 Expected a method (one of gradient, relevance, ablation, norm, sink), got 'fisher'.
+Expected modes out of forward, generate, got train.
 Expected a device that torch has here and that has float64, such as cpu, or cuda with a GPU, \
 got 'gpu' (\
 """

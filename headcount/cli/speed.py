@@ -1,7 +1,8 @@
 """`headcount speed DENSE PRUNED`: the speedup of the pruned model."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 from rich.table import Table
@@ -16,7 +17,7 @@ from headcount.cli.arguments import (
 from headcount.cli.console import plain_console
 from headcount.core import check_is_folder
 from headcount.corpora import Corpus
-from headcount.speed import ModeName, Options
+from headcount.speed import Options
 
 
 @dataclass(frozen=True)
@@ -27,33 +28,19 @@ class SpeedCommand(DeviceArguments):
     """The dense model: a Hugging Face name or a folder."""
     pruned: tyro.conf.Positional[str]
     """The pruned model: a Hugging Face name or a folder."""
-    batch: tuple[int, ...] = Options.batches
-    """Batch sizes, in examples."""
-    length: tuple[int, ...] = Options.lengths
-    """Example lengths, in tokens; lengths that the model can't take are skipped with a warning."""
-    modes: tuple[ModeName, ...] = ()
-    """Time one forward (for a decoder: a prompt) or greedy generation; both by default."""
-    new_tokens: int = Options.new_tokens
-    """Number of tokens to generate."""
-    rounds: int = Options.rounds
-    """Rounds of dense, pruned, dense again; six cover every order once, and one more warms up."""
+    how: Annotated[Options, tyro.conf.arg(name="")] = field(default_factory=Options)
     data: tuple[Path, ...] = ()
     """Text to run on: .txt, .jsonl, .conllu, .tsv; random tokens by default."""
     out: Path | None = None
     """Folder for speed.json, speed.md and the figure."""
     card: bool = False
     """Add the numbers to the head card in the pruned model's folder."""
-    seed: int = 0
-    """Seed of the random tokens."""
 
     def run(self) -> int:
         """Time the models, print the table, and write it if `out` or `card` is given."""
-        options = Options(
-            self.batch, self.length, self.modes, self.new_tokens, self.rounds, self.seed
-        )
-        options.check_sizes()
+        self.how.check_sizes()
         if self.data:
-            check_no_unused_options(self, "seed", "random tokens", "Leave --data out")
+            check_no_unused_options(self.how, "seed", "random tokens", "Leave --data out")
         if self.out is not None:
             check_is_folder(self.out)
         if self.card:
@@ -65,9 +52,9 @@ class SpeedCommand(DeviceArguments):
         dense, pruned = (models.load(each, self.device, self.dtype) for each in names)
         if self.card:
             speed.check_same_sizes(dense, pruned)
-        if "generate" not in (self.modes or speed.fitting(dense.model)):
-            check_no_unused_options(self, "new_tokens", "generation", "Add generate to --modes")
-        found = speed.compare_speed(dense, pruned, options, corpus, _tell)
+        if "generate" not in (self.how.modes or speed.fitting(dense.model)):
+            check_no_unused_options(self.how, "new_tokens", "generation", "Add generate to --modes")
+        found = speed.compare_speed(dense, pruned, self.how, corpus, _tell)
         _print(found)
         if self.out is not None:
             sha256 = "random" if corpus is None else corpus.sha256()

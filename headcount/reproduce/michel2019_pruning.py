@@ -83,7 +83,7 @@ def _speed(loaded: Loaded, kept: Sequence[Head]) -> Speed | str:
         smaller = replace(loaded, model=compact(loaded, plan_for(loaded, kept)))
     except ModelError as error:
         return f"Not measured: {error}"
-    return compare_speed(loaded, smaller, Options(lengths=(length,), modes=("forward",)))
+    return compare_speed(loaded, smaller, Options(length=(length,), modes=("forward",)))
 
 
 def michel2019_methods(quantity: DeltaOf) -> Mapping[str, Method]:

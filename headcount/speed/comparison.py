@@ -108,7 +108,7 @@ def _cases(dense: Loaded, pruned: Loaded, options: Options) -> tuple[list[Case],
                 f"has {limit}"
             )
             continue
-        cases += [Case(mode, batch, length, added) for batch in options.batches]
+        cases += [Case(mode, batch, length, added) for batch in options.batch]
     if not cases:
         raise InputError(
             f"Expected a length that {dense.name} can take, got none: {'; '.join(left_out)}."
@@ -118,7 +118,7 @@ def _cases(dense: Loaded, pruned: Loaded, options: Options) -> tuple[list[Case],
 
 def _modes_and_lengths(options: Options, fit: Sequence[str]) -> Iterator[tuple[str, int]]:
     for mode in options.modes or fit:
-        for length in options.lengths:
+        for length in options.length:
             yield mode, length
 
 

@@ -14,16 +14,18 @@ MODE_NAMES: tuple[ModeName, ...] = ("forward", "generate")
 @final
 @dataclass(frozen=True)
 class Options:
-    """The cases to time, and how often."""
+    """The cases to time, and how often, in Python and as options of the command."""
 
-    batches: tuple[int, ...] = (1, 4, 16, 64)
-    lengths: tuple[int, ...] = (32, 128, 512)
-    modes: tuple[str, ...] = ()
-    """Names from `MODE_NAMES`; empty for all modes of the models."""
+    batch: tuple[int, ...] = (1, 4, 16, 64)
+    """Batch sizes, in examples."""
+    length: tuple[int, ...] = (32, 128, 512)
+    """Example lengths, in tokens; lengths that the model can't take are skipped with a warning."""
+    modes: tuple[ModeName, ...] = ()
+    """Time one forward (for a decoder: a prompt) or greedy generation; both by default."""
     new_tokens: int = 32
     """Number of tokens to generate."""
     rounds: int = 12
-    """Number of rounds; six rounds cover every order of the three calls once."""
+    """Rounds of dense, pruned, dense again; six cover every order once, and one more warms up."""
     seed: int = 0
     """Seed of the random tokens."""
 
@@ -35,8 +37,8 @@ class Options:
         """
         smallest = {"batch": 1, "length": 1, "rounds": 2, "new tokens": 1}
         given = {
-            "batch": self.batches,
-            "length": self.lengths,
+            "batch": self.batch,
+            "length": self.length,
             "rounds": [self.rounds],
             "new tokens": [self.new_tokens],
         }

@@ -20,7 +20,7 @@ from tests.examined import examined
 from tests.laws import leaving_no_trace
 from tests.tasks.loaded import TEXTS, loaded
 
-FEW = Options(batches=(1, 3), lengths=(5,), new_tokens=4, rounds=2)
+FEW = Options(batch=(1, 3), length=(5,), new_tokens=4, rounds=2)
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +31,7 @@ def no_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_mode_batch_and_length_is_run() -> None:
     """A decoder runs over its prompt, then generates."""
     dense, reported = loaded("LlamaForCausalLM"), []
-    options = replace(FEW, lengths=(5, 7))
+    options = replace(FEW, length=(5, 7))
     found = compare_speed(dense, dense, options, progress=lambda *what: reported.append(what))
     cases = [(each.case.mode, each.case.batch, each.case.length) for each in found.timings]
     assert cases == [
@@ -52,7 +52,7 @@ def test_every_mode_batch_and_length_is_run() -> None:
 @pytest.mark.parametrize("name", ["MarianMTModel", "BartForSequenceClassification"])
 def test_encoder_decoders(name: str) -> None:
     dense = loaded(name)
-    found = compare_speed(dense, dense, replace(FEW, batches=(2,)))
+    found = compare_speed(dense, dense, replace(FEW, batch=(2,)))
     modes = ["forward", "generate"] if name == "MarianMTModel" else ["forward"]
     assert [each.case.mode for each in found.timings] == modes
 
@@ -61,7 +61,7 @@ def test_the_models_keep_their_modes() -> None:
     dense = loaded("BertForMaskedLM")
     dense.model.train()
     with leaving_no_trace(dense.model, tiny.inputs(dense.model)):
-        compare_speed(dense, dense, replace(FEW, batches=(1,)))
+        compare_speed(dense, dense, replace(FEW, batch=(1,)))
     assert dense.model.training
     dense.model.eval()
 
@@ -72,7 +72,7 @@ def test_text_is_run_instead_of_random_tokens(monkeypatch: pytest.MonkeyPatch) -
         lambda module, args, given: seen.append(given["input_ids"]), with_kwargs=True
     )
     corpus = Corpus.from_sentences(TEXTS)
-    compare_speed(dense, dense, replace(FEW, batches=(2,)), corpus)
+    compare_speed(dense, dense, replace(FEW, batch=(2,)), corpus)
     hook.remove()
     assert dense.tokenizer is not None
     special = dense.tokenizer.all_special_ids
@@ -83,7 +83,7 @@ def test_text_is_run_instead_of_random_tokens(monkeypatch: pytest.MonkeyPatch) -
 def test_lengths_that_do_not_fit_are_told() -> None:
     """With 64 places, 61 tokens plus 4 new ones are one too many to generate, but fit a forward."""
     model = loaded("GPT2LMHeadModel", n_positions=64)
-    found = compare_speed(model, model, replace(FEW, batches=(1,), lengths=(60, 61, 65)))
+    found = compare_speed(model, model, replace(FEW, batch=(1,), length=(60, 61, 65)))
     assert [(each.case.mode, each.case.length) for each in found.timings] == [
         ("forward", 60),
         ("forward", 61),
@@ -96,7 +96,7 @@ def test_lengths_that_do_not_fit_are_told() -> None:
     ]
     assert found.warnings()[:3] == list(found.left_out)
     with pytest.raises(InputError, match="Expected a length that .* can take, got none: .*99"):
-        compare_speed(model, model, replace(FEW, lengths=(99,)))
+        compare_speed(model, model, replace(FEW, length=(99,)))
 
 
 def test_what_there_is_no_memory_for_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,7 +113,7 @@ def test_what_there_is_no_memory_for_is_left_out(monkeypatch: pytest.MonkeyPatch
     model = loaded("BertForMaskedLM")
 
     def run(*batches: int) -> Speed:
-        options = replace(FEW, batches=batches)
+        options = replace(FEW, batch=batches)
         return compare_speed(model, model, options, progress=lambda *all: reported.append(all[0]))
 
     found = run(1, 3)
@@ -137,12 +137,11 @@ def test_an_encoder_decoder_needs_places_on_its_longer_side() -> None:
 @pytest.mark.parametrize(
     "options, sentence",
     [
-        (Options(batches=(4, 0)), "Expected batch of at least 1, got 4, 0"),
-        (Options(lengths=()), "Expected length of at least 1, got none"),
-        (Options(lengths=(0,)), "Expected length of at least 1, got 0"),
+        (Options(batch=(4, 0)), "Expected batch of at least 1, got 4, 0"),
+        (Options(length=()), "Expected length of at least 1, got none"),
+        (Options(length=(0,)), "Expected length of at least 1, got 0"),
         (Options(rounds=1), "Expected rounds of at least 2, got 1"),
         (Options(new_tokens=0), "Expected new tokens of at least 1, got 0"),
-        (Options(modes=("train",)), "Expected modes out of forward, generate, got train"),
         (Options(modes=("generate",)), "an encoder can't generate"),
     ],
 )

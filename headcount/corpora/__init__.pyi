@@ -1,5 +1,7 @@
 from .batching import TOKEN_TYPES as TOKEN_TYPES
+from .batching import Arcs as Arcs
 from .batching import Batch as Batch
+from .batching import Tokens as Tokens
 from .batching import batches as batches
 from .batching import groups_by_length as groups_by_length
 from .batching import padded as padded
@@ -8,7 +10,6 @@ from .census import Census as Census
 from .census import chunks as chunks
 from .census import take_census as take_census
 from .corpus import Corpus as Corpus
-from .encoder import EncodedPair as EncodedPair
 from .encoder import Encoder as Encoder
 from .frequencies import Frequencies as Frequencies
 from .hub import HUB as HUB
@@ -31,6 +32,4 @@ from .table import ColumnSpec as ColumnSpec
 from .table import Data as Data
 from .table import Table as Table
 from .text import numbered_lines as numbered_lines
-from .tokens import Arcs as Arcs
-from .tokens import Tokens as Tokens
 from .words import encode_text as encode_text

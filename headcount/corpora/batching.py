@@ -1,7 +1,10 @@
-"""Batches within a token budget, sorted by length inside a window to keep padding low."""
+"""Batches within a token budget, sorted by length inside a window to keep padding low.
+
+Axes: B sentence, N token, A arc. Rows are padded on the right.
+"""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import chain
 from typing import final
 
@@ -17,7 +20,6 @@ from headcount.corpora.encoder import EncodedPair, Encoder
 from headcount.corpora.frequencies import Frequencies
 from headcount.corpora.punctuation import PunctuationTable
 from headcount.corpora.sentence import NO_WORD, Encoded, Sentence
-from headcount.corpora.tokens import Arcs, Tokens
 
 
 def padded(rows: Sequence[Sequence[int]], fill: int) -> Int64[np.ndarray, "row token"]:
@@ -36,6 +38,61 @@ def present(rows: Sequence[Sequence[int]]) -> Bool[np.ndarray, "row token"]:
 
 TOKEN_TYPES = "token_type_ids"
 """Name of the input that distinguishes the sentences of a pair, for models such as BERT."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Tokens:
+    """One side of a batch."""
+
+    ids_BN: Int64[Tensor, "batch token"]
+    is_token_BN: Bool[Tensor, "batch token"]
+    """True unless padding."""
+    is_content_BN: Bool[Tensor, "batch token"]
+    """True unless special or padding."""
+    is_sep_BN: Bool[Tensor, "batch token"]
+    """True for special tokens that separate or end."""
+    is_punct_BN: Bool[Tensor, "batch token"]
+    """True for content tokens that consist of punctuation only."""
+    word_BN: Int64[Tensor, "batch token"]
+    """Index of the piece's word; -1 for special tokens, padding and text without words."""
+    rarest_B2: Int64[Tensor, "batch 2"]
+    """Positions of the rarest and second rarest content token, see `Frequencies.rarest`."""
+
+    def to(self, device: torch.device | str) -> "Tokens":
+        """Copy the tokens to another device."""
+        tensors = (getattr(self, field.name).to(device) for field in fields(self))
+        return Tokens(*tensors)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Arcs:
+    """The dependency arcs of a batch, without root arcs."""
+
+    sentence_A: Int64[Tensor, " arc"]
+    """Row in the batch."""
+    dependent_A: Int64[Tensor, " arc"]
+    """Word index of the dependent."""
+    head_A: Int64[Tensor, " arc"]
+    """Word index of the head."""
+    relation_A: Int64[Tensor, " arc"]
+    """Index into `Census.relations`."""
+    num_relations: int
+    """Length of `Census.relations`."""
+    num_roots: int
+    """Number of words that no other word governs."""
+
+    def to(self, device: torch.device | str) -> "Arcs":
+        """Copy the arcs to another device."""
+        return Arcs(
+            self.sentence_A.to(device),
+            self.dependent_A.to(device),
+            self.head_A.to(device),
+            self.relation_A.to(device),
+            self.num_relations,
+            self.num_roots,
+        )
 
 
 @final

@@ -15,16 +15,17 @@ from enum import Enum
 from transformers import PreTrainedTokenizerBase
 
 from headcount.core import CorpusError
-from headcount.corpora.fast_tokenizers import (
+from headcount.corpora.languages import check_languages_set
+from headcount.corpora.sentence import Encoded, Sentence
+from headcount.corpora.tokenizing import (
     encode_by_offsets,
     encode_fast_pairs,
     encode_fast_text,
+    encode_slow_text,
+    encode_slow_words,
     encode_split,
     encodings,
 )
-from headcount.corpora.languages import check_languages_set
-from headcount.corpora.sentence import Encoded, Sentence
-from headcount.corpora.slow_tokenizers import encode_slow_text, encode_slow_words
 
 PROBES = (
     ("the", "dog", "saw", "a", "dog", ",", "too", "."),

@@ -17,11 +17,10 @@ from transformers import PreTrainedModel
 from headcount.core import CorpusError
 from headcount.corpora import Column, Columns, Data, read_data
 from headcount.models import Loaded
-from headcount.tasks.chunking import chained, piece_length, whole_texts
 from headcount.tasks.likelihood import IGNORED, likelihoods, perplexity
-from headcount.tasks.padding import pad_id, text_inputs
 from headcount.tasks.supported import check_fits
 from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Task, TaskBatch
+from headcount.tasks.token_rows import chained, pad_id, piece_length, text_inputs, whole_texts
 
 ROLES = {"text": Column(("text", "sentence", "content"))}
 

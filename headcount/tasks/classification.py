@@ -20,9 +20,9 @@ from headcount.core import CorpusError, ModelError, check_choice
 from headcount.corpora import TOKEN_TYPES, Column, Columns, Data, Table, read_data
 from headcount.models import Loaded
 from headcount.tasks.options import ClassMetric
-from headcount.tasks.padding import pad_id, padded, text_inputs
 from headcount.tasks.supported import check_fits
 from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
+from headcount.tasks.token_rows import pad_id, padded, text_inputs
 
 
 def class_numbers(table: Table, config: PreTrainedConfig) -> Int64[np.ndarray, " example"]:

@@ -20,11 +20,17 @@ from transformers import PreTrainedTokenizerBase as Tokenizer
 from headcount.core import CorpusError, InputError, ModelError, check_choice
 from headcount.corpora import Column, Columns, Data, read_data
 from headcount.models import Loaded
-from headcount.tasks.chunking import framed, piece_length, whole_texts
 from headcount.tasks.likelihood import IGNORED, likelihoods, perplexity
-from headcount.tasks.padding import pad_id, padded, text_inputs
 from headcount.tasks.supported import check_fits
 from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Task, TaskBatch
+from headcount.tasks.token_rows import (
+    framed,
+    pad_id,
+    padded,
+    piece_length,
+    text_inputs,
+    whole_texts,
+)
 
 ROLES = {"text": Column(("text", "sentence", "content"))}
 Replacement = Literal["mask", "bert"]
@@ -58,6 +64,7 @@ class MaskedLanguageModelling(Task):
         loaded: Loaded,
         data: Data,
         columns: Columns | None = None,
+        *,
         seed: int = 0,
         share: int | float = 0.15,
         replacement: Replacement = "mask",

@@ -25,11 +25,10 @@ from transformers import PreTrainedModel
 from headcount.core import CorpusError, InputError, check_choice
 from headcount.corpora import Column, Columns, Data, Table, read_data
 from headcount.models import Loaded, NotLookedUpError, modules_behind_pooling, stated_pooling
-from headcount.tasks.chunking import sentences
 from headcount.tasks.options import Pooling
-from headcount.tasks.padding import pad_id, text_inputs
 from headcount.tasks.supported import check_fits
 from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
+from headcount.tasks.token_rows import pad_id, sentences, text_inputs
 
 ROLES = {
     "sentence1": Column(("sentence1", "first", "text1", "sentence_1")),

@@ -13,7 +13,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.core import InputError
-from headcount.tasks.padding import groups
+from headcount.tasks.token_rows import groups
 
 
 @final

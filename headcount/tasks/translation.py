@@ -36,9 +36,9 @@ from headcount.models import Loaded
 from headcount.tap import evaluating
 from headcount.tasks.likelihood import IGNORED, likelihoods
 from headcount.tasks.options import TranslationMetric
-from headcount.tasks.padding import groups, pad_id, padded, text_inputs
 from headcount.tasks.supported import check_fits
 from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
+from headcount.tasks.token_rows import groups, pad_id, padded, text_inputs
 
 
 def shifted_right(
@@ -95,6 +95,7 @@ class Translation(Task):
         loaded: Loaded,
         data: Data,
         columns: Columns | None = None,
+        *,
         metric: TranslationMetric = "bleu",
         num_beams: int = 4,
         prefix: str = "",

@@ -90,7 +90,7 @@ def write_points(file: Path | None, key: str, points: Mapping[str, CurvePoint]) 
 class Trial:
     """The model, data and options with which every point is measured."""
 
-    setting: PruningContext
+    context: PruningContext
     """Model, data to choose heads with, units; its state folder holds the points so far."""
     dev: Task
     """Development set on which every point is measured."""
@@ -105,26 +105,26 @@ class Trial:
     @property
     def signature(self) -> str:
         """Signature of everything that all points depend on."""
-        setting, test = self.setting, self.test
+        context, test = self.context, self.test
         return signature(
-            setting.loaded,
-            setting.train.sha256,
-            task=setting.train.name,
+            context.loaded,
+            context.train.sha256,
+            task=context.train.name,
             dev=self.dev.sha256[:12],
             test=None if test is None else test.sha256[:12],
             metric=self.dev.signature,
             scores=self.scores,
-            units=setting.units.sha256[:12],
-            calibration=setting.calibration,
+            units=context.units.sha256[:12],
+            calibration=context.calibration,
         )
 
-    def measured(self, point: Point, choice: Selection, seconds: float) -> CurvePoint:
+    def measured(self, point: Point, selection: Selection, seconds: float) -> CurvePoint:
         """The point with the kept heads, and losses and scores on all data sets."""
-        heads = choice.plan.kept_heads(self.setting.units.heads)
+        heads = selection.plan.kept_heads(self.context.units.heads)
         numbers: dict[str, float] = {}
         for prefix, task in (("", self.dev), ("test_", self.test)):
             if task is not None:
-                found = self._numbers(choice, task)
+                found = self._numbers(selection, task)
                 numbers |= {f"{prefix}{name}": number for name, number in found.items()}
         return CurvePoint(
             method=point.method,
@@ -133,16 +133,16 @@ class Trial:
             is_control=point.is_control,
             kept={
                 site: sum(head.site == site for head in heads)
-                for site in self.setting.units.heads.counts
+                for site in self.context.units.heads.counts
             },
             numbers=numbers,
             seconds=round(seconds, 2),
             heads=tuple(heads),
         )
 
-    def _numbers(self, choice: Selection, task: Task) -> dict[str, float]:
-        max_tokens = self.setting.max_tokens
-        found = evaluate_gated(choice.loaded, choice.plan, task, max_tokens, self.scores)
+    def _numbers(self, selection: Selection, task: Task) -> dict[str, float]:
+        max_tokens = self.context.max_tokens
+        found = evaluate_gated(selection.loaded, selection.plan, task, max_tokens, self.scores)
         return {"loss": found.loss} | ({"score": task.score(found)} if self.scores else {})
 
 
@@ -171,10 +171,10 @@ def curve(
         InputError: for a budget that can't be met, points of another curve, or a method that can't
             choose heads of this model.
     """
-    may_go = trial.setting.units.alone()
+    may_go = trial.context.units.alone()
     budgets = [by_site(may_go, keep)[None] for keep in keeps]
     for method in methods.values():
-        check_finetunings(trial.setting, method)
+        check_finetunings(trial.context, method)
     suited = _Suited(dict(methods), unsuited)
     wanted = points(suited.methods, budgets, seeds)
     dense = [Point(ALL, 0, len(may_go.heads))] if with_dense else []
@@ -184,31 +184,31 @@ def curve(
         if trial.controls
     ]
     with ExitStack() as stack:
-        if trial.setting.state is None:  # a temporary one still makes each ranking only once
+        if trial.context.state is None:  # a temporary one still makes each ranking only once
             folder = Path(stack.enter_context(TemporaryDirectory()))
-            trial = replace(trial, setting=replace(trial.setting, state=folder))
+            trial = replace(trial, context=replace(trial.context, state=folder))
         return _measured(trial, suited, [*dense, *controls, *wanted], f"{trial.signature}|{key}")
 
 
 def _measured(trial: Trial, suited: "_Suited", wanted: Sequence[Point], key: str) -> CurvePoints:
     """All points; those that are already done are not measured again."""
-    setting = trial.setting
-    assert setting.state is not None
-    file = setting.state / "points.json"
+    context = trial.context
+    assert context.state is not None
+    file = context.state / "points.json"
     done = read_points(file, key)
     for number, point in enumerate(wanted):
-        setting.progress("points", number, len(wanted))
+        context.progress("points", number, len(wanted))
         if _name(point, suited.methods) in done or not suited.has(point):
             continue
         start = perf_counter()
         with suited.or_left_out(point.method):
-            choice = _chosen(trial, suited.methods, point)
-            measured = trial.measured(point, choice, perf_counter() - start)
+            selection = _chosen(trial, suited.methods, point)
+            measured = trial.measured(point, selection, perf_counter() - start)
             done[_name(point, suited.methods)] = measured
         write_points(file, key, done)
     if not suited.methods:
         raise InputError(f"No method can choose heads of this model: {suited.reasons}")
-    setting.progress("points", len(wanted), len(wanted))
+    context.progress("points", len(wanted), len(wanted))
     names = [_name(point, suited.methods) for point in wanted if suited.has(point)]
     return CurvePoints(tuple(done[name] for name in names))
 
@@ -254,32 +254,32 @@ def trained(methods: Mapping[str, Method]) -> dict[str, FinetuneConfig]:
 
 def _chosen(trial: Trial, methods: Mapping[str, Method], point: Point) -> Selection:
     """The choice of a method for a point; its state has a folder of its own."""
-    setting = trial.setting
+    context = trial.context
     if point.method == ALL:
-        heads = setting.units.heads
-        return Selection(Plan.keeping(heads, heads), setting.loaded)
+        heads = context.units.heads
+        return Selection(Plan.keeping(heads, heads), context.loaded)
     if point.is_control:
-        return _control(setting, trained(methods), point)
-    own = None if setting.state is None else setting.state / f"{point.method}-{point.seed}"
-    others = len(setting.units.heads) - len(setting.units.alone().heads)
+        return _control(context, trained(methods), point)
+    own = None if context.state is None else context.state / f"{point.method}-{point.seed}"
+    others = len(context.units.heads) - len(context.units.alone().heads)
     return methods[point.method].choose(
-        replace(setting, seed=point.seed, state=own), point.keep + others
+        replace(context, seed=point.seed, state=own), point.keep + others
     )
 
 
 def _control(
-    setting: PruningContext, tunings: Mapping[str, FinetuneConfig], point: Point
+    context: PruningContext, tunings: Mapping[str, FinetuneConfig], point: Point
 ) -> Selection:
     """The dense model, trained as a method trains; methods that train alike share one training."""
     wanted = tunings[point.method].untaught()
     first = next(name for name, tuning in tunings.items() if tuning.untaught() == wanted)
     tuned = finetune(
-        setting.loaded,
-        setting.train,
+        context.loaded,
+        context.train,
         wanted,
         seed=point.seed,
-        state=setting.state and setting.state / f"control-{first}",
-        tell=setting.telling("control"),
+        state=context.state and context.state / f"control-{first}",
+        tell=context.telling("control"),
     )
-    heads = setting.units.heads
+    heads = context.units.heads
     return Selection(Plan.keeping(heads, heads), tuned.loaded)

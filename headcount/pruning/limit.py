@@ -107,7 +107,7 @@ class BudgetSpec:
 class Chosen:
     """The choice, and how its budget was found."""
 
-    choice: Selection
+    selection: Selection
     """The heads that the method chose."""
     keep: Keep
     """The number of heads to keep."""
@@ -118,7 +118,7 @@ class Chosen:
 def choose(
     limit: BudgetSpec,
     method: Method,
-    setting: PruningContext,
+    context: PruningContext,
     dev: Task,
     base: Evaluation,
     latency: Callable[[Selection], float] | None = None,
@@ -128,40 +128,40 @@ def choose(
     Args:
         limit: the budget.
         method: the method that chooses heads.
-        setting: the model and data to choose with.
+        context: the model and data to choose with.
         dev: the development set on which a drop of the score is searched.
         base: the dense model's evaluation on it.
-        latency: function that times the compact model of a choice, in milliseconds; needed only if
-            the limit is a latency.
+        latency: function that times the compact model of a selection, in milliseconds; needed only
+            if the limit is a latency.
 
     Raises:
         InputError: if the limit can't be met, or the state belongs to another search.
     """
-    keep = limit.budget(setting.units)
+    keep = limit.budget(context.units)
     if keep is not None:
-        return Chosen(method.choose(setting, keep), keep)
-    budgets, largest, what = _search_space(limit, setting.units.possible(), dev)
-    choices: dict[int, Selection] = {}
+        return Chosen(method.choose(context, keep), keep)
+    budgets, largest, what = _search_space(limit, context.units.possible(), dev)
+    selections: dict[int, Selection] = {}
 
-    def measured(choice: Selection) -> float:
+    def measured(selection: Selection) -> float:
         if limit.max_drop is not None:
-            after = evaluate_gated(choice.loaded, choice.plan, dev, setting.max_tokens)
+            after = evaluate_gated(selection.loaded, selection.plan, dev, context.max_tokens)
             return drop(dev, base, after)
         assert latency is not None
-        return latency(choice)
+        return latency(selection)
 
-    file = setting.state and setting.state / "limit.json"
-    key = _key(limit, method, setting, dev)
+    file = context.state and context.state / "limit.json"
+    key = _key(limit, method, context, dev)
     if limit.latency is not None:  # milliseconds hold for one machine
-        key = f"{key}|on:{_timed_on(setting.loaded)}"
+        key = f"{key}|on:{_timed_on(context.loaded)}"
     done = read_checkpoint(file, key, "the search of a budget")
 
     def measure(number: int) -> float:
         if str(number) not in done:
-            choice = method.choose(setting, number)
-            if (value := measured(choice)) <= largest:
-                choices.clear()  # keep only the last within: each can hold its own weights
-                choices[number] = choice
+            selection = method.choose(context, number)
+            if (value := measured(selection)) <= largest:
+                selections.clear()  # keep only the last within: each can hold its own weights
+                selections[number] = selection
             done[str(number)] = value
             write_checkpoint(
                 file, key, {name: each for name, each in done.items() if isfinite(each)}
@@ -169,8 +169,8 @@ def choose(
         return done[str(number)]
 
     found = last_within(budgets, measure, largest, what)
-    choice = choices.get(found.keep) or method.choose(setting, found.keep)
-    return Chosen(choice, found.keep, found)
+    selection = selections.get(found.keep) or method.choose(context, found.keep)
+    return Chosen(selection, found.keep, found)
 
 
 def _search_space(
@@ -188,17 +188,17 @@ def _timed_on(loaded: Loaded) -> str:
     return ", ".join(f"{name} {found[name]}" for name in ("name", "cores", "threads"))
 
 
-def _key(limit: BudgetSpec, method: Method, setting: PruningContext, dev: Task) -> str:
+def _key(limit: BudgetSpec, method: Method, context: PruningContext, dev: Task) -> str:
     return signature(
-        setting.loaded,
-        setting.train.sha256,
+        context.loaded,
+        context.train.sha256,
         dev=dev.sha256[:12],
         metric=dev.signature,
-        device=setting.loaded.model.device.type,
-        units=setting.units.sha256[:12],
+        device=context.loaded.model.device.type,
+        units=context.units.sha256[:12],
         by=repr(method),
         limit=repr(limit),
-        seed=setting.seed,
+        seed=context.seed,
     )
 
 

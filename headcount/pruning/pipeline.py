@@ -57,34 +57,34 @@ class Control:
 
 
 def control(
-    stages: Compensation, method: Method, setting: PruningContext, dev: Task
+    stages: Compensation, method: Method, context: PruningContext, dev: Task
 ) -> Control | None:
     """Train the dense model as the pruned one was; None if no training changed any weights."""
     trainings = {"choice": method.tuning, "recovery": stages.recovery}
     wanted = {name: each for name, each in trainings.items() if each and each.trained != "gates"}
     if not stages.control or not wanted:
         return None
-    loaded, done = setting.loaded, []
+    loaded, done = context.loaded, []
     for name, given in wanted.items():
         # No teacher: the control measures training on the data, and would start as its own teacher.
         tuning = given.untaught()
-        state = setting.state and setting.state / f"control-{name}"
+        state = context.state and context.state / f"control-{name}"
         tuned = finetune(
             loaded,
-            setting.train,
+            context.train,
             tuning,
-            seed=setting.seed,
+            seed=context.seed,
             state=state,
-            tell=setting.telling("control"),
+            tell=context.telling("control"),
         ).loaded
-        is_kept = name == "choice" or _loss(tuned, dev, setting) < _loss(loaded, dev, setting)
+        is_kept = name == "choice" or _loss(tuned, dev, context) < _loss(loaded, dev, context)
         loaded = tuned if is_kept else loaded
         done.append(ControlTraining(asdict(tuning), given.is_taught, is_kept))
     return Control(loaded, tuple(done))
 
 
-def _loss(loaded: Loaded, dev: Task, setting: PruningContext) -> float:
-    return evaluate(loaded.model, dev, setting.max_tokens).loss
+def _loss(loaded: Loaded, dev: Task, context: PruningContext) -> float:
+    return evaluate(loaded.model, dev, context.max_tokens).loss
 
 
 def milliseconds(loaded: Loaded, task: Task, rounds: int = 9) -> float:
@@ -124,7 +124,7 @@ class Pruned:
 class Pruning:
     """What to prune, how, and the data to measure on."""
 
-    setting: PruningContext
+    context: PruningContext
     """The model, the data to choose heads with, and which heads can be pruned."""
     method: Method
     """The method that chooses heads."""
@@ -144,25 +144,27 @@ class Pruning:
             InputError: if the limit can't be met.
             ModelError: if the model can't be made smaller exactly.
         """
-        loaded, start = self.setting.loaded, perf_counter()
+        loaded, start = self.context.loaded, perf_counter()
         # Impossible requests raise an error before time is spent on them.
-        self.limit.budget(self.setting.units)
-        check_prunable(loaded, self.setting.units)
-        check_finetunings(self.setting, self.method, self.stages.recovery)
+        self.limit.budget(self.context.units)
+        check_prunable(loaded, self.context.units)
+        check_finetunings(self.context, self.method, self.stages.recovery)
         tasks = {"dev": self.dev} | ({} if self.test is None else {"test": self.test})
         before = {name: self._evaluated(loaded, task) for name, task in tasks.items()}
         chosen = choose(
             self.limit,
             self.method,
-            self.setting,
+            self.context,
             self.dev,
             before["dev"],
-            lambda choice: milliseconds(_compact(choice.loaded, choice.plan, None), self.dev),
+            lambda selection: milliseconds(
+                _compact(selection.loaded, selection.plan, None), self.dev
+            ),
         )
-        plan = replace(chosen.choice.plan, model=revision(loaded.model))
-        if self.setting.state is not None:
-            plan.write(self.setting.state / "plan.json")
-        done = run_stages(chosen.choice, self.stages, self.setting, self.dev)
+        plan = replace(chosen.selection.plan, model=revision(loaded.model))
+        if self.context.state is not None:
+            plan.write(self.context.state / "plan.json")
+        done = run_stages(chosen.selection, self.stages, self.context, self.dev)
         smaller = _compact(done.loaded, plan, plan.model)
         after = {name: self._evaluated(smaller, task) for name, task in tasks.items()}
         compared = {
@@ -196,30 +198,29 @@ class Pruning:
         return Pruned(plan, done.loaded, smaller, record, self.dev)
 
     def _evaluated(self, loaded: Loaded, task: Task) -> Evaluation:
-        return evaluate(loaded.model, task, self.setting.max_tokens, texts=True)
+        return evaluate(loaded.model, task, self.context.max_tokens, texts=True)
 
     def _choice(self, chosen: Chosen) -> ChoiceRecord:
-        found, record = chosen.found, chosen.choice.record
-        history = record.get("history")
+        found, selection = chosen.found, chosen.selection
         return ChoiceRecord(
             method=self.method.name,
             options=repr(self.method),
             limit={name: each for name, each in vars(self.limit).items() if each is not None},
             keep=chosen.keep,
             tried=None if found is None else found.tried,
-            scores=record.get("scores", {}),
-            open=record.get("open"),
-            swept=record.get("swept"),
-            history=None if history is None else tuple(history),
+            scores=selection.scores,
+            open=selection.open,
+            swept=selection.swept,
+            history=selection.history,
         )
 
     def _compared(self, task: Task, before: Evaluation, after: Evaluation) -> DataSetChange:
-        parts = slices(task, self.setting.train, self.setting.max_tokens)
-        return BeforeAfter(task, before, after).changes(parts, self.setting.seed)
+        parts = slices(task, self.context.train, self.context.max_tokens)
+        return BeforeAfter(task, before, after).changes(parts, self.context.seed)
 
     def _ceiling(self, plan: Plan) -> CeilingRecord | None:
         """The largest possible speedup of one forward pass; None for models that take no tokens."""
-        loaded = self.setting.loaded
+        loaded = self.context.loaded
         if loaded.model.main_input_name != "input_ids":  # FLOPs are counted on tokens
             return None
         length = min(128, loaded.max_length or 128)
@@ -229,11 +230,11 @@ class Pruning:
         self, tasks: dict[str, Task], before: dict[str, Evaluation], pruned: dict[str, Evaluation]
     ) -> ControlRecord | None:
         """Effect of training alone on the dense model, and the pruned model compared with that."""
-        made = control(self.stages, self.method, self.setting, self.dev)
+        made = control(self.stages, self.method, self.context, self.dev)
         if made is None:
             return None
         after = {name: self._evaluated(made.loaded, task) for name, task in tasks.items()}
-        seed, found = self.setting.seed, {}
+        seed, found = self.context.seed, {}
         for name, task in tasks.items():
             trained = BeforeAfter(task, before[name], after[name]).changes(seed=seed)
             beside = BeforeAfter(task, after[name], pruned[name]).changes(seed=seed)
@@ -324,8 +325,8 @@ def choose_heads(
     """
     method, loaded = _method(method), as_loaded(model, None)
     units = Units.of(loaded.anatomy, sites)
-    choice = method.choose(PruningContext(loaded, task, units, seed), dense(keep))
-    return replace(choice.plan, model=revision(loaded.model))
+    selection = method.choose(PruningContext(loaded, task, units, seed), dense(keep))
+    return replace(selection.plan, model=revision(loaded.model))
 
 
 def _method(method: Method | Ranking | str) -> Method:

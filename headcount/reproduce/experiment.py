@@ -37,11 +37,11 @@ class PruningExperiment:
     @cached_property
     def units(self) -> Units:
         """The units that may be pruned."""
-        return self.trial.setting.units
+        return self.trial.context.units
 
     @cached_property
     def trial(self) -> Trial:
-        """The setting in which every point is measured."""
+        """The model, data and options with which every point is measured."""
         settings = replace(self.settings, state=self.out / "state")
         context = settings.context(self.loaded, self.splits.train)
         return Trial(context, self.splits.dev, self.splits.test)

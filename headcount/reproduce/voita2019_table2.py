@@ -132,13 +132,13 @@ class FromScratch(Method):
     """Training of the new weights."""
     name: ClassVar[str] = SCRATCH
 
-    def choose(self, setting: PruningContext, keep: Keep) -> Selection:
+    def choose(self, context: PruningContext, keep: Keep) -> Selection:
         """Train from scratch with the heads of the plan that keeps `keep` heads."""
         assert isinstance(keep, int)
-        state = setting.state and setting.state / str(keep)
-        tuned = from_scratch(replace(setting, state=state), self.plans[keep], self.tuning)
+        state = context.state and context.state / str(keep)
+        tuned = from_scratch(replace(context, state=state), self.plans[keep], self.tuning)
         plan = replace(self.plans[keep], model=revision(tuned.loaded.model))
-        return Selection(plan, tuned.loaded, {"history": tuned.history})
+        return Selection(plan, tuned.loaded, history=tuple(tuned.history))
 
 
 def table2(
@@ -156,13 +156,13 @@ def table2(
     Raises:
         InputError: if a budget can't be met or a training is impossible.
     """
-    seeds, heads = [trial.setting.seed], trial.setting.units.heads
+    seeds, heads = [trial.context.seed], trial.context.units.heads
     if len(heads) in keeps:
         raise InputError(
             f"Expected to keep fewer heads than all {len(heads)}. Give smaller budgets"
         )
     # Before hours of training with gates.
-    check_not_from_scratch(trial.setting, scratch)
+    check_not_from_scratch(trial.context, scratch)
     first = curve(trial, {TRAINED: method}, keeps, seeds, key)
     plans = {
         point.keep: Plan.keeping(heads, point.heads)
@@ -171,9 +171,9 @@ def table2(
     }
     # Another training from scratch does not change the method's results.
     own = f"from-scratch-{hashlib.sha256(repr(scratch).encode()).hexdigest()[:8]}"
-    again = replace(trial.setting, state=trial.setting.state and trial.setting.state / own)
+    again = replace(trial.context, state=trial.context.state and trial.context.state / own)
     ways, key = {SCRATCH: FromScratch(plans, scratch)}, f"{key};{scratch!r}"
-    fresh = replace(trial, setting=again, controls=False)
+    fresh = replace(trial, context=again, controls=False)
     second = curve(fresh, ways, [*plans], seeds, key, with_dense=False)
     return CurvePoints((*first.points, *second.points))
 

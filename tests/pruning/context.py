@@ -7,7 +7,7 @@ from headcount.pruning import PruningContext, Units
 from tests.tasks.loaded import TASKS
 
 
-def setting(name: str, state: Path | None = None, sites: Any = None, **more: Any) -> PruningContext:
-    """A setting for choosing heads, from a task of `tests.tasks.loaded`."""
+def context(name: str, state: Path | None = None, sites: Any = None, **more: Any) -> PruningContext:
+    """What heads are chosen with, from a task of `tests.tasks.loaded`."""
     loaded, task = TASKS[name]()
     return PruningContext(loaded, task, Units.of(loaded.anatomy, sites), state=state, **more)

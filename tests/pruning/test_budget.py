@@ -30,7 +30,7 @@ from headcount.training import FinetuneConfig
 from tests import tiny
 from tests.examined import examined
 from tests.laws import leaving_no_trace
-from tests.pruning.context import setting
+from tests.pruning.context import context
 from tests.textbook import pruning as textbook
 
 FEW = settings(max_examples=25)
@@ -196,7 +196,7 @@ def test_whole_numbers_of_any_kind_are_budgets() -> None:
         def __index__(self) -> int:
             raise TypeError("as a float has none")
 
-    bert = setting("masked-bert")
+    bert = context("masked-bert")
     found = Pruning(bert, method("random"), BudgetSpec(keep=np.int64(2)), bert.train).run()
     assert json.loads(json.dumps(found.record.to_json()))["limit"] == {"keep": 2}
     for wrong in (Half(), {"encoder.self": Half()}):
@@ -213,7 +213,7 @@ def test_what_can_not_be_is_refused_before_anything_is_measured(
         raise AssertionError("measured")
 
     monkeypatch.setattr("headcount.pruning.pipeline.evaluate", measured)
-    bert = setting("masked-bert")
+    bert = context("masked-bert")
     with pytest.raises(InputError, match="got 99. The nearest is"):
         Pruning(bert, method("random"), BudgetSpec(keep=99), bert.train).run()
     loaded = Loaded(tiny.MODELS["albert"](), bert.loaded.tokenizer, "albert")
@@ -224,7 +224,7 @@ def test_what_can_not_be_is_refused_before_anything_is_measured(
         ("gates", "masked-bert", "Expected gates to train, got none"),
         ("encoder", "causal-gpt2", "Expected a model with an encoder"),
     ):
-        model = setting(task)
+        model = context(task)
         stages = Compensation(recovery=FinetuneConfig(trained=trained))  # type: ignore[arg-type]
         with pytest.raises(InputError, match=reported):
             Pruning(model, method("random"), BudgetSpec(keep=2), model.train, stages=stages).run()

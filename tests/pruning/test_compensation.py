@@ -138,9 +138,9 @@ def test_a_model_without_heads_has_nothing_to_mend() -> None:
     loaded, task = small.TASKS["classes-bert"]()
     none = Plan.keeping(loaded.heads, [])
     empty = Loaded(compact(loaded, none), loaded.tokenizer, "empty")
-    choice = Selection(Plan.keeping(empty.heads, []), empty)
+    selection = Selection(Plan.keeping(empty.heads, []), empty)
     given = PruningContext(empty, task, Units.of(empty.anatomy))
-    assert run_stages(choice, Compensation(), given, task).facts.calibration == Calibration(
+    assert run_stages(selection, Compensation(), given, task).facts.calibration == Calibration(
         task.sha256, task.num_examples, 0
     )
 
@@ -179,8 +179,8 @@ def test_moments_are_those_of_the_examples_drawn() -> None:
     """Compensation uses the given number of examples, drawn by the seed."""
     loaded, task = small.TASKS["classes-bert"]()
     plan = Plan.keeping(loaded.heads, [Head("encoder.self", 0, 1), Head("encoder.self", 1, 3)])
-    setting = PruningContext(loaded, task, Units.of(loaded.anatomy), seed=1, calibration=5)
-    facts = run_stages(Selection(plan, loaded), Compensation(), setting, task).facts
+    context = PruningContext(loaded, task, Units.of(loaded.anatomy), seed=1, calibration=5)
+    facts = run_stages(Selection(plan, loaded), Compensation(), context, task).facts
     index_N = np.random.default_rng(1).choice(task.num_examples, 5, replace=False)
     lengths = [task.batch(np.array([index])).inputs["attention_mask"].sum() for index in index_N]
     assert facts.calibration == Calibration(task.sha256, 5, sum(map(int, lengths)))
@@ -201,8 +201,8 @@ def test_stages_that_are_switched_off(stages: Compensation, names: list[str]) ->
     """Stages that are off are neither tried nor kept; the best one tried is kept."""
     loaded, task = small.TASKS["classes-bert"]()
     plan = Plan.keeping(loaded.heads, [Head("encoder.self", 0, 1), Head("encoder.self", 1, 3)])
-    setting = PruningContext(loaded, task, Units.of(loaded.anatomy), seed=1)
-    done = run_stages(Selection(plan, loaded), stages, setting, task)
+    context = PruningContext(loaded, task, Units.of(loaded.anatomy), seed=1)
+    done = run_stages(Selection(plan, loaded), stages, context, task)
     assert sorted(gain.stage for gain in done.results) == sorted(names)
     losses = [evaluate_gated(loaded, plan, task).loss, *(gain.after for gain in done.results)]
     assert evaluate_gated(done.loaded, plan, task).loss == pytest.approx(min(losses), rel=1e-6)
@@ -213,9 +213,9 @@ def test_recovery_is_kept_where_it_gains(peak: float, gains: bool) -> None:
     loaded, task = small.TASKS["classes-bert"]()
     plan = Plan.keeping(loaded.heads, [Head("encoder.self", 0, 1), Head("encoder.self", 1, 3)])
     recovery = FinetuneConfig(updates=12, batch_tokens=100, peak=peak, warmup=2)
-    setting = PruningContext(loaded, task, Units.of(loaded.anatomy), seed=1)
+    context = PruningContext(loaded, task, Units.of(loaded.anatomy), seed=1)
     stages = Compensation(fold=False, rescale=False, recovery=recovery)
-    done = run_stages(Selection(plan, loaded), stages, setting, task)
+    done = run_stages(Selection(plan, loaded), stages, context, task)
     (gain,) = done.results
     assert gain.kept == gains == (gain.after < gain.before)
     loss = evaluate_gated(done.loaded, plan, task).loss
@@ -227,30 +227,30 @@ def test_a_recovery_goes_on_with_batches_of_another_size(tmp_path: Path) -> None
     loaded, task = small.TASKS["classes-bert"]()
     plan = Plan.keeping(loaded.heads, [Head("encoder.self", 0, 1), Head("encoder.self", 1, 3)])
     recovery = FinetuneConfig(updates=4, batch_tokens=100, peak=3e-3, warmup=2, save_every=2)
-    setting = PruningContext(loaded, task, Units.of(loaded.anatomy), seed=1, state=tmp_path)
+    context = PruningContext(loaded, task, Units.of(loaded.anatomy), seed=1, state=tmp_path)
     stages = Compensation(rescale=False, recovery=recovery)
     first, again = (
-        run_stages(Selection(plan, loaded), stages, replace(setting, max_tokens=each), task)
+        run_stages(Selection(plan, loaded), stages, replace(context, max_tokens=each), task)
         for each in (4096, 16)
     )
     assert first.results[-1].after == pytest.approx(again.results[-1].after)
     record = json.loads((tmp_path / "recovery" / "training.json").read_text())
     assert record["mended by"] == next(gain.stage for gain in first.results if gain.kept)
-    fewer = replace(setting, calibration=3)
+    fewer = replace(context, calibration=3)
     with pytest.raises(InputError, match="was begun with mended "):
         run_stages(Selection(plan, loaded), stages, fewer, task)
     stages = Compensation(fold=False, recovery=recovery)
     with pytest.raises(InputError, match="was begun with mended by .*, and this command has resc"):
-        run_stages(Selection(plan, loaded), stages, setting, task)
+        run_stages(Selection(plan, loaded), stages, context, task)
 
 
 def test_where_only_gates_learned_there_is_no_control() -> None:
     loaded, task = small.TASKS["classes-bert"]()
-    setting = PruningContext(loaded, task, Units.of(loaded.anatomy))
+    context = PruningContext(loaded, task, Units.of(loaded.anatomy))
     tuning = FinetuneConfig(updates=2, batch_tokens=100)
     gates = Subset(replace(tuning, trained="gates"))
-    assert control(Compensation(), gates, setting, task) is None
-    made = control(Compensation(recovery=tuning), gates, setting, task)
+    assert control(Compensation(), gates, context, task) is None
+    made = control(Compensation(recovery=tuning), gates, context, task)
     assert made is not None and [each.settings["updates"] for each in made.trainings] == [2]
 
 
@@ -258,12 +258,12 @@ def test_where_only_gates_learned_there_is_no_control() -> None:
 def test_a_control_is_trained_in_the_same_ways(peak: float) -> None:
     """One training after another, each like the pruned model's; the second only if it gains."""
     loaded, task = small.TASKS["classes-bert"]()
-    setting = PruningContext(loaded, task, Units.of(loaded.anatomy), seed=1)
+    context = PruningContext(loaded, task, Units.of(loaded.anatomy), seed=1)
     first = FinetuneConfig(
         updates=3, batch_tokens=60, peak=1e-3, warmup=0, distilled=0.5, layerwise=2.0
     )
     second = FinetuneConfig(updates=12, batch_tokens=100, peak=peak, warmup=2)
-    made = control(Compensation(recovery=second), Subset(first), setting, task)
+    made = control(Compensation(recovery=second), Subset(first), context, task)
     assert made is not None
     once = finetune(loaded, task, replace(first, distilled=0.0, layerwise=0.0), seed=1).loaded
     twice = finetune(once, task, second, seed=1).loaded
@@ -276,9 +276,9 @@ def test_a_control_is_trained_in_the_same_ways(peak: float) -> None:
 
 def test_a_control_learns_where_the_pruned_model_does() -> None:
     loaded, task = small.TASKS["translation-Marian"]()
-    setting = PruningContext(loaded, task, Units.of(loaded.anatomy), seed=1)
+    context = PruningContext(loaded, task, Units.of(loaded.anatomy), seed=1)
     tuning = FinetuneConfig(updates=2, batch_tokens=60, peak=1e-2, warmup=0, trained="encoder")
-    made = control(Compensation(), Subset(tuning), setting, task)
+    made = control(Compensation(), Subset(tuning), context, task)
     assert made is not None and made.trainings[0].settings["trained"] == "encoder"
     learned = made.loaded.model.state_dict()
     changed = {
@@ -300,12 +300,12 @@ def test_recovery_gains_and_keeps_to_the_plan() -> None:
     loaded, task = small.TASKS["classes-bert"]()
     plan = Plan.keeping(loaded.heads, [Head("encoder.self", 0, 1), Head("encoder.self", 1, 3)])
     tuning = FinetuneConfig(updates=12, batch_tokens=100, peak=3e-3, warmup=2, distilled=0.5)
-    setting = PruningContext(loaded, task, Units.of(loaded.anatomy), seed=1)
-    compensated = recover(setting, loaded, plan, tuning)
+    context = PruningContext(loaded, task, Units.of(loaded.anatomy), seed=1)
+    compensated = recover(context, loaded, plan, tuning)
     before, after = (evaluate_gated(each, plan, task).loss for each in (loaded, compensated.loaded))
     assert after < before != evaluate(loaded.model, task).loss and len(compensated.history) == 12
     assert compensated.loaded.heads.counts == loaded.heads.counts
-    scratch = from_scratch(setting, plan, FinetuneConfig(updates=2, batch_tokens=100))
+    scratch = from_scratch(context, plan, FinetuneConfig(updates=2, batch_tokens=100))
     near = [
         (embeddings(each.loaded) - embeddings(loaded)).abs().max().item()
         for each in (compensated, scratch)
@@ -313,7 +313,7 @@ def test_recovery_gains_and_keeps_to_the_plan() -> None:
     assert near[0] < 0.1 < near[1], "new weights"
     query = "bert.encoder.layer.0.attention.self.query.weight"
     rows = scratch.loaded.model.get_parameter(query).detach()
-    start = from_scratch(setting, plan, FinetuneConfig(updates=1, peak=1e-12))
+    start = from_scratch(context, plan, FinetuneConfig(updates=1, peak=1e-12))
     stock = start.loaded.model.get_parameter(query).detach()
     moved = (rows - stock).abs().amax(1).view(5, 11).amax(1)
     assert (moved > 1e-6).tolist() == [False, True, False, False, False], "only kept heads"
@@ -346,8 +346,8 @@ def test_a_compact_model_recovers_as_the_gated_one_does(
         trained="encoder",
         dropout=0.0,
     )
-    setting = PruningContext(loaded, task, Units.of(loaded.anatomy), seed=1, state=tmp_path)
-    found = recover(setting, loaded, plan, tuning)
+    context = PruningContext(loaded, task, Units.of(loaded.anatomy), seed=1, state=tmp_path)
+    found = recover(context, loaded, plan, tuning)
     assert form(tmp_path) == "compact"
     gates = Fixed(plan.gates(loaded.heads))
     expected = finetune(loaded, task, tuning, gates=gates, teacher=loaded.model, seed=1)
@@ -366,19 +366,19 @@ def test_a_compact_recovery_goes_on(tmp_path: Path) -> None:
     loaded, task = small.TASKS["classes-bert"]()
     plan = Plan.keeping(loaded.heads, [Head("encoder.self", 0, 1), Head("encoder.self", 1, 3)])
     tuning = FinetuneConfig(updates=5, batch_tokens=100, peak=3e-3, warmup=2, save_every=2)
-    setting = PruningContext(loaded, task, Units.of(loaded.anatomy), seed=1, state=tmp_path)
+    context = PruningContext(loaded, task, Units.of(loaded.anatomy), seed=1, state=tmp_path)
 
     def killed(stage: str, done: int, total: int) -> None:
         if done == 3:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        recover(replace(setting, progress=killed), loaded, plan, tuning)
+        recover(replace(context, progress=killed), loaded, plan, tuning)
     steps: list[int] = []
-    reported = replace(setting, progress=lambda stage, done, total: steps.append(done))
+    reported = replace(context, progress=lambda stage, done, total: steps.append(done))
     resumed = recover(reported, loaded, plan, tuning).loaded.model.state_dict()
     assert min(steps) == 3, "and not from the start"
-    unbroken = recover(replace(setting, state=None), loaded, plan, tuning).loaded.model.state_dict()
+    unbroken = recover(replace(context, state=None), loaded, plan, tuning).loaded.model.state_dict()
     assert all(torch.equal(resumed[key], tensor) for key, tensor in unbroken.items())
 
 
@@ -386,6 +386,6 @@ def test_where_no_compact_model_can_be_given_back_the_gated_one_recovers(tmp_pat
     """T5's layers share a table of position biases."""
     loaded, task = small.TASKS["translation-T5ForC"]()
     plan = Plan.keeping(loaded.heads, [head for head in loaded.heads if head.index])
-    setting = PruningContext(loaded, task, Units.of(loaded.anatomy), state=tmp_path)
-    recover(setting, loaded, plan, FinetuneConfig(updates=1, batch_tokens=100, warmup=0))
+    context = PruningContext(loaded, task, Units.of(loaded.anatomy), state=tmp_path)
+    recover(context, loaded, plan, FinetuneConfig(updates=1, batch_tokens=100, warmup=0))
     assert form(tmp_path) == "gated"

@@ -17,24 +17,24 @@ from headcount.results import ALL, CurvePoints, read_curve
 from headcount.tap import gated
 from headcount.tasks import drawn, evaluate
 from headcount.training import FinetuneConfig, finetune
-from tests.pruning.context import setting
+from tests.pruning.context import context
 
 METHODS = {name: method(name) for name in ("norm", "random")}
 KEEPS = [3, 7]
 
 
 def measured(state: Path | None = None, key: str = "", **more) -> CurvePoints:
-    given = setting("causal-gpt2", state, **more)
+    given = context("causal-gpt2", state, **more)
     return curve(Trial(given, given.train, given.train), METHODS, KEEPS, seeds=[0, 1], key=key)
 
 
 def facts(roles: dict[str, list[str]] | None = None) -> CurveFacts:
-    heads = setting("causal-gpt2").loaded.heads
+    heads = context("causal-gpt2").loaded.heads
     return CurveFacts(heads, "perplexity", False, ("a warning",), "signed", roles)
 
 
 def test_rows() -> None:
-    given, frame = setting("causal-gpt2"), measured().frame
+    given, frame = context("causal-gpt2"), measured().frame
     assert list(frame["method"]) == [ALL, *["norm"] * 2, *["random"] * 4]
     assert list(frame["keep"]) == [10, 7, 3, 7, 3, 7, 3]
     assert list(frame["seed"]) == [0, 0, 0, 0, 0, 1, 1]
@@ -51,7 +51,7 @@ def test_rows() -> None:
 
 def test_budgets_are_of_the_heads_that_may_go() -> None:
     """With one site, the others keep all heads, and axes and refusals refer to that site."""
-    given = setting("translation-Marian", sites=["encoder.self"])
+    given = context("translation-Marian", sites=["encoder.self"])
     heads = given.loaded.heads.counts
     trial = Trial(given, given.train, scores=False)
     frame = curve(trial, {"norm": method("norm")}, [4, 1]).frame
@@ -67,7 +67,7 @@ def test_budgets_are_of_the_heads_that_may_go() -> None:
 
 
 def test_what_can_not_be_trained_is_refused_before_anything_is_measured() -> None:
-    given = setting("causal-gpt2")
+    given = context("causal-gpt2")
     way = method("l0", ["tuning.trained=encoder"])
 
     def reported(*_: object) -> None:
@@ -84,15 +84,15 @@ class Fussy(Method):
 
     name = "fussy"
 
-    def choose(self, setting: PruningContext, keep: Keep) -> Selection:
+    def choose(self, context: PruningContext, keep: Keep) -> Selection:
         if keep == 7:
-            return METHODS["norm"].choose(setting, keep)
+            return METHODS["norm"].choose(context, keep)
         raise UnsuitedError(f"no {keep} heads")
 
 
 def test_methods_that_do_not_suit_the_model(tmp_path: Path) -> None:
     """Such methods raise an error or are left out with all points, whatever was done before."""
-    given = setting("causal-gpt2", tmp_path)
+    given = context("causal-gpt2", tmp_path)
     trial, ways = Trial(given, given.train, scores=False), {"fussy": Fussy(), **METHODS}
     with pytest.raises(InputError, match="no 3 heads"):
         curve(trial, ways, KEEPS, seeds=[0, 1])
@@ -128,13 +128,13 @@ def test_goes_on(tmp_path: Path) -> None:
 
 
 def test_other_data_and_other_options_are_another_curve(tmp_path: Path) -> None:
-    given = setting("causal-gpt2", tmp_path)
+    given = context("causal-gpt2", tmp_path)
     trial = Trial(given, given.train, scores=False)
     first = curve(trial, {"a": method("random")}, [3], seeds=[0])
     same = curve(trial, {"a": method("random")}, [3], seeds=[0])
     assert same == first
     other = curve(trial, {"a": method("norm")}, [3], seeds=[0])
-    alone = curve(replace(trial, setting=replace(given, state=None)), {"b": method("norm")}, [3])
+    alone = curve(replace(trial, context=replace(given, state=None)), {"b": method("norm")}, [3])
     losses = [list(each.frame["loss"]) for each in (other, alone, first)]
     assert losses[0] == losses[1] != losses[2]
     half = drawn(given.train, given.train.num_examples // 2)
@@ -154,7 +154,7 @@ def test_controls(tmp_path: Path) -> None:
             ("frozen", "l0", ("trained=gates",)),
         )
     }
-    given = setting("causal-gpt2", tmp_path)
+    given = context("causal-gpt2", tmp_path)
     trial = Trial(given, given.train, scores=False)
     points = curve(trial, ways | {"norm": method("norm")}, [3], seeds=[2])
     assert points.methods == [*ways, "norm"] and points.keeps == [3]
@@ -246,7 +246,7 @@ def test_the_best_method_and_those_no_better_than_random() -> None:
 
 def test_a_training_that_fails_is_no_method_that_does_not_suit(tmp_path: Path) -> None:
     """A curve only leaves out what can never work on this model."""
-    given = setting("causal-gpt2", tmp_path)
+    given = context("causal-gpt2", tmp_path)
     fields = ("updates=3", "warmup=0", "batch_tokens=90", "peak=1e30")
     wild = method("l0", [f"tuning.{each}" for each in fields])
     trial = Trial(given, given.train, scores=False, controls=False)

@@ -45,18 +45,18 @@ def test_exactly_so_many(method: Method, name: str, keep: Any, expected: dict[st
     loaded, task = small.TASKS[name]()
     units = Units.of(loaded.anatomy)
     with leaving_no_trace(loaded.model, tiny.inputs(loaded.model)):
-        choice = method.choose(PruningContext(loaded, task, units), keep)
-    stay = choice.plan.kept_heads(loaded.heads)
+        selection = method.choose(PruningContext(loaded, task, units), keep)
+    stay = selection.plan.kept_heads(loaded.heads)
     assert {site: sum(head.site == site for head in stay) for site in expected} == expected
-    check_plan(choice.plan, choice.loaded.model, loaded.heads)
-    assert choice.plan.model == revision(choice.loaded.model) != revision(loaded.model)
+    check_plan(selection.plan, selection.loaded.model, loaded.heads)
+    assert selection.plan.model == revision(selection.loaded.model) != revision(loaded.model)
     for unit in units.units:
         assert len({head in stay for head in unit}) == 1, "groups go whole"
-    scores = choice.record["scores"]
+    scores = selection.scores
     if name == "classes-bert":
         gone = [scores[str(head)] for head in loaded.heads if head not in stay]
         assert min(scores[str(head)] for head in stay) >= max(gone)
-    assert "open" in " ".join(choice.record["history"][-1])
+    assert selection.history is not None and "open" in " ".join(selection.history[-1])
     if isinstance(method, L0):
         sites = {head.partition(".")[0] for head in scores}
         open_at = [
@@ -64,7 +64,7 @@ def test_exactly_so_many(method: Method, name: str, keep: Any, expected: dict[st
             for site in ("enc", "dec", "cross")
             if site in sites
         ]
-        assert list(choice.record["open"].values()) == open_at
+        assert selection.open is not None and list(selection.open.values()) == open_at
 
 
 @pytest.mark.parametrize("method", METHODS, ids=repr)
@@ -73,14 +73,14 @@ def test_as_many_heads_of_every_group(method: Method) -> None:
     loaded, task = small.TASKS["causal-llama"]()
     units = Units.of(loaded.anatomy, whole_groups=False)
     keep = units.possible()[len(units.possible()) // 2]
-    choice = method.choose(PruningContext(loaded, task, units), keep)
-    stay = choice.plan.kept_heads(loaded.heads)
+    selection = method.choose(PruningContext(loaded, task, units), keep)
+    stay = selection.plan.kept_heads(loaded.heads)
     assert len(stay) == keep
     for groups in units.groups:
         places = [{at for at, head in enumerate(unit) if head in stay} for unit in groups]
         assert all(each == places[0] for each in places)
     for row in units.tied().units:
-        assert len({choice.record["scores"][str(head)] for head in row}) == 1
+        assert len({selection.scores[str(head)] for head in row}) == 1
 
 
 @pytest.mark.parametrize("name", ["causal-llama", "translation-Marian"])
@@ -121,8 +121,8 @@ def test_no_head_at_all() -> None:
     tuning = replace(QUICK, trained="gates")
     loaded, task = small.TASKS["classes-bert"]()
     for method in (Subset(tuning), L0(tuning)):
-        choice = method.choose(PruningContext(loaded, task, Units.of(loaded.anatomy)), 0)
-        assert choice.plan.kept_heads(loaded.heads) == []
+        selection = method.choose(PruningContext(loaded, task, Units.of(loaded.anatomy)), 0)
+        assert selection.plan.kept_heads(loaded.heads) == []
 
 
 @pytest.mark.parametrize("method", [L0(QUICK), Subset(QUICK)], ids=repr)
@@ -134,7 +134,7 @@ def test_a_seed_says_it_all_and_an_impossible_budget_is_refused(
     units = Units.of(loaded.anatomy)
     one = method.choose(PruningContext(loaded, task, units, seed=4), 6)
     steps: list[int] = []
-    setting = PruningContext(
+    context = PruningContext(
         loaded,
         task,
         units,
@@ -142,8 +142,9 @@ def test_a_seed_says_it_all_and_an_impossible_budget_is_refused(
         state=tmp_path / "state",
         progress=lambda stage, done, total: steps.append(done),
     )
-    two, others, again = (method.choose(setting, keep) for keep in (6, 9, 6))
-    assert one.plan == two.plan == again.plan != others.plan and one.record == two.record
+    two, others, again = (method.choose(context, keep) for keep in (6, 9, 6))
+    assert one.plan == two.plan == again.plan != others.plan
+    assert one.scores == two.scores and one.history == two.history
     assert len(steps) == 2 * QUICK.updates
     with pytest.raises(InputError, match="in groups of 3, got 5. The nearest is 6"):
         method.choose(PruningContext(loaded, task, units), 5)
@@ -155,7 +156,7 @@ def test_only_heads_that_may_go_have_gates(method: Method, tmp_path: Path) -> No
     loaded, task = small.TASKS["translation-Marian"]()
     everywhere = Units.of(loaded.anatomy)
     keep = {"encoder.self": 2}
-    scores = method.choose(PruningContext(loaded, task, everywhere), keep).record["scores"]
+    scores = method.choose(PruningContext(loaded, task, everywhere), keep).scores
     assert set(scores) == {str(head) for head in loaded.heads if head.site == "encoder.self"}
     one, other = (Units.of(loaded.anatomy, [site]) for site in ("encoder.self", "decoder.self"))
     number = len(loaded.heads) - 2
@@ -168,7 +169,7 @@ def test_budgets_share_the_trainings_of_a_sweep(tmp_path: Path) -> None:
     """The choice equals that of the nearest coefficient alone."""
     loaded, task = small.TASKS["classes-bert"]()
     units, steps = Units.of(loaded.anatomy), []
-    setting = PruningContext(
+    context = PruningContext(
         loaded,
         task,
         units,
@@ -176,19 +177,19 @@ def test_budgets_share_the_trainings_of_a_sweep(tmp_path: Path) -> None:
         progress=lambda stage, done, total: steps.append(done),
     )
     way = L0(replace(QUICK, updates=20), voita2019=True, sweep=4)
-    found = {keep: way.choose(setting, keep) for keep in (3, 4)}
-    tried = {keep: choice.record["swept"] for keep, choice in found.items()}
+    found = {keep: way.choose(context, keep) for keep in (3, 4)}
+    tried = {keep: selection.swept or {} for keep, selection in found.items()}
     first = next(iter(tried[3]))
     assert first == next(iter(tried[4])) == str(0.1 / len(loaded.anatomy.layers))
     assert len({*tried[3], *tried[4]}) == len(steps) / 20 < len(tried[3]) + len(tried[4])
-    for keep, choice in found.items():
+    for keep, selection in found.items():
         nearest = min(tried[keep].values(), key=lambda number: (abs(number - keep), -number))
-        assert choice.record["open"] == {"encoder.self": nearest}
+        assert selection.open == {"encoder.self": nearest}
         (coefficient, *_) = [float(each) for each, n in tried[keep].items() if n == nearest]
         alone = replace(way, sweep=0, coefficient=coefficient).choose(
-            replace(setting, state=None), keep
+            replace(context, state=None), keep
         )
-        assert alone.plan == choice.plan
+        assert alone.plan == selection.plan
 
 
 GATES = FinetuneConfig(
@@ -215,6 +216,6 @@ def test_heads_that_matter_stay(method: Method) -> None:
             if Head(layer.site, layer.layer, index) not in needed:
                 weight.data[:, index * layer.head_dim : (index + 1) * layer.head_dim] *= 1e-3
     dense = replace(loaded, model=model)
-    choice = method.choose(PruningContext(dense, task, Units.of(loaded.anatomy)), 4)
+    selection = method.choose(PruningContext(dense, task, Units.of(loaded.anatomy)), 4)
     # Every process renumbers word pieces: one head may differ.
-    assert len(set(choice.plan.kept_heads(loaded.heads)) & needed) >= 3
+    assert len(set(selection.plan.kept_heads(loaded.heads)) & needed) >= 3

@@ -28,7 +28,7 @@ from headcount.pruning.methods.l0 import L0, swept
 from headcount.pruning.methods.presets import PRESETS
 from headcount.pruning.pipeline import milliseconds
 from headcount.tasks import evaluate
-from tests.pruning.context import setting
+from tests.pruning.context import context
 
 
 def test_methods_have_their_names() -> None:
@@ -178,14 +178,14 @@ def test_search_is_a_linear_scan(limit: float) -> None:
 
 def test_a_search_trains_once_a_budget() -> None:
     """The choice for the final budget is not repeated."""
-    given, asked = setting("similarity-bert"), []
+    given, asked = context("similarity-bert"), []
 
     class Asked(Method):
         name = "asked"
 
-        def choose(self, setting: PruningContext, keep: Keep) -> Selection:
+        def choose(self, context: PruningContext, keep: Keep) -> Selection:
             asked.append(keep)
-            return RankingMethod(Random()).choose(setting, keep)
+            return RankingMethod(Random()).choose(context, keep)
 
     base = evaluate(given.loaded.model, given.train)
     chosen = choose(
@@ -194,9 +194,9 @@ def test_a_search_trains_once_a_budget() -> None:
         given,
         given.train,
         base,
-        lambda choice: float(len(choice.plan.kept_heads(given.loaded.heads))),
+        lambda selection: float(len(selection.plan.kept_heads(given.loaded.heads))),
     )
-    assert chosen.keep == len(chosen.choice.plan.kept_heads(given.loaded.heads)) == 5
+    assert chosen.keep == len(chosen.selection.plan.kept_heads(given.loaded.heads)) == 5
     assert len(asked) == len(set(asked))
 
 
@@ -204,12 +204,12 @@ def test_a_killed_search_ends_with_the_same_budget(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Timings are not repeated: another clock could give another result."""
-    given, times = replace(setting("similarity-bert"), state=tmp_path), []
+    given, times = replace(context("similarity-bert"), state=tmp_path), []
     base = evaluate(given.loaded.model, given.train)
 
-    def slow(choice: Selection, factor: float) -> float:
+    def slow(selection: Selection, factor: float) -> float:
         times.append(factor)
-        return factor * len(choice.plan.kept_heads(given.loaded.heads))
+        return factor * len(selection.plan.kept_heads(given.loaded.heads))
 
     def search(factor: float, limit: float = 4.5, seed: int = 0) -> Chosen:
         return choose(
@@ -218,13 +218,13 @@ def test_a_killed_search_ends_with_the_same_budget(
             replace(given, seed=seed),
             given.train,
             base,
-            lambda choice: slow(choice, factor),
+            lambda selection: slow(selection, factor),
         )
 
     first = search(1.0)
     count = len(times)
     again = search(3.0)
-    assert again.keep == first.keep == 4 and again.choice.plan == first.choice.plan
+    assert again.keep == first.keep == 4 and again.selection.plan == first.selection.plan
     assert len(times) == count and again.found == first.found
     with pytest.raises(InputError, match="--resume needs the same model, data and options"):
         search(1.0, limit=3.5)
@@ -234,7 +234,7 @@ def test_a_killed_search_ends_with_the_same_budget(
 
 
 def test_latency_is_that_of_the_median_example(monkeypatch: pytest.MonkeyPatch) -> None:
-    given = setting("similarity-bert")
+    given = context("similarity-bert")
     seen: list[Any] = []
     monkeypatch.setattr(
         "headcount.pruning.pipeline.latency",

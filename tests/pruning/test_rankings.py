@@ -38,7 +38,7 @@ from tests.examined import examined_double
 from tests.importance.test_gate_gradient import by_differences
 from tests.importance.tiny_task import TinyTask
 from tests.laws import leaving_no_trace
-from tests.pruning.context import setting
+from tests.pruning.context import context
 from tests.tasks.loaded import TRANSLATIONS
 from tests.textbook import pruning as textbook
 
@@ -54,7 +54,7 @@ def names(heads: Sequence[Head]) -> list[str]:
 @pytest.mark.parametrize("task", ["similarity-bert", "causal-llama", "translation-Marian"])
 def test_a_head_order_is_a_permutation(ranking: Ranking, task: str, calibration: int) -> None:
     """Rankings on all examples and on a random subset."""
-    given = setting(task, calibration=calibration)
+    given = context(task, calibration=calibration)
     assert given.sample.num_examples == min(calibration, given.train.num_examples)
     with leaving_no_trace(given.loaded.model, next(given.train.batches()).inputs):
         order = ranking.order(given)
@@ -66,14 +66,14 @@ def test_a_head_order_is_a_permutation(ranking: Ranking, task: str, calibration:
 
 @pytest.mark.parametrize("ranking", RANKINGS, ids=lambda ranking: ranking.name)
 def test_only_heads_of_the_sites_asked_for_go(ranking: Ranking) -> None:
-    given = setting("translation-Marian", sites=["encoder.self"])
+    given = context("translation-Marian", sites=["encoder.self"])
     plan = RankingMethod(ranking).choose(given, {"encoder.self": 3}).plan
     gone = plan.pruned_heads(given.loaded.heads)
     assert len(gone) == 7 and {head.site for head in gone} == {"encoder.self"}
 
 
 def test_scores_are_those_of_importance() -> None:
-    given = setting("similarity-bert")
+    given = context("similarity-bert")
     model, task, anatomy = given.loaded.model, given.train, given.loaded.anatomy
     expected = {
         "gradient": gradient(model, task, anatomy=anatomy),
@@ -103,7 +103,7 @@ def test_fisher_is_the_mean_of_squared_derivatives(name: str) -> None:
 
 @pytest.mark.parametrize("task", ["similarity-bert", "causal-llama"])
 def test_greedy_takes_the_head_that_is_missed_least(task: str) -> None:
-    given = setting(task)
+    given = context(task)
 
     def loss_without(heads: list[Head]) -> float:
         gates = {str(head): 0.0 for head in heads}
@@ -128,7 +128,7 @@ def by_letters(loaded: Loaded) -> Translation:
 
 @pytest.mark.parametrize("task", ["similarity-bert", "translation-Marian"])
 def test_greedy_by_score_takes_the_head_whose_score_is_missed_least(task: str) -> None:
-    given = setting(task)
+    given = context(task)
     if task == "translation-Marian":  # a random model has BLEU 0 with any heads
         given = replace(given, train=by_letters(given.loaded))
     model, anatomy, heads = given.loaded.model, given.loaded.anatomy, list(given.loaded.heads)
@@ -155,11 +155,11 @@ def test_a_killed_sweep_of_an_ablation_goes_on(quantity: Any, tmp_path: Path) ->
     """Measurements are not repeated; the step's file is removed afterwards."""
     name = "similarity-bert" if quantity == "loss" else "translation-Marian"
     greedy = Greedy(step=1.0, quantity=quantity)
-    units = setting(name).units.units[:4]
+    units = context(name).units.units[:4]
     small = {"max_tokens": 40, "state": tmp_path}
 
     def made(**more: Any) -> PruningContext:
-        given = setting(name, **more)
+        given = context(name, **more)
         return given if quantity == "loss" else replace(given, train=by_letters(given.loaded))
 
     def stop(stage: str, done: int, total: int) -> None:
@@ -181,15 +181,15 @@ def test_a_killed_sweep_of_an_ablation_goes_on(quantity: Any, tmp_path: Path) ->
         torch.testing.assert_close(found[place], scores, equal_nan=True)
     if quantity == "loss":
         assert min(reported) > 2, "goes on behind what was done"
-    greedy.scores(setting(name, progress=lambda *_: None, **small), units[:2])
+    greedy.scores(context(name, progress=lambda *_: None, **small), units[:2])
     with pytest.raises(KeyboardInterrupt):
         greedy.scores(made(progress=stop, **small), units)
     with pytest.raises(InputError, match="--resume needs the same"):
-        greedy.scores(setting(name, **small), units[:3])
+        greedy.scores(context(name, **small), units[:3])
 
 
 def test_scores_are_taken_anew_without_those_that_have_gone() -> None:
-    given = setting("similarity-bert")  # 10 heads, so a step of 0.3 is 3 of them
+    given = context("similarity-bert")  # 10 heads, so a step of 0.3 is 3 of them
     model, anatomy = given.loaded.model, given.loaded.anatomy
     order = Gradient(step=0.3).order(given)
     assert order.heads[:3] == Gradient().order(given).heads[:3]
@@ -204,7 +204,7 @@ def test_scores_are_taken_anew_without_those_that_have_gone() -> None:
 
 def test_heads_that_have_gone_add_nothing_to_their_layer() -> None:
     """A layer's norm counts only the remaining heads."""
-    given = setting("similarity-bert")
+    given = context("similarity-bert")
     model, anatomy = given.loaded.model, given.loaded.anatomy
     order = Norm(step=0.3).order(given)
     gone = set(order.heads[:3])
@@ -223,7 +223,7 @@ def test_heads_that_have_gone_add_nothing_to_their_layer() -> None:
 
 def test_sites_with_budgets_of_their_own_lose_no_more_than_that() -> None:
     """While one site is measured, the other site's kept heads are active."""
-    given = setting("translation-Marian")
+    given = context("translation-Marian")
     heads, keep = given.loaded.heads, {"encoder.self": 9, "decoder.cross": 7}
     room = {site: sum(heads.counts[site]) - number for site, number in keep.items()}
 
@@ -247,7 +247,7 @@ def test_sites_with_budgets_of_their_own_lose_no_more_than_that() -> None:
 
 
 def test_a_site_that_has_lost_its_share_is_left_as_it_is() -> None:
-    given = setting("translation-Marian")
+    given = context("translation-Marian")
     heads, keep = given.loaded.heads, {"encoder.self": 9, "decoder.cross": 4}
     num = {site: sum(heads.counts[site]) for site in keep}
     counted = Counted(step=0.25)
@@ -267,11 +267,11 @@ class Counted(Stepwise):
     name: ClassVar[str] = "counted"
     asked: list[int] = field(default_factory=list, repr=False)
 
-    def scores(self, setting: PruningContext, left: Sequence[Unit]) -> Scores:
+    def scores(self, context: PruningContext, left: Sequence[Unit]) -> Scores:
         self.asked.append(len(left))
         return {
             LayerId(site, layer): torch.arange(count).double() + 10 * layer
-            for site, counts in setting.loaded.heads.counts.items()
+            for site, counts in context.loaded.heads.counts.items()
             for layer, count in enumerate(counts)
         }
 
@@ -279,7 +279,7 @@ class Counted(Stepwise):
 @pytest.mark.parametrize("keep", [7, {"encoder.self": 7}])
 def test_units_of_several_sizes_are_ordered_to_the_end(keep: Any) -> None:
     """A budget may skip a head, so any of them may be pruned."""
-    given = setting("similarity-bert")
+    given = context("similarity-bert")
     heads = list(given.loaded.heads)
     units = [tuple(heads[n : n + 2]) for n in (0, 2, 4, 6)] + [(heads[8],), (heads[9],)]
     given = replace(given, units=Units(given.loaded.heads, tuple(units)))
@@ -291,14 +291,14 @@ def test_units_of_several_sizes_are_ordered_to_the_end(keep: Any) -> None:
 
 def test_no_units_have_no_order() -> None:
     given = replace(
-        setting("similarity-bert"), units=Units(setting("similarity-bert").loaded.heads, ())
+        context("similarity-bert"), units=Units(context("similarity-bert").loaded.heads, ())
     )
     assert Norm().order(given).heads == ()
     assert RankingMethod(Norm()).choose(given, 10).plan.pruned_heads(given.loaded.heads) == []
 
 
 def test_those_that_stay_follow_unit_by_unit() -> None:
-    given = setting("causal-llama")
+    given = context("causal-llama")
     order = Gradient(step=0.2).order(given, len(given.loaded.heads) - 2)
     assert sorted(names(order.heads)) == sorted(names(list(given.loaded.heads)))
     unit_of = {head: unit for unit in given.units.units for head in unit}
@@ -309,10 +309,10 @@ def test_those_that_stay_follow_unit_by_unit() -> None:
 
 
 def test_scores_are_taken_no_longer_than_the_budget_asks(tmp_path: Path) -> None:
-    counted, given = Counted(step=0.0), setting("similarity-bert", tmp_path)
+    counted, given = Counted(step=0.0), context("similarity-bert", tmp_path)
     first = RankingMethod(counted).choose(given, 8)
     assert counted.asked == [10, 9], "two heads go"
-    assert len(first.record["scores"]) == 10, "kept heads have a score too"
+    assert len(first.scores) == 10, "kept heads have a score too"
     second = RankingMethod(counted).choose(given, 7)
     assert counted.asked == [10, 9, 8], "and one more, from where it was"
     assert set(first.plan.pruned_heads(given.loaded.heads)) < set(
@@ -323,16 +323,16 @@ def test_scores_are_taken_no_longer_than_the_budget_asks(tmp_path: Path) -> None
 
 
 def test_an_interrupted_order_goes_on(tmp_path: Path) -> None:
-    dense = Gradient(step=0.2).order(setting("similarity-bert"))
+    dense = Gradient(step=0.2).order(context("similarity-bert"))
 
     def stop(stage: str, done: int, total: int) -> None:
         if done == 6:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        Gradient(step=0.2).order(setting("similarity-bert", tmp_path, progress=stop))
+        Gradient(step=0.2).order(context("similarity-bert", tmp_path, progress=stop))
     done: list[int] = []
-    given = setting("similarity-bert", tmp_path, progress=lambda _, number, __: done.append(number))
+    given = context("similarity-bert", tmp_path, progress=lambda _, number, __: done.append(number))
     assert Gradient(step=0.2).order(given) == dense
     assert done == [6, 8, 10]
     assert Gradient(step=0.2).order(given) == dense and done == [6, 8, 10], "read, told nothing"
@@ -346,11 +346,11 @@ def test_an_interrupted_order_goes_on(tmp_path: Path) -> None:
 def test_a_step_is_a_share() -> None:
     for step in (-0.1, 1.5, float("nan")):
         with pytest.raises(InputError, match="Expected a share of the heads from 0 to 1"):
-            Gradient(step=step).order(setting("similarity-bert"))
+            Gradient(step=step).order(context("similarity-bert"))
 
 
 def test_a_head_without_a_score() -> None:
-    units = setting("similarity-bert").units.units
+    units = context("similarity-bert").units.units
     scores = {
         LayerId("encoder.self", layer): torch.full((5,), torch.nan).double() for layer in (0, 1)
     }
@@ -359,7 +359,7 @@ def test_a_head_without_a_score() -> None:
 
 
 def test_units_have_the_mean_of_their_heads() -> None:
-    units = setting("causal-llama").units.units[:2]
+    units = context("causal-llama").units.units[:2]
     scores = {LayerId("decoder.self", 0): torch.tensor([5.0, 5, 0, 1, 9, 1]).double()}
     assert ascending(units, scores).heads == (*units[0], *units[1])
     scores = {LayerId("decoder.self", 0): torch.tensor([5.0, 5, 2, 1, 9, 1]).double()}
@@ -367,28 +367,28 @@ def test_units_have_the_mean_of_their_heads() -> None:
 
 
 def test_random_is_seeded() -> None:
-    orders = [Random().order(setting("similarity-bert", seed=seed)) for seed in (0, 0, 1)]
+    orders = [Random().order(context("similarity-bert", seed=seed)) for seed in (0, 0, 1)]
     assert orders[0] == orders[1] != orders[2]
 
 
 def test_a_plan_is_exact_and_nested(tmp_path: Path) -> None:
-    given = setting("similarity-bert", tmp_path)
+    given = context("similarity-bert", tmp_path)
     before: set[Head] = set()
     for keep in range(10, -1, -1):
-        choice = RankingMethod(Norm()).choose(given, keep)
-        gone = set(choice.plan.pruned_heads(given.loaded.heads))
+        selection = RankingMethod(Norm()).choose(given, keep)
+        gone = set(selection.plan.pruned_heads(given.loaded.heads))
         assert len(gone) == 10 - keep and before <= gone
         before = gone
-    assert choice.plan.model is not None
-    assert set(choice.record["scores"]) == set(names(list(given.loaded.heads)))
-    choice.plan.write(tmp_path / "plan.json")
-    assert Plan.read(tmp_path / "plan.json") == choice.plan
+    assert selection.plan.model is not None
+    assert set(selection.scores) == set(names(list(given.loaded.heads)))
+    selection.plan.write(tmp_path / "plan.json")
+    assert Plan.read(tmp_path / "plan.json") == selection.plan
     with pytest.raises(InputError, match="got 11. The nearest is 10"):
         RankingMethod(Norm()).choose(given, 11)
 
 
 def test_pruning_takes_a_plain_model_and_the_name_of_a_method_too() -> None:
-    given = setting("similarity-bert")
+    given = context("similarity-bert")
     plans = [
         choose_heads(model, given.train, method, keep=4)
         for model, method in [
@@ -405,7 +405,7 @@ def test_pruning_takes_a_plain_model_and_the_name_of_a_method_too() -> None:
 
 def test_an_order_by_score_is_of_one_score(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Work begun with BLEU is not resumed under another score; losses have no score."""
-    given = setting("translation-Marian", sites=["encoder.self"])
+    given = context("translation-Marian", sites=["encoder.self"])
     scores: list[tuple[TranslationMetric, int]] = [("bleu", 1), ("bleu", 2), ("chrf", 1)]
     counted = Counted()
     monkeypatch.setattr(Greedy, "scores", lambda _, *given: counted.scores(*given))

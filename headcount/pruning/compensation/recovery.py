@@ -20,7 +20,7 @@ from headcount.training import FinetuneConfig, FineTuned, check_finetuning, fine
 
 
 def recover(
-    setting: PruningContext,
+    context: PruningContext,
     loaded: Loaded,
     plan: Plan,
     tuning: FinetuneConfig,
@@ -29,7 +29,7 @@ def recover(
     """Train a copy of a model with the kept heads, as a compact model if possible.
 
     Args:
-        setting: data, seed, and the dense model, which may be the teacher.
+        context: data, seed, and the dense model, which may be the teacher.
         loaded: the model with all its heads, whose weights may already be folded or rescaled; or,
             with a plan that keeps all of its heads, a compact model.
         plan: which heads are kept.
@@ -37,37 +37,37 @@ def recover(
         made: how `loaded` was made, if its weights are not bit-identical each time. A resumed
             recovery must have this in common instead of the weights.
     """
-    teacher = setting.loaded.model if tuning.is_taught else None
+    teacher = context.loaded.model if tuning.is_taught else None
     smaller = restorable(loaded, plan)
     gates = Fixed(plan.gates(loaded.heads)) if smaller is None else None
     about = {"plan": plan.sha256, "form": "compact" if gates is None else "gated"}
     tuned = finetune(
         smaller or loaded,
-        setting.train,
+        context.train,
         tuning,
         gates=gates,
         teacher=teacher,
-        seed=setting.seed,
-        state=setting.state,
+        seed=context.seed,
+        state=context.state,
         about=about | dict(made or {}),
-        tell=setting.telling("recovery"),
+        tell=context.telling("recovery"),
     )
     return tuned if smaller is None else replace(tuned, loaded=restored(loaded, plan, tuned.loaded))
 
 
-def from_scratch(setting: PruningContext, plan: Plan, tuning: FinetuneConfig) -> FineTuned:
+def from_scratch(context: PruningContext, plan: Plan, tuning: FinetuneConfig) -> FineTuned:
     """Train a model of the same architecture with new weights and only the kept heads.
 
     Raises:
         InputError: if the training is impossible, or would not be from scratch.
     """
-    check_not_from_scratch(setting, tuning)
-    loaded = setting.loaded
-    fresh = replace(loaded, model=random_copy(loaded.model, setting.seed))
-    return recover(setting, fresh, plan, tuning)
+    check_not_from_scratch(context, tuning)
+    loaded = context.loaded
+    fresh = replace(loaded, model=random_copy(loaded.model, context.seed))
+    return recover(context, fresh, plan, tuning)
 
 
-def check_not_from_scratch(setting: PruningContext, tuning: FinetuneConfig) -> None:
+def check_not_from_scratch(context: PruningContext, tuning: FinetuneConfig) -> None:
     """Check that new weights can be trained with these settings.
 
     Raises:
@@ -77,4 +77,4 @@ def check_not_from_scratch(setting: PruningContext, tuning: FinetuneConfig) -> N
         raise InputError("Training from scratch has no teacher. Set distilled and layerwise to 0.")
     if tuning.trained != "all":
         raise InputError("Training from scratch trains all weights. Set trained to all.")
-    check_finetuning(setting.loaded, setting.train, tuning)
+    check_finetuning(context.loaded, context.train, tuning)

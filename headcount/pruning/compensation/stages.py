@@ -49,57 +49,59 @@ class CompensatedModel:
 
 
 def run_stages(
-    choice: Selection, stages: Compensation, setting: PruningContext, dev: Task
+    selection: Selection, stages: Compensation, context: PruningContext, dev: Task
 ) -> CompensatedModel:
     """Run the requested stages: folding, rescaling and recovery."""
-    done = _made_up(choice, stages, setting, dev)
+    done = _made_up(selection, stages, context, dev)
     if stages.recovery is None:
         return done
-    state = setting.state and setting.state / "recovery"
+    state = context.state and context.state / "recovery"
     # Least squares give slightly different weights with other batch sizes.
     compensated = next((each.stage for each in done.results if each.kept), "nothing")
-    made = {"model": revision(choice.loaded.model), "mended by": compensated}
+    made = {"model": revision(selection.loaded.model), "mended by": compensated}
     if compensated != "nothing":
-        made["mended on"] = setting.sample.sha256
-    tuned = recover(replace(setting, state=state), done.loaded, choice.plan, stages.recovery, made)
-    before, after = (_loss(each, choice, setting, dev) for each in (done.loaded, tuned.loaded))
+        made["mended on"] = context.sample.sha256
+    tuned = recover(
+        replace(context, state=state), done.loaded, selection.plan, stages.recovery, made
+    )
+    before, after = (_loss(each, selection, context, dev) for each in (done.loaded, tuned.loaded))
     result = StageResult("recovery", before, after, after < before)
     facts = replace(done.facts, recovery=tuple(tuned.history))
     loaded = tuned.loaded if result.kept else done.loaded
     return CompensatedModel(loaded, (*done.results, result), facts)
 
 
-def _loss(compensated: Loaded, choice: Selection, setting: PruningContext, dev: Task) -> float:
+def _loss(compensated: Loaded, selection: Selection, context: PruningContext, dev: Task) -> float:
     """Loss of a copy of the model in which heads were chosen, with the same heads gated."""
-    anatomy = choice.loaded.anatomy
-    return evaluate_gated(compensated, choice.plan, dev, setting.max_tokens, False, anatomy).loss
+    anatomy = selection.loaded.anatomy
+    return evaluate_gated(compensated, selection.plan, dev, context.max_tokens, False, anatomy).loss
 
 
 def _made_up(
-    choice: Selection, stages: Compensation, setting: PruningContext, dev: Task
+    selection: Selection, stages: Compensation, context: PruningContext, dev: Task
 ) -> CompensatedModel:
     """Fold, rescale, or both: whichever lowers the loss on the development set most, if any."""
     if not (stages.fold or stages.rescale):
-        return CompensatedModel(choice.loaded)
-    loaded, plan, max_tokens = choice.loaded, choice.plan, setting.max_tokens
-    sums = output_moments(loaded.model, setting.sample, loaded.anatomy, max_tokens)
-    best, before = "", _loss(loaded, choice, setting, dev)
+        return CompensatedModel(selection.loaded)
+    loaded, plan, max_tokens = selection.loaded, selection.plan, context.max_tokens
+    sums = output_moments(loaded.model, context.sample, loaded.anatomy, max_tokens)
+    best, before = "", _loss(loaded, selection, context, dev)
     lowest, kept, after = before, loaded, {}
     ways = _ways(loaded, plan, sums, stages)
     for number, (name, way) in enumerate(ways.items()):
-        setting.progress("folding and rescaling", number, len(ways))
+        context.progress("folding and rescaling", number, len(ways))
         compensated = way()
         try:
-            after[name] = _loss(compensated, choice, setting, dev)
+            after[name] = _loss(compensated, selection, context, dev)
         except ModelError:  # numbers too large for the model's format: reject this way
             after[name] = math.inf
         if after[name] < lowest:
             lowest, kept, best = after[name], compensated, name
-    setting.progress("folding and rescaling", len(ways), len(ways))
+    context.progress("folding and rescaling", len(ways), len(ways))
     results = tuple(StageResult(name, before, each, name == best) for name, each in after.items())
     calibration = Calibration(
-        data=setting.train.sha256,
-        examples=setting.sample.num_examples,
+        data=context.train.sha256,
+        examples=context.sample.num_examples,
         queries=max((each.queries for each in sums.values()), default=0),
     )
     return CompensatedModel(kept, results, StagesRecord(calibration))

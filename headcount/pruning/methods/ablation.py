@@ -46,61 +46,61 @@ class Greedy(Stepwise):
         """Whether harm is a drop in the task's score."""
         return self.quantity == "score"
 
-    def scores(self, setting: PruningContext, left: Sequence[Unit]) -> Scores:
+    def scores(self, context: PruningContext, left: Sequence[Unit]) -> Scores:
         """The harm of removing each unit; NaN for heads that can't be pruned or are already."""
         ablations = [Ablation("+".join(map(str, unit)), unit) for unit in left]
-        key = _key(setting, ablations, self.quantity)
-        if self.quantity == "score" and setting.sample.writes:
-            state = _file(setting, "ablation.json")
-            harm = _harm_to_texts(setting, ablations, state, key)
+        key = _key(context, ablations, self.quantity)
+        if self.quantity == "score" and context.sample.writes:
+            state = _file(context, "ablation.json")
+            harm = _harm_to_texts(context, ablations, state, key)
         else:
-            state = _file(setting, "ablation.safetensors")
-            harm = self._harm(setting, _swept(setting, ablations, state, key))
+            state = _file(context, "ablation.safetensors")
+            harm = self._harm(context, _swept(context, ablations, state, key))
         if state is not None:
             state.unlink(missing_ok=True)  # it belongs to this step only
-        return _by_place(setting, left, harm)
+        return _by_place(context, left, harm)
 
-    def _harm(self, setting: PruningContext, swept: Swept) -> list[float]:
+    def _harm(self, context: PruningContext, swept: Swept) -> list[float]:
         without = map(swept.evaluation, range(len(swept.ablations)))
         if self.quantity == "score":
-            return [drop(setting.sample, swept.base, each) for each in without]
+            return [drop(context.sample, swept.base, each) for each in without]
         return [each.loss - swept.base.loss for each in without]
 
 
 def _swept(
-    setting: PruningContext, ablations: Sequence[Ablation], state: Path | None, key: str
+    context: PruningContext, ablations: Sequence[Ablation], state: Path | None, key: str
 ) -> Swept:
-    loaded = setting.loaded
+    loaded = context.loaded
     ablated = AblationSetting(
-        loaded.model, setting.sample, loaded.anatomy, max_tokens=setting.max_tokens
+        loaded.model, context.sample, loaded.anatomy, max_tokens=context.max_tokens
     )
     return sweep(
         ablated,
         ablations,
         state=state,
         key=key,
-        progress=lambda done, total: setting.progress(f"ablation of {len(ablations)}", done, total),
+        progress=lambda done, total: context.progress(f"ablation of {len(ablations)}", done, total),
     )
 
 
 def _harm_to_texts(
-    setting: PruningContext, ablations: Sequence[Ablation], state: Path | None, key: str
+    context: PruningContext, ablations: Sequence[Ablation], state: Path | None, key: str
 ) -> list[float]:
     """The drop in a score of texts (BLEU or chrF) without each unit; scores so far are saved."""
-    loaded, task = setting.loaded, setting.sample
+    loaded, task = context.loaded, context.sample
     done = read_checkpoint(state, key, "scores without heads")
     for number, each in enumerate([Ablation("no ablation", ()), *ablations]):
         if each.name not in done:
             plan = Plan.keeping(loaded.heads, set(loaded.heads) - set(each.heads))
-            done[each.name] = task.score(evaluate_gated(loaded, plan, task, setting.max_tokens))
+            done[each.name] = task.score(evaluate_gated(loaded, plan, task, context.max_tokens))
             write_checkpoint(state, key, done)
-        setting.progress(f"ablation of {len(ablations)}", number, len(ablations))
+        context.progress(f"ablation of {len(ablations)}", number, len(ablations))
     return [done["no ablation"] - done[each.name] for each in ablations]
 
 
-def _by_place(setting: PruningContext, left: Sequence[Unit], harm: Sequence[float]) -> Scores:
+def _by_place(context: PruningContext, left: Sequence[Unit], harm: Sequence[float]) -> Scores:
     scores: dict[LayerId, torch.Tensor] = {}
-    counts = setting.loaded.heads.counts
+    counts = context.loaded.heads.counts
     for unit, value in zip(left, harm, strict=True):
         for head in unit:
             blank = torch.full((counts[head.site][head.layer],), torch.nan).double()
@@ -108,15 +108,15 @@ def _by_place(setting: PruningContext, left: Sequence[Unit], harm: Sequence[floa
     return scores
 
 
-def _file(setting: PruningContext, name: str) -> Path | None:
-    return None if setting.state is None else setting.state / name
+def _file(context: PruningContext, name: str) -> Path | None:
+    return None if context.state is None else context.state / name
 
 
-def _key(setting: PruningContext, ablations: Sequence[Ablation], quantity: str) -> str:
-    task = setting.sample
+def _key(context: PruningContext, ablations: Sequence[Ablation], quantity: str) -> str:
+    task = context.sample
     left = hashlib.sha256(" ".join(each.name for each in ablations).encode()).hexdigest()
     return signature(
-        setting.loaded,
+        context.loaded,
         task.sha256,
         task=task.name,
         n=task.num_examples,

@@ -35,12 +35,12 @@ class Fisher(Stepwise):
 
     name: ClassVar[str] = "fisher"
 
-    def scores(self, setting: PruningContext, left: Sequence[Unit]) -> Scores:
+    def scores(self, context: PruningContext, left: Sequence[Unit]) -> Scores:
         """The diagonal Fisher information of every head's gate."""
-        model, task, anatomy = setting.loaded.model, setting.sample, setting.loaded.anatomy
+        model, task, anatomy = context.loaded.model, context.sample, context.loaded.anatomy
         sums: dict[LayerId, Tensor] = {}
         with evaluating(model), frozen(model):
-            for batch in task.batches(setting.max_tokens):
+            for batch in task.batches(context.max_tokens):
                 gradients, _ = gate_gradients(model, task, anatomy, batch.to(model.device))
                 for place, gradient_EH in gradients.items():
                     part_H = gradient_EH.square().sum(0).cpu()

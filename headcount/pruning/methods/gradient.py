@@ -32,9 +32,9 @@ class Gradient(Stepwise):
         """Gradients that are summed over a batch depend on its size."""
         return self.level == "batch"
 
-    def scores(self, setting: PruningContext, left: Sequence[Unit]) -> Scores:
+    def scores(self, context: PruningContext, left: Sequence[Unit]) -> Scores:
         """Gradient importance of every head."""
-        loaded, max_tokens = setting.loaded, setting.max_tokens
+        loaded, max_tokens = context.loaded, context.max_tokens
         return gradient(
-            loaded.model, setting.sample, self.level, self.normalise, loaded.anatomy, max_tokens
+            loaded.model, context.sample, self.level, self.normalise, loaded.anatomy, max_tokens
         )

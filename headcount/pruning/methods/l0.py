@@ -129,50 +129,50 @@ class L0(Method):
         if self.sweep and self.coefficient == 0:
             raise InputError("Expected a coefficient above 0 to start a sweep, got 0. Raise it.")
 
-    def choose(self, setting: PruningContext, keep: Keep) -> Selection:
+    def choose(self, context: PruningContext, keep: Keep) -> Selection:
         """Train with gates, then keep the likeliest heads."""
-        setting = replace(setting, units=setting.units.tied())
-        return self._swept(setting, keep) if self.sweep else self._trained(setting, keep)
+        context = replace(context, units=context.units.tied())
+        return self._swept(context, keep) if self.sweep else self._trained(context, keep)
 
-    def _swept(self, setting: PruningContext, keep: Keep) -> Selection:
+    def _swept(self, context: PruningContext, keep: Keep) -> Selection:
         """The choice of the coefficient whose number of open gates is nearest to the budget."""
-        layout, open_quotas = _gated(setting, keep)
+        layout, open_quotas = _gated(context, keep)
         num_layers = len({head.layer_id for unit in layout.units for head in unit})
         found = swept(
             lambda coefficient: replace(self, sweep=0, coefficient=coefficient)._trained(
-                setting, keep
+                context, keep
             ),
-            lambda choice: [_open(choice, quota.site) for quota in open_quotas],
+            lambda selection: [_open(selection, quota.site) for quota in open_quotas],
             [quota.heads for quota in open_quotas],
             self.coefficient or PUBLISHED / num_layers,
             self.sweep,
         )
         tried = {str(coefficient): number for coefficient, number in found.tried.items()}
-        return replace(found.nearest, record={**found.nearest.record, "swept": tried})
+        return replace(found.nearest, swept=tried)
 
-    def _trained(self, setting: PruningContext, keep: Keep) -> Selection:
-        layout, open_quotas = _gated(setting, keep)
+    def _trained(self, context: PruningContext, keep: Keep) -> Selection:
+        layout, open_quotas = _gated(context, keep)
         if self.coefficient is None:
             name, pressure = None, BudgetConstraint(layout, open_quotas, self.falling)
         else:
             name = f"coefficient-{self.coefficient:.6g}"
             pressure = L0Penalty(layout, self.coefficient)
         if self.voita2019:
-            gates = HardConcrete.voita2019(layout, pressure, setting.seed)
+            gates = HardConcrete.voita2019(layout, pressure, context.seed)
         else:
-            gates = HardConcrete(layout, pressure, setting.seed, self.start)
-        choice = learned(setting, keep, gates, self.tuning, self, name)
+            gates = HardConcrete(layout, pressure, context.seed, self.start)
+        selection = learned(context, keep, gates, self.tuning, self, name)
         open_at = {site: int(n) for site, n in layout.by_site(gates.likelier().float()).items()}
-        return replace(choice, record={**choice.record, "open": open_at})
+        return replace(selection, open=open_at)
 
 
-def _open(choice: Selection, site: str | None) -> int:
+def _open(selection: Selection, site: str | None) -> int:
     """Number of heads whose gates a training left open, at a site or in all."""
-    open_at: Mapping[str, int] = choice.record["open"]
-    return sum(open_at.values()) if site is None else open_at[site]
+    assert selection.open is not None
+    return sum(selection.open.values()) if site is None else selection.open[site]
 
 
-def _gated(setting: PruningContext, keep: Keep) -> tuple[Layout, tuple[Quota, ...]]:
+def _gated(context: PruningContext, keep: Keep) -> tuple[Layout, tuple[Quota, ...]]:
     """The gated heads under a budget, and how many of them remain open."""
-    layout = Layout(setting.units.heads, setting.units.named(keep).units)
-    return layout, quotas(layout, tuple(by_site(setting.units, keep).items()))
+    layout = Layout(context.units.heads, context.units.named(keep).units)
+    return layout, quotas(layout, tuple(by_site(context.units, keep).items()))

@@ -12,7 +12,7 @@ from headcount.training import FinetuneConfig, finetune
 
 
 def learned(
-    setting: PruningContext,
+    context: PruningContext,
     keep: Keep,
     gates: LearnedGates,
     tuning: FinetuneConfig,
@@ -22,35 +22,31 @@ def learned(
     """Train a copy of the model with gates, and keep the units with the highest scores.
 
     Args:
-        setting: the model, the data, and the units that can be pruned.
+        context: the model, the data, and the units that can be pruned.
         keep: the budget.
         gates: one for each unit of the sites that the budget names.
         tuning: settings of the training.
         method: the method; its `repr` goes into the record and must not change when resuming.
         name: name of a training that all budgets share; by default each budget has its own.
     """
-    units = setting.units.named(keep)
+    units = context.units.named(keep)
     about = {"method": repr(method), "units": units.sha256}
     if name is None:  # every budget has its own training in its own folder
         name, about = _budget_name(keep), about | {"keep": repr(keep)}
     tuned = finetune(
-        setting.loaded,
-        setting.train,
+        context.loaded,
+        context.train,
         tuning,
         gates=gates,
-        teacher=setting.loaded.model,
-        seed=setting.seed,
-        state=setting.state and setting.state / name,
+        teacher=context.loaded.model,
+        seed=context.seed,
+        state=context.state and context.state / name,
         about=about,
-        tell=setting.telling("gates"),
+        tell=context.telling("gates"),
     )
-    plan = plan_of(gates, tuned.loaded, setting.units, keep)
-    record = about | {
-        "keep": repr(keep),
-        "scores": {str(head): score for head, score in _score_of(gates).items()},
-        "history": tuned.history,
-    }
-    return Selection(plan, tuned.loaded, record)
+    plan = plan_of(gates, tuned.loaded, context.units, keep)
+    scores = {str(head): score for head, score in _score_of(gates).items()}
+    return Selection(plan, tuned.loaded, scores, tuple(tuned.history))
 
 
 def plan_of(gates: LearnedGates, loaded: Loaded, units: Units, keep: Keep) -> Plan:

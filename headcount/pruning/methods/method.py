@@ -57,8 +57,14 @@ class Selection:
     plan: Plan
     loaded: Loaded
     """The model to prune by the plan: the given one, or a copy whose weights trained with gates."""
-    record: Mapping[str, Any] = field(default_factory=dict)
-    """How the choice was made: scores, losses, coefficients."""
+    scores: Mapping[str, float] = field(default_factory=dict)
+    """Score of every head that can be pruned, by its name; empty if heads were not scored."""
+    history: tuple[Mapping[str, Any], ...] | None = None
+    """Log entries of a training; None if the method trains nothing."""
+    open: Mapping[str, int] | None = None
+    """Number of heads whose gates training left open, at each site; None without such gates."""
+    swept: Mapping[str, int] | None = None
+    """Number of open heads by coefficient tried; None if no coefficient was searched."""
 
 
 class Method(ABC):
@@ -75,7 +81,7 @@ class Method(ABC):
         return options_of(self) if is_dataclass(self) else []
 
     @abstractmethod
-    def choose(self, setting: PruningContext, keep: Keep) -> Selection:
+    def choose(self, context: PruningContext, keep: Keep) -> Selection:
         """Choose exactly the budget's number of heads to keep, in all or at each site named.
 
         Raises:
@@ -84,7 +90,7 @@ class Method(ABC):
 
 
 def check_finetunings(
-    setting: PruningContext, method: Method, recovery: FinetuneConfig | None = None
+    context: PruningContext, method: Method, recovery: FinetuneConfig | None = None
 ) -> None:
     """Check that a model can be trained as a method and a recovery require.
 
@@ -92,9 +98,9 @@ def check_finetunings(
         InputError: if it can't.
     """
     if method.tuning is not None:
-        check_finetuning(setting.loaded, setting.train, method.tuning, gates_learn=True)
+        check_finetuning(context.loaded, context.train, method.tuning, gates_learn=True)
     if recovery is not None:
-        check_finetuning(setting.loaded, setting.train, recovery)
+        check_finetuning(context.loaded, context.train, recovery)
 
 
 class Ranking(ABC):
@@ -105,11 +111,11 @@ class Ranking(ABC):
     """Whether heads are scored on examples."""
 
     @abstractmethod
-    def order(self, setting: PruningContext, keep: Keep | None = None) -> Order:
+    def order(self, context: PruningContext, keep: Keep | None = None) -> Order:
         """The heads that can be pruned, in the order of pruning.
 
         Args:
-            setting: which heads can be pruned, and the data to choose with.
+            context: which heads can be pruned, and the data to choose with.
             keep: the budget, or None. If sites have budgets of their own, the order may depend on
                 it; beyond the budget, the order need not be right.
         """
@@ -132,11 +138,11 @@ class RankingMethod(Method):
         """The options of the ranking that differ from their defaults."""
         return options_of(self.ranking) if is_dataclass(self.ranking) else []
 
-    def choose(self, setting: PruningContext, keep: Keep) -> Selection:
+    def choose(self, context: PruningContext, keep: Keep) -> Selection:
         """Keep the last heads of the order; an impossible budget raises an error before ranking."""
-        by_site(setting.units, keep)
-        order, heads = self.ranking.order(setting, keep), setting.units.heads
-        stay = set(heads) - set(pruned_heads(order.heads, setting.units, keep))
-        plan = plan_for(setting.loaded, stay)
+        by_site(context.units, keep)
+        order, heads = self.ranking.order(context, keep), context.units.heads
+        stay = set(heads) - set(pruned_heads(order.heads, context.units, keep))
+        plan = plan_for(context.loaded, stay)
         scores = {str(head): score for head, score in order.scores.items()}
-        return Selection(plan, setting.loaded, {"scores": scores})
+        return Selection(plan, context.loaded, scores)

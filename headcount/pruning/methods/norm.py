@@ -21,12 +21,12 @@ class Norm(Stepwise):
 
     name: ClassVar[str] = "norm"
 
-    def scores(self, setting: PruningContext, left: Sequence[Unit]) -> Scores:
+    def scores(self, context: PruningContext, left: Sequence[Unit]) -> Scores:
         """Layer-normalised norms of what the heads add; pruned heads add nothing."""
-        loaded = setting.loaded
-        scores = norm(loaded.model, setting.sample, loaded.anatomy, setting.max_tokens)
+        loaded = context.loaded
+        scores = norm(loaded.model, context.sample, loaded.anatomy, context.max_tokens)
         added = {place: score_H.clone() for place, score_H in scores.items()}
-        for unit in set(setting.units.units) - set(left):
+        for unit in set(context.units.units) - set(left):
             for head in unit:
                 added[head.layer_id][head.index] = 0
         return {place: score_H / added[place].mean() for place, score_H in scores.items()}

@@ -15,14 +15,14 @@ from headcount.pruning.methods.order import Order
 @final
 @dataclass(frozen=True)
 class Random(Ranking):
-    """An order drawn with the setting's seed; all orders of the units are equally likely."""
+    """An order drawn with the context's seed; all orders of the units are equally likely."""
 
     name: ClassVar[str] = "random"
     uses_data: ClassVar[bool] = False
 
-    def order(self, setting: PruningContext, keep: Keep | None = None) -> Order:
+    def order(self, context: PruningContext, keep: Keep | None = None) -> Order:
         """The heads that can be pruned, in random order."""
         del keep  # all orders are equally likely
-        units = list(setting.units.units)
-        Chance(setting.seed).shuffle(units)
+        units = list(context.units.units)
+        Chance(context.seed).shuffle(units)
         return Order(tuple(head for unit in units for head in unit))

@@ -24,10 +24,10 @@ class Relevance(Stepwise):
     rules: Rules = "voita2019"
     """Rules of the propagation."""
 
-    def scores(self, setting: PruningContext, left: Sequence[Unit]) -> Scores:
+    def scores(self, context: PruningContext, left: Sequence[Unit]) -> Scores:
         """Relevance of every head."""
-        model, anatomy = setting.loaded.model, setting.loaded.anatomy
-        start = start_of(setting.train)  # a sample does not have its task's type
+        model, anatomy = context.loaded.model, context.loaded.anatomy
+        start = start_of(context.train)  # a sample does not have its task's type
         return relevance(
-            model, setting.sample, self.rules, anatomy, setting.max_tokens, start
+            model, context.sample, self.rules, anatomy, context.max_tokens, start
         ).scores

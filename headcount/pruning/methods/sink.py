@@ -21,7 +21,7 @@ class Sink(Stepwise):
 
     name: ClassVar[str] = "sink"
 
-    def scores(self, setting: PruningContext, left: Sequence[Unit]) -> Scores:
+    def scores(self, context: PruningContext, left: Sequence[Unit]) -> Scores:
         """Negated attention on the first token, for every head."""
-        loaded = setting.loaded
-        return sink(loaded.model, setting.sample, loaded.anatomy, setting.max_tokens)
+        loaded = context.loaded
+        return sink(loaded.model, context.sample, loaded.anatomy, context.max_tokens)

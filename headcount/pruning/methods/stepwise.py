@@ -53,16 +53,16 @@ class Stepwise(Ranking):
         return False
 
     @abstractmethod
-    def scores(self, setting: PruningContext, left: Sequence[Unit]) -> Scores:
+    def scores(self, context: PruningContext, left: Sequence[Unit]) -> Scores:
         """Scores of the heads of the remaining units, while pruned heads are gated to 0.
 
         Args:
-            setting: the setting, whose model is gated.
+            context: the model, which is gated, and the data.
             left: units that can still be pruned. Other units are pruned already, or at a site that
                 has met its budget, whose layers need no score.
         """
 
-    def order(self, setting: PruningContext, keep: Keep | None = None) -> Order:
+    def order(self, context: PruningContext, keep: Keep | None = None) -> Order:
         """The heads that can be pruned, lowest scores first.
 
         With a budget, scores are updated until the budget is met; the kept heads follow by their
@@ -70,53 +70,53 @@ class Stepwise(Ranking):
         size, or every group loses equally many, only an order of all heads shows which ones a
         budget prunes, so the order always covers all.
 
-        If the setting has a state folder, an interrupted order resumes, and a finished one is read.
+        If the context has a state folder, an interrupted order resumes, and a finished one is read.
 
         Raises:
             InputError: if the state belongs to another run.
         """
-        units = setting.units if keep is None else setting.units.named(keep)
+        units = context.units if keep is None else context.units.named(keep)
         if not units.units:
             return Order(())
         size = max(1, round(self.step * len(units.units)))
-        file, key = _file(setting), self._key(setting, units, keep)
+        file, key = _file(context), self._key(context, units, keep)
         so_far = done = read_order(file, key)
         # Everything is scored once, even if nothing is pruned, since scores are reported.
         while any((room := _room(units, done.gone, keep)).values()) or not done.dense.heads:
             left = _left(units, done.gone, room) if done.dense.heads else units.units
-            self._tell(setting, done.gone, room)
-            found = self._scored(setting, done.gone, left)
+            self._tell(context, done.gone, room)
+            found = self._scored(context, done.gone, left)
             done = done.after(found, _going(found, units, size, room), units.units)
             write_order(file, key, done)
         if done is not so_far:
-            self._tell(setting, done.gone, {})
+            self._tell(context, done.gone, {})
         return done.dense
 
-    def _key(self, setting: PruningContext, units: Units, keep: Keep | None) -> str:
-        task = setting.sample
+    def _key(self, context: PruningContext, units: Units, keep: Keep | None) -> str:
+        task = context.sample
         return signature(
-            setting.loaded,
+            context.loaded,
             task.sha256,
             task=task.name,
             n=task.num_examples,
             units=units.sha256[:12],
             by=repr(self),
             metric=task.signature if self.uses_metric else None,
-            max_tokens=setting.max_tokens if self.depends_on_batches else None,
+            max_tokens=context.max_tokens if self.depends_on_batches else None,
             keep=None if isinstance(keep, int | None) else dict(keep),
         )
 
-    def _tell(self, setting: PruningContext, gone: Order, room: Room) -> None:
+    def _tell(self, context: PruningContext, gone: Order, room: Room) -> None:
         going = len(gone.heads) + sum(room.values())
-        setting.progress("ranking", len(gone.heads), going)
+        context.progress("ranking", len(gone.heads), going)
 
-    def _scored(self, setting: PruningContext, gone: Order, left: Sequence[Unit]) -> Order:
+    def _scored(self, context: PruningContext, gone: Order, left: Sequence[Unit]) -> Order:
         """The remaining units, ordered by their scores in the model without the pruned heads."""
-        loaded = setting.loaded
+        loaded = context.loaded
         stay = set(loaded.heads) - set(gone.heads)
         gates = Plan.keeping(loaded.heads, stay).gates(loaded.heads)
         with Tap(loaded.model, loaded.anatomy, gates=gates) if gates else nullcontext():
-            return ascending(left, self.scores(setting, left))
+            return ascending(left, self.scores(context, left))
 
 
 @final
@@ -222,5 +222,5 @@ def _counts_for(unit: Unit, room: Room) -> str | None:
     return None if None in room else unit[0].site
 
 
-def _file(setting: PruningContext) -> Path | None:
-    return None if setting.state is None else setting.state / "order.json"
+def _file(context: PruningContext) -> Path | None:
+    return None if context.state is None else context.state / "order.json"

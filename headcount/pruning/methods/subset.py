@@ -41,12 +41,12 @@ class Subset(Method):
                 f"{self.hot}."
             )
 
-    def choose(self, setting: PruningContext, keep: Keep) -> Selection:
+    def choose(self, context: PruningContext, keep: Keep) -> Selection:
         """Train with gates, then keep the heads with the highest scores."""
-        setting = replace(setting, units=setting.units.tied())
-        budget = tuple(by_site(setting.units, keep).items())
-        layout = Layout(setting.units.heads, setting.units.named(keep).units)
+        context = replace(context, units=context.units.tied())
+        budget = tuple(by_site(context.units, keep).items())
+        layout = Layout(context.units.heads, context.units.named(keep).units)
         gates = SubsetGates(
-            layout, quotas(layout, budget), setting.seed, self.hot, self.cold, self.straight_through
+            layout, quotas(layout, budget), context.seed, self.hot, self.cold, self.straight_through
         )
-        return learned(setting, keep, gates, self.tuning, self)
+        return learned(context, keep, gates, self.tuning, self)

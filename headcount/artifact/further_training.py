@@ -9,11 +9,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, final
 
-from headcount.artifact.further_checks import FINETUNED, check_further_training
+from headcount.artifact.comparing import Data
 from headcount.artifact.recertify import Origin, choice_of, origin_of
-from headcount.artifact.sample_batches import Data
 from headcount.artifact.saving import write_model
-from headcount.artifact.staging import forget_run, staged
+from headcount.artifact.staging import FINETUNED, forget_run, staged
 from headcount.core import ModelError, Progress, silent
 from headcount.models import Loaded, is_compact, place_of, revision
 from headcount.pruning import BeforeAfter
@@ -24,7 +23,13 @@ from headcount.results import (
     PruneRecord,
 )
 from headcount.tasks import Evaluation, Task, TaskSplits, evaluate
-from headcount.training import FinetuneConfig, check_finetuning, check_teacher, finetune
+from headcount.training import (
+    FinetuneConfig,
+    check_finetuning,
+    check_further_training,
+    check_teacher,
+    finetune,
+)
 
 Evaluations = Mapping[str, Evaluation]
 """The evaluation of every data set, by its name."""

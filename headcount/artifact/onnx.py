@@ -16,9 +16,8 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from headcount.artifact.comparing import compare, runner
+from headcount.artifact.comparing import Data, Inputs, compare, runner
 from headcount.artifact.head_card import write_head_card
-from headcount.artifact.sample_batches import Data, Inputs
 from headcount.artifact.staging import replaced
 from headcount.core import InputError, ModelError
 from headcount.corpora import TOKEN_TYPES, Corpus

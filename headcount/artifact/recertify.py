@@ -12,9 +12,9 @@ from typing import Any, final
 
 import torch
 
+from headcount.artifact.comparing import Data
 from headcount.artifact.head_card import write_head_card
 from headcount.artifact.making import certify, heads_record
-from headcount.artifact.sample_batches import Data
 from headcount.compaction import Projection, relative, restorable, restored
 from headcount.core import ModelError, Plan
 from headcount.models import Loaded, plan_for

@@ -18,6 +18,7 @@ from headcount.core import (
     marked,
     remove_state,
 )
+from headcount.results import FINETUNE
 
 REPLACES = "replaces the model in its folder"
 """Second line in the mark of a state: the run may replace a model, also once it is resumed."""
@@ -42,6 +43,7 @@ class Kind:
 
 
 COMPACT = Kind("a compact model", _is_compact)
+FINETUNED = Kind("a fine-tuned model", lambda folder: (folder / FINETUNE).exists())
 
 
 @contextmanager

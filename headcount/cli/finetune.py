@@ -11,7 +11,7 @@ from headcount.cli.arguments import check_model, recorded
 from headcount.cli.console import plain_console, print_warnings, shown
 from headcount.cli.data_arguments import LearningArguments
 from headcount.core import ResumePolicy, made
-from headcount.training import FinetuneConfig
+from headcount.training import FinetuneConfig, check_further_training
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Finetune:
     def run(self) -> int:
         """Train, write the folder, and print what changed."""
         on, console, tuning = self.on, plain_console(), made(FinetuneConfig, self.set)
-        artifact.check_further_training(tuning, self.teacher is not None)
+        check_further_training(tuning, self.teacher is not None)
         on.check()
         if self.teacher is not None:
             check_model(self.teacher)

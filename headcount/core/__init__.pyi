@@ -1,7 +1,3 @@
-from .checkpoints import check_same_key as check_same_key
-from .checkpoints import read_checkpoint as read_checkpoint
-from .checkpoints import reading as reading
-from .checkpoints import write_checkpoint as write_checkpoint
 from .distributed import check_single_process as check_single_process
 from .distributed import is_alone as is_alone
 from .distributed import is_main_process as is_main_process
@@ -22,8 +18,12 @@ from .figure_style import new_figure as new_figure
 from .figure_style import plain_grid as plain_grid
 from .figure_style import save as save
 from .figure_style import styled as styled
+from .files import check_same_key as check_same_key
 from .files import nulls_for_nan as nulls_for_nan
+from .files import read_checkpoint as read_checkpoint
+from .files import reading as reading
 from .files import write_atomically as write_atomically
+from .files import write_checkpoint as write_checkpoint
 from .files import write_json as write_json
 from .files import write_text as write_text
 from .gates import Gates as Gates

@@ -25,9 +25,10 @@ from headcount.core import (
     write_checkpoint,
 )
 from headcount.models import signature
+from headcount.pruning.before_after import evaluate_gated
 from headcount.pruning.budget import by_site
-from headcount.pruning.gated_score import evaluate_gated
-from headcount.pruning.methods.method import Method, PruningContext, Selection, check_finetunings
+from headcount.pruning.context import PruningContext
+from headcount.pruning.methods.method import Method, Selection, check_finetunings
 from headcount.results import ALL, CurvePoint, CurvePoints
 from headcount.tasks import Task
 from headcount.training import FinetuneConfig, finetune

@@ -13,9 +13,10 @@ from typing import final
 
 from headcount.core import InputError, read_checkpoint, write_checkpoint
 from headcount.models import Loaded, signature
+from headcount.pruning.before_after import drop, evaluate_gated
 from headcount.pruning.budget import GivenKeep, Keep, Units, by_site, dense, share
-from headcount.pruning.gated_score import drop, evaluate_gated
-from headcount.pruning.methods.method import Method, PruningContext, Selection
+from headcount.pruning.context import PruningContext
+from headcount.pruning.methods.method import Method, Selection
 from headcount.pruning.options import check_budget
 from headcount.speed import machine
 from headcount.tasks import Evaluation, Task

@@ -19,16 +19,10 @@ from headcount.models import Loaded, as_loaded, revision
 from headcount.pruning.before_after import BeforeAfter, slices
 from headcount.pruning.budget import GivenKeep, Units, check_prunable, dense
 from headcount.pruning.compensation.stages import Compensation, run_stages
+from headcount.pruning.context import PruneSettings, PruningContext
 from headcount.pruning.limit import BudgetSpec, Chosen, broken_limit, choose, kept_limit
-from headcount.pruning.methods.method import (
-    Method,
-    PruningContext,
-    Ranking,
-    RankingMethod,
-    check_finetunings,
-)
+from headcount.pruning.methods.method import Method, Ranking, RankingMethod, check_finetunings
 from headcount.pruning.methods.registry import method as named
-from headcount.pruning.settings import PruneSettings
 from headcount.results import (
     CeilingRecord,
     ChoiceRecord,

@@ -3,6 +3,7 @@ from .data.rows import read_pairs as read_pairs
 from .data.rows import read_texts as read_texts
 from .data.split import hold_out as hold_out
 from .finetuning.config import FinetuneConfig as FinetuneConfig
+from .finetuning.config import check_further_training as check_further_training
 from .finetuning.distillation import check_teacher as check_teacher
 from .finetuning.finetuning import FineTuned as FineTuned
 from .finetuning.finetuning import check_finetuning as check_finetuning

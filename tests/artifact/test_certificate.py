@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from transformers import MT5Config, MT5ForSequenceClassification
 
-from headcount.artifact import Data, save_compact
-from headcount.artifact.comparing import compare
+from headcount.artifact import save_compact
+from headcount.artifact.comparing import Data, compare
 from headcount.artifact.making import certify
 from headcount.compaction import compact
 from headcount.core import InputError, ModelError, Plan

@@ -6,8 +6,7 @@ import pytest
 import torch
 from transformers import BartConfig, BartForSequenceClassification
 
-from headcount.artifact import Data
-from headcount.artifact.comparing import compare, runner
+from headcount.artifact.comparing import Data, compare, runner
 from headcount.artifact.onnx import export_onnx, onnx_runner
 from headcount.compaction import compact
 from headcount.core import ModelError, Plan

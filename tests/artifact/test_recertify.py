@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from headcount.artifact import Data, choice_of, origin_of
+from headcount.artifact.comparing import Data
+from headcount.artifact.recertify import choice_of, origin_of
 from headcount.compaction import compact
 from headcount.core import ModelError
 from headcount.models import Loaded, plan_for

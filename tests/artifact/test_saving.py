@@ -12,9 +12,9 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForMaskedLM, BertForMaskedLM
 
 import headcount
-from headcount.artifact import save, staged, write_model
-from headcount.artifact.saving import copy_side_files
-from headcount.artifact.staging import check_not_taken
+from headcount.artifact import save
+from headcount.artifact.saving import copy_side_files, write_model
+from headcount.artifact.staging import check_not_taken, staged
 from headcount.compaction import compact
 from headcount.core import InputError, ModelError, Plan, kept_sha256
 from headcount.models import EncoderConfig, EncoderForMaskedLM

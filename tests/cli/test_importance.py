@@ -13,7 +13,7 @@ import pytest
 from transformers import AutoModelForMaskedLM
 
 from headcount import load
-from headcount.results.assessment import COLUMNS
+from headcount.results.importance import COLUMNS
 from headcount.tap import gated
 from headcount.tasks import build, evaluate
 from tests import saved

@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from headcount import load
-from headcount.artifact import claim_artifact, read_again
+from headcount.artifact import claim_artifact
+from headcount.artifact.surviving_roles import read_again
 from headcount.cli.data_arguments import TrialArguments
 from headcount.cli.evaluate import Evaluate
 from headcount.cli.importance import Importance
@@ -19,7 +20,7 @@ from headcount.cli.reproduce import Voita2019
 from headcount.core import InputError, Plan, ResumePolicy
 from headcount.corpora import Corpus
 from headcount.models import Loaded, check_plan, revision
-from headcount.pruning.gated_score import evaluate_gated
+from headcount.pruning.before_after import evaluate_gated
 from headcount.tasks import build, evaluate
 from tests.cli.conftest import PARALLEL, SAMPLE, headcount, run
 from tests.cli.test_long_work import wait_for

@@ -15,8 +15,7 @@ from headcount.artifact.surviving_roles import old_names, survivals
 from headcount.core import Head, Heads, Plan
 from headcount.importance.statistics.significance import resamples
 from headcount.pruning import BeforeAfter
-from headcount.pruning.before_after import slices
-from headcount.pruning.gated_score import drop, evaluate_gated
+from headcount.pruning.before_after import drop, evaluate_gated, slices
 from headcount.results import (
     ChoiceRecord,
     Comparison,

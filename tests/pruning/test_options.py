@@ -10,7 +10,6 @@ import pytest
 
 from headcount.core import InputError
 from headcount.pruning import (
-    METHODS,
     BudgetSpec,
     Gradient,
     Keep,
@@ -25,7 +24,8 @@ from headcount.pruning import (
 )
 from headcount.pruning.limit import Chosen, broken_limit, choose, kept_limit, last_within
 from headcount.pruning.methods.l0 import L0, swept
-from headcount.pruning.methods.presets import PRESETS
+from headcount.pruning.methods.registry import METHODS
+from headcount.pruning.options import PRESETS
 from headcount.pruning.pipeline import milliseconds
 from headcount.tasks import evaluate
 from tests.pruning.context import context

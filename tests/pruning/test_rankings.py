@@ -26,8 +26,8 @@ from headcount.pruning import (
 )
 from headcount.pruning.budget import Unit
 from headcount.pruning.methods.fisher import Fisher
+from headcount.pruning.methods.method import ascending
 from headcount.pruning.methods.norm import Norm
-from headcount.pruning.methods.order import ascending
 from headcount.pruning.methods.relevance import Relevance
 from headcount.pruning.methods.sink import Sink
 from headcount.pruning.methods.stepwise import Stepwise

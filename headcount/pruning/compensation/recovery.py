@@ -15,7 +15,7 @@ from headcount.compaction import restorable, restored
 from headcount.core import InputError, Plan
 from headcount.gates import Fixed
 from headcount.models import Loaded, random_copy
-from headcount.pruning.methods.method import PruningContext
+from headcount.pruning.context import PruningContext
 from headcount.training import FinetuneConfig, FineTuned, check_finetuning, finetune
 
 

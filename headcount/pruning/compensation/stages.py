@@ -9,12 +9,13 @@ from typing import final, get_args
 
 from headcount.core import LayerId, ModelError, Plan
 from headcount.models import Loaded, revision
+from headcount.pruning.before_after import evaluate_gated
 from headcount.pruning.compensation.folding import fold
 from headcount.pruning.compensation.output_moments import OutputMoments, output_moments
 from headcount.pruning.compensation.recovery import recover
 from headcount.pruning.compensation.rescaling import Per, rescale
-from headcount.pruning.gated_score import evaluate_gated
-from headcount.pruning.methods.method import PruningContext, Selection
+from headcount.pruning.context import PruningContext
+from headcount.pruning.methods.method import Selection
 from headcount.results import Calibration, StageResult, StagesRecord
 from headcount.tasks import Task
 from headcount.training import FinetuneConfig

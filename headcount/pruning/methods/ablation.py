@@ -21,9 +21,9 @@ import torch
 from headcount.core import LayerId, Plan, check_choice, read_checkpoint, write_checkpoint
 from headcount.importance import Ablation, AblationSetting, DeltaOf, Scores, Swept, sweep
 from headcount.models import signature
+from headcount.pruning.before_after import drop, evaluate_gated
 from headcount.pruning.budget import Unit
-from headcount.pruning.gated_score import drop, evaluate_gated
-from headcount.pruning.methods.method import PruningContext
+from headcount.pruning.context import PruningContext
 from headcount.pruning.methods.stepwise import Stepwise
 
 

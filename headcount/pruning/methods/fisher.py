@@ -23,7 +23,7 @@ from torch import Tensor
 from headcount.core import LayerId
 from headcount.importance import Scores, frozen, gate_gradients
 from headcount.pruning.budget import Unit
-from headcount.pruning.methods.method import PruningContext
+from headcount.pruning.context import PruningContext
 from headcount.pruning.methods.stepwise import Stepwise
 from headcount.tap import evaluating
 

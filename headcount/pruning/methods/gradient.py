@@ -12,7 +12,7 @@ from typing import ClassVar, final
 
 from headcount.importance import Level, Scores, gradient
 from headcount.pruning.budget import Unit
-from headcount.pruning.methods.method import PruningContext
+from headcount.pruning.context import PruningContext
 from headcount.pruning.methods.stepwise import Stepwise
 
 

@@ -21,8 +21,9 @@ from typing import ClassVar, Generic, TypeVar, final
 from headcount.core import InputError
 from headcount.gates import BudgetConstraint, HardConcrete, L0Penalty, Layout, Quota, quotas
 from headcount.pruning.budget import Keep, by_site
+from headcount.pruning.context import PruningContext
 from headcount.pruning.methods.learned import learned
-from headcount.pruning.methods.method import Method, PruningContext, Selection
+from headcount.pruning.methods.method import Method, Selection
 from headcount.training import FinetuneConfig
 
 FACTOR = 4.0

@@ -7,7 +7,8 @@ from headcount.core import Head, InputError, Plan
 from headcount.gates import LearnedGates
 from headcount.models import Loaded, plan_for
 from headcount.pruning.budget import Keep, Units, pruned_heads
-from headcount.pruning.methods.method import PruningContext, Selection
+from headcount.pruning.context import PruningContext
+from headcount.pruning.methods.method import Selection
 from headcount.training import FinetuneConfig, finetune
 
 

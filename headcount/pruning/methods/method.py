@@ -4,49 +4,56 @@ Every method has its own file. Methods that never train give a ranking, which is
 Methods that learn their choice train for each budget.
 """
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass
-from functools import cached_property
-from pathlib import Path
 from typing import Any, ClassVar, final
 
-from headcount.core import Plan, Progress, options_of, silent
+from headcount.core import Head, Plan, UnsuitedError, options_of
+from headcount.importance import Scores
 from headcount.models import Loaded, plan_for
-from headcount.pruning.budget import Keep, Units, by_site, pruned_heads
-from headcount.pruning.methods.order import Order
-from headcount.pruning.options import CALIBRATION
-from headcount.tasks import Task, drawn
-from headcount.training import FinetuneConfig, Tell, check_finetuning
+from headcount.pruning.budget import Keep, Unit, by_site, pruned_heads
+from headcount.pruning.context import PruningContext
+from headcount.training import FinetuneConfig, check_finetuning
 
 
 @final
-@dataclass(frozen=True, eq=False)
-class PruningContext:
-    """What a method has to choose heads with."""
+@dataclass(frozen=True)
+class Order:
+    """Heads that can be pruned, in the order of pruning."""
 
-    loaded: Loaded
-    train: Task
-    """Training data; some of its examples are used to score heads."""
-    units: Units
-    """What can be pruned: single heads or entire groups; and which heads must be kept."""
-    seed: int = 0
-    max_tokens: int = 4096
-    state: Path | None = None
-    """Folder for intermediate state, from which an interrupted choice resumes."""
-    progress: Progress = silent
-    calibration: int = CALIBRATION
-    """Number of examples drawn from `train`, or all if it has fewer, for steps without training:
-    scores of heads, folding, rescaling."""
+    heads: tuple[Head, ...]
+    """Heads in the order of pruning; heads of a unit follow each other."""
+    scores: Mapping[Head, float] = field(default_factory=dict)
+    """Score of each head when it is pruned; higher means more important."""
 
-    @cached_property
-    def sample(self) -> Task:
-        """The examples for steps without training."""
-        return drawn(self.train, self.calibration, self.seed)
+    def then(self, following: "Order", heads: Sequence[Head]) -> "Order":
+        """The order extended by some heads of another order, with their scores there."""
+        scores = {head: following.scores[head] for head in heads}
+        return Order((*self.heads, *heads), {**self.scores, **scores})
 
-    def telling(self, stage: str) -> Tell:
-        """A callback that reports the progress of a training as a stage."""
-        return lambda moment: self.progress(stage, moment.step, moment.steps)
+
+def ascending(units: Sequence[Unit], scores: Scores) -> Order:
+    """The order by ascending mean score of the units' heads; ties keep the units' order.
+
+    Raises:
+        UnsuitedError: if a head has no score.
+    """
+    values = {head: float(scores[head.layer_id][head.index]) for unit in units for head in unit}
+    if unknown := [str(head) for head, value in values.items() if math.isnan(value)]:
+        raise UnsuitedError(
+            f"Expected a score for every head that can be pruned, got none for {unknown[0]} and "
+            f"{len(unknown) - 1} others. Use another method for this model."
+        )
+    return by_mean(units, values)
+
+
+def by_mean(units: Sequence[Unit], values: Mapping[Head, float]) -> Order:
+    """The order by ascending mean value of the units' heads; ties keep the units' order."""
+    means = {unit: math.fsum(values[head] for head in unit) / len(unit) for unit in units}
+    ordered = sorted(units, key=means.__getitem__)
+    return Order(tuple(head for unit in ordered for head in unit), values)
 
 
 @final

@@ -10,7 +10,7 @@ from typing import ClassVar, final
 
 from headcount.importance import Scores, norm
 from headcount.pruning.budget import Unit
-from headcount.pruning.methods.method import PruningContext
+from headcount.pruning.context import PruningContext
 from headcount.pruning.methods.stepwise import Stepwise
 
 

@@ -8,8 +8,8 @@ from random import Random as Chance
 from typing import ClassVar, final
 
 from headcount.pruning.budget import Keep
-from headcount.pruning.methods.method import PruningContext, Ranking
-from headcount.pruning.methods.order import Order
+from headcount.pruning.context import PruningContext
+from headcount.pruning.methods.method import Order, Ranking
 
 
 @final

@@ -11,7 +11,7 @@ from typing import ClassVar, final
 
 from headcount.importance import Rules, Scores, relevance, start_of
 from headcount.pruning.budget import Unit
-from headcount.pruning.methods.method import PruningContext
+from headcount.pruning.context import PruningContext
 from headcount.pruning.methods.stepwise import Stepwise
 
 

@@ -10,7 +10,7 @@ from typing import ClassVar, final
 
 from headcount.importance import Scores, sink
 from headcount.pruning.budget import Unit
-from headcount.pruning.methods.method import PruningContext
+from headcount.pruning.context import PruningContext
 from headcount.pruning.methods.stepwise import Stepwise
 
 

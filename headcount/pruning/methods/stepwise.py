@@ -20,8 +20,8 @@ from headcount.core import Head, InputError, Plan, read_checkpoint, reading, wri
 from headcount.importance import Scores
 from headcount.models import signature
 from headcount.pruning.budget import Keep, Unit, Units
-from headcount.pruning.methods.method import PruningContext, Ranking
-from headcount.pruning.methods.order import Order, ascending, by_mean
+from headcount.pruning.context import PruningContext
+from headcount.pruning.methods.method import Order, Ranking, ascending, by_mean
 from headcount.tap import Tap
 
 _WHAT = "an order of heads"

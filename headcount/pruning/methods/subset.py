@@ -14,8 +14,9 @@ from headcount.core import InputError
 from headcount.gates import Layout, quotas
 from headcount.gates import Subset as SubsetGates
 from headcount.pruning.budget import Keep, by_site
+from headcount.pruning.context import PruningContext
 from headcount.pruning.methods.learned import learned
-from headcount.pruning.methods.method import Method, PruningContext, Selection
+from headcount.pruning.methods.method import Method, Selection
 from headcount.training import FinetuneConfig
 
 

@@ -1,15 +1,46 @@
-"""Settings: which heads may be pruned, and how the numbers of a pruning are made."""
+"""Context: what a method chooses heads with, and the settings that it is made from."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import final
 
 from headcount.core import Progress, silent
 from headcount.models import Loaded
 from headcount.pruning.budget import Units
-from headcount.pruning.methods.method import PruningContext
-from headcount.tasks import Task
+from headcount.pruning.options import CALIBRATION
+from headcount.tasks import Task, drawn
+from headcount.training import Tell
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class PruningContext:
+    """What a method has to choose heads with."""
+
+    loaded: Loaded
+    train: Task
+    """Training data; some of its examples are used to score heads."""
+    units: Units
+    """What can be pruned: single heads or entire groups; and which heads must be kept."""
+    seed: int = 0
+    max_tokens: int = 4096
+    state: Path | None = None
+    """Folder for intermediate state, from which an interrupted choice resumes."""
+    progress: Progress = silent
+    calibration: int = CALIBRATION
+    """Number of examples drawn from `train`, or all if it has fewer, for steps without training:
+    scores of heads, folding, rescaling."""
+
+    @cached_property
+    def sample(self) -> Task:
+        """The examples for steps without training."""
+        return drawn(self.train, self.calibration, self.seed)
+
+    def telling(self, stage: str) -> Tell:
+        """A callback that reports the progress of a training as a stage."""
+        return lambda moment: self.progress(stage, moment.step, moment.steps)
 
 
 @final

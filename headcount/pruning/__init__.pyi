@@ -20,6 +20,7 @@ from .methods.method import Ranking as Ranking
 from .methods.method import RankingMethod as RankingMethod
 from .methods.method import Selection as Selection
 from .methods.random import Random as Random
+from .methods.registry import METHODS as METHODS
 from .methods.registry import method as method
 from .methods.subset import Subset as Subset
 from .options import CALIBRATION as CALIBRATION

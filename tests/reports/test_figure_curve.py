@@ -3,7 +3,7 @@
 import pytest
 
 from headcount.core import Heads, styled
-from headcount.pruning.methods.registry import METHODS
+from headcount.pruning import METHODS
 from headcount.reports.figures.curves import curve_figures
 from headcount.reports.names import KNOWN
 from headcount.results import ALL, CurvePoint, CurvePoints

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 import torch
 from torch import Tensor
@@ -120,17 +120,19 @@ def compare(
             pairs = zip(_at_tokens(run_other(batch), batch), expected, strict=True)
             found = max(_largest_difference(*pair) for pair in pairs)
             differences[other] = max(differences[other], found)
-    about: dict[str, Any] = {
-        "largest_output": largest,
-        "tolerance": TOLERANCE[dtype],
-        "dtype": str(dtype).removeprefix("torch."),
-        "data": data.names,
-        "data_sha256": data.sha256,
-        "sentences": data.sentences,
-        "batches": len(data.batches),
-    }
     return [
-        Comparison(f"{other} and {name}", difference, share=_share(difference, largest), **about)
+        Comparison(
+            what=f"{other} and {name}",
+            difference=difference,
+            largest_output=largest,
+            share=_share(difference, largest),
+            tolerance=TOLERANCE[dtype],
+            dtype=str(dtype).removeprefix("torch."),
+            data=data.names,
+            data_sha256=data.sha256,
+            sentences=data.sentences,
+            batches=len(data.batches),
+        )
         for other, difference in differences.items()
     ]
 

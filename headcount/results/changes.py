@@ -1,11 +1,13 @@
 """Changes: the numbers of two models on one data set, side by side."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, final
+from typing import Any, TypeVar, final
 
 from headcount.results.json_file import JsonObject
+
+T = TypeVar("T")
 
 DATA_SETS = ("dev", "test")
 """Names of the data sets that a new model is measured on."""
@@ -111,6 +113,11 @@ class DataSetChange:
             for name, part in slices.items()
         }
         return cls(whole.examples, whole.score, whole.loss, parts)
+
+
+def by_data_set(found: JsonObject, read: Callable[[JsonObject], T]) -> dict[str, T]:
+    """What a reader makes of the numbers on each data set that a record has, by its name."""
+    return {name: read(found.field(name, JsonObject)) for name in DATA_SETS if name in found}
 
 
 def numbers_json(found: SliceChange | DataSetChange) -> dict[str, Any]:

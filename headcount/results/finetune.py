@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-from headcount.results.changes import DATA_SETS, DataSetChange
+from headcount.results.changes import DataSetChange, by_data_set
 from headcount.results.json_file import JsonObject, write_record
 
 FINETUNE = "finetune.json"
@@ -70,11 +70,7 @@ class FinetuneRecord:
             InputError: If a field is missing or has another type; the error names it.
         """
         return cls(
-            data_sets={
-                name: FinetuneChange.from_json(found.field(name, JsonObject))
-                for name in DATA_SETS
-                if name in found
-            },
+            data_sets=by_data_set(found, FinetuneChange.from_json),
             tuning=found.field("tuning", Mapping[str, Any]),
             warnings=found.field("warnings", tuple[str, ...]),
             signature=found.field("signature", str),

@@ -5,9 +5,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, final
 
 from headcount.results.changes import (
-    DATA_SETS,
     DataSetChange,
     SliceChange,
+    by_data_set,
     numbers_json,
     slice_from_json,
 )
@@ -130,12 +130,7 @@ class ControlRecord:
             ControlTraining(_settings(each), each.field("taught", bool), each.field("kept", bool))
             for each in found.field("trainings", tuple[JsonObject, ...])
         )
-        data_sets = {
-            name: _control_change(found.field(name, JsonObject))
-            for name in DATA_SETS
-            if name in found
-        }
-        return cls(trainings, data_sets)
+        return cls(trainings, by_data_set(found, _control_change))
 
 
 @final

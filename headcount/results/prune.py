@@ -5,12 +5,12 @@ further has the choice, but none of the numbers that training made untrue.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
 
 from headcount.results.certificate import Comparison
-from headcount.results.changes import DATA_SETS, DataSetChange
+from headcount.results.changes import DataSetChange, by_data_set
 from headcount.results.json_file import JsonObject, encoded, write_record
 from headcount.results.pipeline import PipelineRecord
 from headcount.results.speed import SpeedRecord
@@ -124,27 +124,28 @@ class PruneRecord:
         """The contents of `prune.json`; parts that are None are left out."""
         found: dict[str, Any] = {
             "model": self.model,
-            "heads": {site: list(counts) for site, counts in self.heads.items()},
-            "staying": list(self.kept),
-            "leaving": list(self.pruned),
+            "heads": self.heads,
+            "staying": self.kept,
+            "leaving": self.pruned,
             "auto_class": self.auto_class,
-            "comparisons": encoded(self.comparisons),
+            "comparisons": self.comparisons,
         }
         found |= {} if self.choice is None else encoded(self.choice)
         found |= {} if self.pipeline is None else self.pipeline.to_json()
         found |= {name: each.to_json() for name, each in self.data_sets.items()}
         if self.warnings or self.signature is not None:
-            found["warnings"] = list(self.warnings)
+            found["warnings"] = self.warnings
         optional = {
-            "ceiling": self.ceiling and asdict(self.ceiling),
-            "mended": None if self.compensated_by is None else list(self.compensated_by),
+            "ceiling": self.ceiling,
+            "mended": self.compensated_by,
             "trained_on": self.trained_on,
             "signature": self.signature,
             "arguments": self.arguments,
-            "functions": None if self.functions is None else list(map(asdict, self.functions)),
+            "functions": self.functions,
             "speed": self.speed and self.speed.numbers,
         }
-        return found | {name: each for name, each in optional.items() if each is not None}
+        given = {name: each for name, each in optional.items() if each is not None}
+        return encoded(found | given)
 
     @classmethod
     def from_json(cls, found: JsonObject) -> "PruneRecord":
@@ -164,11 +165,7 @@ class PruneRecord:
             choice=found.decode(ChoiceRecord) if "method" in found else None,
             pipeline=PipelineRecord.from_json(found) if "gains" in found else None,
             ceiling=found.optional("ceiling", CeilingRecord),
-            data_sets={
-                name: DataSetChange.from_json(found.field(name, JsonObject))
-                for name in DATA_SETS
-                if name in found
-            },
+            data_sets=by_data_set(found, DataSetChange.from_json),
             compensated_by=found.optional("mended", tuple[str, ...]),
             trained_on=found.optional("trained_on", int),
             functions=found.optional("functions", tuple[Survival, ...]),

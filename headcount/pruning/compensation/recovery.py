@@ -9,7 +9,6 @@ https://arxiv.org/abs/1905.09418; Hinton et al. (2015): see `headcount.training.
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from headcount.compaction import restorable, restored
 from headcount.core import InputError, Plan
@@ -24,7 +23,7 @@ def recover(
     loaded: Loaded,
     plan: Plan,
     tuning: FinetuneConfig,
-    made: Mapping[str, Any] | None = None,
+    made: Mapping[str, str] | None = None,
 ) -> FineTuned:
     """Train a copy of a model with the kept heads, as a compact model if possible.
 

@@ -1,14 +1,13 @@
 """Learned: what methods that train gates share: training, then an exact choice."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from headcount.core import Head, InputError, Plan
 from headcount.gates import LearnedGates
 from headcount.models import Loaded, plan_for
 from headcount.pruning.budget import Keep, Units, pruned_heads
 from headcount.pruning.context import PruningContext
-from headcount.pruning.methods.method import Selection
+from headcount.pruning.methods.method import Method, Selection
 from headcount.training import FinetuneConfig, finetune
 
 
@@ -17,7 +16,7 @@ def learned(
     keep: Keep,
     gates: LearnedGates,
     tuning: FinetuneConfig,
-    method: Any,
+    method: Method,
     name: str | None = None,
 ) -> Selection:
     """Train a copy of the model with gates, and keep the units with the highest scores.

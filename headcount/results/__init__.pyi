@@ -1,7 +1,4 @@
 from .analysis import Analysis as Analysis
-from .analysis import check_is_run as check_is_run
-from .analysis import claim as claim
-from .analysis import start_over as start_over
 from .analysis import write_results as write_results
 from .certificate import CERTIFICATE as CERTIFICATE
 from .certificate import Certificate as Certificate
@@ -10,8 +7,11 @@ from .certificate import weights_sha256 as weights_sha256
 from .changes import DataSetChange as DataSetChange
 from .changes import MetricChange as MetricChange
 from .changes import SliceChange as SliceChange
+from .claiming import CURVE_FILES as CURVE_FILES
+from .claiming import check_is_run as check_is_run
+from .claiming import claim as claim
+from .claiming import start_over as start_over
 from .curve import ALL as ALL
-from .curve import CURVE_FILES as CURVE_FILES
 from .curve import RANDOM as RANDOM
 from .curve import CurvePoint as CurvePoint
 from .curve import CurvePoints as CurvePoints

@@ -1,20 +1,14 @@
-"""An analysis: its results, and the folder that they are written into."""
+"""An analysis: its results, and the files that they are written to."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from shutil import rmtree
 from typing import Any, final
 
 import pandas as pd
 
-from headcount.core import (
-    HeadTable,
-    InputError,
-    ResumePolicy,
-    check_is_folder,
-    check_no_earlier_run,
-)
+from headcount.core import HeadTable
+from headcount.results.claiming import FILES, SCORES
 from headcount.results.examples import Example, write_examples
 from headcount.results.roles import Roles
 from headcount.results.run import RunRecord
@@ -39,72 +33,6 @@ class Analysis:
     """Tables of heads and relations for the random-weight copy."""
     record: RunRecord
     """Contents of run.json: signature, counts, warnings, timings."""
-
-
-SCORES = ("importance.json", "evaluation.json", "translations.txt")
-"""Files of other commands: the importance of the heads and the scores of the model."""
-
-FILES = (
-    "heads.parquet",
-    "relations.parquet",
-    "offsets.parquet",
-    "null_heads.parquet",
-    "null_relations.parquet",
-    "examples.json",
-    "run.json",
-    "report.html",
-    "targets.txt",
-    "michel2019.md",
-    "voita2019.md",
-    *SCORES,
-)
-"""All files that a run may leave, besides `state/` and `figures/`."""
-
-FOLDERS = ("state", "figures", "other")
-
-
-def claim(folder: Path, policy: ResumePolicy) -> None:
-    """Check that a run may write into a folder; nothing is deleted.
-
-    Raises:
-        InputError: if the folder holds something that may be neither resumed nor overwritten.
-    """
-    check_is_folder(folder)
-    present = {path.name for path in folder.iterdir()} if folder.exists() else set()
-    foreign = present - set(FILES) - set(FOLDERS)
-    if foreign:
-        raise InputError(
-            f"{folder} holds files that an analysis does not write "
-            f"({', '.join(sorted(foreign)[:3])}). Name a new folder or one with an earlier run."
-        )
-    if (folder / "state").is_dir() and not any((folder / "state").iterdir()):
-        present -= {"state"}  # left by a run that was refused
-    if present:
-        check_no_earlier_run(folder, "an earlier run", policy)
-    (folder / "state").mkdir(parents=True, exist_ok=True)
-
-
-def start_over(folder: Path) -> None:
-    """Delete the state that an earlier run would resume from; its results stay until replaced.
-
-    Call this after reading model and corpus, so that a typo in their names costs nothing.
-    """
-    rmtree(folder / "state", ignore_errors=True)
-    (folder / "targets.txt").unlink(missing_ok=True)
-    (folder / "state").mkdir(parents=True, exist_ok=True)
-
-
-def check_is_run(folder: Path) -> None:
-    """Check that there is a folder to read a run from.
-
-    Raises:
-        InputError: if the folder does not exist or is a file.
-    """
-    if not folder.is_dir():
-        raise InputError(
-            f"Expected a folder written by `headcount analyze ... --out`, but {folder} "
-            f"{'is a file' if folder.exists() else 'does not exist'}"
-        )
 
 
 def write_results(

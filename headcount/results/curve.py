@@ -17,9 +17,6 @@ ALL = "all heads"
 
 RANDOM = "random"
 
-CURVE_FILES = ("curve.parquet", "curve.md", "curve.json")
-"""Files that a curve leaves, besides `state/` and `figures/`."""
-
 _CONTROL = "control of "
 """Prefix of a method's name in the rows of its control, in files without `is_control`."""
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import pyarrow.parquet as pq
 
 from headcount.core import InputError
-from headcount.results.analysis import check_is_run
+from headcount.results.claiming import check_is_run
 from headcount.results.examples import read_examples
 from headcount.results.importance import ImportanceRecord
 from headcount.results.roles import Role

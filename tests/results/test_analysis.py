@@ -17,7 +17,7 @@ from headcount.results import (
     start_over,
     write_results,
 )
-from headcount.results.analysis import FILES
+from headcount.results.claiming import FILES
 
 HEADS = Heads({"encoder.self": (2, 3)})
 RECORD = RunRecord(

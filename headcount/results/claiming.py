@@ -1,0 +1,74 @@
+"""The files that runs leave in a folder; whether a run may write into it. Needs no pandas."""
+
+from pathlib import Path
+from shutil import rmtree
+
+from headcount.core import InputError, ResumePolicy, check_is_folder, check_no_earlier_run
+
+SCORES = ("importance.json", "evaluation.json", "translations.txt")
+"""Files of other commands: the importance of the heads and the scores of the model."""
+
+FILES = (
+    "heads.parquet",
+    "relations.parquet",
+    "offsets.parquet",
+    "null_heads.parquet",
+    "null_relations.parquet",
+    "examples.json",
+    "run.json",
+    "report.html",
+    "targets.txt",
+    "michel2019.md",
+    "voita2019.md",
+    *SCORES,
+)
+"""All files that a run may leave, besides `state/` and `figures/`."""
+
+CURVE_FILES = ("curve.parquet", "curve.md", "curve.json")
+"""Files that a curve leaves, besides `state/` and `figures/`."""
+
+FOLDERS = ("state", "figures", "other")
+
+
+def claim(folder: Path, policy: ResumePolicy) -> None:
+    """Check that a run may write into a folder; nothing is deleted.
+
+    Raises:
+        InputError: if the folder holds something that may be neither resumed nor overwritten.
+    """
+    check_is_folder(folder)
+    present = {path.name for path in folder.iterdir()} if folder.exists() else set()
+    foreign = present - set(FILES) - set(FOLDERS)
+    if foreign:
+        raise InputError(
+            f"{folder} holds files that an analysis does not write "
+            f"({', '.join(sorted(foreign)[:3])}). Name a new folder or one with an earlier run."
+        )
+    if (folder / "state").is_dir() and not any((folder / "state").iterdir()):
+        present -= {"state"}  # left by a run that was refused
+    if present:
+        check_no_earlier_run(folder, "an earlier run", policy)
+    (folder / "state").mkdir(parents=True, exist_ok=True)
+
+
+def start_over(folder: Path) -> None:
+    """Delete the state that an earlier run would resume from; its results stay until replaced.
+
+    Call this after reading model and corpus, so that a typo in their names costs nothing.
+    """
+    rmtree(folder / "state", ignore_errors=True)
+    (folder / "targets.txt").unlink(missing_ok=True)
+    (folder / "state").mkdir(parents=True, exist_ok=True)
+
+
+def check_is_run(folder: Path) -> None:
+    """Check that there is a folder to read a run from.
+
+    Raises:
+        InputError: if the folder does not exist or is a file.
+    """
+    if not folder.is_dir():
+        raise InputError(
+            f"Expected a folder written by `headcount analyze ... --out`, but {folder} "
+            f"{'is a file' if folder.exists() else 'does not exist'}"
+        )

@@ -5,9 +5,10 @@ import gc
 import hypothesis
 import pytest
 import torch
-from jaxtyping import install_import_hook
 
-install_import_hook("headcount", "beartype.beartype")
+from tests import checked
+
+checked.install("headcount")
 pytest.register_assert_rewrite("tests.laws", "tests.measures.cases")
 hypothesis.settings.register_profile("headcount", deadline=None, database=None, derandomize=True)
 hypothesis.settings.load_profile("headcount")

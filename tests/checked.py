@@ -1,0 +1,77 @@
+"""Checks of types and shapes for the tests, at a fraction of the time that jaxtyping's own take.
+
+jaxtyping's import hook decorates all functions and dataclasses of the package with `jaxtyped`. It
+binds every call's arguments to a signature and checks them twice, for errors that name the wrong
+one. Here beartype checks a call once, in a context of jaxtyping, so that equal names are equal
+sizes.
+"""
+
+import dataclasses
+import functools
+import inspect
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, get_type_hints
+
+import jaxtyping
+from beartype import beartype
+
+_JAXTYPED = jaxtyping.jaxtyped
+
+
+def install(package: str) -> None:
+    """Check every call of a package's functions that are imported from now on."""
+    jaxtyping.jaxtyped = _decorator
+    jaxtyping.install_import_hook(package, "beartype.beartype")
+
+
+def _decorator(*, typechecker: object) -> Callable[[Any], Any]:
+    """What the import hook decorates functions and classes with."""
+    del typechecker  # beartype
+    return _checked
+
+
+def _checked(found: Any) -> Any:
+    if isinstance(found, type):
+        made = vars(found).get("__init__")
+        if dataclasses.is_dataclass(found) and made and not hasattr(made, "__wrapped__"):
+            found.__init__ = _checked(made)  # pyright: ignore[reportAttributeAccessIssue]
+        return found
+    if inspect.isgeneratorfunction(found):  # beartype checks its call only when it starts
+        return _JAXTYPED(found, typechecker=beartype)
+    checking = beartype(_with_types(found))
+
+    @functools.wraps(found)
+    def in_context(*args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        with _JAXTYPED("context"):  # pyright: ignore[reportGeneralTypeIssues]
+            return checking(*args, **kwargs)
+
+    return in_context
+
+
+def _with_types(function: FunctionType) -> FunctionType:
+    """A copy of a function whose annotations are types; unknown names accept anything."""
+    copy = FunctionType(
+        function.__code__,
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
+    copy.__kwdefaults__, copy.__qualname__ = function.__kwdefaults__, function.__qualname__
+    copy.__module__ = function.__module__
+    copy.__annotations__ = {
+        name: _type(hint, function.__globals__) for name, hint in function.__annotations__.items()
+    }
+    return copy
+
+
+def _type(hint: Any, names: dict[str, Any]) -> Any:
+    def holder() -> None: ...
+
+    holder.__annotations__ = {"found": hint}
+    try:
+        return get_type_hints(holder, names, include_extras=True)["found"]
+    except Exception:  # imported for pyright alone
+        return Any

@@ -14,9 +14,10 @@ from types import FunctionType
 from typing import Any, get_type_hints
 
 import jaxtyping
-from beartype import beartype
+from beartype import BeartypeConf, beartype
 
 _JAXTYPED = jaxtyping.jaxtyped
+_BEARTYPE = beartype(conf=BeartypeConf(violation_type=TypeError))
 
 
 def install(package: str) -> None:
@@ -38,8 +39,8 @@ def _checked(found: Any) -> Any:
             found.__init__ = _checked(made)  # pyright: ignore[reportAttributeAccessIssue]
         return found
     if inspect.isgeneratorfunction(found):  # beartype checks its call only when it starts
-        return _JAXTYPED(found, typechecker=beartype)
-    checking = beartype(_with_types(found))
+        return _JAXTYPED(found, typechecker=_BEARTYPE)
+    checking = _BEARTYPE(_with_types(found))
 
     @functools.wraps(found)
     def in_context(*args: Any, **kwargs: Any) -> Any:

@@ -36,11 +36,11 @@ def marian(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return saved.marian(tmp_path_factory.mktemp("marian"))
 
 
-def start(*arguments: object, launcher: tuple[str, ...] = ()) -> subprocess.Popen[str]:
+def start(*arguments: object) -> subprocess.Popen[str]:
     """Start `headcount ARGUMENTS` in its own process, without network, with one thread."""
     environment = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
     environment["PYTHONPATH"] = str(ROOT)
-    command = [*(launcher or (sys.executable,)), "-m", "headcount", *map(str, arguments)]
+    command = [sys.executable, "-m", "headcount", *map(str, arguments)]
     return subprocess.Popen(
         command,
         stdout=subprocess.PIPE,

@@ -2,7 +2,6 @@
 
 import json
 import signal
-import sys
 import time
 from pathlib import Path
 
@@ -10,13 +9,11 @@ import pandas as pd
 import pytest
 from safetensors.torch import load_file
 
-from tests.cli.conftest import SAMPLE, headcount, start
+from tests.cli.conftest import SAMPLE, headcount
 from tests.forked import Forked, ranks
 
 SMALL = ("--max-tokens", 64, "--window", 20, "--save-every", 0)
 """Many small batches, the sums saved after each."""
-
-TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 
 STATE = Path("state") / "measuring-0.safetensors"
 
@@ -76,9 +73,9 @@ def test_two_processes_give_the_sums_of_one(bert: Path, tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     arguments = ("analyze", bert, SAMPLE, *SMALL, "--limit", 60, "--null", "--out")
     assert headcount(*arguments, one)[0] == 0
-    process = start(*arguments, two, launcher=TORCHRUN)
-    _, errors = process.communicate(timeout=300)
-    assert process.returncode == 0, errors
+    for process in ranks("headcount", *arguments, two):
+        _, errors = process.communicate(timeout=300)
+        assert process.returncode == 0, errors
     shares = [load_file(two / "state" / f"measuring-{rank}.safetensors") for rank in range(2)]
     name = "Confidence/encoder.self/0/queries"
     every = load_file(one / STATE)[name]

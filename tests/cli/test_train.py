@@ -83,13 +83,22 @@ def test_files_of_different_length(tmp_path: Path) -> None:
     assert status == 2 and "got 1 and 2. Line i of one file must translate line i" in errors
 
 
+UNBROKEN = ("train", "translation", *DATA, *TINY, "--save-every", 5)
+
+
+@pytest.fixture(scope="module")
+def dense(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a training that was not killed."""
+    out = tmp_path_factory.mktemp("whole") / "out"
+    assert headcount(*UNBROKEN, "--out", out)[0] == 0
+    return out
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_killed_and_resumed(tmp_path: Path, how: signal.Signals) -> None:
+def test_killed_and_resumed(dense: Path, tmp_path: Path, how: signal.Signals) -> None:
     """A process killed in the middle, and resumed by another, ends with an unbroken one's model."""
-    dense, broken = tmp_path / "whole", tmp_path / "broken"
-    arguments = ("train", "translation", *DATA, *TINY, "--save-every", 5)
-    assert headcount(*arguments, "--out", dense)[0] == 0
+    arguments, broken = UNBROKEN, tmp_path / "broken"
     process = Forked("headcount", *arguments, "--out", broken)
     wait_for(broken / "checkpoints" / "checkpoint-10" / "whole")
     process.send_signal(how)

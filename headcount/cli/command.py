@@ -34,7 +34,7 @@ COMMANDS = {
 
 USAGE = "usage: headcount COMMAND [ARGUMENTS]  (see headcount COMMAND --help)"
 
-TOLD = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+DISK_IS_FULL = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 REFUSED = (
     errno.EACCES,
     errno.EPERM,
@@ -47,7 +47,7 @@ REFUSED = (
 )
 
 
-def mendable(error: BaseException) -> str | None:
+def advice(error: BaseException) -> str | None:
     """The advice for one of these errors; None for any other."""
     return full_disk(error) or full_memory(error) or refused_path(error)
 
@@ -58,7 +58,9 @@ def full_disk(error: BaseException) -> str | None:
     It is recognised by the system's message, whichever library was writing: libraries in other
     languages raise their own exceptions with that message in them.
     """
-    lines = [line for line in str(error).splitlines() if any(words in line for words in TOLD)]
+    lines = [
+        line for line in str(error).splitlines() if any(words in line for words in DISK_IS_FULL)
+    ]
     if lines:
         return (
             f"The disk is full ({lines[0]}). Free some space, then run the command again, with "
@@ -148,7 +150,7 @@ def _run(arguments: list[str]) -> int:
         errors.print(f"headcount: {error}", style="red")
         return 2
     except Exception as error:
-        if (reported := mendable(error)) is None:
+        if (reported := advice(error)) is None:
             raise
         errors.print(f"headcount: {reported}", style="red")
         return 2

@@ -42,6 +42,33 @@ class Curve:
 
     def run(self) -> int:
         """Measure every point and write everything into `out`."""
+        policy = self._check()
+        chosen = {name: pruning.method(name, self._options(name)) for name in self._names()}
+        claim(self.out, CURVE_FILES, self.out / "state", policy)
+        loaded = self.on.loaded()
+        roles = None if self.analysis is None else artifact.read_roles(self.analysis, loaded)
+        splits, console = self.on.splits(loaded), plain_console(soft_wrap=False)
+        print_warnings(splits.warnings, console)
+        key = f"{self.on.signature(loaded, splits)}|scores:{self.scores}|set:{','.join(self.set)}"
+        left_out: dict[str, str] = {}
+        # "all" means all methods that suit this model.
+        unsuited = left_out.__setitem__ if "all" in self.methods else None
+        with shown() as progress:
+            settings = self.on.settings(self.out / "state", progress)
+            context = settings.context(loaded, splits.train)
+            trial = pruning.Trial(context, splits.dev, splits.test, self.scores, self.control)
+            seeds = range(self.on.seed, self.on.seed + self.seeds)
+            points = pruning.curve(trial, chosen, self.keep, seeds, key, unsuited=unsuited)
+        facts = reports.CurveFacts.of(loaded, splits, chosen, key, roles, left_out)
+        print_warnings(facts.warnings[len(splits.warnings) :], console)
+        reports.write_curve(points, facts, self.out, recorded(self))
+        column = "score" if self.scores else "loss"
+        print_markdown(reports.numbers_table(points, column, by_method=True), console)
+        console.print(f"Document: {self.out / 'curve.md'}", soft_wrap=True)
+        return 0
+
+    def _check(self) -> ResumePolicy:
+        """Check everything that needs no model; returns what to do with an earlier run."""
         if not (self.keep and self.methods):
             raise InputError("Expected at least one budget and one method. Name them.")
         if self.seeds < 1:
@@ -55,40 +82,7 @@ class Curve:
             check_method(name, self._options(name))
         check_calibration(self.on.calibration, self._names())
         self.on.check()
-        chosen = {name: pruning.method(name, self._options(name)) for name in self._names()}
-        policy = ResumePolicy.of(self.resume, self.overwrite)
-        claim(self.out, CURVE_FILES, self.out / "state", policy)
-        loaded = self.on.loaded()
-        roles = None if self.analysis is None else artifact.read_roles(self.analysis, loaded)
-        splits, console = self.on.splits(loaded), plain_console(soft_wrap=False)
-        print_warnings(splits.warnings, console)
-        key = f"{self.on.signature(loaded, splits)}|scores:{self.scores}|set:{','.join(self.set)}"
-        with shown() as progress:
-            settings = self.on.settings(self.out / "state", progress)
-            context = settings.context(loaded, splits.train)
-            trial = pruning.Trial(context, splits.dev, splits.test, self.scores, self.control)
-            seeds = range(self.on.seed, self.on.seed + self.seeds)
-            left_out: dict[str, str] = {}
-            # "all" means all methods that suit this model.
-            unsuited = left_out.__setitem__ if "all" in self.methods else None
-            points = pruning.curve(trial, chosen, self.keep, seeds, key, unsuited=unsuited)
-        without = [f"{name} is left out: {why.rstrip('.')}" for name, why in left_out.items()]
-        print_warnings(without, console)
-        chosen = {name: each for name, each in chosen.items() if name not in left_out}
-        facts = reports.CurveFacts(
-            loaded.heads,
-            splits.dev.metric,
-            splits.dev.higher_is_better,
-            (*splits.warnings, *without),
-            key,
-            roles,
-            {name: tuning.updates for name, tuning in pruning.trained(chosen).items()},
-        )
-        reports.write_curve(points, facts, self.out, recorded(self))
-        column = "score" if self.scores else "loss"
-        print_markdown(reports.numbers_table(points, column, by_method=True), console)
-        console.print(f"Document: {self.out / 'curve.md'}", soft_wrap=True)
-        return 0
+        return ResumePolicy.of(self.resume, self.overwrite)
 
     def _names(self) -> list[str]:
         return list(METHOD_OPTIONS) if "all" in self.methods else list(dict.fromkeys(self.methods))

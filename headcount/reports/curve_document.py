@@ -14,8 +14,11 @@ from headcount.core import (
     table,
     write_text,
 )
+from headcount.models import Loaded
+from headcount.pruning import Method, trained
 from headcount.reports.figures.curves import CURVE_FIGURES, curve_figures
 from headcount.results import METRICS, RANDOM, CurvePoints, CurveRecord, write_points
+from headcount.tasks import TaskSplits
 
 
 @final
@@ -32,6 +35,41 @@ class CurveFacts:
     """Roles of every head; None without an analysis of the model."""
     updates: Mapping[str, int] = field(default_factory=dict)
     """Number of weight updates per point, for the methods that train weights."""
+
+    @classmethod
+    def of(
+        cls,
+        loaded: Loaded,
+        splits: TaskSplits,
+        methods: Mapping[str, Method],
+        signature: str,
+        roles: Mapping[str, Sequence[str]] | None = None,
+        left_out: Mapping[str, str] | None = None,
+    ) -> "CurveFacts":
+        """The facts about a curve.
+
+        Args:
+            loaded: the model.
+            splits: the data that heads were chosen and points were measured on.
+            methods: the methods, by their name in the table.
+            signature: the signature of everything that the points depend on.
+            roles: roles of every head; None without an analysis of the model.
+            left_out: the reason for each method that could not choose heads of this model.
+        """
+        without = left_out or {}
+        measured = {name: each for name, each in methods.items() if name not in without}
+        return cls(
+            loaded.heads,
+            splits.dev.metric,
+            splits.dev.higher_is_better,
+            (
+                *splits.warnings,
+                *(f"{name} is left out: {why.rstrip('.')}" for name, why in without.items()),
+            ),
+            signature,
+            roles,
+            {name: tuning.updates for name, tuning in trained(measured).items()},
+        )
 
 
 def write_curve(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, final
 
 from headcount.models import Loaded
-from headcount.pruning import Method, PruneSettings, Trial, Units, curve, trained
+from headcount.pruning import Method, PruneSettings, Trial, Units, curve
 from headcount.reports import CurveFacts, write_curve
 from headcount.results import CurvePoints
 from headcount.tasks import TaskSplits
@@ -78,14 +78,6 @@ class PruningExperiment:
         self, points: CurvePoints, methods: Mapping[str, Method], signature: str
     ) -> CurveFacts:
         """Write the files of a curve; returns what is common to all of its points."""
-        dev = self.splits.dev
-        facts = CurveFacts(
-            self.loaded.heads,
-            dev.metric,
-            dev.higher_is_better,
-            self.splits.warnings,
-            signature,
-            updates={name: tuning.updates for name, tuning in trained(methods).items()},
-        )
+        facts = CurveFacts.of(self.loaded, self.splits, methods, signature)
         write_curve(points, facts, self.out, self.arguments)
         return facts

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from headcount.cli.command import full_disk, mendable
+from headcount.cli.command import advice, full_disk
 from tests.cli.conftest import SAMPLE, headcount
 from tests.cli.test_compact import plan
 from tests.forked import Forked
@@ -35,12 +35,12 @@ def test_other_errors_are_not_taken_for_it() -> None:
         assert "full ([Errno 28] No space left on device: 'model.bin')" in str(full_disk(caused))
     assert full_disk(OSError(13, "Permission denied")) is None
     assert "/out can't be used (Device or resource busy)" in str(
-        mendable(OSError(16, os.strerror(16), "/out"))
+        advice(OSError(16, os.strerror(16), "/out"))
     )
-    assert mendable(OSError(13, "Permission denied")) is None  # of no path
-    assert mendable(FileNotFoundError(2, "No such file or directory", "ours.json")) is None
-    assert mendable(RuntimeError("out of memory")) is None
-    reported = mendable(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB\nmore"))
+    assert advice(OSError(13, "Permission denied")) is None  # of no path
+    assert advice(FileNotFoundError(2, "No such file or directory", "ours.json")) is None
+    assert advice(RuntimeError("out of memory")) is None
+    reported = advice(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB\nmore"))
     assert (
         reported is not None and "(CUDA out of memory. Tried to allocate 2 GiB). Lower" in reported
     )

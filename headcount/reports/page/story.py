@@ -65,7 +65,7 @@ _SENTENCES: Mapping[str, Callable[[Run, Thresholds], str | None]] = {
 }
 
 
-TOLD = ("positional", "syntactic", "rare")
+ROLES = ("positional", "syntactic", "rare")
 """Roles of the paper; for each, the story names the clearest heads or the nearest one."""
 
 
@@ -77,7 +77,7 @@ def story(run: Run) -> list[str]:
     view = report_view(run)
     leads = {lead.role.name: lead.heads for lead in view.leads}
     lines: list[str | None] = [view.headline]
-    for role in TOLD:
+    for role in ROLES:
         if role in leads:
             heads = [f"{head} ({evidence})" for head, evidence in leads[role]]
             lines.append(f"{role.capitalize()}: {', '.join(heads)}.")

@@ -28,8 +28,11 @@ NORM_MASSES = ("norm", "norm_first", "norm_sep", "norm_punct")
 """Classes of keys (all, first, separators, punctuation) whose weights times norms are summed."""
 
 
-_PARTS = 4
-"""Number of parts that a block is cut into to spare the padding of shorter rows."""
+MAX_PARTS = 4
+"""Largest number of parts that a block is cut into to spare the padding of shorter rows."""
+
+MIN_PART = 2**14
+"""Smallest number of weights of one head in a part: calls for fewer cost more than padding."""
 
 
 @final
@@ -92,7 +95,10 @@ class Sides:
     def _cut(self, rows: slice) -> list[tuple[slice, int, int]]:
         is_query_BQ, is_key_BK = self.queries.is_token_BN, self.keys.is_token_BN
         stop = min(rows.stop, len(is_key_BK))
-        num_parts = _PARTS if is_key_BK.device.type == "cpu" else 1
+        num_weights = (stop - rows.start) * is_query_BQ.shape[1] * is_key_BK.shape[1]
+        num_parts = max(1, min(MAX_PARTS, num_weights // MIN_PART))
+        if is_key_BK.device.type != "cpu":
+            num_parts = 1
         size = max(1, -(-(stop - rows.start) // num_parts))
         cuts = [slice(row, min(row + size, stop)) for row in range(rows.start, stop, size)]
         return [(cut, _longest(is_query_BQ[cut]), _longest(is_key_BK[cut])) for cut in cuts]

@@ -109,6 +109,18 @@ def test_what_nobody_needs_is_not_computed(monkeypatch: pytest.MonkeyPatch) -> N
         laws.assert_same_sums(sums, everything.sums[key], rtol=1e-12)
 
 
+@pytest.mark.parametrize("name", ["self", "cross", "long"])
+def test_cutting_padding_off_changes_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for batch in batches(name):
+        attention = attend(batch)
+        with monkeypatch.context() as patch:
+            patch.setattr(reductions, "MIN_PART", 1)
+            in_parts = attend(batch)
+        for measure in MEASURES:
+            if measure.applies(attention):
+                laws.assert_same_sums(measure.of(in_parts), measure.of(attention), rtol=1e-12)
+
+
 @settings(max_examples=8)
 @given(order=st.permutations(range(17)), cuts=st.sets(st.integers(1, 16)), size=st.integers(2, 9))
 def test_any_order_and_any_cut(order: list[int], cuts: set[int], size: int):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from headcount.core import ModelError
-from headcount.measures import DIRECTIONS, AttentionReducer, Sides
+from headcount.measures import DIRECTIONS, AttentionReducer, Sides, reductions
 from headcount.measures.reducer import peaks
 from headcount.measures.reductions import MASSES, NORM_MASSES, OFFSETS, Attention, Reduction
 from headcount.tap import AttentionLayer
@@ -151,6 +151,22 @@ def test_no_segments_and_no_arcs_where_queries_and_keys_are_two_sequences():
     attention = attend(batches("cross")[0])
     assert attention.own_segment_BHQ is None and attention.segment_BN is None
     assert attention.arc_hits_AHD is None
+
+
+def test_parts_end_with_their_longest_row(monkeypatch: pytest.MonkeyPatch):
+    rng = np.random.default_rng(3)
+    queries = tokens([random_side(rng, length) for length in (2, 3, 7, 5, 11)])
+    keys = tokens([random_side(rng, length) for length in (13, 1, 2, 3, 5)])
+    sides = Sides(queries, keys)
+    assert sides.parts(slice(0, 7)) == [(slice(0, 5), 11, 13)]
+    monkeypatch.setattr(reductions, "MIN_PART", 1)
+    parts = [(slice(1, 2), 3, 1), (slice(2, 3), 7, 2), (slice(3, 4), 5, 3)]
+    assert sides.parts(slice(1, 4)) == parts
+    assert sides.parts(slice(0, 9)) == [
+        (slice(0, 2), 3, 13),
+        (slice(2, 4), 7, 3),
+        (slice(4, 5), 11, 5),
+    ]
 
 
 # ------------------------------------------------------------------ the largest of many weights

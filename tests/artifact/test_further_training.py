@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from headcount.artifact.comparing import Data
-from headcount.artifact.recertify import choice_of, origin_of
+from headcount.artifact.further_training import choice_of, origin_of
 from headcount.compaction import compact
 from headcount.core import ModelError
 from headcount.models import Loaded, plan_for

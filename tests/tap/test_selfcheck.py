@@ -43,6 +43,21 @@ def test_finds_every_output_projection(name: str):
         assert torch.equal(found[2, 1], rows[2 * layer.head_dim + 1])
 
 
+@pytest.mark.parametrize("rank", [0, 3, 11])
+def test_the_root_of_an_output_projection_is_as_long(rank: int):
+    """Also where a head's outputs span fewer dimensions than it has."""
+    model, anatomy = tiny.MODELS["bert"](), examined("bert")[1]
+    layer = anatomy.layers[1]
+    assert layer.output is not None
+    weight = model.get_submodule(layer.output).weight
+    assert isinstance(weight, nn.Parameter)
+    weight.data[:, 2 * layer.head_dim + rank : 3 * layer.head_dim] = 0
+    weight_HDM, root_HDD = layer.output_weight(model).double(), layer.output_root(model)
+    assert root_HDD is not None and root_HDD.isfinite().all()
+    square_HDD = root_HDD.double() @ root_HDD.double().transpose(1, 2)
+    torch.testing.assert_close(square_HDD, weight_HDM @ weight_HDM.mT, atol=1e-6, rtol=1e-5)
+
+
 def test_key_value_heads_are_known_to_be_shared():
     for name in ("llama", "qwen3", "gemma2", "gemma3_text"):
         for layer in examined(name)[1].layers:

@@ -1,5 +1,5 @@
 from .compaction import compact as compact
+from .compaction import restorable as restorable
+from .compaction import restored as restored
 from .head_plan import relative as relative
 from .projection import Projection as Projection
-from .restore import restorable as restorable
-from .restore import restored as restored

@@ -1,13 +1,13 @@
 from .callback import GateTraining as GateTraining
 from .context import gating as gating
-from .fixed import Fixed as Fixed
 from .hard_concrete import HardConcrete as HardConcrete
+from .head_gates import Fixed as Fixed
 from .head_gates import HeadGates as HeadGates
 from .head_gates import Layout as Layout
 from .head_gates import LearnedGates as LearnedGates
+from .head_gates import Quota as Quota
+from .head_gates import quotas as quotas
 from .penalties import BudgetConstraint as BudgetConstraint
 from .penalties import L0Penalty as L0Penalty
 from .penalties import Penalty as Penalty
-from .quota import Quota as Quota
-from .quota import quotas as quotas
 from .subset import Subset as Subset

@@ -36,8 +36,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from headcount.gates.head_gates import Layout
-from headcount.gates.quota import Quota, check_quotas, highest
+from headcount.gates.head_gates import Layout, Quota, check_quotas, highest
 
 WIDEST = 64.0
 """Largest shift that is tried, as an absolute value."""

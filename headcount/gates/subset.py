@@ -22,8 +22,14 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from headcount.core import Gates, UnsuitedError
-from headcount.gates.head_gates import Layout, LearnedGates, uniform_noise
-from headcount.gates.quota import Quota, check_quotas, highest
+from headcount.gates.head_gates import (
+    Layout,
+    LearnedGates,
+    Quota,
+    check_quotas,
+    highest,
+    uniform_noise,
+)
 
 EPS = 1e-12
 """Smallest uniform number from which a Gumbel number is made."""

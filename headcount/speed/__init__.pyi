@@ -13,9 +13,6 @@ from .document import gain_cells as gain_cells
 from .document import record as record
 from .document import size_rows as size_rows
 from .document import write_speed as write_speed
-from .environment import machine as machine
-from .flop_ceiling import LayerFlops as LayerFlops
-from .flop_ceiling import ModelFlops as ModelFlops
 from .flop_ceiling import ceiling as ceiling
 from .flop_ceiling import model_flops as model_flops
 from .inputs import MODES as MODES
@@ -26,3 +23,4 @@ from .options import ModeName as ModeName
 from .options import Options as Options
 from .timing import Ratio as Ratio
 from .timing import latency as latency
+from .timing import machine as machine

@@ -13,10 +13,9 @@ from headcount.corpora import Corpus
 from headcount.models import Loaded
 from headcount.speed.case import Case, Cost, Timing
 from headcount.speed.costs import Size, Work, flops, peak_bytes
-from headcount.speed.environment import machine
 from headcount.speed.inputs import MODES, TokenRows, check_fits, fitting
 from headcount.speed.options import Options
-from headcount.speed.timing import in_turns
+from headcount.speed.timing import in_turns, machine
 from headcount.tap import evaluating
 
 """Callback that receives the number of finished cases, the number of all cases, and the next."""

@@ -1,12 +1,15 @@
-"""Clock: the time of one call, or of several calls that take turns."""
+"""Clock: the time of one call, or of several calls that take turns, and what it depends on."""
 
 import gc
 import math
+import os
+import platform
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import cycle, islice
+from pathlib import Path
 from statistics import median
 from typing import Any, final
 
@@ -15,8 +18,9 @@ import torch
 from jaxtyping import Float
 from transformers import PreTrainedModel
 
+from headcount.analysis import versions
 from headcount.speed.costs import Work
-from headcount.tap import evaluating
+from headcount.tap import evaluating, implementation_of
 
 SHORTEST = 0.1
 """Minimum seconds that a round spends on a call; short calls are repeated for a median."""
@@ -133,3 +137,37 @@ class Ratio:
     def distance(self) -> float:
         """Largest distance of the interval from 1, as a share: the change that noise can cause."""
         return max(self.high, 1 / self.low) - 1
+
+
+_CPUS = Path("/proc/cpuinfo")
+
+
+def machine(model: PreTrainedModel) -> dict[str, Any]:
+    """Device, threads, load before the run, number format, attention, versions."""
+    device = model.device
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else processor()
+    return {
+        "device": str(device),
+        "name": name,
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "load": load(),
+        "dtype": str(model.dtype).removeprefix("torch."),
+        "attention": implementation_of(model),
+        "versions": versions(),
+    }
+
+
+def load() -> float | None:
+    """Mean number of runnable processes in the last minute; None where the system has no number."""
+    try:
+        return round(os.getloadavg()[0], 2)
+    except (OSError, AttributeError):  # Windows has none
+        return None
+
+
+def processor() -> str:
+    """The name of the CPU, as the system reports it."""
+    lines = _CPUS.read_text().splitlines() if _CPUS.exists() else []
+    named = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    return next(named, platform.processor() or platform.machine())

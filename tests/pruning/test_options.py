@@ -228,7 +228,7 @@ def test_a_killed_search_ends_with_the_same_budget(
     assert len(times) == count and again.found == first.found
     with pytest.raises(InputError, match="--resume needs the same model, data and options"):
         search(1.0, limit=3.5)
-    monkeypatch.setattr("headcount.speed.environment.processor", lambda: "a faster one")
+    monkeypatch.setattr("headcount.speed.timing.processor", lambda: "a faster one")
     with pytest.raises(InputError, match="on:name a faster one, cores"):
         search(1.0)
 

@@ -17,9 +17,8 @@ from headcount.tasks import IGNORED, Task, TaskBatch
 from headcount.training.data.bucketed import Batches, Parts
 from headcount.training.finetuning.config import FinetuneConfig
 from headcount.training.finetuning.distillation import DistillationLoss
-from headcount.training.optim.batches_trainer import BatchesTrainer
+from headcount.training.optim.batches_trainer import BatchesTrainer, trainer_arguments
 from headcount.training.optim.muon import factory
-from headcount.training.optim.trainer_arguments import trainer_arguments
 
 
 @final

@@ -1,6 +1,7 @@
 """transformers' Trainer over batches grouped by length, with checkpoints that are complete."""
 
 import math
+import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -25,6 +26,7 @@ from headcount.core import ModelError
 from headcount.training.checkpoints import remove_early, saving
 from headcount.training.data.bucketed import Batches, Parts
 from headcount.training.optim.dropout import FastDropout
+from headcount.training.optim.optimization import Optimization
 
 
 @final
@@ -148,3 +150,50 @@ def _has_stopped(state: TrainerState) -> bool:
     """Whether training had ended, by patience or the number of steps, when this was saved."""
     saved: Any = state.stateful_callbacks
     return saved["TrainerControl"]["args"]["should_training_stop"]
+
+
+def trainer_arguments(
+    optimization: Optimization,
+    folder: Path | None,
+    seed: int,
+    save_every: int,
+    device: str,
+    **more: Any,
+) -> TrainingArguments:
+    """The Trainer's arguments; the number of steps is set by `more` or later.
+
+    Args:
+        optimization: how a step is made.
+        folder: folder of the checkpoints; None for none.
+        seed: seed of dropout.
+        save_every: steps between two checkpoints.
+        device: `cpu` or `cuda`.
+        more: further arguments of the Trainer.
+    """
+    arguments = TrainingArguments(
+        # Without a folder the Trainer would make one in the current directory.
+        output_dir=tempfile.gettempdir() if folder is None else str(folder),
+        gradient_accumulation_steps=optimization.accumulate,
+        learning_rate=optimization.peak,
+        lr_scheduler_type=optimization.schedule,
+        warmup_steps=optimization.warmup,
+        adam_beta2=optimization.beta2,
+        max_grad_norm=optimization.clip,
+        optim="adamw_torch_fused",
+        bf16=optimization.precision == "bfloat16",
+        use_cpu=device == "cpu",
+        seed=seed,
+        save_strategy="no" if folder is None else "steps",
+        save_steps=save_every,
+        # The Trainer would remove earlier checkpoints before the new one is complete.
+        save_total_limit=None,
+        logging_nan_inf_filter=False,
+        restore_callback_states_from_checkpoint=True,
+        report_to="none",
+        disable_tqdm=True,
+        dataloader_pin_memory=device != "cpu",
+        **more,
+    )
+    # A process trains on one device; the Trainer would split batches over all visible devices.
+    arguments._n_gpu = min(arguments.n_gpu, 1)
+    return arguments

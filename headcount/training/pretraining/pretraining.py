@@ -25,8 +25,7 @@ from headcount.tasks import Task
 from headcount.training.checkpoints import remove_broken, whole_checkpoints
 from headcount.training.data.bucketed import Batches
 from headcount.training.data.examples import encode
-from headcount.training.data.rows import Rows, write_rows
-from headcount.training.data.split import hold_out
+from headcount.training.data.rows import Rows, hold_out, write_rows
 from headcount.training.pretraining.config import PretrainingConfig, claim, coming_back
 from headcount.training.pretraining.finish import candidates, choose
 from headcount.training.pretraining.objectives import OBJECTIVES

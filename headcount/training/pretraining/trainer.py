@@ -14,10 +14,9 @@ from transformers.utils.generic import ModelOutput
 from headcount.tasks import IGNORED, Task, evaluate
 from headcount.training.data.bucketed import Batches, Parts
 from headcount.training.data.examples import Examples
-from headcount.training.optim.batches_trainer import BatchesTrainer
+from headcount.training.optim.batches_trainer import BatchesTrainer, trainer_arguments
 from headcount.training.optim.muon import factory
 from headcount.training.optim.soft_targets import Targets, soft_cross_entropy
-from headcount.training.optim.trainer_arguments import trainer_arguments
 from headcount.training.pretraining.recipe import ModelRecipe
 
 TrainingLoss = Callable[..., Tensor]

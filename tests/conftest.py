@@ -1,10 +1,13 @@
 """Settings of all tests: shapes and types are checked, hypothesis keeps no files."""
 
 import gc
+from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
 import torch
+from matplotlib.figure import Figure
 
 from tests import checked
 
@@ -19,3 +22,17 @@ def pytest_collection_finish() -> None:
     """Spare the garbage collector what was imported: every training starts and ends with it."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture
+def one_format(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw figures as SVG alone: tests/reports/test_figures.py checks every format."""
+    savefig = Figure.savefig
+
+    def saved(figure: Figure, path: Path, *, format: str, **options: Any) -> None:
+        if format == "svg":
+            savefig(figure, path, format=format, **options)
+        else:
+            path.write_text(format)
+
+    monkeypatch.setattr(Figure, "savefig", saved)

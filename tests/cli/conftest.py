@@ -19,7 +19,7 @@ PARALLEL = ROOT / "headcount" / "data" / "sample.tsv"
 
 
 @pytest.fixture(autouse=True)
-def short_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+def quick(monkeypatch: pytest.MonkeyPatch, one_format: None) -> None:
     """Time every call once a round: tests/speed checks how often short calls are repeated."""
     monkeypatch.setattr("headcount.speed.timing.MOST_REPEATS", 1)
 

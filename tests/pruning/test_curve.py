@@ -208,6 +208,7 @@ def test_document_and_figures(tmp_path: Path) -> None:
     assert read_curve(tmp_path)[0] == points
 
 
+@pytest.mark.usefixtures("one_format")
 def test_figures_of_an_earlier_run_go(tmp_path: Path) -> None:
     """The earlier run had a test set and roles."""
     points = measured()

@@ -31,6 +31,7 @@ def test_every_figure_in_every_format(tmp_path: Path):
     assert {path.name for path in (folder / "figures").iterdir()} == {path.name for path in paths}
 
 
+@pytest.mark.usefixtures("one_format")
 def test_figures_of_an_earlier_run_go(tmp_path: Path):
     folder = write_run(tmp_path, SMALL)
     write_figures(folder)

@@ -175,7 +175,7 @@ def _keep_frozen(
     sources = {one.path: one.source or one.path for each in layers for one in each.cuts}
     for name, parameter in smaller.named_parameters():
         path, _, kind = name.rpartition(".")
-        parameter.requires_grad_(learned[f"{sources.get(path, path)}.{kind}"])
+        parameter.requires_grad_(learned[f"{sources.get(path, path)}.{kind}".removeprefix(".")])
 
 
 def restorable(loaded: Loaded, plan: Plan) -> Loaded | None:

@@ -22,10 +22,7 @@ from headcount.core import InputError, LayerId, ModelError
 from headcount.tap.anatomy import Anatomy, AttentionLayer, dead_modules
 from headcount.tap.attention_interface import dispatching, implementation_of
 from headcount.tap.own_softmax import OwnAttention, OwnSoftmax
-from headcount.tap.sample_inputs import run_tiny, tiny_inputs
-
-ERRORS = (AttributeError, TypeError, ValueError, LookupError, RuntimeError, NotImplementedError)
-"""Errors of models that don't run on the inputs that they are given."""
+from headcount.tap.sample_inputs import ERRORS, refusal, run_tiny, tiny_inputs
 
 
 def discover(model: PreTrainedModel, inputs: Mapping[str, Tensor] | None = None) -> Anatomy:
@@ -39,6 +36,7 @@ def discover(model: PreTrainedModel, inputs: Mapping[str, Tensor] | None = None)
         ModelError: If no attention is seen, if some can't be attributed, or if the model does not
             run on the inputs.
     """
+    inputs = tiny_inputs(model) if inputs is None else inputs
     recorder = _record(model, inputs, None)
     implementation = None
     if recorder.fused and not recorder.calls and implementation_of(model) == "sdpa":
@@ -91,7 +89,7 @@ class _Call:
 
 
 def _record(
-    model: PreTrainedModel, inputs: Mapping[str, Tensor] | None, implementation: str | None
+    model: PreTrainedModel, inputs: Mapping[str, Tensor], implementation: str | None
 ) -> "_Recorder":
     recorder = _Recorder(model)
     with (
@@ -100,16 +98,12 @@ def _record(
         recorder.listening(),
     ):
         try:
-            run_tiny(model, tiny_inputs(model) if inputs is None else inputs)
+            run_tiny(model, inputs)
         except InputError:
             raise  # it already says so
         except ERRORS as error:
             why = next(iter(str(error).splitlines()), type(error).__name__)
-            raise ModelError(
-                "Expected a model that runs on two short rows of its main input, got a "
-                f"{type(model).__name__}, which does not: {why}. Pass inputs that it takes to "
-                "`examine` or `load`."
-            ) from error
+            raise ModelError(refusal(model, why)) from error
     with torch.inference_mode():
         recorder.find_adapters()
     return recorder

@@ -1,10 +1,14 @@
 """Sample inputs: short random batches that a model accepts, for discovery and the self-check."""
 
-from collections.abc import Mapping
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from inspect import signature
+from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
 from headcount.core import ModelError
@@ -21,25 +25,53 @@ conditions runs."""
 _CLASSIFIER = "ForSequenceClassification"
 
 
+ERRORS = (AttributeError, TypeError, ValueError, LookupError, RuntimeError, NotImplementedError)
+"""Errors of models that don't run on the inputs that they are given."""
+
+_MAKERS = ("input_ids", "pixel_values", "input_features", "input_values")
+_TEXT = ("input_ids", "attention_mask")
+
+
 def tiny_inputs(model: PreTrainedModel) -> dict[str, Tensor]:
-    """Two short random rows, the second one padded on the right, on the model's device.
+    """Two short random rows on the model's device; rows of text differ in length.
+
+    Text is padded on the right. Where a configuration does not say which of several forms inputs
+    have (images of one or several frames, sound as waves or features, images beside text), the
+    first that the model runs on is returned.
 
     Raises:
-        ModelError: if the model's main input is neither text, pixels nor sound features.
+        ModelError: if the model's main input is neither text, pixels nor sound, or if it runs on
+            nothing that can be made up.
     """
     name = model.main_input_name
-    makers = {"input_ids": _text, "pixel_values": _pixels, "input_features": _sound}
-    if name not in makers:
+    if name not in _MAKERS:
         raise ModelError(
-            f"Expected a model whose main input is one of {', '.join(makers)}, got a "
-            f"{type(model).__name__} with {name!r}, which headcount can't make up."
+            f"Expected a model whose main input is one of {', '.join(_MAKERS)}, got a "
+            f"{type(model).__name__} with {name!r}, which headcount can't make up. Pass inputs that "
+            "it takes to `examine` or `load`."
         )
-    generator = torch.Generator().manual_seed(0)
-    inputs = makers[name](model, generator)
-    if model.config.is_encoder_decoder:
-        ids, mask = _rows(model, DECODER_LENGTHS, generator)
-        inputs |= {"decoder_input_ids": ids, "decoder_attention_mask": mask}
-    return {name: tensor.to(model.device) for name, tensor in inputs.items()}
+    candidates = [*_candidates(model)]
+    if len(candidates) == 1 and name == "input_ids":
+        return candidates[0]
+    reasons = []
+    for candidate in candidates:
+        try:
+            with torch.no_grad():
+                run_tiny(model, candidate)
+        except ERRORS as error:
+            reasons.append(next(iter(str(error).splitlines()), type(error).__name__))
+        else:
+            return candidate
+    raise ModelError(refusal(model, reasons[0]))
+
+
+def refusal(model: PreTrainedModel, reason: str) -> str:
+    """Why a model that does not run on made-up inputs is refused."""
+    return (
+        f"Expected a model that runs on two short rows of its main input, got a "
+        f"{type(model).__name__}, which does not: {reason}. Pass inputs that it takes to `examine` "
+        "or `load`."
+    )
 
 
 def check_inputs(model: PreTrainedModel) -> dict[str, dict[str, Tensor]]:
@@ -51,8 +83,9 @@ def check_inputs(model: PreTrainedModel) -> dict[str, dict[str, Tensor]]:
     Raises:
         ModelError: if the model's main input is neither text, pixels nor sound features.
     """
-    if model.main_input_name != "input_ids":
-        return {"on a random batch": tiny_inputs(model)}
+    tiny = tiny_inputs(model)
+    if not all(name.removeprefix("decoder_") in _TEXT for name in tiny):
+        return {"on a random batch": tiny}
     generator = torch.Generator().manual_seed(1)
     length = min(CHECKED_LENGTH, _num_positions(model))
     padded = _padded(model, length, generator)
@@ -124,20 +157,79 @@ def _num_positions(model: PreTrainedModel) -> int:
     return found - 2 if isinstance(found, int) and found > 2 + LENGTHS[0] else CHECKED_LENGTH
 
 
-def _text(model: PreTrainedModel, generator: torch.Generator) -> dict[str, Tensor]:
-    ids, mask = _rows(model, LENGTHS, generator)
-    return {"input_ids": ids, "attention_mask": mask}
+def _candidates(model: PreTrainedModel) -> Iterator[dict[str, Tensor]]:
+    """Inputs of the forms that a model may take, the likeliest first."""
+    name, taken = model.main_input_name, signature(model.forward).parameters
+    for main in _forms(model, name):
+        decoder = {}
+        if model.config.is_encoder_decoder:
+            ids, mask = _rows(model, DECODER_LENGTHS, torch.Generator().manual_seed(2))
+            decoder = {"decoder_input_ids": ids, "decoder_attention_mask": mask}
+        yield _on(model, main | decoder)
+    if model.can_generate():  # then text alone is enough
+        return
+    for other in _MAKERS:
+        if other != name and other in taken:
+            for main, companion in itertools.product(_forms(model, name), _forms(model, other)):
+                yield _on(model, main | companion)
 
 
-def _pixels(model: PreTrainedModel, generator: torch.Generator) -> dict[str, Tensor]:
-    config = model.config
-    size = config.image_size
-    height, width = (size, size) if isinstance(size, int) else size
-    shape = (len(LENGTHS), config.num_channels, height, width)
-    return {"pixel_values": torch.randn(shape, generator=generator).to(model.dtype)}
+def _on(model: PreTrainedModel, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.to(model.device) for name, tensor in inputs.items()}
 
 
-def _sound(model: PreTrainedModel, generator: torch.Generator) -> dict[str, Tensor]:
-    config = model.config
-    shape = (len(LENGTHS), config.num_mel_bins, 2 * config.max_source_positions)
-    return {"input_features": torch.randn(shape, generator=generator).to(model.dtype)}
+def _forms(model: PreTrainedModel, name: str) -> list[dict[str, Tensor]]:
+    """Random inputs of one name, in all forms that models take."""
+    generator = torch.Generator().manual_seed(0)
+    if name == "input_ids":
+        try:
+            ids, mask = _rows(model, LENGTHS, generator)
+        except AttributeError:  # no vocabulary
+            return []
+        return [{"input_ids": ids, "attention_mask": mask}]
+    shapes = {"pixel_values": _of_pixels, "input_features": _of_features, "input_values": _of_waves}
+    return [
+        {name: torch.randn(len(LENGTHS), *shape, generator=generator).to(model.dtype)}
+        for shape in shapes[name](model.config)
+    ]
+
+
+def _of_pixels(config: PreTrainedConfig) -> list[tuple[int, ...]]:
+    """Shapes of images: channels, height and width, with frames in front for films."""
+    size = _field(config, ("image_size", "input_size", "img_size"), 64)
+    height, width = size if isinstance(size, list | tuple) else (size, size)
+    channels = _field(config, ("num_channels", "in_channels", "in_chans"), 3)
+    frames = _field(config, ("num_frames",), None)
+    one = (channels, height, width)
+    return [one] if frames is None else [one, (frames, *one)]
+
+
+def _of_features(config: PreTrainedConfig) -> list[tuple[int, ...]]:
+    """Shapes of sound features: frequencies by time, or time by frequencies."""
+    bands = _field(config, ("num_mel_bins", "input_feat_per_channel", "feature_size"), 80)
+    positions = _field(config, ("max_source_positions",), None)
+    times = [_SHORT_SOUND] if positions is None else [2 * positions, _SHORT_SOUND]
+    return [shape for time in times for shape in ((bands, time), (time, bands))]
+
+
+def _of_waves(config: PreTrainedConfig) -> list[tuple[int, ...]]:
+    """Shapes of sound as samples: long enough for a dozen frames, or a picture of frequencies."""
+    strides = _field(config, ("conv_stride",), [_SHORT_SOUND])
+    length = 12 * math.prod(strides) + _SHORT_SOUND
+    bands, longest = _field(config, ("num_mel_bins",), None), _field(config, ("max_length",), None)
+    pictures = [] if bands is None or longest is None else [(longest, bands)]
+    return [*pictures, (length,), (1, length)]
+
+
+_SHORT_SOUND = 128
+"""Number of frames or samples of sound where a configuration does not say how many there are."""
+
+
+def _field(config: PreTrainedConfig, names: tuple[str, ...], otherwise: Any) -> Any:
+    """The first of some fields of a configuration, or of one inside it; a default if none is."""
+    for name in names:
+        if (found := getattr(config, name, None)) is not None:
+            return found
+    inside = (getattr(config, name, None) for name in config.sub_configs)
+    found = (_field(each, names, None) for each in inside if isinstance(each, PreTrainedConfig))
+    return next((each for each in found if each is not None), otherwise)

@@ -17,9 +17,9 @@ from transformers import PreTrainedModel
 
 from headcount.core import Head, InputError, LayerId, ModelError
 from headcount.tap.anatomy import Anatomy, AttentionLayer, CallOrder
-from headcount.tap.discovery import ERRORS, discover
+from headcount.tap.discovery import discover
 from headcount.tap.hooks import intercepted
-from headcount.tap.sample_inputs import check_inputs, run_tiny
+from headcount.tap.sample_inputs import ERRORS, check_inputs, run_tiny
 from headcount.tap.tap import Block, FunctionListener, Listener, Tap
 
 
@@ -175,9 +175,11 @@ def evaluating(model: PreTrainedModel) -> Iterator[None]:
 
 def outputs(output: Mapping[str, object]) -> list[Tensor]:
     """Every floating-point tensor of a model output that has the batch as its first axis."""
+    several = (value if isinstance(value, tuple) else (value,) for value in output.values())
     return [
         value
-        for value in output.values()
+        for values in several
+        for value in values
         if isinstance(value, Tensor) and value.is_floating_point()
     ]
 

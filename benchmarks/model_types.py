@@ -1,0 +1,306 @@
+"""Every model type of transformers, tiny and random: which can be measured, gated and made smaller.
+
+Each type is built from its own configuration with small sizes. A type is *equal* if `examine`
+accepts it (outputs with and without listening, gates of 0 against zeros in what the output
+projections receive, on every padding and on none) and its weights are those that the model's eager
+attention returns, where it returns any. *Compact, too*, if a plan without half of every layer's
+heads can be cut out.
+
+    python benchmarks/model_types.py --out model_types.md
+"""
+
+import copy
+import json
+import signal
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+import tyro
+from torch import Tensor
+from transformers import CONFIG_MAPPING, MODEL_MAPPING, PreTrainedConfig, PreTrainedModel
+from transformers.models.auto import modeling_auto
+
+from headcount.compaction import compact
+from headcount.core import Heads, InputError, Plan
+from headcount.tap import Anatomy, Block, examine, tapped, tiny_inputs
+
+NUM_HEADS, HEAD_DIM, WIDTH, VOCAB = 4, 8, 32, 99
+SIZES: Mapping[str, Any] = (
+    dict.fromkeys(
+        ("hidden_size", "d_model", "n_embd", "dim", "embed_dim", "embedding_size", "encoder_dim")
+        + ("hidden_dim", "hidden_size_global", "embedding_dim", "text_hidden_size", "emb_dim")
+        + ("out_hidden_size", "output_hidden_size", "projection_dim", "decoder_hidden_size")
+        + ("encoder_hidden_size", "encoder_hidden_dim", "lru_width", "audio_hidden_size")
+        + ("attention_hidden_size", "d_embed", "output_dim", "hidden_size_per_layer_input"),
+        WIDTH,
+    )
+    | dict.fromkeys(
+        ("intermediate_size", "encoder_ffn_dim", "decoder_ffn_dim", "ffn_dim", "d_ff", "n_inner")
+        + ("moe_intermediate_size", "mlp_dim", "shared_expert_intermediate_size", "d_inner")
+        + ("moe_shared_expert_intermediate_size", "shared_intermediate_size", "inner_dim")
+        + ("decoder_intermediate_size", "ffn_hidden_size", "d_ffn", "feed_forward_size"),
+        48,
+    )
+    | dict.fromkeys(
+        ("num_hidden_layers", "n_layer", "num_layers", "encoder_layers", "decoder_layers")
+        + ("n_layers", "num_decoder_layers", "depth", "encoder_num_hidden_layers")
+        + ("decoder_num_hidden_layers", "num_encoder_layers", "resampler_depth"),
+        2,
+    )
+    | dict.fromkeys(
+        ("num_attention_heads", "n_head", "num_heads", "encoder_attention_heads", "n_heads")
+        + ("decoder_attention_heads", "attention_heads", "decoder_num_attention_heads")
+        + ("encoder_num_attention_heads", "num_encoder_attention_heads", "index_n_heads"),
+        NUM_HEADS,
+    )
+    | dict.fromkeys(("num_key_value_heads", "n_group", "topk_group"), 2)
+    | dict.fromkeys(("head_dim", "d_kv", "v_head_dim", "qk_nope_head_dim", "attention_head_dim"), 8)
+    | {"qk_rope_head_dim": 4, "qk_head_dim": 12, "q_lora_rank": 16, "kv_lora_rank": 16}
+    | {"rotary_dim": 4, "index_head_dim": 8, "index_topk": 6, "global_head_dim": 8}
+    | dict.fromkeys(
+        ("max_position_embeddings", "n_positions", "max_source_positions", "seq_length")
+        + ("max_target_positions", "model_max_length", "max_seq_len"),
+        64,
+    )
+    | dict.fromkeys(("vocab_size", "vocab_size_per_layer_input", "text_vocab_size"), VOCAB)
+    | dict.fromkeys(("num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts"), 4)
+    | dict.fromkeys(("num_experts_per_tok", "moe_topk", "num_experts_per_token"), 2)
+    | {"first_k_dense_replace": 1, "sliding_window": 5, "window_size": 4, "local_window_size": 4}
+    | {"image_size": 32, "patch_size": 8, "spatial_merge_size": 2, "num_mel_bins": 16}
+    | {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0, "decoder_start_token_id": 2}
+    | {"forced_eos_token_id": None, "forced_bos_token_id": None, "sep_token_id": 3}
+    | {"cls_token_id": 4, "mask_token_id": 5, "linear_num_key_heads": 2}
+    | {"linear_num_value_heads": 4, "linear_key_head_dim": 8, "linear_value_head_dim": 8}
+    | {"mamba_d_state": 8, "mamba_n_heads": 8, "mamba_d_head": 8, "hidden_sizes": [16, 32, 32, 32]}
+    | {"conv_dim": [8, 8], "conv_stride": [3, 2], "conv_kernel": [4, 3], "num_frames": 4}
+    | {"num_feat_extract_layers": 2, "num_conv_pos_embeddings": 8, "tdnn_dim": [8, 8]}
+    | {"num_conv_pos_embedding_groups": 2, "num_queries": 5, "relative_attention_num_buckets": 8}
+    | {"layer_types": None, "mlp_layer_types": None, "num_query_tokens": 4, "codevector_dim": 16}
+)
+"""Values of configurations' fields, by name, wherever a field of that name is there."""
+BODIES = (
+    modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
+    modeling_auto.MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING,
+    modeling_auto.MODEL_FOR_MASKED_LM_MAPPING,
+    modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING,
+    MODEL_MAPPING,
+)
+"""Classes to build, the first that a type has."""
+LARGEST = 30_000_000
+"""Number of parameters above which a shrunken model is not built."""
+SECONDS = 60
+"""Longest time for one type."""
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Try every model type of transformers."""
+
+    out: Path | None = None
+    """File for the table as Markdown; standard output if not given."""
+    types: tuple[str, ...] = ()
+    """Model types to try; all if none is given."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a model type."""
+
+    model_type: str
+    model: str
+    status: str
+    """`compact`, `equal`, `refused`, `not built`, or `error`."""
+    why: str = ""
+
+
+class TooSlowError(Exception):
+    """A type took longer than it may."""
+
+
+def main() -> None:
+    """Try the types one by one, and print a table."""
+    arguments = tyro.cli(Arguments)
+    torch.set_num_threads(1)
+    transformers.logging.set_verbosity_error()
+    warnings.simplefilter("ignore")
+    outcomes = []
+    for model_type in arguments.types or sorted(CONFIG_MAPPING):
+        outcomes.append(tried(model_type))
+        print(json.dumps(vars(outcomes[-1])), file=sys.stderr, flush=True)
+    table = "\n".join(_table([each for each in outcomes if each.status != "no model"])) + "\n"
+    if arguments.out is None:
+        print(table)
+    else:
+        arguments.out.write_text(table, encoding="utf-8")
+
+
+def tried(model_type: str) -> Outcome:
+    """Build a type, examine it, compare its weights, and make it smaller."""
+    kinds = [mapping.get(CONFIG_MAPPING[model_type], None) for mapping in BODIES]
+    kinds = [kind for kind in kinds if kind is not None]
+    if not kinds:
+        return Outcome(model_type, "", "no model")
+    kind = kinds[0][0] if isinstance(kinds[0], tuple) else kinds[0]
+    try:
+        with _limited():
+            model = _build(kind, CONFIG_MAPPING[model_type])
+    except Exception as error:
+        return Outcome(model_type, kind.__name__, "not built", _line(error))
+    try:
+        with _limited():
+            return Outcome(model_type, kind.__name__, *_examined(model))
+    except InputError as error:
+        return Outcome(model_type, kind.__name__, "refused", _line(error))
+    except Exception as error:
+        return Outcome(
+            model_type, kind.__name__, "error", f"{type(error).__name__}: {_line(error)}"
+        )
+
+
+def _examined(model: PreTrainedModel) -> tuple[str, str]:
+    anatomy = examine(model)
+    apart = _largest_difference(model, anatomy)
+    if apart is not None and apart > 1e-4:
+        return "error", f"weights differ from eager attention's by {apart:.2g}"
+    try:
+        compact(model, _half(anatomy.heads, anatomy))
+    except InputError as error:
+        return "equal", f"not compact: {_line(error)}"
+    return "compact", ""
+
+
+def _half(heads: Heads, anatomy: Anatomy) -> Plan:
+    """A plan without the second half of every layer's heads, in whole key/value groups."""
+    kept: dict[str, dict[int, tuple[int, ...]]] = {}
+    for layer in anatomy.layers:
+        groups = layer.num_key_value_heads
+        size = layer.num_heads // groups
+        count = max(1, groups // 2) * size if groups > 1 else layer.num_heads
+        kept.setdefault(layer.site, {})[layer.layer] = tuple(range(count))
+    return Plan(kept)
+
+
+def _largest_difference(model: PreTrainedModel, anatomy: Anatomy) -> float | None:
+    """Largest difference from the weights that eager attention returns; None if it returns none."""
+    stock = copy.deepcopy(model)
+    with suppress(ValueError):
+        stock.set_attn_implementation("eager")
+    stock.config._attn_implementation = "eager"
+    inputs = tiny_inputs(model)
+    try:
+        with torch.no_grad():
+            output = stock(**inputs, output_attentions=True)
+    except Exception:
+        return None
+    sides = {
+        "encoder.self": output.get("encoder_attentions") or output.get("attentions"),
+        "decoder.self": output.get("decoder_attentions") or output.get("attentions"),
+        "decoder.cross": output.get("cross_attentions"),
+    }
+    found: dict[tuple[str, int], Tensor] = {}
+
+    def listener(block: Block) -> None:
+        shape = sides[block.layer.site]
+        place = block.layer.layer_id
+        if shape is None or len(shape) <= place.layer or shape[place.layer] is None:
+            return
+        whole = found.setdefault(place, torch.full_like(shape[place.layer], torch.nan))
+        with suppress(RuntimeError):
+            whole[block.rows, block.heads, block.queries] = block.weights_BHQK
+
+    with torch.no_grad(), tapped(model, listener, anatomy=anatomy):
+        model(**inputs)
+    differences = [
+        (whole - sides[site][layer])[:1].abs().nan_to_num(0).max().item()
+        for (site, layer), whole in found.items()
+    ]
+    return max(differences, default=None)
+
+
+def _build(kind: type[PreTrainedModel], config_class: type[PreTrainedConfig]) -> PreTrainedModel:
+    config = _shrunken(config_class)
+    with torch.device("meta"):
+        count = sum(each.numel() for each in kind._from_config(copy.deepcopy(config)).parameters())
+    if count > LARGEST:
+        raise ValueError(f"still {count / 1e6:.0f} million parameters with small sizes")
+    torch.manual_seed(0)
+    model = kind._from_config(config).float().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim > 1:
+                torch.nn.init.normal_(parameter, std=parameter.shape[-1] ** -0.5)
+    return model
+
+
+def _shrunken(config_class: type[PreTrainedConfig]) -> PreTrainedConfig:
+    """A configuration with small sizes, found by leaving out what its class does not accept."""
+    plain = config_class()
+    fields = plain.to_dict()
+    sizes = {name: value for name, value in SIZES.items() if name in fields}
+    if fields.get("num_key_value_heads") == fields.get("num_attention_heads"):
+        sizes.pop("num_key_value_heads", None)
+        if "num_key_value_heads" in fields:
+            sizes["num_key_value_heads"] = NUM_HEADS
+    for name, value in list(sizes.items()):
+        if value is None and isinstance(fields[name], list):
+            count = sizes.get("num_hidden_layers", 2)
+            kinds = list(dict.fromkeys(fields[name]))
+            sizes[name] = (kinds + kinds * count)[:count]
+        elif isinstance(value, list) and not isinstance(fields[name], list | tuple):
+            del sizes[name]
+        elif isinstance(fields[name], list | tuple) and not isinstance(value, list | None):
+            sizes[name] = [value] * len(fields[name])
+        elif fields[name] is None and name.endswith(("_rank", "head_dim")):
+            del sizes[name]
+    for name, sub in config_class.sub_configs.items():
+        given = getattr(plain, name, None)
+        if given is not None:
+            sizes[name] = _shrunken(type(given)).to_dict() if sub else sizes.get(name)
+    for name, value in fields.items():
+        if name.endswith(("_token_id", "_token_index")) and name not in sizes:
+            sizes[name] = 6 + sum(map(ord, name)) % 80 if isinstance(value, int) else value
+    return config_class(**sizes)
+
+
+@contextmanager
+def _limited() -> Iterator[None]:
+    def stop(*_: object) -> None:
+        raise TooSlowError(f"took longer than {SECONDS} seconds")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(SECONDS)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _line(error: Exception) -> str:
+    return " ".join((str(error) or type(error).__name__).split())[:300]
+
+
+def _table(outcomes: list[Outcome]) -> Iterator[str]:
+    counts = Counter(each.status for each in outcomes)
+    yield f"transformers {transformers.__version__}: {len(outcomes)} model types; " + ", ".join(
+        f"{counts[status]} {status}"
+        for status in ("compact", "equal", "refused", "error", "not built")
+    )
+    yield ""
+    yield "| type | class | result | why |"
+    yield "|---|---|---|---|"
+    for each in outcomes:
+        why = each.why.replace("|", "\\|")
+        yield f"| {each.model_type} | {each.model} | {each.status} | {why} |"
+
+
+if __name__ == "__main__":
+    main()

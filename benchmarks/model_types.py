@@ -82,8 +82,19 @@ SIZES: Mapping[str, Any] = (
     | {"mamba_d_state": 8, "mamba_n_heads": 8, "mamba_d_head": 8, "hidden_sizes": [16, 32, 32, 32]}
     | {"conv_dim": [8, 8], "conv_stride": [3, 2], "conv_kernel": [4, 3], "num_frames": 4}
     | {"num_feat_extract_layers": 2, "num_conv_pos_embeddings": 8, "tdnn_dim": [8, 8]}
-    | {"num_conv_pos_embedding_groups": 2, "num_queries": 5, "relative_attention_num_buckets": 8}
-    | {"layer_types": None, "mlp_layer_types": None, "num_query_tokens": 4, "codevector_dim": 16}
+    | {
+        "num_conv_pos_embedding_groups": 2,
+        "num_queries": 5,
+    }
+    | {"attn_layer_indices": [0], "attn_layer_period": 2, "attn_layer_offset": 0, "moe_k": 2}
+    | {"block_types": ["recurrent", "attention"], "hybrid_override_pattern": "*-"}
+    | {
+        "layer_types": None,
+        "mlp_layer_types": None,
+        "layers_block_type": None,
+        "num_query_tokens": 4,
+        "codevector_dim": 16,
+    }
 )
 """Values of configurations' fields, by name, wherever a field of that name is there."""
 BODIES = (
@@ -94,7 +105,7 @@ BODIES = (
     MODEL_MAPPING,
 )
 """Classes to build, the first that a type has."""
-LARGEST = 30_000_000
+LARGEST = 120_000_000
 """Number of parameters above which a shrunken model is not built."""
 SECONDS = 60
 """Longest time for one type."""
@@ -144,16 +155,21 @@ def main() -> None:
 
 def tried(model_type: str) -> Outcome:
     """Build a type, examine it, compare its weights, and make it smaller."""
-    kinds = [mapping.get(CONFIG_MAPPING[model_type], None) for mapping in BODIES]
-    kinds = [kind for kind in kinds if kind is not None]
+    found: list[Any] = [mapping.get(CONFIG_MAPPING[model_type], None) for mapping in BODIES]
+    kinds = [kind for kind in found if kind is not None]
     if not kinds:
         return Outcome(model_type, "", "no model")
-    kind = kinds[0][0] if isinstance(kinds[0], tuple) else kinds[0]
-    try:
-        with _limited():
-            model = _build(kind, CONFIG_MAPPING[model_type])
-    except Exception as error:
-        return Outcome(model_type, kind.__name__, "not built", _line(error))
+    kinds = list(dict.fromkeys(kind[0] if isinstance(kind, tuple) else kind for kind in kinds))
+    kind, reasons = kinds[0], []
+    for kind in kinds:
+        try:
+            with _limited():
+                model = _build(kind, CONFIG_MAPPING[model_type])
+            break
+        except Exception as error:
+            reasons.append(_line(error))
+    else:
+        return Outcome(model_type, kinds[0].__name__, "not built", reasons[0])
     try:
         with _limited():
             return Outcome(model_type, kind.__name__, *_examined(model))
@@ -212,6 +228,8 @@ def _largest_difference(model: PreTrainedModel, anatomy: Anatomy) -> float | Non
         place = block.layer.layer_id
         if shape is None or len(shape) <= place.layer or shape[place.layer] is None:
             return
+        if not isinstance(shape[place.layer], Tensor):
+            return
         whole = found.setdefault(place, torch.full_like(shape[place.layer], torch.nan))
         with suppress(RuntimeError):
             whole[block.rows, block.heads, block.queries] = block.weights_BHQK
@@ -260,7 +278,13 @@ def _shrunken(config_class: type[PreTrainedConfig]) -> PreTrainedConfig:
             sizes[name] = [value] * len(fields[name])
         elif fields[name] is None and name.endswith(("_rank", "head_dim")):
             del sizes[name]
-    for name, sub in config_class.sub_configs.items():
+    if "qk_rope_head_dim" in fields:
+        sizes.pop("head_dim", None)
+    rope = fields.get("rope_parameters") or fields.get("rope_scaling")
+    if isinstance(rope, dict) and "mrope_section" in rope:
+        name = "rope_parameters" if fields.get("rope_parameters") else "rope_scaling"
+        sizes[name] = rope | {"mrope_section": [2, 1, 1]}
+    for name, sub in dict[str, Any](config_class.sub_configs).items():  # type: ignore[arg-type]
         given = getattr(plain, name, None)
         if given is not None:
             sizes[name] = _shrunken(type(given)).to_dict() if sub else sizes.get(name)

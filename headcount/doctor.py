@@ -105,6 +105,12 @@ def _attention(loaded: Loaded) -> Iterator[Finding]:
     )
 
 
+def _unseen(loaded: Loaded) -> Iterator[Finding]:
+    if loaded.anatomy.unseen:
+        text = f"the attention of {', '.join(loaded.anatomy.unseen)} can't be measured or gated"
+        yield Finding("unseen attention", False, text)
+
+
 def _projections(loaded: Loaded) -> Iterator[Finding]:
     layers = loaded.anatomy.layers
     blind = [layer.module for layer in layers if layer.output is None]

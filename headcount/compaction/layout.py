@@ -7,6 +7,7 @@ its bias alone.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from inspect import signature
 from typing import Any, final
 
 import torch
@@ -182,8 +183,16 @@ def biased(model: nn.Module, layers: Sequence[Resized]) -> list[Resized]:
 
 
 def sharing(model: nn.Module, paths: Sequence[str]) -> list[str]:
-    """Paths of the attention modules that can have a position bias."""
-    return [path for path in paths if FLAG in vars(model.get_submodule(path))]
+    """Paths of the attention modules that are given another layer's position bias.
+
+    In umT5 each layer makes its own.
+    """
+    modules = {path: model.get_submodule(path) for path in paths}
+    return [
+        path
+        for path, module in modules.items()
+        if FLAG in vars(module) and "position_bias" in signature(module.forward).parameters
+    ]
 
 
 def _with_table(model: nn.Module, each: Resized, shared: str | None) -> Resized:

@@ -37,11 +37,13 @@ class Loaded:
     model: PreTrainedModel
     tokenizer: Tokenizer | None
     name: str
+    inputs: Mapping[str, Tensor] | None = None
+    """Inputs that its attention layers are found with; made up if None."""
 
     @cached_property
     def anatomy(self) -> Anatomy:
         """The attention layers, found and checked on first access."""
-        return examine(self.model)
+        return examine(self.model, self.inputs)
 
     @property
     def heads(self) -> Heads:
@@ -94,6 +96,7 @@ def load(
     device: str = "cpu",
     dtype: str = "float32",
     languages: Languages | None = None,
+    inputs: Mapping[str, Tensor] | None = None,
 ) -> Loaded:
     """Load a model as it was saved, with the head its architecture names, ready for measuring.
 
@@ -103,6 +106,8 @@ def load(
         dtype: `float32`, `bfloat16`, `float16`, or `auto` for the dtype it was saved in.
         languages: source and target language of a multilingual translator, by its tokenizer's
             names.
+        inputs: inputs to find the attention layers with, such as a processor returns for an image
+            beside a text; for models whose inputs can't be made up.
 
     Raises:
         ModelError: if there is no such model, or its files can't be read.
@@ -131,7 +136,7 @@ def load(
     tokenizer = _tokenizer(place)
     if languages is not None and tokenizer is not None:
         set_languages(tokenizer, languages)
-    return Loaded(model.to(where).eval(), tokenizer, str(name))
+    return Loaded(model.to(where).eval(), tokenizer, str(name), inputs)
 
 
 def _device(name: str) -> torch.device:

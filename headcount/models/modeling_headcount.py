@@ -16,7 +16,7 @@ from torch import Tensor, nn
 OWN: dict[str, type] = {}  # stock classes that transformers lacks
 
 
-class L0Penalty(nn.Module):
+class ConstantMap(nn.Module):
     """Replaces a linear map whose inputs or outputs are gone: gives its bias, or zeros."""
 
     def __init__(self, size: int, bias: bool, **kind: Any) -> None:
@@ -87,7 +87,7 @@ def _resized(stock: Any, size: dict[str, Any], model: Any) -> nn.Module | None:
     if size["kind"] == "none":
         return None
     if size["kind"] == "constant":
-        return L0Penalty(size["out"], size["bias"], **kind)
+        return ConstantMap(size["out"], size["bias"], **kind)
     if size["kind"] == "embedding":
         fresh: Any = nn.Embedding(size["in"], size["out"], **kind)
     elif size["kind"] == "conv1d":

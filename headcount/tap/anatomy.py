@@ -99,6 +99,9 @@ class Anatomy:
     """Name of the attention implementation that the model sees inside a tap; None for its own."""
     differences: dict[str, float] = field(default_factory=dict)
     """Largest difference from the stock model in the self-check, by what was compared."""
+    unseen: tuple[str, ...] = ()
+    """Paths of modules outside the model's lists of layers, such as pooling heads, whose attention
+    headcount can't see. Their heads are not among `heads`."""
     dead: Mapping[LayerId, str] = field(default_factory=dict)
     """Layers of a compact model that lost all heads, with the paths of their modules. They are not
     among `layers`; the numbers of the other layers are unchanged."""

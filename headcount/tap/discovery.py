@@ -43,7 +43,7 @@ def discover(model: PreTrainedModel, inputs: Mapping[str, Tensor] | None = None)
         # Some models call torch's fused function themselves, but have a softmax of their own, too
         implementation = "eager"
         recorder = _record(model, inputs, implementation)
-    _check_attributed(model, recorder)
+    unseen = _check_attributed(model, recorder)
     calls = recorder.calls
     # An audio classifier with Whisper's encoder has a configuration that claims a decoder
     has_sides = len({call.num_queries for call in calls}) > 1
@@ -69,7 +69,7 @@ def discover(model: PreTrainedModel, inputs: Mapping[str, Tensor] | None = None)
                 by_own_softmax=call.by_own_softmax,
             )
         )
-    anatomy = Anatomy(tuple(layers), implementation=implementation, dead=dead)
+    anatomy = Anatomy(tuple(layers), implementation=implementation, unseen=unseen, dead=dead)
     _check_sides(model, anatomy, calls)
     return anatomy
 
@@ -84,6 +84,8 @@ class _Call:
     num_key_value_heads: int
     head_dim: int
     is_causal: bool
+    has_source: bool
+    """Whether the module was given states of their own for its keys."""
     output: str | None = None
     by_own_softmax: bool = False
 
@@ -123,6 +125,8 @@ class _Recorder:
         self._around: dict[str, nn.Module] = {}
         """Modules around output projections that were given the same tensor, by path."""
         self._returned: Tensor | None = None
+        self._inputs: dict[nn.Module, list[torch.Size]] = {}
+        """Shapes of the states that a module was given last."""
         self._given: list[Tensor | None] = []
         """The first input of each module that is running."""
         self._running: list[nn.Module] = []
@@ -167,7 +171,8 @@ class _Recorder:
                 query.shape[1],
                 key.shape[1],
                 value.shape[3],
-                _is_causal_mask(attention_mask),
+                _is_causal_mask(attention_mask, query.shape[2]),
+                self._has_source(module, query.shape[2], key.shape[2]),
             )
         )
         # Only shapes and order matter here, not numbers; sdpa has no soft capping.
@@ -181,13 +186,13 @@ class _Recorder:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        register = nn.modules.module
         with ExitStack() as stack:
-            for handle in (
-                register.register_module_forward_pre_hook(self._before_module),
-                register.register_module_forward_hook(self._after_module, always_call=True),
-            ):
-                stack.callback(handle.remove)
+            for module in self.paths:
+                for handle in (
+                    module.register_forward_pre_hook(self._before_module, with_kwargs=True),
+                    module.register_forward_hook(self._after_module, always_call=True),
+                ):
+                    stack.callback(handle.remove)
             stack.enter_context(self._softmax)
             yield
 
@@ -219,9 +224,14 @@ class _Recorder:
         is_affine = (first + second - third - fourth).abs().max().item() <= size
         return self.paths[outer] if is_affine and not outside.equal(inside) else path
 
-    def _before_module(self, module: nn.Module, args: tuple[Any, ...]) -> None:
-        if module not in self.paths:
-            return
+    def _before_module(
+        self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        self._inputs[module] = [
+            each.shape
+            for each in (*args, *kwargs.values())
+            if isinstance(each, Tensor) and each.ndim == 3 and each.is_floating_point()
+        ]
         given = args[0] if args and isinstance(args[0], Tensor) else None
         if isinstance(module, nn.Linear | Conv1D) and given is not None:
             path = self.paths[module]
@@ -240,6 +250,11 @@ class _Recorder:
         if self._running and self._running[-1] is module:
             self._running.pop()
             self._given.pop()
+
+    def _has_source(self, module: nn.Module, num_queries: int, num_keys: int) -> bool:
+        """Whether a module was given states of as many tokens as there are keys."""
+        lengths = {shape[1] for shape in self._inputs.get(module, [])}
+        return num_queries != num_keys and num_keys in lengths
 
     def _own(self, module: nn.Module, attention: OwnAttention) -> None:
         self._attended[module] += 1
@@ -267,6 +282,7 @@ class _Recorder:
                         attention.value_by_head(batch).shape[1],
                         head_dim,
                         num_queries == num_keys and not weights.triu(1).any(),
+                        self._has_source(self.model.get_submodule(module), num_queries, num_keys),
                         path,
                         by_own_softmax=True,
                     )
@@ -275,9 +291,13 @@ class _Recorder:
         return False
 
 
-def _check_attributed(model: PreTrainedModel, recorder: _Recorder) -> None:
-    name = type(model).__name__
+def _check_attributed(model: PreTrainedModel, recorder: _Recorder) -> tuple[str, ...]:
+    """Paths of modules outside any list of layers whose attention can't be attributed."""
+    name, unseen = type(model).__name__, []
     for path, what in recorder.unattributed.items():
+        if recorder.calls and not any(part.isdigit() for part in path.split(".")):
+            unseen.append(path)
+            continue
         raise ModelError(
             f"Expected attention that headcount can attribute to a site, a layer and its heads, "
             f"but {path} of {name} {what}. Some of its heads could not be measured or gated, so "
@@ -289,6 +309,7 @@ def _check_attributed(model: PreTrainedModel, recorder: _Recorder) -> None:
             "attention goes through transformers' AttentionInterface or takes a softmax of scores, "
             "but this one never did. Heads of such an architecture can't be measured or gated."
         )
+    return tuple(unseen)
 
 
 def _check_sides(model: PreTrainedModel, anatomy: Anatomy, calls: list[_Call]) -> None:
@@ -319,15 +340,16 @@ def _is_view(one: Tensor | None, other: Tensor) -> bool:
     return one.data_ptr() == other.data_ptr() and one.numel() == other.numel()
 
 
-def _is_causal_mask(mask: Tensor | None) -> bool:
-    if mask is None or mask.shape[-1] != mask.shape[-2]:
+def _is_causal_mask(mask: Tensor | None, num_queries: int) -> bool:
+    """Whether no query sees a later one; there may be further keys in front of the queries'."""
+    if mask is None or mask.shape[-1] < num_queries or mask.shape[-2] != num_queries:
         return False
     seen = mask if mask.dtype == torch.bool else mask > torch.finfo(mask.dtype).min / 2
-    return not seen.triu(1).any()
+    return not seen[..., -num_queries:].triu(1).any()
 
 
 def _site(call: _Call, encoder_decoder: bool, num_decoder_queries: int) -> str:
-    if call.num_queries != call.num_keys:
+    if call.num_queries != call.num_keys and (encoder_decoder or call.has_source):
         return "decoder.cross"
     if encoder_decoder:  # the last call of a forward pass is the decoder's
         return "decoder.self" if call.num_queries == num_decoder_queries else "encoder.self"

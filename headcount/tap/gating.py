@@ -38,13 +38,20 @@ def tapped(
 
 
 @contextmanager
-def gated(model: PreTrainedModel, gates: Mapping[str, int | float]) -> Iterator[None]:
+def gated(
+    model: PreTrainedModel, gates: Mapping[str, int | float], anatomy: Anatomy | None = None
+) -> Iterator[None]:
     """Multiply heads' outputs by factors, e.g. `{"enc.3.7": 0}`: the head mask that v5 removed.
+
+    Args:
+        model: a transformers model.
+        gates: factors by head name; heads not named keep 1.
+        anatomy: the result of an earlier `examine(model)`; examined now if None.
 
     Raises:
         InputError: for a name that is not a head of the model.
     """
-    with tapped(model, gates=gates):
+    with tapped(model, gates=gates, anatomy=anatomy):
         yield
 
 

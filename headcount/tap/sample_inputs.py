@@ -43,12 +43,12 @@ def tiny_inputs(model: PreTrainedModel) -> dict[str, Tensor]:
         ModelError: if the model's main input is neither text, pixels nor sound, or if it runs on
             nothing that can be made up.
     """
-    name = model.main_input_name
+    name = _main_input(model)
     if name not in _MAKERS:
         raise ModelError(
             f"Expected a model whose main input is one of {', '.join(_MAKERS)}, got a "
-            f"{type(model).__name__} with {name!r}, which headcount can't make up. Pass inputs that "
-            "it takes to `examine` or `load`."
+            f"{type(model).__name__} with {name!r}, which headcount can't make up. Pass inputs "
+            "that it takes to `examine` or `load`."
         )
     candidates = [*_candidates(model)]
     if len(candidates) == 1 and name == "input_ids":
@@ -129,10 +129,10 @@ def _rows(
 ) -> tuple[Tensor, Tensor]:
     # None, which looks for a text model in a model of text and images; False would not
     config = model.config.get_text_config(decoder=model.config.is_encoder_decoder or None)
-    special = {
-        getattr(config, f"{kind}_token_id", None) for kind in ("pad", "bos", "eos", "decoder_start")
-    }
-    usual = [i for i in range(min(config.vocab_size, 1000)) if i not in special]
+    kinds = ("pad", "bos", "eos", "decoder_start")
+    named = (getattr(config, f"{kind}_token_id", None) for kind in kinds)
+    special = {each for ids in named for each in (ids if isinstance(ids, list) else [ids])}
+    usual = [i for i in range(min(_field(config, ("vocab_size",), 100), 1000)) if i not in special]
     choice = torch.randint(len(usual), (len(lengths), max(lengths)), generator=generator)
     mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
     ids = torch.tensor(usual)[choice]
@@ -157,9 +157,17 @@ def _num_positions(model: PreTrainedModel) -> int:
     return found - 2 if isinstance(found, int) and found > 2 + LENGTHS[0] else CHECKED_LENGTH
 
 
+def _main_input(model: PreTrainedModel) -> str:
+    """The name of a model's main input, which some parts of models don't say rightly."""
+    taken, name = signature(model.forward).parameters, model.main_input_name
+    if name in taken or any(each.kind is each.VAR_POSITIONAL for each in taken.values()):
+        return name
+    return next((each for each in _MAKERS if each in taken), name)
+
+
 def _candidates(model: PreTrainedModel) -> Iterator[dict[str, Tensor]]:
     """Inputs of the forms that a model may take, the likeliest first."""
-    name, taken = model.main_input_name, signature(model.forward).parameters
+    name, taken = _main_input(model), signature(model.forward).parameters
     for main in _forms(model, name):
         decoder = {}
         if model.config.is_encoder_decoder:
@@ -182,10 +190,7 @@ def _forms(model: PreTrainedModel, name: str) -> list[dict[str, Tensor]]:
     """Random inputs of one name, in all forms that models take."""
     generator = torch.Generator().manual_seed(0)
     if name == "input_ids":
-        try:
-            ids, mask = _rows(model, LENGTHS, generator)
-        except AttributeError:  # no vocabulary
-            return []
+        ids, mask = _rows(model, LENGTHS, generator)
         return [{"input_ids": ids, "attention_mask": mask}]
     shapes = {"pixel_values": _of_pixels, "input_features": _of_features, "input_values": _of_waves}
     return [

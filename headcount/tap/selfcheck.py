@@ -6,6 +6,7 @@ of 0 must change it, and must equal zeros in what enters the output projections.
 is refused with the reason.
 """
 
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -117,6 +118,12 @@ def examine(model: PreTrainedModel, inputs: Mapping[str, Tensor] | None = None) 
                 check_finite(model, anatomy, check)
         anatomy = _with_arithmetic(model, anatomy, checks)
         _check_gates(model, anatomy, next(iter(checks.values())))
+    if anatomy.unseen:
+        warnings.warn(
+            f"{type(model).__name__}: the attention of {', '.join(anatomy.unseen)} can't be seen, "
+            "so its heads are neither measured nor gated",
+            stacklevel=2,
+        )
     return anatomy
 
 

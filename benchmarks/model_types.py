@@ -231,8 +231,9 @@ def _largest_difference(model: PreTrainedModel, anatomy: Anatomy) -> float | Non
         if not isinstance(shape[place.layer], Tensor):
             return
         whole = found.setdefault(place, torch.full_like(shape[place.layer], torch.nan))
-        with suppress(RuntimeError):
-            whole[block.rows, block.heads, block.queries] = block.weights_BHQK
+        part = whole[block.rows, block.heads, block.queries]
+        if part.shape == block.weights_BHQK.shape:  # otherwise layers are listed in another way
+            part.copy_(block.weights_BHQK)
 
     with torch.no_grad(), tapped(model, listener, anatomy=anatomy):
         model(**inputs)

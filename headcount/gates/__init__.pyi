@@ -1,6 +1,7 @@
 from .callback import GateTraining as GateTraining
 from .context import gating as gating
 from .hard_concrete import HardConcrete as HardConcrete
+from .hard_concrete import Stretched as Stretched
 from .head_gates import Fixed as Fixed
 from .head_gates import HeadGates as HeadGates
 from .head_gates import Layout as Layout

@@ -17,6 +17,7 @@ Departure: gates start open (log a = 2, P(g > 0) = 0.94). `voita2019` uses the a
 """
 
 import math
+from dataclasses import dataclass
 from typing import Literal, final
 
 import numpy as np
@@ -32,6 +33,19 @@ AtTest = Literal["rounded", "mean"]
 
 
 @final
+@dataclass(frozen=True)
+class Stretched:
+    """The distribution of a gate, apart from its log a."""
+
+    beta: int | float = 0.33
+    """Temperature."""
+    stretch: tuple[int | float, int | float] = (-0.1, 1.1)
+    """Gamma < 0 and zeta > 1."""
+    eps: int | float = 1e-6
+    """Smallest u and smallest P(g > 0)."""
+
+
+@final
 class HardConcrete(LearnedGates):
     """Gates with an L0 penalty.
 
@@ -40,9 +54,7 @@ class HardConcrete(LearnedGates):
         pressure: turns the probabilities that gates are open into a penalty.
         seed: seed of the noise.
         start: initial log a of every gate.
-        beta: temperature.
-        stretch: gamma < 0 and zeta > 1.
-        eps: smallest u and smallest P(g > 0).
+        shape: temperature and limits of the gates' distribution.
         evaluation: how gates are computed in evaluation mode.
     """
 
@@ -52,16 +64,14 @@ class HardConcrete(LearnedGates):
         pressure: Penalty,
         seed: int = 0,
         start: int | float = 2.0,
-        beta: int | float = 0.33,
-        stretch: tuple[int | float, int | float] = (-0.1, 1.1),
-        eps: int | float = 1e-6,
+        shape: Stretched = Stretched(),  # noqa: B008 (it is frozen)
         evaluation: AtTest = "rounded",
     ) -> None:
         check_choice("an evaluation", evaluation, AtTest)
         super().__init__()
         self.layout, self.pressure, self.seed = layout, pressure, seed
-        self.beta, self.stretch, self.eps, self.evaluation = beta, stretch, eps, evaluation
-        self._closed = beta * math.log(-stretch[0] / stretch[1])
+        self.shape, self.evaluation = shape, evaluation
+        self._closed = shape.beta * math.log(-shape.stretch[0] / shape.stretch[1])
         self._share: int | float = 0.0
         self.log_a = nn.Parameter(torch.full((len(layout.units),), float(start)))
         self.register_buffer("num_draws", torch.zeros((), dtype=torch.int64))
@@ -89,10 +99,10 @@ class HardConcrete(LearnedGates):
     def drawn(self) -> Float[Tensor, " unit"]:
         """Gates drawn with independent noise."""
         assert isinstance(self.num_draws, Tensor)
-        noise_U = uniform_noise(self.seed, self.num_draws, len(self.log_a), self.eps)
+        noise_U = uniform_noise(self.seed, self.num_draws, len(self.log_a), self.shape.eps)
         self.num_draws += 1
         logit_U = torch.from_numpy(np.log(noise_U) - np.log1p(-noise_U)).to(self.log_a)
-        return self._stretched(((logit_U + self.log_a) / self.beta).sigmoid())
+        return self._stretched(((logit_U + self.log_a) / self.shape.beta).sigmoid())
 
     def mean(self) -> Float[Tensor, " unit"]:
         """The gates without noise and temperature."""
@@ -105,14 +115,14 @@ class HardConcrete(LearnedGates):
 
     def likelier(self) -> Bool[Tensor, " unit"]:
         """Whether a gate is more likely 1 than 0."""
-        low, high = self.stretch
-        is_one_U = (self.log_a - self.beta * math.log((1 - low) / (high - 1))).sigmoid()
+        low, high = self.shape.stretch
+        is_one_U = (self.log_a - self.shape.beta * math.log((1 - low) / (high - 1))).sigmoid()
         return is_one_U > 1 - self.probability()
 
     def probability(self) -> Float[Tensor, " unit"]:
         """Probability that each gate is open: P(g > 0)."""
         open_U = (self.log_a - self._closed).sigmoid()
-        return open_U.clamp(self.eps, 1 - self.eps)
+        return open_U.clamp(self.shape.eps, 1 - self.shape.eps)
 
     def scores(self) -> Float[Tensor, " unit"]:
         """Log a of every gate."""
@@ -138,5 +148,5 @@ class HardConcrete(LearnedGates):
         return {f"open {site}": round(number, 3) for site, number in open_by_site.items()}
 
     def _stretched(self, s_U: Float[Tensor, " unit"]) -> Float[Tensor, " unit"]:
-        low, high = self.stretch
+        low, high = self.shape.stretch
         return (low + (high - low) * s_U).clamp(0, 1)

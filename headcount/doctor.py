@@ -34,11 +34,16 @@ class Finding:
         return self.subject not in ("output projections", "certificate", "compaction")
 
 
-def diagnose(name: str | Path, device: str = "cpu", dtype: str = "float32") -> list[Finding]:
+def diagnose(
+    name: str | Path,
+    device: str = "cpu",
+    dtype: str = "float32",
+    trust_remote_code: bool = False,
+) -> list[Finding]:
     """Check a model: loading, attention, projections, tokenizer; stop after a fatal failure."""
     findings: list[Finding] = []
     try:
-        loaded = load(name, device, dtype)
+        loaded = load(name, device, dtype, trust_remote_code=trust_remote_code)
     except InputError as error:
         return [Finding("loading", False, str(error))]
     config, model = loaded.model.config, loaded.model

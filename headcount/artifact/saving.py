@@ -16,6 +16,8 @@ from headcount.models import (
     MODULES,
     OWN_CLASSES,
     OWN_FILE,
+    SENTENCE_CONFIG,
+    TRANSFORMER_CONFIGS,
     EncoderConfig,
     NotLookedUpError,
     auto_class,
@@ -23,15 +25,11 @@ from headcount.models import (
     file_of,
     modelling_text,
     sentence_modules,
+    transformer_folder,
 )
 
-SIDE_FILES = (
-    "preprocessor_config.json",
-    "processor_config.json",
-    MODULES,
-    "config_sentence_transformers.json",
-    "sentence_bert_config.json",
-)
+PREPROCESSING = ("preprocessor_config.json", "processor_config.json")
+"""Files beside a model's weights that its tokenizer does not write."""
 
 
 def copy_side_files(name: str, folder: Path) -> None:
@@ -42,17 +40,37 @@ def copy_side_files(name: str, folder: Path) -> None:
         folder: Folder to copy into.
     """
     try:
-        for file in SIDE_FILES:
-            _copy(name, file, folder)
-        for module in sentence_modules(name):
-            if module.folder:
-                _copy_module(name, module.folder, folder)
+        beside = transformer_folder(name)
+        for file in PREPROCESSING:
+            _copy(name, file, folder, beside)
+        if _copy(name, MODULES, folder):
+            _copy_sentence_files(name, folder, beside)
     except NotLookedUpError as error:
         warnings.warn(
             f"{name}: files beside model and tokenizer, such as {MODULES}, could not be looked up "
             f"({error}). Copy those that it has to {folder}.",
             stacklevel=2,
         )
+
+
+def _copy_sentence_files(name: str, folder: Path, beside: str) -> None:
+    """Copy what sentence-transformers reads, whose Transformer is now in the folder itself."""
+    _copy(name, SENTENCE_CONFIG, folder)
+    for file in TRANSFORMER_CONFIGS:
+        _copy(name, file, folder, beside)
+    for module in sentence_modules(name):
+        if module.folder != beside:
+            _copy_module(name, module.folder, folder)
+        if "." in module.kind:
+            warnings.warn(
+                f"{name}: {MODULES} names {module.kind}, whose code was not copied to {folder}. "
+                "Copy its file if sentence-transformers is to load the folder.",
+                stacklevel=3,
+            )
+    if beside:
+        entries = json.loads((folder / MODULES).read_text(encoding="utf-8"))
+        moved = [each | {"path": ""} if each["path"] == beside else each for each in entries]
+        write_json(folder / MODULES, moved)
 
 
 def _copy_module(name: str, module: str, folder: Path) -> None:
@@ -62,15 +80,15 @@ def _copy_module(name: str, module: str, folder: Path) -> None:
         warnings.warn(
             f"{name}: the pickled weights of its module {module} were not copied to {folder}. Save "
             f"them there as {module}/model.safetensors.",
-            stacklevel=2,
+            stacklevel=4,
         )
 
 
-def _copy(name: str, file: str, folder: Path) -> bool:
-    """Copy a file if it exists, and return whether it did."""
-    if (found := file_of(name, file)) is None:
+def _copy(name: str, file: str, folder: Path, beside: str = "") -> bool:
+    """Copy a file if it exists in the sub-folder `beside`, and return whether it did."""
+    if (found := file_of(name, f"{beside}/{file}".removeprefix("/"))) is None:
         return False
-    (folder / file).parent.mkdir(exist_ok=True)
+    (folder / file).parent.mkdir(parents=True, exist_ok=True)
     copyfile(found, folder / file)
     return True
 

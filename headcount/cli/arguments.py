@@ -14,7 +14,16 @@ from headcount.tasks import OPTIONS, Pooling, TaskName, check_metric
 
 
 @dataclass(frozen=True)
-class DeviceArguments:
+class TrustArguments:
+    """Which code may run when models are loaded."""
+
+    trust_remote_code: bool = field(default=False, kw_only=True)
+    """Run Python files that come with a model, which can do anything you can; by default none
+    runs."""
+
+
+@dataclass(frozen=True)
+class DeviceArguments(TrustArguments):
     """How models are loaded."""
 
     device: str = field(default="cpu", kw_only=True)
@@ -36,7 +45,9 @@ class ModelArguments(DeviceArguments):
 
     def loaded(self) -> "models.Loaded":
         """Load the model."""
-        return models.load(self.model, self.device, self.dtype, self.languages)
+        trusted = self.trust_remote_code
+        how = (self.device, self.dtype, self.languages)
+        return models.load(self.model, *how, trust_remote_code=trusted)
 
 
 @dataclass(frozen=True)

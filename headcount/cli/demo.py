@@ -7,7 +7,7 @@ from pathlib import Path
 import tyro
 
 from headcount import analysis, importance, models, reports, results, tasks
-from headcount.cli.arguments import check_model
+from headcount.cli.arguments import TrustArguments, check_model
 from headcount.cli.console import plain_console, shown
 from headcount.core import ResumePolicy
 from headcount.corpora import Corpus
@@ -18,7 +18,7 @@ PAIRS = 60
 
 
 @dataclass(frozen=True)
-class Demo:
+class Demo(TrustArguments):
     """Analyse our English-German model on our own parallel treebank sample; needs no network."""
 
     model: tyro.conf.Positional[str] = "headcount:en-de"
@@ -30,7 +30,7 @@ class Demo:
         """Analyse and score every head, and print the story they make."""
         check_model(self.model)
         results.claim(self.out, ResumePolicy.OVERWRITE)
-        loaded = models.load(self.model)
+        loaded = models.load(self.model, trust_remote_code=self.trust_remote_code)
         corpus = Corpus(source=DATA / "sample.conllu", target=DATA / "sample.de")
         task = tasks.Translation(
             loaded, str(DATA / "sample.tsv"), {"source": "0", "target": "1"}, limit=PAIRS

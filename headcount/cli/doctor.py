@@ -21,7 +21,7 @@ class Doctor(DeviceArguments):
         """Print the findings; exit status 1 if the model can't be analysed."""
         from headcount.doctor import diagnose  # a module, not an index: importing it is slow
 
-        findings = diagnose(self.model, self.device, self.dtype)
+        findings = diagnose(self.model, self.device, self.dtype, self.trust_remote_code)
         table = Table(box=None, pad_edge=False, show_header=False)
         for finding in findings:
             mark = Text("works", "green") if finding.works else Text("does not", "red")

@@ -6,14 +6,14 @@ from pathlib import Path
 import tyro
 
 from headcount import artifact, models
-from headcount.cli.arguments import check_data
+from headcount.cli.arguments import TrustArguments, check_data
 from headcount.cli.compact import print_certificate
 from headcount.cli.console import plain_console, print_warnings
 from headcount.core import InputError
 
 
 @dataclass(frozen=True)
-class Export:
+class Export(TrustArguments):
     """Export a compact model to ONNX and check it in ONNX Runtime."""
 
     model: tyro.conf.Positional[Path]
@@ -30,7 +30,7 @@ class Export:
         if not self.onnx:
             raise InputError("Expected a format to export to, got none. Add --onnx.")
         check_data(self.data)
-        loaded = models.load(self.model)
+        loaded = models.load(self.model, trust_remote_code=self.trust_remote_code)
         corpus = artifact.certificate_corpus(loaded, self.data, self.limit)
         certificate = artifact.export(loaded, self.model, corpus)
         console = plain_console()

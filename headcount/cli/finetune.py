@@ -41,7 +41,10 @@ class Finetune:
         policy = ResumePolicy.of(self.resume, self.overwrite)
         overwrite = artifact.claim_artifact(self.out, policy, kind, read)
         loaded = on.loaded()
-        teacher = None if self.teacher is None else models.load(self.teacher, on.device, on.dtype)
+        teacher = None
+        if self.teacher is not None:
+            trusted = on.trust_remote_code
+            teacher = models.load(self.teacher, on.device, on.dtype, trust_remote_code=trusted)
         splits = on.splits(loaded)
         print_warnings(splits.warnings, console)
         with shown() as progress:

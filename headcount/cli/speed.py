@@ -49,7 +49,10 @@ class SpeedCommand(DeviceArguments):
         check_model(self.pruned)
         corpus = Corpus(self.data) if self.data else None
         names = (self.dense, self.pruned)
-        dense, pruned = (models.load(each, self.device, self.dtype) for each in names)
+        trusted = self.trust_remote_code
+        dense, pruned = (
+            models.load(each, self.device, self.dtype, trust_remote_code=trusted) for each in names
+        )
         if self.card:
             speed.check_same_sizes(dense, pruned)
         if "generate" not in (self.how.modes or speed.fitting(dense.model)):

@@ -26,6 +26,8 @@ from .model_files import NotLookedUpError as NotLookedUpError
 from .model_files import file_of as file_of
 from .model_files import place_of as place_of
 from .sentence_transformer import MODULES as MODULES
-from .sentence_transformer import modules_behind_pooling as modules_behind_pooling
+from .sentence_transformer import SENTENCE_CONFIG as SENTENCE_CONFIG
+from .sentence_transformer import TRANSFORMER_CONFIGS as TRANSFORMER_CONFIGS
+from .sentence_transformer import SentenceEncoding as SentenceEncoding
 from .sentence_transformer import sentence_modules as sentence_modules
-from .sentence_transformer import stated_pooling as stated_pooling
+from .sentence_transformer import transformer_folder as transformer_folder

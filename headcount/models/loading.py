@@ -2,7 +2,8 @@
 
 import copy
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from inspect import signature
@@ -22,12 +23,17 @@ from headcount.corpora import TOKEN_TYPES, Encoder, Languages, language_in_gener
 from headcount.models.compact_checkpoint import is_compact, load_compact, others
 from headcount.models.encoder_lm import EncoderConfig, EncoderForCausalLM, EncoderForMaskedLM
 from headcount.models.model_files import NotLookedUpError, file_of, place_of
+from headcount.models.sentence_transformer import follow_settings, transformer_folder
 from headcount.tap import Anatomy, check_is_model, examine
 
 OWN_CLASSES = {own.__name__: own for own in (EncoderForMaskedLM, EncoderForCausalLM)}
 """Classes of models that `headcount train` makes and transformers lacks."""
 _NO_LIMIT = 1_000_000
 """Tokenizers without a length limit report a huge one."""
+_NEEDS_TRUST = (
+    "it needs Python files that come with it (auto_map in its config), and none runs unless you "
+    "trust them. Read them, then give --trust-remote-code, or load(..., trust_remote_code=True)."
+)
 
 
 @dataclass(frozen=True)
@@ -97,6 +103,7 @@ def load(
     dtype: str = "float32",
     languages: Languages | None = None,
     inputs: Mapping[str, Tensor] | None = None,
+    trust_remote_code: bool = False,
 ) -> Loaded:
     """Load a model as it was saved, with the head its architecture names, ready for measuring.
 
@@ -108,17 +115,22 @@ def load(
             names.
         inputs: inputs to find the attention layers with, such as a processor returns for an image
             beside a text; for models whose inputs can't be made up.
+        trust_remote_code: whether to run Python files that come with the model, as transformers
+            means it. Otherwise none runs, and a model that needs one is refused. Compact models
+            that headcount wrote load without.
 
     Raises:
-        ModelError: if there is no such model, or its files can't be read.
+        ModelError: if there is no such model, its files can't be read, or it needs code that is
+            not trusted.
         InputError: if there is no such device, or the tokenizer knows no such languages.
     """
     where = _device(device)
     place = place_of(name)
     AutoConfig.register(EncoderConfig.model_type, EncoderConfig, exist_ok=True)
     try:
-        config = AutoConfig.from_pretrained(place)
-        model = _read(place, config, dtype)
+        options = {"subfolder": _weights_folder(place), "trust_remote_code": trust_remote_code}
+        config = AutoConfig.from_pretrained(place, **options)
+        model = _read(place, config, dtype, options)
     except ModelError as error:
         raise ModelError(f"{str(name)!r} can't be loaded: {error}") from error
     except (
@@ -129,11 +141,13 @@ def load(
         SafetensorError,
         StrictDataclassError,
     ) as error:
+        if _needs_trust(error):
+            raise ModelError(f"{str(name)!r} can't be loaded: {_NEEDS_TRUST}") from error
         raise ModelError(
             f"Expected a Hugging Face model name or a folder with config.json and weights, but "
             f"{str(name)!r} can't be loaded: {str(error).strip().splitlines()[0]}"
         ) from error
-    tokenizer = _tokenizer(place)
+    tokenizer = _tokenizer(place, options)
     if languages is not None and tokenizer is not None:
         set_languages(tokenizer, languages)
     return Loaded(model.to(where).eval(), tokenizer, str(name), inputs)
@@ -198,14 +212,29 @@ def _before_positions(model: PreTrainedModel) -> int:
     return max((index + 1 for index in padding if index is not None), default=0)
 
 
-def _read(place: str | Path, config: PreTrainedConfig, dtype: str) -> Any:
-    stock = _model_class(config)
+def _weights_folder(place: str | Path) -> str:
+    """The folder, inside the model's, of weights and tokenizer; empty where it is the model's."""
+    try:
+        return transformer_folder(str(place))
+    except NotLookedUpError:
+        return ""
+
+
+def _needs_trust(error: Exception) -> bool:
+    """Whether transformers would have to run code that comes with the model."""
+    return "trust_remote_code=True" in str(error)
+
+
+def _read(
+    place: str | Path, config: PreTrainedConfig, dtype: str, options: Mapping[str, Any]
+) -> Any:
+    stock = _model_class(config, trusted=options["trust_remote_code"])
     if is_compact(config):
         return load_compact(place, stock, config, dtype)
     with torch.random.fork_rng(devices=[]):
         # Weights that are drawn because they are missing are the same in every run.
         torch.default_generator.manual_seed(0)
-        model, info = stock.from_pretrained(place, dtype=dtype, output_loading_info=True)
+        model, info = stock.from_pretrained(place, dtype=dtype, output_loading_info=True, **options)
     _warn_of_missing(place, type(model), sorted(info["missing_keys"]))
     return model
 
@@ -221,35 +250,60 @@ def _warn_of_missing(place: str | Path, kind: type, names: list[str]) -> None:
         )
 
 
-def _model_class(config: PreTrainedConfig) -> Any:
+def _model_class(config: PreTrainedConfig, trusted: bool) -> Any:
+    """The class that a configuration names: ours, one that comes with the model, or a stock one."""
     names = config.architectures or []
-    classes = [OWN_CLASSES.get(name) or getattr(transformers, name, None) for name in names]
-    return next((found for found in classes if found is not None), AutoModel)
+    if own := [OWN_CLASSES[name] for name in names if name in OWN_CLASSES]:
+        return own[0]
+    if trusted and not is_compact(config) and (auto := _auto_class_of_code(config, names)):
+        return auto
+    stock = (getattr(transformers, name, None) for name in names)
+    return next((found for found in stock if found is not None), AutoModel)
 
 
-def _tokenizer(name: str | Path) -> Tokenizer | None:
+def _auto_class_of_code(config: PreTrainedConfig, names: Sequence[str]) -> Any:
+    """The auto class that loads the named class from the model's files, else that of its body."""
+    given = getattr(config, "auto_map", None) or {}
+    classes = {
+        auto: str(place).rpartition(".")[2]
+        for auto, place in given.items()
+        if auto.startswith("AutoModel") and hasattr(transformers, auto)
+    }
+    named = (auto for auto, of in classes.items() if of in names)
+    auto = next(named, "AutoModel" if "AutoModel" in classes else None)
+    return None if auto is None else getattr(transformers, auto)
+
+
+def _tokenizer(name: str | Path, options: Mapping[str, Any]) -> Tokenizer | None:
     """The tokenizer of a text model; None for models of pixels or sound, which have none.
+
+    It follows the settings of a sentence-transformers folder.
 
     For a folder without tokenizer files, transformers still makes a tokenizer, which knows only
     special tokens and turns every text into unknown ones.
     """
     try:
-        tokenizer = AutoTokenizer.from_pretrained(name)
+        tokenizer = AutoTokenizer.from_pretrained(name, **options)
     except Exception as error:  # Marian needs its files; tokenizers raises nothing more specific
-        _warn_of_tokenizer(str(name), error)
+        _warn_of_tokenizer(str(name), options["subfolder"], error)
         return None
     usual = {*tokenizer.get_vocab()} - {*tokenizer.get_added_vocab()}
-    return tokenizer if len(usual - {*tokenizer.all_special_tokens}) > 1 else None
+    if len(usual - {*tokenizer.all_special_tokens}) <= 1:
+        return None
+    with suppress(NotLookedUpError):
+        follow_settings(tokenizer, str(name))
+    return tokenizer
 
 
-def _warn_of_tokenizer(name: str, error: Exception) -> None:
+def _warn_of_tokenizer(name: str, folder: str, error: Exception) -> None:
     """Warn that an existing tokenizer can't be read, and why."""
     try:
-        found = file_of(name, "tokenizer_config.json")
+        found = file_of(name, f"{folder}/tokenizer_config.json".removeprefix("/"))
     except NotLookedUpError:
         return
     if found is not None:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        reason = _NEEDS_TRUST if _needs_trust(error) else reason
         warnings.warn(f"{name}: its tokenizer can't be read and is ignored: {reason}", stacklevel=4)
 
 

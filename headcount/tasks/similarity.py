@@ -8,12 +8,14 @@ Score: Spearman's rank correlation of cosine and gold, between -1 and 1.
 Reference: Sentence-BERT (Reimers and Gurevych, 2019), sections 3 and 4.1,
 https://arxiv.org/abs/1908.10084
 Departure: the loss compares with gold on the scale from 0 to 1. Of a sentence-transformers folder,
-the Transformer and its pooling are used: texts are truncated at the Transformer's limit, and later
-modules, such as a Dense one, are skipped with a warning.
+the prompt, the Transformer with its limit of tokens, and the pooling are used. If anything else in
+it changes embeddings, such as a Dense module, it is refused, or skipped with a warning if the
+pooling is given.
 """
 
 import warnings
-from typing import Any, ClassVar, cast, final, get_args
+from dataclasses import replace
+from typing import Any, ClassVar, final, get_args
 
 import numpy as np
 import torch
@@ -23,8 +25,8 @@ from torch.nn.functional import cosine_similarity, normalize
 from transformers import PreTrainedModel
 
 from headcount.core import CorpusError, InputError, check_choice
-from headcount.corpora import Column, Columns, Data, Table, read_data
-from headcount.models import Loaded, NotLookedUpError, modules_behind_pooling, stated_pooling
+from headcount.corpora import Column, Columns, Data, Encoder, Sentence, Table, read_data
+from headcount.models import Loaded, NotLookedUpError, SentenceEncoding
 from headcount.tasks.options import Pooling
 from headcount.tasks.supported import check_fits
 from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
@@ -72,7 +74,7 @@ class Similarity(Task):
         limit: int | None = None,
     ) -> None:
         check_fits(loaded.model, self.name)
-        self._pooling = _pooling(loaded, pooling)
+        self._encoding = encoding = _encoding(loaded, pooling)
         self.metric, self.higher_is_better = "spearman", True
         table = read_data(data, columns, ROLES).first(limit)
         low, high = STS_SCALE if scale is None else scale
@@ -83,10 +85,16 @@ class Similarity(Task):
         self._target_N = (self.gold_N - low) / (high - low)
         self.sha256 = table.sha256_with(
             scale=None if (low, high) == STS_SCALE else [low, high],
-            pooling=None if self._pooling == "mean" else self._pooling,
+            pooling=None if encoding.pooling == "mean" else encoding.pooling,
+            prompt=encoding.prompt or None,
+            pools_prompt=None if encoding.pools_prompt else False,
         )
         encoder = loaded.encoder()
-        sides = [encoder.sources(sentences(table, side)) for side in ("sentence1", "sentence2")]
+        self._num_skipped = 0 if encoding.pools_prompt else _length(encoding.prompt, encoder)
+        sides = [
+            encoder.sources(_prompted(sentences(table, side), encoding.prompt))
+            for side in ("sentence1", "sentence2")
+        ]
         self.num_truncated = sum(one.truncated for side in sides for one in side)
         self._ids = [[one.ids for one in side] for side in sides]
         self._pad_id = pad_id(loaded)
@@ -156,19 +164,38 @@ class Similarity(Task):
     ) -> Float[Tensor, "row width"]:
         """Embeddings of the rows: means of their states, or the first ones."""
         hidden_RNW = hidden_RNW.to(torch.promote_types(hidden_RNW.dtype, torch.float32))
-        if self._pooling == "cls":
+        skipped = self._num_skipped
+        if self._encoding.pooling == "cls" and not skipped:
             return hidden_RNW[:, 0]
+        if skipped:
+            mask_RN = mask_RN.clone()
+            mask_RN[:, :skipped] = 0  # rows are padded on the right
+        if self._encoding.pooling == "cls":
+            return hidden_RNW[torch.arange(len(mask_RN)), mask_RN.argmax(1)]
         mask_RN = mask_RN.to(hidden_RNW)
-        return torch.einsum("rnw,rn->rw", hidden_RNW, mask_RN) / mask_RN.sum(1, keepdim=True)
+        count_R1 = mask_RN.sum(1, keepdim=True).clamp(min=1)  # 0 for a text that is cut off
+        return torch.einsum("rnw,rn->rw", hidden_RNW, mask_RN) / count_R1
 
 
-def _pooling(loaded: Loaded, asked: Pooling | None) -> Pooling:
-    """The pooling that was requested, or the one that the model states."""
+def _prompted(rows: list[Sentence], prompt: str) -> list[Sentence]:
+    return [replace(row, text=prompt + row.text) for row in rows] if prompt else rows
+
+
+def _length(prompt: str, encoder: Encoder) -> int:
+    """Number of a prompt's tokens as sentence-transformers counts them: without a special end."""
+    if not prompt:
+        return 0
+    ids = encoder.sources([Sentence(prompt)])[0].ids
+    return len(ids) - (ids[-1] in encoder.tokenizer.all_special_ids)
+
+
+def _encoding(loaded: Loaded, asked: Pooling | None) -> SentenceEncoding:
+    """What the model states, with the pooling that was requested if any."""
     if asked is not None:
         check_choice("a pooling", asked, Pooling)
     name = loaded.model.config.name_or_path or ""
     try:
-        left_out, stated = modules_behind_pooling(name), stated_pooling(name) or "mean"
+        stated = SentenceEncoding.of(name)
     except NotLookedUpError as error:
         if asked is None:
             warnings.warn(
@@ -176,21 +203,26 @@ def _pooling(loaded: Loaded, asked: Pooling | None) -> Pooling:
                 f"of its tokens. Give --pooling mean or cls, as on the model's card: {error}",
                 stacklevel=3,
             )
-        return asked or "mean"
-    if left_out:
-        warnings.warn(
-            f"{name}: similarity is that of its pooled Transformer. Skipped: "
-            + ", ".join(f"{module.folder} ({module.kind})" for module in left_out),
-            stacklevel=3,
-        )
-    if asked is not None:
-        return asked
-    if stated not in get_args(Pooling):
+        return SentenceEncoding(asked or "mean")
+    pooling = asked or stated.pooling or "mean"
+    if pooling not in get_args(Pooling):
         raise InputError(
-            f"Expected pooling by mean or cls, got {stated}, which {name} states. Say which of "
+            f"Expected pooling by mean or cls, got {pooling}, which {name} states. Say which of "
             "the two to measure, e.g. --pooling mean."
         )
-    return cast(Pooling, stated)
+    if stated.left_out:
+        skipped = ", ".join(stated.left_out)
+        if asked is None:
+            raise InputError(
+                f"Expected embeddings by a Transformer, a pooling and a normalisation, but {name} "
+                f"also has {skipped}. To score the pooled Transformer without it, give --pooling "
+                f"{pooling}."
+            )
+        warnings.warn(
+            f"{name}: similarity is that of its pooled Transformer. Skipped: {skipped}",
+            stacklevel=3,
+        )
+    return replace(stated, pooling=pooling)
 
 
 def _gold(table: Table, low: int | float, high: int | float) -> Float[np.ndarray, " example"]:

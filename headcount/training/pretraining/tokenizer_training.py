@@ -123,7 +123,7 @@ def tokenizer_in(
 
 def _loaded(folder: str | Path) -> PreTrainedTokenizerBase:
     try:
-        return AutoTokenizer.from_pretrained(folder)
+        return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     except (OSError, ValueError, KeyError) as error:
         raise ModelError(
             f"Expected a model with a tokenizer, got {str(folder)!r}, which has none that can be "

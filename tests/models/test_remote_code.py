@@ -1,0 +1,190 @@
+"""Python files that come with a model run only if the user trusts them, and nobody is asked."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import headcount
+from headcount.cli.command import COMMANDS, main
+from headcount.core import ModelError, Plan
+from tests import saved
+
+CODE = """
+from pathlib import Path
+
+from transformers import BertConfig, BertForMaskedLM, BertTokenizer
+
+Path({marker!r}).write_text("this file was run")
+
+
+class MarkedConfig(BertConfig):
+    model_type = "marked"
+
+
+class MarkedModel(BertForMaskedLM):
+    config_class = MarkedConfig
+
+
+class MarkedTokenizer(BertTokenizer):
+    pass
+
+
+def generate(*_, **__):
+    pass
+"""
+
+
+def patched(path: Path, **values: Any) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+
+def own_class(path: Path, place: str) -> None:
+    """A type of model that transformers does not know."""
+    names = {"AutoConfig": "MarkedConfig", "AutoModelForMaskedLM": "MarkedModel"}
+    auto_map = {auto: f"{place}modeling_marked.{name}" for auto, name in names.items()}
+    patched(
+        path / "config.json", model_type="marked", architectures=["MarkedModel"], auto_map=auto_map
+    )
+
+
+def own_body(path: Path, place: str) -> None:
+    """The same, but the map names the class of the body only."""
+    auto_map = {"AutoConfig": "MarkedConfig", "AutoModel": "MarkedModel"}
+    auto_map = {auto: f"{place}modeling_marked.{name}" for auto, name in auto_map.items()}
+    patched(path / "config.json", model_type="marked", architectures=["Body"], auto_map=auto_map)
+
+
+def changed_class(path: Path, place: str) -> None:
+    """A type of model that transformers knows, with a class that it does not know."""
+    auto_map = {"AutoModelForMaskedLM": f"{place}modeling_marked.MarkedModel"}
+    patched(path / "config.json", architectures=["MarkedModel"], auto_map=auto_map)
+
+
+def changed_config(path: Path, place: str) -> None:
+    """A type of model that transformers knows, with a configuration of its own."""
+    patched(path / "config.json", auto_map={"AutoConfig": f"{place}modeling_marked.MarkedConfig"})
+
+
+def own_tokenizer(path: Path, place: str) -> None:
+    """A tokenizer that comes with the model."""
+    auto_map = {"AutoTokenizer": [None, f"{place}modeling_marked.MarkedTokenizer"]}
+    patched(path / "tokenizer_config.json", tokenizer_class="MarkedTokenizer", auto_map=auto_map)
+
+
+def own_generation(path: Path, place: str) -> None:
+    """A function for generation."""
+    (path / "custom_generate").mkdir()
+    code = (path / "modeling_marked.py").read_text()
+    (path / "custom_generate" / "generate.py").write_text(code)
+
+
+KINDS = {
+    "own class": own_class,
+    "own body": own_body,
+    "changed class": changed_class,
+    "changed config": changed_config,
+    "own tokenizer": own_tokenizer,
+    "own generation": own_generation,
+}
+NEEDED = ("own class", "own body")
+"""Kinds that can't be loaded without running their code."""
+
+
+def marked(path: Path, change: Callable[[Path, str], None], elsewhere: Path | None = None) -> Path:
+    """A folder whose code writes the file `marker` beside it when it is imported."""
+    saved.gpt2(path) if change is own_generation else saved.bert(path)
+    text = CODE.format(marker=str(path.parent / "marker"))
+    at = elsewhere or path
+    at.mkdir(exist_ok=True)
+    (at / "modeling_marked.py").write_text(text)
+    change(path, "" if elsewhere is None else f"{elsewhere}--")
+    return path
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Questions at the prompt, which are all answered with yes."""
+    questions: list[str] = []
+
+    def answer(question: str = "") -> str:
+        questions.append(question)
+        return "yes"
+
+    monkeypatch.setattr("builtins.input", answer)
+    return questions
+
+
+@pytest.mark.filterwarnings("ignore:.*its files lack pooler")
+@pytest.mark.parametrize("is_elsewhere", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_code_runs_and_nobody_is_asked(
+    tmp_path: Path, asked: list[str], kind: str, is_elsewhere: bool
+) -> None:
+    """Also where the map names a folder by its absolute path."""
+    elsewhere = tmp_path / "elsewhere" if is_elsewhere and kind != "own generation" else None
+    path = marked(tmp_path / "model", KINDS[kind], elsewhere)
+    if kind in NEEDED:
+        with pytest.raises(ModelError, match=r"can't be loaded: it needs Python .*--trust-remote"):
+            headcount.load(path)
+    else:
+        headcount.load(path)
+    assert not asked
+    assert not (tmp_path / "marker").exists()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_trusted_code_runs(tmp_path: Path, asked: list[str], kind: str) -> None:
+    path = marked(tmp_path / "model", KINDS[kind])
+    loaded = headcount.load(path, trust_remote_code=True)
+    assert not asked
+    assert (tmp_path / "marker").exists()
+    if kind in (*NEEDED, "changed class"):
+        assert type(loaded.model).__name__ == "MarkedModel"
+    elif kind == "own tokenizer":
+        assert type(loaded.tokenizer).__name__ == "MarkedTokenizer"
+    assert len(loaded.heads) == 6
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+def test_compact_folders_load_either_way(tmp_path: Path, asked: list[str], trusted: bool) -> None:
+    """Their file is for others: ours never runs it, whatever it holds."""
+    out = tmp_path / "small"
+    headcount.save_compact(
+        headcount.load(saved.bert(tmp_path / "model")), Plan({"encoder.self": {0: (1,)}}), out
+    )
+    text = CODE.format(marker=str(tmp_path / "marker"))
+    (out / "modeling_headcount.py").write_text(text)
+    assert len(headcount.load(out, trust_remote_code=trusted).heads) == 4
+    assert not asked and not (tmp_path / "marker").exists()
+
+
+def test_the_flag(tmp_path: Path, asked: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    path = marked(tmp_path / "model", own_class)
+    assert main(["doctor", str(path)]) == 1
+    assert "--trust-remote-code" in " ".join(capsys.readouterr().out.split())
+    assert not (tmp_path / "marker").exists()
+    assert main(["doctor", str(path), "--trust-remote-code"]) == 0
+    assert not asked and (tmp_path / "marker").exists()
+
+
+WITHOUT_MODEL = {"report", "compare", "train", "reproduce"}
+"""Commands that load no model that others made, and one whose papers are commands."""
+
+
+@pytest.mark.parametrize("name", sorted({*COMMANDS} - WITHOUT_MODEL))
+def test_every_command_that_loads_a_model_has_the_flag(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main([name, "--help"])
+    assert "trust-remote-code" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("paper", ["michel2019", "voita2019", "li2021"])
+def test_every_paper_has_the_flag(paper: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["reproduce", paper, "--help"])
+    assert "trust-remote-code" in capsys.readouterr().out

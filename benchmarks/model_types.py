@@ -155,8 +155,10 @@ def main() -> None:
 
 def tried(model_type: str) -> Outcome:
     """Build a type, examine it, compare its weights, and make it smaller."""
-    found: list[Any] = [mapping.get(CONFIG_MAPPING[model_type], None) for mapping in BODIES]
-    kinds = [kind for kind in found if kind is not None]
+    kinds: list[Any] = []
+    for mapping in BODIES:
+        with suppress(KeyError, ValueError):  # some classes that mappings name are not there
+            kinds.append(mapping[CONFIG_MAPPING[model_type]])
     if not kinds:
         return Outcome(model_type, "", "no model")
     kinds = list(dict.fromkeys(kind[0] if isinstance(kind, tuple) else kind for kind in kinds))

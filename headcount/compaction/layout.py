@@ -112,7 +112,9 @@ def resized(model: nn.Module, wiring: Wiring, kept: tuple[int, ...]) -> Resized:
     layer = wiring.layer
     assert layer.output is not None
     groups = kept_groups(layer, kept)
-    cuts = tuple(_inward(wiring, kept, groups) if kept else _hollow(wiring))
+    module = model.get_submodule(layer.module)
+    whole = counts_by_config(module)
+    cuts = tuple(_inward(wiring, kept, groups) if kept else _hollow(wiring, whole))
     columns = torch.arange(layer.num_heads * layer.head_dim).view(layer.num_heads, -1)
     if kept:
         output = Cut(layer.output, columns=columns[list(kept)].flatten())
@@ -120,8 +122,9 @@ def resized(model: nn.Module, wiring: Wiring, kept: tuple[int, ...]) -> Resized:
         size = Cut(layer.output).of(model)[0]["out"]
         output = Cut(layer.output, constant=size)
     heads, key_value_heads = max(1, len(kept)), max(1, len(groups))
-    module = model.get_submodule(layer.module)
     attributes = recounted(module, heads, key_value_heads, heads * layer.head_dim)
+    if whole and not kept:
+        attributes = {}
     return Resized(layer, kept, len(groups), (*cuts, output), attributes)
 
 
@@ -132,11 +135,25 @@ def _inward(wiring: Wiring, kept: tuple[int, ...], groups: tuple[int, ...]) -> I
         yield Cut(path, rows=stay.nonzero().flatten())
 
 
-def _hollow(wiring: Wiring) -> Iterator[Cut]:
-    """Cuts that leave zeros in the size of one head."""
+def _hollow(wiring: Wiring, whole: bool) -> Iterator[Cut]:
+    """Cuts that leave zeros in the size of one head, or in that of all heads.
+
+    A cache must get keys, since its length is theirs.
+    """
     for path, queries, keys_values in _owners(wiring):
-        rows = ((queries == 0) | (keys_values == 0)).nonzero().flatten()
+        is_left = torch.ones_like(queries) if whole else (queries == 0) | (keys_values == 0)
+        rows = is_left.nonzero().flatten()
         yield Cut(path, rows=rows, constant=len(rows))
+
+
+def counts_by_config(module: nn.Module) -> bool:
+    """Whether a module takes its number of heads from the configuration that all layers share.
+
+    Phi-3 cuts its fused map into queries, keys and values by it.
+    """
+    return not any(name in vars(module) for name in (*NUM_HEADS, *WIDTH)) and any(
+        name in vars(module) for name in NUM_KEY_VALUE_HEADS
+    )
 
 
 def _owners(wiring: Wiring) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:

@@ -20,7 +20,8 @@ from headcount.core import Head, InputError, LayerId, ModelError
 from headcount.tap.anatomy import Anatomy, AttentionLayer, CallOrder
 from headcount.tap.discovery import discover
 from headcount.tap.hooks import intercepted
-from headcount.tap.sample_inputs import ERRORS, check_inputs, run_tiny
+from headcount.tap.sample_inputs import ERRORS
+from headcount.tap.sample_run import SampleRun, sample_runs
 from headcount.tap.tap import Block, FunctionListener, Listener, Tap
 
 
@@ -108,11 +109,10 @@ def examine(model: PreTrainedModel, inputs: Mapping[str, Tensor] | None = None) 
     check_no_random_weights(model)
     with evaluating(model), torch.inference_mode():
         anatomy = discover(model, inputs)
-        batches = check_inputs(model) if inputs is None else {"on the given inputs": inputs}
-        checks = {name: _Check(model, batch) for name, batch in batches.items()}
-        if inputs is None and _caches(model):
-            with suppress(*ERRORS):  # some stock models don't run with one
-                checks["with a cache"] = _CachedCheck(model, batches["on a padded batch"])
+        checks = dict[str, _Check]()
+        for name, run in sample_runs(model, inputs).items():
+            with suppress(*ERRORS if run.cached else ()):  # some stock models fail with a cache
+                checks[name] = _Check(model, run)
         for check in checks.values():
             if not all(tensor.isfinite().all() for tensor in check.stock):
                 check_finite(model, anatomy, check)
@@ -180,17 +180,6 @@ def evaluating(model: PreTrainedModel) -> Iterator[None]:
             module.training = True
 
 
-def outputs(output: Mapping[str, object]) -> list[Tensor]:
-    """Every floating-point tensor of a model output that has the batch as its first axis."""
-    several = (value if isinstance(value, tuple) else (value,) for value in output.values())
-    return [
-        value
-        for values in several
-        for value in values
-        if isinstance(value, Tensor) and value.is_floating_point()
-    ]
-
-
 def difference(ours: list[Tensor], stock: list[Tensor]) -> float:
     """Largest difference, as a share of the largest output (or of 1 if that is larger)."""
     largest = max([1.0] + [tensor.abs().nan_to_num().max().item() for tensor in stock])
@@ -201,16 +190,17 @@ def difference(ours: list[Tensor], stock: list[Tensor]) -> float:
     return max(apart) / largest
 
 
+@final
 class _Check:
-    """A batch on which the tapped model must equal the stock model."""
+    """A run in which the tapped model must equal the stock model."""
 
-    def __init__(self, model: PreTrainedModel, batch: Mapping[str, Tensor]) -> None:
-        self.model, self.batch = model, batch
+    def __init__(self, model: PreTrainedModel, sample: SampleRun) -> None:
+        self.model, self.sample = model, sample
         self.stock = self.run()
 
     def run(self) -> list[Tensor]:
         """The model's outputs as it is now."""
-        return outputs(run_tiny(self.model, self.batch))
+        return self.sample.outputs(self.model)
 
     def tapped_difference(self, anatomy: Anatomy, listener: Listener | None) -> float:
         """The largest difference that a tap makes, as a share of the largest output.
@@ -232,41 +222,14 @@ class _Check:
 
     def _visible(self, output: Tensor) -> Tensor:
         """An output with zeros at padded positions."""
-        for name, mask in self.batch.items():
+        for name, mask in self.sample.batch.items():
             if name.endswith("attention_mask") and output.shape[:2] == mask.shape:
                 return output.where(mask.reshape(*mask.shape, *[1] * (output.ndim - 2)) != 0, 0)
         return output
 
 
-@final
-class _CachedCheck(_Check):
-    """The last tokens of a padded batch, two and then one, after the first went into a cache."""
-
-    def run(self) -> list[Tensor]:
-        """Outputs of the two steps with a cache."""
-        ids, mask = self.batch["input_ids"], self.batch["attention_mask"]
-        length, cache, found = ids.shape[1], None, []
-        for begin, end in ((0, length - 3), (length - 3, length - 1), (length - 1, length)):
-            step = self.model(
-                input_ids=ids[:, begin:end],
-                attention_mask=mask[:, :end],
-                past_key_values=cache,
-                use_cache=True,
-            )
-            cache = step.past_key_values
-            found += outputs(step) if begin else []
-        return found
-
-
 def _is_half(model: PreTrainedModel) -> bool:
     return model.dtype in (torch.float16, torch.bfloat16)
-
-
-def _caches(model: PreTrainedModel) -> bool:
-    """Whether the model generates text with a cache from its main input alone."""
-    if model.config.is_encoder_decoder or not model.can_generate():
-        return False
-    return model.main_input_name == "input_ids" and getattr(model.config, "use_cache", True)
 
 
 def _with_arithmetic(

@@ -10,7 +10,7 @@ import transformers as hf
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from headcount.compaction import compact
+from headcount.compaction import compact, layout
 from headcount.compaction.compaction import layers_of
 from headcount.compaction.head_plan import set_layer_config
 from headcount.core import Head, Heads, InputError, ModelError, Plan
@@ -118,7 +118,8 @@ def _half(anatomy, place: tuple[str, int], heads: Heads) -> int:
 @pytest.mark.parametrize("name", GENERATING)
 def test_generation(name: str, dead: int) -> None:
     """Beam search with a cache gives the same, also without heads in the first layer."""
-    _generates_the_same(tiny.even_t5() if name == "t5" else examined(name)[0], dead)
+    model = tiny.even_t5() if name == "t5" else examined(name)[0]
+    _generates_the_same(model, some_heads(examine(model), dead))
 
 
 @pytest.mark.parametrize(
@@ -135,12 +136,30 @@ def test_generation_of_more_decoders(kind: Any, config: Any) -> None:
     for name, parameter in model.named_parameters():
         if name.endswith("bias"):  # they start as zeros
             torch.nn.init.normal_(parameter)
-    _generates_the_same(model, 0)
+    _generates_the_same(model, some_heads(examine(model), 0))
 
 
-def _generates_the_same(model: PreTrainedModel, dead: int) -> None:
+@pytest.mark.parametrize("dead", [0, 1])
+def test_generation_where_heads_are_counted_by_the_configuration(dead: int) -> None:
+    """Phi-3 asks the first layer's cache for the length, and cuts its fused map by the config."""
+    config = hf.Phi3Config(**tiny.GROUPED | {"hidden_size": 60})
+    model = tiny.seeded(hf.Phi3ForCausalLM(config))
+    _generates_the_same(model, Plan({"decoder.self": {dead: ()}}))
+    with pytest.raises(ModelError, match="can be gated but not made smaller"):
+        compact(model, Plan({"decoder.self": {dead: (0, 1, 2)}}))
+
+
+def test_refuses_a_model_that_differs_with_a_cache_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The compact model's uncached outputs are exact; its cache of layer 0 would have length 0."""
+    config = hf.Phi3Config(**tiny.GROUPED | {"hidden_size": 60})
+    model = tiny.seeded(hf.Phi3ForCausalLM(config))
+    monkeypatch.setattr(layout, "counts_by_config", lambda module: False)
+    with pytest.raises(ModelError, match="with a cache, so it can be gated but not made smaller"):
+        compact(model, Plan({"decoder.self": {0: ()}}))
+
+
+def _generates_the_same(model: PreTrainedModel, plan: Plan) -> None:
     anatomy = examine(model)
-    plan = some_heads(anatomy, dead)
     smaller = compact(model, plan)
     batch = {k: v for k, v in tiny.inputs(model, side="left").items() if "decoder" not in k}
     options = {

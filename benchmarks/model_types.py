@@ -15,7 +15,7 @@ import signal
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,8 +29,16 @@ from transformers import CONFIG_MAPPING, MODEL_MAPPING, PreTrainedConfig, PreTra
 from transformers.models.auto import modeling_auto
 
 from headcount.compaction import compact
-from headcount.core import Heads, InputError, Plan
-from headcount.tap import Anatomy, Block, examine, tapped, tiny_inputs
+from headcount.core import Heads, InputError, LayerId, Plan
+from headcount.tap import (
+    Anatomy,
+    Block,
+    SampleRun,
+    difference,
+    examine,
+    tapped,
+    tiny_inputs,
+)
 
 NUM_HEADS, HEAD_DIM, WIDTH, VOCAB = 4, 8, 32, 99
 SIZES: Mapping[str, Any] = (
@@ -207,43 +215,52 @@ def _half(heads: Heads, anatomy: Anatomy) -> Plan:
 
 
 def _largest_difference(model: PreTrainedModel, anatomy: Anatomy) -> float | None:
-    """Largest difference from the weights that eager attention returns; None if it returns none."""
+    """Largest difference from the weights that eager attention returns, in rows without padding.
+
+    None if it returns none, or if the stock model's own outputs differ between the two.
+    """
     stock = copy.deepcopy(model)
     with suppress(ValueError):
         stock.set_attn_implementation("eager")
     stock.config._attn_implementation = "eager"
-    inputs = tiny_inputs(model)
+    run = SampleRun(tiny_inputs(model))
     try:
         with torch.no_grad():
-            output = stock(**inputs, output_attentions=True)
+            output = stock(**run.batch, output_attentions=True)
+            if difference(run.outputs(stock), run.outputs(model)) > 1e-2:
+                return None
     except Exception:
         return None
-    sides = {
+    maps = {
         "encoder.self": output.get("encoder_attentions") or output.get("attentions"),
         "decoder.self": output.get("decoder_attentions") or output.get("attentions"),
         "decoder.cross": output.get("cross_attentions"),
     }
-    found: dict[tuple[str, int], Tensor] = {}
+    found: dict[LayerId, Tensor] = {}
 
     def listener(block: Block) -> None:
-        shape = sides[block.layer.site]
-        place = block.layer.layer_id
-        if shape is None or len(shape) <= place.layer or shape[place.layer] is None:
-            return
-        if not isinstance(shape[place.layer], Tensor):
-            return
-        whole = found.setdefault(place, torch.full_like(shape[place.layer], torch.nan))
-        part = whole[block.rows, block.heads, block.queries]
-        if part.shape == block.weights_BHQK.shape:  # otherwise layers are listed in another way
-            part.copy_(block.weights_BHQK)
+        found[block.layer.layer_id] = block.weights_BHQK  # all of a tiny layer
 
     with torch.no_grad(), tapped(model, listener, anatomy=anatomy):
-        model(**inputs)
+        run.outputs(model)
+    sites = {place.site for place in found}
     differences = [
-        (whole - sides[site][layer])[:1].abs().nan_to_num(0).max().item()
-        for (site, layer), whole in found.items()
+        each
+        for site in sites
+        for each in _differences(
+            [found[place] for place in found if place.site == site], maps[site]
+        )
     ]
     return max(differences, default=None)
+
+
+def _differences(ours: Sequence[Tensor], maps: Sequence[Any] | None) -> Iterator[float]:
+    """Differences layer by layer; of the closest layers where a model returns maps of some only."""
+    for number, theirs in enumerate(maps or ()):
+        candidates = ours if len(ours) != len(maps or ()) else [ours[number]]
+        same = [each for each in candidates if getattr(theirs, "shape", None) == each.shape]
+        if same:
+            yield min((each - theirs)[:1].abs().nan_to_num(0).max().item() for each in same)
 
 
 def _build(kind: type[PreTrainedModel], config_class: type[PreTrainedConfig]) -> PreTrainedModel:
@@ -284,9 +301,12 @@ def _shrunken(config_class: type[PreTrainedConfig]) -> PreTrainedConfig:
     if "qk_rope_head_dim" in fields:
         sizes.pop("head_dim", None)
     rope = fields.get("rope_parameters") or fields.get("rope_scaling")
-    if isinstance(rope, dict) and "mrope_section" in rope:
-        name = "rope_parameters" if fields.get("rope_parameters") else "rope_scaling"
-        sizes[name] = rope | {"mrope_section": [2, 1, 1]}
+    if "rope_parameters" in fields and _reads(config_class, "mrope_section"):
+        plain_rope = {"rope_type": "default", "rope_theta": 1e4}
+        given = rope if isinstance(rope, dict) else plain_rope
+        sizes["rope_parameters"] = given | {"mrope_section": [2, 1, 1]}
+    if "depths" in fields:
+        sizes |= {"image_size": 64, "patch_size": 4} if "window_size" in fields else {}
     for name, sub in dict[str, Any](config_class.sub_configs).items():  # type: ignore[arg-type]
         given = getattr(plain, name, None)
         if given is not None:
@@ -295,6 +315,12 @@ def _shrunken(config_class: type[PreTrainedConfig]) -> PreTrainedConfig:
         if name.endswith(("_token_id", "_token_index")) and name not in sizes:
             sizes[name] = 6 + sum(map(ord, name)) % 80 if isinstance(value, int) else value
     return config_class(**sizes)
+
+
+def _reads(config_class: type[PreTrainedConfig], name: str) -> bool:
+    """Whether the modelling code beside a configuration mentions a field."""
+    folder = Path(sys.modules[config_class.__module__].__file__ or "").parent
+    return any(name in each.read_text(encoding="utf-8") for each in folder.glob("modeling_*.py"))
 
 
 @contextmanager

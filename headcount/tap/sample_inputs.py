@@ -25,7 +25,7 @@ conditions runs."""
 _CLASSIFIER = "ForSequenceClassification"
 
 
-ERRORS = (AttributeError, TypeError, ValueError, LookupError, RuntimeError, NotImplementedError)
+ERRORS = (AttributeError, TypeError, ValueError, LookupError, RuntimeError, ArithmeticError)
 """Errors of models that don't run on the inputs that they are given."""
 
 _MAKERS = ("input_ids", "pixel_values", "input_features", "input_values")
@@ -43,6 +43,8 @@ def tiny_inputs(model: PreTrainedModel) -> dict[str, Tensor]:
         ModelError: if the model's main input is neither text, pixels nor sound, or if it runs on
             nothing that can be made up.
     """
+    if (patches := _of_patches(model)) is not None:
+        return patches
     name = _main_input(model)
     if name not in _MAKERS:
         raise ModelError(
@@ -197,6 +199,22 @@ def _forms(model: PreTrainedModel, name: str) -> list[dict[str, Tensor]]:
         {name: torch.randn(len(LENGTHS), *shape, generator=generator).to(model.dtype)}
         for shape in shapes[name](model.config)
     ]
+
+
+def _of_patches(model: PreTrainedModel) -> dict[str, Tensor] | None:
+    """An image of 4 x 4 patches for models that take patches with their grids (Qwen2-VL).
+
+    They call attention once for every image.
+    """
+    taken = [*signature(model.forward).parameters]
+    if "grid_thw" not in taken:
+        return None
+    config = model.config
+    channels = _field(config, ("in_channels", "num_channels", "in_chans"), 3)
+    width = channels * _field(config, ("temporal_patch_size",), 1) * config.patch_size**2
+    patches = torch.randn(16, width, generator=torch.Generator().manual_seed(0))
+    grids = torch.tensor([[1, 4, 4]])
+    return _on(model, {taken[0]: patches.to(model.dtype), "grid_thw": grids})
 
 
 def _of_pixels(config: PreTrainedConfig) -> list[tuple[int, ...]]:

@@ -142,7 +142,8 @@ def test_generation_of_more_decoders(kind: Any, config: Any) -> None:
 @pytest.mark.parametrize("dead", [0, 1])
 def test_generation_where_heads_are_counted_by_the_configuration(dead: int) -> None:
     """Phi-3 asks the first layer's cache for the length, and cuts its fused map by the config."""
-    config = hf.Phi3Config(**tiny.GROUPED | {"hidden_size": 60})
+    sizes: dict[str, Any] = tiny.GROUPED | {"hidden_size": 60}
+    config = hf.Phi3Config(**sizes)
     model = tiny.seeded(hf.Phi3ForCausalLM(config))
     _generates_the_same(model, Plan({"decoder.self": {dead: ()}}))
     with pytest.raises(ModelError, match="can be gated but not made smaller"):
@@ -151,7 +152,8 @@ def test_generation_where_heads_are_counted_by_the_configuration(dead: int) -> N
 
 def test_refuses_a_model_that_differs_with_a_cache_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """The compact model's uncached outputs are exact; its cache of layer 0 would have length 0."""
-    config = hf.Phi3Config(**tiny.GROUPED | {"hidden_size": 60})
+    sizes: dict[str, Any] = tiny.GROUPED | {"hidden_size": 60}
+    config = hf.Phi3Config(**sizes)
     model = tiny.seeded(hf.Phi3ForCausalLM(config))
     monkeypatch.setattr(layout, "counts_by_config", lambda module: False)
     with pytest.raises(ModelError, match="with a cache, so it can be gated but not made smaller"):

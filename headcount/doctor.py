@@ -8,7 +8,7 @@ from typing import final
 import torch
 
 from headcount.core import InputError
-from headcount.corpora import Corpus, Encoder, Sentence, has_languages
+from headcount.corpora import Corpus, Sentence, has_languages
 from headcount.models import Loaded, check_has_heads, load
 from headcount.pruning import check_prunable
 from headcount.results import CERTIFICATE, Certificate
@@ -31,7 +31,8 @@ class Finding:
     @property
     def is_required(self) -> bool:
         """Whether nothing can be measured if this does not work."""
-        return self.subject not in ("output projections", "certificate", "compaction")
+        optional = ("unseen attention", "output projections", "certificate", "compaction")
+        return self.subject not in optional
 
 
 def diagnose(
@@ -53,11 +54,11 @@ def diagnose(
     findings.append(Finding("loading", True, what))
     if (folder := Path(name)).joinpath(CERTIFICATE).exists():
         findings.append(_certificate(folder))
-    checks = (_attention, _projections, _compaction, _tokenizer, _words)
+    checks = (_attention, _unseen, _projections, _compaction, _tokenizer, _words)
     for check in checks:
         for finding in _caught(check, loaded):
             findings.append(finding)
-        if check is _attention and not findings[-1].works:
+        if check in (_attention, _tokenizer) and not findings[-1].works:
             break
     return findings
 
@@ -162,14 +163,11 @@ def _tokenizer(loaded: Loaded) -> Iterator[Finding]:
 
 def _words(loaded: Loaded) -> Iterator[Finding]:
     encoder = loaded.encoder()
-    lost = _num_lost(encoder)
-    text = f"pieces of all {len(WORDS)} trial words were aligned"
-    if lost:
-        text = f"{lost} of {len(WORDS)} trial words have no piece in the vocabulary, the rest do"
-    yield Finding("treebank words", True, text)
-
-
-def _num_lost(encoder: Encoder) -> int:
     sentence = Sentence(text=" ".join(WORDS), words=WORDS, origin="trial words")
-    corpus = Corpus.from_sentences([sentence])
-    return encoder.sources(list(corpus))[0].num_words_lost
+    (encoded,) = encoder.sources(list(Corpus.from_sentences([sentence])))
+    text = f"pieces of all {len(WORDS)} trial words were aligned"
+    if lost := encoded.num_words_lost:
+        text = f"{lost} of {len(WORDS)} trial words have no piece in the vocabulary, the rest do"
+    if unknown := encoded.ids.count(encoder.tokenizer.unk_token_id):
+        text += f"; {unknown} of {len(encoded.ids)} pieces are {encoder.tokenizer.unk_token}"
+    yield Finding("treebank words", True, text)

@@ -1,5 +1,6 @@
 """Doctor reports what works for a model before anything runs."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -72,3 +73,28 @@ def test_no_memory_for_a_second_model(tmp_path: Path, monkeypatch: pytest.Monkey
     findings = {each.subject: each for each in diagnose(saved.bert(tmp_path / "bert"))}
     assert "not tried: not enough memory" in findings["compaction"].text
     assert [name for name, each in findings.items() if not each.works] == ["compaction"]
+
+
+def test_a_model_of_sound(tmp_path: Path) -> None:
+    """It reads no text; that is reported once."""
+    tiny.MODELS["whisper"]().save_pretrained(tmp_path)
+    findings = diagnose(tmp_path)
+    assert [each.subject for each in findings if not each.works] == ["tokenizer"]
+    assert "which reads input_features" in findings[-1].text
+
+
+def test_heads_that_cannot_be_seen(tmp_path: Path) -> None:
+    """The pooling head of SigLIP calls torch's fused attention."""
+    sizes = {"hidden_size": 32, "intermediate_size": 37, "num_hidden_layers": 2}
+    config = hf.SiglipVisionConfig(image_size=16, patch_size=8, num_attention_heads=4, **sizes)
+    hf.SiglipVisionModel(config).save_pretrained(tmp_path)
+    with pytest.warns(UserWarning, match="can't be seen"):
+        findings = {each.subject: each for each in diagnose(tmp_path)}
+    assert not findings["unseen attention"].works
+    assert not findings["unseen attention"].is_required
+
+
+def test_a_vocabulary_of_something_else(tmp_path: Path) -> None:
+    """Unknown pieces of ordinary words are counted."""
+    findings = {each.subject: each for each in diagnose(saved.bert(tmp_path / "bert"))}
+    assert re.search(r"; \d of \d+ pieces are \[UNK\]", findings["treebank words"].text)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import tyro
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from headcount.cli.arguments import DeviceArguments
@@ -22,7 +22,7 @@ class Doctor(DeviceArguments):
         from headcount.doctor import diagnose  # a module, not an index: importing it is slow
 
         findings = diagnose(self.model, self.device, self.dtype, self.trust_remote_code)
-        table = Table(box=None, pad_edge=False, show_header=False)
+        table = Table("", "", Column(overflow="fold"), box=None, pad_edge=False, show_header=False)
         for finding in findings:
             mark = Text("works", "green") if finding.works else Text("does not", "red")
             table.add_row(mark, finding.subject, finding.text)

@@ -76,8 +76,9 @@ class Loaded:
         config = self.model.config
         if self.model.main_input_name != "input_ids":
             raise ModelError(
-                f"Expected a model with a tokenizer, since a corpus is text, got {self.name} "
-                f"({config.model_type}), which has none. In Python, `tapped` works with any model."
+                f"Expected a model that reads text, as a corpus is, got {self.name} "
+                f"({config.model_type}), which reads {self.model.main_input_name}. In Python, "
+                "`gated` and `tapped` work with any model."
             )
         if self.tokenizer is None:
             raise ModelError(

@@ -224,8 +224,12 @@ def test_doctor(bert: Path, marian: Path, tmp_path: Path) -> None:
     status, output, _ = headcount("doctor", bert)
     assert status == 0 and "encoder.self 2 layers x 3 heads" in output
     assert "slow" in headcount("doctor", marian)[1]
-    status, output, _ = headcount("doctor", tmp_path / "nothing")
+    missing = tmp_path / ("nothing" * 20)
+    status, output, _ = headcount("doctor", missing)
     assert status == 1 and "can't be loaded" in output
+    assert str(missing) in "".join(
+        line[len("does not  loading") :].strip() for line in output.splitlines()
+    )
 
 
 def test_a_reader_that_has_seen_enough() -> None:

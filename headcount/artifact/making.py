@@ -74,7 +74,8 @@ def certify(staging: Path, dense: Loaded, plan: Plan, smaller: Loaded, data: Dat
     """
     model = smaller.model
     write_into(staging, model, smaller.tokenizer)
-    reloaded = load(staging, str(model.device), "auto").model
+    # In the format of the compact model: on disk, weights may have a shorter one.
+    reloaded = load(staging, str(model.device), str(model.dtype).removeprefix("torch.")).model
     gated = ("gated", gated_runner(dense, plan))
     others = {"compact": runner(model), "reloaded": runner(reloaded)}
     comparisons = compare(gated, others, data, model.dtype)

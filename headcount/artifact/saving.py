@@ -9,6 +9,7 @@ from typing import Any
 import transformers
 from transformers import AutoModel, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
+from headcount.artifact.number_format import in_source_format
 from headcount.artifact.staging import staged
 from headcount.core import InputError, write_json, write_text
 from headcount.models import (
@@ -170,7 +171,7 @@ def write_into(
             f"Expected a class of transformers, which can load the folder, got {stock.__name__}. "
             "Compact a model of transformers' own class."
         )
-    model.save_pretrained(folder)
+    _write_weights(folder, model)
     _patch(folder / "config.json", auto_map=auto_map(model.config, stock))
     text = modelling_text()
     write_text(folder / f"{MODELLING}.py", modelling_file(text, stock))
@@ -184,8 +185,18 @@ def write_model(
     if "stock_class" in vars(type(model)):
         write_into(folder, model, tokenizer)
         return
-    model.save_pretrained(folder)
+    _write_weights(folder, model)
     _write_beside(folder, model, tokenizer)
+
+
+def _write_weights(folder: Path, model: PreTrainedModel) -> None:
+    """Write configuration and weights, in the number format of their source where it holds them."""
+    computed = model._keys_to_ignore_on_save or ()  # by the class, as Marian's positions are
+    state = {name: each for name, each in model.state_dict().items() if name not in computed}
+    state, dtype = in_source_format(state, model.config.name_or_path or "")
+    model.save_pretrained(folder, state_dict=state)
+    if dtype is not None:
+        _patch(folder / "config.json", dtype=str(dtype).removeprefix("torch."))
 
 
 def _write_beside(

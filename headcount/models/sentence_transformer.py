@@ -8,7 +8,7 @@ import json
 import re
 from dataclasses import dataclass
 from pathlib import PureWindowsPath
-from typing import Any, final
+from typing import Any, cast, final
 
 from tokenizers.normalizers import Lowercase
 from tokenizers.normalizers import Sequence as Normalizers
@@ -190,8 +190,8 @@ def _lower_case(tokenizer: PreTrainedTokenizerBase) -> None:
     if backend is None:
         tokenizer.do_lower_case = True  # type: ignore[attr-defined]
         return
-    own: Any = backend.normalizer
-    parts = list(own) if isinstance(own, Normalizers) else [] if own is None else [own]
+    own = backend.normalizer
+    parts = list(cast(Any, own)) if isinstance(own, Normalizers) else [] if own is None else [own]
     if not any(isinstance(part, Lowercase) for part in parts):
         backend.normalizer = Normalizers([Lowercase(), *parts])
 

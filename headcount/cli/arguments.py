@@ -9,8 +9,8 @@ import tyro
 
 from headcount import models, tasks
 from headcount.core import CorpusError, InputError, ModelError, check_single_process
-from headcount.corpora import HUB
-from headcount.tasks import OPTIONS, Pooling, TaskName, check_metric
+from headcount.corpora import HUB, check_columns
+from headcount.tasks import COLUMNS, OPTIONS, Pooling, TaskName, check_metric
 
 
 @dataclass(frozen=True)
@@ -96,8 +96,18 @@ class TaskArguments(ModelArguments):
         check_model(self.model)
         check_data(self.data)
         check_metric(self.task, self.metric)
-        named_columns(self.columns)
         self._of_the_task()
+        self.check_columns(self.data)
+
+    def check_columns(self, files: Sequence[str]) -> None:
+        """Check that data files have the task's columns, by their first rows.
+
+        Raises:
+            CorpusError: If one lacks a column; says what to give.
+            InputError: If the columns given are not the task's.
+        """
+        pairs = self.task == "translation"
+        check_columns(files, named_columns(self.columns), COLUMNS[self.task], pairs)
 
     def built(self, loaded: "models.Loaded", files: tuple[str, ...], **more: Any) -> "tasks.Task":
         """Build the task on some files."""

@@ -35,6 +35,8 @@ class LearningArguments(TaskArguments):
         check_seed(self.seed)
         super().check()
         check_data((*self.dev, *self.test))
+        for files in filter(None, (self.dev, self.test)):
+            self.check_columns(files)
 
     def files(self) -> list[Path]:
         """Every local file or folder that the run reads."""

@@ -147,6 +147,7 @@ class Michel2019(PaperArguments):
         self.check_no_pruning("--prune")
         self.check()
         check_data(self.other_data)
+        self.check_columns(self.other_data)
         folders = [self.out, *([self.out / "other"] if self.other_data else [])]
         for folder in folders:
             importance.claim_importance(folder, self.policy)

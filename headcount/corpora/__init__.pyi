@@ -19,9 +19,11 @@ from .languages import check_languages_set as check_languages_set
 from .languages import has_languages as has_languages
 from .languages import language_in_generation as language_in_generation
 from .languages import set_languages as set_languages
-from .reading import TABLES as TABLES
+from .reading import are_two_texts as are_two_texts
+from .reading import check_columns as check_columns
 from .reading import read_data as read_data
 from .reading import read_parallel as read_parallel
+from .reading import read_sides as read_sides
 from .reading import read_table as read_table
 from .sentence import Encoded as Encoded
 from .sentence import Sentence as Sentence

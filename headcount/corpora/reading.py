@@ -1,16 +1,17 @@
 """Reading a task's data from `.tsv`, `.csv`, `.jsonl`, `.txt`, other text files, and `hf://`.
 
 `.tsv` and `.csv` have a header if columns are named, and none if columns are numbered from 0; TSV
-has no quotes. `.jsonl` has one object per line, and `a.b` is field b of object a. In a `.txt`, each
-line is the column `text`. In a `.txt` or a file with any other ending, numbered columns are
-separated by tabs if the first line has one, else by blanks, and the last column takes the rest of
-the line (`0 a sad film .`).
+has no quotes. A `.tsv` of parallel text may have two columns and no header. `.jsonl` has one object
+per line, and `a.b` is field b of object a. In a `.txt`, each line is the column `text`. In a `.txt`
+or a file with any other ending, numbered columns are separated by tabs if the first line has one,
+else by blanks, and the last column takes the rest of the line (`0 a sad film .`).
 Blank lines are skipped, as are rows without any text if a row is one text. Any other line that
 can't be used is an error with its number.
 """
 
 import csv
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -33,6 +34,9 @@ from headcount.corpora.text import numbered_lines
 
 LONGEST = min(sys.maxsize, 2**31 - 1)
 """Largest number of characters in a cell, e.g. a book; the `csv` module allows no more."""
+
+_NAME = re.compile(r"[a-z][a-z0-9]*([_.-]\w+)*|[A-Z]{2,3}")
+"""Pattern of a cell that may name a column rather than be text, e.g. `de` or `deu_Latn`."""
 
 Row = tuple[str, Mapping[Any, object]]
 """The origin of a row, and its cells by name or number."""
@@ -225,18 +229,82 @@ def _cell(cells: Mapping[Any, object], name: str | int, origin: str) -> object:
 TABLES = (".tsv", ".csv", ".jsonl")
 
 
+def read_sides(files: Sequence[str | Path], columns: Columns | None, roles: ColumnSpec) -> Table:
+    """`read_table` for two sides of a text, where a `.tsv` may be source<TAB>target only."""
+    bare = [not columns and _is_bare(file, roles) for file in files]
+    if not any(bare):
+        return read_table(files, columns, roles)
+    table, by_number = (
+        Table({role: [] for role in roles}, []),
+        dict(zip(roles, (0, 1), strict=True)),
+    )
+    for file, is_bare in zip(files, bare, strict=True):
+        found = read_table([file], by_number if is_bare else columns, roles)
+        for role, cells in table.columns.items():
+            cells.extend(found[role])
+        table.origins.extend(found.origins)
+    return table
+
+
+def _is_bare(file: str | Path, roles: ColumnSpec) -> bool:
+    """Whether a file is a `.tsv` with two columns and no header.
+
+    A first line with the name of a column, or of two words such as `en` and `de`, is a header.
+    """
+    if str(file).startswith(HUB) or Path(file).suffix != ".tsv":
+        return False
+    rows = ([cell.strip() for cell in cells] for _, cells in _split_at_tabs(Path(file)))
+    first = next((cells for cells in rows if any(cells)), [])
+    known = {name for role, column in roles.items() for name in (role, *column.names)}
+    is_header = bool(known & {*first}) or all(map(_NAME.fullmatch, first))
+    return len(first) == 2 and not is_header
+
+
 def read_parallel(data: Data, columns: Columns | None, roles: ColumnSpec) -> Table:
     """The table with the columns `source` and `target`.
 
     Raises:
         CorpusError: as in `read_data`; or if two text files differ in their numbers of lines.
     """
-    if columns or isinstance(data, Mapping | str | Path) or len(data) != 2:
+    if isinstance(data, Mapping):
         return read_data(data, columns, roles)
-    if any(str(file).startswith(HUB) or Path(file).suffix in TABLES for file in data):
-        return read_data(data, columns, roles)
-    pairs = list(read_pair(Path(data[0]), Path(data[1])))
+    files = [data] if isinstance(data, str | Path) else data
+    if columns or not are_two_texts(files):
+        return read_sides(files, columns, roles)
+    pairs = list(read_pair(Path(files[0]), Path(files[1])))
     if not pairs:
-        raise CorpusError(f"{data[0]}: expected at least one example, got none")
+        raise CorpusError(f"{files[0]}: expected at least one example, got none")
     sides = {"source": [pair.text for pair in pairs], "target": [str(p.target) for p in pairs]}
     return Table(sides, [pair.origin for pair in pairs])
+
+
+def are_two_texts(files: Sequence[str | Path]) -> bool:
+    """Whether files are two that are neither tables nor data sets of the hub."""
+    tables = [str(file).startswith(HUB) or Path(file).suffix in TABLES for file in files]
+    return len(tables) == 2 and not any(tables)
+
+
+def check_columns(
+    files: Sequence[str | Path], columns: Columns | None, roles: ColumnSpec, pairs: bool = False
+) -> None:
+    """Check that files have the columns of a task, by their first rows; the hub is not asked.
+
+    Args:
+        files: existing files, or names of data sets on the hub.
+        columns: as in `read_table`.
+        roles: the columns that the task reads.
+        pairs: whether the files are read by `read_parallel`.
+
+    Raises:
+        CorpusError: if a file has no row, or lacks a column; says which it has.
+        InputError: if `columns` are not the task's, or some are named and some numbered.
+    """
+    if pairs and not columns and are_two_texts(files):
+        return
+    for file in files:
+        if str(file).startswith(HUB) or (pairs and not columns and _is_bare(file, roles)):
+            continue
+        first = next(iter(_rows(Path(file), columns)), None)
+        if first is None:
+            raise CorpusError(f"{file}: expected at least one example, got none")
+        choose([str(name) for name in first[1]], columns, roles, str(file))

@@ -125,10 +125,10 @@ def choose(
             names = tuple(dict.fromkeys((role, *column.names, *more)))
             name = next((name for name in names if name in found), None)
             if name is not None or column.needed:
-                chosen[role] = _existing(name, names, found, role, where)
+                chosen[role] = _existing(name, names, found, role, where, roles)
     for role, name in chosen.items():
         if isinstance(name, str) and not is_numbered(columns):
-            _existing(name if name in found else None, (name,), found, role, where)
+            _existing(name if name in found else None, (name,), found, role, where, roles)
     return {role: int(name) if is_numbered(columns) else name for role, name in chosen.items()}
 
 
@@ -197,13 +197,20 @@ def cell_text(cell: object, name: str | int, origin: str, may_be_empty: bool = F
 
 
 def _existing(
-    name: str | None, tried: Sequence[str], found: Sequence[str], role: str, where: str
+    name: str | None,
+    tried: Sequence[str],
+    found: Sequence[str],
+    role: str,
+    where: str,
+    roles: ColumnSpec,
 ) -> str:
     if name is None:
+        needed = [each for each, column in roles.items() if column.needed]
+        numbers = " ".join(f"{each}={number}" for number, each in enumerate(needed))
         raise CorpusError(
             f"{where}: expected a column {' or '.join(map(repr, tried))} for {role!r}; the columns "
             f"are {', '.join(map(repr, found)) or 'none'}. Name the column ({role}=NAME), or, "
-            f"if the file has no header, number all columns from 0 ({role}=0)."
+            f"if the file has no header, number all columns from 0 ({numbers})."
         )
     return name
 

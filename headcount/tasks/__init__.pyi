@@ -4,6 +4,7 @@ from .likelihood import IGNORED as IGNORED
 from .masked import SHARE_MASK as SHARE_MASK
 from .masked import SHARE_RANDOM as SHARE_RANDOM
 from .masked import MaskedLanguageModelling as MaskedLanguageModelling
+from .options import COLUMNS as COLUMNS
 from .options import OPTIONS as OPTIONS
 from .options import Pooling as Pooling
 from .options import TaskName as TaskName

@@ -15,14 +15,13 @@ from torch.nn.functional import pad
 from transformers import PreTrainedModel
 
 from headcount.core import CorpusError
-from headcount.corpora import Column, Columns, Data, read_data
+from headcount.corpora import Columns, Data, read_data
 from headcount.models import Loaded
 from headcount.tasks.likelihood import IGNORED, likelihoods, perplexity
+from headcount.tasks.options import COLUMNS
 from headcount.tasks.supported import check_fits
 from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Task, TaskBatch
 from headcount.tasks.token_rows import chained, pad_id, piece_length, text_inputs, whole_texts
-
-ROLES = {"text": Column(("text", "sentence", "content"))}
 
 
 @final
@@ -55,7 +54,7 @@ class CausalLanguageModelling(Task):
     ) -> None:
         check_fits(loaded.model, self.name)
         self.metric, self.higher_is_better = "perplexity", False
-        table = read_data(data, columns, ROLES).first(limit)
+        table = read_data(data, columns, COLUMNS[self.name]).first(limit)
         self.sha256 = table.sha256_with(max_length=max_length)
         texts = whole_texts(loaded, table)
         length = piece_length(loaded, max_length)

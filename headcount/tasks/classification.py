@@ -17,9 +17,9 @@ from torch.nn.functional import cross_entropy
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from headcount.core import CorpusError, ModelError, check_choice
-from headcount.corpora import TOKEN_TYPES, Column, Columns, Data, Table, read_data
+from headcount.corpora import TOKEN_TYPES, Columns, Data, Table, read_data
 from headcount.models import Loaded
-from headcount.tasks.options import ClassMetric
+from headcount.tasks.options import COLUMNS, ClassMetric
 from headcount.tasks.supported import check_fits
 from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
 from headcount.tasks.token_rows import pad_id, padded, text_inputs
@@ -131,15 +131,6 @@ def _rows(tokenizer: Any, texts: Sequence[Sequence[str]], options: dict[str, Any
         yield Row(list(ids), None if types is None else list(types[index]))
 
 
-FIRST = ("text", "sentence1", "premise", "question1", "question", "sentence", "text1")
-SECOND = ("sentence2", "hypothesis", "question2", "text2", "text_pair")
-ROLES = {
-    "text": Column(FIRST),
-    "second": Column(SECOND, needed=False, beside={"question": ("sentence", "passage", "context")}),
-    "label": Column(("label", "labels", "class")),
-}
-
-
 @final
 class Classification(Task):
     """Classes of texts, or of pairs of texts.
@@ -171,7 +162,7 @@ class Classification(Task):
         check_fits(loaded.model, self.name)
         _check_problem_type(loaded)
         self.metric, self.higher_is_better = metric, True
-        table = read_data(data, columns, ROLES).first(limit)
+        table = read_data(data, columns, COLUMNS[self.name]).first(limit)
         self.sha256 = table.sha256
         self.gold_N = class_numbers(table, loaded.model.config)
         """Number of the correct class of every example."""

@@ -18,9 +18,10 @@ from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from headcount.core import CorpusError, InputError, ModelError, check_choice
-from headcount.corpora import Column, Columns, Data, read_data
+from headcount.corpora import Columns, Data, read_data
 from headcount.models import Loaded
 from headcount.tasks.likelihood import IGNORED, likelihoods, perplexity
+from headcount.tasks.options import COLUMNS
 from headcount.tasks.supported import check_fits
 from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Task, TaskBatch
 from headcount.tasks.token_rows import (
@@ -32,7 +33,6 @@ from headcount.tasks.token_rows import (
     whole_texts,
 )
 
-ROLES = {"text": Column(("text", "sentence", "content"))}
 Replacement = Literal["mask", "bert"]
 SHARE_MASK, SHARE_RANDOM = 0.8, 0.1
 """Shares of the masked tokens under `bert`; the rest is unchanged."""
@@ -76,7 +76,7 @@ class MaskedLanguageModelling(Task):
         if not 0 < share <= 1:
             raise InputError(f"Expected a share of masked tokens above 0 and up to 1, got {share}.")
         self.metric, self.higher_is_better = "perplexity", False
-        table = read_data(data, columns, ROLES).first(limit)
+        table = read_data(data, columns, COLUMNS[self.name]).first(limit)
         self.sha256 = table.sha256_with(
             seed=seed, share=share, replacement=replacement, max_length=max_length
         )

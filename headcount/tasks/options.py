@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Literal, get_args
 
 from headcount.core import InputError, check_known
+from headcount.corpora import Column, ColumnSpec
 
 TaskName = Literal["translation", "classification", "causal-lm", "masked-lm", "similarity"]
 Pooling = Literal["mean", "cls"]
@@ -23,6 +24,33 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
     "masked-lm": ("max_length",),
 }
 """Options that only some tasks have."""
+
+_TEXT = Column(("text", "sentence", "content"))
+COLUMNS: Mapping[str, ColumnSpec] = {
+    "translation": {
+        "source": Column(("source", "src")),
+        "target": Column(("target", "tgt", "reference")),
+    },
+    "classification": {
+        "text": Column(
+            ("text", "sentence1", "premise", "question1", "question", "sentence", "text1")
+        ),
+        "second": Column(
+            ("sentence2", "hypothesis", "question2", "text2", "text_pair"),
+            needed=False,
+            beside={"question": ("sentence", "passage", "context")},
+        ),
+        "label": Column(("label", "labels", "class")),
+    },
+    "causal-lm": {"text": _TEXT},
+    "masked-lm": {"text": _TEXT},
+    "similarity": {
+        "sentence1": Column(("sentence1", "first", "text1", "sentence_1")),
+        "sentence2": Column(("sentence2", "second", "text2", "sentence_2")),
+        "score": Column(("score", "similarity_score", "similarity", "label")),
+    },
+}
+"""Columns that the tasks read."""
 
 
 def check_metric(task: str, metric: str | None) -> None:

@@ -25,18 +25,13 @@ from torch.nn.functional import cosine_similarity, normalize
 from transformers import PreTrainedModel
 
 from headcount.core import CorpusError, InputError, check_choice
-from headcount.corpora import Column, Columns, Data, Encoder, Sentence, Table, read_data
+from headcount.corpora import Columns, Data, Encoder, Sentence, Table, read_data
 from headcount.models import Loaded, NotLookedUpError, SentenceEncoding
-from headcount.tasks.options import Pooling
+from headcount.tasks.options import COLUMNS, Pooling
 from headcount.tasks.supported import check_fits
 from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
 from headcount.tasks.token_rows import pad_id, sentences, text_inputs
 
-ROLES = {
-    "sentence1": Column(("sentence1", "first", "text1", "sentence_1")),
-    "sentence2": Column(("sentence2", "second", "text2", "sentence_2")),
-    "score": Column(("score", "similarity_score", "similarity", "label")),
-}
 Scale = tuple[int | float, int | float]
 
 STS_SCALE = (0, 5)
@@ -76,7 +71,7 @@ class Similarity(Task):
         check_fits(loaded.model, self.name)
         self._encoding = encoding = _encoding(loaded, pooling)
         self.metric, self.higher_is_better = "spearman", True
-        table = read_data(data, columns, ROLES).first(limit)
+        table = read_data(data, columns, COLUMNS[self.name]).first(limit)
         low, high = STS_SCALE if scale is None else scale
         self.gold_N = _gold(table, low, high)
         """Gold similarity of every pair, as in the data."""

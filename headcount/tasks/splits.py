@@ -8,24 +8,15 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, final
 
-from headcount.corpora import Columns, ColumnSpec, Data, Table, read_data, read_parallel
+from headcount.corpora import Columns, Data, Table, read_data, read_parallel
 from headcount.models import Loaded, signature
-from headcount.tasks import causal, classification, masked, similarity, translation
+from headcount.tasks.options import COLUMNS
 from headcount.tasks.registry import build
 from headcount.tasks.task import Task
 
 NAMES = ("train", "dev", "test")
 """Names of the three data sets, for warnings."""
 
-
-ROLES: Mapping[str, ColumnSpec] = {
-    "translation": translation.ROLES,
-    "classification": classification.ROLES,
-    "causal-lm": causal.ROLES,
-    "masked-lm": masked.ROLES,
-    "similarity": similarity.ROLES,
-}
-"""Columns of every task, by its name."""
 
 GOLD = frozenset({"target", "label", "score"})
 """Columns with the right answer; examples count as the same if all other columns are equal."""
@@ -131,7 +122,7 @@ class DataSet:
     def inputs(self) -> list[tuple[str, ...]]:
         """The model's inputs, one tuple for each example."""
         reader = read_parallel if self.task == "translation" else read_data
-        table: Table = reader(self.files, self.columns, ROLES[self.task]).first(self.limit)
+        table: Table = reader(self.files, self.columns, COLUMNS[self.task]).first(self.limit)
         given = [cells for role, cells in table.columns.items() if role not in GOLD]
         return list(zip(*given, strict=True))
 

@@ -22,7 +22,6 @@ from transformers import PreTrainedModel
 
 from headcount.core import CorpusError, InputError, check_choice
 from headcount.corpora import (
-    Column,
     Columns,
     Data,
     Encoded,
@@ -35,7 +34,7 @@ from headcount.corpora import (
 from headcount.models import Loaded
 from headcount.tap import evaluating
 from headcount.tasks.likelihood import IGNORED, likelihoods
-from headcount.tasks.options import TranslationMetric
+from headcount.tasks.options import COLUMNS, TranslationMetric
 from headcount.tasks.supported import check_fits
 from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
 from headcount.tasks.token_rows import groups, pad_id, padded, text_inputs
@@ -57,12 +56,6 @@ def shifted_right(
     shifted_EN = labels_EN.roll(1, 1)
     shifted_EN[:, 0] = start
     return shifted_EN.masked_fill(shifted_EN < 0, pad_id(loaded))
-
-
-ROLES = {
-    "source": Column(("source", "src")),
-    "target": Column(("target", "tgt", "reference")),
-}
 
 
 @final
@@ -108,7 +101,7 @@ class Translation(Task):
             raise InputError(f"Expected at least 1 beam, got {num_beams}.")
         check_fits(loaded.model, self.name)
         self.metric, self.higher_is_better = metric, True
-        table = read_parallel(data, columns, ROLES).first(limit)
+        table = read_parallel(data, columns, COLUMNS[self.name]).first(limit)
         self.sha256 = table.sha256_with(prefix=prefix or None)
         self.references = table["target"]
         """Texts that translations are compared with."""

@@ -40,6 +40,14 @@ def test_translation(marian: Path, tmp_path: Path) -> None:
         assert f"\n{name} " in output, name
 
 
+def test_pairs_without_a_header(marian: Path, tmp_path: Path) -> None:
+    """The same numbers as with numbered columns, also where a model is trained on them."""
+    run = ("evaluate", marian, "--task", "translation", "--num-beams", 1)
+    status, output, errors = headcount(*run, "--data", PARALLEL, "--limit", 6)
+    assert status == 0, errors
+    assert (status, output) == headcount(*run, *DATA)[:2]
+
+
 def test_masked(bert: Path) -> None:
     """Other tasks have a loss and a score."""
     data = ("--data", PARALLEL, "--columns", "text=0", "--limit", 9)

@@ -62,7 +62,8 @@ def test_help_imports_nothing_heavy(tmp_path: Path) -> None:
     assert runs == [(arguments, 0, []) for arguments in asked]
 
 
-SCORED = ("--task", "classification", "--data", str(PARALLEL))
+COLUMNS = ("--columns", "text=0", "label=1")
+SCORED = ("--task", "classification", "--data", str(PARALLEL), *COLUMNS)
 LEARNED = (*SCORED, "--dev", str(PARALLEL))
 
 REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
@@ -77,6 +78,18 @@ REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
     "data": (
         ("importance", "gpt2", "--task", "causal-lm", "--data", "none.txt", "--out", "OUT"),
         "none.txt does not exist",
+    ),
+    "columns": (
+        ("evaluate", "gpt2", "--task", "similarity", "--data", str(PARALLEL), "--out", "OUT"),
+        "number all columns from 0 (sentence1=0 sentence2=1 score=2)",
+    ),
+    "columns of a development set": (
+        ("prune", "gpt2", *SCORED, "--dev", str(ROOT / "pyproject.toml"), "--out", "OUT"),
+        "pyproject.toml:1: expected 2 columns separated by a blank, got 1",
+    ),
+    "columns by name": (
+        ("importance", "gpt2", *SCORED[:-2], "text=en", "label=de", "--out", "OUT"),
+        "expected a column 'en' for 'text'",
     ),
     "against": (
         ("importance", "gpt2", *SCORED, "--out", "OUT", "--against", "OUT"),

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,15 +16,23 @@ import numpy as np
 import pytest
 
 from headcount.core import CorpusError, InputError
-from headcount.corpora import Column, Table, read_data, read_parallel, read_table
+from headcount.corpora import (
+    Column,
+    Table,
+    check_columns,
+    read_data,
+    read_parallel,
+    read_table,
+)
 from headcount.corpora.table import choose
-from headcount.tasks.classification import ROLES as CLASSES
+from headcount.tasks import COLUMNS
 
 ROLES = {
     "text": Column(("sentence",)),
     "other": Column(("sentence2",), needed=False),
     "label": Column(("class",)),
 }
+CLASSES = COLUMNS["classification"]
 TEXT = {"text": Column(("sentence",))}
 SIDES = {"source": Column(()), "target": Column(())}
 NUMBERS = {"label": 0, "text": 1}
@@ -150,7 +159,7 @@ def test_a_cell_may_be_a_book(tmp_path: Path) -> None:
             "A dog.\t1\nA cat.\t0\n",
             ": expected a column 'text' or 'sentence' for 'text'; the columns are 'A dog.', '1'. "
             "Name the column (text=NAME), or, if the file has no header, number all columns from "
-            "0 (text=0)",
+            "0 (text=0 label=1)",
         ),
         ("a.tsv", "", ": expected at least one example, got none"),
         ("a.tsv", "text\tlabel\n\n", ": expected at least one example, got none"),
@@ -335,6 +344,59 @@ def test_rows_without_a_text_are_blank_lines(monkeypatch: Any, tmp_path: Path) -
 def test_both_texts_of_a_pair_are_found(found: list[str], first: str, second: str | None) -> None:
     chosen = choose(found, None, CLASSES, "here")
     assert (chosen["text"], chosen.get("second")) == (first, second)
+
+
+TRANSLATIONS = COLUMNS["translation"]
+BARE = "The dog.\tDer Hund.\n\nOld dogs\tAlte Hunde\n"
+HEADED = "src\ttgt\nThe dog.\tDer Hund.\nOld dogs\tAlte Hunde\n"
+
+
+def test_two_sides_need_no_header(tmp_path: Path) -> None:
+    """As in `analyze`; files with and without one may be mixed."""
+    bare, headed = write(tmp_path / "bare.tsv", BARE), write(tmp_path / "headed.tsv", HEADED)
+    table = read_parallel(bare, None, TRANSLATIONS)
+    assert rows(table) == [("The dog.", "Der Hund."), ("Old dogs", "Alte Hunde")]
+    assert table.origins == [f"{bare}:1", f"{bare}:3"]
+    assert table.columns == read_parallel(headed, None, TRANSLATIONS).columns
+    assert table == read_parallel([bare], {"source": 0, "target": 1}, TRANSLATIONS)
+    assert rows(read_parallel([headed, bare], None, TRANSLATIONS)) == 2 * rows(table)
+    check_columns([headed, bare], None, TRANSLATIONS, pairs=True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["en\tde\nThe dog.\tDer Hund.\n", "source\tGerman side\na\tb\n", "a b\tc d\te f\n", "EN\tDE\n"],
+)
+def test_a_header_of_other_names_is_no_pair(tmp_path: Path, text: str) -> None:
+    """Nor are three columns; the error says how to name or number them."""
+    path = write(tmp_path / "a.tsv", text)
+    expected = r"a\.tsv: expected (a column|at least one).*"
+    for read in (read_parallel, partial(check_columns, pairs=True)):
+        with pytest.raises(CorpusError, match=expected):
+            read([path], None, TRANSLATIONS)
+
+
+@pytest.mark.parametrize("task", ["translation", "similarity", "classification"])
+def test_first_rows_are_checked(tmp_path: Path, task: str) -> None:
+    """Without reading on: the last line here is broken."""
+    roles = COLUMNS[task]
+    path = write(tmp_path / "a.csv", f"{','.join(roles)}\n{','.join('x' for _ in roles)}\nbroken\n")
+    check_columns([path, "hf://is/not?asked"], None, roles)
+    path = write(tmp_path / "b.csv", "a b,c d\n1,2\n")
+    first = next(iter(roles))
+    with pytest.raises(CorpusError, match=rf"for '{first}'; .* from 0 \({first}=0 \w+=1"):
+        check_columns([path], None, roles)
+    with pytest.raises(CorpusError, match="expected a column 7"):
+        check_columns([path], {role: 7 for role in roles}, roles)
+    with pytest.raises(CorpusError, match="expected at least one example, got none"):
+        check_columns([write(tmp_path / "c.csv", "a,b\n")], None, roles)
+
+
+def test_two_text_files_have_no_columns(tmp_path: Path) -> None:
+    sides = [write(tmp_path / name, "The dog.\n") for name in ("a.en", "a.de")]
+    check_columns(sides, None, TRANSLATIONS, pairs=True)
+    with pytest.raises(CorpusError, match="the ending '.en' says nothing about columns"):
+        check_columns(sides, None, COLUMNS["causal-lm"])
 
 
 def test_what_is_wrong_with_the_hub(monkeypatch: Any) -> None:

@@ -11,10 +11,9 @@ from scipy.stats import spearmanr
 from headcount.core import CorpusError
 from headcount.corpora import read_parallel, read_table
 from headcount.models import load
-from headcount.tasks import Similarity, evaluate, fitting
-from headcount.tasks.classification import ROLES
-from headcount.tasks.translation import ROLES as SIDES
+from headcount.tasks import COLUMNS, Similarity, evaluate, fitting
 
+ROLES, SIDES = COLUMNS["classification"], COLUMNS["translation"]
 SHARED = Path(__file__).parents[2].parent / "shared" / "data"
 
 

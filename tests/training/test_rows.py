@@ -52,6 +52,14 @@ def test_rows_of_empty_cells_are_counted_and_blank_lines_are_no_rows(
     assert rows.rows == [("x", "y")] and rows.num_empty == 2
 
 
+def test_pairs_need_no_header(tmp_path: Path) -> None:
+    table = tmp_path / "a.tsv"
+    table.write_text("One.\tEins.\n\tzwei\n", encoding="utf-8")
+    rows = read_pairs(table)
+    assert rows.rows == [("One.", "Eins.")] and rows.num_empty == 1
+    assert read_pairs([table, table]).rows == 2 * rows.rows
+
+
 def test_texts(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\n\ntwo\n", encoding="utf-8")
     assert read_texts([tmp_path / "a.txt"]).rows == [("one",), ("two",)]

@@ -15,14 +15,14 @@ from typing import final
 
 from headcount.core import CorpusError, InputError
 from headcount.corpora import (
-    HUB,
-    TABLES,
     Column,
     Columns,
-    ColumnSpec,
     Data,
+    Table,
+    are_two_texts,
     numbered_lines,
     read_data,
+    read_sides,
 )
 
 Row = tuple[str, ...]
@@ -67,8 +67,11 @@ def read_pairs(data: Data, columns: Columns | None = None) -> Rows:
         CorpusError: for files that can't be read, are not UTF-8, lack the columns or have
             different numbers of lines; or if no pair is left.
     """
-    if columns or isinstance(data, Mapping | str | Path) or not _are_two_texts(data):
-        return _rows(data, columns, PAIR)
+    if isinstance(data, Mapping):
+        return _rows(read_data(data, columns, PAIR))
+    data = [data] if isinstance(data, str | Path) else data
+    if columns or not are_two_texts(data):
+        return _rows(read_sides(data, columns, PAIR))
     sides = [[line for _, line in numbered_lines(Path(file))] for file in data]
     if len(sides[0]) != len(sides[1]):
         raise CorpusError(
@@ -84,7 +87,7 @@ def read_texts(data: Data, columns: Columns | None = None) -> Rows:
     Raises:
         CorpusError: as `read_data` does, or if no text is left.
     """
-    return _rows(data, columns, TEXT)
+    return _rows(read_data(data, columns, TEXT))
 
 
 def write_rows(rows: Rows, path: Path) -> None:
@@ -93,16 +96,10 @@ def write_rows(rows: Rows, path: Path) -> None:
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
-def _are_two_texts(files: Sequence[str | Path]) -> bool:
-    """Whether the data are two files that are neither tables nor data sets of the hub."""
-    tables = [str(file).startswith(HUB) or Path(file).suffix in TABLES for file in files]
-    return len(tables) == 2 and not any(tables)
-
-
-def _rows(data: Data, columns: Columns | None, roles: ColumnSpec) -> Rows:
-    table = read_data(data, columns, roles)
-    rows = list(zip(*(table[role] for role in roles), strict=True))
-    return _without_empty(rows, tuple(roles), table.origins[0] if table.origins else "the data")
+def _rows(table: Table) -> Rows:
+    rows = list(zip(*table.columns.values(), strict=True))
+    sides = tuple(table.columns)
+    return _without_empty(rows, sides, table.origins[0] if table.origins else "the data")
 
 
 def _without_empty(rows: list[Row], sides: tuple[str, ...], where: str) -> Rows:

@@ -20,12 +20,13 @@ from dataclasses import replace
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.initialization import no_init_weights
 
 from headcount.compaction.cut import Cut
 from headcount.compaction.head_plan import head_plan, set_layer_config
 from headcount.compaction.layout import Resized, biased, check_prunable_layers, resized
+from headcount.compaction.stock import check_plain, check_rebuilt, check_shared, shared
 from headcount.compaction.wiring import wire
 from headcount.core import InputError, ModelError, Plan
 from headcount.models import GATES, Loaded, check_plan, compact_class, is_compact, keep_formats
@@ -115,8 +116,27 @@ def compact(
     check_prunable_layers(anatomy)
     layers = layers_of(given, anatomy, plan)
     smaller = _built(given, anatomy, plan, layers, origin)
-    check_equal(given, anatomy, plan, smaller)
+    try:
+        check_equal(given, anatomy, plan, smaller)
+    except ModelError:
+        _check_unchanged(given, anatomy)
+        raise
     return smaller
+
+
+def _check_unchanged(model: PreTrainedModel, anatomy: Anatomy) -> None:
+    """Raise an error if a new model of the same class with the same weights differs."""
+    everything = Plan({})
+    same = _built(model, anatomy, everything, layers_of(model, anatomy, everything), None)
+    try:
+        check_equal(model, anatomy, everything, same)
+    except ModelError as error:
+        kind = type(same).__name__
+        raise ModelError(
+            f"Expected a model that its class and configuration rebuild, but it differs from a new "
+            f"{kind} with the same weights and all heads: after it was made, a hook was added, or "
+            "a module or a setting was replaced. Undo this, or gate the model instead."
+        ) from error
 
 
 def _check_not_gated(model: PreTrainedModel) -> None:
@@ -138,6 +158,8 @@ def _check_same_sizes(plan: Plan, anatomy: Anatomy) -> None:
 
 def layers_of(model: PreTrainedModel, anatomy: Anatomy, plan: Plan) -> list[Resized]:
     """Every attention layer, cut to the heads that the plan keeps."""
+    outputs = [each.output for each in anatomy.layers if each.output is not None]
+    check_plain(model, [*outputs, *(each.module for each in anatomy.layers)])
     kept = [plan.of_layer(anatomy.heads, each.site, each.layer) for each in anatomy.layers]
     wirings = wire(model, anatomy)
     return biased(model, [resized(model, *pair) for pair in zip(wirings, kept, strict=True)])
@@ -157,27 +179,42 @@ def _built(
         model, anatomy.heads, plan, layers, {path: size for path, (size, _) in cut.items()}, origin
     )
     set_layer_config(config, anatomy, layers, is_compact(model.config))
-    stock = vars(type(model)).get("stock_class", type(model))
-    with no_init_weights():
-        smaller = compact_class(stock)._from_config(config, dtype=model.dtype).to(model.device)
-    _fill(smaller, model, {path: tensors for path, (_, tensors) in cut.items()})
+    smaller = _empty(model, config)
+    state = _weights(model, {path: tensors for path, (_, tensors) in cut.items()})
+    check_rebuilt(model, smaller, state)
+    if (again := shared(smaller, model)) is not None:
+        check_shared(again, state)
+        config.head_plan = {**config.head_plan, "shared": again}
+        smaller = _empty(model, config)
+    _fill(smaller, model, state)
     _keep_frozen(smaller, model, layers)
     if smaller.can_generate():
         smaller.generation_config = copy.deepcopy(model.generation_config)
     return smaller.train(model.training)
 
 
-def _fill(
-    smaller: PreTrainedModel, model: PreTrainedModel, cut: Mapping[str, Mapping[str, Tensor]]
-) -> None:
+def _empty(model: PreTrainedModel, config: PreTrainedConfig) -> PreTrainedModel:
+    """The model that a configuration with a head plan makes, before it has weights."""
+    stock = vars(type(model)).get("stock_class", type(model))
+    with no_init_weights():
+        smaller = compact_class(stock)._from_config(config, dtype=model.dtype).to(model.device)
+    smaller.tie_weights()  # building without initial weights skips this
+    return smaller
+
+
+def _weights(model: PreTrainedModel, cut: Mapping[str, Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """The weights that are kept, by name."""
     state = model.state_dict()
     for path, tensors in cut.items():
         for name in ("weight", "bias"):
             state.pop(f"{path}.{name}", None)
         state.update({f"{path}.{name}": tensor for name, tensor in tensors.items()})
+    return state
+
+
+def _fill(smaller: PreTrainedModel, model: PreTrainedModel, state: Mapping[str, Tensor]) -> None:
     keep_formats(smaller, state)
     smaller.load_state_dict(state)
-    smaller.tie_weights()  # building without initial weights skips this
     with torch.no_grad():  # buffers that a checkpoint does not hold
         for name, buffer in model.named_buffers():
             smaller.get_buffer(name).data = buffer.clone()  # its shape may have grown
@@ -187,7 +224,8 @@ def _keep_frozen(
     smaller: PreTrainedModel, model: PreTrainedModel, layers: Sequence[Resized]
 ) -> None:
     """Freeze the parameters whose weights come from frozen ones, and no others."""
-    learned = {name: each.requires_grad for name, each in model.named_parameters()}
+    named = model.named_parameters(remove_duplicate=False)
+    learned = {name: each.requires_grad for name, each in named}
     sources = {one.path: one.source or one.path for each in layers for one in each.cuts}
     for name, parameter in smaller.named_parameters():
         path, _, kind = name.rpartition(".")

@@ -8,9 +8,11 @@
      "layers": {"encoder.self": {"0": {"module": path, "output": path, "head_dim": 11}}},
      "maps": {path: {"kind": "linear", "in": 55, "out": 22, "bias": true}},
      "attributes": {path: {"num_attention_heads": 2}},
-     "own_position_bias": [path]}
+     "own_position_bias": [path],
+     "shared": {name: name of the parameter that it is}} if the stock class shares others
 
-Paths are relative to `model.base_model`, since a body is loaded with and without its head.
+Paths are relative to `model.base_model`, since a body is loaded with and without its head. Names
+of parameters are complete, since some belong to the head.
 """
 
 from collections.abc import Mapping, Sequence

@@ -178,7 +178,15 @@ def check_prunable_layers(anatomy: Anatomy) -> None:
             f"The model's layers share the attention module {shared[0]}. Removing a head from one "
             "layer would remove it from all, so the model can be gated but not made smaller."
         )
+    by_output = dict[str | None, str]()
     for layer in anatomy.layers:
+        if layer.output is not None and layer.output in by_output:
+            raise ModelError(
+                f"{by_output[layer.output]} and {layer.module} share the output projection "
+                f"{layer.output}. Removing a head from one layer would remove it from both, so "
+                "the model can be gated but not made smaller."
+            )
+        by_output[layer.output] = layer.module
         if layer.output is None:
             raise ModelError(
                 f"The output of attention in {layer.module} does not go straight into a linear "

@@ -83,14 +83,18 @@ class _Tracer:
     """Cuts the graph behind every linear map and traces it to the attention function."""
 
     def __init__(self, model: PreTrainedModel, anatomy: Anatomy) -> None:
-        self.paths = {module: path for path, module in model.named_modules()}
+        self.paths: dict[nn.Module, list[str]] = {}
+        """All paths of every module; a map that layers share has several."""
+        for path, module in model.named_modules(remove_duplicate=False):
+            self.paths.setdefault(module, []).append(path)
         inside = tuple(f"{layer.module}." for layer in anatomy.layers)
         self.maps = [
             module
-            for module, path in self.paths.items()
-            if isinstance(module, nn.Linear | Conv1D) and path.startswith(inside)
+            for module, paths in self.paths.items()
+            if isinstance(module, nn.Linear | Conv1D)
+            and any(path.startswith(inside) for path in paths)
         ]
-        self.outputs: dict[str, Tensor] = {}
+        self.outputs: dict[nn.Module, Tensor] = {}
         self.found: dict[str, _Found] = {}
 
     def attend(
@@ -102,9 +106,12 @@ class _Tracer:
         attention_mask: Tensor | None,
         **kwargs: Any,
     ) -> tuple[Tensor, None]:
-        path = self.paths[module]
+        path = self.paths[module][0]
         inside = {
-            name: tensor for name, tensor in self.outputs.items() if name.startswith(f"{path}.")
+            name: tensor
+            for each, tensor in self.outputs.items()
+            for name in self.paths[each]
+            if name.startswith(f"{path}.")
         }
         roles = {"query": query, "key": key, "value": value}
         self.found[path] = {role: _needed(tensor, inside) for role, tensor in roles.items()}
@@ -118,9 +125,8 @@ class _Tracer:
 
     def cut(self, module: nn.Module, output: Tensor) -> Tensor:
         """Cut the graph behind a linear map."""
-        path = self.paths[module]
-        self.outputs[path] = output.detach().requires_grad_()
-        return self.outputs[path].clone()  # a module may change its output in place
+        self.outputs[module] = output.detach().requires_grad_()
+        return self.outputs[module].clone()  # a module may change its output in place
 
 
 def _needed(role_BHND: Tensor, outputs: dict[str, Tensor]) -> dict[str, Tensor]:

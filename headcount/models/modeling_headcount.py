@@ -65,15 +65,40 @@ def pruned(stock: type) -> Any:
         config.head_plan = Settled(config.head_plan)
         stock.__init__(self, config, *args, **options)
         shrink(self)
+        if (shared := _shared(self)) is not None:
+            self._tied_weights_keys = self.all_tied_weights_keys = shared
+            self.tie_weights()
+
+    def tied(self: Any, all_submodels: bool = False) -> dict[str, str]:
+        shared = _shared(self)
+        if shared is None:
+            return stock.get_expanded_tied_weights_keys(self, all_submodels)  # type: ignore[attr-defined]
+        return shared
 
     own = {"__init__": init, "__module__": __name__, "stock_class": stock, "_auto_class": None}
-    return type(stock.__name__, (stock,), own)
+    return type(stock.__name__, (stock,), own | {"get_expanded_tied_weights_keys": tied})
 
 
 def __getattr__(name: str) -> Any:
     if name.startswith("_") or not (name in OWN or hasattr(transformers, name)):
         raise AttributeError(name)
     return pruned(OWN.get(name) or getattr(transformers, name))
+
+
+def _shared(model: Any) -> dict[str, str] | None:
+    """Which parameters are another one, by name, where the stock class would not make these."""
+    pairs = model.config.head_plan.get("shared")
+    if pairs is None:
+        return None
+    names = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+    body = f"{model.base_model_prefix}."  # a body is loaded with and without its head
+
+    def here(name: str) -> str | None:
+        known = (name, name.removeprefix(body), body + name)
+        return next((each for each in known if each in names), None)
+
+    found = {here(name): here(source) for name, source in pairs.items()}
+    return {name: source for name, source in found.items() if name and source}
 
 
 def _is_part(body: Any, path: str) -> bool:

@@ -58,13 +58,19 @@ def llama(folder: Path) -> Path:
     return save(folder, LlamaForCausalLM, config, tokenizer)
 
 
-def marian(folder: Path) -> Path:
-    """An encoder-decoder with a slow tokenizer and 2 layers x 3 heads at each of three sites."""
+def marian(folder: Path, unused_targets: int | None = None) -> Path:
+    """An encoder-decoder with a slow tokenizer and 2 layers x 3 heads at each of three sites.
+
+    With a number of unused target pieces, each side has a vocabulary of its own.
+    """
     pieces = folder / "pieces"
     pieces.mkdir(parents=True)
-    tokenizer = tiny_tokenizers.marian(pieces)
+    separate = unused_targets is not None
+    tokenizer = tiny_tokenizers.marian(pieces, separate, unused_targets or 0)
     config = MarianConfig(
         vocab_size=len(tokenizer),
+        decoder_vocab_size=len(tokenizer.target_encoder) if separate else None,
+        share_encoder_decoder_embeddings=not separate,
         d_model=24,
         encoder_layers=2,
         decoder_layers=2,

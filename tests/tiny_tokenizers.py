@@ -171,8 +171,14 @@ def byt5() -> ByT5Tokenizer:
     return ByT5Tokenizer()
 
 
-def marian(folder: Path, separate_vocabs: bool = False) -> MarianTokenizer:
-    """A slow tokenizer like Marian's: sentencepiece models for English with Russian, and German."""
+def marian(folder: Path, separate_vocabs: bool = False, unused_targets: int = 0) -> MarianTokenizer:
+    """A slow tokenizer like Marian's: sentencepiece models for English with Russian, and German.
+
+    Args:
+        folder: folder to write its files into.
+        separate_vocabs: whether each side has a vocabulary of its own.
+        unused_targets: number of pieces in front of the target vocabulary that no text has.
+    """
     source = _sentencepiece(folder / "source", [*SENTENCES[:5], *RUSSIAN])
     target = _sentencepiece(folder / "target", GERMAN)
     sides = {
@@ -183,7 +189,7 @@ def marian(folder: Path, separate_vocabs: bool = False) -> MarianTokenizer:
     pieces = {
         "vocab": source if separate_vocabs else joint,
         # In another order, so that an id has a different piece on each side.
-        "target_vocab_file": list(reversed(target)),
+        "target_vocab_file": [*(f"unused{i}" for i in range(unused_targets)), *reversed(target)],
     }
     for name, path in sides.items():
         listed = ["</s>", "<unk>", *pieces[name], "<pad>"]

@@ -129,12 +129,16 @@ def runs_whole(model: PreTrainedModel) -> bool:
 def _rows(
     model: PreTrainedModel, lengths: tuple[int, ...], generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
+    decodes = model.config.is_encoder_decoder
     # None, which looks for a text model in a model of text and images; False would not
-    config = model.config.get_text_config(decoder=model.config.is_encoder_decoder or None)
+    config = model.config.get_text_config(decoder=decodes or None)
     kinds = ("pad", "bos", "eos", "decoder_start")
     named = (getattr(config, f"{kind}_token_id", None) for kind in kinds)
     special = {each for ids in named for each in (ids if isinstance(ids, list) else [ids])}
-    usual = [i for i in range(min(_field(config, ("vocab_size",), 100), 1000)) if i not in special]
+    # Ids that both sides know; the two vocabularies of a translation model may differ in size
+    sides = [config, *([model.config.get_text_config(encoder=True)] if decodes else [])]
+    size = min(_field(each, ("vocab_size",), 100) for each in sides)
+    usual = [i for i in range(min(size, 1000)) if i not in special]
     choice = torch.randint(len(usual), (len(lengths), max(lengths)), generator=generator)
     mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
     ids = torch.tensor(usual)[choice]

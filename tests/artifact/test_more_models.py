@@ -1,0 +1,114 @@
+"""Models of other kinds than the tiny ones: compact, saved and loaded again."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from transformers import PreTrainedModel
+
+import headcount
+from headcount.artifact import save_compact
+from headcount.artifact.saving import auto_class_of
+from headcount.compaction import compact
+from headcount.models import Loaded
+from headcount.tap import Tap, difference, examine, sample_runs
+from tests import tiny
+from tests.compaction.plans import some_heads
+
+PICTURE: dict[str, Any] = {
+    "hidden_size": 24,
+    "intermediate_size": 9,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "image_size": 8,
+    "patch_size": 4,
+}
+
+
+def umt5() -> PreTrainedModel:
+    """Every layer makes its own position bias."""
+    config = transformers.UMT5Config(
+        vocab_size=tiny.VOCAB,
+        d_model=17,
+        d_kv=11,
+        num_heads=5,
+        num_layers=2,
+        num_decoder_layers=2,
+        d_ff=23,
+        relative_attention_num_buckets=8,
+        relative_attention_max_distance=19,
+        **tiny.SPECIAL | {"decoder_start_token_id": tiny.SPECIAL["pad_token_id"]},
+    )
+    return tiny.seeded(transformers.UMT5ForConditionalGeneration(config))
+
+
+def llava_next() -> PreTrainedModel:
+    """A parameter at the root of the body, `image_newline`."""
+    config = transformers.LlavaNextConfig(
+        text_config=transformers.LlamaConfig(**tiny.GROUPED),
+        vision_config=transformers.CLIPVisionConfig(**PICTURE),
+        image_token_index=tiny.VOCAB - 1,
+        image_grid_pinpoints=[[8, 8]],
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return tiny.seeded(transformers.LlavaNextForConditionalGeneration(config))
+
+
+def tipsv2() -> PreTrainedModel:
+    """A parameter at the root of the model, `temperature`."""
+    text = {key: PICTURE[key] for key in PICTURE if key not in ("image_size", "patch_size")}
+    config = transformers.Tipsv2Config(
+        text_config=text | {"vocab_size": tiny.VOCAB, "max_position_embeddings": 40},
+        vision_config=PICTURE,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return tiny.seeded(transformers.Tipsv2Model(config))
+
+
+MODELS: dict[str, Callable[[], PreTrainedModel]] = {
+    "umt5": umt5,
+    "llava_next": llava_next,
+    "tipsv2": tipsv2,
+}
+ROOT = {"llava_next": "model.image_newline", "tipsv2": "temperature"}
+
+
+@pytest.mark.parametrize("dead", [None, 0, 1])
+@pytest.mark.parametrize("name", MODELS)
+def test_saved_and_loaded(name: str, dead: int | None, tmp_path: Path) -> None:
+    """By headcount, by transformers, and by transformers once it is saved again."""
+    model = MODELS[name]()
+    loaded = Loaded(model, None, name)
+    plan = some_heads(loaded.anatomy, dead)
+    save_compact(loaded, plan, tmp_path / "small")
+    auto = getattr(transformers, auto_class_of(model))
+    plain = auto.from_pretrained(tmp_path / "small", trust_remote_code=True)
+    plain.save_pretrained(tmp_path / "again")
+    again = auto.from_pretrained(tmp_path / "again", trust_remote_code=True)
+    found = [headcount.load(tmp_path / "small").model, plain.eval(), again.eval()]
+    for run in sample_runs(model).values():
+        with torch.inference_mode():
+            with Tap(model, loaded.anatomy, gates=plan.gates(loaded.heads)):
+                gated = run.outputs(model)
+            assert difference(run.outputs(model), gated) > 1e-4, "the pruned heads did something"
+            for each in found:
+                assert difference(run.outputs(each), gated) < 1e-5
+    if name in ROOT:
+        expected = model.get_parameter(ROOT[name])
+        assert all(torch.equal(each.get_parameter(ROOT[name]), expected) for each in found)
+
+
+@pytest.mark.parametrize("name", ROOT)
+def test_a_frozen_parameter_at_the_root(name: str) -> None:
+    model = MODELS[name]()
+    parameter = model.get_parameter(ROOT[name])
+    parameter.requires_grad_(False)
+    smaller = compact(model, some_heads(examine(model), None))
+    assert [key for key, each in smaller.named_parameters() if not each.requires_grad] == [
+        ROOT[name]
+    ]

@@ -10,6 +10,7 @@ heads can be cut out.
 """
 
 import copy
+import itertools
 import json
 import signal
 import sys
@@ -105,6 +106,32 @@ SIZES: Mapping[str, Any] = (
     }
 )
 """Values of configurations' fields, by name, wherever a field of that name is there."""
+DEPTHS: Mapping[str, Any] = {
+    name: SIZES[name]
+    for name in ("num_hidden_layers", "n_layer", "num_layers", "encoder_layers", "decoder_layers")
+    + ("n_layers", "num_decoder_layers", "depth", "vocab_size", "bos_token_id", "eos_token_id")
+    + ("pad_token_id", "decoder_start_token_id", "layer_types", "mlp_layer_types")
+    + ("layers_block_type", "max_position_embeddings", "num_experts", "n_routed_experts")
+}
+"""The same for models whose widths depend on each other: fewer layers of the usual width."""
+SWIN: Mapping[str, Any] = {
+    "image_size": 64,
+    "patch_size": 2,
+    "window_size": 4,
+    "depths": [1, 2],
+    "num_heads": [2, 4],
+    "embed_dim": 16,
+}
+OF_TYPES: Mapping[str, Mapping[str, Any]] = {
+    "gpt_neo": {"attention_types": [[["global", "local"], 1]]},
+    "swin": SWIN,
+    "donut-swin": SWIN,
+    "maskformer-swin": SWIN,
+    "xmod": {"default_language": "en_XX"},
+    "bamba": {"attn_layer_indices": [0, 1]},
+    "luke": {"entity_vocab_size": 20},
+}
+"""Sizes of single types whose fields depend on each other."""
 BODIES = (
     modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
     modeling_auto.MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING,
@@ -139,6 +166,12 @@ class Outcome:
     """`compact`, `equal`, `refused`, `not built`, or `error`."""
     why: str = ""
 
+    @property
+    def is_decided(self) -> bool:
+        """Whether other sizes or another class could not change the outcome."""
+        is_unfit = "which does not: " in self.why or "which headcount can't make up" in self.why
+        return self.status != "not built" and not (self.status == "refused" and is_unfit)
+
 
 class TooSlowError(Exception):
     """A type took longer than it may."""
@@ -170,16 +203,21 @@ def tried(model_type: str) -> Outcome:
     if not kinds:
         return Outcome(model_type, "", "no model")
     kinds = list(dict.fromkeys(kind[0] if isinstance(kind, tuple) else kind for kind in kinds))
-    kind, reasons = kinds[0], []
-    for kind in kinds:
-        try:
-            with _limited():
-                model = _build(kind, CONFIG_MAPPING[model_type])
-            break
-        except Exception as error:
-            reasons.append(_line(error))
-    else:
-        return Outcome(model_type, kinds[0].__name__, "not built", reasons[0])
+    outcomes = []
+    for sizes, kind in itertools.product((SIZES, DEPTHS), kinds):
+        outcomes.append(_tried(model_type, kind, sizes))
+        if outcomes[-1].is_decided:
+            return outcomes[-1]
+    return min(outcomes, key=lambda each: each.status == "not built")
+
+
+def _tried(model_type: str, kind: Any, sizes: Mapping[str, Any]) -> Outcome:
+    """Try one class of a type with one set of sizes."""
+    try:
+        with _limited():
+            model = _build(kind, CONFIG_MAPPING[model_type], sizes)
+    except Exception as error:
+        return Outcome(model_type, kind.__name__, "not built", _line(error))
     try:
         with _limited():
             return Outcome(model_type, kind.__name__, *_examined(model))
@@ -263,8 +301,10 @@ def _differences(ours: Sequence[Tensor], maps: Sequence[Any] | None) -> Iterator
             yield min((each - theirs)[:1].abs().nan_to_num(0).max().item() for each in same)
 
 
-def _build(kind: type[PreTrainedModel], config_class: type[PreTrainedConfig]) -> PreTrainedModel:
-    config = _shrunken(config_class)
+def _build(
+    kind: type[PreTrainedModel], config_class: type[PreTrainedConfig], small: Mapping[str, Any]
+) -> PreTrainedModel:
+    config = _shrunken(config_class, small)
     with torch.device("meta"):
         count = sum(each.numel() for each in kind._from_config(copy.deepcopy(config)).parameters())
     if count > LARGEST:
@@ -278,11 +318,12 @@ def _build(kind: type[PreTrainedModel], config_class: type[PreTrainedConfig]) ->
     return model
 
 
-def _shrunken(config_class: type[PreTrainedConfig]) -> PreTrainedConfig:
+def _shrunken(config_class: type[PreTrainedConfig], small: Mapping[str, Any]) -> PreTrainedConfig:
     """A configuration with small sizes, found by leaving out what its class does not accept."""
     plain = config_class()
     fields = plain.to_dict()
-    sizes = {name: value for name, value in SIZES.items() if name in fields}
+    sizes = {name: value for name, value in small.items() if name in fields}
+    own = OF_TYPES.get(config_class.model_type, {})
     if fields.get("num_key_value_heads") == fields.get("num_attention_heads"):
         sizes.pop("num_key_value_heads", None)
         if "num_key_value_heads" in fields:
@@ -310,11 +351,11 @@ def _shrunken(config_class: type[PreTrainedConfig]) -> PreTrainedConfig:
     for name, sub in dict[str, Any](config_class.sub_configs).items():  # type: ignore[arg-type]
         given = getattr(plain, name, None)
         if given is not None:
-            sizes[name] = _shrunken(type(given)).to_dict() if sub else sizes.get(name)
+            sizes[name] = _shrunken(type(given), small).to_dict() if sub else sizes.get(name)
     for name, value in fields.items():
         if name.endswith(("_token_id", "_token_index")) and name not in sizes:
             sizes[name] = 6 + sum(map(ord, name)) % 80 if isinstance(value, int) else value
-    return config_class(**sizes)
+    return config_class(**(sizes | own))
 
 
 def _reads(config_class: type[PreTrainedConfig], name: str) -> bool:

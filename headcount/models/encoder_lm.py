@@ -45,12 +45,8 @@ class _CausalEncoder(M2M100Encoder):
         """Hidden states of every token."""
         # Only the shape, number format and device of the embeddings are used.
         shaped = torch.empty(*input_ids.shape, 1, dtype=self.dtype, device=input_ids.device)
-        causal = create_causal_mask(
-            config=self.config,
-            inputs_embeds=shaped,
-            attention_mask=attention_mask,
-            past_key_values=None,
-        )
+        # The last argument is named `past_key_values` up to transformers 5.23, then `cache`
+        causal = create_causal_mask(self.config, shaped, attention_mask, None)
         return super().forward(input_ids, causal, **options)  # a 4-D mask is used as it is
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any, final
 
 from torch import Tensor
@@ -28,11 +29,13 @@ class SampleRun:
         ids, mask = self.batch[f"{side}input_ids"], self.batch[f"{side}attention_mask"]
         others = {name: each for name, each in self.batch.items() if not name.startswith(side)}
         others = others if side else {}
+        # Named `past_key_values` up to transformers 5.23
+        name = "cache" if "cache" in signature(model.forward).parameters else "past_key_values"
         length, cache, found = ids.shape[1], None, list[Tensor]()
         for begin, end in ((0, length - 3), (length - 3, length - 1), (length - 1, length)):
             step = {f"{side}input_ids": ids[:, begin:end], f"{side}attention_mask": mask[:, :end]}
-            output: Any = model(**others, **step, past_key_values=cache, use_cache=True)
-            cache = output.past_key_values
+            output: Any = model(**others, **step, **{name: cache}, use_cache=True)
+            cache = output[name] if name in output else output.past_key_values
             found += outputs(output) if begin else []
         return found
 

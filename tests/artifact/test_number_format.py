@@ -27,7 +27,8 @@ def source(path: Path, dtype: torch.dtype, kind: str = "bert", **options: Any) -
     getattr(saved, kind)(path)
     loaded = headcount.load(path)
     (path / "model.safetensors").unlink()
-    loaded.model.to(dtype).save_pretrained(path, **options)
+    torch.nn.Module.to(loaded.model, dtype)
+    loaded.model.save_pretrained(path, **options)
     return path
 
 

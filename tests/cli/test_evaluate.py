@@ -81,7 +81,8 @@ def test_options_of_another_task(bert: Path) -> None:
 
 
 def test_refusals(marian: Path) -> None:
-    status, _, errors = headcount("evaluate", marian, "--task", "causal-lm", *DATA)
+    texts = ("--data", PARALLEL, "--columns", "text=0")
+    status, _, errors = headcount("evaluate", marian, "--task", "causal-lm", *texts)
     assert status == 2 and "Expected a decoder with a language-modelling head" in errors
     status, _, errors = headcount("evaluate", marian, "--task", "translation", "--data", "none.tsv")
     assert status == 2 and "none.tsv does not exist" in errors

@@ -51,7 +51,9 @@ def print_summary(found: "results.Analysis", console: Console) -> None:
 class Analyze(ModelArguments):
     """Measure what every attention head does on a corpus; write tables, roles and a report."""
 
-    corpus: tyro.conf.Positional[tuple[Path, ...]] = ()
+    corpus: Annotated[
+        tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CORPUS ...")
+    ] = ()
     """Files: .txt (an example per line), .jsonl (field text), .conllu, .tsv (source<TAB>target)."""
     out: Path = field(kw_only=True)
     """Folder for the results; must be new or empty unless --resume or --overwrite is given."""

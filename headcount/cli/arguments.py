@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 
@@ -38,7 +38,7 @@ class DeviceArguments(TrustArguments):
 class ModelArguments(DeviceArguments):
     """One model, and how it is loaded."""
 
-    model: tyro.conf.Positional[str]
+    model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
     """A Hugging Face name, a folder, or headcount:en-de."""
     languages: tuple[str, str] | None = field(default=None, kw_only=True)
     """Languages of source and target, for a multilingual translator: eng_Latn deu_Latn."""

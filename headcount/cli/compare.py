@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 
@@ -14,9 +15,9 @@ from headcount.results import check_is_run
 class Compare:
     """Compare two runs over the same heads: roles, scores, side-by-side maps."""
 
-    one: tyro.conf.Positional[Path]
+    one: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="OUT_A")]
     """Folder of a run."""
-    other: tyro.conf.Positional[Path]
+    other: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="OUT_B")]
     """Folder of a second run: same model on other data, or another of the same architecture."""
     out: Path = Path("headcount-comparison")
     """Folder for the comparison; an earlier comparison in it is replaced."""

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 
@@ -18,7 +19,7 @@ from headcount.results import CURVE_FILES
 class Curve:
     """Plot score against kept heads for every method, and random, under the same budgets."""
 
-    on: tyro.conf.OmitArgPrefixes[TrialArguments]
+    on: Annotated[TrialArguments, tyro.conf.arg(name="")]
     keep: tuple[int, ...] = field(kw_only=True)
     """Numbers of kept heads among the prunable ones (see --site): one point each."""
     out: Path = field(kw_only=True)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 
@@ -21,7 +22,7 @@ PAIRS = 60
 class Demo(TrustArguments):
     """Analyse our English-German model on our own parallel treebank sample; needs no network."""
 
-    model: tyro.conf.Positional[str] = "headcount:en-de"
+    model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")] = "headcount:en-de"
     """The shipped model, or another English-German encoder-decoder."""
     out: Path = Path("headcount-demo")
     """Folder for the results; an earlier demo in it is replaced."""

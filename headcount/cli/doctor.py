@@ -1,6 +1,7 @@
 """`headcount doctor`: what works for a model and what does not."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import tyro
 from rich.table import Column, Table
@@ -14,7 +15,7 @@ from headcount.cli.console import plain_console
 class Doctor(DeviceArguments):
     """Report what works for a model and what does not, before anything runs."""
 
-    model: tyro.conf.Positional[str]
+    model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
     """A Hugging Face name, a folder, or headcount:en-de."""
 
     def run(self) -> int:

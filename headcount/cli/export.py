@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 
@@ -16,7 +17,7 @@ from headcount.core import InputError
 class Export(TrustArguments):
     """Export a compact model to ONNX and check it in ONNX Runtime."""
 
-    model: tyro.conf.Positional[Path]
+    model: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="PRUNED")]
     """Folder of a compact model."""
     onnx: bool = False
     """Write onnx/model.onnx into the folder."""

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 from rich.console import Console
@@ -18,7 +19,7 @@ from headcount.training import FinetuneConfig, check_further_training
 class Finetune:
     """Train a model on a task's data: before pruning, after pruning, or as a control."""
 
-    on: tyro.conf.OmitArgPrefixes[LearningArguments]
+    on: Annotated[LearningArguments, tyro.conf.arg(name="")]
     out: Path = field(kw_only=True)
     """Folder for the model and its record; an unfinished run keeps its state in OUT.state."""
     teacher: str | None = None

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 
@@ -18,7 +19,7 @@ from headcount.training import FinetuneConfig
 class Prune:
     """Choose heads under a budget, prune them, and measure the change."""
 
-    on: tyro.conf.OmitArgPrefixes[TrialArguments]
+    on: Annotated[TrialArguments, tyro.conf.arg(name="")]
     out: Path = field(kw_only=True)
     """Folder for the pruned model; an unfinished run keeps its state in OUT.state."""
     method: str | None = None

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import tyro
 
@@ -15,7 +15,7 @@ from headcount.results import check_is_run
 class Report:
     """Rewrite the report of a finished run and its figures as SVG, PNG and PDF."""
 
-    out: tyro.conf.Positional[Path]
+    out: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="OUT")]
     """Folder of the run."""
     formats: tuple[Literal["svg", "png", "pdf"], ...] = ("svg", "png", "pdf")
     """Formats of the figures, which are written into `figures/`."""

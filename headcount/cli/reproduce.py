@@ -71,7 +71,9 @@ class FolderArguments:
 class PaperArguments(FolderArguments, TaskArguments):
     """Arguments of a paper that covers more than pruning."""
 
-    pruning: tyro.conf.OmitArgPrefixes[PruningArguments] = field(default_factory=PruningArguments)
+    pruning: Annotated[PruningArguments, tyro.conf.arg(name="")] = field(
+        default_factory=PruningArguments
+    )
 
     def trial(self) -> TrialArguments:
         """The arguments of the paper's pruning."""
@@ -255,7 +257,7 @@ class Voita2019(PaperArguments):
 class Li2021(FolderArguments):
     """Reproduce Differentiable Subset Pruning of Transformer Heads: methods under equal budgets."""
 
-    on: tyro.conf.OmitArgPrefixes[TrialArguments]
+    on: Annotated[TrialArguments, tyro.conf.arg(name="")]
     keep: tuple[int, ...] = field(kw_only=True)
     """Numbers of kept heads among the prunable ones (see --site): one point each."""
     tune: tuple[str, ...] = ()

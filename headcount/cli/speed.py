@@ -24,9 +24,9 @@ from headcount.speed import Options
 class SpeedCommand(DeviceArguments):
     """Time a pruned model beside the dense one: speedups within one run, and their ceilings."""
 
-    dense: tyro.conf.Positional[str]
+    dense: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DENSE")]
     """The dense model: a Hugging Face name or a folder."""
-    pruned: tyro.conf.Positional[str]
+    pruned: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PRUNED")]
     """The pruned model: a Hugging Face name or a folder."""
     how: Annotated[Options, tyro.conf.arg(name="")] = field(default_factory=Options)
     data: tuple[Path, ...] = ()

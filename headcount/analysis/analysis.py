@@ -19,7 +19,15 @@ from headcount.analysis.roles import find_roles
 from headcount.analysis.streaming import Totals, load_state, of_all_processes, run, save_state
 from headcount.analysis.tables import head_table, offset_table, relation_table
 from headcount.core import HeadTable, Progress, processes, silent
-from headcount.corpora import Batch, Census, Corpus, Frequencies, batches, take_census
+from headcount.corpora import (
+    Batch,
+    Census,
+    Corpus,
+    Frequencies,
+    batches,
+    check_batch_sizes,
+    take_census,
+)
 from headcount.measures import MEASURES, Confidence, Sums, confidence_variant
 from headcount.models import Loaded, as_loaded, check_has_heads, random_copy, signature
 from headcount.results import Analysis, Counts, Example, Roles, RunRecord
@@ -138,6 +146,7 @@ class _Analyzing:
         sharpness = confidence_variant(options.exclude_keys, options.exclude_queries)
         self.measures = tuple(sharpness if each is Confidence else each for each in MEASURES)
         check_has_heads(loaded)
+        check_batch_sizes(options.max_tokens, options.window)
         self.anatomy = loaded.anatomy
         self.encoder = loaded.encoder(options.strict)
         self.corpus = self._timed("translate", lambda: self._with_targets(corpus))

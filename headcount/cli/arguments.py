@@ -166,7 +166,10 @@ def named_columns(columns: Sequence[str]) -> dict[str, str | int] | None:
     pairs = [column.partition("=") for column in columns]
     for role, equals, name in pairs:
         if not (role and equals and name):
-            raise InputError(f"Expected columns as ROLE=NAME, got {role + equals + name!r}.")
+            raise InputError(
+                f"Expected columns as ROLE=NAME, got {role + equals + name!r}. Write, for example, "
+                "text=review or text=0."
+            )
     roles = [role for role, _, _ in pairs]
     twice = sorted({role for role in roles if roles.count(role) > 1})
     if twice:

@@ -115,7 +115,9 @@ def parse(arguments: Sequence[str]) -> Command:
         SystemExit: If its arguments ask for help or are wrong; what there is to say is printed.
     """
     if not arguments:
-        raise InputError(f"Expected a command out of {', '.join(COMMANDS)}, got none.")
+        raise InputError(
+            f"Expected a command out of {', '.join(COMMANDS)}, got none. Run headcount --help."
+        )
     name, *others = arguments
     check_known("a command", name, COMMANDS)
     return tyro.cli(command_class(name), args=others, prog=f"headcount {name}")

@@ -71,7 +71,10 @@ class Curve:
     def _check(self) -> ResumePolicy:
         """Check everything that needs no model; returns what to do with an earlier run."""
         if not (self.keep and self.methods):
-            raise InputError("Expected at least one budget and one method. Name them.")
+            raise InputError(
+                "Expected at least one budget and one method, got none. Name them with "
+                "--keep and --methods."
+            )
         if self.seeds < 1:
             raise InputError(
                 f"Expected --seeds of at least 1, got {self.seeds}. To draw no random order, "

@@ -112,7 +112,7 @@ class Prune:
         if self.preset is None:
             return self.method or "gradient", list(self.set)
         if self.method is not None:
-            raise InputError("Expected one of --method and --preset, got both.")
+            raise InputError("Expected one of --method and --preset, got both. Leave one out.")
         found = pruning.preset(self.preset)
         return found.method, [*found.of(self.on.site, self.on.task), *self.set]
 
@@ -124,11 +124,13 @@ class Prune:
         if not self.keep:
             return None
         if len(set(self.on.site)) < len(self.on.site):
-            raise InputError(f"Expected every --site once, got {' '.join(self.on.site)}.")
+            raise InputError(
+                f"Expected every --site once, got {' '.join(self.on.site)}. Name each once."
+            )
         if len(self.keep) != max(1, len(self.on.site)):
             raise InputError(
                 f"Expected one number for --keep, or one for each --site, got "
-                f"{len(self.keep)} numbers and {len(self.on.site)} sites."
+                f"{len(self.keep)} numbers and {len(self.on.site)} sites. Give one number a site."
             )
         return dict(zip(self.on.site, self.keep, strict=True)) if self.on.site else self.keep[0]
 

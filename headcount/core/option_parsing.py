@@ -183,6 +183,10 @@ def _unknown(option: str, names: Mapping[str, object]) -> InputError:
     )
 
 
+_NUMBERS = {int: "a whole number", float: "a number", str: "text"}
+"""Types of options, in words."""
+
+
 def _value(name: str, kind: Any, text: str) -> Any:
     """Convert text to the first type that it fits."""
     kinds = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
@@ -194,8 +198,8 @@ def _value(name: str, kind: Any, text: str) -> Any:
                 return one(text)
             except ValueError:
                 continue
-    words = [", ".join(_choices(one)) or str(getattr(one, "__name__", one)) for one in kinds]
-    raise InputError(f"Expected {' or '.join(words)} for {name}, got {text!r}.")
+    words = [" or ".join(_choices(one)) or _NUMBERS.get(one, str(one)) for one in kinds]
+    raise InputError(f"Expected {' or '.join(words)} for {name}, got {text!r}. Write {name}=VALUE.")
 
 
 def _choices(kind: Any) -> dict[str, Any]:

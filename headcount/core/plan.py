@@ -147,7 +147,11 @@ class Plan:
         try:
             return cls.from_json(json.loads(path.read_text(encoding="utf-8")))
         except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-            raise InputError(f"Expected a plan in JSON, got {path}: {error}.") from error
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise InputError(
+                f"Expected a plan in JSON, but {path} can't be read: {reason}. Name the plan.json "
+                "of a pruned model."
+            ) from error
 
     @classmethod
     def of_kept(cls, kept: Mapping[str, Mapping[str, Sequence[int]]]) -> "Plan":
@@ -181,7 +185,8 @@ class Plan:
                 raise
             raise InputError(
                 'Expected a plan, {"version": 1, "kept": {"encoder.self": {"0": [0, 3]}}}, '
-                f"got something else ({type(error).__name__}: {error})."
+                f"got something else ({type(error).__name__}: {error}). Name the plan.json of "
+                "a pruned model."
             ) from error
 
     def _json(self) -> dict[str, Any]:

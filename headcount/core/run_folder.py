@@ -46,7 +46,9 @@ def check_is_folder(folder: Path) -> None:
         InputError: if it is a file.
     """
     if folder.exists() and not folder.is_dir():
-        raise InputError(f"Expected a folder for the results, got the file {folder}. Name another.")
+        raise InputError(
+            f"Expected a folder for the results, got the file {folder}. Name another folder."
+        )
 
 
 def check_no_earlier_run(folder: Path, what: str, policy: ResumePolicy) -> None:
@@ -62,8 +64,8 @@ def check_no_earlier_run(folder: Path, what: str, policy: ResumePolicy) -> None:
     """
     if policy is ResumePolicy.REFUSE:
         raise InputError(
-            f"{folder} holds {what}: give --resume to resume it, --overwrite to replace it, "
-            "or name another folder"
+            f"Expected a new folder, but {folder} holds {what}. Give --resume to resume it, "
+            "--overwrite to replace it, or name another folder."
         )
 
 
@@ -117,7 +119,7 @@ def claim(out: Path, results: Sequence[str], state: Path, policy: ResumePolicy) 
     if present and not ours:
         raise InputError(
             f"Expected a new folder, or one with an earlier run, got {out}, which holds other "
-            "files. Name another."
+            "files. Name another folder."
         )
     if present:
         check_no_earlier_run(out, "an earlier run", policy)

@@ -3,6 +3,7 @@ from .batching import Arcs as Arcs
 from .batching import Batch as Batch
 from .batching import Tokens as Tokens
 from .batching import batches as batches
+from .batching import check_batch_sizes as check_batch_sizes
 from .batching import groups_by_length as groups_by_length
 from .batching import padded as padded
 from .batching import present as present

@@ -120,6 +120,19 @@ class Batch:
         )
 
 
+def check_batch_sizes(max_tokens: int, window: int) -> None:
+    """Check the size of batches and of the window that they are sorted in.
+
+    Raises:
+        CorpusError: if one is below 1.
+    """
+    if max_tokens < 1 or window < 1:
+        raise CorpusError(
+            f"Expected at least 1 token a batch and 1 sentence a window, got {max_tokens} "
+            f"and {window}. Give larger numbers."
+        )
+
+
 def batches(
     corpus: Corpus,
     encoder: Encoder,
@@ -139,11 +152,7 @@ def batches(
         window: number of sentences held at a time and sorted by length.
         frequencies: frequencies of source tokens, in place of the census's.
     """
-    if max_tokens < 1 or window < 1:
-        raise CorpusError(
-            f"Expected at least 1 token a batch and 1 sentence a window, got {max_tokens} "
-            f"and {window}. Give larger numbers."
-        )
+    check_batch_sizes(max_tokens, window)
     maker = _Maker(encoder, census, frequencies)
     for sentences in chunks(corpus, window):
         for group in groups_by_length(encoder.encode(sentences), max_tokens):

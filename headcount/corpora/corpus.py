@@ -55,7 +55,10 @@ class Corpus:
         sentences: Sequence[str | Sentence] = (),
     ) -> None:
         if limit is not None and limit < 1:
-            raise CorpusError(f"Expected a limit of at least 1 sentence, got {limit}.")
+            raise CorpusError(
+                f"Expected a limit of at least 1 sentence, got {limit}. Leave the limit out "
+                "to read all."
+            )
         listed = [paths] if isinstance(paths, str | Path) else paths
         self.limit, self.pairs = limit, pairs
         self._targets: Path | None = None

@@ -107,9 +107,9 @@ def _rows(path: Path, columns: Columns | None) -> Iterator[Row]:
         return _objects(path)
     if width is None and path.suffix != ".txt":
         raise CorpusError(
-            f"{path}: the ending {path.suffix!r} says nothing about columns (.tsv .csv .jsonl .txt "
-            "do). Number them from 0, separated by one blank: label=0 text=1, or text=0 if each "
-            "line is a text."
+            f"{path}: expected a .tsv, .csv, .jsonl or .txt file, got the ending {path.suffix!r}. "
+            "Rename the file, or, if one blank separates its columns, number them from 0: label=0 "
+            "text=1, or text=0 if each line is a text."
         )
     return _lines(path, width)
 
@@ -155,7 +155,7 @@ def _of_width(
             if width < least:
                 raise CorpusError(
                     f"{path}:{number}: expected a column {least - 1} (counted from 0), got "
-                    f"{width} columns"
+                    f"{width} columns. Number the columns from 0 to {width - 1}."
                 )
         if len(cells) != width:
             raise CorpusError(

@@ -76,7 +76,10 @@ class Table:
             InputError: for a limit below 1.
         """
         if limit is not None and limit < 1:
-            raise InputError(f"Expected a limit of at least 1 example, got {limit}.")
+            raise InputError(
+                f"Expected a limit of at least 1 example, got {limit}. Leave the limit out "
+                "to read all."
+            )
         columns = {role: cells[:limit] for role, cells in self.columns.items()}
         return replace(self, columns=columns, origins=self.origins[:limit])
 
@@ -110,8 +113,8 @@ def choose(
     columns = columns or {}
     if unknown := [name for name in columns if name not in roles]:
         raise InputError(
-            f"Expected columns of this task ({', '.join(roles)}), got {unknown[0]!r}. Give columns "
-            f"as {next(iter(roles))}=NAME."
+            f"Expected a column of this task ({', '.join(roles)}), got {unknown[0]!r}. Give "
+            f"columns as {next(iter(roles))}=NAME."
         )
     chosen: dict[str, str | int] = {}
     for role, column in roles.items():

@@ -146,7 +146,8 @@ def load(
             raise ModelError(f"{str(name)!r} can't be loaded: {_NEEDS_TRUST}") from error
         raise ModelError(
             f"Expected a Hugging Face model name or a folder with config.json and weights, but "
-            f"{str(name)!r} can't be loaded: {str(error).strip().splitlines()[0]}"
+            f"{str(name)!r} can't be loaded: {str(error).strip().splitlines()[0].rstrip('.')}. "
+            "Check the name or the path."
         ) from error
     tokenizer = _tokenizer(place, options)
     if languages is not None and tokenizer is not None:

@@ -11,6 +11,7 @@ from typing import SupportsIndex, final
 from headcount.compaction import compact
 from headcount.core import Head, Heads, InputError, Plan
 from headcount.models import Loaded
+from headcount.pruning.options import check_share
 from headcount.tap import Anatomy
 
 Keep = Mapping[str, int] | int
@@ -233,8 +234,7 @@ def share(units: Units, part: int | float) -> int:
     Raises:
         InputError: for a share that is not between 0 and 1.
     """
-    if not 0 <= part <= 1:
-        raise InputError(f"Expected a share of heads to keep between 0 and 1, got {part}.")
+    check_share(part)
     free = sum(map(len, units.units))
     return nearest(units.possible(), len(units.heads) - free + part * free)
 

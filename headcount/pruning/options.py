@@ -77,12 +77,27 @@ def check_budget(
     if len(given) != 1:
         raise InputError(
             f"Expected one budget out of {', '.join(list(budgets)[:-1])} and --latency, got "
-            f"{' and '.join(given) or 'none'}."
+            f"{' and '.join(given) or 'none'}. Give exactly one of them."
         )
+    if share is not None:
+        check_share(share)
     if max_drop is not None and not isfinite(max_drop):
         raise InputError(f"Expected a finite largest drop, got {max_drop}.")
     if latency is not None and not 0 < latency < inf:
         raise InputError(f"Expected a finite latency above 0 ms, got {latency}.")
+
+
+def check_share(part: int | float) -> None:
+    """Check that a share of heads lies between 0 and 1.
+
+    Raises:
+        InputError: If it does not.
+    """
+    if not 0 <= part <= 1:
+        raise InputError(
+            f"Expected a share of heads to keep between 0 and 1, got {part}. To keep a number of "
+            "heads, use keep."
+        )
 
 
 def uses_examples(name: str) -> bool:

@@ -70,5 +70,5 @@ def check_is_run(folder: Path) -> None:
     if not folder.is_dir():
         raise InputError(
             f"Expected a folder written by `headcount analyze ... --out`, but {folder} "
-            f"{'is a file' if folder.exists() else 'does not exist'}"
+            f"{'is a file' if folder.exists() else 'does not exist'}. Check the path."
         )

@@ -89,7 +89,9 @@ class JsonObject:
         try:
             value = json.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
-            raise InputError(f"Cannot read {path}: {error.strerror}. Is this {folder}?") from error
+            raise InputError(
+                f"Expected {folder}, but {path} can't be read: {error.strerror}. Check the path."
+            ) from error
         except ValueError as error:
             raise InputError(f"{path} is damaged: {error}. Run `{command}` again.") from error
         return cls.of(value, str(path), command)

@@ -58,7 +58,7 @@ def _if_there(read: Callable[[Path], T], path: Path) -> T | None:
 def _read_heads(path: Path) -> tuple[HeadRow, ...]:
     rows = _read_table(path, _HEAD_COLUMNS)
     if not rows:
-        raise InputError(f"{path} has no rows; run `headcount analyze` again")
+        raise InputError(f"{path} has no rows. Run `headcount analyze` again.")
     return tuple(
         HeadRow(
             head=str(row["head"]),
@@ -117,10 +117,10 @@ def _read_table(path: Path, columns: tuple[str, ...]) -> list[dict[str, Any]]:
     try:
         table = pq.read_table(path)
     except FileNotFoundError as error:
-        raise InputError(f"{path} is missing; run `headcount analyze` again") from error
+        raise InputError(f"{path} is missing. Run `headcount analyze` again.") from error
     except (OSError, ValueError) as error:  # ArrowInvalid is a ValueError
-        raise InputError(f"{path} is damaged: {error}; run `headcount analyze` again") from error
+        raise InputError(f"{path} is damaged: {error}. Run `headcount analyze` again.") from error
     missing = [column for column in columns if column not in table.column_names]
     if missing:
-        raise InputError(f"{path} lacks the columns {missing}; run `headcount analyze` again")
+        raise InputError(f"{path} lacks the columns {missing}. Run `headcount analyze` again.")
     return table.to_pylist()

@@ -45,7 +45,10 @@ class Options:
         for name, values in given.items():
             if not values or min(values) < smallest[name]:
                 found = ", ".join(map(str, values)) or "none"
-                raise InputError(f"Expected {name} of at least {smallest[name]}, got {found}.")
+                raise InputError(
+                    f"Expected {name} of at least {smallest[name]}, got {found}. Use larger "
+                    "numbers."
+                )
         if unknown := set(self.modes) - set(MODE_NAMES):
             raise InputError(
                 f"Expected modes out of {', '.join(MODE_NAMES)}, got {', '.join(sorted(unknown))}."

@@ -83,7 +83,9 @@ def groups(
         max_tokens: largest number of padded tokens in a batch; a longer example forms a batch.
     """
     if max_tokens < 1:
-        raise InputError(f"Expected at least 1 token a batch, got {max_tokens}")
+        raise InputError(
+            f"Expected at least 1 token a batch, got {max_tokens}. Use a larger number."
+        )
     group: list[int] = []
     for index in np.argsort(length_N, kind="stable"):
         if group and (len(group) + 1) * length_N[index] > max_tokens:

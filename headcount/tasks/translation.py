@@ -98,7 +98,9 @@ class Translation(Task):
     ) -> None:
         check_choice("a metric", metric, TranslationMetric)
         if num_beams < 1:
-            raise InputError(f"Expected at least 1 beam, got {num_beams}.")
+            raise InputError(
+                f"Expected at least 1 beam, got {num_beams}. Use 1 for a greedy search."
+            )
         check_fits(loaded.model, self.name)
         self.metric, self.higher_is_better = metric, True
         table = read_parallel(data, columns, COLUMNS[self.name]).first(limit)

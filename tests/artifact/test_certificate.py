@@ -92,7 +92,8 @@ def test_written_and_read(tmp_path: Path) -> None:
     newer = replace(found[0], difference=0.0)
     assert certificate.joined([newer]).comparisons == (newer,)
     with pytest.raises(
-        InputError, match="Cannot read .*certificate.json.*Is this the folder of a compact model"
+        InputError,
+        match="Expected the folder of a compact model, but .*certificate.json can't be read",
     ):
         Certificate.read(tmp_path / "none")
     (tmp_path / "model.safetensors").write_bytes(b"others")

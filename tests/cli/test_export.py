@@ -114,11 +114,11 @@ def test_a_model_that_learned_on(
     assert not (out / "README.md").exists()
     (small / "certificate.json").unlink()
     status, _, errors = headcount("export", small, "--onnx", "--limit", 7)
-    assert status == 2 and "Is this the folder of a compact model" in errors
+    assert status == 2 and "Expected the folder of a compact model, but" in errors
 
 
 def test_refusals(bert: Path, tmp_path: Path) -> None:
     status, _, errors = headcount("export", bert)
     assert status == 2 and "Add --onnx" in errors
     status, _, errors = headcount("export", bert, "--onnx")
-    assert status == 2 and "Is this the folder of a compact model" in errors
+    assert status == 2 and "Expected the folder of a compact model, but" in errors

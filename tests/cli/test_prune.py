@@ -334,7 +334,7 @@ def test_interrupted_runs_are_not_mixed(bert: Path, data: list[Path], tmp_path: 
     claim_artifact(tmp_path / "out", ResumePolicy.REFUSE)  # nothing was begun
     (tmp_path / "out.state" / "plan.json").touch()
     status, _, errors = run("prune", bert, data, tmp_path / "out", "--keep", 2)
-    assert status == 2 and "holds an interrupted run: give --resume" in errors
+    assert status == 2 and "holds an interrupted run. Give --resume" in errors
     assert run("prune", bert, data, tmp_path / "out", "--keep", 2, "--resume")[0] == 0
     claim_artifact(tmp_path / "out", ResumePolicy.OVERWRITE)
     (tmp_path / "out.state" / "plan.json").touch()
@@ -457,7 +457,7 @@ def test_curve(bert: Path, data: list[Path], tmp_path: Path) -> None:
         status, _, errors = run("curve", bert, data, tmp_path / "none", "--keep", 3, empty)
         assert status == 2 and "Expected at least one budget and one method" in errors
     status, _, errors = run("curve", bert, same, out, *more)
-    assert status == 2 and "holds an earlier run: give --resume" in errors
+    assert status == 2 and "holds an earlier run. Give --resume" in errors
     status, _, errors = run("curve", bert, same, out, *more, "--resume")
     assert status == 2 and "--resume needs the same" in errors
     status, _, errors = run("curve", bert, same, tmp_path / "b", *more, "--seeds", 0)

@@ -76,7 +76,7 @@ def test_refusals(bert: Path, marian: Path) -> None:
         ((bert, marian, *FEW), "Expected two models with the same architecture"),
         ((bert, bert, "--batch", 0), "Expected batch of at least 1, got 0"),
         ((bert, bert, "--length", 999), "Expected a length that"),
-        ((bert, bert, *FEW, "--card"), "Is this the folder of a pruned model"),
+        ((bert, bert, *FEW, "--card"), "Expected the folder of a pruned model, but"),
         ((bert, bert, "--data", "none.txt"), "got nothing"),
         ((bert, "none-such", *FEW), "can't be loaded"),
         ((bert, bert, "--modes", "forward", "--new-tokens", 9), "--new-tokens only affects gen"),

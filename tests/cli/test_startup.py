@@ -110,11 +110,11 @@ REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "a value of an option": (
         ("prune", "gpt2", *LEARNED, "--out", "OUT", "--keep", "3", "--set", "step=abc"),
-        "Expected float for step, got 'abc'",
+        "Expected a number for step, got 'abc'",
     ),
     "a value of a training": (
         ("curve", "gpt2", *LEARNED, "--out", "OUT", "--keep", "3", "--set", "l0.tuning.peak=x"),
-        "Expected float for tuning.peak, got 'x'",
+        "Expected a number for tuning.peak, got 'x'",
     ),
     "a preset": (
         ("prune", "gpt2", *LEARNED, "--out", "OUT", "--keep", "3", "--preset", "voita"),

@@ -13,7 +13,7 @@ def test_resume_policy(tmp_path: Path) -> None:
     assert ResumePolicy.of(resume=False, overwrite=True) is ResumePolicy.OVERWRITE
     with pytest.raises(InputError, match="Expected one of --resume and --overwrite, got both"):
         ResumePolicy.of(resume=True, overwrite=True)
-    with pytest.raises(InputError, match="holds an earlier run: give --resume to resume it"):
+    with pytest.raises(InputError, match="holds an earlier run. Give --resume to resume it"):
         check_no_earlier_run(tmp_path, "an earlier run", ResumePolicy.REFUSE)
     for policy in (ResumePolicy.RESUME, ResumePolicy.OVERWRITE):
         check_no_earlier_run(tmp_path, "an earlier run", policy)

@@ -193,8 +193,8 @@ def test_a_cell_may_be_a_book(tmp_path: Path) -> None:
         (
             "a.binary.dev",
             "1 A dog.\n",
-            ": the ending '.dev' says nothing about columns (.tsv .csv "
-            ".jsonl .txt do). Number them from 0, separated by one blank: label=0 text=1",
+            ": expected a .tsv, .csv, .jsonl or .txt file, got the ending '.dev'. Rename the file, "
+            "or, if one blank separates its columns, number them from 0: label=0 text=1",
         ),
     ],
 )

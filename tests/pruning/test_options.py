@@ -51,7 +51,7 @@ def test_options() -> None:
     [
         ("gradient", "steps=1", "with a NAME out of step, level, normalise, got 'steps=1'"),
         ("gradient", "step", "Expected NAME=VALUE"),
-        ("gradient", "step=x", "Expected float for step, got 'x'"),
+        ("gradient", "step=x", "Expected a number for step, got 'x'"),
         ("gradient", "level=y", "Expected token, sample, batch for level, got 'y'"),
         ("gradient", "normalise=1", "Expected true, false for normalise, got '1'"),
         ("random", "seed=1", "with a NAME out of none"),

@@ -109,7 +109,7 @@ def test_lede_counts_heads_that_help_that_harm_and_the_rest():
     assert lede(importance(), [row()] * 4, effects) == (
         "Without enc.0.0, the loss rises by 0.200 (95\u202f% interval 0.100 to 0.300), more than "
         "without any other head. Taken alone, 2 of 4 heads matter (p < 0.05 after correction for "
-        "4 tests), 1 harms the model and for 1 the effect is within noise."
+        "4 tests), 1 harms the model and for 1 head the effect is within noise."
     )
 
 

@@ -33,7 +33,7 @@ def test_refusals(change: dict, reported: str) -> None:
 def test_claim(tmp_path: Path) -> None:
     out, identity = tmp_path / "out", JOB.identity(ROWS, None, 1)
     claim(out, identity, ResumePolicy.REFUSE)
-    with pytest.raises(InputError, match="holds an earlier training: give --resume"):
+    with pytest.raises(InputError, match="holds an earlier training. Give --resume"):
         claim(out, identity, ResumePolicy.REFUSE)
     claim(out, identity, ResumePolicy.RESUME)
     (out / "checkpoints").mkdir()

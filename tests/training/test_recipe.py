@@ -18,7 +18,7 @@ def test_changed() -> None:
     [
         ("epoch=9", "Expected NAME=VALUE with a NAME out of batch_tokens, .*, got 'epoch=9'"),
         ("epochs", "got 'epochs'"),
-        ("epochs=2.5", "Expected int for epochs, got '2.5'"),
+        ("epochs=2.5", "Expected a whole number for epochs, got '2.5'"),
         ("epochs=0", "Expected a finite number above 0 for epochs, got 0"),
         (
             "schedule=cosine",

@@ -39,7 +39,8 @@ class Stepwise(Ranking):
     def __post_init__(self) -> None:
         if not 0 <= self.step <= 1:
             raise InputError(
-                f"Expected a share of the heads from 0 to 1 as the step, got {self.step}."
+                f"Expected a share of the heads from 0 to 1 as the step, got {self.step}. "
+                "Use 0.1 to prune a tenth of them at a time."
             )
 
     @property

@@ -186,7 +186,7 @@ def verdict(measured: Iterable[tuple[float, float]]) -> list[str]:
     if harmful:
         parts.append(f"{numbers.count(harmful)} {'harms' if harmful == 1 else 'harm'} the model")
     if open_:
-        parts.append(f"for {numbers.count(open_)} the effect is within noise")
+        parts.append(f"for {numbers.of(open_, 'head', 'heads')} the effect is within noise")
     return [f"{numbers.listed(parts)}."]
 
 

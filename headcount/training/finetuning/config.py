@@ -73,5 +73,6 @@ def check_further_training(tuning: FinetuneConfig, has_teacher: bool) -> None:
     if tuning.is_taught != has_teacher:
         raise InputError(
             "Expected a --teacher together with a distillation loss (distilled or layerwise "
-            "in --set), got one without the other."
+            "in --set), got one without the other. Give both, or "
+            "neither."
         )

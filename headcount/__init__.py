@@ -1,4 +1,4 @@
-"""Which attention heads do the work, and how many can you let go.
+"""Which attention heads do the work, and how many can be pruned.
 
 Models and data:
     load: a model by hub name or folder, or one that we ship, with tokenizer and heads (`Loaded`)

@@ -11,7 +11,7 @@ from headcount.results import Thresholds
 @final
 @dataclass(frozen=True)
 class Options:
-    """How an analysis is run, in Python and as options of the command.
+    """Settings of `analyze`, in Python and as options of the command.
 
     The defaults are the papers' definitions.
     """

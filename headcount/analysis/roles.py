@@ -27,7 +27,15 @@ relations together are not one relation."""
 def find_roles(
     heads: HeadTable, relations: pd.DataFrame | None, thresholds: Thresholds | None = None
 ) -> dict[str, list[Role]]:
-    """The roles of every head, by head name; an empty list for a head without a role."""
+    """The roles of every head, by head name; an empty list for a head without a role.
+
+    >>> find_roles(analysis.heads, analysis.relations, Thresholds(sink_share=0.7))  # doctest: +SKIP
+
+    Args:
+        heads: the measured numbers, such as `Analysis.heads` or the result of `measure`.
+        relations: accuracies of relations, such as `Analysis.relations`; None for no relations.
+        thresholds: thresholds of the roles; the papers' if None.
+    """
     limits = thresholds or Thresholds()
     best = {} if relations is None else _best_relations(relations, limits)
     found = {}

@@ -169,7 +169,9 @@ Evaluations = Mapping[str, Evaluation]
 @final
 @dataclass(frozen=True, eq=False)
 class FurtherTraining:
-    """What to train further, how, and the data to train and to measure on.
+    """A model to train further, the settings, and the data to train on and to measure on.
+
+    `.run()` trains and returns a `FurtherTrained`, whose `.save(folder)` writes the model.
 
     Raises:
         InputError: If the model can't be trained like this, or the teacher has another vocabulary.

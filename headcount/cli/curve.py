@@ -31,7 +31,7 @@ class Curve:
     seeds: int = 5
     """Number of random orders to draw."""
     scores: bool = True
-    """Measure the score at every point (a beam search in translation); else only the loss."""
+    """Measure the score at every point (a beam search in translation); otherwise the loss only."""
     control: bool = True
     """Also train and measure the dense model for as many updates as a method's point."""
     analysis: Path | None = None

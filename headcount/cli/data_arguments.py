@@ -72,7 +72,7 @@ class TrialArguments(LearningArguments):
     site: tuple[Site, ...] = ()
     """Sites whose heads may be pruned; all by default."""
     groups: bool = True
-    """Prune heads that share keys and values in whole groups; else equally many of each group."""
+    """Prune heads that share keys and values in whole groups; otherwise equally many of each."""
     calibration: int = CALIBRATION
     """Number of examples drawn from --data for scoring heads, folding and rescaling; training uses
     all."""

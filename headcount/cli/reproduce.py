@@ -129,7 +129,7 @@ class PaperArguments(FolderArguments, TaskArguments):
 
 @dataclass(frozen=True)
 class Michel2019(PaperArguments):
-    """Reproduce Are Sixteen Heads Really Better than One? (section 3; or 4 and 5 with --prune)."""
+    """Reproduce "Are Sixteen Heads Really Better than One?": section 3, or 4 and 5 with --prune."""
 
     other_data: tuple[str, ...] = ()
     """A second data set of the same task: for figure 2, and to measure the best single heads, which
@@ -183,14 +183,14 @@ class Michel2019(PaperArguments):
 
 @dataclass(frozen=True)
 class Voita2019(PaperArguments):
-    """Reproduce Analyzing Multi-Head Self-Attention: table 1, figures 1, 2, 3, 5; or table 2."""
+    """Reproduce "Analyzing Multi-Head Self-Attention": table 1, figures 1, 2, 3, 5; or table 2."""
 
     limit: int | None = None
     """Largest number of examples of each data set and of treebank sentences; all by default."""
     treebank: tuple[Path, ...] = ()
     """CoNLL-U files of the source language, or folders of them; required except for table 2."""
     table: Literal[2] | None = None
-    """2: instead prune, and train the same heads from scratch."""
+    """Reproduce table 2 instead: prune, and train the same heads from scratch."""
     scratch: tuple[str, ...] = ()
     """Table 2: set fields of training from scratch, as NAME=VALUE, e.g. updates=9000 peak=1e-3."""
     frequencies: Path | None = None
@@ -255,7 +255,7 @@ class Voita2019(PaperArguments):
 
 @dataclass(frozen=True)
 class Li2021(FolderArguments):
-    """Reproduce Differentiable Subset Pruning of Transformer Heads: methods under equal budgets."""
+    """Reproduce "Differentiable Subset Pruning of Transformer Heads": methods, equal budgets."""
 
     on: Annotated[TrialArguments, tyro.conf.arg(name="")]
     keep: tuple[int, ...] = field(kw_only=True)

@@ -198,8 +198,14 @@ def _value(name: str, kind: Any, text: str) -> Any:
                 return one(text)
             except ValueError:
                 continue
-    words = [" or ".join(_choices(one)) or _NUMBERS.get(one, str(one)) for one in kinds]
-    raise InputError(f"Expected {' or '.join(words)} for {name}, got {text!r}. Write {name}=VALUE.")
+    words = [_listed(_choices(one)) or _NUMBERS.get(one, str(one)) for one in kinds]
+    raise InputError(f"Expected {' or '.join(words)} for {name}, got {text!r}.")
+
+
+def _listed(choices: Iterable[str]) -> str:
+    """The allowed words, in words; empty if there are none."""
+    words = list(choices)
+    return f"one of {', '.join(words)}" if len(words) > 1 else "".join(words)
 
 
 def _choices(kind: Any) -> dict[str, Any]:

@@ -21,7 +21,7 @@ VERSION = 1
 @final
 @dataclass(frozen=True)
 class Plan:
-    """Which heads of a model are kept.
+    """Which heads of a model are kept; `Plan.read` reads a plan.json.
 
     >>> plan = Plan.keeping(Heads({"encoder.self": (2, 3)}), [Head("encoder.self", 1, 2)])
     >>> plan.kept

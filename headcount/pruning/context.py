@@ -46,7 +46,11 @@ class PruningContext:
 @final
 @dataclass(frozen=True)
 class PruneSettings:
-    """What may be pruned, and everything that is neither model, data, method nor budget."""
+    """Settings of `prune` beside model, data, method and budget: sites, seed, state and the like.
+
+    >>> PruneSettings(sites=("encoder.self",), calibration=500, seed=1).whole_groups
+    True
+    """
 
     sites: tuple[str, ...] = ()
     """Sites whose heads may be pruned; all if empty."""

@@ -70,7 +70,10 @@ def last_within(
 @final
 @dataclass(frozen=True)
 class BudgetSpec:
-    """Exactly one of four kinds of budget.
+    """Exactly one of four kinds of budget for `prune`.
+
+    >>> BudgetSpec(max_drop=0.3).keep is None
+    True
 
     Raises:
         InputError: for none, several, or an invalid limit.

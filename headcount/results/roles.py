@@ -37,21 +37,21 @@ class Thresholds:
     """Thresholds for assigning roles."""
 
     positional_share: float = 0.9
-    """Voita: the largest weight is at one offset in at least 90 % of queries."""
+    """Least share of queries whose largest weight is at one offset (Voita et al.: 90 %)."""
     syntactic_gain: float = 0.1
-    """Voita: accuracy above the best fixed offset by 10 % (points, or see below)."""
+    """Least gain in accuracy over the best fixed offset; 0.1 is 10 points (Voita et al.)."""
     syntactic_relative: bool = False
-    """Whether that gain is relative to the offset's accuracy (the paper does not say)."""
+    """Take that gain relative to the offset's accuracy, not in points (the paper doesn't say)."""
     syntactic_cases: int = 100
-    """Clark: relations with at least 100 instances."""
+    """Least number of cases of a relation (Clark et al.: 100)."""
     rare2_share: float = 0.5
-    """Voita (WMT): over half of the queries look at one of the two rarest tokens."""
+    """Least share of queries that look most at one of the two rarest tokens (Voita, WMT: half)."""
     sink_share: float = 0.5
-    """Clark: over half of the attention on the first token, or on separators."""
+    """Least share of attention on the first token, or on separators (Clark et al.: half)."""
     punctuation_share: float = 0.5
-    """Over half of the attention on punctuation, as for separators."""
+    """Least share of attention on punctuation; half, as for separators."""
     block_share: float = 0.5
-    """Half of the maps are blocks (the paper gives no threshold for a head)."""
+    """Least share of maps that are blocks (the paper gives no threshold for a head)."""
 
     def __post_init__(self) -> None:
         """Check that the thresholds are finite, so that a record can hold them.

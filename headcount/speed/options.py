@@ -21,11 +21,11 @@ class Options:
     length: tuple[int, ...] = (32, 128, 512)
     """Example lengths, in tokens; lengths that the model can't take are skipped with a warning."""
     modes: tuple[ModeName, ...] = ()
-    """Time one forward (for a decoder: a prompt) or greedy generation; both by default."""
+    """Work to time: one forward (a decoder's prompt) or greedy generation; both by default."""
     new_tokens: int = 32
     """Number of tokens to generate."""
     rounds: int = 12
-    """Rounds of dense, pruned, dense again; six cover every order once, and one more warms up."""
+    """Rounds of dense, pruned, dense again, after one to warm up; six cover every order."""
     seed: int = 0
     """Seed of the random tokens."""
 

@@ -22,7 +22,12 @@ def tapped(
     anatomy: Anatomy | None = None,
     replacement: Replacement | None = None,
 ) -> Iterator[Tap]:
-    """A tap on any model, with the self-check first.
+    """Pass every block of a model's attention to a function, after the self-check.
+
+    >>> with torch.no_grad(), tapped(  # doctest: +SKIP
+    ...     model, lambda block: print(block.weights_BHQK.shape)
+    ... ):
+    ...     model(**inputs)
 
     Args:
         model: a transformers model.
@@ -42,6 +47,9 @@ def gated(
     model: PreTrainedModel, gates: Mapping[str, int | float], anatomy: Anatomy | None = None
 ) -> Iterator[None]:
     """Multiply heads' outputs by factors, e.g. `{"enc.3.7": 0}`: the head mask that v5 removed.
+
+    >>> with gated(model, {"enc.3.7": 0, "enc.3.8": 0.5}):  # doctest: +SKIP
+    ...     output = model(**inputs)
 
     Args:
         model: a transformers model.

@@ -25,7 +25,12 @@ GOLD = frozenset({"target", "label", "score"})
 @final
 @dataclass(frozen=True, eq=False)
 class TaskSplits:
-    """The data sets of one task, made for one model."""
+    """The data sets of one task, made for one model; `TaskSplits.build` makes them from files.
+
+    >>> TaskSplits.build(  # doctest: +SKIP
+    ...     "translation", loaded, train="train.tsv", dev="dev.tsv", test="test.tsv"
+    ... )
+    """
 
     train: Task
     """The task on the data to train on or to choose heads on."""

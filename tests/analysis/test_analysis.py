@@ -88,6 +88,15 @@ def test_thresholds_decide_roles(loaded: Loaded) -> None:
     assert all(found[0].role == "positional" for found in roles.values())
 
 
+def test_batches_without_tokens_are_refused_before_anything_is_written(
+    loaded: Loaded, tmp_path: Path
+) -> None:
+    options = headcount.Options(max_tokens=0)
+    with pytest.raises(headcount.CorpusError, match="Expected at least 1 token a batch"):
+        headcount.analyze(loaded, headcount.Corpus(SAMPLE, limit=4), options, out=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_negative_seed_is_refused() -> None:
     with pytest.raises(headcount.InputError, match="Expected a seed of at least 0, got -2"):
         headcount.Options(seed=-2)

@@ -69,6 +69,10 @@ LEARNED = (*SCORED, "--dev", str(PARALLEL))
 REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
     "a command": (("anlyze",), "Did you mean analyze?"),
     "no command": ((), "Expected a command"),
+    "a share": (
+        ("prune", "gpt2", *LEARNED, "--out", "OUT", "--share", "1.5"),
+        "Expected a share of heads to keep between 0 and 1, got 1.5",
+    ),
     "a corpus": (("analyze", "gpt2", "none.txt", "--out", "OUT"), "none.txt, got nothing"),
     "a model": (("analyze", "./none", str(SAMPLE), "--out", "OUT"), "./none, which does not"),
     "frequencies": (
@@ -124,7 +128,7 @@ REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
         ("curve", "gpt2", *LEARNED, "--out", "OUT", "--keep", "3", "--methods", "norms"),
         "Did you mean norm?",
     ),
-    "a plan": (("compact", "gpt2", "--plan", "none.json", "--out", "OUT"), "got none.json"),
+    "a plan": (("compact", "gpt2", "--plan", "none.json", "--out", "OUT"), "but none.json"),
     "a format": (("export", "OUT"), "Expected a format"),
     "text": (
         ("train", "causal-lm", "--data", "none.txt", "--out", "OUT"),

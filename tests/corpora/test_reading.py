@@ -230,7 +230,7 @@ def test_what_is_wrong_with_the_file_or_the_columns(tmp_path: Path) -> None:
         read_data(path, None, ROLES)
     write(path, "text\tlabel\nA\t1\n")
     for columns, message in [
-        ({"txt": "text"}, "columns of this task .text, other, label., got 'txt'"),
+        ({"txt": "text"}, "a column of this task .text, other, label., got 'txt'"),
         ({"text": 0, "label": "label"}, "by number from 0 .*, got 0, label"),
         ({"text": 0}, "column 'label' has no number"),
         ({"text": "tex"}, "expected a column 'tex' for 'text'; the columns are 'text', 'label'"),
@@ -395,7 +395,9 @@ def test_first_rows_are_checked(tmp_path: Path, task: str) -> None:
 def test_two_text_files_have_no_columns(tmp_path: Path) -> None:
     sides = [write(tmp_path / name, "The dog.\n") for name in ("a.en", "a.de")]
     check_columns(sides, None, TRANSLATIONS, pairs=True)
-    with pytest.raises(CorpusError, match="the ending '.en' says nothing about columns"):
+    with pytest.raises(
+        CorpusError, match="expected a .tsv, .csv, .jsonl or .txt file, got the ending '.en'"
+    ):
         check_columns(sides, None, COLUMNS["causal-lm"])
 
 

@@ -22,9 +22,9 @@ def test_changed() -> None:
         ("epochs=0", "Expected a finite number above 0 for epochs, got 0"),
         (
             "schedule=cosine",
-            "Expected linear, inverse_sqrt, constant_with_warmup for schedule, got 'cosine'",
+            "Expected one of linear, inverse_sqrt, constant_with_warmup for schedule, got 'cosine'",
         ),
-        ("optimizer=sgd", "Expected adamw, muon for optimizer, got 'sgd'"),
+        ("optimizer=sgd", "Expected one of adamw, muon for optimizer, got 'sgd'"),
         ("dropout=1", "a number of at least 0 and below 1 for dropout, got 1.0"),
         ("peak=inf", "Expected a finite number above 0 for peak, got inf"),
         ("clip=nan", "Expected a finite number above 0 for clip, got nan"),

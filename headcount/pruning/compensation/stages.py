@@ -24,7 +24,11 @@ from headcount.training import FinetuneConfig
 @final
 @dataclass(frozen=True)
 class Compensation:
-    """Which stages run."""
+    """Stages that follow the choice of heads in `prune`, and whether a control is trained.
+
+    >>> Compensation(recovery=FinetuneConfig(updates=400, distilled=0.5)).fold
+    True
+    """
 
     fold: bool = True
     """Whether to fold the pruned heads' mean output into the bias, if that lowers the loss."""

@@ -245,6 +245,8 @@ def _equality(record: PruneRecord) -> Iterator[str]:
     yield table(
         ["", "examples", "largest difference", "share of the largest output", "tolerance"], rows
     )
+    if runs := dict.fromkeys(run for each in compared for run in each.runs):
+        yield f"The models were also compared on short random batches: {', '.join(runs)}."
 
 
 def _changed(record: PruneRecord) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headcount.artifact.comparing import Data, Inputs, Run, compare, runner
+from headcount.artifact.comparing import Data, Run, compare, runner
 from headcount.artifact.head_card import write_head_card
 from headcount.artifact.saving import auto_class_of, write_into
 from headcount.artifact.staging import COMPACT, check_not_taken, forget_run, staged
@@ -24,7 +24,7 @@ from headcount.corpora import Corpus
 from headcount.models import Loaded, load
 from headcount.pruning import Pruned
 from headcount.results import Certificate, Comparison, PruneRecord, weights_sha256
-from headcount.tap import Tap
+from headcount.tap import SampleRun, Tap, sample_runs
 
 
 def save_compact(
@@ -67,12 +67,14 @@ def certify(staging: Path, dense: Loaded, plan: Plan, smaller: Loaded, data: Dat
         dense: The dense model.
         plan: Plan of its kept heads.
         smaller: The compact model.
-        data: Data to compare the gated, compact and reloaded model on.
+        data: Data to compare the gated, compact and reloaded model on, besides short random
+            batches with every padding and with a cache.
 
     Raises:
         ModelError: If two of the three models differ.
     """
     model = smaller.model
+    data = replace(data, runs=sample_runs(dense.model, dense.inputs))
     write_into(staging, model, smaller.tokenizer)
     # In the format of the compact model: on disk, weights may have a shorter one.
     reloaded = load(staging, str(model.device), str(model.dtype).removeprefix("torch.")).model
@@ -105,9 +107,9 @@ def gated_runner(loaded: Loaded, plan: Plan) -> Run:
     model, anatomy = loaded.model, loaded.anatomy
     gates, run = plan.gates(anatomy.heads), runner(loaded.model)
 
-    def run_gated(inputs: Inputs) -> list[Tensor]:
+    def run_gated(sample: SampleRun) -> list[Tensor]:
         with torch.inference_mode(), Tap(model, anatomy, gates=gates):
-            return run(inputs)
+            return run(sample)
 
     return run_gated
 

@@ -6,7 +6,7 @@ cache. The graph holds the shapes of every layer, so layers may keep different n
 
 import logging
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,14 +16,14 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from headcount.artifact.comparing import Data, Inputs, compare, runner
+from headcount.artifact.comparing import Data, Inputs, Run, compare, runner
 from headcount.artifact.head_card import write_head_card
 from headcount.artifact.staging import replaced
 from headcount.core import InputError, ModelError
 from headcount.corpora import TOKEN_TYPES, Corpus
 from headcount.models import Loaded
 from headcount.results import CERTIFICATE, PRUNE, Certificate, PruneRecord, weights_sha256
-from headcount.tap import evaluating, outputs, run_tiny, runs_whole, tiny_inputs
+from headcount.tap import SampleRun, evaluating, outputs, run_tiny, runs_whole, tiny_inputs
 
 
 def export_onnx(model: PreTrainedModel, inputs: Inputs, path: Path) -> None:
@@ -66,7 +66,7 @@ def export_onnx(model: PreTrainedModel, inputs: Inputs, path: Path) -> None:
         ) from error
 
 
-def onnx_runner(path: Path) -> Callable[[Inputs], list[Tensor]]:
+def onnx_runner(path: Path) -> Run:
     """A runner for an ONNX file in ONNX Runtime on the CPU.
 
     Raises:
@@ -77,9 +77,9 @@ def onnx_runner(path: Path) -> Callable[[Inputs], list[Tensor]]:
     with _reported():
         session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
 
-    def run(inputs: Inputs) -> list[Tensor]:
+    def run(sample: SampleRun) -> list[Tensor]:
         given = {each.name for each in session.get_inputs()}
-        feed = {name: each.cpu().numpy() for name, each in inputs.items() if name in given}
+        feed = {name: each.cpu().numpy() for name, each in sample.batch.items() if name in given}
         with _reported():
             return [torch.from_numpy(each) for each in session.run(None, feed)]
 

@@ -167,15 +167,27 @@ def write_into(
         stock.__name__ not in OWN_CLASSES
         and getattr(transformers, stock.__name__, None) is not stock
     ):
-        raise InputError(
-            f"Expected a class of transformers, which can load the folder, got {stock.__name__}. "
-            "Compact a model of transformers' own class."
-        )
+        raise InputError(_needs_class(model, stock))
     _write_weights(folder, model)
     _patch(folder / "config.json", auto_map=auto_map(model.config, stock))
     text = modelling_text()
     write_text(folder / f"{MODELLING}.py", modelling_file(text, stock))
     _write_beside(folder, model, tokenizer)
+
+
+def _needs_class(model: PreTrainedModel, stock: type[PreTrainedModel]) -> str:
+    """Why a model of a class of the user's own has no folder that loads without that class."""
+    name, body = stock.__name__, model.base_model
+    advice = (
+        f"With the class at hand, model.save_pretrained(folder) keeps everything, and "
+        f"headcount.models.compact_class({name}).from_pretrained(folder) loads it."
+    )
+    if body is not model and getattr(transformers, type(body).__name__, None) is type(body):
+        advice += (
+            f" To load without it, compact and save the body, a {type(body).__name__}: "
+            "headcount.compact(model.base_model, plan) of the dense model. The rest is then lost."
+        )
+    return f"Expected a class of transformers, which can load the folder, got {name}. {advice}"
 
 
 def write_model(

@@ -54,6 +54,7 @@ def print_certificate(certificate: "results.Certificate", console: Console) -> N
     """Print one line for every comparison."""
     for each in certificate.comparisons:
         on = f"{each.sentences:,} sentences" if each.sentences else "a made-up batch"
+        on += f" and {len(each.runs)} short random batches" if each.runs else ""
         console.print(
             f"Equal on {on}: {each.what} differ by at most {each.difference:.1e}, {each.share:.1e} "
             f"of the largest output (tolerance {each.tolerance:g})",

@@ -196,8 +196,15 @@ def _built(
 def _empty(model: PreTrainedModel, config: PreTrainedConfig) -> PreTrainedModel:
     """The model that a configuration with a head plan makes, before it has weights."""
     stock = vars(type(model)).get("stock_class", type(model))
-    with no_init_weights():
-        smaller = compact_class(stock)._from_config(config, dtype=model.dtype).to(model.device)
+    try:
+        with no_init_weights():
+            smaller = compact_class(stock)._from_config(config, dtype=model.dtype).to(model.device)
+    except TypeError as error:
+        raise ModelError(
+            f"Expected a class that is made from a configuration alone, got {stock.__name__} "
+            f"({error}). Let the configuration say all that the class needs. Otherwise the model "
+            "can be gated but not made smaller."
+        ) from error
     smaller.tie_weights()  # building without initial weights skips this
     return smaller
 

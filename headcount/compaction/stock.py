@@ -107,13 +107,13 @@ def check_plain(model: nn.Module, paths: Collection[str]) -> None:
             raise _not_plain(name, remover)
 
 
-def check_rebuilt(model: nn.Module, smaller: nn.Module, state: Collection[str]) -> None:
+def check_rebuilt(model: nn.Module, smaller: nn.Module, state: Mapping[str, Tensor]) -> None:
     """Raise an error unless a compact model has a place for every tensor, and no place is empty.
 
     Args:
         model: Model to make smaller.
         smaller: Compact model without its weights.
-        state: Names of the weights to fill in.
+        state: Weights to fill in, by name.
 
     Raises:
         ModelError: If the model was changed after its class had made it; names the first tensor.
@@ -122,19 +122,26 @@ def check_rebuilt(model: nn.Module, smaller: nn.Module, state: Collection[str]) 
     for name, remover in computed(model).items():
         if name not in stock_computed:
             raise _not_plain(name, remover)
-    places, kind = smaller.state_dict().keys(), type(smaller).__name__
-    if more := sorted(set(state) - places):
+    places, kind = smaller.state_dict(), type(smaller).__name__
+    if more := sorted(state.keys() - places.keys()):
         raise ModelError(
             f"Expected only tensors that {kind} makes from its configuration, got {more[0]} "
             "besides. Remove what was added to the model. Otherwise it can be gated but not made "
             "smaller."
         )
-    if less := sorted(places - set(state)):
+    if less := sorted(places.keys() - state.keys()):
         raise ModelError(
             f"Expected all tensors that {kind} makes from its configuration, but the model lacks "
             f"{less[0]}. Put back what was removed from the model. Otherwise it can be gated but "
             "not made smaller."
         )
+    for name, place in places.items():
+        if place.shape != state[name].shape:
+            raise ModelError(
+                f"Expected {name} of the shape that {kind} makes from its configuration, "
+                f"{tuple(place.shape)}, got {tuple(state[name].shape)}. Let the configuration say "
+                "all that the class needs. Otherwise the model can be gated but not made smaller."
+            )
 
 
 def _not_plain(name: str, remover: str) -> ModelError:

@@ -232,6 +232,12 @@ def _read(
 ) -> Any:
     stock = _model_class(config, trusted=options["trust_remote_code"])
     if is_compact(config):
+        if stock is AutoModel:
+            name = next(iter(config.architectures or []), "none")
+            raise ModelError(
+                f"expected a class of transformers, got {name}. With that class, "
+                f"headcount.models.compact_class({name}).from_pretrained({str(place)!r}) loads it."
+            )
         return load_compact(place, stock, config, dtype)
     with torch.random.fork_rng(devices=[]):
         # Weights that are drawn because they are missing are the same in every run.

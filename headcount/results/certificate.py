@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import final
 
 from headcount.core import ModelError
-from headcount.results.json_file import JsonObject, write_record
+from headcount.results.json_file import JsonObject, omitted, write_record
 
 CERTIFICATE = "certificate.json"
 
@@ -37,6 +37,8 @@ class Comparison:
     """Number of sentences or examples; 0 for made-up inputs."""
     batches: int
     """Number of batches."""
+    runs: tuple[str, ...] = omitted(())
+    """Descriptions of the short random batches that were compared besides the data."""
 
     @property
     def is_with_gated(self) -> bool:

@@ -18,14 +18,16 @@ from headcount.corpora import Corpus
 from headcount.doctor import diagnose
 from headcount.models import Loaded, load
 from headcount.results import Certificate, Comparison, weights_sha256
-from tests import saved
+from headcount.tap import SampleRun
+from tests import saved, tiny
+from tests.compaction.plans import some_heads
 
 BATCHES = [{"x": torch.tensor([1.0, -8.0])}, {"x": torch.tensor([2.0])}]
 
 
 def times(factor: float):
-    def run(inputs: dict[str, Tensor]) -> list[Tensor]:
-        return [inputs["x"] * factor]
+    def run(sample: SampleRun) -> list[Tensor]:
+        return [sample.batch["x"] * factor]
 
     return run
 
@@ -50,8 +52,9 @@ def test_padding_is_not_compared() -> None:
     }
 
     def run(*changed: tuple[int, int, int]):
-        def outputs(inputs: dict[str, Tensor]) -> list[Tensor]:
-            found = [inputs["x"].clone(), inputs["x"].clone(), inputs["x"][:, 0].clone()]
+        def outputs(sample: SampleRun) -> list[Tensor]:
+            x = sample.batch["x"]
+            found = [x.clone(), x.clone(), x[:, 0].clone()]
             for place, row, token in changed:
                 found[place][row, token] = torch.nan
             return found
@@ -140,6 +143,53 @@ def test_of_a_classifier_with_a_decoder(tmp_path: Path) -> None:
     )
     found = [each.what for each in certificate.comparisons]
     assert found == ["compact and gated", "reloaded and gated"]
+
+
+CACHED = ("on a padded batch", "on a batch without padding", "without a mask", "with a cache")
+
+
+@pytest.mark.parametrize("name", ["bert", "llama", "gpt2", "marian", "t5", "whisper", "vit"])
+def test_every_padding_and_a_cache(name: str, tmp_path: Path) -> None:
+    """A cache where text is generated."""
+    model = tiny.MODELS[name]()
+    loaded = Loaded(model, None, name)
+    found = save_compact(loaded, some_heads(loaded.anatomy, 1), tmp_path / "small")
+    short: dict[str, tuple[str, ...]] = dict.fromkeys(("whisper", "vit"), ("on a random batch",))
+    runs = short | {"bert": CACHED[:3]}
+    assert {each.runs for each in found.comparisons} == {runs.get(name, CACHED)}
+    assert found == Certificate.read(tmp_path / "small")
+    card = (tmp_path / "small" / "README.md").read_text()
+    assert f"compared on short random batches: {', '.join(runs.get(name, CACHED))}." in card
+
+
+def test_a_stock_model_that_fails_with_a_cache() -> None:
+    """Such a run is left out of what was compared."""
+
+    def run(sample: SampleRun) -> list[Tensor]:
+        if sample.cached:
+            raise ValueError("no cache")
+        return [sample.batch["x"]]
+
+    runs = {"at once": SampleRun(BATCHES[0]), "with a cache": SampleRun(BATCHES[0], cached=True)}
+    (found,) = compare(("one", run), {"a": run}, Data(BATCHES, runs=runs), torch.float32)
+    assert (found.runs, found.batches) == (("at once",), 3)
+
+
+def test_a_wrong_cache_is_seen(tmp_path: Path) -> None:
+    """The compact model forgets the padding once it has a cache; all else is right."""
+    loaded = Loaded(tiny.MODELS["llama"](), None, "llama")
+    plan = some_heads(loaded.anatomy, None)
+    smaller = compact(loaded, plan)
+
+    def forget(module: object, args: tuple, kwargs: dict) -> tuple:
+        if kwargs.get("past_key_values") is None:
+            return args, kwargs
+        seen = torch.ones_like(kwargs["attention_mask"])
+        return args, kwargs | {"attention_mask": seen}
+
+    smaller.register_forward_pre_hook(forget, with_kwargs=True)
+    with pytest.raises(ModelError, match="Expected compact and gated to differ by at most"):
+        certify(tmp_path, loaded, plan, Loaded(smaller, None, ""), Data.of(loaded, None))
 
 
 def test_a_changed_byte_is_told(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from headcount.compaction import compact
 from headcount.core import ModelError, Plan
 from headcount.models import as_loaded
 from headcount.pruning import Units
-from headcount.tap import tiny_inputs
+from headcount.tap import SampleRun, tiny_inputs
 from tests import tiny
 
 
@@ -36,7 +36,8 @@ def test_families(name: str, tmp_path: Path) -> None:
     )
     found.check_equal()
     with pytest.raises(ModelError, match="ONNX Runtime can't run the export"):
-        onnx_runner(tmp_path / "model.onnx")({key: each.bool() for key, each in batch.items()})
+        wrong = {key: each.bool() for key, each in batch.items()}
+        onnx_runner(tmp_path / "model.onnx")(SampleRun(wrong))
     assert found.batches == 2 and found.largest_output > 0.01
 
 

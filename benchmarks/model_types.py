@@ -355,7 +355,7 @@ def _shrunken(config_class: type[PreTrainedConfig], small: Mapping[str, Any]) ->
     for name, value in fields.items():
         if name.endswith(("_token_id", "_token_index")) and name not in sizes:
             sizes[name] = 6 + sum(map(ord, name)) % 80 if isinstance(value, int) else value
-    return config_class(**(sizes | own))
+    return config_class(**{**sizes, **own})
 
 
 def _reads(config_class: type[PreTrainedConfig], name: str) -> bool:

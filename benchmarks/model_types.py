@@ -223,6 +223,8 @@ def _tried(model_type: str, kind: Any, sizes: Mapping[str, Any]) -> Outcome:
             return Outcome(model_type, kind.__name__, *_examined(model))
     except InputError as error:
         return Outcome(model_type, kind.__name__, "refused", _line(error))
+    except TooSlowError as error:
+        return Outcome(model_type, kind.__name__, "not built", _line(error))
     except Exception as error:
         return Outcome(
             model_type, kind.__name__, "error", f"{type(error).__name__}: {_line(error)}"

@@ -166,6 +166,7 @@ def _num_positions(model: PreTrainedModel) -> int:
 def _main_input(model: PreTrainedModel) -> str:
     """The name of a model's main input, which some parts of models don't say rightly."""
     taken, name = signature(model.forward).parameters, model.main_input_name
+    name = name if isinstance(name, str) else name[0]  # OneFormer has several
     if name in taken or any(each.kind is each.VAR_POSITIONAL for each in taken.values()):
         return name
     return next((each for each in _MAKERS if each in taken), name)

@@ -6,6 +6,7 @@ of 0 must change it, and must equal zeros in what enters the output projections.
 is refused with the reason.
 """
 
+import math
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -181,7 +182,12 @@ def evaluating(model: PreTrainedModel) -> Iterator[None]:
 
 
 def difference(ours: list[Tensor], stock: list[Tensor]) -> float:
-    """Largest difference, as a share of the largest output (or of 1 if that is larger)."""
+    """Largest difference, as a share of the largest output (or of 1 if that is larger).
+
+    It is infinite where the outputs are not of the same sizes.
+    """
+    if [each.shape for each in ours] != [each.shape for each in stock]:
+        return math.inf
     largest = max([1.0] + [tensor.abs().nan_to_num().max().item() for tensor in stock])
     apart = [
         (a - b).abs().nan_to_num(nan=torch.inf).max().item()

@@ -56,9 +56,13 @@ class Data:
 
     @classmethod
     def of(cls, loaded: Loaded, corpus: Corpus | None) -> "Data":
-        """The batches of a corpus, with targets for an encoder-decoder; a made-up one for None."""
+        """The batches of a corpus, with targets for an encoder-decoder.
+
+        Without a corpus, a made-up batch, or the inputs that the model was loaded with.
+        """
         if corpus is None:
-            return cls([tiny_inputs(loaded.model)])
+            given = loaded.inputs
+            return cls([tiny_inputs(loaded.model) if given is None else dict(given)])
         sentences, device = list(corpus), loaded.model.device
         batches = [
             {name: tensor.to(device) for name, tensor in batch.items()}

@@ -114,22 +114,26 @@ def compact(
     check_plan(plan, given, anatomy.heads)
     _check_same_sizes(plan, anatomy)
     check_prunable_layers(anatomy)
-    layers = layers_of(given, anatomy, plan)
+    inputs = model.inputs if isinstance(model, Loaded) else None
+    layers = layers_of(given, anatomy, plan, inputs)
     smaller = _built(given, anatomy, plan, layers, origin)
     try:
-        check_equal(given, anatomy, plan, smaller)
+        check_equal(given, anatomy, plan, smaller, inputs)
     except ModelError:
-        _check_unchanged(given, anatomy)
+        _check_unchanged(given, anatomy, inputs)
         raise
     return smaller
 
 
-def _check_unchanged(model: PreTrainedModel, anatomy: Anatomy) -> None:
+def _check_unchanged(
+    model: PreTrainedModel, anatomy: Anatomy, inputs: Mapping[str, Tensor] | None
+) -> None:
     """Raise an error if a new model of the same class with the same weights differs."""
     everything = Plan({})
-    same = _built(model, anatomy, everything, layers_of(model, anatomy, everything), None)
+    layers = layers_of(model, anatomy, everything, inputs)
+    same = _built(model, anatomy, everything, layers, None)
     try:
-        check_equal(model, anatomy, everything, same)
+        check_equal(model, anatomy, everything, same, inputs)
     except ModelError as error:
         kind = type(same).__name__
         raise ModelError(
@@ -156,12 +160,17 @@ def _check_same_sizes(plan: Plan, anatomy: Anatomy) -> None:
         )
 
 
-def layers_of(model: PreTrainedModel, anatomy: Anatomy, plan: Plan) -> list[Resized]:
+def layers_of(
+    model: PreTrainedModel,
+    anatomy: Anatomy,
+    plan: Plan,
+    inputs: Mapping[str, Tensor] | None = None,
+) -> list[Resized]:
     """Every attention layer, cut to the heads that the plan keeps."""
     outputs = [each.output for each in anatomy.layers if each.output is not None]
     check_plain(model, [*outputs, *(each.module for each in anatomy.layers)])
     kept = [plan.of_layer(anatomy.heads, each.site, each.layer) for each in anatomy.layers]
-    wirings = wire(model, anatomy)
+    wirings = wire(model, anatomy, inputs)
     return biased(model, [resized(model, *pair) for pair in zip(wirings, kept, strict=True)])
 
 
@@ -283,10 +292,10 @@ def restored(loaded: Loaded, plan: Plan, smaller: Loaded) -> Loaded:
         for name, tensor in smaller.model.state_dict().items():
             if not name.startswith(own):
                 here[name].copy_(tensor)
-    check_equal(model, loaded.anatomy, plan, smaller.model)
+    check_equal(model, loaded.anatomy, plan, smaller.model, loaded.inputs)
     return Loaded(model, loaded.tokenizer, loaded.name)
 
 
 def _cuts(loaded: Loaded, plan: Plan) -> list[Cut]:
-    layers = layers_of(loaded.model, loaded.anatomy, plan)
+    layers = layers_of(loaded.model, loaded.anatomy, plan, loaded.inputs)
     return [cut for layer in layers for cut in layer.cuts]

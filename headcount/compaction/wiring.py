@@ -44,8 +44,15 @@ class Wiring:
     """The same for key/value heads."""
 
 
-def wire(model: PreTrainedModel, anatomy: Anatomy) -> list[Wiring]:
+def wire(
+    model: PreTrainedModel, anatomy: Anatomy, inputs: Mapping[str, Tensor] | None = None
+) -> list[Wiring]:
     """The wiring of every attention layer, in the order of the anatomy.
+
+    Args:
+        model: Model to trace.
+        anatomy: Its attention layers.
+        inputs: Inputs that these layers were found with; made up if None.
 
     Raises:
         ModelError: If a layer's maps can't be split by head; the message says why.
@@ -71,7 +78,7 @@ def wire(model: PreTrainedModel, anatomy: Anatomy) -> list[Wiring]:
         dispatching(model, tracer.attend),
         intercepted(tracer.maps, after=tracer.cut),
     ):
-        run_tiny(model, tiny_inputs(model))
+        run_tiny(model, tiny_inputs(model) if inputs is None else inputs)
     return [_checked(tracer.found[layer.module], layer) for layer in anatomy.layers]
 
 

@@ -112,3 +112,25 @@ def test_a_frozen_parameter_at_the_root(name: str) -> None:
     assert [key for key, each in smaller.named_parameters() if not each.requires_grad] == [
         ROOT[name]
     ]
+
+
+def test_inputs_of_one_s_own(tmp_path: Path) -> None:
+    """Text beside an image: the heads of both are cut, and compared on these inputs."""
+    config = transformers.LlavaConfig(
+        text_config=transformers.LlamaConfig(**tiny.GROUPED),
+        vision_config=transformers.CLIPVisionConfig(**PICTURE),
+        image_token_index=tiny.VOCAB - 1,
+        vision_feature_layer=-1,
+    )
+    model = tiny.seeded(transformers.LlavaForConditionalGeneration(config))
+    generator = torch.Generator().manual_seed(1)
+    ids = torch.randint(tiny.FIRST_ID, tiny.VOCAB - 1, (2, 9), generator=generator)
+    ids[:, 2:6] = tiny.VOCAB - 1  # four patches
+    images = torch.randn(2, 3, 8, 8, generator=generator)
+    batch = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "pixel_values": images}
+    loaded = Loaded(model, None, "llava", batch)
+    assert set(loaded.heads.counts) == {"encoder.self", "decoder.self"}
+    certificate = save_compact(loaded, some_heads(loaded.anatomy, 1), tmp_path / "small")
+    assert {each.runs for each in certificate.comparisons} == {("on the given inputs",)}
+    found = headcount.load(tmp_path / "small", inputs=batch)
+    assert found.heads.counts["encoder.self"][1] == found.heads.counts["decoder.self"][1] == 0

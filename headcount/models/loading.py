@@ -244,6 +244,14 @@ def _read(
         torch.default_generator.manual_seed(0)
         model, info = stock.from_pretrained(place, dtype=dtype, output_loading_info=True, **options)
     _warn_of_missing(place, type(model), sorted(info["missing_keys"]))
+    names = config.architectures or []
+    if stock is AutoModel and names and _auto_class_of_code(config, names) is not None:
+        if not options["trust_remote_code"]:
+            warnings.warn(
+                f"{place}: its config names {names[0]}, which comes with it as Python files. "
+                f"Without --trust-remote-code it is read as transformers' {type(model).__name__}",
+                stacklevel=3,
+            )
     return model
 
 

@@ -117,7 +117,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return questions
 
 
-@pytest.mark.filterwarnings("ignore:.*its files lack pooler")
+@pytest.mark.filterwarnings("ignore:.*its files lack pooler", "ignore:.*its config names Marked")
 @pytest.mark.parametrize("is_elsewhere", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_code_runs_and_nobody_is_asked(
@@ -146,6 +146,13 @@ def test_trusted_code_runs(tmp_path: Path, asked: list[str], kind: str) -> None:
     elif kind == "own tokenizer":
         assert type(loaded.tokenizer).__name__ == "MarkedTokenizer"
     assert len(loaded.heads) == 6
+
+
+@pytest.mark.filterwarnings("ignore:.*its files lack pooler")
+def test_a_class_that_is_replaced_is_reported(tmp_path: Path) -> None:
+    path = marked(tmp_path / "model", changed_class)
+    with pytest.warns(UserWarning, match=r"names MarkedModel, .*--trust-remote.* BertModel"):
+        headcount.load(path)
 
 
 @pytest.mark.parametrize("trusted", [False, True])

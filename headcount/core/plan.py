@@ -110,13 +110,13 @@ class Plan:
                 if layer >= len(heads.counts.get(site, ())):
                     raise InputError(
                         f"Expected a plan for this model with {heads}, got one that names layer "
-                        f"{layer} of {site}. The plan is for another model."
+                        f"{layer} of {site}. Name a plan of this model."
                     )
                 for head in (Head(site, layer, index) for index in kept):
                     if head not in heads:
                         raise InputError(
                             f"Expected a plan for this model with {heads}, got one that names "
-                            f"{head}. The plan is for another model."
+                            f"{head}. Name a plan of this model."
                         )
 
     @property
@@ -133,19 +133,19 @@ class Plan:
             if site in self.kept
         }
 
-    def write(self, path: Path) -> None:
+    def write(self, path: str | Path) -> None:
         """Write the plan as JSON, completely or not at all."""
-        write_json(path, self._json())
+        write_json(Path(path), self._json())
 
     @classmethod
-    def read(cls, path: Path) -> "Plan":
+    def read(cls, path: str | Path) -> "Plan":
         """Read a plan from a file.
 
         Raises:
             InputError: if the file can't be read or is not a plan; the error says why.
         """
         try:
-            return cls.from_json(json.loads(path.read_text(encoding="utf-8")))
+            return cls.from_json(json.loads(Path(path).read_text(encoding="utf-8")))
         except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             raise InputError(
@@ -173,7 +173,7 @@ class Plan:
             if value["version"] != VERSION:
                 raise InputError(
                     f"Expected a plan of version {VERSION}, got {value['version']!r}. Another "
-                    "version of headcount wrote it."
+                    "version of headcount wrote it. Use that version, or make the plan again."
                 )
             kept = {
                 site: {int(layer): _numbers("heads", kept) for layer, kept in layers.items()}

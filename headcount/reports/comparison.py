@@ -187,8 +187,14 @@ def write_comparison(one: Path, other: Path, out: Path) -> Comparison:
     """Compare the runs in two folders; write `comparison.md` and `comparison.svg`, `.png`, `.pdf`.
 
     Raises:
-        InputError: if a folder holds no run, or the runs are not over the same heads.
+        InputError: if a folder holds no run, the runs are not over the same heads, or the output
+            folder holds a run, whose files would be mixed with the comparison's.
     """
+    if (out / "run.json").exists():
+        raise InputError(
+            f"Expected a folder for the comparison, got {out}, which holds a run. "
+            "Name another folder."
+        )
     runs = (read_run(one), read_run(other))
     found = compare(*runs)
     names = (one.resolve().name, other.resolve().name)

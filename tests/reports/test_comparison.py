@@ -89,3 +89,5 @@ def test_the_command(tmp_path: Path) -> None:
     status, _, errors = headcount("compare", one, tmp_path, "--out", tmp_path / "out")
     assert status == 2 and "run.json" in errors
     assert write_comparison(one, one, tmp_path / "out").changes == ()
+    with pytest.raises(InputError, match="which holds a run. Name another folder"):
+        write_comparison(one, one, one)

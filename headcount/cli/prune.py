@@ -130,7 +130,7 @@ class Prune:
         if len(self.keep) != max(1, len(self.on.site)):
             raise InputError(
                 f"Expected one number for --keep, or one for each --site, got "
-                f"{len(self.keep)} numbers and {len(self.on.site)} sites. Give one number for each site."
+                f"{len(self.keep)} numbers and {len(self.on.site)} sites. Give one for each."
             )
         return dict(zip(self.on.site, self.keep, strict=True)) if self.on.site else self.keep[0]
 

@@ -24,9 +24,9 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.initialization import no_init_weights
 
 from headcount.compaction.cut import Cut
-from headcount.compaction.head_plan import head_plan, set_layer_config
+from headcount.compaction.head_plan import head_plan, relative, set_layer_config
 from headcount.compaction.layout import Resized, biased, check_prunable_layers, resized
-from headcount.compaction.stock import check_plain, check_rebuilt, check_shared, shared
+from headcount.compaction.stock import check_plain, check_rebuilt, check_shared, removed, shared
 from headcount.compaction.wiring import wire
 from headcount.core import InputError, ModelError, Plan
 from headcount.models import GATES, Loaded, check_plan, compact_class, is_compact, keep_formats
@@ -35,6 +35,7 @@ from headcount.tap import (
     TOLERANCE,
     Anatomy,
     Tap,
+    body_path,
     difference,
     evaluating,
     examine,
@@ -190,6 +191,11 @@ def _built(
     set_layer_config(config, anatomy, layers, is_compact(model.config))
     smaller = _empty(model, config)
     state = _weights(model, {path: tensors for path, (_, tensors) in cut.items()})
+    body = body_path(model)
+    if none := [path for path in removed(model, smaller, state) if path.startswith(body)]:
+        maps = {relative(path, body): {"kind": "none"} for path in none}
+        config.head_plan = {**config.head_plan, "maps": config.head_plan["maps"] | maps}
+        smaller = _empty(model, config)
     check_rebuilt(model, smaller, state)
     if (again := shared(smaller, model)) is not None:
         check_shared(again, state)

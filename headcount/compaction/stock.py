@@ -7,7 +7,7 @@ added or taken away.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import cast
+from typing import Any, cast
 
 from torch import Tensor, nn
 from torch.nn.utils.parametrize import is_parametrized
@@ -142,6 +142,27 @@ def check_rebuilt(model: nn.Module, smaller: nn.Module, state: Mapping[str, Tens
                 f"{tuple(place.shape)}, got {tuple(state[name].shape)}. Let the configuration say "
                 "all that the class needs. Otherwise the model can be gated but not made smaller."
             )
+
+
+def removed(model: nn.Module, smaller: nn.Module, state: Collection[str]) -> list[str]:
+    """Paths where the stock class makes a module or parameter and the model has None.
+
+    Bodies of models with heads lack BERT's pooler in this way.
+    """
+    found = set[str]()
+    for name in smaller.state_dict().keys() - set(state):
+        owner: Any = model
+        parts = name.split(".")
+        for end, part in enumerate(parts, 1):
+            owner = getattr(owner, part, _NOTHING)
+            if owner is None:
+                found.add(".".join(parts[:end]))
+            if owner is None or owner is _NOTHING:
+                break
+    return sorted(found)
+
+
+_NOTHING = object()
 
 
 def _not_plain(name: str, remover: str) -> ModelError:

@@ -107,10 +107,10 @@ def _is_part(body: Any, path: str) -> bool:
 
 
 def _resized(stock: Any, size: dict[str, Any], model: Any) -> nn.Module | None:
-    like = model if stock is None else stock.weight
-    kind: dict[str, Any] = {"device": like.device, "dtype": like.dtype}
     if size["kind"] == "none":
         return None
+    like = model if stock is None else stock.weight
+    kind: dict[str, Any] = {"device": like.device, "dtype": like.dtype}
     if size["kind"] == "constant":
         return ConstantMap(size["out"], size["bias"], **kind)
     if size["kind"] == "embedding":

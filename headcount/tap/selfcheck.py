@@ -261,6 +261,14 @@ def _with_arithmetic(
         largest.append(
             max((value, where) for each in found.values() for where, value in each.items())
         )
+    for path, layers in anatomy.by_module().items():
+        if len({layer.site for layer in layers}) > 1:
+            raise ModelError(
+                f"Expected an encoder and a decoder with attention of their own, but those of "
+                f"{type(model).__name__} share {path}, and the tapped model differs by "
+                f"{largest[0][0]:.2g} {largest[0][1]}. The module can't know which side it "
+                "computes, so the model is refused."
+            )
     raise ModelError(
         f"Expected the tapped {type(model).__name__} to equal the stock model to {tolerance:g}, "
         f"but it differs by {largest[0][0]:.2g} {largest[0][1]} (and by {largest[1][0]:.2g} with "
@@ -344,7 +352,7 @@ def _has_map(body: Any, path: str, size: Mapping[str, Any]) -> bool:
     try:
         weight = getattr(body.get_submodule(path), "weight", None)
     except AttributeError:
-        return False
+        return size["kind"] == "none"
     if size["kind"] in ("none", "constant"):
         return weight is None
     return weight is not None and sorted(weight.shape) == sorted((size["in"], size["out"]))

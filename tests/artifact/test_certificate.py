@@ -182,7 +182,7 @@ def test_a_wrong_cache_is_seen(tmp_path: Path) -> None:
     smaller = compact(loaded, plan)
 
     def forget(module: object, args: tuple, kwargs: dict) -> tuple:
-        if kwargs.get("past_key_values") is None:
+        if kwargs.get("past_key_values", kwargs.get("cache")) is None:
             return args, kwargs
         seen = torch.ones_like(kwargs["attention_mask"])
         return args, kwargs | {"attention_mask": seen}

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +12,11 @@ from torch import nn
 from torch.nn.utils import parametrizations, parametrize, prune
 from transformers import PreTrainedModel
 
+from headcount.artifact import save
 from headcount.compaction import compact
 from headcount.compaction.stock import sources
 from headcount.core import ModelError, Plan
+from headcount.models import load
 from headcount.tap import difference, examine
 from tests import tiny
 from tests.compaction.plans import some_heads
@@ -147,7 +150,9 @@ def test_sides_of_one_attention(kind: str) -> None:
         }
         model = tiny.seeded(hf.BartForConditionalGeneration(hf.BartConfig(**sizes)))
         model.model.encoder.layers = model.model.decoder.layers
-    with pytest.raises(ModelError, match=r"so the model is refused|share the attention module"):
+    with pytest.raises(
+        ModelError, match=r"an encoder and a decoder with attention of their own.* share "
+    ):
         compact(model, Plan({"encoder.self": {0: (1,)}}))
 
 
@@ -242,7 +247,7 @@ def test_weights_that_the_class_itself_computes() -> None:
     [
         (lambda model: model.add_module("more", nn.Linear(3, 3)), "got more.bias besides"),
         (lambda model: setattr(model, "first", model.base_model.encoder), "got first.* besides"),
-        (lambda model: setattr(model.base_model, "pooler", None), "the model lacks pooler.dense"),
+        (lambda model: delattr(model.pooler, "dense"), "got a BertModel, which does not"),
         (
             lambda model: setattr(
                 model.encoder.layer[0].intermediate, "intermediate_act_fn", nn.Tanh()
@@ -261,3 +266,25 @@ def test_a_model_that_was_changed(change: Change, said: str) -> None:
     change(model)
     with pytest.raises(ModelError, match=said):
         compact(model.eval(), Plan({"encoder.self": {0: (1, 3)}}))
+
+
+@pytest.mark.parametrize("kind", ["body", "bias"])
+def test_what_the_model_lacks_is_lacking(kind: str, tmp_path: Path) -> None:
+    """The body of a model with a head has no pooler; a bias may be taken away."""
+    model: Any = tiny.MODELS["bert"]().base_model
+    assert model.pooler is None and hf.BertModel(model.config).pooler is not None
+    if kind == "bias":
+        model.encoder.layer[0].intermediate.dense.bias = None
+    plan, batch = some_heads(examine(model), 1), tiny.inputs(model)
+    smaller = compact(model, plan)
+    gated = run_gated(model, plan, batch)
+    assert difference(run(smaller, batch), gated) < 1e-5
+    assert smaller.pooler is None
+    assert set(compact(smaller, Plan({})).state_dict()) == set(smaller.state_dict())
+    save(smaller, tmp_path / "small")
+    plain = hf.AutoModel.from_pretrained(tmp_path / "small", trust_remote_code=True)
+    for found in (load(tmp_path / "small").model, plain.eval()):
+        assert difference(run(found, batch), gated) < 1e-5
+    assert len(load(tmp_path / "small").heads) == len(examine(smaller).heads)
+    headed = hf.AutoModelForMaskedLM.from_pretrained(tmp_path / "small", trust_remote_code=True)
+    assert examine(headed.base_model).heads == examine(smaller).heads

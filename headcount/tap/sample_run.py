@@ -54,7 +54,8 @@ def sample_runs(
     runs = {name: SampleRun(batch) for name, batch in check_inputs(model).items()}
     padded = next(iter(runs.values())).batch
     is_text = model.main_input_name == "input_ids" and "attention_mask" in padded
-    if is_text and model.can_generate() and getattr(model.config, "use_cache", True):
+    writes = is_text or "decoder_attention_mask" in padded  # also about sound or images (Whisper)
+    if writes and model.can_generate() and getattr(model.config, "use_cache", True):
         runs["with a cache"] = SampleRun(padded, cached=True)
     return runs
 

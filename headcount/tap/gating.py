@@ -33,7 +33,8 @@ def tapped(
         model: a transformers model.
         listener: a `Listener`, or a function that is called with every `Block` of attention.
         gates: factors by head name, e.g. `{"enc.3.7": 0.0}`; heads not named keep 1.
-        anatomy: the result of an earlier `examine(model)`; examined now if None.
+        anatomy: the result of an earlier `examine(model)`, or `loaded.anatomy`; examined now if
+            None, which takes a dozen forward passes on short inputs.
         replacement: makes the replacement of a head whose gate is closed; None for zero.
     """
     anatomy = anatomy or examine(model)
@@ -54,7 +55,8 @@ def gated(
     Args:
         model: a transformers model.
         gates: factors by head name; heads not named keep 1.
-        anatomy: the result of an earlier `examine(model)`; examined now if None.
+        anatomy: the result of an earlier `examine(model)`, or `loaded.anatomy`; examined now if
+            None, which takes a dozen forward passes on short inputs.
 
     Raises:
         InputError: for a name that is not a head of the model.

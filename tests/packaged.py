@@ -192,6 +192,9 @@ def _whisper_state(stored: dict[str, Tensor]) -> dict[str, Tensor]:
         module, _, kind = rest.rpartition("/")
         names = parts.get(module, (module.replace("/", "."),))
         for part, rows in zip(names, tensor.float().chunk(len(names)), strict=True):
+            if part.endswith("k_proj") and kind == "bias":
+                assert not rows.any()  # keys have no bias; fused, it is stored as zeros
+                continue
             state[f"model.{side}.{part}.{kinds.get(kind, kind)}"] = rows
     state["proj_out.weight"] = state["model.decoder.embed_tokens.weight"]
     return state

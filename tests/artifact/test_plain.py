@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 from headcount.artifact import save
 from headcount.compaction import compact
 from headcount.models import EncoderConfig, EncoderForMaskedLM
-from headcount.tap import examine
+from headcount.tap import difference, examine
 from tests import tiny
 from tests.compaction.plans import compacted, some_heads
 
@@ -55,7 +55,8 @@ def test_without_this_package(tmp_path: Path) -> None:
             expected = model(**batch)[0]
         for found in ("first", "again"):
             output, tokens = torch.load(tmp_path / f"{name}.{found}")
-            assert torch.equal(output, expected), name
+            # Another process may add in another order: alignment of memory decides
+            assert difference([output], [expected]) < 1e-6, name
             if tokens is not None:
                 beams = model.generate(batch["input_ids"], num_beams=2, max_new_tokens=9)  # type: ignore[operator]
                 assert torch.equal(tokens, beams), name

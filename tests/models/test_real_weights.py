@@ -51,7 +51,7 @@ HEADS = {
     ),
 }
 TEXTS = {"smollm2": PROSE, "rxnfp": REACTIONS, "rxnmapper": REACTIONS, "iglm": ANTIBODIES}
-TASKS = {"smollm2": "causal-lm", "rxnfp": "masked-lm", "iglm": "causal-lm"}
+TASKS = {"rxnfp": "masked-lm", "iglm": "causal-lm"}
 
 Get = Callable[[str], Loaded]
 

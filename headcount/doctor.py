@@ -168,6 +168,6 @@ def _words(loaded: Loaded) -> Iterator[Finding]:
     text = f"pieces of all {len(WORDS)} trial words were aligned"
     if lost := encoded.num_words_lost:
         text = f"{lost} of {len(WORDS)} trial words have no piece in the vocabulary, the rest do"
-    if unknown := encoded.ids.count(encoder.tokenizer.unk_token_id):
+    if unknown := sum(each == encoder.tokenizer.unk_token_id for each in encoded.ids):
         text += f"; {unknown} of {len(encoded.ids)} pieces are {encoder.tokenizer.unk_token}"
     yield Finding("treebank words", True, text)

@@ -71,7 +71,7 @@ def rxnmapper(source: Path, folder: Path) -> None:
 
 def iglm(source: Path, folder: Path) -> None:
     """A GPT-2 of antibodies; its weights are for non-commercial use."""
-    model = GPT2LMHeadModel.from_pretrained(source)
+    model: Any = GPT2LMHeadModel.from_pretrained(source)
     tokenizer = _pieces(source.parent / "vocab.txt", AMINO_ACIDS, framed=False)
     for holder in (model.config, model.generation_config):  # GPT-2's numbers are out of range
         holder.bos_token_id, holder.eos_token_id = None, tokenizer.cls_token_id
@@ -83,13 +83,16 @@ def whisper(source: Path, folder: Path) -> None:
     """Whisper tiny.en, from CTranslate2's format of weights in float16."""
     with (source / "model.bin").open("rb") as file:
         stored = _ctranslate2(file)
-    end, sides = 50256, {"encoder": "layers", "decoder": "layers"}
+    end = 50256
     config = WhisperConfig(
         vocab_size=len(stored["decoder/embeddings/weight"]),
         d_model=384,
-        **{f"{side}_{name}": 4 for side, name in sides.items()},
-        **{f"{side}_attention_heads": 6 for side in sides},
-        **{f"{side}_ffn_dim": 1536 for side in sides},
+        encoder_layers=4,
+        decoder_layers=4,
+        encoder_attention_heads=6,
+        decoder_attention_heads=6,
+        encoder_ffn_dim=1536,
+        decoder_ffn_dim=1536,
         pad_token_id=end,
         bos_token_id=end,
         eos_token_id=end,
@@ -150,7 +153,8 @@ def _ctranslate2(file: BinaryIO) -> dict[str, Tensor]:
     def text() -> str:
         return file.read(number("H"))[:-1].decode()
 
-    number("I"), text(), number("I")  # versions of the format and of the model
+    for read in (lambda: number("I"), text, lambda: number("I")):
+        read()  # versions of the format and of the model
     kinds: dict[int, Any] = {1: np.int8, 2: np.int16, 4: np.float16}
     found = {}
     for _ in range(number("I")):

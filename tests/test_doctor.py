@@ -85,8 +85,14 @@ def test_a_model_of_sound(tmp_path: Path) -> None:
 
 def test_heads_that_cannot_be_seen(tmp_path: Path) -> None:
     """The pooling head of SigLIP calls torch's fused attention."""
-    sizes = {"hidden_size": 32, "intermediate_size": 37, "num_hidden_layers": 2}
-    config = hf.SiglipVisionConfig(image_size=16, patch_size=8, num_attention_heads=4, **sizes)
+    config = hf.SiglipVisionConfig(
+        image_size=16,
+        patch_size=8,
+        num_attention_heads=4,
+        hidden_size=32,
+        intermediate_size=37,
+        num_hidden_layers=2,
+    )
     hf.SiglipVisionModel(config).save_pretrained(tmp_path)
     with pytest.warns(UserWarning, match="can't be seen"):
         findings = {each.subject: each for each in diagnose(tmp_path)}

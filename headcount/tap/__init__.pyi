@@ -3,6 +3,7 @@ from .anatomy import AttentionLayer as AttentionLayer
 from .anatomy import body_path as body_path
 from .attention_interface import dispatching as dispatching
 from .attention_interface import implementation_of as implementation_of
+from .check import difference as difference
 from .gating import gated as gated
 from .gating import tapped as tapped
 from .hooks import intercepted as intercepted
@@ -16,7 +17,6 @@ from .sample_run import outputs as outputs
 from .sample_run import sample_runs as sample_runs
 from .selfcheck import TOLERANCE as TOLERANCE
 from .selfcheck import check_is_model as check_is_model
-from .selfcheck import difference as difference
 from .selfcheck import evaluating as evaluating
 from .selfcheck import examine as examine
 from .states import StateId as StateId

@@ -61,7 +61,7 @@ class AttentionCall:
 
     def eager_weights(self, rows: slice, heads: slice, queries: slice) -> Tensor:
         """The weights as the model's own eager function computes them, for all heads of a block."""
-        eager = _eager_function(self.module)
+        eager = eager_function(self.module)
         bias = None if self.bias is None else _cut(self.bias, rows, heads, queries)
         kwargs = self.kwargs
         if (position_bias := kwargs.get("position_bias")) is not None:
@@ -91,7 +91,7 @@ def blocks(
                 )
 
 
-def _eager_function(module: nn.Module) -> Callable[..., tuple[Tensor, Tensor]]:
+def eager_function(module: nn.Module) -> Callable[..., tuple[Tensor, Tensor]]:
     """The eager attention function in the file of a module's class, or of one it derives from."""
     for base in type(module).__mro__:
         found = vars(sys.modules[base.__module__]).get("eager_attention_forward")

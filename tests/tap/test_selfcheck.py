@@ -219,6 +219,34 @@ def _doubled(
     return 2 * output, None
 
 
+def test_rounding_that_a_deep_model_amplifies_is_no_difference():
+    """Transformers' eager attention and sdpa differ as much from each other there."""
+    config = hf.LlamaConfig(**tiny.GROUPED)
+    config.num_hidden_layers = 30
+    model = tiny.seeded(hf.LlamaForCausalLM(config))
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if parameter.ndim > 1 and "layers" in name:
+                parameter.mul_(1.5)
+    assert 1e-5 < examine(model).differences["weights"] <= 1e-4
+
+
+def test_refuses_a_shallow_model_that_differs_by_more_than_rounding():
+    model = tiny.MODELS["bert"]()
+    AttentionInterface.register("test_larger", _larger)
+    try:
+        model.set_attn_implementation("test_larger")
+        with pytest.raises(ModelError, match=r"to equal the stock model to 1e-05, but it differs"):
+            examine(model)
+    finally:
+        AttentionInterface._global_mapping.pop("test_larger")
+
+
+def _larger(module: nn.Module, *states: Any, **kwargs: Any) -> tuple[Tensor, None]:
+    output, _ = AttentionInterface._global_mapping["sdpa"](module, *states, **kwargs)
+    return output * (1 + 1e-4), None
+
+
 def test_refuses_a_model_that_does_not_use_what_its_attention_returns():
     model = tiny.MODELS["gpt2"]()
     for block in model.get_submodule("transformer.h").children():

@@ -213,5 +213,5 @@ def test_refusals() -> None:
         ceiling(model, Plan({}), 0, anatomy)
     with pytest.raises(InputError, match="got 100000"):
         ceiling(model, Plan({}), 100_000, anatomy)
-    with pytest.raises(InputError, match="another model"):
+    with pytest.raises(InputError, match="Expected a plan for this model"):
         ceiling(model, Plan({"encoder.self": {0: (77,)}}), LENGTH, anatomy)

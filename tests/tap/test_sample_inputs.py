@@ -104,7 +104,7 @@ def test_pooling_heads_that_cannot_be_seen_are_named() -> None:
 
 def test_several_end_tokens() -> None:
     """Newer Llamas end a text with any of several tokens."""
-    sizes: dict[str, Any] = tiny.GROUPED | {"eos_token_id": [2, 3, 4]}
+    sizes: dict[str, Any] = tiny.GROUPED | {"eos_token_id": [2, 3, 4], "vocab_size": 8}
     config = hf.LlamaConfig(**sizes)
     model = tiny.seeded(hf.LlamaForCausalLM(config))
     ids = tiny_inputs(model)["input_ids"]

@@ -14,7 +14,6 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor, nn
 from transformers import PreTrainedModel
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.pytorch_utils import Conv1D
 
 from headcount.core import ModelError
@@ -24,6 +23,7 @@ from headcount.tap import (
     dispatching,
     evaluating,
     intercepted,
+    plain_attention,
     run_tiny,
     tiny_inputs,
 )
@@ -123,12 +123,8 @@ class _Tracer:
         roles = {"query": query, "key": key, "value": value}
         self.found[path] = {role: _needed(tensor, inside) for role, tensor in roles.items()}
         self.outputs.clear()
-        kwargs = {name: kwargs[name] for name in ("scaling", "position_bias") if name in kwargs}
         with torch.no_grad():
-            output, _ = sdpa_attention_forward(
-                module, query, key, value, attention_mask, is_causal=False, **kwargs
-            )
-        return output, None
+            return plain_attention(module, query, key, value, attention_mask, **kwargs)
 
     def cut(self, module: nn.Module, output: Tensor) -> Tensor:
         """Cut the graph behind a linear map."""

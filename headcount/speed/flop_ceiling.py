@@ -17,16 +17,14 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import torch
-from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import PreTrainedModel
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from headcount.core import Heads, InputError, LayerId, Plan
 from headcount.models import Loaded, check_plan, max_length
 from headcount.speed.costs import counter
 from headcount.speed.inputs import TokenRows, check_takes_text, forward
-from headcount.tap import Anatomy, AttentionLayer, dispatching, evaluating, examine
+from headcount.tap import Anatomy, AttentionLayer, dispatching, evaluating, examine, plain_attention
 
 _PRODUCTS = ("bmm", "baddbmm", "scaled_dot_product")
 """Names of the operations that multiply activations with each other: scores and values."""
@@ -104,8 +102,13 @@ def model_flops(model: PreTrainedModel, anatomy: Anatomy, length: int = 128) -> 
         most = "" if limit is None else f" and at most {limit}"
         raise InputError(f"Expected a length of at least 1 token{most}, got {length}.")
     ids_BN = TokenRows.random(Loaded(model, None, ""), length).rows(1, length).to(model.device)
-    # The seam makes fused attention countable, whichever implementation the model has
-    with evaluating(model), torch.inference_mode(), dispatching(model, _attend), counter() as found:
+    # Fused attention can be counted; caps and sinks change values, not the FLOPs
+    with (
+        evaluating(model),
+        torch.inference_mode(),
+        dispatching(model, plain_attention),
+        counter() as found,
+    ):
         forward(model, ids_BN, 0)()
     counts = _by_path(model, found)
     layers = {each.layer_id: _layer(each, counts, anatomy) for each in anatomy.layers}
@@ -147,19 +150,3 @@ def _layer(layer: AttentionLayer, counts: Counts, anatomy: Anatomy) -> LayerFlop
 
 def _is_product(operation: Any) -> bool:
     return any(name in str(operation) for name in _PRODUCTS)
-
-
-def _attend(
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Tensor | None,
-    **kwargs: Any,
-) -> tuple[Tensor, None]:
-    """Attention by torch's own function; caps and sinks change values, not the FLOPs."""
-    kwargs = {name: kwargs[name] for name in ("scaling", "position_bias") if name in kwargs}
-    output, _ = sdpa_attention_forward(
-        module, query, key, value, attention_mask, is_causal=False, **kwargs
-    )
-    return output, None

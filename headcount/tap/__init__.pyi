@@ -3,6 +3,7 @@ from .anatomy import AttentionLayer as AttentionLayer
 from .anatomy import body_path as body_path
 from .attention_interface import dispatching as dispatching
 from .attention_interface import implementation_of as implementation_of
+from .attention_interface import plain_attention as plain_attention
 from .check import difference as difference
 from .gating import gated as gated
 from .gating import tapped as tapped

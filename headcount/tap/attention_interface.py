@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, final
 
-from torch import nn
+from torch import Tensor, nn
 from transformers import AttentionInterface, PreTrainedConfig, PreTrainedModel
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, eager_mask, sdpa_mask
 
 _FIELD: Final = "_attn_implementation_internal"
@@ -88,6 +89,25 @@ def dispatching(
         for name in names.values():
             AttentionInterface._global_mapping.pop(name)
             AttentionMaskInterface._global_mapping.pop(name)
+
+
+def plain_attention(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    **kwargs: Any,
+) -> tuple[Tensor, None]:
+    """Attention by torch's fused function, without dropout, soft capping or sinks.
+
+    It is for forward passes in which shapes and order matter, and for models that use sdpa.
+    """
+    known = {name: kwargs[name] for name in ("scaling", "position_bias") if name in kwargs}
+    output, _ = sdpa_attention_forward(
+        module, query, key, value, attention_mask, is_causal=False, **known
+    )
+    return output, None
 
 
 def implementation_of(module: nn.Module) -> str | None:

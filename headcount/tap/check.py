@@ -6,10 +6,9 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from headcount.tap.anatomy import Anatomy
-from headcount.tap.attention_interface import dispatching, implementation_of
+from headcount.tap.attention_interface import dispatching, implementation_of, plain_attention
 from headcount.tap.attention_weights import eager_function
 from headcount.tap.sample_inputs import ERRORS
 from headcount.tap.sample_run import SampleRun
@@ -52,7 +51,7 @@ class Check:
         Deep models amplify rounding, so that two right ways to compute attention differ by more
         than elsewhere. It is 0 if the model does not run in both, or uses another implementation.
         """
-        others = {"eager": ("sdpa", _by_sdpa), "sdpa": ("eager", _by_eager)}
+        others = {"eager": ("sdpa", plain_attention), "sdpa": ("eager", _by_eager)}
         own = implementation_of(self.model)
         if own not in others:
             return 0.0
@@ -99,18 +98,6 @@ def _by_eager(
 ) -> tuple[Tensor, Tensor]:
     eager = eager_function(module)
     return eager(module, query, key, value, attention_mask, **kwargs)
-
-
-def _by_sdpa(
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Tensor | None,
-    **kwargs: Any,
-) -> tuple[Tensor, None]:
-    kwargs["is_causal"] = False  # masks are explicit
-    return sdpa_attention_forward(module, query, key, value, attention_mask, **kwargs)
 
 
 def _is_half(model: PreTrainedModel) -> bool:

@@ -15,12 +15,11 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.pytorch_utils import Conv1D
 
 from headcount.core import InputError, LayerId, ModelError
 from headcount.tap.anatomy import Anatomy, AttentionLayer, dead_modules
-from headcount.tap.attention_interface import dispatching, implementation_of
+from headcount.tap.attention_interface import dispatching, implementation_of, plain_attention
 from headcount.tap.own_softmax import OwnAttention, OwnSoftmax
 from headcount.tap.sample_inputs import ERRORS, refusal, run_tiny, tiny_inputs
 
@@ -175,12 +174,8 @@ class _Recorder:
                 self._has_source(module, query.shape[2], key.shape[2]),
             )
         )
-        # Only shapes and order matter here, not numbers; sdpa has no soft capping.
-        kwargs = {name: kwargs[name] for name in ("scaling", "position_bias") if name in kwargs}
         with self._softmax.paused():
-            output, _ = sdpa_attention_forward(
-                module, query, key, value, attention_mask, is_causal=False, **kwargs
-            )
+            output, _ = plain_attention(module, query, key, value, attention_mask, **kwargs)
         self._returned = output
         return output, None
 

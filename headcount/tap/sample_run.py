@@ -28,7 +28,6 @@ class SampleRun:
         side = "decoder_" if model.config.is_encoder_decoder else ""
         ids, mask = self.batch[f"{side}input_ids"], self.batch[f"{side}attention_mask"]
         others = {name: each for name, each in self.batch.items() if not name.startswith(side)}
-        others = others if side else {}
         # Named `past_key_values` up to transformers 5.23
         name = "cache" if "cache" in signature(model.forward).parameters else "past_key_values"
         length, cache, found = ids.shape[1], None, list[Tensor]()

@@ -28,7 +28,7 @@ from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_f
 
 from headcount.core import Gates, LayerId, ModelError
 from headcount.tap.anatomy import Anatomy, AttentionLayer, CallOrder
-from headcount.tap.attention_interface import dispatching, implementation_of
+from headcount.tap.attention_interface import dispatching, implementation_of, plain_attention
 from headcount.tap.attention_weights import AttentionCall, blocks
 from headcount.tap.hooks import intercepted
 from headcount.tap.own_softmax import OwnAttention, OwnSoftmax
@@ -174,10 +174,7 @@ class Tap:
         mask = attention_mask  # some models pass it by this name
         kwargs.pop("output_attentions", None)
         if module in self._dead:  # zeros, whatever the arithmetic
-            output, _ = sdpa_attention_forward(
-                module, query, key, value, mask, is_causal=False, **_shaping(kwargs)
-            )
-            return output, None
+            return plain_attention(module, query, key, value, mask, **kwargs)
         layer = self._layer_of(module)
         fused = not self.anatomy.eager and kwargs.get("softcap") is None
         if self.listener is None and fused:
@@ -238,7 +235,13 @@ class Tap:
         def project(projection: nn.Module, given: Tensor) -> Tensor:
             layer = projections.next(projection, self._projected[projection])
             attention = attended.pop(layer.layer_id, None)
-            if attention is not None and self.listener is not None and tap_on(self.model) is self:
+            if self.listener is not None and tap_on(self.model) is self:
+                if attention is None:
+                    raise ModelError(
+                        f"Expected {layer.module} to take a softmax, as it did when the model was "
+                        "examined, but it did not. Run the model on inputs of the kind it was "
+                        "examined with."
+                    )
                 _pass_on(self.listener, layer, attention, len(given))
             output = given.unflatten(-1, (layer.num_heads, layer.head_dim))
             gate = self._gate(layer, output)
@@ -289,10 +292,6 @@ class Tap:
             return output
         sees_BQ = mask.any(-1)[:, 0, :, None, None]
         return output if sees_BQ.all() else output * sees_BQ
-
-
-def _shaping(kwargs: dict[str, Any]) -> dict[str, Any]:
-    return {name: kwargs[name] for name in ("scaling", "position_bias") if name in kwargs}
 
 
 def tap_on(model: PreTrainedModel) -> Tap | None:

@@ -114,3 +114,12 @@ def test_heads_are_not_replaced_by_a_mean_over_unknown_keys() -> None:
     model, anatomy = examined("bloom")
     with pytest.raises(ModelError, match="can't be replaced by a mean. Replace it by zero"):
         Tap(model, anatomy, replacement=lambda layer, value, mask: value.mean(2)[:, None])
+
+
+def test_a_softmax_that_is_not_taken_any_more_is_missed() -> None:
+    """What a listener does not hear must not pass for attention."""
+    model, anatomy = examined("bloom")
+    projection = model.get_submodule(anatomy.layers[0].output or "")
+    with torch.no_grad(), Tap(model, anatomy, FunctionListener(lambda block: None)):
+        with pytest.raises(ModelError, match="to take a softmax, as it did when"):
+            projection(torch.zeros(1, 2, 55))

@@ -20,7 +20,7 @@ LAYERS = (
     ("models",),
     ("tasks", "measures"),
     ("analysis",),
-    ("importance", "gates", "compaction"),
+    ("importance", "gates", "compaction", "probes"),
     ("training", "speed"),
     ("pruning",),
     ("artifact", "reports"),

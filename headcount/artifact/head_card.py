@@ -30,9 +30,9 @@ CARD = "README.md"
 
 
 def write_head_card(folder: Path, record: PruneRecord) -> None:
-    """Write record and card, each completely or not at all."""
-    record.write(folder)
+    """Write the card and, last, the record."""
     write_text(folder / CARD, card(record))
+    record.write(folder)
 
 
 def add_speed(folder: Path, speed: Speed) -> None:

@@ -21,7 +21,10 @@ from .figure_style import styled as styled
 from .files import check_same_key as check_same_key
 from .files import nulls_for_nan as nulls_for_nan
 from .files import read_checkpoint as read_checkpoint
+from .files import read_json as read_json
 from .files import reading as reading
+from .files import reason as reason
+from .files import sha256_of as sha256_of
 from .files import write_atomically as write_atomically
 from .files import write_checkpoint as write_checkpoint
 from .files import write_json as write_json
@@ -43,6 +46,8 @@ from .option_parsing import check_seed as check_seed
 from .option_parsing import made as made
 from .option_parsing import option_types as option_types
 from .option_parsing import options_of as options_of
+from .paths import check_inside as check_inside
+from .paths import inside as inside
 from .plan import Plan as Plan
 from .plan import kept_sha256 as kept_sha256
 from .progress import Progress as Progress

@@ -3,6 +3,7 @@
 A key is a signature of model, data and options: a run resumes only from files with its own key.
 """
 
+import hashlib
 import json
 import math
 import os
@@ -52,23 +53,53 @@ def write_json(path: Path, value: Any) -> None:
 def reading(
     file: Path,
     what: str,
-    advice: str = "start again with --overwrite instead of --resume",
+    advice: str = "Start again with --overwrite instead of --resume.",
 ) -> Iterator[None]:
     """Report what a file should hold, and what to do, if it can't be read inside the block.
 
     Raises:
         InputError: in place of the original error.
     """
-    from safetensors import SafetensorError  # only here: text is read and written without
-
     try:
         yield
     except InputError:
         raise  # it already says so
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
+    except Exception as error:  # damaged bytes may raise anything in the library that reads them
         raise InputError(
-            f"{file} should hold {what} but can't be read ({error}); {advice}"
+            f"Expected {what} in {file}, but it can't be read: {reason(error)}. {advice}"
         ) from error
+
+
+def reason(error: BaseException) -> str:
+    """What went wrong, in one line: the system's words, the first line, or the error's name."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    lines = str(error).strip().splitlines() or [""]
+    named = isinstance(error, KeyError | TypeError | AttributeError | IndexError) or not lines[0]
+    return f"{type(error).__name__}: {lines[0]}".removesuffix(": ") if named else lines[0]
+
+
+def sha256_of(file: Path) -> str:
+    """Hash of a file, read piece by piece."""
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def read_json(file: Path, what: str, advice: str) -> Any:
+    """The value in a JSON file.
+
+    Args:
+        file: the file.
+        what: what it should hold, for errors.
+        advice: what to do if it can't be read, for errors.
+
+    Raises:
+        InputError: if it can't be read, for whatever reason.
+    """
+    with reading(file, what, advice):
+        return json.loads(file.read_text(encoding="utf-8"))
 
 
 def check_same_key(file: Path, made: str | None, key: str) -> None:

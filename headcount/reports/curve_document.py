@@ -102,7 +102,7 @@ def write_curve(
         signature=facts.signature,
         arguments=arguments or {},
     )
-    record.write(folder / "curve.json")
+    record.write(folder / "curve.json", ["curve.parquet", "curve.md"])
     return paths
 
 

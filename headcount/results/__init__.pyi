@@ -37,6 +37,7 @@ from .importance import scored_table as scored_table
 from .importance import signed as signed
 from .importance import write_scores as write_scores
 from .json_file import JsonObject as JsonObject
+from .json_file import write_sealed as write_sealed
 from .pipeline import Calibration as Calibration
 from .pipeline import ControlChange as ControlChange
 from .pipeline import ControlRecord as ControlRecord

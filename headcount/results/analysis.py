@@ -12,6 +12,7 @@ from headcount.results.claiming import FILES, SCORES
 from headcount.results.examples import Example, write_examples
 from headcount.results.roles import Roles
 from headcount.results.run import RunRecord
+from headcount.results.sealing import Described
 
 
 @final
@@ -59,13 +60,18 @@ def write_results(
         f"{name}.parquet": HeadTable(frame) for name, frame in frames.items() if frame is not None
     }
     written |= {f"{name}.parquet": table for name, table in tables.items()}
+    kept = {"targets.txt", *SCORES} if keep_scores else {"targets.txt"}
+    for stale in set(FILES) - set(written) - kept:  # from an earlier run, its record included
+        (folder / stale).unlink(missing_ok=True)
     for name, table in written.items():
         table.write(folder / name)
-    kept = {"targets.txt", *SCORES} if keep_scores else {"targets.txt"}
-    for stale in set(FILES) - set(written) - kept:  # from an earlier run
-        (folder / stale).unlink(missing_ok=True)
     write_examples(folder / "examples.json", analysis.examples)
-    replace(analysis.record, arguments=arguments or {}).write(folder / "run.json")
+    texts = [name for name in ("targets.txt",) if (folder / name).exists()]
+    # Scores are columns of the table of heads, too, and described by their own record.
+    columns = list(map(str, analysis.heads.frame))
+    described: Described = dict.fromkeys([*written, "examples.json", *texts])
+    described = {**described, "heads.parquet": columns}
+    replace(analysis.record, arguments=arguments or {}).write(folder / "run.json", described)
 
 
 def _with_scores(table: HeadTable, folder: Path) -> HeadTable:

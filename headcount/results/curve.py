@@ -1,7 +1,7 @@
 """A curve: its points, in `curve.parquet` with a row each, and its record, `curve.json`."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from headcount.core import Head, reading, write_atomically
-from headcount.results.json_file import JsonObject, encoded, write_record
+from headcount.results.json_file import JsonObject, encoded, write_sealed
 
 ALL = "all heads"
 """Method name in the point of the dense model."""
@@ -184,11 +184,11 @@ class CurveRecord:
         Raises:
             InputError: if there is no such file, or it is damaged or of a newer version.
         """
-        return JsonObject.read(path, "headcount curve").decode(cls)
+        return JsonObject.read_sealed(path, "headcount curve").decode(cls)
 
-    def write(self, path: Path) -> None:
-        """Write the record, completely or not at all."""
-        write_record(path, self)
+    def write(self, path: Path, files: Iterable[str] = ()) -> None:
+        """Write the record with the hashes of the files that it describes, which exist."""
+        write_sealed(path, self, files)
 
 
 def write_points(folder: Path, points: CurvePoints) -> None:
@@ -205,5 +205,5 @@ def read_curve(folder: Path) -> tuple[CurvePoints, CurveRecord]:
     """
     record = CurveRecord.read(folder / "curve.json")
     path = folder / "curve.parquet"
-    with reading(path, "the points of a curve", "run `headcount curve` again"):
+    with reading(path, "the points of a curve", "Run `headcount curve` again."):
         return CurvePoints.of(pd.read_parquet(path)), record

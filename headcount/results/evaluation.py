@@ -1,13 +1,14 @@
 """The record of an evaluation: the contents of `evaluation.json`."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
 
-from headcount.results.json_file import JsonObject, encoded, write_record
+from headcount.results.json_file import JsonObject, encoded, write_sealed
+from headcount.results.sealing import SEALS
 
-_FIELDS = ("version", "examples", "loss", "truncated", "signature", "arguments")
+_FIELDS = ("version", "examples", "loss", "truncated", "signature", "arguments", SEALS)
 
 
 @final
@@ -81,11 +82,11 @@ class EvaluationRecord:
         Raises:
             InputError: if there is no such file, or it is damaged or of a newer version.
         """
-        return cls.from_json(JsonObject.read(path, "headcount evaluate"))
+        return cls.from_json(JsonObject.read_sealed(path, "headcount evaluate"))
 
-    def write(self, path: Path) -> None:
-        """Write the record, completely or not at all."""
-        write_record(path, self.to_json())
+    def write(self, path: Path, files: Iterable[str] = ()) -> None:
+        """Write the record with the hashes of the files that it describes, which exist."""
+        write_sealed(path, self.to_json(), files)
 
 
 @final

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, final
 
 from headcount.results.changes import DataSetChange, by_data_set
-from headcount.results.json_file import JsonObject, write_record
+from headcount.results.json_file import JsonObject, write_sealed
 
 FINETUNE = "finetune.json"
 
@@ -79,8 +79,9 @@ class FinetuneRecord:
         )
 
     def write(self, folder: Path) -> None:
-        """Write `finetune.json`, completely or not at all."""
-        write_record(folder / FINETUNE, self.to_json())
+        """Write `finetune.json` with the hashes of the weight files, which exist."""
+        weights = [path.name for path in folder.glob("*.safetensors")]
+        write_sealed(folder / FINETUNE, self.to_json(), weights)
 
     @classmethod
     def read(cls, folder: Path) -> "FinetuneRecord":
@@ -90,4 +91,6 @@ class FinetuneRecord:
             InputError: If there is none, or it can't be read; the error names file and field.
         """
         of_model = "the folder of a fine-tuned model"
-        return cls.from_json(JsonObject.read(folder / FINETUNE, "headcount finetune", of_model))
+        return cls.from_json(
+            JsonObject.read_sealed(folder / FINETUNE, "headcount finetune", of_model)
+        )

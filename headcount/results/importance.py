@@ -16,7 +16,8 @@ from headcount.core import (
     LayerId,
     reading,
 )
-from headcount.results.json_file import JsonObject, encoded, omitted, write_record
+from headcount.results.json_file import JsonObject, encoded, omitted, write_sealed
+from headcount.results.sealing import Described
 
 METRICS: Mapping[str, str] = {"bleu": "BLEU", "chrf": "chrF", "f1": "F1"}
 """Spelling of the metrics that are not written like their names."""
@@ -222,11 +223,11 @@ class ImportanceRecord:
         Raises:
             InputError: if there is no such file, or it is damaged or of a newer version.
         """
-        return JsonObject.read(path, "headcount importance").decode(cls)
+        return JsonObject.read_sealed(path, "headcount importance").decode(cls)
 
-    def write(self, path: Path) -> None:
-        """Write the record, completely or not at all."""
-        write_record(path, self)
+    def write(self, path: Path, files: Described | None = None) -> None:
+        """Write the record with the hashes of the files that it describes, which exist."""
+        write_sealed(path, self, files or {})
 
     @property
     def quantity(self) -> str:
@@ -279,7 +280,7 @@ def read_head_table(folder: Path) -> HeadTable | None:
     if not path.exists():
         return None
     what = "what a finished run wrote"
-    with reading(path, what, "name a complete folder, or rerun the command that wrote it"):
+    with reading(path, what, "Name a complete folder, or run the command again that wrote it."):
         table = HeadTable.read(path)
         list(table.frame["head"])
     return table
@@ -297,7 +298,8 @@ def scored_table(heads: Heads, columns: Mapping[str, object], folder: Path) -> H
 def write_scores(folder: Path, table: HeadTable, record: ImportanceRecord) -> None:
     """Write the table and, last, the record."""
     table.write(folder / "heads.parquet")
-    record.write(folder / "importance.json")
+    columns = ["head", *(name for name in COLUMNS if name in table.frame)]
+    record.write(folder / "importance.json", {"heads.parquet": columns})
 
 
 def read_assessment(folder: Path, method: str) -> tuple[pd.DataFrame, ImportanceRecord]:

@@ -8,13 +8,16 @@ ignored.
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, TypeVar, final, get_args, get_origin, get_type_hints
 
-from headcount.core import InputError, nulls_for_nan, write_json
+import pandas as pd
+
+from headcount.core import HeadTable, InputError, nulls_for_nan, reason, write_json
+from headcount.results.sealing import Described, check_sealed, sealed
 
 T = TypeVar("T")
 
@@ -56,6 +59,31 @@ def write_record(path: Path, record: Any) -> None:
     write_json(path, encoded(record))
 
 
+def write_sealed(
+    path: Path,
+    record: Any,
+    files: Described | Iterable[str] = (),
+    tables: Mapping[str, pd.DataFrame] | None = None,
+) -> None:
+    """Write tables and, last, the record with the hashes of all files that it describes.
+
+    `JsonObject.read_sealed` reads it and checks these hashes.
+
+    Args:
+        path: File of the record, e.g. `OUT/curve.json`.
+        record: The record, or its JSON.
+        files: Names of the files beside it that were written before and that it describes; a
+            mapping gives the columns of a table of which other records describe other columns.
+        tables: Tables to write beside it, by file name, e.g. `curve.parquet`.
+    """
+    tables = tables or {}
+    for name, table in tables.items():
+        HeadTable(table).write(path.parent / name)
+    described = files if isinstance(files, Mapping) else dict.fromkeys(files)
+    seals = sealed(path.parent, {**dict.fromkeys(tables), **described})
+    write_json(path, encoded(record) | seals)
+
+
 def _is_left_out(each: Field, record: Any) -> bool:
     return bool(each.metadata.get("omitted")) and getattr(record, each.name) == each.default
 
@@ -92,9 +120,27 @@ class JsonObject:
             raise InputError(
                 f"Expected {folder}, but {path} can't be read: {error.strerror}. Check the path."
             ) from error
-        except ValueError as error:
-            raise InputError(f"{path} is damaged: {error}. Run `{command}` again.") from error
+        except (ValueError, RecursionError) as error:
+            raise InputError(
+                f"{path} is damaged: {reason(error)}. Run `{command}` again."
+            ) from error
         return cls.of(value, str(path), command)
+
+    @classmethod
+    def read_sealed(cls, path: Path, command: str, folder: str = "a run folder") -> "JsonObject":
+        """The object in a file that `write_sealed` wrote, once the files that it describes fit.
+
+        Args:
+            path: the file.
+            command: the command that writes it.
+            folder: the kind of folder that has such a file, for errors.
+
+        Raises:
+            InputError: as in `read`, and if a file that it describes is missing or another.
+        """
+        found = cls.read(path, command, folder)
+        check_sealed(path, found.values, command)
+        return found
 
     @classmethod
     def of(cls, value: Any, file: str, command: str) -> "JsonObject":
@@ -105,7 +151,8 @@ class JsonObject:
         """
         if not isinstance(value, Mapping):
             raise cls({}, file, command).error("the contents", _WORDS[Mapping], value)
-        if (version := value.get("version", VERSION)) != VERSION:
+        version = value.get("version", VERSION)
+        if type(version) is not int or version != VERSION:  # True is no version
             raise InputError(
                 f"Expected version {VERSION} in {file}, got {version!r}. Use the version of "
                 f"headcount that wrote it, or run `{command}` again."

@@ -11,7 +11,7 @@ from typing import Any, final
 
 from headcount.results.certificate import Comparison
 from headcount.results.changes import DataSetChange, by_data_set
-from headcount.results.json_file import JsonObject, encoded, write_record
+from headcount.results.json_file import JsonObject, encoded, write_sealed
 from headcount.results.pipeline import PipelineRecord
 from headcount.results.speed import SpeedRecord
 
@@ -176,8 +176,9 @@ class PruneRecord:
         )
 
     def write(self, folder: Path) -> None:
-        """Write `prune.json`, completely or not at all."""
-        write_record(folder / PRUNE, self.to_json())
+        """Write `prune.json` with the hash of the plan; the certificate has that of the weights."""
+        plan = [path.name for path in folder.glob("plan.json")]
+        write_sealed(folder / PRUNE, self.to_json(), plan)
 
     @classmethod
     def read(cls, folder: Path) -> "PruneRecord":
@@ -187,4 +188,4 @@ class PruneRecord:
             InputError: If there is none, or it can't be read; the error names file and field.
         """
         of_model = "the folder of a pruned model"
-        return cls.from_json(JsonObject.read(folder / PRUNE, "headcount prune", of_model))
+        return cls.from_json(JsonObject.read_sealed(folder / PRUNE, "headcount prune", of_model))

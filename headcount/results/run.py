@@ -8,8 +8,9 @@ from typing import Any, final
 from headcount.core import LayerId
 from headcount.results.examples import Example
 from headcount.results.importance import ImportanceRecord
-from headcount.results.json_file import VERSION, JsonObject, encoded, write_record
+from headcount.results.json_file import VERSION, JsonObject, encoded, write_sealed
 from headcount.results.roles import Role, Thresholds
+from headcount.results.sealing import Described
 
 
 @final
@@ -76,13 +77,14 @@ class RunRecord:
         """The record in a `run.json`.
 
         Raises:
-            InputError: if there is no such file, or it is damaged or of a newer version.
+            InputError: if there is no such file, it is damaged or of a newer version, or a file
+                that it describes is missing or another.
         """
-        return JsonObject.read(path, "headcount analyze").decode(cls)
+        return JsonObject.read_sealed(path, "headcount analyze").decode(cls)
 
-    def write(self, path: Path) -> None:
-        """Write the record, completely or not at all."""
-        write_record(path, self)
+    def write(self, path: Path, files: Described | None = None) -> None:
+        """Write the record with the hashes of the files that it describes, which exist."""
+        write_sealed(path, self, files or {})
 
 
 @final

@@ -16,14 +16,13 @@ from headcount.core import (
     LINE,
     MUTED,
     new_figure,
-    nulls_for_nan,
     save,
     share,
     styled,
     table,
-    write_json,
     write_text,
 )
+from headcount.results import write_sealed
 from headcount.speed.case import Case, Timing
 from headcount.speed.comparison import Speed
 from headcount.speed.costs import Size
@@ -182,7 +181,8 @@ def write_speed(
         for kind in FORMATS:
             save(figure, out / f"speed.{kind}")
     write_text(out / "speed.md", document(speed, names) + "\n![speed](speed.svg)\n")
-    write_json(out / "speed.json", nulls_for_nan(record(speed) | dict(about or {})))
+    drawn = ["speed.md", *(f"speed.{kind}" for kind in FORMATS)]
+    write_sealed(out / "speed.json", record(speed) | dict(about or {}), drawn)
 
 
 def record(speed: Speed) -> dict[str, Any]:

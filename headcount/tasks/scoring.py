@@ -82,10 +82,11 @@ class Scored:
             InputError: If the folder is a file.
         """
         check_is_folder(folder)
-        replace(self.record, arguments=arguments or {}).write(folder / "evaluation.json")
-        if self.task.writes:
+        texts = ["translations.txt"] if self.task.writes else []
+        for name in texts:
             lines = "".join(f"{text}\n" for text in self.evaluation.outcome_N)
-            write_text(folder / "translations.txt", lines)
+            write_text(folder / name, lines)
+        replace(self.record, arguments=arguments or {}).write(folder / "evaluation.json", texts)
 
 
 def score(loaded: Loaded, task: Task, max_tokens: int = 4096) -> Scored:

@@ -51,9 +51,9 @@ def test_a_damaged_file(tmp_path: Path, keep: int):
         load_state(path, "signature", MEASURES)
     message = str(refusal.value)
     assert message.startswith(
-        f"{path} should hold the sums of an interrupted run but can't be read ("
+        f"Expected the sums of an interrupted run in {path}, but it can't be read: "
     )
-    assert message.endswith("; start again with --overwrite instead of --resume")
+    assert message.endswith(". Start again with --overwrite instead of --resume.")
 
 
 def test_a_file_of_measures_with_other_sums(tmp_path: Path):
@@ -63,7 +63,7 @@ def test_a_file_of_measures_with_other_sums(tmp_path: Path):
         left = {key: file.get_tensor(key) for key in file.keys() if not key.endswith("/segmented")}
         metadata = file.metadata()
     save_file(left, path, metadata)
-    with pytest.raises(InputError, match="can't be read .*segmented.*; start again with --over"):
+    with pytest.raises(InputError, match="can't be read: .*segmented.*. Start again with --over"):
         load_state(path, "signature", MEASURES)
 
 

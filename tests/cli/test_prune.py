@@ -381,9 +381,7 @@ def test_a_damaged_analysis_is_told(bert: Path, data: list[Path], tmp_path: Path
             assert (
                 status == 2
                 and str(analysis / name) in errors
-                and (
-                    "should hold what a finished run wrote but" in errors or "is damaged" in errors
-                )
+                and ("Expected what a finished run wrote in" in errors or "is damaged" in errors)
             )
         (analysis / name).write_bytes(dense)
 

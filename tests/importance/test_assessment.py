@@ -188,7 +188,7 @@ def test_what_was_translated_is_not_translated_again(
     with pytest.raises(InputError, match="same model, data and options"):
         assess(loaded, short(loaded, num_beams=2), methods, tmp_path)
     (tmp_path / "state" / "translations.json").write_text('{"key": "torn')
-    with pytest.raises(InputError, match="should hold the translations of an interrupted run"):
+    with pytest.raises(InputError, match="Expected the translations of an interrupted run"):
         assess(loaded, task, methods, tmp_path)
 
 

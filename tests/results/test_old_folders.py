@@ -25,6 +25,8 @@ from headcount.results import (
     read_run,
 )
 
+pytestmark = pytest.mark.filterwarnings("ignore:.* has no hashes of the files")
+
 DATA = Path(__file__).parent / "data"
 
 

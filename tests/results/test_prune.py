@@ -31,6 +31,9 @@ from headcount.results import (
     Survival,
 )
 
+pytestmark = pytest.mark.filterwarnings("ignore:.* has no hashes of the files")
+"""Records are written by hand here."""
+
 SCORE = MetricChange("bleu", True, 30.0, 29.0, 1.0, 0.5, 1.5, 0.01)
 LOSS = MetricChange("loss", False, 2.0, 2.5, 0.5, 0.25, 0.75, 0.002)
 SHORT = SliceChange(3, SCORE, LOSS)
@@ -99,7 +102,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     bare = PruneRecord("m", {"encoder.self": (2,)}, ("enc.0.0",), ("enc.0.1",))
     bare.write(tmp_path)
     assert PruneRecord.read(tmp_path) == bare
-    keys = {"model", "heads", "staying", "leaving", "auto_class", "comparisons"}
+    keys = {"model", "heads", "staying", "leaving", "auto_class", "comparisons", "files"}
     assert json.loads((tmp_path / "prune.json").read_text()).keys() == keys
     none = replace(bare, functions=())
     none.write(tmp_path)

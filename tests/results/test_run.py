@@ -11,6 +11,9 @@ import pytest
 from headcount.core import InputError
 from headcount.results import Counts, JsonObject, Role, RunRecord, Thresholds
 
+pytestmark = pytest.mark.filterwarnings("ignore:.* has no hashes of the files")
+"""Records are written by hand here."""
+
 RECORD = RunRecord(
     signature="headcount:0.1.0|model:bert|corpus:1f2e",
     model="tiny",
@@ -47,7 +50,7 @@ def test_what_is_written_is_read(tmp_path: Path):
     path = tmp_path / "run.json"
     RECORD.write(path)
     assert RunRecord.read(path) == RECORD
-    assert json.loads(path.read_text()) == RECORD.to_json()
+    assert json.loads(path.read_text()) == RECORD.to_json() | {"files": {}}
 
 
 def test_fields_of_a_role_that_do_not_apply_are_left_out():

@@ -16,11 +16,10 @@ from headcount.core import (
     InputError,
     ModelError,
     ResumePolicy,
-    nulls_for_nan,
     processes,
-    write_json,
 )
 from headcount.models import Loaded, load, place_of
+from headcount.results import write_sealed
 from headcount.tasks import Task
 from headcount.training.checkpoints import remove_broken, whole_checkpoints
 from headcount.training.data.bucketed import Batches
@@ -273,7 +272,8 @@ def _write(trained: Trained, out: Path) -> None:
     try:
         model.save_pretrained(out)
         tokenizer.save_pretrained(out)
-        write_json(out / RESULT, nulls_for_nan(trained.result))
+        weights = [path.name for path in out.glob("*.safetensors")]
+        write_sealed(out / RESULT, trained.result, [*weights, "config.json"])
     except (OSError, SafetensorError) as error:
         raise InputError(
             f"The model could not be written into {out} ({error}). Its checkpoints are complete. "

@@ -1,0 +1,98 @@
+"""Sealing: a record is written last and holds hashes of the files that it describes.
+
+A folder is then complete and of one run, or reading its record raises an error. Two records can
+describe one table, as an assessment adds columns to the table of heads: each seals its own columns.
+"""
+
+import hashlib
+import json
+import math
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from headcount.core import HeadTable, InputError, inside, reading, sha256_of
+
+SEALS = "files"
+"""Field of a record with the hash of every file that it describes, by name."""
+
+Described = Mapping[str, Sequence[str] | None]
+"""Names of files that a record describes, each with the columns if it is not the entire file."""
+
+
+def sealed(folder: Path, files: Described | Iterable[str]) -> dict[str, Any]:
+    """The field of a record that holds the hashes of the files that it describes."""
+    described = files if isinstance(files, Mapping) else dict.fromkeys(files)
+    return {SEALS: {name: _seal(folder / name, described[name]) for name in sorted(described)}}
+
+
+def _seal(file: Path, columns: Sequence[str] | None) -> Any:
+    if columns is None:
+        return sha256_of(file)
+    return {"columns": list(columns), "sha256": columns_sha256(file, columns)}
+
+
+def check_sealed(path: Path, record: Mapping[str, Any], command: str) -> None:
+    """Check that the files that a record describes are those that it was written with.
+
+    Args:
+        path: File of the record.
+        record: Contents of the record.
+        command: Command that writes the record.
+
+    Raises:
+        InputError: If one is missing, was changed, or is of another run.
+    """
+    seals, again = record.get(SEALS), f"Run `{command}` again."
+    if seals is None:
+        warnings.warn(
+            f"{path} has no hashes of the files that it describes, because an earlier version of "
+            "headcount wrote it. Files of two runs would not be noticed",
+            stacklevel=2,
+        )
+        return
+    with reading(path, "hashes by file name", again):
+        expected = [(inside(path.parent, name), seal) for name, seal in seals.items()]
+        found = [(file, *_parts(seal)) for file, seal in expected]
+    for file, columns, sha256 in found:
+        if not file.is_file():
+            raise InputError(f"{path} describes {file.name}, which is missing. {again}")
+        now = sha256_of(file) if columns is None else columns_sha256(file, columns)
+        if now != sha256:
+            raise InputError(
+                f"Expected {file} as {path.name} describes it, got other contents: it is of "
+                f"another run, which was interrupted, or it was changed. {again}"
+            )
+
+
+def _parts(seal: Any) -> tuple[list[str] | None, str]:
+    """The columns that a seal covers, None for an entire file, and the hash."""
+    if isinstance(seal, str):
+        return None, seal
+    return [str(name) for name in seal["columns"]], str(seal["sha256"])
+
+
+def columns_sha256(file: Path, columns: Sequence[str]) -> str:
+    """Hash of some columns of a table, independent of its other columns.
+
+    Raises:
+        InputError: If the table can't be read, or lacks a column.
+    """
+    with reading(file, f"a table with the columns {', '.join(map(str, columns))}"):
+        frame = HeadTable.read(file).frame
+        values = {name: [_plain(each) for each in frame[name]] for name in columns}
+    return hashlib.sha256(json.dumps(values).encode()).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    """A value of a table as JSON, the same after the table is written and read again."""
+    if isinstance(value, np.ndarray | list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, bool | np.bool_ | str):
+        return str(value)
+    if value is None or not math.isfinite(value):
+        return str(float("nan") if value is None else float(value))
+    return float(value)

@@ -1,0 +1,130 @@
+"""A record fits the files that it describes, or the folder is refused."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from headcount.core import Heads, HeadTable, InputError
+from headcount.results import (
+    Analysis,
+    Counts,
+    ImportanceRecord,
+    JsonObject,
+    RunRecord,
+    read_run,
+    write_results,
+    write_scores,
+    write_sealed,
+)
+
+DATA = Path(__file__).parent / "data"
+HEADS = Heads({"encoder.self": (2, 3)})
+SCORES = ImportanceRecord(
+    task="t", num_examples=7, loss=1.0, score=0.5, signature="headcount:0.1.0|revision:abc"
+)
+
+
+def analysed(folder: Path, confidence: float = 0.5) -> Path:
+    record = RunRecord(
+        signature="headcount:0.1.0|revision:abc",
+        model="tiny",
+        corpora=("a.txt",),
+        counts=Counts(sentences=7, tokens=41),
+        sites=HEADS.counts,
+        roles={},
+    )
+    table = HeadTable.of(HEADS, {"confidence": [confidence] * 4 + [float("nan")]})
+    table = HeadTable(table.frame.assign(roles=[[] for _ in HEADS], num_cases=7))
+    offsets = pd.DataFrame({"head": ["enc.0.0"], "offset": [0], "share": [confidence]})
+    write_results(Analysis(table, None, offsets, {}, {}, None, record), folder)
+    return folder
+
+
+def assessed(folder: Path, gradient: float = 1.0) -> Path:
+    frame = HeadTable.read(folder / "heads.parquet").frame.assign(gradient=gradient)
+    write_scores(folder, HeadTable(frame), SCORES)
+    return folder
+
+
+def test_tables_and_record_are_read_as_they_were_written(tmp_path: Path):
+    path = tmp_path / "probe.json"
+    write_sealed(path, {"accuracy": 0.9}, tables={"probe.parquet": pd.DataFrame({"a": [1, 2]})})
+    found = JsonObject.read_sealed(path, "headcount probe")
+    assert found.values["accuracy"] == 0.9
+    assert list(pd.read_parquet(tmp_path / "probe.parquet")["a"]) == [1, 2]
+
+
+@pytest.mark.parametrize("name", ["heads.parquet", "offsets.parquet", "examples.json"])
+def test_a_file_of_another_run_is_refused(tmp_path: Path, name: str):
+    """As `analyze --overwrite` leaves, killed between its tables and its record."""
+    folder, other = analysed(tmp_path / "one"), analysed(tmp_path / "other", 0.25)
+    (other / "examples.json").write_text("{ }")
+    shutil.copy(other / name, folder / name)
+    with pytest.raises(InputError, match=f"Expected .*{name} as run.json describes it, got other"):
+        read_run(folder)
+
+
+def test_a_file_that_is_missing_is_refused(tmp_path: Path):
+    folder = analysed(tmp_path)
+    (folder / "examples.json").unlink()
+    with pytest.raises(InputError, match=r"run.json describes examples.json, which is missing"):
+        read_run(folder)
+
+
+def test_scores_and_analysis_share_a_table(tmp_path: Path):
+    folder = assessed(analysed(tmp_path))
+    assert read_run(folder).importance == SCORES
+    assessed(folder, 2.0)
+    assert read_run(folder).heads[0].values["gradient"] == 2.0
+
+
+def test_scores_of_another_assessment_are_refused(tmp_path: Path):
+    """As `importance --overwrite` leaves, killed between the table and its record."""
+    folder = assessed(analysed(tmp_path))
+    frame = HeadTable.read(folder / "heads.parquet").frame.assign(gradient=3.0)
+    HeadTable(frame).write(folder / "heads.parquet")
+    with pytest.raises(InputError, match=r"heads.parquet as importance.json describes it"):
+        read_run(folder)
+    RunRecord.read(folder / "run.json")  # the analysis is unharmed
+    assert read_run(assessed(folder, 3.0)).importance == SCORES
+
+
+def test_a_folder_from_before_gets_a_warning(tmp_path: Path):
+    folder = analysed(tmp_path)
+    values = json.loads((folder / "run.json").read_text())
+    del values["files"]
+    (folder / "run.json").write_text(json.dumps(values))
+    with pytest.warns(UserWarning, match=r"run.json has no hashes .* earlier version"):
+        read_run(folder)
+
+
+@pytest.mark.parametrize(
+    "seals",
+    [[], 7, {"heads.parquet": 7}, {"heads.parquet": {"columns": 7, "sha256": ""}}, {"a": None}],
+)
+def test_damaged_hashes_are_refused(tmp_path: Path, seals: object):
+    folder = analysed(tmp_path)
+    values = json.loads((folder / "run.json").read_text()) | {"files": seals}
+    (folder / "run.json").write_text(json.dumps(values))
+    with pytest.raises(InputError, match=r"Expected .* Run `headcount analyze` again"):
+        read_run(folder)
+
+
+@pytest.mark.parametrize("name", ["../heads.parquet", "/etc/hostname", "a\\..\\..\\b", "link"])
+def test_a_record_describes_files_of_its_folder_only(tmp_path: Path, name: str):
+    folder = analysed(tmp_path / "run")
+    (tmp_path / "outside").write_text("")
+    (folder / "link").symlink_to(tmp_path / "outside")
+    values = json.loads((folder / "run.json").read_text()) | {"files": {name: "0" * 64}}
+    (folder / "run.json").write_text(json.dumps(values))
+    with pytest.raises(InputError, match=r"Expected (paths|files) inside"):
+        read_run(folder)
+
+
+@pytest.mark.parametrize("version", [True, 1.0, "1", None, 2])
+def test_a_version_is_the_number_one(version: object):
+    with pytest.raises(InputError, match="Expected version 1 in run.json, got"):
+        JsonObject.of({"version": version}, "run.json", "headcount analyze")

@@ -15,6 +15,7 @@ from headcount.core import InputError, check_known, is_alone, processes
 
 COMMANDS = {
     "analyze": "Analyze",
+    "align": "Align",
     "importance": "Importance",
     "prune": "Prune",
     "curve": "Curve",

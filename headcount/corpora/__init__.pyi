@@ -20,6 +20,10 @@ from .languages import check_languages_set as check_languages_set
 from .languages import has_languages as has_languages
 from .languages import language_in_generation as language_in_generation
 from .languages import set_languages as set_languages
+from .links import Link as Link
+from .links import Links as Links
+from .links import pharaoh as pharaoh
+from .links import read_links as read_links
 from .reading import are_two_texts as are_two_texts
 from .reading import check_columns as check_columns
 from .reading import read_data as read_data
@@ -35,4 +39,9 @@ from .table import ColumnSpec as ColumnSpec
 from .table import Data as Data
 from .table import Table as Table
 from .text import numbered_lines as numbered_lines
+from .word_pairs import PairTokens as PairTokens
+from .word_pairs import WordPair as WordPair
+from .word_pairs import encode_one_sequence as encode_one_sequence
+from .word_pairs import encode_two_sides as encode_two_sides
+from .word_pairs import pairs_of_words as pairs_of_words
 from .words import encode_text as encode_text

@@ -1,3 +1,8 @@
+from .alignment import Alignment as Alignment
+from .alignment import AlignmentRecord as AlignmentRecord
+from .alignment import AlignmentRow as AlignmentRow
+from .alignment import read_alignment as read_alignment
+from .alignment import write_alignment as write_alignment
 from .analysis import Analysis as Analysis
 from .analysis import write_results as write_results
 from .certificate import CERTIFICATE as CERTIFICATE
@@ -7,6 +12,7 @@ from .certificate import weights_sha256 as weights_sha256
 from .changes import DataSetChange as DataSetChange
 from .changes import MetricChange as MetricChange
 from .changes import SliceChange as SliceChange
+from .claiming import ALIGNMENT_FILES as ALIGNMENT_FILES
 from .claiming import CURVE_FILES as CURVE_FILES
 from .claiming import check_is_run as check_is_run
 from .claiming import claim as claim

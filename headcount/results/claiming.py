@@ -27,6 +27,9 @@ FILES = (
 CURVE_FILES = ("curve.parquet", "curve.md", "curve.json")
 """Files that a curve leaves, besides `state/` and `figures/`."""
 
+ALIGNMENT_FILES = ("alignment.parquet", "alignment.md", "alignment.json")
+"""Files that a word alignment leaves, besides `figures/`."""
+
 FOLDERS = ("state", "figures", "other")
 
 

@@ -1,0 +1,83 @@
+"""`headcount align`: which heads link words to their translations."""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from headcount import probes, results
+from headcount.cli.arguments import ModelArguments, check_data, check_model, recorded
+from headcount.cli.console import plain_console, print_warnings, shown
+from headcount.core import ResumePolicy, check_single_process, claim
+from headcount.corpora import Corpus
+from headcount.probes import AlignmentOptions
+from headcount.results import ALIGNMENT_FILES
+
+SHOWN = 5
+"""Number of heads that are printed."""
+
+
+def print_best(found: "results.Alignment", console: Console) -> None:
+    """Print the best heads and layers, each in its best direction."""
+    record = found.record
+    console.print(
+        f"Aligned {record.pairs:,} pairs with {record.sure:,} sure and {record.possible:,} "
+        "possible links"
+    )
+    table = Table(
+        *("head", "read from", "direction", "AER", "95 %", "precision", "recall", "accuracy"),
+        box=None,
+        pad_edge=False,
+    )
+    for level in ("aligner", "head", "layer"):
+        for row in found.ranked(level)[: SHOWN if level == "head" else 1]:
+            interval = f"{row.aer_low:.3f}-{row.aer_high:.3f}"
+            numbers = (f"{each:.3f}" for each in (row.precision, row.recall, row.accuracy))
+            table.add_row(
+                row.head, row.quantity, row.direction, f"{row.aer:.3f}", interval, *numbers
+            )
+    console.print(table)
+    for sentence in record.sentences:
+        console.print(sentence, soft_wrap=True)
+    print_warnings(record.warnings, console)
+    console.print(record.signature, style="dim", soft_wrap=True)
+
+
+@dataclass(frozen=True)
+class Align(ModelArguments):
+    """Measure how well every head links words to their translations, against gold links."""
+
+    pairs: Annotated[
+        tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="PAIRS ...")
+    ] = ()
+    """Parallel text: .tsv (source<TAB>target)."""
+    gold: Path = field(kw_only=True)
+    """Gold links of every pair in Pharaoh's format (0-0 1p2) or NAACL's (1 1 2 S)."""
+    out: Path = field(kw_only=True)
+    """Folder for the results; must be new or empty unless --overwrite is given."""
+    source: Path | None = None
+    """One side of a parallel text (.txt or .conllu)."""
+    target: Path | None = None
+    """The other side, line by line."""
+    overwrite: bool = False
+    """Replace an earlier run in --out."""
+    how: Annotated[AlignmentOptions, tyro.conf.arg(name="")] = field(
+        default_factory=AlignmentOptions
+    )
+
+    def run(self) -> int:
+        """Align and write everything into `out`."""
+        check_single_process()
+        check_model(self.model)
+        check_data([self.gold])
+        corpus = Corpus(self.pairs, self.source, self.target)
+        claim(self.out, ALIGNMENT_FILES, self.out / "state", ResumePolicy.of(False, self.overwrite))
+        with shown() as progress:
+            found = probes.align(self.loaded(), corpus, self.gold, self.how, progress)
+        record = replace(found.record, arguments=recorded(self))
+        results.write_alignment(replace(found, record=record), self.out)
+        print_best(found, plain_console(soft_wrap=False))
+        return 0

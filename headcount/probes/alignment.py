@@ -1,0 +1,267 @@
+"""Word alignment: how well the largest weights of every head link words to their translations.
+
+Every target word is linked to the source word at its largest weight or norm (see `link_maps`), and
+these links are compared with gold links (see `link_scores`).
+
+Reference: Attention is Not Only a Weight (Kobayashi et al., 2020), section 5, https://arxiv.org/abs/2004.10102
+"""
+
+import hashlib
+import re
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from inspect import signature as parameters_of
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+import torch
+from transformers import PreTrainedModel
+from transformers import PreTrainedTokenizerBase as Tokenizer
+
+from headcount.core import SITES, CorpusError, Head, InputError, Progress, silent
+from headcount.corpora import (
+    Corpus,
+    Encoder,
+    Links,
+    PairTokens,
+    WordPair,
+    encode_one_sequence,
+    encode_two_sides,
+    pairs_of_words,
+    read_links,
+)
+from headcount.models import Loaded, as_loaded, check_has_heads, signature
+from headcount.probes.alignment_options import AlignmentOptions
+from headcount.probes.link_maps import LinkFinder, pair_batch
+from headcount.probes.link_scores import Found, GoldCounts, Place, gold_grid, score
+from headcount.results import Alignment, AlignmentRecord
+from headcount.tap import AttentionLayer, Tap, evaluating
+
+CROSS = "decoder.cross"
+
+
+def align(
+    model: Loaded | PreTrainedModel,
+    pairs: Corpus,
+    gold: str | Path | Sequence[Links],
+    options: AlignmentOptions | None = None,
+    progress: Progress = silent,
+    tokenizer: Tokenizer | None = None,
+) -> Alignment:
+    """Link the words of pairs by every head, and compare with gold links.
+
+    A model with cross-attention reads the source in its encoder and the target in its decoder. Any
+    other model reads both in one sequence, and its self-attention links them.
+
+    Args:
+        model: the result of `load`, or a plain model together with its tokenizer.
+        pairs: parallel text.
+        gold: the file with gold links, or the links of every pair.
+        options: how to run.
+        progress: called with the stage and the number of pairs done.
+        tokenizer: the tokenizer of a plain model.
+
+    Raises:
+        CorpusError: if pairs or links can't be read, or a link is out of range.
+        ModelError: if the model's attention can't be observed.
+        InputError: if an option does not fit the model.
+    """
+    loaded, options = as_loaded(model, tokenizer), options or AlignmentOptions()
+    check_has_heads(loaded)
+    start = time.perf_counter()
+    work = _Work.of(loaded, pairs, gold, options)
+    found = _find(loaded, work, options, progress)
+    counts = GoldCounts.of(work.gold, work.is_target)
+    rows = tuple(score(found, counts, options.samples, options.seed))
+    seconds = {"align_s": round(time.perf_counter() - start, 3)}
+    file = str(gold) if isinstance(gold, str | Path) else "<python>"
+    signed = {
+        "n": len(work.pairs),
+        "gold": _sha256(work.gold),
+        "join": options.join,
+        "punctuation": "split" if options.split_punctuation else None,
+        "elements": options.elements,
+        "samples": options.samples,
+        "seed": options.seed,
+    }
+    record = AlignmentRecord(
+        signature=signature(loaded, pairs.sha256(), **signed),
+        model=loaded.name,
+        corpora=pairs.names,
+        gold=file,
+        pairs=len(work.pairs),
+        too_long=work.too_long,
+        sure=int(counts.sure_P.sum()),
+        possible=sum(len(links.possible) for links in work.gold),
+        cases=int(counts.cases_P.sum()),
+        warnings=tuple(_warnings(work)),
+        timings=seconds,
+    )
+    return Alignment(rows, record)
+
+
+def _warnings(work: "_Work") -> Iterator[str]:
+    if work.too_long:
+        yield (
+            f"{work.too_long:,} of {work.too_long + len(work.pairs):,} pairs were longer than the "
+            f"model's limit of {work.limit} tokens and were left out"
+        )
+
+
+def _sha256(gold: Sequence[Links]) -> str:
+    links = [(sorted(each.sure), sorted(each.possible)) for each in gold]
+    return hashlib.sha256(repr(links).encode()).hexdigest()[:12]
+
+
+@final
+@dataclass(frozen=True)
+class _Work:
+    """The pairs that fit the model, their gold links, and the words that take part."""
+
+    pairs: tuple[WordPair, ...]
+    tokens: tuple[PairTokens, ...]
+    gold: tuple[Links, ...]
+    is_source: tuple[tuple[bool, ...], ...]
+    is_target: tuple[tuple[bool, ...], ...]
+    too_long: int
+    limit: int | None
+    pad_id: int
+
+    @classmethod
+    def of(
+        cls,
+        loaded: Loaded,
+        corpus: Corpus,
+        gold: str | Path | Sequence[Links],
+        options: AlignmentOptions,
+    ) -> "_Work":
+        pairs = pairs_of_words(corpus, options.split_punctuation)
+        links = read_links(gold, len(pairs)) if isinstance(gold, str | Path) else list(gold)
+        _check_links(pairs, links)
+        encoder, limit = loaded.encoder(), loaded.max_length
+        tokens = list(_encoded(encoder, pairs, options))
+        kept = [place for place, one in enumerate(tokens) if one.length <= (limit or one.length)]
+        if not kept:
+            raise CorpusError(
+                f"Expected pairs of at most {limit} tokens, got none that short. Split them."
+            )
+        begins = re.compile(options.elements or "")
+        return cls(
+            tuple(pairs[place] for place in kept),
+            tuple(tokens[place] for place in kept),
+            tuple(links[place] for place in kept),
+            tuple(_take_part(begins, pairs[place].source_words) for place in kept),
+            tuple(_take_part(begins, pairs[place].target_words) for place in kept),
+            len(pairs) - len(kept),
+            limit,
+            encoder.pad_id,
+        )
+
+
+def _check_links(pairs: Sequence[WordPair], links: Sequence[Links]) -> None:
+    if len(pairs) != len(links):
+        raise CorpusError(
+            f"Expected gold links for each of {len(pairs)} pairs, got {len(links)}. Give as many."
+        )
+    for pair, its in zip(pairs, links, strict=True):
+        its.check(len(pair.source_spans), len(pair.target_spans))
+    if not any(its.sure for its in links):
+        raise CorpusError("Expected at least one sure link, got none. Give other gold links.")
+
+
+def _encoded(
+    encoder: Encoder, pairs: Sequence[WordPair], options: AlignmentOptions
+) -> Iterator[PairTokens]:
+    if encoder.start_id is None:
+        join = options.join
+        if join is not None:
+            join = join.replace("\\n", "\n").replace("\\t", "\t")
+        return encode_one_sequence(encoder, pairs, join)
+    if options.join is not None:
+        raise InputError(
+            "--join is for models that read both texts in one sequence, and this one reads the "
+            "target in its decoder. Leave it out."
+        )
+    return encode_two_sides(encoder, pairs)
+
+
+def _take_part(begins: re.Pattern[str], words: Sequence[str]) -> tuple[bool, ...]:
+    return tuple(begins.match(word) is not None for word in words)
+
+
+def _find(
+    loaded: Loaded, work: _Work, options: AlignmentOptions, progress: Progress
+) -> dict[Place, Found]:
+    """The links of every head and layer, by pair."""
+    model, anatomy = loaded.model, loaded.anatomy
+    has_cross = any(layer.site == CROSS for layer in anatomy.layers)
+    layers = [layer for layer in anatomy.layers if (layer.site == CROSS) == has_cross]
+    finder, counting = LinkFinder(model, layers), _Counting(work, layers)
+    body, done = model.base_model, 0
+    more: dict[str, Any] = {}
+    if "use_cache" in parameters_of(body.forward).parameters:
+        more = {"use_cache": False}
+    with evaluating(model), torch.inference_mode():
+        with Tap(model, anatomy, finder, block=2**62):  # a layer is one block
+            for places in _groups(work.tokens, options.max_tokens):
+                batch = pair_batch(
+                    [work.tokens[place] for place in places],
+                    [work.is_source[place] for place in places],
+                    work.pad_id,
+                ).to(model.device)
+                finder.start(batch)
+                body(**batch.inputs, **more)
+                counting.add(finder, places)
+                done += len(places)
+                progress("aligning", done, len(work.tokens))
+    return counting.found
+
+
+def _groups(tokens: Sequence[PairTokens], max_tokens: int) -> Iterator[list[int]]:
+    """Positions of pairs of about the same length, up to a number of padded tokens."""
+    group: list[int] = []
+    for place in sorted(range(len(tokens)), key=lambda place: tokens[place].length):
+        if group and (len(group) + 1) * tokens[place].length > max_tokens:
+            yield group
+            group = []
+        group.append(place)
+    yield group
+
+
+@final
+class _Counting:
+    """Counts the links of every head and layer that are in the gold links."""
+
+    def __init__(self, work: _Work, layers: Sequence[AttentionLayer]) -> None:
+        self.found: dict[Place, Found] = {}
+        self._work, self._names = work, {layer.layer_id: _names(layer) for layer in layers}
+        self._links_P = np.array([sum(takes) for takes in work.is_target])
+
+    def add(self, finder: LinkFinder, places: Sequence[int]) -> None:
+        """Count the links of a batch of pairs."""
+        work = self._work
+        gold, takes = [work.gold[p] for p in places], [work.is_target[p] for p in places]
+        num_source = max(1, *(len(work.is_source[p]) for p in places))
+        gold_2BWV = gold_grid(gold, takes, num_source)
+        batch_B11 = np.arange(len(places))[:, None, None]
+        for (layer, quantity, direction), links_BHW in finder.links.items():
+            links = links_BHW.numpy()
+            word_11W = np.arange(links.shape[2])[None, None]
+            hits_2BH = gold_2BWV[:, batch_B11, word_11W, links].sum(-1)
+            for index, (name, level) in enumerate(self._names[layer]):
+                its = self._of(Place(name, level, quantity, direction))
+                its.sure_P[places], its.possible_P[places] = hits_2BH[:, :, index]
+
+    def _of(self, place: Place) -> Found:
+        if place not in self.found:
+            zeros = np.zeros(len(self._links_P), np.int64)
+            self.found[place] = Found(self._links_P, zeros, zeros.copy())
+        return self.found[place]
+
+
+def _names(layer: AttentionLayer) -> list[tuple[str, str]]:
+    """Names and levels of the rows of a layer: its heads, then itself."""
+    heads = [(str(Head(layer.site, layer.layer, i)), "head") for i in range(layer.num_heads)]
+    return [*heads, (f"{SITES[layer.site]}.{layer.layer}", "layer")]

@@ -1,0 +1,127 @@
+r"""Scores of links against gold links: error rate, precision, recall, with intervals over pairs.
+
+$$\mathrm{AER} = 1 - \frac{|A \cap S| + |A \cap P|}{|A| + |S|}, \qquad
+\mathrm{precision} = \frac{|A \cap P|}{|A|}, \qquad \mathrm{recall} = \frac{|A \cap S|}{|S|}$$
+
+S are the sure gold links and P the possible ones, S among them.
+
+Reference: A Systematic Comparison of Various Statistical Alignment Models (Och & Ney, 2003),
+section 4, https://aclanthology.org/J03-1002
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, final
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from headcount.corpora import Links
+from headcount.results import AlignmentRow
+
+
+class Place(NamedTuple):
+    """What a row of the table is about."""
+
+    name: str
+    """Name of the head, layer or aligner."""
+    level: str
+    quantity: str
+    direction: str
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class GoldCounts:
+    """Numbers of links of every pair that no aligner changes."""
+
+    sure_P: Int[np.ndarray, " pair"]
+    """Number of sure links."""
+    cases_P: Int[np.ndarray, " pair"]
+    """Number of target words with gold links."""
+
+    @classmethod
+    def of(cls, gold: Sequence[Links], takes_part: Sequence[Sequence[bool]]) -> "GoldCounts":
+        """The counts of some pairs.
+
+        Args:
+            gold: the links of every pair.
+            takes_part: for every target word of each pair, whether it takes part.
+        """
+        linked = [
+            sum(takes[target] for target in {target for _, target in links.possible})
+            for links, takes in zip(gold, takes_part, strict=True)
+        ]
+        return cls(np.array([len(links.sure) for links in gold]), np.array(linked))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Links that one aligner draws in every pair."""
+
+    links_P: Int[np.ndarray, " pair"]
+    sure_P: Int[np.ndarray, " pair"]
+    """Number of them that are sure."""
+    possible_P: Int[np.ndarray, " pair"]
+    """Number of them that are possible."""
+
+
+def gold_grid(
+    gold: Sequence[Links], takes_part: Sequence[Sequence[bool]], num_source: int
+) -> Bool[np.ndarray, "kind pair target source"]:
+    """The sure links and the possible ones of some pairs, without words that take no part."""
+    num_targets = max(1, *map(len, takes_part))
+    grid_2PWV = np.zeros((2, len(gold), num_targets, num_source), bool)
+    for pair, (links, takes) in enumerate(zip(gold, takes_part, strict=True)):
+        for kind, some in enumerate((links.sure, links.possible)):
+            for source, target in some:
+                grid_2PWV[kind, pair, target, source] = takes[target]
+    return grid_2PWV
+
+
+def score(
+    found: Mapping[Place, Found], gold: GoldCounts, samples: int, seed: int
+) -> list[AlignmentRow]:
+    """The rows of the table, in order.
+
+    Args:
+        found: links of every head, layer or other aligner.
+        gold: numbers of gold links.
+        samples: number of bootstrap samples of pairs.
+        seed: seed of the samples.
+    """
+    num_pairs = len(gold.sure_P)
+    drawn_SP = np.random.default_rng(seed).multinomial(
+        num_pairs, np.full(num_pairs, 1 / num_pairs), size=samples
+    )
+    rows = []
+    for place, links in found.items():
+        shared_P, all_P = links.sure_P + links.possible_P, links.links_P + gold.sure_P
+        low, high = np.quantile(error_rate(drawn_SP @ shared_P, drawn_SP @ all_P), (0.025, 0.975))
+        rows.append(
+            AlignmentRow(
+                head=place.name,
+                level=place.level,
+                quantity=place.quantity,
+                direction=place.direction,
+                aer=float(error_rate(shared_P.sum(keepdims=True), all_P.sum(keepdims=True))[0]),
+                aer_low=float(low),
+                aer_high=float(high),
+                precision=_ratio(links.possible_P, links.links_P),
+                recall=_ratio(links.sure_P, gold.sure_P),
+                accuracy=_ratio(links.possible_P, gold.cases_P),
+            )
+        )
+    return rows
+
+
+def error_rate(
+    shared: Int[np.ndarray, " any"], total: Int[np.ndarray, " any"]
+) -> Float[np.ndarray, " any"]:
+    """1 - shared / total; 1 where there is no link at all."""
+    return 1 - shared / np.maximum(total, 1)
+
+
+def _ratio(part_P: Int[np.ndarray, " pair"], whole_P: Int[np.ndarray, " pair"]) -> float:
+    return float(part_P.sum() / max(1, whole_P.sum()))

@@ -19,6 +19,9 @@ What heads are worth:
     gated: multiply heads by gates inside a `with` block, e.g. 0 to leave them out
     importance: scores of every head on a task: gradient, relevance, ablation, norm, sink
 
+What heads know together:
+    probes: small models that read trees from attention and hidden states (`probes.probe`)
+
 Smaller models:
     TaskSplits: a task's data to choose heads with, to measure on, and held out
     prune: choose heads under a budget, compensate, cut them out, and measure the change (`Pruned`,

@@ -1,4 +1,5 @@
 from . import importance as importance
+from . import probes as probes
 from . import pruning as pruning
 from . import reports as reports
 from . import reproduce as reproduce

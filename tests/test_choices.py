@@ -13,6 +13,7 @@ from headcount.gates import BudgetConstraint, HardConcrete, Layout, Quota
 from headcount.importance import Options, gradient
 from headcount.importance.ablations.measured import replacement
 from headcount.models import load
+from headcount.probes import ProbeOptions
 from headcount.pruning.methods.ablation import Greedy
 from headcount.tasks import Classification, MaskedLanguageModelling, Similarity, Translation
 from headcount.training import FinetuneConfig
@@ -39,6 +40,7 @@ for make in (
     lambda: Options(quantity="bleu"),
     lambda: Options(("fisher",)),
     lambda: speed.Options(modes=("train",)).check_sizes(),
+    lambda: ProbeOptions(("attnetion",)),
     lambda: load("headcount:en-de", device="gpu"),
 ):
     try:
@@ -64,6 +66,8 @@ Expected a quantity (one of loss, score), got 'bleu'.
 Expected a quantity (one of loss, score), got 'bleu'.
 Expected a method (one of gradient, relevance, ablation, norm, sink), got 'fisher'.
 Expected modes out of forward, generate, got train.
+Expected a probe out of attention, words, edges, structure, layers, got 'attnetion'. \
+Did you mean attention?
 Expected a device that torch has here and that has float64, such as cpu, or cuda with a GPU, \
 got 'gpu' (\
 """

@@ -17,6 +17,7 @@ COMMANDS = {
     "analyze": "Analyze",
     "align": "Align",
     "importance": "Importance",
+    "probe": "Probe",
     "prune": "Prune",
     "curve": "Curve",
     "compact": "Compact",

@@ -14,8 +14,10 @@ from .changes import MetricChange as MetricChange
 from .changes import SliceChange as SliceChange
 from .claiming import ALIGNMENT_FILES as ALIGNMENT_FILES
 from .claiming import CURVE_FILES as CURVE_FILES
+from .claiming import PROBE_FILES as PROBE_FILES
 from .claiming import check_is_run as check_is_run
 from .claiming import claim as claim
+from .claiming import claim_probes as claim_probes
 from .claiming import start_over as start_over
 from .curve import ALL as ALL
 from .curve import RANDOM as RANDOM
@@ -51,6 +53,14 @@ from .pipeline import ControlTraining as ControlTraining
 from .pipeline import PipelineRecord as PipelineRecord
 from .pipeline import StageResult as StageResult
 from .pipeline import StagesRecord as StagesRecord
+from .probe import PROBE_ROWS as PROBE_ROWS
+from .probe import PROBE_WEIGHTS as PROBE_WEIGHTS
+from .probe import PROBES as PROBES
+from .probe import Probed as Probed
+from .probe import ProbeRecord as ProbeRecord
+from .probe import ProbeRow as ProbeRow
+from .probe import ProbeWeight as ProbeWeight
+from .probe import read_probes as read_probes
 from .prune import PRUNE as PRUNE
 from .prune import CeilingRecord as CeilingRecord
 from .prune import ChoiceRecord as ChoiceRecord

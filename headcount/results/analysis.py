@@ -8,7 +8,7 @@ from typing import Any, final
 import pandas as pd
 
 from headcount.core import HeadTable
-from headcount.results.claiming import FILES, SCORES
+from headcount.results.claiming import FILES, PROBE_FILES, SCORES
 from headcount.results.examples import Example, write_examples
 from headcount.results.roles import Roles
 from headcount.results.run import RunRecord
@@ -60,7 +60,7 @@ def write_results(
         f"{name}.parquet": HeadTable(frame) for name, frame in frames.items() if frame is not None
     }
     written |= {f"{name}.parquet": table for name, table in tables.items()}
-    kept = {"targets.txt", *SCORES} if keep_scores else {"targets.txt"}
+    kept = {"targets.txt", *SCORES, *PROBE_FILES} if keep_scores else {"targets.txt"}
     for stale in set(FILES) - set(written) - kept:  # from an earlier run, its record included
         (folder / stale).unlink(missing_ok=True)
     for name, table in written.items():

@@ -8,6 +8,9 @@ from headcount.core import InputError, ResumePolicy, check_is_folder, check_no_e
 SCORES = ("importance.json", "evaluation.json", "translations.txt")
 """Files of other commands: the importance of the heads and the scores of the model."""
 
+PROBE_FILES = ("probes.json", "probes.parquet", "probe_weights.parquet")
+"""Files that probes leave, in a folder of their own or beside an analysis."""
+
 FILES = (
     "heads.parquet",
     "relations.parquet",
@@ -21,6 +24,7 @@ FILES = (
     "michel2019.md",
     "voita2019.md",
     *SCORES,
+    *PROBE_FILES,
 )
 """All files that a run may leave, besides `state/` and `figures/`."""
 
@@ -52,6 +56,26 @@ def claim(folder: Path, policy: ResumePolicy) -> None:
     if present:
         check_no_earlier_run(folder, "an earlier run", policy)
     (folder / "state").mkdir(parents=True, exist_ok=True)
+
+
+def claim_probes(folder: Path, policy: ResumePolicy) -> None:
+    """Check that probes may write into a folder, beside an analysis; nothing is deleted.
+
+    Raises:
+        InputError: if it holds something else, or probes that may be neither resumed nor replaced.
+    """
+    check_is_folder(folder)
+    present = {path.name for path in folder.iterdir()} if folder.exists() else set()
+    foreign = present - set(FILES) - set(FOLDERS)
+    if foreign:
+        raise InputError(
+            f"{folder} holds files that neither probes nor an analysis write "
+            f"({', '.join(sorted(foreign)[:3])}). Name a new folder or that of an analysis."
+        )
+    state = folder / "state" / "probes"
+    if not present.isdisjoint(PROBE_FILES) or (state.is_dir() and any(state.iterdir())):
+        check_no_earlier_run(folder, "earlier probes", policy)
+    state.mkdir(parents=True, exist_ok=True)
 
 
 def start_over(folder: Path) -> None:

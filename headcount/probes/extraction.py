@@ -1,0 +1,301 @@
+"""Extraction: one pass of a model over a treebank that writes word-level features.
+
+Of an encoder-decoder only the encoder runs, since a treebank has sources only. A killed run resumes
+after the last batch that is completely on disk.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from inspect import signature
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from headcount.core import Head, Progress, read_checkpoint, silent, write_checkpoint
+from headcount.corpora import Encoder, padded, present
+from headcount.models import Loaded
+from headcount.probes.features import (
+    AFTER,
+    BEFORE,
+    NUM_SLOTS,
+    Features,
+    WordMaps,
+    WordStates,
+    slots,
+)
+from headcount.probes.treebank import ProbeSentence, Treebank
+from headcount.tap import AttentionLayer, Block, StateId, Tap, evaluating, heard, state_ids
+
+_SAVE_EVERY = 50
+"""Number of batches between two checkpoints."""
+
+
+def probe_encoder(loaded: Loaded) -> Encoder:
+    """The encoder of a treebank's sentences; without targets, also of an encoder-decoder."""
+    encoder = loaded.encoder()
+    if encoder.start_id is None:
+        return encoder
+    return Encoder(encoder.tokenizer, encoder.max_length, None, token_types=encoder.token_types)
+
+
+def probe_layers(loaded: Loaded) -> list[AttentionLayer]:
+    """The layers whose attention is between the words of a treebank."""
+    layers = loaded.anatomy.layers
+    sites = {layer.site for layer in layers}
+    site = "encoder.self" if "encoder.self" in sites else "decoder.self"
+    return sorted((layer for layer in layers if layer.site == site), key=lambda each: each.layer)
+
+
+def probe_heads(loaded: Loaded) -> list[Head]:
+    """The heads whose attention is between the words of a treebank, in the order of features."""
+    return [
+        Head(layer.site, layer.layer, index)
+        for layer in probe_layers(loaded)
+        for index in range(layer.num_heads)
+    ]
+
+
+def probe_states(loaded: Loaded) -> list[StateId]:
+    """The hidden states of a treebank's words, from the embeddings to the last layer."""
+    side = probe_layers(loaded)[0].site.partition(".")[0]
+    return [each for each in state_ids(loaded.model, loaded.anatomy) if each.side == side]
+
+
+def features_of(
+    loaded: Loaded, treebank: Treebank, folder: Path, *, maps: bool, states: bool
+) -> Features:
+    """The features of a treebank before the model has run; nothing is written."""
+    lengths = [len(each.words) for each in treebank.sentences]
+    width = loaded.model.config.get_text_config().hidden_size if states else 0
+    return Features(
+        treebank.sentences,
+        WordMaps(folder / "maps.f16", lengths, len(probe_heads(loaded))) if maps else None,
+        WordStates(folder / "states.f16", lengths, len(probe_states(loaded)), width)
+        if states
+        else None,
+    )
+
+
+def extract(
+    loaded: Loaded,
+    features: Features,
+    folder: Path,
+    *,
+    key: str,
+    max_tokens: int = 4096,
+    stage: str = "features",
+    progress: Progress = silent,
+) -> None:
+    """Run the model over the sentences and write their features; resumes.
+
+    Args:
+        loaded: the model.
+        features: the features, from `features_of`.
+        folder: folder of the features' files.
+        key: key of this run; files of another key are refused.
+        max_tokens: number of padded tokens in a batch.
+        stage: name of this stage for the progress.
+        progress: called with the number of sentences.
+    """
+    checkpoint = folder / "features.json"
+    done = read_checkpoint(checkpoint, key, "the progress of word-level features")
+    groups = _groups(features.sentences, max_tokens)
+    first, total = int(done.get("batches", 0)), len(features.sentences)
+    stored = [each for each in (features.maps, features.states) if each is not None]
+    for each in stored:
+        each.open()
+    if not stored:
+        return
+    seen = sum(map(len, groups[:first]))
+    for number, words in enumerate(_run(loaded, features, groups[first:]), start=first + 1):
+        words.write(features)
+        seen += len(words.indices)
+        progress(stage, seen, total)
+        if number % _SAVE_EVERY == 0 or number == len(groups):
+            for each in stored:
+                each.flush()
+            write_checkpoint(checkpoint, key, {"batches": number})
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Words:
+    """The word-level features of one batch."""
+
+    indices: Sequence[int]
+    """Number of each sentence in the treebank."""
+    maps_BWWH: Tensor | None
+    states_SBWD: Tensor | None
+
+    def write(self, features: Features) -> None:
+        """Copy the features to their places on disk."""
+        lengths = [len(features.sentences[index].words) for index in self.indices]
+        for row, (index, length) in enumerate(zip(self.indices, lengths, strict=True)):
+            if self.maps_BWWH is not None and features.maps is not None:
+                place = slots(length, max(lengths))
+                features.maps.of(index)[:] = self.maps_BWWH[row].numpy()[np.ix_(place, place)]
+            if self.states_SBWD is not None and features.states is not None:
+                features.states.of(index)[:] = self.states_SBWD[:, row, :length].numpy()
+
+
+def _groups(sentences: Sequence[ProbeSentence], max_tokens: int) -> list[list[int]]:
+    """Batches of sentences of similar length, by their numbers."""
+    order = sorted(range(len(sentences)), key=lambda index: len(sentences[index].encoded.ids))
+    groups: list[list[int]] = []
+    group: list[int] = []
+    for index in order:
+        if group and (len(group) + 1) * len(sentences[index].encoded.ids) > max_tokens:
+            groups.append(group)
+            group = []
+        group.append(index)
+    return [*groups, group] if group else groups
+
+
+def _run(loaded: Loaded, features: Features, groups: list[list[int]]) -> Iterator[_Words]:
+    """Run the model over batches and yield their word-level features."""
+    model = loaded.model
+    body: Any = model.get_encoder() if model.config.is_encoder_decoder else model.base_model
+    options: dict[str, Any] = {}
+    if "use_cache" in signature(body.forward).parameters:
+        options["use_cache"] = False
+    maps, states = _MapListener(probe_layers(loaded)), _StateListener(probe_states(loaded))
+    with ExitStack() as stack:
+        stack.enter_context(evaluating(model))
+        stack.enter_context(torch.inference_mode())
+        if features.maps is not None:
+            stack.enter_context(Tap(model, loaded.anatomy, maps))
+        if features.states is not None:
+            stack.enter_context(heard(model, loaded.anatomy, hidden_states=states))
+        for group in groups:
+            sentences = [features.sentences[index] for index in group]
+            pieces = _Pieces.of(sentences, loaded, model.device)
+            maps.start(pieces)
+            states.start(pieces)
+            _run_body(body, pieces, options)
+            yield _Words(
+                group,
+                maps.maps() if features.maps is not None else None,
+                states.states() if features.states is not None else None,
+            )
+
+
+def _run_body(body: nn.Module, pieces: "_Pieces", options: dict[str, Any]) -> None:
+    body(input_ids=pieces.ids_BN, attention_mask=pieces.is_token_BN.long(), **options)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Pieces:
+    """The tokens of a batch, and the matrices that turn them into words."""
+
+    ids_BN: Tensor
+    is_token_BN: Tensor
+    sums_BWN: Float[Tensor, "batch word token"]
+    """1 where a token is a piece of a word; the special tokens before and after come last."""
+    means_BWN: Float[Tensor, "batch word token"]
+    """The same divided by the number of pieces."""
+
+    @classmethod
+    def of(
+        cls, sentences: Sequence[ProbeSentence], loaded: Loaded, device: torch.device
+    ) -> "_Pieces":
+        assert loaded.tokenizer is not None
+        pad_id = loaded.tokenizer.pad_token_id
+        rows = [each.encoded.ids for each in sentences]
+        ids_BN = torch.from_numpy(padded(rows, pad_id if isinstance(pad_id, int) else 0))
+        longest = max(len(each.words) for each in sentences)
+        sums_BWN = torch.zeros(len(rows), longest + NUM_SLOTS, ids_BN.shape[1])
+        for row, sentence in enumerate(sentences):
+            place = places(sentence.encoded.word_of, longest)
+            sums_BWN[row, place, torch.arange(len(place))] = 1
+        means_BWN = sums_BWN / sums_BWN.sum(-1, keepdim=True).clamp_min(1)
+        is_token_BN = torch.from_numpy(present(rows))
+        return cls(*(each.to(device) for each in (ids_BN, is_token_BN, sums_BWN, means_BWN)))
+
+
+def places(word_of: Sequence[int], longest: int) -> list[int]:
+    """The word of each token; special tokens before the first word, and all others, have a place.
+
+    >>> places([-1, 0, 0, 1, -1, -1], 4)
+    [4, 0, 0, 1, 5, 5]
+    """
+    first = next((at for at, word in enumerate(word_of) if word >= 0), len(word_of))
+    return [
+        word if word >= 0 else longest + (BEFORE if at < first else AFTER)
+        for at, word in enumerate(word_of)
+    ]
+
+
+@final
+class _MapListener:
+    """Adds up the attention between words, block by block.
+
+    Args:
+        layers: the layers that are heard.
+    """
+
+    def __init__(self, layers: Sequence[AttentionLayer]) -> None:
+        starts = np.cumsum([0, *(layer.num_heads for layer in layers)]).tolist()
+        self._start = {layer.layer_id: at for layer, at in zip(layers, starts[:-1], strict=True)}
+        self._num_heads = starts[-1]
+
+    def start(self, pieces: _Pieces) -> None:
+        """Announce the batch of the next forward pass."""
+        self._pieces = pieces
+        batch, size, _ = pieces.sums_BWN.shape
+        self._maps_HBWW = torch.zeros(
+            self._num_heads, batch, size, size, device=pieces.sums_BWN.device
+        )
+
+    def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> None:
+        """Ask for no columns."""
+
+    def block(self, block: Block) -> None:
+        """Add a block: keys of a word are summed, queries averaged."""
+        if (start := self._start.get(block.layer.layer_id)) is None:
+            return
+        sums_BKW = self._pieces.sums_BWN[block.rows].transpose(1, 2)[:, None]
+        means_BWQ = self._pieces.means_BWN[block.rows, :, block.queries][:, None]
+        map_BHWW = means_BWQ @ (block.weights_BHQK.float() @ sums_BKW)
+        start += block.heads.start or 0
+        heads = slice(start, start + map_BHWW.shape[1])
+        self._maps_HBWW[heads, block.rows] += map_BHWW.transpose(0, 1)
+
+    def end(self, layer: AttentionLayer) -> None:
+        """Do nothing."""
+
+    def maps(self) -> Float[Tensor, "batch query key head"]:
+        """The maps of the batch, of all heads."""
+        return self._maps_HBWW.permute(1, 2, 3, 0).cpu()
+
+
+@final
+class _StateListener:
+    """Takes the mean over a word's pieces of each hidden state.
+
+    Args:
+        ids: the states that are heard.
+    """
+
+    def __init__(self, ids: Sequence[StateId]) -> None:
+        self._number = {each: number for number, each in enumerate(ids)}
+
+    def start(self, pieces: _Pieces) -> None:
+        """Announce the batch of the next forward pass."""
+        self._pieces = pieces
+        self._states: dict[int, Tensor] = {}
+
+    def __call__(self, state: StateId, state_BND: Tensor) -> None:
+        """Hear one hidden state."""
+        if (number := self._number.get(state)) is not None:
+            self._states[number] = (self._pieces.means_BWN @ state_BND.float()).cpu()
+
+    def states(self) -> Float[Tensor, "state batch word width"]:
+        """The states of the batch, without special tokens."""
+        found = torch.stack([self._states[number] for number in range(len(self._number))])
+        return found[:, :, :-NUM_SLOTS]

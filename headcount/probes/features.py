@@ -1,0 +1,185 @@
+"""Word-level features: what probes read, written once to disk in one pass over a treebank.
+
+Attention between words: keys of a word's pieces are summed, queries averaged. The special tokens
+before the sentence are one more word, those after it another; a model without them has zeros there.
+A hidden state of a word is the mean over its pieces.
+
+Features are float16 in a memory map whose size is known before the model runs: num_heads (n + 2)^2
+numbers for the attention of a sentence of n words, num_states x width x n for its states.
+
+Reference: What Does BERT Look At? (Clark et al., 2019), section 4.1, https://arxiv.org/abs/1906.04341
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import disk_usage
+from typing import final
+
+import numpy as np
+import torch
+from jaxtyping import Float, Float16, Int64
+from torch import Tensor
+
+from headcount.core import InputError
+from headcount.probes.treebank import ProbeSentence
+
+NUM_SLOTS = 2
+"""Number of places for special tokens beside the words: those before and those after them."""
+
+BEFORE, AFTER = 0, 1
+"""The places of the special tokens, counted from the number of words."""
+
+
+@final
+class WordMaps:
+    """The attention of all heads between the words of every sentence, on disk.
+
+    Args:
+        path: the file.
+        lengths: number of words of each sentence.
+        num_heads: number of heads.
+    """
+
+    def __init__(self, path: Path, lengths: Sequence[int], num_heads: int) -> None:
+        self.path, self.num_heads = path, num_heads
+        self.lengths = np.asarray(lengths, dtype=np.int64)
+        sizes = (self.lengths + NUM_SLOTS) ** 2 * num_heads
+        self._starts = np.concatenate([[0], sizes.cumsum()])
+        self._numbers: np.ndarray | None = None
+
+    @property
+    def num_bytes(self) -> int:
+        """Size of the file."""
+        return int(self._starts[-1]) * np.dtype(np.float16).itemsize
+
+    def open(self) -> None:
+        """Open the file; it is created if it does not exist."""
+        self._numbers = _memory_map(self.path, int(self._starts[-1]))
+
+    def flush(self) -> None:
+        """Write everything to disk."""
+        assert isinstance(self._numbers, np.memmap)
+        self._numbers.flush()
+
+    def of(self, sentence: int) -> Float16[np.ndarray, "query key head"]:
+        """The map of one sentence: its words, then the special tokens before and after it."""
+        assert self._numbers is not None
+        start, stop = self._starts[sentence : sentence + 2]
+        size = int(self.lengths[sentence]) + NUM_SLOTS
+        return self._numbers[start:stop].reshape(size, size, self.num_heads)
+
+    def batch(self, sentences: Sequence[int]) -> Float[Tensor, "batch query key head"]:
+        """The maps of some sentences, padded with zeros; special tokens come last."""
+        longest = int(self.lengths[list(sentences)].max())
+        size = longest + NUM_SLOTS
+        maps_BNNH = np.zeros((len(sentences), size, size, self.num_heads), dtype=np.float32)
+        for row, sentence in enumerate(sentences):
+            place = slots(int(self.lengths[sentence]), longest)
+            maps_BNNH[row][np.ix_(place, place)] = self.of(sentence)
+        return torch.from_numpy(maps_BNNH)
+
+
+@final
+class WordStates:
+    """The hidden states of the words of every sentence, on disk.
+
+    Args:
+        path: the file.
+        lengths: number of words of each sentence.
+        num_states: number of hidden states of a word, one more than there are layers.
+        width: size of a state.
+    """
+
+    def __init__(self, path: Path, lengths: Sequence[int], num_states: int, width: int) -> None:
+        self.path, self.num_states, self.width = path, num_states, width
+        self.lengths = np.asarray(lengths, dtype=np.int64)
+        self.starts = np.concatenate([[0], self.lengths.cumsum()])
+        self._numbers: np.ndarray | None = None
+
+    @property
+    def _shape(self) -> tuple[int, int, int]:
+        return (self.num_states, int(self.starts[-1]), self.width)
+
+    @property
+    def num_bytes(self) -> int:
+        """Size of the file."""
+        return int(np.prod(self._shape)) * np.dtype(np.float16).itemsize
+
+    def open(self) -> None:
+        """Open the file; it is created if it does not exist."""
+        self._numbers = _memory_map(self.path, int(np.prod(self._shape))).reshape(self._shape)
+
+    def flush(self) -> None:
+        """Write everything to disk."""
+        assert isinstance(self._numbers, np.memmap)
+        self._numbers.flush()
+
+    def of(self, sentence: int) -> Float16[np.ndarray, "state word width"]:
+        """The states of one sentence."""
+        assert self._numbers is not None
+        return self._numbers[:, self.starts[sentence] : self.starts[sentence + 1]]
+
+    def of_all(self, state: int) -> Float16[np.ndarray, "word width"]:
+        """One hidden state of all words, sentence after sentence."""
+        assert self._numbers is not None
+        return self._numbers[state]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Features:
+    """What probes read of one treebank."""
+
+    sentences: tuple[ProbeSentence, ...]
+    maps: WordMaps | None
+    """Attention; None if no probe reads it."""
+    states: WordStates | None
+    """Hidden states; None if no probe reads them."""
+
+    @property
+    def num_bytes(self) -> int:
+        """Size on disk."""
+        return sum(each.num_bytes for each in (self.maps, self.states) if each is not None)
+
+
+def slots(length: int, longest: int) -> Int64[np.ndarray, " place"]:
+    """Places of a sentence's words and special tokens in a batch whose longest has `longest`.
+
+    >>> slots(2, 5).tolist()
+    [0, 1, 5, 6]
+    """
+    return np.concatenate([np.arange(length), longest + np.arange(NUM_SLOTS)])
+
+
+def check_disk(folder: Path, num_bytes: int) -> None:
+    """Check that features fit on the disk.
+
+    Raises:
+        InputError: if they do not.
+    """
+    free = disk_usage(folder).free
+    if num_bytes > free:
+        raise InputError(
+            f"Expected {in_words(num_bytes)} of free disk for word-level features in {folder}, got "
+            f"{in_words(free)}. Name a folder on another disk with --out, or lower --train-limit, "
+            "--test-limit or --max-words."
+        )
+
+
+def in_words(num_bytes: int) -> str:
+    """A size in words.
+
+    >>> in_words(1_500_000), in_words(2_340_000_000)
+    ('1.5 MB', '2.34 GB')
+    """
+    if num_bytes < 1e9:
+        return f"{num_bytes / 1e6:,.1f} MB"
+    return f"{num_bytes / 1e9:,.2f} GB"
+
+
+def _memory_map(path: Path, size: int) -> np.ndarray:
+    """A file of float16 numbers, of which a new one is zeros."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    is_there = path.exists() and path.stat().st_size == size * np.dtype(np.float16).itemsize
+    return np.memmap(path, dtype=np.float16, mode="r+" if is_there else "w+", shape=(size,))

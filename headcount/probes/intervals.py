@@ -1,0 +1,64 @@
+"""Intervals: ratios of sums over sentences, with a bootstrap over sentences."""
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from jaxtyping import Float
+
+
+@final
+@dataclass(frozen=True)
+class Estimate:
+    """A number with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+    cases: int
+    """Number of cases that the number is over."""
+
+
+@final
+class Bootstrap:
+    """Draws sentences with replacement; all numbers of a test set use the same draws.
+
+    Args:
+        num_sentences: number of test sentences.
+        samples: number of draws.
+        seed: seed of the draws.
+    """
+
+    def __init__(self, num_sentences: int, samples: int, seed: int) -> None:
+        generator = np.random.default_rng(seed)
+        even = np.full(num_sentences, 1 / num_sentences)
+        self._weights_RS = generator.multinomial(num_sentences, even, samples).astype(np.float32)
+
+    def ratio(
+        self,
+        sums_S: Float[np.ndarray, " sentence"],
+        cases_S: Float[np.ndarray, " sentence"],
+    ) -> Estimate:
+        """The sum of some numbers over that of the cases; NaN without cases."""
+        return self.mean_ratio(sums_S[:, None], cases_S[:, None])
+
+    def mean_ratio(
+        self,
+        sums_SG: Float[np.ndarray, "sentence group"],
+        cases_SG: Float[np.ndarray, "sentence group"],
+    ) -> Estimate:
+        """The mean over groups of each group's ratio; groups without cases do not count."""
+        total_G = cases_SG.sum(0)
+        groups = total_G > 0
+        if not groups.any():
+            return Estimate(float("nan"), float("nan"), float("nan"), 0)
+        sums_SG, cases_SG = sums_SG[:, groups], cases_SG[:, groups]
+        value = float((sums_SG.sum(0) / cases_SG.sum(0)).mean())
+        sums_RG = self._weights_RS @ sums_SG.astype(np.float32)
+        cases_RG = self._weights_RS @ cases_SG.astype(np.float32)
+        drawn_RG = np.divide(
+            sums_RG, cases_RG, out=np.full_like(sums_RG, np.nan), where=cases_RG > 0
+        )
+        means_R = np.nanmean(drawn_RG[(cases_RG > 0).any(1)], axis=1)
+        low, high = np.quantile(means_R, [0.025, 0.975]).tolist()
+        return Estimate(value, low, high, int(round(float(total_G.sum()))))

@@ -1,0 +1,190 @@
+"""Probes: a row for each number, a row for each head's weights, and the record, `probes.json`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, final
+
+import pandas as pd
+
+from headcount.core import InputError, reading, write_atomically
+from headcount.results.claiming import PROBE_FILES
+from headcount.results.json_file import JsonObject, encoded, write_record
+
+PROBES, PROBE_ROWS, PROBE_WEIGHTS = PROBE_FILES
+
+_ADVICE = "name a folder that `headcount probe` wrote, or run it again"
+
+
+@final
+@dataclass(frozen=True)
+class ProbeRow:
+    """One number of one probe."""
+
+    probe: str
+    """Name of the probe: attention, words, edges, structure or layers."""
+    variant: str
+    """What was probed: trained, or a control or baseline such as random-init."""
+    metric: str
+    """Name of the metric: uas, las, accuracy, uuas, spearman, root ..."""
+    value: float
+    low: float
+    """Lower end of the 95 % interval by a bootstrap over sentences."""
+    high: float
+    """Upper end of that interval."""
+    cases: int
+    """Number of cases that the number is over."""
+    relation: str = "all"
+    """Relation that the number is for; `all`, or `macro` for the mean over frequent relations."""
+    layer: int | None = None
+    """Number of the hidden state, 0 for the embeddings; None for a probe of attention."""
+    rank: int | None = None
+    """Rank of a structural probe; None for others."""
+
+
+@final
+@dataclass(frozen=True)
+class ProbeWeight:
+    """What one head adds to the attention probe."""
+
+    head: str
+    """Name of the head."""
+    from_dependent: float
+    """Weight of the attention from a word to its candidate head: w."""
+    from_head: float
+    """Weight of the attention from a candidate head to the word: u."""
+    contribution: float
+    """Nats by which the head raises the right candidate above the mean of all, on test words."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class ProbeRecord:
+    """Facts about probes that their tables do not hold."""
+
+    signature: str
+    """Model, treebanks, options and versions that the numbers depend on, in one text."""
+    model: str
+    """Name of the model, as given."""
+    model_type: str
+    """Architecture of the model, by transformers' name."""
+    probes: tuple[str, ...]
+    """Probes that were trained."""
+    train: tuple[str, ...]
+    """Files that were trained on."""
+    test: tuple[str, ...]
+    """Files that were tested on."""
+    train_sentences: int
+    """Number of training sentences."""
+    train_words: int
+    """Number of words in them."""
+    test_sentences: int
+    """Number of test sentences."""
+    test_words: int
+    """Number of words in them."""
+    overlap: int = 0
+    """Number of test sentences that are among the training sentences, too."""
+    vectors: str | None = None
+    """Source of the word vectors; None if no probe used them."""
+    vectors_found: float | None = None
+    """Share of the test words that have a vector."""
+    min_cases: int = 100
+    """Number of cases that a relation needs to be ranked."""
+    layers: int = 0
+    """Number of layers whose attention was read."""
+    heads: int = 0
+    """Number of heads whose attention was read."""
+    feature_bytes: int = 0
+    """Largest size of word-level features on disk."""
+    warnings: tuple[str, ...] = ()
+    """A sentence for everything that was left out."""
+    timings: Mapping[str, float] = field(default_factory=dict)
+    """Seconds of each step."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """Versions of Python and of the packages that the numbers depend on."""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments of the command; empty if the probes were trained in Python."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The contents of `probes.json`."""
+        return encoded(self)
+
+    @classmethod
+    def read(cls, path: Path) -> "ProbeRecord":
+        """The record in a `probes.json`.
+
+        Raises:
+            InputError: if there is no such file, or it is damaged or of a newer version.
+        """
+        return JsonObject.read(path, "headcount probe").decode(cls)
+
+
+@final
+@dataclass(frozen=True)
+class Probed:
+    """The results of probes."""
+
+    rows: tuple[ProbeRow, ...]
+    """Every number."""
+    weights: tuple[ProbeWeight, ...]
+    """Weights of the attention probe, one a head; empty without that probe."""
+    record: ProbeRecord
+    """Facts about the probes."""
+
+    def find(self, **wanted: Any) -> ProbeRow | None:
+        """The first row with some fields; None if there is none.
+
+        >>> probed.find(probe="attention", variant="trained", metric="uas")  # doctest: +SKIP
+        """
+        for row in self.rows:
+            if all(getattr(row, name) == value for name, value in wanted.items()):
+                return row
+        return None
+
+    def frame(self) -> pd.DataFrame:
+        """The rows as a data frame: `probe layer rank variant relation metric value ...`."""
+        names = "probe layer rank variant relation metric value low high cases".split()
+        frame = pd.DataFrame([asdict(row) for row in self.rows], columns=names)
+        return frame.astype({"layer": "Int64", "rank": "Int64"})
+
+    def weight_frame(self) -> pd.DataFrame:
+        """The weights as a data frame, one row a head."""
+        return _frame(ProbeWeight, self.weights)
+
+    def write(self, folder: Path) -> None:
+        """Write the tables and, last, the record."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, frame in (
+            (PROBE_ROWS, self.frame()),
+            (PROBE_WEIGHTS, self.weight_frame()),
+        ):
+            write_atomically(folder / name, lambda file, of=frame: of.to_parquet(file, index=False))
+        write_record(folder / PROBES, self.record)
+
+
+def read_probes(folder: Path) -> Probed:
+    """The probes in a folder.
+
+    Raises:
+        InputError: if a file is missing or damaged.
+    """
+    record = ProbeRecord.read(folder / PROBES)
+    rows, weights = (
+        _read(folder / name, kind)
+        for name, kind in ((PROBE_ROWS, ProbeRow), (PROBE_WEIGHTS, ProbeWeight))
+    )
+    return Probed(tuple(rows), tuple(weights), record)
+
+
+def _frame(kind: type, rows: Sequence[Any]) -> pd.DataFrame:
+    return pd.DataFrame([asdict(row) for row in rows], columns=[each.name for each in fields(kind)])
+
+
+def _read(path: Path, kind: type) -> list[Any]:
+    if not path.exists():
+        raise InputError(f"{path} is missing. Run `headcount probe` again.")
+    with reading(path, "the numbers of probes", _ADVICE):
+        found = pd.read_parquet(path).astype(object)
+        found = found.where(found.notna(), None)
+        rows = [kind(**row) for row in found.to_dict("records")]  # pyright: ignore[reportCallIssue]
+    return rows

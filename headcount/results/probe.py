@@ -7,9 +7,9 @@ from typing import Any, final
 
 import pandas as pd
 
-from headcount.core import InputError, reading, write_atomically
+from headcount.core import reading
 from headcount.results.claiming import PROBE_FILES
-from headcount.results.json_file import JsonObject, encoded, write_record
+from headcount.results.json_file import JsonObject, encoded, write_sealed
 
 PROBES, PROBE_ROWS, PROBE_WEIGHTS = PROBE_FILES
 
@@ -116,7 +116,7 @@ class ProbeRecord:
         Raises:
             InputError: if there is no such file, or it is damaged or of a newer version.
         """
-        return JsonObject.read(path, "headcount probe").decode(cls)
+        return JsonObject.read_sealed(path, "headcount probe").decode(cls)
 
 
 @final
@@ -153,13 +153,8 @@ class Probed:
 
     def write(self, folder: Path) -> None:
         """Write the tables and, last, the record."""
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, frame in (
-            (PROBE_ROWS, self.frame()),
-            (PROBE_WEIGHTS, self.weight_frame()),
-        ):
-            write_atomically(folder / name, lambda file, of=frame: of.to_parquet(file, index=False))
-        write_record(folder / PROBES, self.record)
+        tables = {PROBE_ROWS: self.frame(), PROBE_WEIGHTS: self.weight_frame()}
+        write_sealed(folder / PROBES, self.record, tables=tables)
 
 
 def read_probes(folder: Path) -> Probed:
@@ -181,8 +176,6 @@ def _frame(kind: type, rows: Sequence[Any]) -> pd.DataFrame:
 
 
 def _read(path: Path, kind: type) -> list[Any]:
-    if not path.exists():
-        raise InputError(f"{path} is missing. Run `headcount probe` again.")
     with reading(path, "the numbers of probes", _ADVICE):
         found = pd.read_parquet(path).astype(object)
         found = found.where(found.notna(), None)

@@ -34,8 +34,8 @@ def conllu(path: Path, *sentences: str, relation: str = "nsubj:pass", tag: str =
     return path
 
 
-def read(loaded: Loaded, *paths: Path, limit: int | None = None, **options: int) -> Treebank:
-    return read_treebank(paths, probe_encoder(loaded), ProbeOptions(**options), limit)
+def read(loaded: Loaded, *paths: Path, limit: int | None = None, max_words: int = 40) -> Treebank:
+    return read_treebank(paths, probe_encoder(loaded), ProbeOptions(max_words=max_words), limit)
 
 
 def test_sentences_left_out_are_counted_up_to_the_limit(loaded: Loaded, tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def test_tables_and_record_are_read_as_they_were_written(probed: Probed, tmp_pat
     expected = "probe layer rank variant relation metric value low high cases"
     assert list(frame) == expected.split()
     (tmp_path / "probes.parquet").unlink()
-    with pytest.raises(InputError, match="probes.parquet is missing"):
+    with pytest.raises(InputError, match="describes probes.parquet, which is missing"):
         read_probes(tmp_path)
 
 

@@ -12,6 +12,7 @@ import pandas as pd
 from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
+from headcount import __version__
 from headcount.analysis.examples import candidates, find_examples
 from headcount.analysis.options import Options
 from headcount.analysis.pseudo_targets import translated
@@ -55,8 +56,9 @@ def timings_of(timings: dict[str, float], num_sentences: int) -> dict[str, float
 
 def versions() -> dict[str, str]:
     """Versions of the packages that the numbers depend on."""
-    names = ("headcount", "torch", "transformers", "tokenizers", "numpy")
-    return {"python": platform.python_version()} | {name: version(name) for name in names}
+    names = ("torch", "transformers", "tokenizers", "numpy")
+    ours = {"python": platform.python_version(), "headcount": __version__}
+    return ours | {name: version(name) for name in names}
 
 
 def warnings_of(census: Census, max_length: int | None, anatomy: Anatomy) -> list[str]:

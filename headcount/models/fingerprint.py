@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from headcount import __version__
 from headcount.core import Head, Heads, InputError, Plan
 from headcount.models.loading import Loaded
 from headcount.results import Signature
@@ -26,7 +27,7 @@ def signature(loaded: Loaded, corpus_sha256: str, **options: object) -> str:
     """
     model, tokenizer = loaded.model, loaded.tokenizer
     signed = Signature.of(
-        headcount=version("headcount"),
+        headcount=__version__,
         model=model.config.model_type,
         revision=revision(model),
         tokenizer=None if tokenizer is None else tokenizer_revision(tokenizer),

@@ -36,6 +36,9 @@ from headcount.tap.own_softmax import OwnAttention, OwnSoftmax
 BLOCK = 2**21
 """Number of weights in a block (8 MiB in float32): small blocks cost calls, large ones memory."""
 
+DEVICE_BLOCK = 2**26
+"""Number of weights in a block on a GPU (256 MiB), where a call costs as much as a large block."""
+
 
 Replacement = Callable[[AttentionLayer, Tensor, Tensor | None], Tensor]
 """Makes the replacement of heads: maps layer, values [batch, head, key, dim] and mask to a tensor
@@ -92,7 +95,7 @@ class Tap:
         listener: receives all attention weights; None leaves fused attention in use.
         gates: factors for the heads' outputs.
         replacement: makes the replacement of a head whose gate is closed; None for zero.
-        block: number of weights in a block.
+        block: number of weights in a block; by default `BLOCK`, on a GPU `DEVICE_BLOCK`.
 
     Raises:
         ModelError: if heads are to be replaced whose modules take a softmax of their own, since
@@ -106,10 +109,11 @@ class Tap:
         listener: Listener | None = None,
         gates: Gates | None = None,
         replacement: Replacement | None = None,
-        block: int = BLOCK,
+        block: int | None = None,
     ) -> None:
         self.model, self.anatomy, self.listener = model, anatomy, listener
-        self.gates, self.replacement, self.block = gates or {}, replacement, block
+        self.gates, self.replacement = gates or {}, replacement
+        self.block = block or (BLOCK if model.device.type == "cpu" else DEVICE_BLOCK)
         self._layers = {
             model.get_submodule(path): layers for path, layers in anatomy.by_module().items()
         }

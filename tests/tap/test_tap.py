@@ -28,6 +28,7 @@ from headcount.tap import (
     gated,
     tapped,
 )
+from headcount.tap.tap import BLOCK, DEVICE_BLOCK
 from tests import tiny
 from tests.examined import examined, examined_double, softmax_in_double
 from tests.laws import leaving_no_trace
@@ -552,3 +553,11 @@ def test_a_module_that_was_not_there_is_refused():
     with leaving_no_trace(model, batch), Tap(model, half):
         with pytest.raises(ModelError, match="BertSelfAttention called attention, but did not"):
             _logits(model, batch)
+
+
+def test_a_block_is_larger_on_a_device_where_calls_cost_more() -> None:
+    model = tiny.MODELS["bert"]()
+    anatomy = examine(model)
+    assert Tap(model, anatomy).block == BLOCK
+    assert Tap(model.to("meta"), anatomy).block == DEVICE_BLOCK
+    assert Tap(model, anatomy, block=7).block == 7

@@ -22,6 +22,7 @@ from headcount.results import (
     SliceChange,
     SpeedCase,
     SpeedRecord,
+    p_beside,
 )
 from headcount.speed import Speed
 from headcount.speed import record as speed_record
@@ -157,7 +158,6 @@ def _why(choice: ChoiceRecord) -> str:
 
 def _numbers(record: PruneRecord, key: str, title: str) -> Iterator[str]:
     found = record.data_sets[key]
-    metric = found.score.name
     control = None if record.pipeline is None else record.pipeline.control
     beside = None if control is None else control.data_sets.get(key)
     yield f"## Before and after, {title} ({found.examples:,} examples)"
@@ -170,12 +170,16 @@ def _numbers(record: PruneRecord, key: str, title: str) -> Iterator[str]:
             "Control: the dense model, trained in the same ways, for as many updates, on the same "
             "data" + (", but without the pruned model's teacher." if taught else ".")
         )
-    if metric in ("bleu", "chrf"):
-        yield f"p for {metric} is from sacreBLEU's paired bootstrap."
+    yield (
+        "Each p is two-sided, not corrected for the number of rows, and of the test that its "
+        "interval inverts: p < 0.05 where the interval leaves 0 out."
+    )
     if found.slices:
         rows = [_slice_row(name, part) for name, part in found.slices.items()]
         more = ["after", "change", "95 % interval"]
-        yield table(["examples", "number", f"{metric} before", *more, "loss before", *more], rows)
+        yield table(
+            ["examples", "number", f"{found.score.name} before", *more, "loss before", *more], rows
+        )
 
 
 def _control_rows(control: ControlChange) -> list[list[str]]:
@@ -196,7 +200,8 @@ def _change_row(name: str, found: MetricChange) -> list[str]:
     low, high = found.interval
     is_known = not math.isnan(low)  # one example has no interval
     interval = f"{_signed(low)} to {_signed(high)}" if is_known else "–"
-    shown = "–" if math.isnan(found.p) else f"{found.p:.2g}"
+    p = p_beside(found.p, found.low, found.high)
+    shown = "–" if math.isnan(p) else f"{p:.2g}"
     ends = (_number(found.before), _number(found.after))
     return [name, *ends, _signed(found.change), interval, shown]
 

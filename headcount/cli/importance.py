@@ -30,6 +30,7 @@ def print_worth(
     console: Console,
 ) -> None:
     """Print the heads that matter, those that do not, and which score predicts that."""
+    print_warnings(record.warnings, console)
     scored = f", {record.metric} {record.score:.4g}"
     console.print(
         f"{record.task}: {record.num_examples:,} examples, loss {record.loss:.4g}{scored}"
@@ -72,7 +73,7 @@ def _ranking(frame: "pd.DataFrame", scores: list[str], by: str) -> Table:
 READ_BY = {
     "gradient": ("level", "normalise"),
     "relevance": ("rules",),
-    "ablation": ("instead", "quantity", "layers", "one_left", "samples"),
+    "ablation": ("instead", "quantity", "layers", "one_left", "test", "samples"),
 }
 """Options that only one method reads."""
 

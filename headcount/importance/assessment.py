@@ -1,6 +1,6 @@
 """Assessment: scores of every head on a task by every requested method, and their files."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -29,7 +29,7 @@ from headcount.importance.scores import Scores
 from headcount.importance.statistics.agreement import Agreement, Effects, agreement, effects
 from headcount.importance.statistics.significance import (
     Deltas,
-    enough_samples,
+    few_examples,
     holm,
     loss_deltas,
     score_deltas,
@@ -147,6 +147,7 @@ class _Assessing:
             score=task.score(self.base),
             methods=tuple(name for name in METHODS if name in options.methods),
             signature=self.signature,
+            warnings=few_examples(task.num_examples) if "ablation" in options.methods else (),
         )
 
     @property
@@ -164,6 +165,7 @@ class _Assessing:
             rules=options.rules,
             instead=options.instead,
             quantity=options.quantity,
+            test=options.test if options.quantity == "score" else None,
             samples=options.samples,
             seed=options.seed,
         )
@@ -231,14 +233,9 @@ class _Assessing:
             return loss_deltas(loss_AN, base.loss_N, base.count_N, options.samples, options.seed)
         without = [swept.evaluation(row) for row in rows]
         if not self.task.writes:
-            return score_deltas(self.task, without, base, options.samples or 1000, options.seed)
-        return self._of_texts(swept, rows)
-
-    def _of_texts(self, swept: Swept, rows: range) -> Deltas:
-        """Deltas of BLEU or chrF, with a beam search per ablation and sacreBLEU's p-values."""
-        task, options = self.task, self.options
-        base = replace(swept.base, outcome_N=self.base.outcome_N)
-        without = ablated_texts(
+            return self._of_scores(without, base)
+        base = replace(base, outcome_N=self.base.outcome_N)
+        texts = ablated_texts(
             self.setting,
             swept,
             rows,
@@ -246,9 +243,11 @@ class _Assessing:
             self._sweep_key,
             lambda done, total: self.progress("translating", done, total),
         )
-        # sacreBLEU counts resamples, so its p is at least 1 / (samples + 1): low enough for Holm
-        num_samples = options.samples or enough_samples(len(without))
-        return score_deltas(task, without, base, num_samples, options.seed, "sacrebleu")
+        return self._of_scores(texts, base)
+
+    def _of_scores(self, without: Sequence[Evaluation], base: Evaluation) -> Deltas:
+        options = self.options
+        return score_deltas(self.task, without, base, options.samples, options.seed, options.test)
 
     def _with_groups(self, record: ImportanceRecord, swept: Swept, rows: range) -> ImportanceRecord:
         """The record with whole sites, whole layers, and every head alone in its layer."""

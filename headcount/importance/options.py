@@ -19,6 +19,9 @@ Instead = Literal["zero", "mean", "uniform"]
 DeltaOf = Literal["loss", "score"]
 """Quantity whose change an ablation measures."""
 
+ScoreTest = Literal["randomization", "sacrebleu"]
+"""Test of a score's change: paired approximate randomization, or sacreBLEU's bootstrap."""
+
 METHODS: tuple[MethodName, ...] = ("gradient", "relevance", "ablation", "norm", "sink")
 """Every method, cheap ones first."""
 
@@ -29,7 +32,7 @@ class Options:
     """The methods to run, and their options, in Python and as options of the command.
 
     Raises:
-        InputError: If a method, level, replacement or quantity is unknown.
+        InputError: If a method, level, replacement, quantity or test is unknown.
     """
 
     methods: tuple[MethodName, ...] = METHODS
@@ -48,9 +51,11 @@ class Options:
     """Ablation: also ablate whole layers and whole sites."""
     one_left: bool = True
     """Ablation: also ablate all heads of a layer but one."""
+    test: ScoreTest = "randomization"
+    """Ablation: test of a score's change; sacrebleu is sacreBLEU's bootstrap, without intervals."""
     samples: int | None = None
-    """Ablation: bootstrap resamples; by default set by the number of heads, or 1000 for a score
-    other than BLEU or chrF."""
+    """Ablation: swaps or bootstrap resamples; by default as many as the number of heads needs, and
+    at least 10,000 swaps, or 1000 for Spearman's correlation and perplexity."""
     seed: int = 0
     """Seed of the bootstrap; the command also draws masks for masked language modelling with it."""
 
@@ -60,3 +65,4 @@ class Options:
         check_choice("a level", self.level, Level)
         check_choice("a replacement", self.instead, Instead)
         check_choice("a quantity", self.quantity, DeltaOf)
+        check_choice("a test", self.test, ScoreTest)

@@ -74,8 +74,7 @@ class BeforeAfter:
     def _change(self, index_S: Int[np.ndarray, " some"], seed: int) -> SliceChange:
         """The changes over some examples."""
         task, before, after = self.task, self.before, self.after
-        tail = "sacrebleu" if task.writes else "counted"
-        dropped = score_deltas(task, [after], before, 1000, seed, tail, index_S)[0]
+        dropped = score_deltas(task, [after], before, seed=seed, index_N=index_S)[0]
         before_S, after_S = (each.loss_N[index_S] for each in (before, after))
         count_S = before.count_N[index_S]
         risen = loss_deltas(after_S[None], before_S, count_S, 1000, seed)[0]

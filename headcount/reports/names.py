@@ -60,15 +60,23 @@ MEASURES: Mapping[str, MeasureName] = {
             WORTH,
             numbers.effect,
             ("ablation_delta", "ablation effect", "how much worse the model gets without the head"),
-            ("ablation_low", "ablation effect, low", "lower end of the 95 % interval"),
-            ("ablation_high", "ablation effect, high", "upper end of the 95 % interval"),
+            (
+                "ablation_low",
+                "ablation effect, low",
+                "lower end of the 95 % interval of this head alone",
+            ),
+            (
+                "ablation_high",
+                "ablation effect, high",
+                "upper end of the 95 % interval of this head alone",
+            ),
         ),
         *_table(
             WORTH,
             numbers.probability,
             (
                 "ablation_p",
-                "ablation p",
+                "ablation p, corrected",
                 "p-value over examples, corrected for the number of heads",
             ),
         ),

@@ -115,6 +115,17 @@ class DataSetChange:
         return cls(whole.examples, whole.score, whole.loss, parts)
 
 
+def p_beside(p: float, low: float, high: float) -> float:
+    """The p-value, or NaN if it contradicts the interval it stands beside.
+
+    Only records of earlier versions hold such pairs, which came from different tests.
+
+    >>> p_beside(0.04, 0.1, 0.3), p_beside(0.04, -0.1, 0.3)
+    (0.04, nan)
+    """
+    return math.nan if p < 0.05 and low <= 0 <= high else p
+
+
 def by_data_set(found: JsonObject, read: Callable[[JsonObject], T]) -> dict[str, T]:
     """What a reader makes of the numbers on each data set that a record has, by its name."""
     return {name: read(found.field(name, JsonObject)) for name in DATA_SETS if name in found}

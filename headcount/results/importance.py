@@ -211,6 +211,8 @@ class ImportanceRecord:
     """Arguments of the command; empty if the assessment was made in Python."""
     across: Across | None = omitted(None)
     """Agreement of the effects with those on other data; None if not compared."""
+    warnings: tuple[str, ...] = omitted(())
+    """A sentence for everything that the user was warned of."""
 
     def to_json(self) -> dict[str, Any]:
         """The contents of `importance.json`."""

@@ -6,13 +6,13 @@ Matthews' correlation.
 Reference: GLUE (Wang et al., 2019), section 3, https://arxiv.org/abs/1804.07461
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
 import numpy as np
 import torch
-from jaxtyping import Int, Int64
+from jaxtyping import Float, Int, Int64
 from torch.nn.functional import cross_entropy
 from transformers import PreTrainedConfig, PreTrainedModel
 
@@ -236,6 +236,55 @@ class Classification(Task):
             return super().resampled(evaluation)
         is_right_N = evaluation.outcome_N == self.gold_N
         return lambda index_DS: is_right_N[index_DS].mean(1)
+
+    def statistics(self, evaluation: Evaluation) -> Float[np.ndarray, "example statistic"]:
+        """The cell of the confusion matrix (correct, then predicted class) of every example."""
+        cells = np.eye(self._num_classes**2)
+        return cells[self.gold_N * self._num_classes + evaluation.outcome_N.astype(int)]
+
+    def of_sums(self, sums_DK: Float[np.ndarray, "draw statistic"]) -> Float[np.ndarray, " draw"]:
+        """The metric of many confusion matrices."""
+        confused_DGP = sums_DK.reshape(-1, self._num_classes, self._num_classes)
+        return CONFUSED[self.metric](confused_DGP)
+
+
+Confused = Float[np.ndarray, "draw gold predicted"]
+"""Numbers of examples by correct and predicted class."""
+
+
+def _accuracies(confused_DGP: Confused) -> Float[np.ndarray, " draw"]:
+    return _ratio(np.trace(confused_DGP, axis1=1, axis2=2), confused_DGP.sum((1, 2)))
+
+
+def _f1s(confused_DGP: Confused) -> Float[np.ndarray, " draw"]:
+    """F1 of class 1 of two classes, or the mean over all classes that occur."""
+    hits_DC = np.diagonal(confused_DGP, axis1=1, axis2=2)
+    both_DC = confused_DGP.sum(1) + confused_DGP.sum(2)
+    f1_DC = _ratio(2 * hits_DC, both_DC)
+    return f1_DC[:, 1] if f1_DC.shape[1] == 2 else _ratio(f1_DC.sum(1), (both_DC > 0).sum(1))
+
+
+def _correlations(confused_DGP: Confused) -> Float[np.ndarray, " draw"]:
+    """Matthews' correlation, 0 where all examples have one class or are predicted as one."""
+    gold_DC, predicted_DC = confused_DGP.sum(2), confused_DGP.sum(1)
+    num_D = confused_DGP.sum((1, 2))
+    hits_D = np.trace(confused_DGP, axis1=1, axis2=2)
+    together_D = hits_D * num_D - (gold_DC * predicted_DC).sum(1)
+    spreads = (num_D**2 - (each_DC**2).sum(1) for each_DC in (gold_DC, predicted_DC))
+    return _ratio(together_D, np.sqrt(np.prod([*spreads], axis=0)))
+
+
+def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
+    """The quotients; 0 where nothing is divided by."""
+    return np.divide(above, below, out=np.zeros(below.shape), where=below > 0)
+
+
+CONFUSED: Mapping[str, Callable[[Confused], Float[np.ndarray, " draw"]]] = {
+    "accuracy": _accuracies,
+    "f1": _f1s,
+    "matthews": _correlations,
+}
+"""The metrics of many confusion matrices."""
 
 
 def _matthews(gold_S: Int[np.ndarray, " sample"], predicted_S: Int[np.ndarray, " sample"]) -> float:

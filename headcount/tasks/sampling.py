@@ -5,7 +5,7 @@ from typing import Any, final
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from transformers import PreTrainedModel
 
 from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Task, TaskBatch
@@ -93,6 +93,15 @@ class Drawn(Task):
         """The original task's score, over the examples drawn or some of them."""
         index_S = np.arange(self.num_examples) if index_S is None else index_S
         return self.whole.score(self._spread(evaluation), self._index_N[index_S])
+
+    def statistics(self, evaluation: Evaluation) -> Float[np.ndarray, "example statistic"] | None:
+        """The original task's counts of these examples."""
+        found_NK = self.whole.statistics(self._spread(evaluation))
+        return None if found_NK is None else found_NK[self._index_N]
+
+    def of_sums(self, sums_DK: Float[np.ndarray, "draw statistic"]) -> Float[np.ndarray, " draw"]:
+        """The original task's scores."""
+        return self.whole.of_sums(sums_DK)
 
     def _numbered(self, batch: TaskBatch, index_E: Int[np.ndarray, " example"]) -> TaskBatch:
         return replace(batch, index_E=torch.from_numpy(np.asarray(index_E)))

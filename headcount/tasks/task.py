@@ -242,6 +242,22 @@ class Task(ABC):
         """The score as a function of the examples drawn, for many draws from one evaluation."""
         return lambda index_DS: np.array([self.score(evaluation, index_S) for index_S in index_DS])
 
+    def statistics(self, evaluation: Evaluation) -> Float[np.ndarray, "example statistic"] | None:
+        """Counts of every example, whose sums the score is a function of (`of_sums`).
+
+        None if the score is no such function, or if results of two models can't be exchanged
+        example by example, as the cosines of two models of sentences can't.
+        """
+        return None
+
+    def of_sums(self, sums_DK: Float[np.ndarray, "draw statistic"]) -> Float[np.ndarray, " draw"]:
+        """Scores of many sums of `statistics`.
+
+        Raises:
+            NotImplementedError: if the task has no statistics.
+        """
+        raise NotImplementedError
+
     def _without_examples(self) -> InputError:
         return InputError(
             f"Expected a task that can be trained on, which has `length_N` and `batch`, got "

@@ -37,6 +37,7 @@ from headcount.tasks.likelihood import IGNORED, likelihoods
 from headcount.tasks.options import COLUMNS, TranslationMetric
 from headcount.tasks.supported import check_fits
 from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
+from headcount.tasks.text_scores import bleu, chrf
 from headcount.tasks.token_rows import groups, pad_id, padded, text_inputs
 
 
@@ -205,6 +206,24 @@ class Translation(Task):
 
     def resampled(self, evaluation: Evaluation) -> Resampled:
         """The score as a function of the sentences drawn; n-grams are counted once."""
+        counts_NK = self._counts(evaluation)
+
+        def scores(index_DS: Int[np.ndarray, "draw sample"]) -> Float[np.ndarray, " draw"]:
+            sums = (counts_NK[index_S].sum(0).tolist() for index_S in index_DS)
+            return np.array([self.scorer._compute_score_from_stats(each).score for each in sums])
+
+        return scores
+
+    def statistics(self, evaluation: Evaluation) -> Float[np.ndarray, "example statistic"]:
+        """Counts of n-grams of every pair."""
+        return self._counts(evaluation).astype(float)
+
+    def of_sums(self, sums_DK: Float[np.ndarray, "draw statistic"]) -> Float[np.ndarray, " draw"]:
+        """BLEU or chrF of many sums of counts, as sacreBLEU computes them one by one."""
+        return (bleu if self.metric == "bleu" else chrf)(sums_DK)
+
+    def _counts(self, evaluation: Evaluation) -> Int[np.ndarray, "example statistic"]:
+        """Counts of n-grams of every pair, as sacreBLEU's scores are made of."""
         if evaluation.outcome_N.dtype != object:
             raise InputError(
                 f"Expected translations to compute {self.metric}, got an evaluation without any. "
@@ -212,13 +231,7 @@ class Translation(Task):
             )
         # As sacreBLEU's own tests of significance do; there is no public name for it
         hypotheses, references = list(evaluation.outcome_N), [list(self.references)]
-        counts_NK = np.array(self.scorer._extract_corpus_statistics(hypotheses, references))
-
-        def scores(index_DS: Int[np.ndarray, "draw sample"]) -> Float[np.ndarray, " draw"]:
-            sums = (counts_NK[index_S].sum(0).tolist() for index_S in index_DS)
-            return np.array([self.scorer._compute_score_from_stats(each).score for each in sums])
-
-        return scores
+        return np.array(self.scorer._extract_corpus_statistics(hypotheses, references))
 
     def _source_inputs(self, index_E: Int[np.ndarray, " example"]) -> dict[str, torch.Tensor]:
         return text_inputs([self._sources[index].ids for index in index_E], self._pad_id)

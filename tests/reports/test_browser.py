@@ -215,7 +215,7 @@ def test_what_a_head_is_worth_colours_the_grid_and_is_on_its_card(
 def test_p_values_sort_as_numbers(translator: Path, open_page: Open):
     page = open_page(translator)
     page.click("section details summary:has-text('Table of all')")
-    texts = column(page, "ablation p")
+    texts = column(page, "ablation p, corrected")
     assert texts == sorted(texts, key=lambda text: -float(text.strip("<")))
 
 

@@ -10,7 +10,15 @@ import pytest
 from headcount.core import InputError
 from headcount.reports import render, report_view, site_sentence
 from headcount.reports.page.worth_plot import HEIGHT, TOP, WIDTH, Axis, ranking
-from headcount.reports.page.worth_view import SHOWN, Worth, lede, matrix_view, measured, worth_view
+from headcount.reports.page.worth_view import (
+    SHOWN,
+    Worth,
+    effect_of,
+    lede,
+    matrix_view,
+    measured,
+    worth_view,
+)
 from headcount.results import Effect, HeadRow, ImportanceRecord, JsonObject, Run, read_run
 from tests.reports.run_folder import HOSTILE, Wish, write_run
 
@@ -194,7 +202,24 @@ def test_cards_have_scores_with_their_place(run: Run):
     places = {score.label: score.rank for score in card.worth}
     assert places["relevance"] == "1st of 144"
     assert list(places) == ["ablation effect", "gradient", "relevance", "output norm", "sink score"]
-    assert ", p 0." in card.worth[0].text and " to " in card.worth[0].text
+    assert ", corrected p 0." in card.worth[0].text and " to " in card.worth[0].text
+
+
+def test_no_p_contradicts_its_interval():
+    """Folders of earlier versions have a p of another test than the interval's."""
+    ends = {"ablation_delta": 0.2, "ablation_low": -0.1, "ablation_high": 0.5}
+    shown = effect_of(replace(row(), values=ends | {"ablation_p": 0.04}), "ablation_delta")
+    assert (shown.low, shown.high) == (-0.1, 0.5) and math.isnan(shown.p)
+    other = effect_of(replace(row(), values=ends | {"ablation_p": 0.06}), "ablation_delta")
+    assert other.p == 0.06
+
+
+def test_p_is_shown_without_intervals(run: Run):
+    """The test of sacreBLEU has no intervals."""
+    none = {"ablation_low": math.nan, "ablation_high": math.nan}
+    heads = tuple(replace(each, values={**each.values, **none}) for each in run.heads)
+    found = worth_view(replace(run, heads=heads))
+    assert found is not None and found.has_p and not found.has_intervals
 
 
 def test_the_grid_can_be_coloured_by_every_score(run: Run):
@@ -203,7 +228,7 @@ def test_the_grid_can_be_coloured_by_every_score(run: Run):
         "ablation effect",
         "ablation effect, low",
         "ablation effect, high",
-        "ablation p",
+        "ablation p, corrected",
         "gradient",
         "relevance",
         "output norm",

@@ -219,3 +219,52 @@ def test_many_draws_are_scored_one_by_one() -> None:
         expected = [task.score(evaluation, index_S) for index_S in index_DS]
         np.testing.assert_allclose(task.resampled(evaluation)(index_DS), expected)
         assert len(set(expected)) > 2
+
+
+def of_drawn_sums(task: Any, evaluation: Evaluation, draws: list[np.ndarray]) -> list[float]:
+    """Scores of the sums of the task's counts over some draws."""
+    counts_NK = task.statistics(evaluation)
+    return task.of_sums(np.stack([counts_NK[drawn].sum(0) for drawn in draws])).tolist()
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "f1", "matthews"])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_scores_of_classes_are_those_of_their_sums(metric: Any, classes: int) -> None:
+    random = np.random.default_rng(classes)
+    gold = random.integers(classes, size=14)
+    gold[:2] = 0, 1
+    task = classification(gold.tolist(), num_labels=classes, metric=metric)
+    evaluation = with_outcomes(random.integers(classes, size=14).astype(float))
+    draws = [random.integers(14, size=size) for size in (1, 2, 3, 5, 14, 30) for _ in range(9)]
+    expected = [task.score(evaluation, drawn) for drawn in draws]
+    assert of_drawn_sums(task, evaluation, draws) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("metric", ["bleu", "chrf"])
+def test_scores_of_texts_are_those_of_their_sums(metric: Any) -> None:
+    """Without a match, with some, with all; with empty, too short and too long translations."""
+    references = [
+        "a b c d e f",
+        "the cat sat on the mat today",
+        "x y z",
+        "one two",
+        "q",
+        "k l m n o",
+    ]
+    written = ["a b c d e f", "the cat sat on a mat", "u v w", "", "q q q q q", "k l m n o p r"]
+    task = Translation(
+        small.loaded("MarianMTModel"),
+        {"source": references, "target": references},
+        metric=metric,
+    )
+    evaluation = Evaluation(np.ones(6), np.ones(6, int), np.array(written, dtype=object))
+    random = np.random.default_rng(0)
+    draws = [random.integers(6, size=size) for size in (1, 2, 3, 6, 20) for _ in range(20)]
+    expected = [task.score(evaluation, drawn) for drawn in draws]
+    assert min(expected) == 0 and max(expected) > 60
+    assert of_drawn_sums(task, evaluation, draws) == pytest.approx(expected, abs=1e-9)
+
+
+def test_cosines_of_two_models_are_not_exchanged() -> None:
+    task = Similarity(small.loaded("BertModel"), small.PAIRS)
+    assert task.statistics(with_outcomes([0.5] * task.num_examples)) is None

@@ -1,35 +1,71 @@
-"""Bootstrap, Holm's correction and rank correlation, by definition.
+"""Tests of a difference, Holm's correction and rank correlation, by definition.
 
-References: Efron and Tibshirani 1993, chapters 13 and 15; Holm 1979; Spearman 1904; Bonett and
-Wright 2000, https://doi.org/10.1007/BF02294183.
+References: Hall 1992, https://www.jstor.org/stable/2345958; Noreen 1989; Holm 1979; Spearman 1904;
+Bonett and Wright 2000, https://doi.org/10.1007/BF02294183.
 """
 
 import math
 from collections.abc import Callable, Sequence
 
 
-def percentile(values: Sequence[float], share: float) -> float:
-    """The value below which a share of the values lies, with linear interpolation."""
-    ordered = sorted(values)
-    place = share * (len(ordered) - 1)
-    below = math.floor(place)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (place - below) * (ordered[above] - ordered[below])
+def ratio(more: Sequence[float], count: Sequence[float]) -> tuple[float, float, float]:
+    """A ratio of sums, its standard error by linearisation, and the skewness of its examples."""
+    num, mean = len(more), sum(more) / sum(count)
+    rest = [x - mean * c for x, c in zip(more, count, strict=True)]
+    square, cube = (sum(r**power for r in rest) / num for power in (2, 3))
+    error = num * math.sqrt(square / (num - 1)) / sum(count)
+    return mean, error, cube / square**1.5 if square > 0 else 0.0
 
 
-def bootstrap(
-    difference: Callable[[Sequence[int]], float], draws: Sequence[Sequence[int]]
-) -> tuple[float, float, float]:
-    """Ends of the 95 % interval and two-sided p of a difference, from drawn samples.
+def less_skewed(t: float, skew: float, num: int) -> float:
+    """Hall's cubic transformation of a studentized mean."""
+    short = t / math.sqrt(num)
+    cubic = short + skew * short**2 / 3 + skew**2 * short**3 / 27
+    return math.sqrt(num) * (cubic + skew / (6 * num))
 
-    N examples have N signs: all alike, on either side, are 2 of 2^N equally likely outcomes.
+
+def studentized_p(
+    more: Sequence[float],
+    count: Sequence[float],
+    draws: Sequence[Sequence[int]],
+    value: float = 0.0,
+) -> float:
+    """Two-sided p of a value of sum(more) / sum(count), by the studentized bootstrap."""
+    num = len(more)
+    mean, error, skew = ratio(more, count)
+    observed = abs(less_skewed((mean - value) / error, skew, num))
+    as_far = 0
+    for sample in draws:
+        drawn, its_error, its_skew = ratio([more[n] for n in sample], [count[n] for n in sample])
+        t = (drawn - mean) / its_error if its_error else math.inf
+        far = abs(less_skewed(t, its_skew, num)) if its_error else t
+        as_far += far >= observed
+    return (1 + as_far) / (1 + len(draws))
+
+
+def randomization_p(
+    score: Callable[[Sequence[int], Sequence[int]], float],
+    weight: Sequence[float],
+    swaps: Sequence[Sequence[int]],
+    value: float = 0.0,
+) -> float:
+    """Two-sided p of a true difference, by paired approximate randomization.
+
+    `score` gets, for both sides, which of the two systems each example's result is taken from.
     """
-    drawn = [difference(sample) for sample in draws]
-    not_above = sum(1 for d in drawn if d <= 0)
-    not_below = sum(1 for d in drawn if d >= 0)
-    p = 2 * (1 + min(not_above, not_below)) / (1 + len(drawn))
-    p = min(1.0, max(p, 2 / 2 ** len(draws[0])))
-    return percentile(drawn, 0.025), percentile(drawn, 0.975), p
+    num = len(weight)
+    observed = score([0] * num, [1] * num)
+    as_far = 0
+    for swap in swaps:
+        swapped = score(swap, [1 - s for s in swap])
+        kept = sum(-w if s else w for s, w in zip(swap, weight, strict=True)) / sum(weight)
+        as_far += abs(swapped - value * kept) >= abs(observed - value)
+    return (1 + as_far) / (1 + len(swaps))
+
+
+def sign_flips(num: int) -> float:
+    """Smallest two-sided p of N differences: all signs alike, on either side, out of 2^N."""
+    return 2 / 2**num
 
 
 def holm(p: Sequence[float]) -> list[float]:

@@ -8,19 +8,29 @@ import pytest
 from tests.textbook import head_scores, statistics
 
 
-def test_percentile_lies_between_its_neighbours():
-    assert statistics.percentile([3.0, 1.0, 2.0], 0.5) == 2
-    assert statistics.percentile([0.0, 10.0], 0.25) == 2.5
+def test_studentized():
+    mean, error, skew = statistics.ratio([1.0, 3.0, 8.0], [1, 1, 1])
+    assert (mean, error) == pytest.approx((4, math.sqrt(13 / 3)))
+    assert skew == pytest.approx((-27 - 1 + 64) / 3 / (26 / 3) ** 1.5)
+    assert statistics.less_skewed(2.0, 0.0, 9) == 2
+    assert statistics.less_skewed(3.0, 3.0, 9) == pytest.approx(3 * (1 + 1 + 1 / 3 + 1 / 18))
+    draws = [[0, 0, 0], [0, 1, 2], [2, 2, 1]]  # no spread, no difference, t of 1.4
+    assert statistics.studentized_p([1.0, 3.0, 8.0], [1, 1, 1], draws, 4.1) == 1
+    assert statistics.studentized_p([1.0, 3.0, 8.0], [1, 1, 1], draws) == 2 / 4  # t of 1.9
 
 
-def test_bootstrap():
-    def mean(sample: object) -> float:
-        return {1: 1.0, 2: 2.0, 3: -1.0}[sample[0]]  # pyright: ignore[reportIndexIssue]
+def test_randomization():
+    x = [[1.0, 5.0], [2.0, 3.0], [4.0, 4.0]]
 
-    low, high, p = statistics.bootstrap(mean, [[first] * 9 for first in (1, 2, 3, 1, 1, 1, 1)])
-    assert (low, high) == pytest.approx((-1 + 0.15 * 2, 1 + 0.85))
-    assert p == 2 * (1 + 1) / (1 + 7)
-    assert statistics.bootstrap(mean, [[1, 1, 1]] * 99)[2] == 1 / 4
+    def score(one: object, other: object) -> float:
+        sides = [sum(x[n][side] for n, side in enumerate(each)) for each in (one, other)]  # pyright: ignore
+        return sides[0] - sides[1]
+
+    swaps = [[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 1]]  # -5, 3, -3, -5, 5
+    assert statistics.randomization_p(score, [1, 1, 1], swaps) == (1 + 3) / 6
+    # At a true difference of -2: -5 + 2 for all, 3 + 2/3, -3 + 2/3, -5 + 2/3 against 3
+    assert statistics.randomization_p(score, [1, 1, 1], swaps, -2) == (1 + 4) / 6
+    assert statistics.sign_flips(3) == 1 / 4
 
 
 def test_holm():

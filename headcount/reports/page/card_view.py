@@ -180,8 +180,9 @@ def _worth(run: Run) -> dict[str, tuple[Score, ...]]:
         name, rows = MEASURES[score], ranked(run, score)
         for place, row in enumerate(rows):
             effect = effect_of(row, score)
-            within = f" ({interval(effect)})" if math.isfinite(effect.low) else ""
-            luck = f", p {numbers.probability(effect.p)}" if math.isfinite(effect.p) else ""
+            within = f" (95\u202f% {interval(effect)})" if math.isfinite(effect.low) else ""
+            p = numbers.probability(effect.p)
+            luck = f", corrected p {p}" if math.isfinite(effect.p) else ""
             text = f"{name.show(effect.delta)}{within}{luck}"
             rank = f"{numbers.ordinal(place + 1)} of {numbers.count(len(rows))}"
             scores[row.head].append(Score(name.label, name.about, text, rank))

@@ -83,9 +83,10 @@ WORTH_NOTES = (
     Note(
         "Ablation effect",
         "How much worse the task's loss (or score) gets when one head is "
-        "removed and all others are kept; positive means that the head helps. Interval and "
-        "p-value come from a paired bootstrap over examples; p-values are corrected over heads "
-        "by Holm's method.",
+        "removed and all others are kept; positive means that the head helps. The interval is of "
+        "each head alone and inverts the head's test: the studentized bootstrap for losses, paired "
+        "approximate randomization for BLEU, chrF and classes. Only the p-values are corrected "
+        "over heads, by Holm's method.",
         f"{_MICHEL}, section 3",
     ),
     Note(

@@ -9,7 +9,7 @@ from headcount.core import SITES
 from headcount.reports import numbers
 from headcount.reports.names import MEASURES, SITE_TITLES, WORTH
 from headcount.reports.page.worth_plot import Axis, Mark, Ranking, ranking
-from headcount.results import Effect, HeadRow, ImportanceRecord, Matrix, Run
+from headcount.results import Effect, HeadRow, ImportanceRecord, Matrix, Run, p_beside
 
 SURE = 0.05
 """Level of significance: heads with a smaller p matter."""
@@ -73,6 +73,8 @@ class Worth:
     title: str
     """Title of the chart."""
     has_intervals: bool
+    has_p: bool
+    """Whether any effect was tested."""
     ranking: Ranking
     most: tuple[WorthRow, ...]
     least: tuple[WorthRow, ...]
@@ -123,6 +125,7 @@ def worth_view(run: Run) -> Worth | None:
         measured=measured(importance),
         title=importance.effect if is_ablation else MEASURES[score].label,
         has_intervals=any(math.isfinite(effect.low) for effect in effects),
+        has_p=any(math.isfinite(effect.p) for effect in effects),
         ranking=ranking([row.head for row in rows], effects, _show(effects)),
         most=tuple(lines[: few or 1]),
         least=tuple(lines[len(lines) - few :]) if few else (),
@@ -140,6 +143,7 @@ def effect_of(row: HeadRow, score: str) -> Effect:
     interval = ("ablation_low", "ablation_high", "ablation_p") if score == "ablation_delta" else ()
     rest = [row.values.get(key, math.nan) for key in interval] or [math.nan] * 3
     low, high, p = rest
+    p = p_beside(p, low, high)
     return Effect(
         site=row.site,
         layer=row.layer,
@@ -239,7 +243,8 @@ def _show(effects: list[Effect]) -> list[str]:
     texts = []
     for effect in effects:
         within = f", 95\u202f% {interval(effect)}" if math.isfinite(effect.low) else ""
-        luck = f", p {numbers.probability(effect.p)}" if math.isfinite(effect.p) else ""
+        p = numbers.probability(effect.p)
+        luck = f", corrected p {p}" if math.isfinite(effect.p) else ""
         texts.append(f"{effect.head}: {numbers.effect(effect.delta)}{within}{luck}")
     return texts
 

@@ -82,7 +82,7 @@ def student(x_TN: np.ndarray, samples: int, seed: int) -> tuple[np.ndarray, np.n
     """Student's t-test."""
     found = stats.ttest_1samp(x_TN, 0, axis=1)
     low_T, high_T = found.confidence_interval()
-    return low_T, high_T, found.pvalue
+    return low_T, high_T, np.asarray(found[1])
 
 
 TESTS: dict[str, Test] = {

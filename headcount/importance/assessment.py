@@ -5,13 +5,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from time import perf_counter
-from typing import Any, final
+from typing import Any, TypedDict, final
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
 from headcount.core import Heads, HeadTable, LayerId, Progress, silent
+from headcount.importance.ablations.cross_fit import cross_fit
 from headcount.importance.ablations.measured import (
     all_but_one,
     replacement,
@@ -28,6 +29,7 @@ from headcount.importance.options import METHODS, Options
 from headcount.importance.scores import Scores
 from headcount.importance.statistics.agreement import Agreement, Effects, agreement, effects
 from headcount.importance.statistics.significance import (
+    Delta,
     Deltas,
     few_examples,
     holm,
@@ -184,7 +186,7 @@ class _Assessing:
         """The record with the results of ablation; its columns are added to the others."""
         swept = self._sweep()
         num_heads = len(self.heads)
-        deltas = self._deltas(swept, range(num_heads))
+        deltas = self._deltas(self._base(swept), self._evaluations(swept, range(num_heads)))
         self.columns |= {
             "ablation_delta": deltas.delta,
             "ablation_low": deltas.low,
@@ -194,6 +196,7 @@ class _Assessing:
         facts = AblationFacts(
             replacement=self.options.instead,
             quantity=self.options.quantity,
+            test=self.options.test if self.options.quantity == "score" else "",
             p_each=tuple(deltas.p.tolist()),
         )
         record = replace(record, ablation=facts)
@@ -226,16 +229,11 @@ class _Assessing:
         options = self.options
         return f"{self.signature}|layers:{options.layers}|one_left:{options.one_left}"
 
-    def _deltas(self, swept: Swept, rows: range) -> Deltas:
-        options, base = self.options, swept.base
-        if options.quantity == "loss":
-            loss_AN = swept.loss_AN[rows.start : rows.stop]
-            return loss_deltas(loss_AN, base.loss_N, base.count_N, options.samples, options.seed)
-        without = [swept.evaluation(row) for row in rows]
-        if not self.task.writes:
-            return self._of_scores(without, base)
-        base = replace(base, outcome_N=self.base.outcome_N)
-        texts = ablated_texts(
+    def _evaluations(self, swept: Swept, rows: range) -> list[Evaluation]:
+        """The evaluations under some ablations, with translations if their score is measured."""
+        if self.options.quantity == "loss" or not self.task.writes:
+            return [swept.evaluation(row) for row in rows]
+        return ablated_texts(
             self.setting,
             swept,
             rows,
@@ -243,51 +241,87 @@ class _Assessing:
             self._sweep_key,
             lambda done, total: self.progress("translating", done, total),
         )
-        return self._of_scores(texts, base)
 
-    def _of_scores(self, without: Sequence[Evaluation], base: Evaluation) -> Deltas:
+    def _base(self, swept: Swept) -> Evaluation:
+        """The evaluation of the dense model in the sweep, with its translations if it writes."""
+        return (
+            replace(swept.base, outcome_N=self.base.outcome_N) if self.task.writes else swept.base
+        )
+
+    def _deltas(self, base: Evaluation, without: Sequence[Evaluation]) -> Deltas:
+        """How much worse these evaluations are than the dense model's."""
         options = self.options
+        if options.quantity == "loss":
+            loss_AN = np.stack([each.loss_N for each in without])
+            return loss_deltas(loss_AN, base.loss_N, base.count_N, options.samples, options.seed)
         return score_deltas(self.task, without, base, options.samples, options.seed, options.test)
 
     def _with_groups(self, record: ImportanceRecord, swept: Swept, rows: range) -> ImportanceRecord:
         """The record with whole sites, whole layers, and every head alone in its layer."""
-        deltas = self._deltas(swept, rows)
+        evaluations = self._evaluations(swept, rows)
+        base = self._base(swept)
+        deltas = self._deltas(base, evaluations)
+        ablations = [swept.ablations[row] for row in rows]
         sites: list[SiteEffect] = []
         effects: dict[str, list[Effect]] = {}
-        for number, p in enumerate(map(float, holm(deltas.p))):
-            ablation, found = swept.ablations[rows[number]], deltas[number]
-            numbers = {
-                "delta": found.delta,
-                "low": found.low,
-                "high": found.high,
-                "p": p,
-                "p_each": found.p,
-            }
+        alone: dict[LayerId, list[int]] = {}
+        for number, (ablation, p) in enumerate(zip(ablations, holm(deltas.p), strict=True)):
+            measured = _numbers(deltas[number], float(p))
             site, layer = ablation.heads[0].site, ablation.heads[0].layer
             if ablation.kind == "site":
-                sites.append(SiteEffect(site=site, **numbers))
+                sites.append(SiteEffect(site=site, **measured))
                 continue
             kept = "" if ablation.kept is None else str(ablation.kept)
-            one = Effect(site=site, layer=layer, head=kept, **numbers)
+            one = Effect(site=site, layer=layer, head=kept, **measured)
             effects.setdefault(ablation.kind, []).append(one)
-        all_but_one = tuple(effects.get("all_but_one", ()))
+            if ablation.kind == "all_but_one":
+                alone.setdefault(one.layer_id, []).append(number)
+        groups = {
+            place: {str(ablations[number].kept): evaluations[number] for number in numbers}
+            for place, numbers in alone.items()
+        }
         return replace(
             record,
             sites=tuple(sites),
             layers=tuple(effects.get("layer", ())),
-            all_but_one=all_but_one,
-            single_heads=_best(all_but_one),
+            all_but_one=tuple(effects.get("all_but_one", ())),
+            single_heads=self._best_alone(base, groups),
         )
 
+    def _best_alone(
+        self, base: Evaluation, groups: Mapping[LayerId, Mapping[str, Evaluation]]
+    ) -> tuple[Effect, ...]:
+        """The best single head of each layer, measured on examples that did not choose it."""
+        if not groups or self.task.num_examples < 2:
+            return ()
+        options = self.options
+        fits = [
+            cross_fit(self.task, list(each.values()), options.quantity, options.seed)
+            for each in groups.values()
+        ]
+        deltas = self._deltas(base, [fit.evaluation for fit in fits])
+        found = []
+        for number, (place, fit, p) in enumerate(zip(groups, fits, holm(deltas.p), strict=True)):
+            names = list(groups[place])
+            measured = _numbers(deltas[number], float(p))
+            one = Effect(site=place.site, layer=place.layer, head=names[fit.best], **measured)
+            halves = tuple(names[half] for half in fit.halves)
+            found.append(replace(one, halves=halves))
+        return tuple(found)
 
-def _best(alone: tuple[Effect, ...]) -> tuple[Effect, ...]:
-    """The best single head of each layer."""
-    best: dict[LayerId, Effect] = {}
-    for one in alone:
-        place = one.layer_id
-        if place not in best or one.delta < best[place].delta:
-            best[place] = one
-    return tuple(best.values())
+
+class _Numbers(TypedDict):
+    """The numbers of an effect: its size, interval, corrected p-value and that of the test alone."""
+
+    delta: float
+    low: float
+    high: float
+    p: float
+    p_each: float
+
+
+def _numbers(found: Delta, p: float) -> _Numbers:
+    return {"delta": found.delta, "low": found.low, "high": found.high, "p": p, "p_each": found.p}
 
 
 def column(scores: Scores, heads: Heads) -> Float[np.ndarray, " row"]:

@@ -54,6 +54,9 @@ class Effect:
     """P-value without correction."""
     head: str = omitted("")
     """The only head kept in the layer; empty if all heads of the layer are removed."""
+    halves: tuple[str, ...] = omitted(())
+    """If `head` is the best of its layer: the heads that the two halves of the examples chose, each
+    measured on the other half. All numbers are those of these measurements."""
 
     def __post_init__(self) -> None:
         _check_site(self.site)
@@ -168,6 +171,8 @@ class AblationFacts:
     """Replacement for an ablated head's output: `zero`, `mean` or `uniform`."""
     quantity: str
     """Quantity whose change is measured: `loss` or `score`."""
+    test: str = omitted("")
+    """Test of a score's change: `randomization` or `sacrebleu`; empty for losses."""
     p_each: tuple[float, ...] = ()
     """P-value of every single head without correction, in the order of the head table."""
 
@@ -202,7 +207,7 @@ class ImportanceRecord:
     all_but_one: tuple[Effect, ...] = omitted(())
     """Effects of removing all heads of a layer but one, for every head."""
     single_heads: tuple[Effect, ...] = omitted(())
-    """The effects in `all_but_one` of the best head of each layer."""
+    """The best head of each layer alone, measured on examples that did not choose it."""
     seconds: Mapping[str, float] = field(default_factory=dict)
     """Seconds of each method."""
     agreement: Matrix | None = omitted(None)

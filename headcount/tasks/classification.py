@@ -167,7 +167,7 @@ class Classification(Task):
         self.gold_N = class_numbers(table, loaded.model.config)
         """Number of the correct class of every example."""
         self._by_number = by_number(table, loaded.model.config)
-        self._num_classes = loaded.model.config.num_labels
+        self._num_classes = loaded.model.config.num_labels or 0
         if metric != "accuracy" and len(set(self.gold_N.tolist())) < 2:
             raise CorpusError(
                 f"Expected examples of at least two classes for {metric}, got {len(table)} "

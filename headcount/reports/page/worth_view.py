@@ -83,6 +83,8 @@ class Worth:
     """A sentence on the importance of each site; empty if that was not measured."""
     layers: tuple[WorthRow, ...]
     layer_axis: Axis
+    best_alone: str
+    """How the best head of each layer was chosen, in a sentence."""
     matrix: MatrixView | None
     across: str
     """A sentence on agreement with the effects on other data; empty if not compared."""
@@ -133,6 +135,7 @@ def worth_view(run: Run) -> Worth | None:
         sites=site_sentence(importance),
         layers=_layers(importance, layer_axis),
         layer_axis=layer_axis,
+        best_alone=best_alone(importance),
         matrix=matrix_view(importance.agreement),
         across="" if importance.across is None else importance.across.sentence,
     )
@@ -285,6 +288,16 @@ def _layers(importance: ImportanceRecord, axis: Axis) -> tuple[WorthRow, ...]:
             )
         rows.append(row)
     return tuple(rows)
+
+
+def best_alone(importance: ImportanceRecord) -> str:
+    """How the best head of each layer was chosen, and what its numbers are worth."""
+    if all(each.halves for each in importance.single_heads):
+        return (
+            "Each half of the examples chose a head that was measured on the other half, so its "
+            "numbers are not optimistic. The name is the choice of all examples."
+        )
+    return "The best head was chosen on the same examples, so its numbers are optimistic."
 
 
 def matrix_view(matrix: Matrix | None) -> MatrixView | None:

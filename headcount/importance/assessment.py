@@ -311,7 +311,7 @@ class _Assessing:
 
 
 class _Numbers(TypedDict):
-    """The numbers of an effect: its size, interval, corrected p-value and that of the test alone."""
+    """An effect: its size, interval, corrected p-value, and the p-value of its test alone."""
 
     delta: float
     low: float

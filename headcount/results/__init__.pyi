@@ -12,8 +12,8 @@ from .certificate import weights_sha256 as weights_sha256
 from .changes import DataSetChange as DataSetChange
 from .changes import MetricChange as MetricChange
 from .changes import SliceChange as SliceChange
-from .claiming import ALIGNMENT_FILES as ALIGNMENT_FILES
 from .changes import p_beside as p_beside
+from .claiming import ALIGNMENT_FILES as ALIGNMENT_FILES
 from .claiming import CURVE_FILES as CURVE_FILES
 from .claiming import PROBE_FILES as PROBE_FILES
 from .claiming import check_is_run as check_is_run

@@ -11,7 +11,7 @@ from headcount.core import InputError
 from headcount.corpora import Corpus, Sentence, has_languages
 from headcount.models import Loaded, check_has_heads, load
 from headcount.pruning import check_prunable
-from headcount.results import CERTIFICATE, Certificate
+from headcount.results import CERTIFICATE, LAPSED, Certificate
 from headcount.tap import implementation_of
 
 WORDS = ("Unbelievably", ",", "the", "naïve", "Straßenbahn", "didn't", "arrive", "—", "Москва", "!")
@@ -69,13 +69,9 @@ def _certificate(folder: Path) -> Finding:
         made = Certificate.read(folder)
     except InputError as error:
         return Finding("certificate", False, str(error))
-    if made.of_now(folder) is made:
+    if made.holds_for(folder):
         return Finding("certificate", True, f"{len(made.comparisons)} comparisons of these weights")
-    text = (
-        "the weights differ from those that were compared: they were trained or damaged since. "
-        "`headcount export` compares the current weights"
-    )
-    return Finding("certificate", False, text)
+    return Finding("certificate", False, LAPSED)
 
 
 def _caught(check: Callable[[Loaded], Iterator[Finding]], loaded: Loaded) -> Iterator[Finding]:

@@ -19,7 +19,7 @@ from headcount.analysis.pseudo_targets import translated
 from headcount.analysis.roles import find_roles
 from headcount.analysis.streaming import Totals, load_state, of_all_processes, run, save_state
 from headcount.analysis.tables import head_table, offset_table, relation_table
-from headcount.core import HeadTable, Progress, processes, silent
+from headcount.core import HeadTable, Progress, name_of, processes, silent
 from headcount.corpora import (
     Batch,
     Census,
@@ -269,7 +269,7 @@ class _Analyzing:
             )
         return RunRecord(
             signature=self.signature,
-            model=self.loaded.name,
+            model=name_of(self.loaded.name),
             model_type=self.loaded.model.config.model_type,
             corpora=tuple(self.corpus.names),
             counts=counts_of(self.census),

@@ -18,7 +18,15 @@ from safetensors.torch import save_file
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import LayerId, check_same_key, processes, reading, write_atomically
+from headcount.core import (
+    LayerId,
+    arrays_sha256,
+    check_arrays,
+    check_same_key,
+    processes,
+    reading,
+    write_atomically,
+)
 from headcount.corpora import Batch
 from headcount.measures import NORMS, AttentionReducer, Reduction, Sides, Sums
 from headcount.tap import Anatomy, AttentionLayer, Block, Listener, Tap, evaluating
@@ -190,6 +198,8 @@ def save_state(path: Path, totals: Totals, run_key: str) -> None:
     }
     counts = {"batches": str(totals.num_batches), "sentences": str(totals.num_sentences)}
     metadata = {"run_key": run_key, **counts}
+    arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
+    metadata["sha256"] = arrays_sha256(arrays, metadata)
     write_atomically(path, lambda file: save_file(tensors, file, metadata=metadata))
 
 
@@ -208,9 +218,11 @@ def load_state(path: Path, run_key: str, measures: Sequence[type[Sums]]) -> Tota
         safe_open(path, framework="pt") as file,
     ):
         metadata = file.metadata() or {}
-        for key in file.keys():
+        tensors = {key: file.get_tensor(key) for key in file.keys()}
+        check_arrays({name: tensor.numpy() for name, tensor in tensors.items()}, metadata)
+        for key, tensor in tensors.items():
             *place, name = key.split("/")
-            fields.setdefault(tuple(place), {})[name] = file.get_tensor(key)
+            fields.setdefault(tuple(place), {})[name] = tensor
         check_same_key(path, metadata.get("run_key"), run_key)
         sums = {
             (by_name[measure], LayerId(site, int(layer))): by_name[measure](**state)

@@ -9,7 +9,6 @@ from .onnx import FOLDER as FOLDER
 from .onnx import export as export
 from .saving import save as save
 from .staging import FINETUNED as FINETUNED
-from .staging import check_not_read as check_not_read
 from .staging import claim_artifact as claim_artifact
 from .staging import state_of as state_of
 from .surviving_roles import DenseAnalysis as DenseAnalysis

@@ -14,6 +14,8 @@ from typing import Any
 
 from headcount.core import Head, table, write_text
 from headcount.results import (
+    CERTIFICATE,
+    Certificate,
     ChoiceRecord,
     ControlChange,
     DataSetChange,
@@ -42,8 +44,10 @@ def add_speed(folder: Path, speed: Speed) -> None:
     Raises:
         InputError: if the folder holds no pruned model.
     """
-    timed = SpeedRecord.of(speed_record(speed))
-    write_head_card(folder, replace(PruneRecord.read(folder), speed=timed))
+    record = replace(PruneRecord.read(folder), speed=SpeedRecord.of(speed_record(speed)))
+    if (folder / CERTIFICATE).exists() and not Certificate.read(folder).holds_for(folder):
+        record = replace(record, comparisons=())
+    write_head_card(folder, record)
 
 
 def card(record: PruneRecord) -> str:
@@ -225,7 +229,7 @@ def _stages(record: PruneRecord) -> Iterator[str]:
 def _equality(record: PruneRecord) -> Iterator[str]:
     yield "## Equality of the compact and the gated model"
     compared = record.comparisons
-    if compared and not any(each.is_with_gated for each in compared):
+    if not any(each.is_with_gated for each in compared):
         yield (
             "**Warning**: the weights have changed since the heads were removed. They were not "
             "compared with a gated model's, and the numbers above are from before the change."

@@ -11,7 +11,7 @@ from transformers import AutoModel, PreTrainedConfig, PreTrainedModel, PreTraine
 
 from headcount.artifact.number_format import in_source_format
 from headcount.artifact.staging import staged
-from headcount.core import InputError, write_json, write_text
+from headcount.core import InputError, inside, read_json, write_json, write_text
 from headcount.models import (
     MODELLING,
     MODULES,
@@ -69,7 +69,7 @@ def _copy_sentence_files(name: str, folder: Path, beside: str) -> None:
                 stacklevel=3,
             )
     if beside:
-        entries = json.loads((folder / MODULES).read_text(encoding="utf-8"))
+        entries = read_json(folder / MODULES, "a list of modules", "Copy the model again.")
         moved = [each | {"path": ""} if each["path"] == beside else each for each in entries]
         write_json(folder / MODULES, moved)
 
@@ -87,6 +87,7 @@ def _copy_module(name: str, module: str, folder: Path) -> None:
 
 def _copy(name: str, file: str, folder: Path, beside: str = "") -> bool:
     """Copy a file if it exists in the sub-folder `beside`, and return whether it did."""
+    inside(folder, file)
     if (found := file_of(name, f"{beside}/{file}".removeprefix("/"))) is None:
         return False
     (folder / file).parent.mkdir(parents=True, exist_ok=True)

@@ -5,18 +5,29 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
 from shutil import rmtree
 from typing import final
 
 from headcount.core import (
+    MODEL_FILES,
     InputError,
     ResumePolicy,
+    check_is_folder,
     check_no_earlier_run,
+    check_not_read,
+    check_only_ours,
+    entries,
     is_begun,
+    locked,
+    make_folder,
     mark,
     marked,
+    read_json,
+    remove_leftovers,
     remove_state,
+    write_json,
 )
 from headcount.results import FINETUNE
 
@@ -42,6 +53,19 @@ class Kind:
     """Whether a folder holds one."""
 
 
+WRITTEN = "written.json"
+"""File that lists the files of a model's folder: only these are deleted with the model."""
+LATER = ("onnx/model.onnx*", "evaluation.json", "translations.txt", "speed.*")
+"""Patterns of files that later commands may add."""
+EARLIER = (
+    *MODEL_FILES,
+    *("plan.json", "prune.json", "finetune.json", "certificate.json", "README.md"),
+    *("modeling_headcount.py", "encoder_lm.py", "preprocessor_config.json"),
+    *("processor_config.json", "modules.json", "*sentence*_config.json"),
+    *("config_sentence_transformers.json", "*/config.json", "*/model.safetensors"),
+)
+"""Patterns of the files in folders from before they had a list."""
+
 COMPACT = Kind("a compact model", _is_compact)
 FINETUNED = Kind("a fine-tuned model", lambda folder: (folder / FINETUNE).exists())
 
@@ -58,6 +82,8 @@ def staged(
     check_not_taken(folder, overwrite, advice, kind)
     with replaced(folder) as new:
         yield new
+        names = [path.relative_to(new).as_posix() for path in new.rglob("*") if path.is_file()]
+        write_json(new / WRITTEN, sorted([*names, WRITTEN]))
 
 
 @contextmanager
@@ -68,31 +94,29 @@ def replaced(folder: Path) -> Iterator[Path]:
     process are cleaned up by the next one.
 
     Raises:
-        InputError: If the folder can't be made.
+        InputError: If the folder can't be made, or another process is writing it.
     """
     folder = folder.resolve()
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(folder.parent)
     new, old = (folder.with_name(f".{folder.name}.{end}") for end in ("part", "old"))
-    if old.exists() and not folder.exists():  # killed between the two moves
-        os.replace(old, folder)
-    for left in (new, old):
-        rmtree(left, ignore_errors=True)
-    try:
-        new.mkdir()
-    except FileNotFoundError as error:  # raised under /proc, where no folder can be made
-        raise InputError(
-            f"{folder} can't be made ({error.strerror}). Name another folder."
-        ) from error
-    try:
-        yield new
-        if folder.exists():
-            os.replace(folder, old)
-        os.replace(new, folder)
-    finally:
-        if old.exists() and not folder.exists():  # interrupted between the two moves
+    if new.exists():
+        with locked(new, folder):
+            rmtree(new)  # a killed process left it
+    make_folder(new, folder)
+    with locked(new, folder):
+        if old.exists() and not folder.exists():  # killed between the two moves
             os.replace(old, folder)
-        rmtree(new, ignore_errors=True)
         rmtree(old, ignore_errors=True)
+        try:
+            yield new
+            if folder.exists():
+                os.replace(folder, old)
+            os.replace(new, folder)
+        finally:
+            if old.exists() and not folder.exists():  # interrupted between the two moves
+                os.replace(old, folder)
+            rmtree(new, ignore_errors=True)
+            rmtree(old, ignore_errors=True)
 
 
 def check_not_taken(
@@ -123,7 +147,7 @@ def check_not_taken(
         raise InputError(
             f"{folder} is a mount point, which can't be replaced. Name a folder in it."
         )
-    present = sorted(path.name for path in folder.iterdir())
+    present = [path.name for path in entries(folder)]
     if present and not kind.is_in(folder):
         raise InputError(
             f"{folder} holds files that are not {kind.name}'s ({', '.join(present[:3])}). Name a "
@@ -133,6 +157,18 @@ def check_not_taken(
         raise InputError(
             f"{folder} holds {kind.name}. Add {advice} to replace it, or name another folder."
         )
+    check_only_ours(folder, _written_in(folder))
+
+
+def _written_in(folder: Path) -> list[str]:
+    """Patterns of the files that we wrote into the folder of a model."""
+    if not (folder / WRITTEN).exists():
+        return [*EARLIER, *LATER]
+    advice = "Move the folder away, or name another one."
+    names = read_json(folder / WRITTEN, "a list of file names", advice)
+    if not isinstance(names, list):
+        raise InputError(f"Expected a list of file names in {folder / WRITTEN}. {advice}")
+    return [*(escape(str(name)) for name in names), *LATER]
 
 
 def state_of(out: Path) -> Path:
@@ -161,6 +197,8 @@ def claim_artifact(
     """
     check_not_read(out, read)
     state = state_of(out)
+    check_is_folder(state)
+    remove_leftovers(state)
     begun, (other, replaces) = is_begun(state), _mark_of(state)
     if begun and other != kind.name:
         raise InputError(
@@ -192,16 +230,3 @@ def _mark_of(state: Path) -> tuple[str, bool]:
     """The kind of model that an unfinished run makes, by name, and whether it may replace one."""
     name, _, more = (marked(state) or "").partition("\n")
     return name, more == REPLACES
-
-
-def check_not_read(out: Path, read: Iterable[Path]) -> None:
-    """Check that a folder that will be replaced entirely holds nothing that the run reads.
-
-    Raises:
-        InputError: If a path to read is inside the folder.
-    """
-    for path in read:
-        if path.exists() and out.resolve() in (path.resolve(), *path.resolve().parents):
-            raise InputError(
-                f"This run reads {path}, but would replace all of {out}. Name another folder."
-            )

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from headcount import models, tasks
-from headcount.core import CorpusError, InputError, ModelError, check_single_process
+from headcount.core import CorpusError, InputError, ModelError, check_single_process, name_of
 from headcount.corpora import HUB, check_columns
 from headcount.tasks import COLUMNS, OPTIONS, Pooling, TaskName, check_metric
 
@@ -195,7 +195,9 @@ def check_data(files: Iterable[str | Path]) -> None:
 
 
 def recorded(command: Any) -> dict[str, Any]:
-    """The arguments of a command for records: lists for tuples, text for paths.
+    """The arguments of a command for records: lists for tuples, names for paths.
+
+    A folder says where something lies on one machine, so a path is recorded by its name.
 
     The options that a command shares with the library, its field `how`, stand beside the others.
     """
@@ -204,16 +206,16 @@ def recorded(command: Any) -> dict[str, Any]:
 
 
 def _to_jsonable(value: Any) -> Any:
-    """The same value with lists for tuples and text for paths.
+    """The same value with lists for tuples and names for paths.
 
-    >>> _to_jsonable({"corpus": (Path("a.txt"),), "limit": None})
+    >>> _to_jsonable({"corpus": (Path("/home/me/a.txt"),), "limit": None})
     {'corpus': ['a.txt'], 'limit': None}
     """
     if isinstance(value, dict):
         return {name: _to_jsonable(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
         return [_to_jsonable(each) for each in value]
-    return str(value) if isinstance(value, Path) else value
+    return name_of(value) if isinstance(value, str | Path) else value
 
 
 def check_no_unused_options(command: object, option: str, read_by: str, advice: str) -> None:

@@ -11,6 +11,7 @@ import tyro
 
 from headcount import __version__
 from headcount.cli.console import plain_console
+from headcount.cli.stopping import stoppable
 from headcount.core import InputError, check_known, is_alone, processes
 
 COMMANDS = {
@@ -46,12 +47,14 @@ REFUSED = (
     errno.ENAMETOOLONG,
     errno.EBUSY,
     errno.EXDEV,
+    errno.ELOOP,
+    errno.EISDIR,
 )
 
 
 def advice(error: BaseException) -> str | None:
     """The advice for one of these errors; None for any other."""
-    return full_disk(error) or full_memory(error) or refused_path(error)
+    return full_disk(error) or full_memory(error) or refused_path(error) or lost_process(error)
 
 
 def full_disk(error: BaseException) -> str | None:
@@ -87,11 +90,24 @@ def full_memory(error: BaseException) -> str | None:
 
 def refused_path(error: BaseException) -> str | None:
     """The advice for an error about a file or folder that can't be read or made."""
+    if isinstance(error, RuntimeError) and str(error).startswith("Symlink loop"):
+        return f"{error}. Remove the link, or name another path."
     if not (isinstance(error, OSError) and error.filename and error.errno in REFUSED):
         return None
     return (
         f"{os.fspath(error.filename)} can't be used ({error.strerror}). Name another path, or "
         "change its permissions."
+    )
+
+
+def lost_process(error: BaseException) -> str | None:
+    """The advice for an error of a process that outlives another one of its run."""
+    lost = ("Connection closed by peer", "Connection reset by peer", "Broken pipe")
+    if is_alone() or not any(words in str(error) for words in lost):
+        return None
+    return (
+        f"Another process of this run ended ({str(error).splitlines()[0]}). Its own message says "
+        "why. Start all of them again, with --resume if the command has that option."
     )
 
 
@@ -122,7 +138,28 @@ def parse(arguments: Sequence[str]) -> Command:
         )
     name, *others = arguments
     check_known("a command", name, COMMANDS)
+    check_not_empty(others)
     return tyro.cli(command_class(name), args=others, prog=f"headcount {name}")
+
+
+MAY_BE_EMPTY = ("--prefix",)
+"""Options whose text may be empty."""
+
+
+def check_not_empty(arguments: Sequence[str]) -> None:
+    """Check that no argument is an empty text, which as a path would be the working directory.
+
+    Raises:
+        InputError: If one is; names the option.
+    """
+    option = "an argument"
+    for each in arguments:
+        option = each.partition("=")[0] if each.startswith("--") else option
+        if option not in MAY_BE_EMPTY and (not each or each == f"{option}="):
+            raise InputError(
+                f"Expected a value for {option}, got an empty text. Give one, or leave it out. The "
+                "working directory is written as a dot."
+            )
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -143,27 +180,31 @@ def _run(arguments: list[str]) -> int:
         _print_commands()
         return 0
     errors = plain_console(stderr=True)
-    try:
-        command = parse(arguments)
-        _silence_transformers()
-        status = command.run()
-        if not is_alone():
-            processes().destroy_process_group()
-        return status
-    except InputError as error:
-        errors.print(f"headcount: {error}", style="red")
-        return 2
-    except Exception as error:
-        if (reported := advice(error)) is None:
-            raise
-        errors.print(f"headcount: {reported}", style="red")
-        return 2
-    except KeyboardInterrupt:
-        errors.print(
-            "headcount: stopped; if the command has --resume, add it to continue",
-            style="yellow",
-        )
-        return 130
+    with stoppable() as stop:
+        try:
+            return _finish(parse(arguments))
+        except (Exception, KeyboardInterrupt) as error:
+            if stop.number is not None or isinstance(error, KeyboardInterrupt):
+                # An import that is interrupted may end with an error of its own.
+                errors.print(
+                    "headcount: stopped; if the command has --resume, add it to continue",
+                    style="yellow",
+                )
+                return stop.status
+            reported = str(error) if isinstance(error, InputError) else advice(error)
+            if reported is None:
+                raise
+            errors.print(f"headcount: {reported}", style="red")
+            return 2
+
+
+def _finish(command: Command) -> int:
+    """Run a command to its end."""
+    _silence_transformers()
+    status = command.run()
+    if not is_alone():
+        processes().destroy_process_group()
+    return status
 
 
 def _silence_transformers() -> None:

@@ -8,7 +8,7 @@ from rich.console import Console
 from headcount import artifact, models, results
 from headcount.cli.arguments import ModelArguments, check_data, check_model
 from headcount.cli.console import plain_console
-from headcount.core import Plan
+from headcount.core import Plan, check_not_read
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,7 @@ class Compact(ModelArguments):
         """Compact the model, compare it with the gated one, and save it."""
         check_model(self.model)
         check_data(self.data)
-        artifact.check_not_read(
-            self.out, [Path(models.place_of(self.model)), self.plan, *self.data]
-        )
+        check_not_read(self.out, [Path(models.place_of(self.model)), self.plan, *self.data])
         plan = Plan.read(self.plan)
         loaded = self.loaded()
         corpus = artifact.certificate_corpus(loaded, self.data, self.limit)

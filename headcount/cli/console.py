@@ -1,12 +1,14 @@
 """What commands print: plain text, never markup; on standard error, the progress of stages."""
 
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from time import monotonic
+from typing import final
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -18,6 +20,7 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.segment import Segment
 from rich.text import Text
 
 from headcount.core import Progress as Report
@@ -31,14 +34,43 @@ def plain_console(soft_wrap: bool = True, stderr: bool = False) -> Console:
         soft_wrap: Whether long lines stay unbroken, as paths need; tables need False.
         stderr: Whether to print to standard error.
     """
-    return Console(stderr=stderr, highlight=False, soft_wrap=soft_wrap, markup=False)
+    return _Plain(stderr=stderr, highlight=False, soft_wrap=soft_wrap, markup=False)
+
+
+_HARMLESS = {number: chr(0x2400 + number) for number in range(32) if chr(number) not in "\n\t"}
+_HARMLESS |= {127: "\u2421"} | dict.fromkeys([*range(0x80, 0xA0)], "\ufffd")
+_HARMLESS |= dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A)], "\ufffd")
+"""A visible sign for each character that a terminal obeys: escape sequences, reversed writing."""
+
+
+@final
+class _Plain(Console):
+    """A console on which texts of files can't move the cursor, recolour or rename the terminal."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """The segments of something to print, with control characters made visible."""
+        for segment in super().render(renderable, options):
+            text, style, control = segment
+            yield segment if control else Segment(text.translate(_HARMLESS), style)
+
+
+def plain_warnings() -> None:
+    """Print Python's warnings in one line each, on a plain console on standard error."""
+
+    def show(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
+        style = "yellow"
+        plain_console(stderr=True).print(f"warning: {message}", style=style)
+
+    warnings.showwarning = show
 
 
 def print_markdown(text: str, console: Console) -> None:
     """Print Markdown as a terminal shows it."""
     from rich.markdown import Markdown  # imports a parser that few commands need
 
-    console.print(Markdown(text))
+    console.print(Markdown(text, hyperlinks=False))
 
 
 def print_warnings(sentences: Iterable[str], console: Console) -> None:

@@ -7,23 +7,79 @@ import hashlib
 import json
 import math
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headcount.core.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+def make_folder(folder: Path, named: Path | None = None) -> None:
+    """Create a folder if there is none.
+
+    Args:
+        folder: the folder.
+        named: the folder for the message, if the user knows it by another name.
+
+    Raises:
+        InputError: if it can't be made, as under /proc.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileNotFoundError as error:
+        raise InputError(
+            f"{named or folder} can't be made ({error.strerror}). Name another folder."
+        ) from error
+
+
+_PART = re.compile(r"\.(?P<name>.+)\.(?P<process>\d+)\.part")
+"""Pattern of the temporary names of `write_atomically`."""
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Call `write` with a temporary path beside `path`, then put the file in its place."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         write(temporary)
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def is_leftover(path: Path) -> bool:
+    """Whether a file is what `write_atomically` leaves in a process that is killed."""
+    found = _PART.fullmatch(path.name)
+    return found is not None and not _is_running(int(found["process"]))
+
+
+def _is_running(process: int) -> bool:
+    if process == os.getpid():
+        return False  # it has the number of the one that was killed
+    try:
+        os.kill(process, 0)
+    except (OSError, OverflowError) as error:
+        return isinstance(error, PermissionError)
+    return True
+
+
+def entries(folder: Path) -> list[Path]:
+    """The files and folders in a folder, without what killed processes left of files; sorted."""
+    found = folder.iterdir() if folder.exists() else ()
+    return sorted(path for path in found if not is_leftover(path))
+
+
+def remove_leftovers(folder: Path, names: Callable[[str], bool] = lambda name: True) -> None:
+    """Remove what killed processes left of files with certain names."""
+    for path in list(folder.iterdir()) if folder.is_dir() else ():
+        part = _PART.fullmatch(path.name)
+        if part and names(part["name"]) and is_leftover(path) and not path.is_dir():
+            path.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -87,6 +143,23 @@ def sha256_of(file: Path) -> str:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
+def parse_json(text: str) -> Any:
+    """The value in a JSON text.
+
+    Raises:
+        ValueError: if it is no JSON, or an object names a field twice.
+    """
+    return json.loads(text, object_pairs_hook=_named_once)
+
+
+def _named_once(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(fields)
+    if len(found) < len(fields):
+        names = [name for name, _ in fields]
+        raise ValueError(f"it names {next(n for n in names if names.count(n) > 1)!r} twice")
+    return found
+
+
 def read_json(file: Path, what: str, advice: str) -> Any:
     """The value in a JSON file.
 
@@ -99,7 +172,7 @@ def read_json(file: Path, what: str, advice: str) -> Any:
         InputError: if it can't be read, for whatever reason.
     """
     with reading(file, what, advice):
-        return json.loads(file.read_text(encoding="utf-8"))
+        return parse_json(file.read_text(encoding="utf-8"))
 
 
 def check_same_key(file: Path, made: str | None, key: str) -> None:
@@ -135,13 +208,42 @@ def read_checkpoint(file: Path | None, key: str, what: str) -> dict[str, Any]:
     if file is None or not file.exists():
         return {}
     with reading(file, what):
-        found = json.loads(file.read_text(encoding="utf-8"))
+        found = parse_json(file.read_text(encoding="utf-8"))
         made, done = found["key"], dict(found["done"])
+        if found.get("sha256", _sha256_of_json(done)) != _sha256_of_json(done):
+            raise ValueError("it was changed since it was written")
     check_same_key(file, made, key)
     return done
+
+
+def arrays_sha256(arrays: "Mapping[str, np.ndarray]", about: Mapping[str, str]) -> str:
+    """Hash of named arrays and of the texts that are stored with them."""
+    import numpy as np  # only here: text is read and written without
+
+    digest = hashlib.sha256(json.dumps({**about, "sha256": ""}, sort_keys=True).encode())
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(f"{name} {array.dtype} {arrays[name].shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def check_arrays(arrays: "Mapping[str, np.ndarray]", about: Mapping[str, str]) -> None:
+    """Check that arrays are those whose hash is stored with them; older files have none.
+
+    Raises:
+        ValueError: if they are others.
+    """
+    found = arrays_sha256(arrays, about)
+    if about.get("sha256", found) != found:
+        raise ValueError("it was changed since it was written")
 
 
 def write_checkpoint(file: Path | None, key: str, done: dict[str, Any]) -> None:
     """Write a mapping and its key, completely or not at all; nothing for None."""
     if file is not None:
-        write_json(file, {"key": key, "done": done})
+        write_json(file, {"key": key, "sha256": _sha256_of_json(done), "done": done})
+
+
+def _sha256_of_json(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()

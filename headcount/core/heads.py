@@ -18,7 +18,19 @@ class LayerId(NamedTuple):
     layer: int
 
 
-_NAME = re.compile(r"(enc|dec|cross)\.(\d+)\.(\d+)")
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,17})")
+
+
+def is_number(name: object) -> bool:
+    """Whether a name in a file is a whole number, written in the one usual way.
+
+    >>> [is_number(name) for name in ("10", "-3", "00", "٠", "1e3", 10)]
+    [True, True, False, False, False, False]
+    """
+    return isinstance(name, str) and _NUMBER.fullmatch(name) is not None
+
+
+_NAME = re.compile(r"(enc|dec|cross)\.(\d{1,9})\.(\d{1,9})")
 
 
 @final
@@ -43,7 +55,7 @@ class Head:
         return f"{SITES[self.site]}.{self.layer}.{self.index}"
 
     @classmethod
-    def parse(cls, name: str) -> "Head":
+    def parse(cls, name: object) -> "Head":
         """The head with a name such as `enc.3.7`.
 
         >>> Head.parse("cross.0.2")
@@ -52,7 +64,7 @@ class Head:
         Raises:
             InputError: for anything but `enc`, `dec` or `cross` with a layer and an index.
         """
-        match = _NAME.fullmatch(name)
+        match = _NAME.fullmatch(name) if isinstance(name, str) and name.isascii() else None
         if match is None:
             raise InputError(
                 f"Expected a head such as enc.3.7, dec.0.1 or cross.5.0 (site, layer, index), "

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from headcount.core.errors import InputError
-from headcount.core.files import write_json
-from headcount.core.heads import SITES, Head, Heads
+from headcount.core.files import parse_json, reason, write_json
+from headcount.core.heads import SITES, Head, Heads, is_number
 
 if TYPE_CHECKING:
     from headcount.core.gates import Gates
@@ -145,13 +145,13 @@ class Plan:
             InputError: if the file can't be read or is not a plan; the error says why.
         """
         try:
-            return cls.from_json(json.loads(Path(path).read_text(encoding="utf-8")))
-        except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else error
+            value = parse_json(Path(path).read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError) as error:
             raise InputError(
-                f"Expected a plan in JSON, but {path} can't be read: {reason}. Name the plan.json "
-                "of a pruned model."
+                f"Expected a plan in JSON, but {path} can't be read: {reason(error)}. Name the "
+                "plan.json of a pruned model."
             ) from error
+        return cls.from_json(value)
 
     @classmethod
     def of_kept(cls, kept: Mapping[str, Mapping[str, Sequence[int]]]) -> "Plan":
@@ -170,16 +170,16 @@ class Plan:
             InputError: for anything that is not a plan, or a plan of another version.
         """
         try:
-            if value["version"] != VERSION:
+            if type(value["version"]) is not int or value["version"] != VERSION:
                 raise InputError(
                     f"Expected a plan of version {VERSION}, got {value['version']!r}. Another "
                     "version of headcount wrote it. Use that version, or make the plan again."
                 )
-            kept = {
-                site: {int(layer): _numbers("heads", kept) for layer, kept in layers.items()}
-                for site, layers in value["kept"].items()
-            }
-            return cls(kept, value.get("model"), value.get("head_dim"))
+            kept = {site: _layers(layers) for site, layers in value["kept"].items()}
+            model, head_dim = value.get("model"), value.get("head_dim")
+            if not isinstance(model, str | None) or type(head_dim) not in (int, type(None)):
+                raise TypeError(f"a model {model!r} and a head_dim {head_dim!r}")
+            return cls(kept, model, head_dim)
         except (TypeError, KeyError, AttributeError, ValueError) as error:
             if isinstance(error, InputError):
                 raise
@@ -192,6 +192,17 @@ class Plan:
     def _json(self) -> dict[str, Any]:
         about = {"version": VERSION, "model": self.model, "head_dim": self.head_dim}
         return about | {"kept": self.kept_json}
+
+
+def _layers(layers: Mapping[str, Any]) -> dict[int, tuple[int, ...]]:
+    """The kept heads by layer.
+
+    Raises:
+        InputError: for a layer that is not written as a number is, as `00`, which names 0 twice.
+    """
+    if wrong := [name for name in layers if not is_number(name)]:
+        raise InputError(f"Expected layers of a plan as integers, got {wrong[0]!r}.")
+    return {int(layer): _numbers("heads", kept) for layer, kept in layers.items()}
 
 
 def _numbers(what: str, values: Iterable[Any]) -> tuple[int, ...]:

@@ -1,13 +1,15 @@
 """Folders of results: what an earlier run left is resumed or replaced, never mixed."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum
+from fnmatch import fnmatchcase
 from pathlib import Path
 from shutil import rmtree
 from typing import final
 
 from headcount.core.errors import InputError
-from headcount.core.files import write_text
+from headcount.core.files import entries, is_leftover, reading, remove_leftovers, write_text
+from headcount.core.paths import check_no_links
 
 MARK = "kind.txt"
 """File in a state folder that names its kind of run: several commands use such a folder."""
@@ -40,11 +42,17 @@ class ResumePolicy(Enum):
 
 
 def check_is_folder(folder: Path) -> None:
-    """Check that a folder for results is not a file.
+    """Check that a folder for results is not a file, and has a path to which files are added.
 
     Raises:
-        InputError: if it is a file.
+        InputError: if it is a file, a link that leads nowhere, or holds links to other places.
     """
+    check_no_links(folder)
+    if folder.is_symlink() and not folder.exists():
+        raise InputError(
+            f"Expected a folder for the results, but {folder} is a link that leads nowhere. Name "
+            "another folder."
+        )
     if folder.exists() and not folder.is_dir():
         raise InputError(
             f"Expected a folder for the results, got the file {folder}. Name another folder."
@@ -77,7 +85,8 @@ def mark(state: Path, kind: str) -> None:
 def marked(state: Path) -> str | None:
     """The kind of run that a state folder belongs to; None if unmarked."""
     path = state / MARK
-    return path.read_text(encoding="utf-8") if path.exists() else None
+    with reading(path, "the kind of a run", f"Remove {state}, or name another folder."):
+        return path.read_text(encoding="utf-8") if path.exists() else None
 
 
 def remove_state(state: Path) -> None:
@@ -93,7 +102,7 @@ def remove_state(state: Path) -> None:
 
 def is_begun(state: Path) -> bool:
     """Whether there is anything to resume: a refused run leaves only its mark."""
-    return state.is_dir() and any(path.name != MARK for path in state.iterdir())
+    return state.is_dir() and any(path.name != MARK for path in entries(state))
 
 
 def claim(out: Path, results: Sequence[str], state: Path, policy: ResumePolicy) -> None:
@@ -110,7 +119,9 @@ def claim(out: Path, results: Sequence[str], state: Path, policy: ResumePolicy) 
             something else.
     """
     check_is_folder(out)
-    present = {path.name for path in out.iterdir()} if out.exists() else set()
+    remove_leftovers(out, set(results).__contains__)
+    remove_leftovers(state)
+    present = {path.name for path in entries(out)}
     kind = "".join(f"{name}\n" for name in results)
     if not is_begun(state):
         present -= {state.name}
@@ -124,5 +135,44 @@ def claim(out: Path, results: Sequence[str], state: Path, policy: ResumePolicy) 
     if present:
         check_no_earlier_run(out, "an earlier run", policy)
     if policy is ResumePolicy.OVERWRITE:
+        if is_begun(state) and marked(state) != kind:
+            raise InputError(
+                f"{state} holds files that this run did not write, which --overwrite would delete. "
+                "Move them, or name another folder."
+            )
         remove_state(state)
     mark(state, kind)
+
+
+MODEL_FILES = (
+    *("config.json", "generation_config.json", "*.safetensors", "*.safetensors.index.json"),
+    *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
+    *("chat_template.jinja", "vocab*.json", "vocab.txt", "merges.txt", "*.spm", "*.model"),
+)
+"""Patterns of the files that transformers writes for a model and its tokenizer."""
+
+
+def check_only_ours(folder: Path, ours: Iterable[str]) -> None:
+    """Check that a folder that will be replaced entirely holds only what we wrote.
+
+    Args:
+        folder: the folder.
+        ours: patterns of paths in it; `name/*` is everything in a folder.
+
+    Raises:
+        InputError: if it holds anything else; names it.
+    """
+    patterns = tuple(ours)
+
+    def is_ours(name: str, pattern: str) -> bool:
+        depth = name.count("/") == pattern.count("/") or pattern.endswith("/*")
+        return depth and fnmatchcase(name, pattern)
+
+    found = sorted(path for path in folder.rglob("*") if not path.is_dir() or path.is_symlink())
+    names = [path.relative_to(folder).as_posix() for path in found if not is_leftover(path)]
+    foreign = [name for name in names if not any(is_ours(name, each) for each in patterns)]
+    if foreign:
+        raise InputError(
+            f"{folder} holds files that headcount did not write ({', '.join(foreign[:3])}), which "
+            "--overwrite would delete. Move them, or name another folder."
+        )

@@ -85,8 +85,8 @@ class Corpus:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The files as given, source before target."""
-        return tuple(str(path) for path in self._files())
+        """The names of the files, source before target."""
+        return tuple(path.name for path in self._files())
 
     def __iter__(self) -> Iterator[Sentence]:
         """Read the sentences from the beginning; an empty corpus is an error."""
@@ -96,8 +96,8 @@ class Corpus:
             yield _as_pair(sentence) if self.pairs else sentence
         if not found:
             raise CorpusError(
-                f"Expected sentences in {', '.join(self.names)}, got none. Give a corpus "
-                "with at least one sentence."
+                f"Expected sentences in {', '.join(map(str, self._files()))}, got none. Give a "
+                "corpus with at least one sentence."
             )
 
     def sha256(self) -> str:
@@ -127,7 +127,8 @@ class Corpus:
             if sentence is None or line is None:
                 raise CorpusError(
                     f"Expected one line in {self._targets} for each sentence of "
-                    f"{', '.join(self.names)}, got {'more' if sentence is None else 'fewer'}. "
+                    f"{', '.join(map(str, self._files()))}, got "
+                    f"{'more' if sentence is None else 'fewer'}. "
                     "Delete the file to have it recreated."
                 )
             yield replace(sentence, target=line[1])

@@ -6,7 +6,15 @@ Needs neither torch nor pandas, so that a taken folder is refused at once.
 from pathlib import Path
 
 from headcount import results
-from headcount.core import Heads, InputError, ResumePolicy, check_is_folder, check_no_earlier_run
+from headcount.core import (
+    Heads,
+    InputError,
+    ResumePolicy,
+    check_is_folder,
+    check_no_earlier_run,
+    make_folder,
+    remove_leftovers,
+)
 
 SWEEP = "sweep.safetensors"
 """File of the losses under ablations."""
@@ -25,7 +33,9 @@ def claim_importance(folder: Path, policy: ResumePolicy) -> None:
     so_far = [folder / "state" / name for name in (SWEEP, TRANSLATIONS)]
     if any(file.exists() for file in so_far) or (folder / "importance.json").exists():
         check_no_earlier_run(folder, "an earlier assessment", policy)
-    (folder / "state").mkdir(parents=True, exist_ok=True)
+    remove_leftovers(folder, {"importance.json", "heads.parquet"}.__contains__)
+    remove_leftovers(folder / "state")
+    make_folder(folder / "state")
 
 
 def forget_sweep(folder: Path) -> None:

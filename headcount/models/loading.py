@@ -12,18 +12,17 @@ from typing import Any
 
 import torch
 import transformers
-from huggingface_hub.errors import StrictDataclassError
-from safetensors import SafetensorError
 from torch import Tensor
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedConfig, PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
-from headcount.core import Heads, InputError, ModelError, processes
+from headcount.core import Heads, InputError, ModelError, processes, reason
 from headcount.corpora import TOKEN_TYPES, Encoder, Languages, language_in_generation, set_languages
 from headcount.models.compact_checkpoint import is_compact, load_compact, others
 from headcount.models.encoder_lm import EncoderConfig, EncoderForCausalLM, EncoderForMaskedLM
-from headcount.models.model_files import NotLookedUpError, file_of, place_of
+from headcount.models.model_files import NotLookedUpError, check_files, file_of, place_of
 from headcount.models.sentence_transformer import follow_settings, transformer_folder
+from headcount.results import CERTIFICATE, LAPSED, Certificate
 from headcount.tap import Anatomy, check_is_model, examine
 
 OWN_CLASSES = {own.__name__: own for own in (EncoderForMaskedLM, EncoderForCausalLM)}
@@ -129,30 +128,39 @@ def load(
     place = place_of(name)
     AutoConfig.register(EncoderConfig.model_type, EncoderConfig, exist_ok=True)
     try:
+        if Path(place).is_dir():
+            check_files(Path(place))
+            check_files(Path(place, _weights_folder(place)))
         options = {"subfolder": _weights_folder(place), "trust_remote_code": trust_remote_code}
         config = AutoConfig.from_pretrained(place, **options)
         model = _read(place, config, dtype, options)
-    except ModelError as error:
+    except InputError as error:
         raise ModelError(f"{str(name)!r} can't be loaded: {error}") from error
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        RuntimeError,
-        SafetensorError,
-        StrictDataclassError,
-    ) as error:
-        if _needs_trust(error):
-            raise ModelError(f"{str(name)!r} can't be loaded: {_NEEDS_TRUST}") from error
-        raise ModelError(
-            f"Expected a Hugging Face model name or a folder with config.json and weights, but "
-            f"{str(name)!r} can't be loaded: {str(error).strip().splitlines()[0].rstrip('.')}. "
-            "Check the name or the path."
-        ) from error
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:  # damaged files may raise anything in the libraries that read them
+        raise ModelError(_why_not(str(name), place, error)) from error
     tokenizer = _tokenizer(place, options)
     if languages is not None and tokenizer is not None:
         set_languages(tokenizer, languages)
     return Loaded(model.to(where).eval(), tokenizer, str(name), inputs)
+
+
+def _why_not(name: str, place: str | Path, error: Exception) -> str:
+    """Why a model can't be loaded."""
+    if _needs_trust(error):
+        return f"{name!r} can't be loaded: {_NEEDS_TRUST}"
+    why = reason(error).rstrip(".")
+    if not Path(place).exists() and isinstance(error, OSError):
+        return (
+            f"Expected a folder or a Hugging Face model name, but there is no folder {name!r} "
+            f"here, and no model of that name could be fetched from the hub: {why}. Check the path "
+            "or the name."
+        )
+    return (
+        "Expected a Hugging Face model name or a folder with config.json and weights, but "
+        f"{name!r} can't be loaded: {why}. Check the name or the path."
+    )
 
 
 def _device(name: str) -> torch.device:
@@ -238,7 +246,9 @@ def _read(
                 f"expected a class of transformers, got {name}. With that class, "
                 f"headcount.models.compact_class({name}).from_pretrained({str(place)!r}) loads it."
             )
-        return load_compact(place, stock, config, dtype)
+        model = load_compact(place, stock, config, dtype)
+        _warn_of_lapsed(Path(place))
+        return model
     with torch.random.fork_rng(devices=[]):
         # Weights that are drawn because they are missing are the same in every run.
         torch.default_generator.manual_seed(0)
@@ -253,6 +263,15 @@ def _read(
                 stacklevel=3,
             )
     return model
+
+
+def _warn_of_lapsed(folder: Path) -> None:
+    """Warn about a compact model with other weights than those that its certificate compared."""
+    if (folder / CERTIFICATE).exists() and not Certificate.read(folder).holds_for(folder):
+        warnings.warn(
+            f"{folder}: {LAPSED}",
+            stacklevel=4,
+        )
 
 
 def _warn_of_missing(place: str | Path, kind: type, names: list[str]) -> None:

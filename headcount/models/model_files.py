@@ -10,7 +10,7 @@ from huggingface_hub.errors import (
     RepositoryNotFoundError,
 )
 
-from headcount.core import ModelError
+from headcount.core import InputError, ModelError, check_inside, inside, read_json, reading
 
 
 class NotLookedUpError(Exception):
@@ -28,7 +28,10 @@ def file_of(name: str, file: str) -> Path | None:
     if not name:
         return None
     if Path(name).is_dir():
-        found = Path(name) / file
+        try:
+            found = inside(Path(name), file)
+        except InputError as error:
+            raise ModelError(f"{name}: {error}") from error
         return found if found.is_file() else None
     try:
         if try_to_load_from_cache(name, file) is _CACHED_NO_EXIST:  # the hub said so before
@@ -38,6 +41,22 @@ def file_of(name: str, file: str) -> Path | None:
         return None
     except OSError as error:
         raise NotLookedUpError((str(error) or type(error).__name__).splitlines()[0]) from error
+
+
+def check_files(folder: Path) -> None:
+    """Check that the files of a model's folder are inside it, those that an index names, too.
+
+    Raises:
+        InputError: if a link or an index leads elsewhere, or an index can't be read.
+    """
+    for path in folder.iterdir():
+        check_inside(folder, path)
+    for index in folder.glob("*.index.json"):
+        what, advice = "the weight files by the names of weights", "Copy the model again."
+        with reading(index, what, advice):
+            names = set(read_json(index, what, advice)["weight_map"].values())
+            for name in names:
+                inside(folder, name)
 
 
 PREFIX = "headcount:"

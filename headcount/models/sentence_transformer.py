@@ -4,7 +4,6 @@ The limit of tokens and lower-casing belong to the tokenizer and hold for whatev
 the prompt and the pooling belong to embeddings. Settings that headcount can't follow are named.
 """
 
-import json
 import re
 from dataclasses import dataclass
 from pathlib import PureWindowsPath
@@ -14,7 +13,7 @@ from tokenizers.normalizers import Lowercase
 from tokenizers.normalizers import Sequence as Normalizers
 from transformers import PreTrainedTokenizerBase
 
-from headcount.core import ModelError
+from headcount.core import InputError, ModelError, read_json
 from headcount.models.model_files import file_of
 
 MODULES = "modules.json"
@@ -156,11 +155,9 @@ def _read(name: str, file: str) -> Any:
     if (found := file_of(name, file)) is None:
         return None
     try:
-        return json.loads(found.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ModelError(
-            f"{name}: expected JSON in {file}, but it can't be read: {error}"
-        ) from error
+        return read_json(found, "JSON", "Copy the model again.")
+    except InputError as error:
+        raise ModelError(f"{name}: {error}") from error
 
 
 def _settings_of(name: str, file: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from .alignment import write_alignment as write_alignment
 from .analysis import Analysis as Analysis
 from .analysis import write_results as write_results
 from .certificate import CERTIFICATE as CERTIFICATE
+from .certificate import LAPSED as LAPSED
 from .certificate import Certificate as Certificate
 from .certificate import Comparison as Comparison
 from .certificate import weights_sha256 as weights_sha256

@@ -10,6 +10,11 @@ from headcount.core import ModelError
 from headcount.results.json_file import JsonObject, omitted, write_record
 
 CERTIFICATE = "certificate.json"
+LAPSED = (
+    "the weights differ from those that were compared: they were trained or damaged since. "
+    "`headcount export` compares the current weights"
+)
+"""The sentence on a certificate that does not hold for the weights beside it."""
 
 
 @final
@@ -90,6 +95,10 @@ class Certificate:
         """The same certificate without the comparisons of one form."""
         left = (each for each in self.comparisons if not each.what.startswith(f"{form} and "))
         return replace(self, comparisons=tuple(left))
+
+    def holds_for(self, folder: Path) -> bool:
+        """Whether a folder has the weights that were compared."""
+        return weights_sha256(folder) == self.weights_sha256
 
     def of_now(self, folder: Path) -> "Certificate":
         """The certificate of a folder's current weights: without comparisons if they changed."""

@@ -1,9 +1,16 @@
 """The files that runs leave in a folder; whether a run may write into it. Needs no pandas."""
 
 from pathlib import Path
-from shutil import rmtree
 
-from headcount.core import InputError, ResumePolicy, check_is_folder, check_no_earlier_run
+from headcount.core import (
+    InputError,
+    ResumePolicy,
+    check_is_folder,
+    check_no_earlier_run,
+    entries,
+    make_folder,
+    remove_leftovers,
+)
 
 SCORES = ("importance.json", "evaluation.json", "translations.txt")
 """Files of other commands: the importance of the heads and the scores of the model."""
@@ -28,6 +35,12 @@ FILES = (
 )
 """All files that a run may leave, besides `state/` and `figures/`."""
 
+STATE = (
+    *("measuring-*.safetensors", "null-*.safetensors", "targets-*.json"),
+    *("sweep.safetensors", "translations.json"),
+)
+"""Patterns of the files in `state/` that interrupted runs leave."""
+
 CURVE_FILES = ("curve.parquet", "curve.md", "curve.json")
 """Files that a curve leaves, besides `state/` and `figures/`."""
 
@@ -44,7 +57,9 @@ def claim(folder: Path, policy: ResumePolicy) -> None:
         InputError: if the folder holds something that may be neither resumed nor overwritten.
     """
     check_is_folder(folder)
-    present = {path.name for path in folder.iterdir()} if folder.exists() else set()
+    remove_leftovers(folder, set(FILES).__contains__)
+    remove_leftovers(folder / "state")
+    present = {path.name for path in entries(folder)}
     foreign = present - set(FILES) - set(FOLDERS)
     if foreign:
         raise InputError(
@@ -55,7 +70,7 @@ def claim(folder: Path, policy: ResumePolicy) -> None:
         present -= {"state"}  # left by a run that was refused
     if present:
         check_no_earlier_run(folder, "an earlier run", policy)
-    (folder / "state").mkdir(parents=True, exist_ok=True)
+    make_folder(folder / "state")
 
 
 def claim_probes(folder: Path, policy: ResumePolicy) -> None:
@@ -83,9 +98,11 @@ def start_over(folder: Path) -> None:
 
     Call this after reading model and corpus, so that a typo in their names costs nothing.
     """
-    rmtree(folder / "state", ignore_errors=True)
+    for pattern in STATE:
+        for file in (folder / "state").glob(pattern):
+            file.unlink()
     (folder / "targets.txt").unlink(missing_ok=True)
-    (folder / "state").mkdir(parents=True, exist_ok=True)
+    make_folder(folder / "state")
 
 
 def check_is_run(folder: Path) -> None:

@@ -61,7 +61,7 @@ class EvaluationRecord:
             if name.endswith(" signature") and isinstance(each, str)
         }
         scores = {
-            name: float("nan") if each is None else float(each)
+            name: found.field(name, float)
             for name, each in others.items()
             if each is None or (isinstance(each, int | float) and not isinstance(each, bool))
         }

@@ -16,7 +16,15 @@ from typing import Any, TypeVar, final, get_args, get_origin, get_type_hints
 
 import pandas as pd
 
-from headcount.core import HeadTable, InputError, nulls_for_nan, reason, write_json
+from headcount.core import (
+    HeadTable,
+    InputError,
+    is_number,
+    nulls_for_nan,
+    parse_json,
+    reason,
+    write_json,
+)
 from headcount.results.sealing import Described, check_sealed, sealed
 
 T = TypeVar("T")
@@ -115,7 +123,7 @@ class JsonObject:
             InputError: if there is no such file, or it is damaged or of a newer version.
         """
         try:
-            value = json.loads(path.read_text(encoding="utf-8"))
+            value = parse_json(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise InputError(
                 f"Expected {folder}, but {path} can't be read: {error.strerror}. Check the path."
@@ -257,10 +265,9 @@ class JsonObject:
 
     def _numbered(self, named: Mapping[str, Any], place: str) -> dict[int, Any]:
         """An object whose field names are whole numbers."""
-        try:
-            return {int(name): each for name, each in named.items()}
-        except ValueError as error:
-            raise self.error(place, "an object with whole numbers as names", named) from error
+        if any(not is_number(name) for name in named):
+            raise self.error(place, "an object with whole numbers as names", named)
+        return {int(name): each for name, each in named.items()}
 
     def _scalar(self, kind: Any, value: Any, place: str) -> Any:
         if kind is float and value is None:
@@ -269,7 +276,10 @@ class JsonObject:
         self._check(
             kind, () if is_wrong_bool else (int, float) if kind is float else kind, value, place
         )
-        return kind(value)
+        try:
+            return kind(value)
+        except OverflowError as error:  # a number with hundreds of digits
+            raise self.error(place, _WORDS[kind], str(value)) from error
 
     def _check(self, kind: Any, allowed: Any, value: Any, place: str) -> None:
         if not isinstance(value, allowed):

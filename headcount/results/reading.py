@@ -1,13 +1,14 @@
 """Read the result files of a run folder; missing or damaged files raise an error."""
 
 import math
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow.parquet as pq
 
-from headcount.core import InputError
+from headcount.core import Head, InputError, reading
 from headcount.results.claiming import check_is_run
 from headcount.results.examples import read_examples
 from headcount.results.importance import ImportanceRecord
@@ -15,6 +16,8 @@ from headcount.results.roles import Role
 from headcount.results.run import HeadRow, RelationResult, Run, RunRecord
 
 T = TypeVar("T")
+
+_AGAIN = "Run `headcount analyze` again."
 
 _HEAD_COLUMNS = ("head", "site", "layer", "index", "roles")
 _RELATION_COLUMNS = (
@@ -58,18 +61,36 @@ def _if_there(read: Callable[[Path], T], path: Path) -> T | None:
 def _read_heads(path: Path) -> tuple[HeadRow, ...]:
     rows = _read_table(path, _HEAD_COLUMNS)
     if not rows:
-        raise InputError(f"{path} has no rows. Run `headcount analyze` again.")
-    return tuple(
-        HeadRow(
-            head=str(row["head"]),
-            site=str(row["site"]),
-            layer=int(row["layer"]),
-            index=int(row["index"]),
-            roles=tuple(map(str, row["roles"])),
-            values={key: _number(row[key]) for key in row if key not in _HEAD_COLUMNS},
-        )
-        for row in rows
+        raise InputError(f"{path} has no rows. {_AGAIN}")
+    with reading(path, "a row for each head", _AGAIN):
+        found = tuple(map(_head_row, rows))
+    _check_once(path, [row.head for row in found])
+    return found
+
+
+def _head_row(row: Mapping[str, Any]) -> HeadRow:
+    head = Head.parse(row["head"])
+    if (head.site, head.layer, head.index) != (row["site"], row["layer"], row["index"]):
+        raise ValueError(f"{head} has site, layer and index of another head")
+    return HeadRow(
+        head=str(head),
+        site=head.site,
+        layer=head.layer,
+        index=head.index,
+        roles=tuple(map(str, row["roles"])),
+        values={key: _number(row[key]) for key in row if key not in _HEAD_COLUMNS},
     )
+
+
+def _check_once(path: Path, names: Sequence[Hashable]) -> None:
+    """Check that no row of a table is doubled.
+
+    Raises:
+        InputError: if one is; names it.
+    """
+    twice = [name for name, times in Counter(names).items() if times > 1]
+    if twice:
+        raise InputError(f"Expected every row of {path} once, got {twice[0]} twice. {_AGAIN}")
 
 
 def _number(value: int | float | None) -> float:
@@ -77,24 +98,32 @@ def _number(value: int | float | None) -> float:
 
 
 def _read_relations(path: Path) -> tuple[RelationResult, ...]:
-    return tuple(
-        RelationResult(
-            head=str(row["head"]),
-            relation=str(row["relation"]),
-            direction=str(row["direction"]),
-            accuracy=_number(row["accuracy"]),
-            cases=int(row["cases"]),
-            baseline=_number(row["baseline"]),
-            baseline_offset=_number(row["baseline_offset"]),
+    rows = _read_table(path, _RELATION_COLUMNS)
+    with reading(path, "a row for each head, relation and direction", _AGAIN):
+        found = tuple(
+            RelationResult(
+                head=str(row["head"]),
+                relation=str(row["relation"]),
+                direction=str(row["direction"]),
+                accuracy=_number(row["accuracy"]),
+                cases=int(row["cases"]),
+                baseline=_number(row["baseline"]),
+                baseline_offset=_number(row["baseline_offset"]),
+            )
+            for row in rows
         )
-        for row in _read_table(path, _RELATION_COLUMNS)
-    )
+    _check_once(path, [(each.head, each.relation, each.direction) for each in found])
+    return found
 
 
 def _read_offsets(path: Path) -> dict[str, dict[int, float]]:
+    rows = _read_table(path, _OFFSET_COLUMNS)
+    with reading(path, "a row for each head and offset", _AGAIN):
+        found = [(str(row["head"]), int(row["offset"]), float(row["share"])) for row in rows]
+    _check_once(path, [(head, offset) for head, offset, _ in found])
     offsets: dict[str, dict[int, float]] = {}
-    for row in _read_table(path, _OFFSET_COLUMNS):
-        offsets.setdefault(str(row["head"]), {})[int(row["offset"])] = float(row["share"])
+    for head, offset, share in found:
+        offsets.setdefault(head, {})[offset] = share
     return offsets
 
 
@@ -114,13 +143,12 @@ def _roles(
 
 
 def _read_table(path: Path, columns: tuple[str, ...]) -> list[dict[str, Any]]:
-    try:
-        table = pq.read_table(path)
-    except FileNotFoundError as error:
-        raise InputError(f"{path} is missing. Run `headcount analyze` again.") from error
-    except (OSError, ValueError) as error:  # ArrowInvalid is a ValueError
-        raise InputError(f"{path} is damaged: {error}. Run `headcount analyze` again.") from error
+    if not path.exists():
+        raise InputError(f"{path} is missing. {_AGAIN}")
+    with reading(path, "a table in parquet", _AGAIN):
+        table = pq.ParquetFile(path).read()  # never a folder of tables
+        rows = table.to_pylist()
     missing = [column for column in columns if column not in table.column_names]
     if missing:
-        raise InputError(f"{path} lacks the columns {missing}. Run `headcount analyze` again.")
-    return table.to_pylist()
+        raise InputError(f"{path} lacks the columns {missing}. {_AGAIN}")
+    return rows

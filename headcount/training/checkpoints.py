@@ -1,13 +1,14 @@
 """Checkpoints: which are complete, and the mean of several.
 
-A checkpoint is complete when its folder contains the file `whole`, which is written last.
+A checkpoint is complete when its folder contains the file `whole`, which is written last and holds
+the hashes of the others.
 Checkpoints left incomplete by a killed process or a full disk are ignored, and removed before
 training resumes.
 Reference for averaging: Attention Is All You Need (Vaswani et al., 2017), section 6.1,
 https://arxiv.org/abs/1706.03762
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from shutil import rmtree
@@ -17,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 from transformers.utils import SAFE_WEIGHTS_NAME
 
-from headcount.core import InputError
+from headcount.core import InputError, inside, read_json, sha256_of, write_json
 
 MARK = "whole"
 
@@ -41,12 +42,66 @@ def remove_early(folder: Path, keep: int, best: int | None) -> None:
             rmtree(path, ignore_errors=True)
 
 
+RESUMING = ("optimizer*", "scheduler*", "rng_state*")
+"""Patterns of the files that only a training that resumes needs."""
+
+
 def strip(folder: Path) -> None:
     """Remove from a finished training's last checkpoint the files that only resuming needs."""
     for path in whole_checkpoints(folder)[-1:]:
-        for pattern in ("optimizer*", "scheduler*", "rng_state*"):
-            for file in path.glob(pattern):
-                file.unlink()
+        files = [file for pattern in RESUMING for file in path.glob(pattern)]
+        _mark(path, {file.name for file in files})
+        for file in files:
+            file.unlink()
+
+
+def _mark(folder: Path, without: Container[str] = ()) -> None:
+    """Mark a folder as complete, with the hashes of its files."""
+    files = [file for file in folder.iterdir() if file.name != MARK and file.is_file()]
+    write_json(
+        folder / MARK, {file.name: sha256_of(file) for file in files if file.name not in without}
+    )
+
+
+def check_whole(folder: Path) -> None:
+    """Check that the files of a complete checkpoint are those that were saved.
+
+    Raises:
+        InputError: if one is missing or was changed.
+    """
+    advice = _advice(folder)
+    hashes = read_json(folder / MARK, "hashes by file name", advice)
+    if hashes == 1:  # from before they were stored
+        hashes = {}
+    if not isinstance(hashes, dict):
+        raise InputError(f"Expected hashes by file name in {folder / MARK}. {advice}")
+    for name, sha256 in hashes.items():
+        file = inside(folder, name)
+        if not file.is_file() or sha256_of(file) != sha256:
+            raise InputError(
+                f"Expected {file} as it was saved, but it is missing or was changed. {advice}"
+            )
+
+
+def check_resumable(folder: Path) -> None:
+    """Check that a checkpoint holds everything without which training would resume differently.
+
+    Raises:
+        InputError: if a file is missing.
+    """
+    for pattern in RESUMING:
+        if not any(folder.glob(pattern)):
+            raise InputError(
+                f"Expected {pattern} in {folder}, without which training can't resume as it was. "
+                f"{_advice(folder)}"
+            )
+
+
+def _advice(folder: Path) -> str:
+    return (
+        f"Remove the folder {folder} to resume from the checkpoint before it, or start again with "
+        "--overwrite."
+    )
 
 
 @contextmanager
@@ -61,7 +116,7 @@ def saving(folder: Path, is_main: bool = True) -> Iterator[None]:
     try:
         yield
         if is_main:
-            (folder / MARK).write_bytes(b"1\n")
+            _mark(folder)
     except (OSError, RuntimeError, SafetensorError) as error:
         if not _is_about_files(error):
             raise
@@ -78,6 +133,7 @@ def averaged(checkpoints: Sequence[Path]) -> dict[str, Tensor]:
     sums: dict[str, Tensor] = {}
     kinds: dict[str, torch.dtype] = {}
     for path in checkpoints:
+        check_whole(path)
         with safe_open(path / SAFE_WEIGHTS_NAME, framework="pt") as file:
             for name in file.keys():  # noqa: SIM118 (it is no dict)
                 weight = file.get_tensor(name)

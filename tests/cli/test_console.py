@@ -1,7 +1,10 @@
-"""Progress in a log: few lines, with rate and time left."""
+"""Progress in a log: few lines, with rate and time left; texts that a terminal would obey."""
+
+from collections.abc import Callable
 
 import pytest
 from rich.console import Console
+from rich.table import Table
 
 from headcount.cli import console
 
@@ -41,3 +44,44 @@ def test_a_log_is_told(capsys: pytest.CaptureFixture[str]) -> None:
         "sweep  0/2",
         "sweep  2/2",
     ]
+
+
+HOSTILE = "a\x1b[2Jb\x1b]0;title\x07c\rd\x9b31me\x7ff\u202eg\x00h"
+"""Clear the screen, set the title, go to the start of the line, colour, delete, write backwards."""
+
+
+def _table() -> Table:
+    table = Table(HOSTILE, title=HOSTILE)
+    table.add_row(HOSTILE)
+    return table
+
+
+@pytest.mark.parametrize("stderr", [False, True])
+@pytest.mark.parametrize(
+    "show",
+    [
+        lambda where: where.print(HOSTILE, style="yellow"),
+        lambda where: where.print(_table()),
+        lambda where: where.print("one", HOSTILE, HOSTILE, sep="\n"),
+        lambda where: console.print_warnings([HOSTILE], where),
+        lambda where: console.print_markdown(
+            f"# {HOSTILE}\n[{HOSTILE}](http://a/{HOSTILE})", where
+        ),
+    ],
+)
+def test_no_text_reaches_the_terminal_as_a_command(
+    show: Callable[[Console], None], stderr: bool, capsys: pytest.CaptureFixture[str]
+):
+    show(console.plain_console(soft_wrap=False, stderr=stderr))
+    shown = "".join(capsys.readouterr())
+    assert "\u241b" in shown, "it is made visible"
+    assert not set(shown) & set("\x1b\x07\r\x9b\x7f\u202e\x00")
+
+
+def test_colours_of_our_own_stay(monkeypatch: pytest.MonkeyPatch):
+    where = console.plain_console()
+    monkeypatch.setattr(where, "_color_system", 1)
+    monkeypatch.setattr(where, "_force_terminal", True)
+    with where.capture() as captured:
+        where.print("warning: \x1b[2J", style="yellow")
+    assert "\x1b[33mwarning: \u241b[2J\x1b[0m" in captured.get()

@@ -9,15 +9,6 @@ from playwright.sync_api import Browser, sync_playwright
 
 from tests.reports.run_folder import Wish, write_run
 
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run folders are written by hand here, without hashes."""
-    unsealed = pytest.mark.filterwarnings("ignore:.* has no hashes of the files")
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(unsealed)
-
-
 ALL_SITES = ("encoder.self", "decoder.self", "decoder.cross")
 
 

@@ -75,7 +75,7 @@ def write_run(folder: Path, wish: Wish = Wish()) -> Path:
     if wish.importance:
         heads = _with_scores(np.random.default_rng(wish.seed), heads, wish)
         found = _importance(heads, wish)
-        (folder / "importance.json").write_text(json.dumps(found), encoding="utf-8")
+        (folder / "importance.json").write_text(json.dumps(found | {"files": {}}), encoding="utf-8")
     heads.to_parquet(folder / "heads.parquet")
     _offsets(random, heads).to_parquet(folder / "offsets.parquet")
     if wish.relations:
@@ -87,7 +87,9 @@ def write_run(folder: Path, wish: Wish = Wish()) -> Path:
             _relations(random, names, 0.05).to_parquet(folder / "null_relations.parquet")
     examples = {name: _examples(random, found, wish) for name, found in roles.items()}
     (folder / "examples.json").write_text(json.dumps(examples), encoding="utf-8")
-    (folder / "run.json").write_text(json.dumps(_info(roles, wish)), encoding="utf-8")
+    (folder / "run.json").write_text(
+        json.dumps(_info(roles, wish) | {"files": {}}), encoding="utf-8"
+    )
     return folder
 
 

@@ -134,7 +134,8 @@ def test_a_folder_without_ablation_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="has no importance.json. Run `headcount importance"):
         write_michel2019(tmp_path)
     (tmp_path / "importance.json").write_text(
-        json.dumps({"task": "t", "num_examples": 7, "methods": ["norm"]}), encoding="utf-8"
+        json.dumps({"files": {}, "task": "t", "num_examples": 7, "methods": ["norm"]}),
+        encoding="utf-8",
     )
     with pytest.raises(InputError, match="by ablation in .*, got one by norm"):
         write_michel2019(tmp_path)

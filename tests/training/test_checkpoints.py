@@ -9,9 +9,12 @@ from safetensors.torch import save_file
 from headcount.core import InputError
 from headcount.training.checkpoints import (
     averaged,
+    check_resumable,
+    check_whole,
     remove_broken,
     remove_early,
     saving,
+    strip,
     whole_checkpoints,
 )
 
@@ -22,7 +25,7 @@ def _checkpoint(folder: Path, step: int, value: float, whole: bool = True) -> Pa
     weights = {"a": torch.full((2, 3), value), "b": torch.tensor([value], dtype=torch.float16)}
     save_file(weights, path / "model.safetensors")
     if whole:
-        (path / "whole").touch()
+        (path / "whole").write_text("1\n")
     return path
 
 
@@ -89,3 +92,43 @@ def test_other_errors_pass(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="shapes"), saving(tmp_path):
         raise RuntimeError("shapes do not fit")
     assert not (tmp_path / "whole").exists()
+
+
+def _saved(folder: Path) -> Path:
+    path = _checkpoint(folder, 7, 1, whole=False)
+    for name in ("optimizer.pt", "scheduler.pt", "rng_state.pth"):
+        (path / name).write_bytes(name.encode())
+    with saving(path):
+        pass
+    return path
+
+
+def test_a_saved_checkpoint_is_whole(tmp_path: Path):
+    path = _saved(tmp_path)
+    check_whole(path)
+    check_resumable(path)
+    strip(tmp_path)  # what only resuming needs
+    check_whole(path)
+    with pytest.raises(InputError, match=r"Expected optimizer\* in .*checkpoint-7"):
+        check_resumable(path)
+
+
+@pytest.mark.parametrize("name", ["optimizer.pt", "model.safetensors", "rng_state.pth"])
+def test_a_missing_or_changed_file_is_refused(tmp_path: Path, name: str):
+    path = _saved(tmp_path)
+    content = bytearray((path / name).read_bytes())
+    content[-1] ^= 1
+    (path / name).write_bytes(content)
+    with pytest.raises(InputError, match=f"Expected .*{name} as it was saved"):
+        check_whole(path)
+    (path / name).unlink()
+    with pytest.raises(InputError, match=f"Expected .*{name} as it was saved"):
+        check_whole(path)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "2", '{"../x": ""}', '{"x": 7}', "\udcff"])
+def test_a_damaged_mark_is_refused(tmp_path: Path, text: str):
+    path = _saved(tmp_path)
+    (path / "whole").write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(InputError, match="Expected"):
+        check_whole(path)

@@ -51,21 +51,21 @@ def test_a_replaced_training_comes_back(tmp_path: Path) -> None:
     """The old folder comes back if the new training fails or is killed in its first moments."""
     out, identity = tmp_path / "out", JOB.identity(ROWS, None, 1)
     claim(out, identity, ResumePolicy.REFUSE)
-    (out / "good").touch()
+    (out / "result.json").touch()
     claim(out, identity, ResumePolicy.OVERWRITE)
-    assert not (out / "good").exists(), "as if it were killed here"
+    assert not (out / "result.json").exists(), "as if it were killed here"
     with pytest.raises(ValueError, match="too long"), coming_back(out):
         claim(out, identity, ResumePolicy.OVERWRITE)
         raise ValueError("too long")
-    assert (out / "good").exists() and list(tmp_path.iterdir()) == [out]
+    assert (out / "result.json").exists() and list(tmp_path.iterdir()) == [out]
     (tmp_path / "out.replaced").mkdir()  # a user's own folder
     with pytest.raises(InputError, match="holds an earlier"), coming_back(out):
         claim(out, identity, ResumePolicy.REFUSE)
     (tmp_path / "out.replaced").rmdir()
-    assert (out / "good").exists()
+    assert (out / "result.json").exists()
     with coming_back(out):
         claim(out, identity, ResumePolicy.OVERWRITE)
-    assert not (out / "good").exists() and list(tmp_path.iterdir()) == [out]
+    assert not (out / "result.json").exists() and list(tmp_path.iterdir()) == [out]
 
 
 def test_resume_of_another_training(tmp_path: Path) -> None:

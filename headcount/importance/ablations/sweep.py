@@ -25,6 +25,8 @@ from headcount.core import (
     Head,
     LayerId,
     ModelError,
+    arrays_sha256,
+    check_arrays,
     check_same_key,
     read_checkpoint,
     reading,
@@ -60,7 +62,8 @@ class SweepTable:
 def save_sweep(path: Path, key: str, table: SweepTable) -> None:
     """Write the progress, completely or not at all; nothing is pickled."""
     arrays = {name: getattr(table, name) for name in _ARRAYS}
-    write_atomically(path, lambda file: save_file(arrays, file, metadata={"key": key}))
+    about = {"key": key, "sha256": arrays_sha256(arrays, {"key": key})}
+    write_atomically(path, lambda file: save_file(arrays, file, metadata=about))
 
 
 def load_sweep(path: Path | None, key: str, num_rows: int, num_examples: int) -> SweepTable:
@@ -74,7 +77,8 @@ def load_sweep(path: Path | None, key: str, num_rows: int, num_examples: int) ->
     with reading(path, "an interrupted sweep"), safe_open(path, framework="np") as file:
         metadata = file.metadata() or {}
         arrays = {name: file.get_tensor(name).copy() for name in _ARRAYS}
-    rows, examples = arrays["loss_AN"].shape
+        check_arrays(arrays, metadata)
+        rows, examples = arrays["loss_AN"].shape
     made = f"{metadata.get('key')}, {rows} losses of {examples} examples"
     check_same_key(path, made, f"{key}, {num_rows} losses of {num_examples} examples")
     return SweepTable(**arrays)

@@ -22,8 +22,13 @@ from transformers import (
 )
 from transformers.trainer import TRAINER_STATE_NAME
 
-from headcount.core import ModelError
-from headcount.training.checkpoints import remove_early, saving
+from headcount.core import ModelError, reading
+from headcount.training.checkpoints import (
+    check_resumable,
+    check_whole,
+    remove_early,
+    saving,
+)
 from headcount.training.data.bucketed import Batches, Parts
 from headcount.training.optim.dropout import FastDropout
 from headcount.training.optim.optimization import Optimization
@@ -103,11 +108,13 @@ class BatchesTrainer(Trainer, ABC):
 
     def go_on(self, whole: Sequence[Path]) -> None:
         """Train from the last checkpoint or from the start; if training had ended, only load it."""
-        state = TrainerState.load_from_json(str(whole[-1] / TRAINER_STATE_NAME)) if whole else None
+        state = _state_of(whole[-1]) if whole else None
         if state is not None and _has_stopped(state):
             self._load_from_checkpoint(str(whole[-1]))
             self.state = state  # `train` would take one more step before it checks
         else:
+            if whole:
+                check_resumable(whole[-1])
             self.train(resume_from_checkpoint=str(whole[-1]) if whole else None)
 
     def get_train_dataloader(self) -> DataLoader:
@@ -144,6 +151,16 @@ def quicker_steps(device: torch.device) -> Iterator[None]:
     attention = sdpa_kernel(SDPBackend.MATH) if device.type == "cpu" else nullcontext()
     with FastDropout(), attention:
         yield
+
+
+def _state_of(checkpoint: Path) -> TrainerState:
+    """The Trainer's state in a checkpoint, once its files are those that were saved."""
+    check_whole(checkpoint)
+    file = checkpoint / TRAINER_STATE_NAME
+    with reading(file, "the state of a training"):
+        state = TrainerState.load_from_json(str(file))
+        _has_stopped(state)
+    return state
 
 
 def _has_stopped(state: TrainerState) -> bool:

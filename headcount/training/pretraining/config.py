@@ -9,12 +9,16 @@ from shutil import rmtree
 from typing import Any, Literal, final
 
 from headcount.core import (
+    MODEL_FILES,
     InputError,
     ResumePolicy,
     check_is_folder,
     check_no_earlier_run,
+    check_only_ours,
     check_seed,
+    entries,
     reading,
+    remove_leftovers,
     write_json,
 )
 from headcount.corpora import Columns, Data
@@ -24,6 +28,12 @@ from headcount.training.pretraining.recipe import ModelRecipe
 ObjectiveName = Literal["translation", "masked-lm", "causal-lm"]
 
 RECORD = "training.json"
+
+OURS = (
+    *MODEL_FILES,
+    *(RECORD, "result.json", "checkpoints/*", "train.tsv", "dev.tsv", "test.tsv"),
+)
+"""Patterns of the files in the folder of a training."""
 
 
 @final
@@ -112,7 +122,8 @@ def claim(out: Path, identity: dict[str, Any], policy: ResumePolicy) -> None:
     """
     check_is_folder(out)
     record = out / RECORD
-    if out.exists() and any(out.iterdir()) and not record.exists():
+    remove_leftovers(out, {RECORD, "result.json"}.__contains__)
+    if entries(out) and not record.exists():
         raise InputError(f"Expected a new or empty folder, got {out} with files. Name another.")
     if record.exists() and policy is ResumePolicy.RESUME:
         with reading(record, "the settings of a training"):
@@ -120,6 +131,7 @@ def claim(out: Path, identity: dict[str, Any], policy: ResumePolicy) -> None:
         _check_same_run(out, before, identity)
     elif record.exists():
         check_no_earlier_run(out, "an earlier training", policy)
+        check_only_ours(out, OURS)
         if _replaced(out).exists():
             rmtree(out)  # the training in it was killed before it began
         else:

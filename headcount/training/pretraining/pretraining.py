@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from headcount.core import (
     InputError,
     ModelError,
     ResumePolicy,
+    check_not_read,
     processes,
 )
 from headcount.models import Loaded, load, place_of
@@ -128,6 +130,8 @@ def train(
     started = time.monotonic()
     # The arguments come first, since creating them connects the processes on the training device.
     arguments = _arguments(job, out)
+    if policy is ResumePolicy.OVERWRITE:
+        check_not_read(out, _files(job))
     text = _text(job)
     # Problems with the data or the folder should show before anything is replaced.
     resuming = policy is ResumePolicy.RESUME
@@ -175,6 +179,15 @@ def _arguments(job: PretrainingConfig, out: Path) -> TrainingArguments:
     score = OBJECTIVES[job.objective].score if with_dev else None
     folder = out / CHECKPOINTS
     return training_arguments(job.recipe, folder, job.seed, job.save_every, job.device, score)
+
+
+def _files(job: PretrainingConfig) -> list[Path]:
+    """Local files and folders that a training reads."""
+    given = [job.data, *([] if job.dev is None else [job.dev])]
+    given = [[data] if isinstance(data, str | Path) else data for data in given]
+    files = [file for data in given if not isinstance(data, Mapping) for file in data]
+    models = [place_of(name) for name in (job.start, job.pieces) if name is not None]
+    return [Path(each) for each in (*files, *models) if isinstance(each, str | Path)]
 
 
 def _text(job: PretrainingConfig) -> Text:

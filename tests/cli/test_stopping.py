@@ -1,0 +1,101 @@
+"""Signals end a command as Ctrl-C does; importing included."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from headcount.cli.command import main
+from headcount.cli.stopping import Stop, stoppable
+from tests.cli.conftest import ROOT, headcount
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_signal_ends_a_command_in_a_sentence(name: str, monkeypatch: pytest.MonkeyPatch):
+    number = getattr(signal, name)
+    monkeypatch.setattr(signal, "getsignal", lambda _: signal.SIG_DFL)  # also under nohup
+
+    def run(_: object) -> int:
+        os.kill(os.getpid(), number)
+        time.sleep(5)
+        return 0
+
+    monkeypatch.setattr("headcount.cli.doctor.Doctor.run", run)
+    status, _, errors = headcount("doctor", "none")
+    assert status == 128 + number
+    assert errors == "headcount: stopped; if the command has --resume, add it to continue\n"
+
+
+def test_an_interrupted_import_may_raise_another_error(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(signal, "getsignal", lambda _: signal.SIG_DFL)
+
+    def run(_: object) -> int:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(5)
+        except KeyboardInterrupt as error:
+            raise SystemError("returned a result with an exception set") from error
+        return 0
+
+    monkeypatch.setattr("headcount.cli.doctor.Doctor.run", run)
+    assert headcount("doctor", "none")[0] == 143
+
+
+def test_an_ignored_signal_stays_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stoppable() as stop:
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert stop.number is None and stop.status == 130
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_handlers_come_back():
+    before = signal.getsignal(signal.SIGTERM)
+    with stoppable():
+        assert isinstance(getattr(signal.getsignal(signal.SIGTERM), "__self__", None), Stop)
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_stopped_while_importing(number: signal.Signals):
+    """`tyro` and `rich` take a moment; here they wait for the signal."""
+    code = (
+        "import signal, sys, time, types\n"
+        "class Slow:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'tyro':\n"
+        "            print('importing', flush=True)\n"
+        "            time.sleep(60)\n"
+        "sys.meta_path.insert(0, Slow())\n"
+        "from headcount.__main__ import main\n"
+        "main()\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    assert process.stdout is not None and process.stdout.readline() == "importing\n"
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=30)
+    assert (process.returncode, errors) == (128 + number, "headcount: stopped\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [(["importance", "m", "--out", ""], "--out"), (["compact", "m", "--plan="], "--plan")],
+)
+def test_an_empty_argument_is_refused(
+    arguments: list[str], option: str, capsys: pytest.CaptureFixture[str]
+):
+    assert main(arguments) == 2
+    assert f"Expected a value for {option}, got an empty text" in capsys.readouterr().err

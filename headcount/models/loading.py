@@ -267,11 +267,14 @@ def _read(
 
 def _warn_of_lapsed(folder: Path) -> None:
     """Warn about a compact model with other weights than those that its certificate compared."""
-    if (folder / CERTIFICATE).exists() and not Certificate.read(folder).holds_for(folder):
-        warnings.warn(
-            f"{folder}: {LAPSED}",
-            stacklevel=4,
-        )
+    if not (folder / CERTIFICATE).exists():
+        return
+    try:
+        lapsed = None if Certificate.read(folder).holds_for(folder) else LAPSED
+    except InputError as error:  # the model itself is usable
+        lapsed = str(error)
+    if lapsed:
+        warnings.warn(f"{folder}: {lapsed}", stacklevel=4)
 
 
 def _warn_of_missing(place: str | Path, kind: type, names: list[str]) -> None:

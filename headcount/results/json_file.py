@@ -12,12 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, TypeVar, final, get_args, get_origin, get_type_hints
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any, TypeVar, final, get_args, get_origin, get_type_hints
 
 from headcount.core import (
-    HeadTable,
     InputError,
     is_number,
     nulls_for_nan,
@@ -26,6 +23,9 @@ from headcount.core import (
     write_json,
 )
 from headcount.results.sealing import Described, check_sealed, sealed
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 T = TypeVar("T")
 
@@ -71,7 +71,7 @@ def write_sealed(
     path: Path,
     record: Any,
     files: Described | Iterable[str] = (),
-    tables: Mapping[str, pd.DataFrame] | None = None,
+    tables: "Mapping[str, pd.DataFrame] | None" = None,
 ) -> None:
     """Write tables and, last, the record with the hashes of all files that it describes.
 
@@ -84,6 +84,8 @@ def write_sealed(
             mapping gives the columns of a table of which other records describe other columns.
         tables: Tables to write beside it, by file name, e.g. `curve.parquet`.
     """
+    from headcount.core import HeadTable  # imports pandas, which reading does without
+
     tables = tables or {}
     for name, table in tables.items():
         HeadTable(table).write(path.parent / name)

@@ -12,9 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from headcount.core import HeadTable, InputError, inside, reading, sha256_of
+from headcount.core import InputError, inside, reading, sha256_of
 
 SEALS = "files"
 """Field of a record with the hash of every file that it describes, by name."""
@@ -81,6 +79,8 @@ def columns_sha256(file: Path, columns: Sequence[str]) -> str:
     Raises:
         InputError: If the table can't be read, or lacks a column.
     """
+    from headcount.core import HeadTable  # imports pandas, which files do without
+
     with reading(file, f"a table with the columns {', '.join(map(str, columns))}"):
         frame = HeadTable.read(file).frame
         values = {name: [_plain(each) for each in frame[name]] for name in columns}
@@ -89,9 +89,11 @@ def columns_sha256(file: Path, columns: Sequence[str]) -> str:
 
 def _plain(value: Any) -> Any:
     """A value of a table as JSON, the same after the table is written and read again."""
-    if isinstance(value, np.ndarray | list | tuple):
+    if hasattr(value, "tolist"):
+        value = value.tolist()  # an array, or a number of numpy
+    if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
-    if isinstance(value, bool | np.bool_ | str):
+    if isinstance(value, bool | str):
         return str(value)
     if value is None or not math.isfinite(value):
         return str(float("nan") if value is None else float(value))

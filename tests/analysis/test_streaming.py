@@ -56,12 +56,23 @@ def test_a_damaged_file(tmp_path: Path, keep: int):
     assert message.endswith(". Start again with --overwrite instead of --resume.")
 
 
+def test_flipped_bytes(tmp_path: Path):
+    path = tmp_path / "state"
+    save_state(path, _totals(), "signature")
+    content = bytearray(path.read_bytes())
+    content[-3] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="can't be read: it was changed since it was written"):
+        load_state(path, "signature", MEASURES)
+
+
 def test_a_file_of_measures_with_other_sums(tmp_path: Path):
     path = tmp_path / "state"
     save_state(path, _totals(), "signature")
     with safe_open(path, framework="pt") as file:
         left = {key: file.get_tensor(key) for key in file.keys() if not key.endswith("/segmented")}
         metadata = file.metadata()
+    del metadata["sha256"]
     save_file(left, path, metadata)
     with pytest.raises(InputError, match="can't be read: .*segmented.*. Start again with --over"):
         load_state(path, "signature", MEASURES)

@@ -204,11 +204,13 @@ def test_a_changed_byte_is_told(tmp_path: Path) -> None:
     data = bytearray(weights.read_bytes())
     data[-3] ^= 1
     weights.write_bytes(data)
-    finding = diagnose(tmp_path / "small")[1]
+    with pytest.warns(UserWarning, match="small: the weights differ from those that were compared"):
+        finding = diagnose(tmp_path / "small")[1]
     assert finding.subject == "certificate" and not finding.works
     assert "the weights differ from those that were compared" in finding.text
     (tmp_path / "small" / "certificate.json").write_text("{")
-    assert "certificate.json is damaged" in diagnose(tmp_path / "small")[1].text
+    with pytest.warns(UserWarning, match="certificate.json is damaged"):
+        assert "certificate.json is damaged" in diagnose(tmp_path / "small")[1].text
 
 
 def test_nothing_is_written_where_it_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

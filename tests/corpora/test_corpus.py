@@ -40,7 +40,7 @@ def test_source_and_target_files(files: dict[str, Path]) -> None:
         ("Ein Hund.", "eins"),
         ("Он спит.", "zwei"),
     ]
-    assert corpus.names == (str(files["a"]), str(files["e"]))
+    assert corpus.names == (files["a"].name, files["e"].name)
 
 
 def test_sources_alone_have_no_target(files: dict[str, Path]) -> None:

@@ -205,7 +205,7 @@ def test_resumes(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="losses of 5 examples"):
         sweep(AblationSetting(model, task, anatomy), ablations[1:], state=tmp_path / "s", key="a")
     (tmp_path / "s").write_bytes(b"torn")
-    with pytest.raises(InputError, match="start again with --overwrite"):
+    with pytest.raises(InputError, match="Start again with --overwrite"):
         run(TinyTask(model))
 
 

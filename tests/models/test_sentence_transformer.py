@@ -259,5 +259,5 @@ def test_a_hub_that_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_broken_list(tmp_path: Path, text: str) -> None:
     path = folder(tmp_path / "model", None)
     (path / "modules.json").write_text(text)
-    with pytest.raises(ModelError, match=r"model: expected .* in modules\.json"):
+    with pytest.raises(ModelError, match=r"model: (?i:expected .* in .*modules\.json)"):
         Similarity(headcount.load(path), PAIRS)

@@ -11,6 +11,8 @@ What heads do:
     analyze: every measure of every head on a corpus, and the heads' roles (`Options`, `Analysis`)
     measure: measures without roles, for any plain transformers model
     align: how well heads link words to their translations (`AlignmentOptions`, `write_alignment`)
+    cluster: distances between heads, groups of heads that look at the same places
+        (`ClusterOptions`, `write_clusters`)
     find_roles: roles from measured numbers (`Role`, `Thresholds`)
     tapped, examine: read a model's attention; find out where its heads are
     write_results, write_report, write_figures: the files of an analysis

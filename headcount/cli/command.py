@@ -21,6 +21,7 @@ COMMANDS = {
     "probe": "Probe",
     "prune": "Prune",
     "curve": "Curve",
+    "cluster": "Cluster",
     "compact": "Compact",
     "export": "Export",
     "train": "Train",

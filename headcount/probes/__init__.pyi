@@ -1,5 +1,7 @@
 from .alignment import align as align
 from .alignment_options import AlignmentOptions as AlignmentOptions
+from .cluster_options import ClusterOptions as ClusterOptions
+from .clusters import cluster as cluster
 from .options import PROBES as PROBES
 from .options import ProbeName as ProbeName
 from .options import ProbeOptions as ProbeOptions

@@ -8,8 +8,8 @@ from typing import Any, final
 
 import pandas as pd
 
-from headcount.core import reading, write_atomically
-from headcount.results.json_file import JsonObject, encoded, write_record
+from headcount.core import reading
+from headcount.results.json_file import JsonObject, encoded, write_sealed
 
 
 @final
@@ -83,11 +83,7 @@ class AlignmentRecord:
         Raises:
             InputError: if there is no such file, or it is damaged or of a newer version.
         """
-        return JsonObject.read(path, "headcount align").decode(cls)
-
-    def write(self, path: Path) -> None:
-        """Write the record, completely or not at all."""
-        write_record(path, self)
+        return JsonObject.read_sealed(path, "headcount align").decode(cls)
 
 
 @final
@@ -116,9 +112,8 @@ class Alignment:
 
 def write_alignment(alignment: Alignment, folder: Path) -> None:
     """Write `alignment.parquet`, then `alignment.json`."""
-    frame = alignment.frame
-    write_atomically(folder / "alignment.parquet", lambda file: frame.to_parquet(file, index=False))
-    alignment.record.write(folder / "alignment.json")
+    tables = {"alignment.parquet": alignment.frame}
+    write_sealed(folder / "alignment.json", alignment.record, tables=tables)
 
 
 def read_alignment(folder: Path) -> Alignment:

@@ -47,6 +47,9 @@ CURVE_FILES = ("curve.parquet", "curve.md", "curve.json")
 ALIGNMENT_FILES = ("alignment.parquet", "alignment.md", "alignment.json")
 """Files that a word alignment leaves, besides `figures/`."""
 
+CLUSTER_FILES = ("distances.parquet", "groups.parquet", "clusters.md", "clusters.json")
+"""Files that distances between heads leave, besides `figures/`."""
+
 FOLDERS = ("state", "figures", "other")
 
 

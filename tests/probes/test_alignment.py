@@ -199,7 +199,7 @@ def test_records_are_read_back(tmp_path: Path) -> None:
     ranked = again.ranked()
     assert [row.aer for row in ranked] == sorted(row.aer for row in ranked)
     (tmp_path / "alignment.parquet").write_text("no table")
-    with pytest.raises(InputError, match="should hold the rows of an alignment"):
+    with pytest.raises(InputError, match="as alignment.json describes it, got other contents"):
         read_alignment(tmp_path)
 
 

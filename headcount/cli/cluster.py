@@ -1,0 +1,79 @@
+"""`headcount cluster`: which heads look at the same places."""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from headcount import probes, results
+from headcount.cli.arguments import ModelArguments, check_model, recorded
+from headcount.cli.console import plain_console, print_warnings, shown
+from headcount.core import ResumePolicy, check_single_process, claim
+from headcount.corpora import Corpus
+from headcount.probes import ClusterOptions
+from headcount.results import CLUSTER_FILES
+
+SHOWN = 5
+"""Number of pairs and of groups that are printed."""
+
+
+def print_clusters(found: "results.Clusters", console: Console) -> None:
+    """Print the nearest heads, the largest groups, and the tests of the layers."""
+    record, groups = found.record, found.groups
+    console.print(
+        f"Compared {len(found.places)} heads on {record.sentences:,} sentences: {len(groups)} "
+        f"groups within {record.within} nats"
+    )
+    table = Table("nearest heads", "nats", box=None, pad_edge=False)
+    for row in found.distances.nsmallest(SHOWN, "distance").to_dict("records"):
+        table.add_row(f"{row['head_a']}, {row['head_b']}", f"{row['distance']:.3f}")
+    console.print(table)
+    largest = [group for group in sorted(groups, key=len, reverse=True) if len(group) > 1]
+    for group in largest[:SHOWN]:
+        console.print(f"Group of {len(group)}: {', '.join(group)}", soft_wrap=True)
+    for test in record.tests:
+        console.print(
+            f"{test.site}: heads of one layer are {test.same_layer:.3f} nats apart, heads of "
+            f"different layers {test.other_layers:.3f} (p = {test.p:.2g}, {test.permutations:,} "
+            "permutations)",
+            soft_wrap=True,
+        )
+    print_warnings(record.warnings, console)
+    console.print(record.signature, style="dim", soft_wrap=True)
+
+
+@dataclass(frozen=True)
+class Cluster(ModelArguments):
+    """Measure the distances between all heads, and group those that look at the same places."""
+
+    corpus: Annotated[
+        tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CORPUS ...")
+    ] = ()
+    """Files: .txt (an example per line), .jsonl (field text), .conllu, .tsv (source<TAB>target)."""
+    out: Path = field(kw_only=True)
+    """Folder for the results; must be new or empty unless --overwrite is given."""
+    source: Path | None = None
+    """One side of a parallel text (.txt or .conllu)."""
+    target: Path | None = None
+    """The other side, line by line."""
+    limit: int | None = None
+    """Largest number of sentences to read; all by default."""
+    overwrite: bool = False
+    """Replace an earlier run in --out."""
+    how: Annotated[ClusterOptions, tyro.conf.arg(name="")] = field(default_factory=ClusterOptions)
+
+    def run(self) -> int:
+        """Compare the heads and write everything into `out`."""
+        check_single_process()
+        check_model(self.model)
+        corpus = Corpus(self.corpus, self.source, self.target, self.limit)
+        claim(self.out, CLUSTER_FILES, self.out / "state", ResumePolicy.of(False, self.overwrite))
+        with shown() as progress:
+            found = probes.cluster(self.loaded(), corpus, self.how, progress)
+        record = replace(found.record, arguments=recorded(self))
+        results.write_clusters(replace(found, record=record), self.out)
+        print_clusters(found, plain_console(soft_wrap=False))
+        return 0

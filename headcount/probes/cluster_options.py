@@ -1,0 +1,41 @@
+"""Options of distances between heads. Needs no torch."""
+
+from dataclasses import dataclass
+from math import log
+from typing import final
+
+from headcount.core import CorpusError, InputError, check_seed
+
+
+@final
+@dataclass(frozen=True)
+class ClusterOptions:
+    """Settings of `cluster`, in Python and as options of the command."""
+
+    within: float = 0.1
+    """Largest distance in nats between two heads of a group; 0.69 is the largest there is."""
+    max_tokens: int = 4096
+    """Number of padded tokens in a batch; lower it if memory runs out."""
+    max_weights: int = 32_000_000
+    """Number of attention weights, 4 bytes each, that are held at once; texts that need more are
+    run several times."""
+    window: int = 2000
+    """Number of sentences sorted by length at a time; a larger window needs less padding."""
+    permutations: int = 10_000
+    """Number of permutations in the test whether heads of one layer are near each other."""
+    seed: int = 0
+    """Seed of the permutations and of the map in two dimensions."""
+
+    def __post_init__(self) -> None:
+        check_seed(self.seed)
+        if not 0 <= self.within <= log(2):
+            raise InputError(
+                f"Expected a largest distance within groups from 0 to {log(2):.2f} nats, got "
+                f"{self.within}. Give a smaller one."
+            )
+        sizes = (self.max_tokens, self.max_weights, self.window, self.permutations)
+        if min(sizes) < 1:
+            raise CorpusError(
+                f"Expected max_tokens, max_weights, window and permutations of at least 1, got "
+                f"{', '.join(map(str, sizes))}. Give larger numbers."
+            )

@@ -1,0 +1,214 @@
+"""Clusters: which heads look at the same places.
+
+Distances between all heads of a site are Jensen-Shannon divergences (see `divergence`). They give a
+map in two dimensions, a hierarchy, groups, and a test whether heads of one layer are near each
+other (see `head_groups`).
+
+Reference: What Does BERT Look At? (Clark et al., 2019), section 6, https://arxiv.org/abs/1906.04341
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from inspect import signature as parameters_of
+from typing import Any, final
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from transformers import PreTrainedModel
+from transformers import PreTrainedTokenizerBase as Tokenizer
+
+from headcount.core import Heads, LayerId, ModelError, Progress, silent
+from headcount.corpora import Batch, Census, Corpus, batches, take_census
+from headcount.models import Loaded, as_loaded, check_has_heads, signature
+from headcount.probes.cluster_options import ClusterOptions
+from headcount.probes.divergence import Divergence
+from headcount.probes.head_groups import arrange, layer_test
+from headcount.results import Clusters, ClustersRecord, HeadPlace
+from headcount.tap import AttentionLayer, Block, Tap, evaluating
+
+
+def cluster(
+    model: Loaded | PreTrainedModel,
+    corpus: Corpus,
+    options: ClusterOptions | None = None,
+    progress: Progress = silent,
+    tokenizer: Tokenizer | None = None,
+) -> Clusters:
+    """Measure the distances between all heads of each site, and group heads that are near.
+
+    Args:
+        model: the result of `load`, or a plain model together with its tokenizer.
+        corpus: what to measure on; encoder-decoders need parallel text.
+        options: how to run.
+        progress: called with the stage and the number of sentences done.
+        tokenizer: the tokenizer of a plain model.
+
+    Raises:
+        CorpusError: if the corpus can't be read.
+        ModelError: if the model's attention can't be observed.
+    """
+    loaded, options = as_loaded(model, tokenizer), options or ClusterOptions()
+    check_has_heads(loaded)
+    start = time.perf_counter()
+    encoder = loaded.encoder()
+    census = take_census(corpus, encoder)
+    longest = max(census.longest, census.longest_target)
+    # Several short texts are compared at once; a text that is too long for that is cut
+    most = max(1, min(options.max_tokens, options.max_weights // (len(loaded.heads) * longest)))
+    work = batches(corpus, encoder, census, max_tokens=most, window=options.window)
+    sums = _sums(loaded, work, options, lambda n: progress("comparing", n, census.num_sentences))
+    measured = time.perf_counter()
+    distances = {site: each.mean().numpy() for site, each in sums.items()}
+    names = {site: [str(head) for head in loaded.heads if head.site == site] for site in sums}
+    places = list[HeadPlace]()
+    for site, each in distances.items():
+        first = 1 + max((place.group for place in places), default=-1)
+        places += arrange(names[site], each, options.within, options.seed, first)
+    tests = [
+        layer_test(site, _layers(loaded.heads, site), each, options.permutations, options.seed)
+        for site, each in distances.items()
+    ]
+    timings = {
+        "measure_s": round(measured - start, 3),
+        "arrange_s": round(time.perf_counter() - measured, 3),
+    }
+    signed = {
+        "n": census.num_sentences,
+        "max_length": encoder.max_length,
+        "within": options.within,
+        "permutations": options.permutations,
+        "seed": options.seed,
+    }
+    record = ClustersRecord(
+        signature=signature(loaded, census.sha256, **signed),
+        model=loaded.name,
+        corpora=corpus.names,
+        sentences=census.num_sentences,
+        queries={site: each.num_queries for site, each in sums.items()},
+        truncated=census.num_truncated,
+        within=options.within,
+        tests=tuple(tests),
+        warnings=tuple(_warnings(census, encoder.max_length)),
+        timings=timings,
+    )
+    return Clusters(_frame(names, distances), tuple(places), record)
+
+
+def _warnings(census: Census, max_length: int | None) -> Iterator[str]:
+    if census.num_truncated:
+        yield (
+            f"{census.num_truncated:,} of {census.num_sentences:,} sentences were longer than the "
+            f"model's limit of {max_length} tokens and were truncated"
+        )
+
+
+def _layers(heads: Heads, site: str) -> list[int]:
+    return [head.layer for head in heads if head.site == site]
+
+
+def _frame(
+    names: Mapping[str, Sequence[str]], distances: Mapping[str, Float[np.ndarray, "head head"]]
+) -> pd.DataFrame:
+    rows = [
+        (names[site][a], names[site][b], float(each[a, b]))
+        for site, each in distances.items()
+        for a in range(len(each))
+        for b in range(a + 1, len(each))
+    ]
+    return pd.DataFrame(rows, columns=["head_a", "head_b", "distance"])
+
+
+def _sums(
+    loaded: Loaded, work: Iterable[Batch], options: ClusterOptions, done: Callable[[int], None]
+) -> dict[str, Divergence]:
+    """The divergences of every site, over all batches."""
+    model, counts = loaded.model, loaded.heads.counts
+    sums = {site: Divergence(sum(each)) for site, each in counts.items() if sum(each) > 1}
+    if not sums:
+        raise ModelError(
+            f"Expected a site with at least two heads, got {loaded.name} with none. There is "
+            "nothing to compare."
+        )
+    num_sentences, body = 0, model.base_model
+    more: dict[str, Any] = {}
+    if "use_cache" in parameters_of(body.forward).parameters:
+        more = {"use_cache": False}
+    keeper = _Keeper(loaded.heads, sums)
+    with evaluating(model), torch.inference_mode(), Tap(model, loaded.anatomy, keeper):
+        for batch in work:
+            batch = batch.to(model.device)
+            for queries in _stripes(batch, len(loaded.heads), options.max_weights):
+                keeper.start(batch, queries)
+                body(**batch.inputs, **more)
+                keeper.compare()
+            num_sentences += len(batch.sentences)
+            done(num_sentences)
+    return sums
+
+
+def _stripes(batch: Batch, num_heads: int, max_weights: int) -> Iterator[slice]:
+    """Cuts of the queries, so that the weights of all heads at once are at most so many."""
+    sides = [batch.source.ids_BN, *([] if batch.target is None else [batch.target.ids_BN])]
+    longest = max(side.shape[1] for side in sides)
+    step = max(1, max_weights // (num_heads * len(batch.sentences) * longest))
+    for start in range(0, longest, step):
+        yield slice(start, min(start + step, longest))
+
+
+@final
+class _Keeper:
+    """The tap's listener: keeps some queries' weights of all heads, which are then compared."""
+
+    def __init__(self, heads: Heads, sums: Mapping[str, Divergence]) -> None:
+        self._sums, self._first = sums, dict[LayerId, int]()
+        for site in sums:
+            first = 0
+            for layer, count in enumerate(heads.counts[site]):
+                self._first[LayerId(site, layer)] = first
+                first += count
+        self._kept: dict[str, Tensor] = {}
+
+    def start(self, batch: Batch, queries: slice) -> None:
+        """Announce the batch of the next forward pass, and which of its queries to keep."""
+        self._batch, self._queries, self._kept = batch, queries, {}
+
+    def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> None:
+        """Ask for no columns."""
+
+    def block(self, block: Block) -> None:
+        """Keep the queries of a block that are to be compared."""
+        site, weights = block.layer.site, block.weights_BHQK
+        if site not in self._sums:
+            return
+        start = block.queries.start or 0
+        first = max(self._queries.start, start)
+        last = min(self._queries.stop, start + weights.shape[2])
+        if first >= last:
+            return
+        num_heads = self._sums[site].num_heads
+        if site not in self._kept:
+            size = (num_heads, len(self._batch.sentences), self._queries.stop - self._queries.start)
+            self._kept[site] = weights.new_zeros(*size, weights.shape[3])
+        offset = self._first[block.layer.layer_id] + (block.heads.start or 0)
+        heads = slice(offset, offset + weights.shape[1])
+        queries = slice(first - self._queries.start, last - self._queries.start)
+        part = weights[:, :, first - start : last - start].transpose(0, 1)
+        self._kept[site][heads, block.rows, queries] = part
+
+    def end(self, layer: AttentionLayer) -> None:
+        """Do nothing."""
+
+    def compare(self) -> None:
+        """Add the divergences between the heads of each site."""
+        source = self._batch.source
+        target = self._batch.target or source
+        for site, weights_HBQK in self._kept.items():
+            query_side = source if site == "encoder.self" else target
+            key_side = target if site == "decoder.self" else source
+            is_query_BQ = query_side.is_token_BN[:, self._queries]
+            size = is_query_BQ.shape[1]
+            self._sums[site].add(weights_HBQK[:, :, :size], is_query_BQ, key_side.is_token_BN)
+        self._kept = {}

@@ -1,0 +1,114 @@
+r"""Groups of heads at small distances, a map of them, and a test of the layers.
+
+Groups come from complete linkage: no two heads of a group are further apart than a given distance.
+The map places the heads in two dimensions so that distances there are as near as possible to the
+measured ones (metric multidimensional scaling).
+
+The test asks whether two heads of one layer are nearer than two heads of different layers:
+
+$$\Delta = \overline{d}_{\text{different layers}} - \overline{d}_{\text{same layer}}, \qquad
+p = \frac{1 + |\{\pi : \Delta_\pi \ge \Delta\}|}{1 + |\Pi|}$$
+
+over random permutations $\pi$ of the heads, which keep the sizes of the layers.
+
+Reference: What Does BERT Look At? (Clark et al., 2019), section 6, https://arxiv.org/abs/1906.04341
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.cluster.hierarchy import fcluster, leaves_list, linkage
+from scipy.spatial.distance import squareform
+from sklearn.manifold import MDS
+
+from headcount.results import HeadPlace, LayerTest
+
+
+def arrange(
+    heads: Sequence[str],
+    distance_HH: Float[np.ndarray, "head head"],
+    within: float,
+    seed: int,
+    first_group: int = 0,
+) -> list[HeadPlace]:
+    """The group of every head, its place in the hierarchy, and its place on the map.
+
+    Args:
+        heads: names of the heads of a site.
+        distance_HH: distances between them.
+        within: largest distance between two heads of a group.
+        seed: seed of the map.
+        first_group: number of the first group.
+    """
+    tree = linkage(squareform(distance_HH, checks=False), "complete", optimal_ordering=True)
+    leaves = leaves_list(tree)
+    group_H = fcluster(tree, within, "distance")
+    in_order = list(dict.fromkeys(group_H[leaves].tolist()))
+    order_H = np.argsort(leaves)
+    xy_H2 = scaled(distance_HH, seed)
+    return [
+        HeadPlace(
+            head=head,
+            group=first_group + in_order.index(int(group_H[index])),
+            order=int(order_H[index]),
+            x=float(xy_H2[index, 0]),
+            y=float(xy_H2[index, 1]),
+        )
+        for index, head in enumerate(heads)
+    ]
+
+
+def scaled(distance_HH: Float[np.ndarray, "head head"], seed: int) -> Float[np.ndarray, "head 2"]:
+    """Coordinates by metric multidimensional scaling, from the classical solution."""
+    scaling = MDS(
+        n_components=2,
+        metric="precomputed",
+        n_init=1,
+        init="classical_mds",
+        random_state=seed,
+    )
+    return np.asarray(scaling.fit_transform(distance_HH))
+
+
+def layer_test(
+    site: str,
+    layer_H: Sequence[int],
+    distance_HH: Float[np.ndarray, "head head"],
+    permutations: int,
+    seed: int,
+) -> LayerTest:
+    """Test whether heads of one layer are nearer to each other than to other heads.
+
+    Args:
+        site: site of the heads.
+        layer_H: layer of each head.
+        distance_HH: distances between them.
+        permutations: number of random permutations.
+        seed: seed of the permutations.
+    """
+    layers, rng = np.asarray(layer_H), np.random.default_rng(seed)
+    same, other = _means(layers, distance_HH)
+    drawn = (_means(rng.permutation(layers), distance_HH) for _ in range(permutations))
+    # A difference that is equal up to rounding counts as as large
+    as_large = sum(o - s >= other - same - 1e-12 for s, o in drawn)
+    return LayerTest(
+        site=site,
+        same_layer=same,
+        other_layers=other,
+        p=float("nan") if np.isnan(other - same) else (1 + as_large) / (1 + permutations),
+        permutations=permutations,
+    )
+
+
+def _means(
+    layer_H: Int[np.ndarray, " head"], distance_HH: Float[np.ndarray, "head head"]
+) -> tuple[float, float]:
+    """Mean distance within layers and between layers; NaN where there is no such pair."""
+    upper = np.triu_indices(len(layer_H), 1)
+    is_same, distance = layer_H[upper[0]] == layer_H[upper[1]], distance_HH[upper]
+    same, other = distance[is_same], distance[~is_same]
+    return (
+        float(same.mean()) if len(same) else float("nan"),
+        float(other.mean()) if len(other) else float("nan"),
+    )

@@ -15,6 +15,7 @@ from statistics import median
 
 import torch
 import tyro
+from torch import nn
 from transformers import BertConfig, BertModel, LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from headcount import Corpus, Plan, compact, examine, load
@@ -85,7 +86,8 @@ def main() -> None:
     sizes = "".join(f" {size} |" for size in arguments.batch)
     speeds = [f"| model |{sizes}", "|---|" + "---|" * len(arguments.batch)]
     for case in CASES:
-        model = case.make().to(case.dtype).to(arguments.device).eval()
+        model = case.make().eval()
+        nn.Module.to(model, arguments.device, case.dtype)
         costs.append(cost(case, model, arguments))
         if case.length == 128:
             speeds.append(speed(case, model, arguments))

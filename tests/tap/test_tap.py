@@ -559,5 +559,6 @@ def test_a_block_is_larger_on_a_device_where_calls_cost_more() -> None:
     model = tiny.MODELS["bert"]()
     anatomy = examine(model)
     assert Tap(model, anatomy).block == BLOCK
-    assert Tap(model.to("meta"), anatomy).block == DEVICE_BLOCK
     assert Tap(model, anatomy, block=7).block == 7
+    nn.Module.to(model, "meta")
+    assert Tap(model, anatomy).block == DEVICE_BLOCK

@@ -8,7 +8,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from headcount import probes, results
+from headcount import probes, reports, results
 from headcount.cli.arguments import ModelArguments, check_data, check_model, recorded
 from headcount.cli.console import plain_console, print_warnings, shown
 from headcount.core import ResumePolicy
@@ -45,6 +45,9 @@ class Probe(ModelArguments):
         found = replace(found, record=replace(found.record, arguments=recorded(self)))
         found.write(self.out)
         probes.forget_probes(self.out)
+        reports.write_probe_figures(self.out)
+        if (self.out / "run.json").exists():
+            reports.write_report(self.out)
         print_probes(found, plain_console(soft_wrap=False))
         return 0
 

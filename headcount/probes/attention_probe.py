@@ -43,7 +43,7 @@ class Training:
     """Learning rate."""
     epochs: int
     """Number of passes over the training sentences."""
-    batch: int = 32
+    batch: int = 16
     """Number of sentences in a batch."""
 
 

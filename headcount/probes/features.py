@@ -125,6 +125,13 @@ class WordStates:
         assert self._numbers is not None
         return self._numbers[state]
 
+    def of_words(
+        self, word_N: Int64[np.ndarray, " word"]
+    ) -> Float16[np.ndarray, "state word width"]:
+        """All hidden states of some words, by their numbers in all sentences."""
+        assert self._numbers is not None
+        return self._numbers[:, word_N]
+
 
 @final
 @dataclass(frozen=True, eq=False)

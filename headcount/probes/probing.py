@@ -1,47 +1,44 @@
 """Probing: features of two treebanks, then every probe with its controls and baselines."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import cached_property, partial
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
-from typing import final
+from typing import Any, final
+
+from transformers import PreTrainedModel
+from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from headcount.analysis import versions
 from headcount.core import (
     Progress,
     check_single_process,
+    nulls_for_nan,
     read_checkpoint,
     remove_state,
     silent,
     write_checkpoint,
 )
-from headcount.models import Loaded, as_loaded, check_has_heads, random_copy, signature
-from headcount.probes.arc_probing import ArcTest, baseline_rows, head_weights, probe_arcs
-from headcount.probes.attention_probe import ATTENTION, WORDS, ProbeData
-from headcount.probes.distances import distance_data
-from headcount.probes.extraction import extract, features_of, probe_encoder, probe_heads
-from headcount.probes.features import Features, check_disk, in_words
-from headcount.probes.intervals import Bootstrap
+from headcount.models import Loaded, as_loaded, check_has_heads, signature
+from headcount.probes.extraction import probe_encoder, probe_heads
+from headcount.probes.feature_sets import TEST, TRAIN, FeatureSets
+from headcount.probes.features import in_words
 from headcount.probes.options import PROBES, ProbeOptions
-from headcount.probes.treebank import Treebank, check_no_overlap, overlap, read_treebank
-from headcount.probes.vectors import WordVectors, check_vectors, word_vectors
-from headcount.results import Probed, ProbeRecord, ProbeRow, ProbeWeight
-
-TRAINED, RANDOM_INIT = "trained", "random-init"
-
-Unit = Callable[[], tuple[list[ProbeRow], list[ProbeWeight]]]
-"""One part of the work, which a resumed run does not repeat."""
+from headcount.probes.treebank import check_no_overlap, overlap, read_treebank
+from headcount.probes.units import UnitResult, Units
+from headcount.probes.vectors import check_vectors
+from headcount.results import Probed, ProbeRecord, ProbeRow, ProbeTree, ProbeWeight
 
 
 def probe(
-    model: Loaded,
+    model: Loaded | PreTrainedModel,
     train: Sequence[str | Path],
     test: Sequence[str | Path],
     options: ProbeOptions | None = None,
     out: str | Path | None = None,
     progress: Progress = silent,
+    tokenizer: Tokenizer | None = None,
 ) -> Probed:
     """Train probes on the sentences of some treebanks and measure them on others.
 
@@ -49,13 +46,14 @@ def probe(
     >>> probed.find(probe="attention", variant="trained", metric="uas")  # doctest: +SKIP
 
     Args:
-        model: the result of `load`.
+        model: the result of `load`, or a plain model together with its tokenizer.
         train: CoNLL-U files to train on.
         test: CoNLL-U files to measure on.
         options: the probes and how they are run.
         out: the folder of the run. Features and finished probes are kept in `out/state/probes`, and
             a run that finds some there resumes. `Probed.write` writes the results.
         progress: called with the stage and the progress.
+        tokenizer: the tokenizer of a plain model.
 
     Raises:
         CorpusError: if a treebank lacks what a probe needs, or training and test overlap.
@@ -64,11 +62,11 @@ def probe(
     check_single_process()
     options = options or ProbeOptions()
     check_vectors(options.vectors)
-    loaded = as_loaded(model, None)
+    loaded = as_loaded(model, tokenizer)
     check_has_heads(loaded)
     with TemporaryDirectory() as temporary:
         folder = Path(temporary) if out is None else Path(out) / "state" / "probes"
-        return _Probing(loaded, tuple(train), tuple(test), options, folder, progress).run()
+        return _Probing(loaded, (train, test), options, folder, progress).run()
 
 
 def forget_probes(out: Path) -> None:
@@ -83,8 +81,7 @@ class _Probing:
     def __init__(
         self,
         loaded: Loaded,
-        train: tuple[str | Path, ...],
-        test: tuple[str | Path, ...],
+        files: tuple[Sequence[str | Path], Sequence[str | Path]],
         options: ProbeOptions,
         folder: Path,
         progress: Progress,
@@ -93,37 +90,43 @@ class _Probing:
         self.folder, self.progress = folder, progress
         self.timings: dict[str, float] = {}
         encoder = probe_encoder(loaded)
-        self.train = read_treebank(train, encoder, options, options.train_limit)
-        self.test = read_treebank(test, encoder, options, options.test_limit)
+        self.train = read_treebank(files[0], encoder, options, options.train_limit)
+        self.test = read_treebank(files[1], encoder, options, options.test_limit)
         if not options.allow_overlap:
             check_no_overlap(self.train, self.test)
-        self.bootstrap = Bootstrap(len(self.test.sentences), options.samples, options.seed)
-        self.num_bytes = 0
+        self.signature = self._signature()
+        self.key = (
+            f"{self.signature}|ranks:{options.ranks}|layers:{options.layers}"
+            f"|min_cases:{options.min_cases}|tokens:{options.max_tokens}"
+        )
+        sides = {TRAIN: self.train, TEST: self.test}
+        self.features = FeatureSets(loaded, sides, options, folder, self.key, progress)
+        self.units = Units(self.features)
 
     def run(self) -> Probed:
         """Run every unit that is not done, in order."""
+        named = self.units.named()
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._check_disk()
+        self.features.check_disk()
+        size = in_words(self.features.num_bytes())
+        self.progress(f"word-level features take {size} on disk", 1, 1)
         checkpoint = self.folder / "done.json"
         done = read_checkpoint(checkpoint, self.key, "the finished probes of a run")
         rows, weights = list[ProbeRow](), list[ProbeWeight]()
-        for name, unit in self.units().items():
+        trees = list[ProbeTree]()
+        for name, unit in named.items():
             if name not in done:
                 start = perf_counter()
-                found, found_weights = unit()
-                done[name] = {
-                    "rows": [asdict(row) for row in found],
-                    "weights": [asdict(weight) for weight in found_weights],
-                    "seconds": round(perf_counter() - start, 1),
-                }
+                done[name] = _stored(unit(rows), perf_counter() - start)
                 write_checkpoint(checkpoint, self.key, done)
-            rows += [ProbeRow(**row) for row in done[name]["rows"]]
-            weights += [ProbeWeight(**weight) for weight in done[name]["weights"]]
-            self.timings[name] = done[name]["seconds"]
-        return Probed(tuple(rows), tuple(weights), self.record())
+            found = done[name]
+            rows += [ProbeRow.of(each) for each in found["rows"]]
+            weights += [ProbeWeight(**each) for each in found["weights"]]
+            trees += [ProbeTree.of(each) for each in found["trees"]]
+            self.timings[name] = found["seconds"]
+        return Probed(tuple(rows), tuple(weights), self._record(trees))
 
-    @cached_property
-    def signature(self) -> str:
+    def _signature(self) -> str:
         """Everything that the numbers depend on."""
         options = self.options
         return signature(
@@ -138,99 +141,11 @@ class _Probing:
             seed=options.seed,
         )
 
-    @property
-    def key(self) -> str:
-        """The signature of everything that a resumed run needs to be the same."""
-        options = self.options
-        return (
-            f"{self.signature}|ranks:{options.ranks}|layers:{options.layers}"
-            f"|min_cases:{options.min_cases}|tokens:{options.max_tokens}"
-        )
-
-    def units(self) -> dict[str, Unit]:
-        """The parts of the work by name, in order."""
-        found: dict[str, Unit] = {}
-        for name in PROBES:
-            if name in self.options.probes:
-                found |= {f"{name} {part}": unit for part, unit in self._units_of(name).items()}
-        return found
-
-    def _units_of(self, name: str) -> dict[str, Unit]:
-        if name == "attention":
-            return {
-                "baselines": lambda: (baseline_rows(self.train.sentences, self.arc_test), []),
-                TRAINED: partial(self._arcs, "attention", TRAINED),
-                RANDOM_INIT: partial(self._arcs, "attention", RANDOM_INIT),
-            }
-        if name == "words":
-            return {
-                variant: partial(self._arcs, "words", variant)
-                for variant in (TRAINED, RANDOM_INIT, "distances")
-            }
-        return {}
-
-    def _arcs(self, probe_name: str, variant: str) -> tuple[list[ProbeRow], list[ProbeWeight]]:
-        with_words = probe_name == "words"
-        vectors = self.vectors if with_words else None
-        train, test = (
-            distance_data(each.sentences, vectors)
-            if variant == "distances"
-            else self._maps(variant, side, vectors)
-            for side, each in (("train", self.train), ("test", self.test))
-        )
-        training = WORDS if with_words else ATTENTION
-        stage = f"{probe_name}, {variant}: epochs"
-        rows, trained = probe_arcs(
-            train,
-            test,
-            training,
-            self.arc_test,
-            names=(probe_name, variant),
-            seed=self.options.seed,
-            after_epoch=lambda epoch: self.progress(stage, epoch, training.epochs),
-        )
-        if with_words or variant != TRAINED:
-            return rows, []
-        return rows, head_weights(trained, test, probe_heads(self.loaded))
-
-    def _maps(self, variant: str, side: str, vectors: WordVectors | None) -> ProbeData:
-        features = self.features[variant, side]
-        assert features.maps is not None
-        return ProbeData.of(features.sentences, features.maps, vectors)
-
-    @cached_property
-    def arc_test(self) -> ArcTest:
-        """How predicted arcs are measured."""
-        return ArcTest(self.test.sentences, self.bootstrap, self.options.min_cases)
-
-    @cached_property
-    def vectors(self) -> WordVectors:
-        """The vectors of all words of both treebanks."""
-        sentences = [*self.train.sentences, *self.test.sentences]
-        return word_vectors(self.options.vectors, self.loaded, sentences)
-
-    @cached_property
-    def features(self) -> "_FeatureSets":
-        """The features of both models on both treebanks, each made when it is first needed."""
-        return _FeatureSets(self)
-
-    def _check_disk(self) -> None:
-        """Check that all features fit on the disk, before any is made."""
-        sets = [
-            self.features.planned(variant, side)
-            for variant in (TRAINED, RANDOM_INIT)
-            for side in ("train", "test")
-        ]
-        self.num_bytes = sum(each.num_bytes for each in sets)
-        there = sum(path.stat().st_size for path in self.folder.rglob("*.f16"))
-        check_disk(self.folder, self.num_bytes - there)
-        self.progress(f"word-level features take {in_words(self.num_bytes)} on disk", 1, 1)
-
-    def record(self) -> ProbeRecord:
+    def _record(self, trees: Sequence[ProbeTree]) -> ProbeRecord:
         """Facts about the run."""
         options, shared = self.options, len(overlap(self.train, self.test))
         heads = probe_heads(self.loaded)
-        with_vectors = "words" in options.probes
+        vectors = self.units.vectors if "words" in options.probes else None
         return ProbeRecord(
             signature=self.signature,
             model=self.loaded.name,
@@ -243,12 +158,13 @@ class _Probing:
             test_sentences=len(self.test.sentences),
             test_words=self.test.num_words,
             overlap=shared,
-            vectors=self.vectors.name if with_vectors else None,
-            vectors_found=(self.vectors.share_found(self.test.sentences) if with_vectors else None),
+            vectors=vectors and vectors.name,
+            vectors_found=vectors and vectors.share_found(self.test.sentences),
             min_cases=options.min_cases,
             layers=len({head.layer for head in heads}),
             heads=len(heads),
-            feature_bytes=self.num_bytes,
+            feature_bytes=self.features.num_bytes(),
+            trees=tuple(trees),
             warnings=tuple(self._warnings(shared)),
             timings=self.timings,
             versions=versions(),
@@ -261,48 +177,22 @@ class _Probing:
                 f"{shared:,} of {len(self.test.sentences):,} test sentences are also among the "
                 "training sentences"
             )
+        if "structure" in self.options.probes:
+            if too_large := sorted(set(self.options.ranks) - set(self.units.ranks)):
+                found.append(
+                    f"ranks above the width of a hidden state were left out: "
+                    f"{', '.join(map(str, too_large))}"
+                )
         return found
 
 
-@final
-@dataclass(eq=False)
-class _FeatureSets:
-    """The features of the trained model and of its random-weight copy, on both treebanks."""
-
-    run: _Probing
-
-    def __post_init__(self) -> None:
-        self._made: dict[tuple[str, str], Features] = {}
-        self._models = {TRAINED: self.run.loaded}
-
-    def planned(self, variant: str, side: str) -> Features:
-        """The features before the model has run, with their size."""
-        run, options = self.run, self.run.options
-        treebank: Treebank = run.train if side == "train" else run.test
-        folder = run.folder / variant / side
-        needs = {"maps": options.needs_maps, "states": options.needs_states}
-        return features_of(run.loaded, treebank, folder, **needs)
-
-    def __getitem__(self, which: tuple[str, str]) -> Features:
-        """The features of a variant and a side, from disk as far as they are there."""
-        if which not in self._made:
-            variant, side = which
-            features = self.planned(variant, side)
-            extract(
-                self._model(variant),
-                features,
-                self.run.folder / variant / side,
-                key=self.run.key,
-                max_tokens=self.run.options.max_tokens,
-                stage=f"features, {variant}, {side}: sentences",
-                progress=self.run.progress,
-            )
-            self._made[which] = features
-        return self._made[which]
-
-    def _model(self, variant: str) -> Loaded:
-        if variant not in self._models:
-            loaded = self.run.loaded
-            random = random_copy(loaded.model, self.run.options.seed)
-            self._models[variant] = replace(loaded, model=random)
-        return self._models[variant]
+def _stored(found: UnitResult, seconds: float) -> dict[str, Any]:
+    """What a unit found, as JSON."""
+    return nulls_for_nan(
+        {
+            "rows": [asdict(each) for each in found.rows],
+            "weights": [asdict(each) for each in found.weights],
+            "trees": [asdict(each) for each in found.trees],
+            "seconds": round(seconds, 1),
+        }
+    )

@@ -8,6 +8,7 @@ from .curve_document import write_curve as write_curve
 from .figures.figures import write_figures as write_figures
 from .figures.maps import draw_numbers as draw_numbers
 from .figures.maps import draw_roles as draw_roles
+from .figures.probes import write_probe_figures as write_probe_figures
 from .names import SITE_TITLES as SITE_TITLES
 from .page.html import render as render
 from .page.html import write_report as write_report

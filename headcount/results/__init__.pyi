@@ -68,6 +68,7 @@ from .probe import PROBES as PROBES
 from .probe import Probed as Probed
 from .probe import ProbeRecord as ProbeRecord
 from .probe import ProbeRow as ProbeRow
+from .probe import ProbeTree as ProbeTree
 from .probe import ProbeWeight as ProbeWeight
 from .probe import read_probes as read_probes
 from .prune import PRUNE as PRUNE

@@ -1,9 +1,10 @@
 """Probes: a row for each number, a row for each head's weights, and the record, `probes.json`."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, final
+from typing import Any, TypeVar, final
 
 import pandas as pd
 
@@ -12,6 +13,8 @@ from headcount.results.claiming import PROBE_FILES
 from headcount.results.json_file import JsonObject, encoded, write_sealed
 
 PROBES, PROBE_ROWS, PROBE_WEIGHTS = PROBE_FILES
+
+T = TypeVar("T")
 
 _ADVICE = "name a folder that `headcount probe` wrote, or run it again"
 
@@ -40,6 +43,48 @@ class ProbeRow:
     """Number of the hidden state, 0 for the embeddings; None for a probe of attention."""
     rank: int | None = None
     """Rank of a structural probe; None for others."""
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> "ProbeRow":
+        """The row of some values, in which an unknown number is None."""
+        unknown = {name: math.nan for name in ("value", "low", "high") if values.get(name) is None}
+        return cls(**{**values, **unknown})
+
+
+@final
+@dataclass(frozen=True)
+class ProbeTree:
+    """The tree that a structural probe predicts for one test sentence, beside the gold one."""
+
+    layer: int
+    """Number of the hidden state."""
+    words: tuple[str, ...]
+    heads: tuple[int, ...]
+    """Index of each word's head in the gold tree; the number of words for the root."""
+    counts: tuple[bool, ...]
+    """Whether each word is in the tree: all but punctuation."""
+    edges: tuple[tuple[int, ...], ...]
+    """The two words of every predicted edge."""
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> "ProbeTree":
+        """The tree of some values, in which tuples are lists."""
+        return cls(
+            layer=values["layer"],
+            words=tuple(values["words"]),
+            heads=tuple(values["heads"]),
+            counts=tuple(values["counts"]),
+            edges=tuple(map(tuple, values["edges"])),
+        )
+
+    @property
+    def gold(self) -> tuple[tuple[int, int], ...]:
+        """The two words of every gold arc between words of the tree."""
+        return tuple(
+            (min(word, head), max(word, head))
+            for word, head in enumerate(self.heads)
+            if head < len(self.words) and self.counts[word] and self.counts[head]
+        )
 
 
 @final
@@ -96,6 +141,8 @@ class ProbeRecord:
     """Number of heads whose attention was read."""
     feature_bytes: int = 0
     """Largest size of word-level features on disk."""
+    trees: tuple[ProbeTree, ...] = ()
+    """Trees that structural probes predict for some test sentences."""
     warnings: tuple[str, ...] = ()
     """A sentence for everything that was left out."""
     timings: Mapping[str, float] = field(default_factory=dict)
@@ -164,20 +211,19 @@ def read_probes(folder: Path) -> Probed:
         InputError: if a file is missing or damaged.
     """
     record = ProbeRecord.read(folder / PROBES)
-    rows, weights = (
-        _read(folder / name, kind)
-        for name, kind in ((PROBE_ROWS, ProbeRow), (PROBE_WEIGHTS, ProbeWeight))
-    )
-    return Probed(tuple(rows), tuple(weights), record)
+    rows = _read(folder / PROBE_ROWS, ProbeRow.of)
+    weights = _read(folder / PROBE_WEIGHTS, lambda values: ProbeWeight(**values))
+    return Probed(rows, weights, record)
 
 
 def _frame(kind: type, rows: Sequence[Any]) -> pd.DataFrame:
     return pd.DataFrame([asdict(row) for row in rows], columns=[each.name for each in fields(kind)])
 
 
-def _read(path: Path, kind: type) -> list[Any]:
+def _read(path: Path, make: Callable[[dict[str, Any]], T]) -> tuple[T, ...]:
     with reading(path, "the numbers of probes", _ADVICE):
         found = pd.read_parquet(path).astype(object)
         found = found.where(found.notna(), None)
-        rows = [kind(**row) for row in found.to_dict("records")]  # pyright: ignore[reportCallIssue]
-    return rows
+        return tuple(
+            make({str(name): row[name] for name in row}) for row in found.to_dict("records")
+        )

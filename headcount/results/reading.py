@@ -12,6 +12,7 @@ from headcount.core import Head, InputError, reading
 from headcount.results.claiming import check_is_run
 from headcount.results.examples import read_examples
 from headcount.results.importance import ImportanceRecord
+from headcount.results.probe import PROBES, read_probes
 from headcount.results.roles import Role
 from headcount.results.run import HeadRow, RelationResult, Run, RunRecord
 
@@ -51,6 +52,7 @@ def read_run(folder: Path) -> Run:
         examples=read_examples(folder / "examples.json"),
         roles=_roles(record, heads, folder),
         importance=_if_there(ImportanceRecord.read, folder / "importance.json"),
+        probes=_if_there(lambda path: read_probes(path.parent), folder / PROBES),
     )
 
 

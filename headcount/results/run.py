@@ -9,6 +9,7 @@ from headcount.core import LayerId
 from headcount.results.examples import Example
 from headcount.results.importance import ImportanceRecord
 from headcount.results.json_file import VERSION, JsonObject, encoded, write_sealed
+from headcount.results.probe import Probed
 from headcount.results.roles import Role, Thresholds
 from headcount.results.sealing import Described
 
@@ -145,6 +146,8 @@ class Run:
     """Roles of every head in the order of `heads`, the main role first; empty if none."""
     importance: ImportanceRecord | None = None
     """Importance of the heads for a task; None until `headcount importance` was run."""
+    probes: Probed | None = None
+    """Numbers of probes; None until `headcount probe` was run."""
 
     @property
     def measures(self) -> tuple[str, ...]:

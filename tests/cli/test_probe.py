@@ -47,6 +47,12 @@ def test_probes_are_added_to_an_analysis_and_survive_it(
     status, _, errors = headcount(*given, "--out", out)
     assert status == 0, errors
     assert (out / "run.json").exists() and read_probes(out).weights
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert "What the heads know together" in page and '"from_dependent":"' in page
+    assert (out / "figures" / "probe_accuracies.svg").exists()
+    (out / "figures" / "probe_accuracies.svg").unlink()
+    assert headcount("report", out)[0] == 0
+    assert (out / "figures" / "probe_accuracies.svg").exists()
 
 
 def test_a_folder_with_other_files_is_refused(

@@ -18,7 +18,7 @@ from tests import saved
 
 SAMPLE = Path(headcount.__file__).parent / "data" / "sample.conllu"
 OPTIONS = ProbeOptions(
-    ("attention", "words"), train_limit=20, test_limit=10, samples=30, min_cases=10
+    ("attention", "words"), train_limit=12, test_limit=8, samples=30, min_cases=10
 )
 
 
@@ -52,7 +52,7 @@ def test_every_probe_stands_beside_its_controls(probed: Probed) -> None:
     for row in probed.rows:
         assert 0 <= row.low <= row.value <= row.high <= 1 or row.cases < 20
     assert len(probed.weights) == 6
-    assert probed.record.train_sentences == 20 and probed.record.test_sentences == 10
+    assert probed.record.train_sentences == 12 and probed.record.test_sentences == 8
     assert probed.record.vectors == "input embeddings" and probed.record.vectors_found == 1
     assert probed.record.feature_bytes > 0
 
@@ -109,3 +109,44 @@ def test_the_same_sentences_are_refused_unless_allowed(
     assert (
         "10 of 10 test sentences are also among the training sentences" in allowed.record.warnings
     )
+
+
+def test_probes_of_states_and_pairs(
+    loaded: Loaded,
+    files: tuple[Path, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("structural_probe.EPOCHS", "layer_probes.MIX_EPOCHS"):
+        monkeypatch.setattr(f"headcount.probes.{name}", 1)
+    options = replace(
+        OPTIONS, probes=("edges", "structure", "layers"), ranks=(4, 2, 99), layers=(0, 2)
+    )
+    found = probes.probe(loaded, files[:1], files[1:], options, tmp_path)
+    structure = [(row.layer, row.rank, row.variant) for row in found.rows if row.metric == "uuas"]
+    best = max(
+        (
+            row
+            for row in found.rows
+            if row.metric == "uuas" and row.rank == 4 and row.variant == "trained"
+        ),
+        key=lambda row: row.value,
+    ).layer
+    assert structure == [
+        (0, 4, "trained"),
+        (2, 4, "trained"),
+        (best, 2, "trained"),
+        (best, 4, "random-init"),
+    ]
+    assert "ranks above the width of a hidden state were left out: 99" in found.record.warnings
+    edges = {(row.variant, row.metric) for row in found.rows if row.probe == "edges"}
+    assert ("random-labels", "edge-accuracy") in edges and ("random-init", "edge-accuracy") in edges
+    layers = [row.layer for row in found.rows if row.metric == "tag-accuracy"]
+    assert layers == [0, 2, None]
+    assert {tree.layer for tree in found.record.trees} <= {0, 2}
+    found.write(tmp_path / "written")
+    assert read_probes(tmp_path / "written").record == found.record
+    again = probes.probe(loaded, files[:1], files[1:], options, tmp_path)  # all units are done
+    assert repr(again.rows) == repr(found.rows) and again.record.trees == found.record.trees
+    with pytest.raises(InputError, match="hidden states from 0 to 2 in --layers, got 7"):
+        probes.probe(loaded, files[:1], files[1:], replace(options, layers=(0, 7)))

@@ -9,6 +9,7 @@ import numpy as np
 
 from headcount.reports import numbers
 from headcount.reports.names import MEASURES, SITE_TITLES, measures
+from headcount.reports.page.probe_view import ProbeHead, probe_heads
 from headcount.reports.page.worth_view import effect_of, interval, ranked, scores_of
 from headcount.reports.relation_view import RelationScore, best_of_head
 from headcount.reports.sentences import arrows, head_line
@@ -139,6 +140,8 @@ class Card:
     roles: tuple[Role, ...]
     line: str
     worth: tuple[Score, ...]
+    probe: ProbeHead | None
+    """What the head adds to the attention probe; None without that probe."""
     offsets: tuple[float, ...]
     """Share of queries at each offset: further left, -10 ... 10, further right."""
     relations: tuple[RelationScore, ...]
@@ -153,7 +156,7 @@ def cards(run: Run) -> tuple[Card, ...]:
     """One card per head, in the order of the table of heads."""
     relations = best_of_head(run.relations or (), run.null_relations, run.record.thresholds)
     null = {row.head: row.values for row in run.null_heads or ()}
-    worth = _worth(run)
+    worth, probed = _worth(run), probe_heads(run.probes)
     return tuple(
         Card(
             head=row.head,
@@ -161,6 +164,7 @@ def cards(run: Run) -> tuple[Card, ...]:
             roles=tuple(replace(e, evidence=arrows(e.evidence)) for e in run.roles[row.head]),
             line=head_line(row.values),
             worth=worth[row.head],
+            probe=probed.get(row.head),
             offsets=offset_bins(run.offsets.get(row.head, {})),
             relations=relations.get(row.head, ()),
             sinks=_sinks(row.values),

@@ -10,6 +10,7 @@ from headcount.reports.names import SITE_TITLES, RoleName, role_names
 from headcount.reports.page.card_view import Card, cards
 from headcount.reports.page.layer_view import Panel, panels, sites
 from headcount.reports.page.map_view import Map, maps
+from headcount.reports.page.probe_view import ProbesView, probes_view
 from headcount.reports.page.worth_view import Worth, worth_view
 from headcount.reports.relation_view import RelationTable, relation_table
 from headcount.reports.sentences import arrows, by_chance, headline, measured, several, short_name
@@ -89,6 +90,8 @@ class Report:
     sites: tuple[tuple[str, str], ...]
     panels: tuple[Panel, ...]
     syntax: RelationTable | None
+    probes: ProbesView | None
+    """What probes found; None without probes."""
     has_null: bool
     null_headline: str
     warnings: tuple[str, ...]
@@ -121,6 +124,7 @@ def report_view(run: Run) -> Report:
         sites=sites(run),
         panels=panels(run),
         syntax=_syntax(run),
+        probes=probes_view(run.probes),
         has_null=run.null_heads is not None,
         null_headline=headline(null, names) if null else "",
         warnings=run.record.warnings,

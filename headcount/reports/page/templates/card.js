@@ -34,6 +34,7 @@ function cardParts(shown) {
     cardRoles(shown),
     h("p", { class: "card-line" }, shown.line),
     shown.worth.length ? worthPart(shown.worth) : null,
+    shown.probe ? probePart(shown.probe) : null,
     shown.examples.length ? examplesPart(shown.examples, shown.roles.length > 0) : null,
     h("div", { class: "card-pair" }, offsetsPart(shown.offsets), sinksPart(shown.sinks)),
     shown.relations.length ? relationsPart(shown.relations) : null,
@@ -69,6 +70,12 @@ function cardRoles(shown) {
 function worthPart(scores) {
   const rows = scores.map((score) => h("tr", {}, h("th", { scope: "row", title: score.about }, score.label), h("td", {}, score.text), h("td", {}, score.rank)));
   return part("What it is worth", h("table", { class: "worth-list" }, h("tbody", {}, ...rows)));
+}
+
+function probePart(probe) {
+  const lines = [["from the word", probe.from_dependent, ""], ["from its head", probe.from_head, ""], ["adds", probe.contribution, probe.rank]];
+  const rows = lines.map(([label, text, rank]) => h("tr", {}, h("th", { scope: "row" }, label), h("td", {}, text), h("td", {}, rank)));
+  return part("Its weights in the attention probe", h("table", { class: "worth-list" }, h("tbody", {}, ...rows)));
 }
 
 const signed = (offset) => (offset > 0 ? `+${offset}` : String(offset).replace("-", "−"));

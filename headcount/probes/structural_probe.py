@@ -1,0 +1,188 @@
+r"""Structural probe: a linear map under which squared distances are distances in the tree.
+
+$$d_B(h_i, h_j)^2 = \lVert B(h_i - h_j) \rVert^2 \approx \text{arcs between } i \text{ and } j,
+\qquad \lVert B h_i \rVert^2 \approx \text{arcs between } i \text{ and the root}$$
+
+B has `rank` rows. The loss of a sentence of n words is the mean absolute error over its n^2 pairs,
+or n words. Adam at 1e-3 in batches of 20 sentences, at most 40 epochs. A tenth of the training
+sentences, drawn by the seed, is held out: when its loss does not fall for an epoch, the rate falls
+to a tenth; after three such epochs training stops. The best epoch's B is kept.
+
+Reference: A Structural Probe for Finding Syntax in Word Representations (Hewitt and Manning, 2019),
+https://aclanthology.org/N19-1419/
+Departure: the paper holds out the treebank's development set.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, final
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int64
+from scipy.sparse.csgraph import shortest_path
+from torch import Tensor
+
+from headcount.probes.attention_probe import shuffled
+from headcount.probes.features import WordStates
+from headcount.probes.treebank import ProbeSentence
+
+Kind = Literal["distance", "depth"]
+
+RATE, EPOCHS, BATCH, HELD_OUT, PATIENCE = 1e-3, 40, 20, 0.1, 3
+
+
+def tree_distances(head_W: Int64[np.ndarray, " word"]) -> Float[np.ndarray, "word word"]:
+    """Number of arcs between every two words."""
+    num_words = len(head_W)
+    arcs_WW = np.zeros((num_words, num_words))
+    words = np.flatnonzero(head_W != num_words)
+    arcs_WW[words, head_W[words]] = 1
+    return shortest_path(arcs_WW, directed=False, unweighted=True)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class StructureData:
+    """The sentences of one treebank, with one hidden state of each word."""
+
+    sentences: Sequence[ProbeSentence]
+    states: WordStates
+    state: int
+    """Number of the hidden state, 0 for the embeddings."""
+    distances: Sequence[Float[np.ndarray, "_ _"]]
+    """Tree distances of each sentence."""
+
+    @classmethod
+    def of(
+        cls, sentences: Sequence[ProbeSentence], states: WordStates, state: int
+    ) -> "StructureData":
+        """The data of one hidden state."""
+        distances = [tree_distances(each.head_W) for each in sentences]
+        return cls(sentences, states, state, distances)
+
+    def at(self, state: int) -> "StructureData":
+        """The same sentences with another hidden state."""
+        return StructureData(self.sentences, self.states, state, self.distances)
+
+    def depths(self, sentence: int) -> Float[np.ndarray, " word"]:
+        """Number of arcs between every word and the root of the sentence."""
+        root = int(np.flatnonzero(self.sentences[sentence].head_W == self.num_words(sentence))[0])
+        return self.distances[sentence][root]
+
+    def num_words(self, sentence: int) -> int:
+        """Number of words of a sentence."""
+        return len(self.sentences[sentence].words)
+
+    def vectors(self, sentence: int) -> Float[Tensor, "word width"]:
+        """The hidden state of every word of a sentence."""
+        return torch.from_numpy(self.states.of(sentence)[self.state].astype(np.float32))
+
+    def batch(self, indices: Sequence[int], kind: Kind) -> "StructureBatch":
+        """Some sentences, padded to the longest."""
+        longest = max(map(self.num_words, indices))
+        vectors_BWD = torch.zeros(len(indices), longest, self.states.width)
+        is_word_BW = torch.zeros(len(indices), longest, dtype=torch.bool)
+        gold = torch.zeros(len(indices), *[longest] * (2 if kind == "distance" else 1))
+        for row, index in enumerate(indices):
+            size = self.num_words(index)
+            vectors_BWD[row, :size] = self.vectors(index)
+            is_word_BW[row, :size] = True
+            if kind == "distance":
+                gold[row, :size, :size] = torch.from_numpy(self.distances[index])
+            else:
+                gold[row, :size] = torch.from_numpy(self.depths(index))
+        return StructureBatch(vectors_BWD, is_word_BW, gold)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class StructureBatch:
+    """Some sentences, padded to the longest of them."""
+
+    vectors_BWD: Float[Tensor, "batch word width"]
+    is_word_BW: Bool[Tensor, "batch word"]
+    gold: Tensor
+    """Tree distances [batch, word, word], or depths [batch, word]."""
+
+
+def squared_distances(
+    map_DR: Float[Tensor, "width rank"], vectors_BWD: Float[Tensor, "batch word width"]
+) -> Float[Tensor, "batch word word"]:
+    """||B(h_i - h_j)||^2 of every two words."""
+    mapped_BWR = vectors_BWD @ map_DR
+    square_BW = mapped_BWR.square().sum(-1)
+    product_BWW = mapped_BWR @ mapped_BWR.transpose(1, 2)
+    return (square_BW[:, :, None] + square_BW[:, None] - 2 * product_BWW).clamp_min(0)
+
+
+def squared_norms(
+    map_DR: Float[Tensor, "width rank"], vectors_BWD: Float[Tensor, "batch word width"]
+) -> Float[Tensor, "batch word"]:
+    """||B h_i||^2 of every word."""
+    return (vectors_BWD @ map_DR).square().sum(-1)
+
+
+def structure_loss(map_DR: Tensor, batch: StructureBatch, kind: Kind) -> Float[Tensor, ""]:
+    """Mean over sentences of the mean absolute error over pairs or words."""
+    size_B = batch.is_word_BW.sum(1)
+    if kind == "distance":
+        error = squared_distances(map_DR, batch.vectors_BWD) - batch.gold
+        counts = batch.is_word_BW[:, :, None] & batch.is_word_BW[:, None]
+        return ((error.abs() * counts).sum((1, 2)) / size_B.square()).mean()
+    error = squared_norms(map_DR, batch.vectors_BWD) - batch.gold
+    return ((error.abs() * batch.is_word_BW).sum(1) / size_B).mean()
+
+
+def train_structural_probe(
+    data: StructureData,
+    kind: Kind,
+    rank: int,
+    seed: int,
+    after_epoch: Callable[[int], None] = lambda epoch: None,
+) -> Float[Tensor, "width rank"]:
+    """Train the map B^T of one hidden state; the best epoch's is returned."""
+    generator = np.random.default_rng(seed)
+    order = generator.permutation(len(data.sentences))
+    num_held_out = max(1, int(HELD_OUT * len(order)))
+    held_out, trained_on = order[:num_held_out].tolist(), order[num_held_out:].tolist()
+    noise = torch.Generator().manual_seed(seed)
+    map_DR = (torch.rand(data.states.width, rank, generator=noise) - 0.5) * 0.1
+    map_DR.requires_grad_()
+    optimizer = torch.optim.Adam([map_DR], RATE)
+    best, best_map_DR, waited = math.inf, map_DR.detach().clone(), 0
+    for epoch in range(EPOCHS):
+        for batch in _batches(data, trained_on, kind, generator):
+            optimizer.zero_grad()
+            structure_loss(map_DR, batch, kind).backward()
+            optimizer.step()
+        loss = _loss(map_DR, data, held_out, kind)
+        after_epoch(epoch + 1)
+        if loss < best:
+            best, best_map_DR, waited = loss, map_DR.detach().clone(), 0
+            continue
+        waited += 1
+        if waited == PATIENCE:
+            break
+        for group in optimizer.param_groups:
+            group["lr"] /= 10
+    return best_map_DR
+
+
+def _batches(
+    data: StructureData, indices: Sequence[int], kind: Kind, generator: np.random.Generator
+) -> Iterator[StructureBatch]:
+    sentences = [data.sentences[index] for index in indices]
+    for chosen in shuffled(sentences, BATCH, generator):
+        yield data.batch([indices[each] for each in chosen], kind)
+
+
+def _loss(map_DR: Tensor, data: StructureData, indices: Sequence[int], kind: Kind) -> float:
+    """The loss of some sentences, the mean over sentences."""
+    total = 0.0
+    with torch.inference_mode():
+        for at in range(0, len(indices), BATCH):
+            chosen = indices[at : at + BATCH]
+            total += float(structure_loss(map_DR, data.batch(chosen, kind), kind)) * len(chosen)
+    return total / len(indices)

@@ -1,0 +1,135 @@
+"""Structural probes of one hidden state: trained on one treebank, measured on another."""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from headcount.probes.intervals import Bootstrap, Estimate
+from headcount.probes.structural_probe import (
+    StructureData,
+    squared_distances,
+    squared_norms,
+    train_structural_probe,
+)
+from headcount.probes.structure_scores import (
+    LengthMeans,
+    rank_correlations,
+    spanning_tree,
+    tree_hits,
+)
+from headcount.results import ProbeRow, ProbeTree
+
+NUM_DRAWN, DRAWN_WORDS = 4, (8, 14)
+"""Number of test sentences whose trees are kept for figures, and their length in words."""
+
+
+def probe_structure(
+    train: StructureData,
+    test: StructureData,
+    bootstrap: Bootstrap,
+    *,
+    rank: int,
+    variant: str,
+    seed: int,
+    after_epoch: Callable[[int], None],
+) -> tuple[list[ProbeRow], Float[torch.Tensor, "width rank"]]:
+    """Train probes of distance and depth on one hidden state; returns rows and the distances' map.
+
+    Args:
+        train: training sentences.
+        test: test sentences, of the same hidden state.
+        bootstrap: draws of the test sentences.
+        rank: number of rows of B.
+        variant: what the states are of, for the rows.
+        seed: seed of the initial B and the order of sentences.
+        after_epoch: called with the number of epochs so far.
+    """
+    distance_DR = train_structural_probe(train, "distance", rank, seed, after_epoch)
+    depth_DR = train_structural_probe(train, "depth", rank, seed, after_epoch)
+    found = {
+        **distance_scores(test, distance_DR, bootstrap),
+        **depth_scores(test, depth_DR, bootstrap),
+    }
+    rows = [
+        ProbeRow(
+            "structure",
+            variant,
+            metric,
+            each.value,
+            each.low,
+            each.high,
+            each.cases,
+            layer=test.state,
+            rank=rank,
+        )
+        for metric, each in found.items()
+    ]
+    return rows, distance_DR
+
+
+def predicted_distances(
+    data: StructureData, sentence: int, map_DR: Float[torch.Tensor, "width rank"]
+) -> Float[np.ndarray, "word word"]:
+    """Predicted distances between the words of a sentence."""
+    with torch.inference_mode():
+        return squared_distances(map_DR, data.vectors(sentence)[None])[0].numpy()
+
+
+def predicted_trees(
+    data: StructureData, map_DR: Float[torch.Tensor, "width rank"]
+) -> list[ProbeTree]:
+    """The predicted trees of the first test sentences of middle length, beside the gold ones."""
+    drawn = [
+        number
+        for number, sentence in enumerate(data.sentences)
+        if DRAWN_WORDS[0] <= len(sentence.words) <= DRAWN_WORDS[1]
+    ][:NUM_DRAWN]
+    return [
+        ProbeTree(
+            layer=data.state,
+            words=data.sentences[number].words,
+            heads=tuple(data.sentences[number].head_W.tolist()),
+            counts=tuple(data.sentences[number].counts_W.tolist()),
+            edges=tuple(
+                spanning_tree(
+                    predicted_distances(data, number, map_DR), data.sentences[number].counts_W
+                )
+            ),
+        )
+        for number in drawn
+    ]
+
+
+def distance_scores(
+    data: StructureData, map_DR: Float[torch.Tensor, "width rank"], bootstrap: Bootstrap
+) -> dict[str, Estimate]:
+    """UUAS, and the rank correlation of distances."""
+    hits_S2, spearman = np.zeros((len(data.sentences), 2)), LengthMeans(data.sentences)
+    for number, sentence in enumerate(data.sentences):
+        distance_WW = predicted_distances(data, number, map_DR)
+        hits_S2[number] = tree_hits(sentence, distance_WW)
+        spearman.add(number, rank_correlations(distance_WW, data.distances[number]))
+    return {
+        "uuas": bootstrap.ratio(hits_S2[:, 0], hits_S2[:, 1]),
+        "spearman-distance": spearman.estimate(bootstrap),
+    }
+
+
+def depth_scores(
+    data: StructureData, map_DR: Float[torch.Tensor, "width rank"], bootstrap: Bootstrap
+) -> dict[str, Estimate]:
+    """The share of roots that are found, and the rank correlation of depths."""
+    hits_S2, spearman = np.zeros((len(data.sentences), 2)), LengthMeans(data.sentences)
+    for number, sentence in enumerate(data.sentences):
+        with torch.inference_mode():
+            depth_W = squared_norms(map_DR, data.vectors(number)[None])[0].numpy()
+        gold_W, counts_W = data.depths(number), sentence.counts_W
+        if counts_W[gold_W.argmin()]:
+            hits_S2[number] = np.where(counts_W, depth_W, np.inf).argmin() == gold_W.argmin(), 1
+        spearman.add(number, rank_correlations(depth_W[None], gold_W[None]))
+    return {
+        "root": bootstrap.ratio(hits_S2[:, 0], hits_S2[:, 1]),
+        "spearman-depth": spearman.estimate(bootstrap),
+    }

@@ -1,0 +1,275 @@
+"""Units: the parts of a run of probes, each of which a resumed run does or has done entirely."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import final
+
+from headcount.core import InputError
+from headcount.probes.arc_probing import ArcTest, baseline_rows, head_weights, probe_arcs
+from headcount.probes.attention_probe import ATTENTION, WORDS, ProbeData
+from headcount.probes.distances import distance_data
+from headcount.probes.edge_probing import probe_edges
+from headcount.probes.extraction import probe_heads, probe_states
+from headcount.probes.feature_sets import RANDOM_INIT, TEST, TRAIN, TRAINED, FeatureSets
+from headcount.probes.intervals import Bootstrap
+from headcount.probes.layer_probes import Asked, LayerCases, probe_layer, probe_mix
+from headcount.probes.options import PROBES, ProbeName
+from headcount.probes.structural_probe import StructureData
+from headcount.probes.structure_probing import predicted_trees, probe_structure
+from headcount.probes.vectors import WordVectors, word_vectors
+from headcount.results import ProbeRow, ProbeTree, ProbeWeight
+
+ASKED: tuple[Asked, ...] = ("tag", "relation")
+
+
+@final
+@dataclass(frozen=True)
+class UnitResult:
+    """What one unit found."""
+
+    rows: tuple[ProbeRow, ...]
+    weights: tuple[ProbeWeight, ...] = ()
+    trees: tuple[ProbeTree, ...] = ()
+
+
+Unit = Callable[[Sequence[ProbeRow]], UnitResult]
+"""Does one part of the work, given the rows of the parts before it."""
+
+
+@final
+class Units:
+    """The units of a run, and what they share.
+
+    Args:
+        features: the features of the model and its random-weight copy.
+    """
+
+    def __init__(self, features: FeatureSets) -> None:
+        self.features, self.options = features, features.options
+        self.progress = features.progress
+        self.train, self.test = (features.treebanks[side] for side in (TRAIN, TEST))
+        num_sentences = len(self.test.sentences)
+        self.bootstrap = Bootstrap(num_sentences, self.options.samples, self.options.seed)
+
+    def named(self) -> dict[str, Unit]:
+        """All units by name, in order."""
+        return {
+            f"{name}, {part}": unit
+            for name in PROBES
+            if name in self.options.probes
+            for part, unit in self._units_of(name).items()
+        }
+
+    def _units_of(self, name: ProbeName) -> dict[str, Unit]:
+        variants = (TRAINED, RANDOM_INIT)
+        if name == "attention":
+            return {
+                "baselines": self._baselines,
+                **{each: partial(self._arcs, name, each) for each in variants},
+            }
+        if name == "words":
+            return {each: partial(self._arcs, name, each) for each in (*variants, "distances")}
+        if name == "edges":
+            return {each: partial(self._edges, each) for each in variants}
+        if name == "structure":
+            return self._structures()
+        return {
+            **{f"hidden state {each}": partial(self._layer, each) for each in self.states},
+            "scalar mix": self._mixes,
+        }
+
+    def _structures(self) -> dict[str, Unit]:
+        first, *others = self.ranks
+        return {
+            **{
+                f"hidden state {state}, rank {first}": partial(self._structure, state, first)
+                for state in self.states
+            },
+            **{
+                f"best hidden state, rank {rank}": partial(self._best, rank, TRAINED)
+                for rank in others
+            },
+            f"best hidden state, {RANDOM_INIT}": partial(self._best, first, RANDOM_INIT),
+        }
+
+    @cached_property
+    def states(self) -> tuple[int, ...]:
+        """Numbers of the hidden states that are probed.
+
+        Raises:
+            InputError: if the model lacks one.
+        """
+        every = range(len(probe_states(self.features.loaded)))
+        if unknown := sorted(set(self.options.layers) - set(every)):
+            raise InputError(
+                f"Expected hidden states from 0 to {every[-1]} in --layers, got "
+                f"{', '.join(map(str, unknown))}."
+            )
+        return tuple(sorted(set(self.options.layers))) or tuple(every)
+
+    @cached_property
+    def ranks(self) -> tuple[int, ...]:
+        """The ranks that are at most the width of a hidden state; at least one."""
+        width = self.features.loaded.model.config.get_text_config().hidden_size
+        fitting = tuple(dict.fromkeys(rank for rank in self.options.ranks if rank <= width))
+        return fitting or (width,)
+
+    @cached_property
+    def vectors(self) -> WordVectors:
+        """The vectors of all words of both treebanks."""
+        sentences = [*self.train.sentences, *self.test.sentences]
+        return word_vectors(self.options.vectors, self.features.loaded, sentences)
+
+    @cached_property
+    def arc_test(self) -> ArcTest:
+        """How predicted arcs are measured."""
+        return ArcTest(self.test.sentences, self.bootstrap, self.options.min_cases)
+
+    def _baselines(self, so_far: Sequence[ProbeRow]) -> UnitResult:
+        return UnitResult(tuple(baseline_rows(self.train.sentences, self.arc_test)))
+
+    def _arcs(self, name: ProbeName, variant: str, so_far: Sequence[ProbeRow]) -> UnitResult:
+        with_words = name == "words"
+        vectors = self.vectors if with_words else None
+        train, test = (
+            distance_data(bank.sentences, vectors)
+            if variant == "distances"
+            else self._maps(variant, side, vectors)
+            for side, bank in ((TRAIN, self.train), (TEST, self.test))
+        )
+        training = WORDS if with_words else ATTENTION
+        rows, trained = probe_arcs(
+            train,
+            test,
+            training,
+            self.arc_test,
+            names=(name, variant),
+            seed=self.options.seed,
+            after_epoch=self._epochs(f"{name}, {variant}", training.epochs),
+        )
+        if with_words or variant != TRAINED:
+            return UnitResult(tuple(rows))
+        weights = head_weights(trained, test, probe_heads(self.features.loaded))
+        return UnitResult(tuple(rows), tuple(weights))
+
+    def _edges(self, variant: str, so_far: Sequence[ProbeRow]) -> UnitResult:
+        self.progress(f"edges, {variant}", 0, 1)
+        rows = probe_edges(
+            self._maps(variant, TRAIN),
+            self._maps(variant, TEST),
+            self.bootstrap,
+            variant=variant,
+            min_cases=self.options.min_cases,
+            seed=self.options.seed,
+        )
+        self.progress(f"edges, {variant}", 1, 1)
+        return UnitResult(tuple(rows))
+
+    def _structure(
+        self, state: int, rank: int, so_far: Sequence[ProbeRow], variant: str = TRAINED
+    ) -> UnitResult:
+        train, test = (self._structure_data[variant, side].at(state) for side in (TRAIN, TEST))
+        rows, distance_DR = probe_structure(
+            train,
+            test,
+            self.bootstrap,
+            rank=rank,
+            variant=variant,
+            seed=self.options.seed,
+            after_epoch=self._epochs(f"structure, {variant}, hidden state {state}, rank {rank}", 0),
+        )
+        drawn = variant == TRAINED and rank == self.ranks[0]
+        trees = predicted_trees(test, distance_DR) if drawn else ()
+        return UnitResult(tuple(rows), trees=tuple(trees))
+
+    def _best(self, rank: int, variant: str, so_far: Sequence[ProbeRow]) -> UnitResult:
+        return self._structure(best_state(so_far), rank, so_far, variant)
+
+    def _layer(self, state: int, so_far: Sequence[ProbeRow]) -> UnitResult:
+        rows: list[ProbeRow] = []
+        for asked in ASKED:
+            self.progress(f"layers, hidden state {state}", ASKED.index(asked), len(ASKED))
+            train, test = self._layer_cases[asked]
+            rows += probe_layer(
+                train,
+                test,
+                self.bootstrap,
+                asked=asked,
+                state=state,
+                variant=TRAINED,
+                seed=self.options.seed,
+            )
+        self.progress(f"layers, hidden state {state}", len(ASKED), len(ASKED))
+        return UnitResult(tuple(rows))
+
+    def _mixes(self, so_far: Sequence[ProbeRow]) -> UnitResult:
+        rows: list[ProbeRow] = []
+        for asked in ASKED:
+            train, test = self._layer_cases[asked]
+            rows += probe_mix(
+                train,
+                test,
+                self.bootstrap,
+                asked=asked,
+                seed=self.options.seed,
+                after_epoch=self._epochs(f"layers, scalar mix, {asked}", 0),
+            )
+        return UnitResult(tuple(rows))
+
+    @cached_property
+    def _structure_data(self) -> "_StructureSets":
+        return _StructureSets(self.features)
+
+    @cached_property
+    def _layer_cases(self) -> dict[Asked, tuple[LayerCases, LayerCases]]:
+        found: dict[Asked, tuple[LayerCases, LayerCases]] = {}
+        train, test = (self.features.of(TRAINED, side) for side in (TRAIN, TEST))
+        assert train.states is not None and test.states is not None
+        for asked in ASKED:
+            cases = LayerCases.of(train.sentences, train.states, asked)
+            found[asked] = (
+                cases,
+                LayerCases.of(test.sentences, test.states, asked, cases.classes),
+            )
+        return found
+
+    def _maps(self, variant: str, side: str, vectors: WordVectors | None = None) -> ProbeData:
+        features = self.features.of(variant, side)
+        assert features.maps is not None
+        return ProbeData.of(features.sentences, features.maps, vectors)
+
+    def _epochs(self, stage: str, total: int) -> Callable[[int], None]:
+        return lambda epoch: self.progress(f"{stage}: epochs", epoch, total)
+
+
+def best_state(rows: Sequence[ProbeRow]) -> int:
+    """The hidden state with the largest UUAS so far, for further ranks and controls."""
+    found = [
+        row
+        for row in rows
+        if (row.probe, row.variant, row.metric) == ("structure", TRAINED, "uuas")
+    ]
+    best = max(found, key=lambda row: row.value)
+    assert best.layer is not None
+    return best.layer
+
+
+@final
+class _StructureSets:
+    """The sentences with their tree distances, of which each is computed once.
+
+    Args:
+        features: the features of both models.
+    """
+
+    def __init__(self, features: FeatureSets) -> None:
+        self._features = features
+        self._made: dict[tuple[str, str], StructureData] = {}
+
+    def __getitem__(self, which: tuple[str, str]) -> StructureData:
+        if which not in self._made:
+            features = self._features.of(*which)
+            assert features.states is not None
+            self._made[which] = StructureData.of(features.sentences, features.states, 0)
+        return self._made[which]

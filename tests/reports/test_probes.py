@@ -1,0 +1,115 @@
+"""Probes in the report and as figures: every number is shown, nothing is shown without them."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from headcount.core import InputError
+from headcount.reports import write_probe_figures
+from headcount.reports.figures.probes import PROBE_FIGURES
+from headcount.reports.numbers import percent
+from headcount.reports.page.probe_view import probe_heads, probes_view
+from headcount.results import Probed, ProbeRecord, ProbeRow, ProbeTree, ProbeWeight
+
+NAN = float("nan")
+
+
+def row(
+    probe: str, metric: str, value: float, variant: str = "trained", **more: object
+) -> ProbeRow:
+    return ProbeRow(probe, variant, metric, value, value - 0.1, value + 0.1, 120, **more)  # pyright: ignore
+
+
+@pytest.fixture
+def probed() -> Probed:
+    rows = [
+        row("attention", "uas", 0.3, "offset"),
+        row("attention", "uas", 0.41, "offset", relation="nsubj"),
+        row("attention", "uas", 0.6),
+        row("attention", "uas", 0.71, relation="nsubj"),
+        row("attention", "uas", 0.66, relation="macro"),
+        row("edges", "edge-accuracy", 0.8),
+        row("edges", "edge-accuracy", 0.5, "random-labels"),
+    ]
+    for layer in range(3):
+        for metric in ("uuas", "spearman-distance", "spearman-depth", "root"):
+            rows.append(row("structure", metric, 0.4 + layer / 10, layer=layer, rank=8))
+        for asked in ("tag", "relation"):
+            rows.append(row("layers", f"{asked}-accuracy", 0.5 + layer / 10, layer=layer))
+            rows.append(
+                ProbeRow("layers", "scalar-mix", f"{asked}-weight", 1 / 3, NAN, NAN, 9, layer=layer)
+            )
+    rows.append(row("structure", "uuas", 0.45, layer=2, rank=2))
+    rows.append(row("structure", "uuas", 0.2, "random-init", layer=2, rank=8))
+    rows.append(ProbeRow("layers", "scalar-mix", "tag-centre-of-gravity", 1.0, NAN, NAN, 9))
+    tree = ProbeTree(
+        2, ("a", "b", "<c>", "."), (1, 4, 1, 1), (True, True, True, False), ((0, 1), (0, 2))
+    )
+    record = ProbeRecord(
+        signature="headcount:0|model:bert",
+        model="bert",
+        model_type="bert",
+        probes=("attention",),
+        train=("a.conllu",),
+        test=("b.conllu",),
+        train_sentences=1000,
+        train_words=9000,
+        test_sentences=200,
+        test_words=1800,
+        trees=(tree,),
+    )
+    weights = (ProbeWeight("enc.0.0", 1.5, -2.0, 0.25), ProbeWeight("enc.0.1", 3.0, 0.5, 0.75))
+    return Probed(tuple(rows), weights, record)
+
+
+def test_the_section_shows_every_number_over_all_relations(probed: Probed) -> None:
+    view = probes_view(probed)
+    assert view is not None and probes_view(None) is None
+    assert view.lede == (
+        f"One weight for each head gives {percent(0.6)} of the words their right head; the best "
+        f"fixed offset gives {percent(0.3)}. Probes were trained on 1,000 sentences and measured on 200 others."
+    )
+    first = view.sections[0]
+    assert [(each.variant, each.value, each.interval) for each in first.rows] == [
+        ("best fixed offset", "30.0 %", "20.0 to 40.0 %"),
+        ("trained model", "60.0 %", "50.0 to 70.0 %"),
+    ]
+    assert [section.title.split(",")[0] for section in view.sections] == [
+        "heads of words",
+        "pairs of words",
+        "trees",
+        "tags and relations",
+    ]
+    structure = view.sections[2].rows
+    assert structure[0].variant == "trained model, hidden state 0"
+    assert len(structure) == 13  # the other rank is left to the figure
+
+
+def test_cards_have_the_weights_and_the_rank_of_their_head(probed: Probed) -> None:
+    found = probe_heads(probed)
+    assert list(found) == ["enc.0.1", "enc.0.0"]
+    assert found["enc.0.0"].from_head == "−2.00" and found["enc.0.0"].rank == "2nd of 2"
+    assert found["enc.0.1"].contribution == "+0.75 nats"
+    assert probe_heads(None) == {}
+
+
+def test_every_figure_is_drawn_and_left_out_without_its_numbers(
+    probed: Probed, tmp_path: Path, one_format: None
+) -> None:
+    probed.write(tmp_path)
+    written = write_probe_figures(tmp_path, ("svg",))
+    assert [path.stem for path in written] == list(PROBE_FIGURES)
+    relations = (tmp_path / "figures" / "probe_relations.svg").read_text()
+    assert ">nsubj<" in relations
+    trees = (tmp_path / "figures" / "probe_trees.svg").read_text()
+    assert "hidden state 2" in trees and "&lt;c&gt;" in trees
+    few = replace(probed, rows=probed.rows[:3], weights=())
+    few.write(tmp_path)
+    assert [path.stem for path in write_probe_figures(tmp_path, ("svg",))] == [
+        "probe_accuracies",
+        "probe_relations",
+    ]
+    assert not (tmp_path / "figures" / "probe_trees.svg").exists()
+    with pytest.raises(InputError, match="probes.json"):
+        write_probe_figures(tmp_path / "figures")

@@ -68,7 +68,8 @@ def test_the_section_shows_every_number_over_all_relations(probed: Probed) -> No
     assert view is not None and probes_view(None) is None
     assert view.lede == (
         f"One weight for each head gives {percent(0.6)} of the words their right head; the best "
-        f"fixed offset gives {percent(0.3)}. Probes were trained on 1,000 sentences and measured on 200 others."
+        f"fixed offset gives {percent(0.3)}. Probes were trained on 1,000 sentences and measured "
+        "on 200 others."
     )
     first = view.sections[0]
     assert [(each.variant, each.value, each.interval) for each in first.rows] == [

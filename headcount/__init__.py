@@ -23,6 +23,7 @@ What heads are worth:
 
 What heads know together:
     probes: small models that read trees from attention and hidden states (`probes.probe`)
+    evolution: what every layer of some models keeps of a token (`evolution.evolve`)
 
 Smaller models:
     TaskSplits: a task's data to choose heads with, to measure on, and held out

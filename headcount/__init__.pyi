@@ -1,3 +1,4 @@
+from . import evolution as evolution
 from . import importance as importance
 from . import probes as probes
 from . import pruning as pruning

@@ -20,7 +20,7 @@ LAYERS = (
     ("models",),
     ("tasks", "measures"),
     ("analysis",),
-    ("importance", "gates", "compaction", "probes"),
+    ("importance", "gates", "compaction", "probes", "evolution"),
     ("training", "speed"),
     ("pruning",),
     ("artifact", "reports"),

@@ -19,6 +19,7 @@ COMMANDS = {
     "align": "Align",
     "importance": "Importance",
     "probe": "Probe",
+    "evolve": "Evolve",
     "prune": "Prune",
     "curve": "Curve",
     "cluster": "Cluster",

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import final
 
-from headcount.core import Progress
+from headcount.core import Progress, check_disk
 from headcount.models import Loaded, random_copy
 from headcount.probes.extraction import extract, features_of
-from headcount.probes.features import Features, check_disk
+from headcount.probes.features import Features
 from headcount.probes.options import ProbeOptions
 from headcount.probes.treebank import Treebank
 
@@ -75,7 +75,11 @@ class FeatureSets:
             InputError: if they do not.
         """
         there = sum(path.stat().st_size for path in self.folder.rglob("*.f16"))
-        check_disk(self.folder, self.num_bytes() - there)
+        advice = (
+            "Name a folder on another disk with --out, or lower --train-limit, --test-limit or "
+            "--max-words."
+        )
+        check_disk(self.folder, self.num_bytes() - there, "word-level features", advice)
 
     def _planned(self, variant: str, side: str) -> Features:
         """The features before the model has run, with their size."""

@@ -13,7 +13,6 @@ Reference: What Does BERT Look At? (Clark et al., 2019), section 4.1, https://ar
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from shutil import disk_usage
 from typing import final
 
 import numpy as np
@@ -21,7 +20,7 @@ import torch
 from jaxtyping import Float, Float16, Int64
 from torch import Tensor
 
-from headcount.core import InputError
+from headcount.core import memory_map
 from headcount.probes.treebank import ProbeSentence
 
 NUM_SLOTS = 2
@@ -55,7 +54,7 @@ class WordMaps:
 
     def open(self) -> None:
         """Open the file; it is created if it does not exist."""
-        self._numbers = _memory_map(self.path, int(self._starts[-1]))
+        self._numbers = memory_map(self.path, int(self._starts[-1]))
 
     def flush(self) -> None:
         """Write everything to disk."""
@@ -108,7 +107,7 @@ class WordStates:
 
     def open(self) -> None:
         """Open the file; it is created if it does not exist."""
-        self._numbers = _memory_map(self.path, int(np.prod(self._shape))).reshape(self._shape)
+        self._numbers = memory_map(self.path, int(np.prod(self._shape))).reshape(self._shape)
 
     def flush(self) -> None:
         """Write everything to disk."""
@@ -157,36 +156,3 @@ def slots(length: int, longest: int) -> Int64[np.ndarray, " place"]:
     [0, 1, 5, 6]
     """
     return np.concatenate([np.arange(length), longest + np.arange(NUM_SLOTS)])
-
-
-def check_disk(folder: Path, num_bytes: int) -> None:
-    """Check that features fit on the disk.
-
-    Raises:
-        InputError: if they do not.
-    """
-    free = disk_usage(folder).free
-    if num_bytes > free:
-        raise InputError(
-            f"Expected {in_words(num_bytes)} of free disk for word-level features in {folder}, got "
-            f"{in_words(free)}. Name a folder on another disk with --out, or lower --train-limit, "
-            "--test-limit or --max-words."
-        )
-
-
-def in_words(num_bytes: int) -> str:
-    """A size in words.
-
-    >>> in_words(1_500_000), in_words(2_340_000_000)
-    ('1.5 MB', '2.34 GB')
-    """
-    if num_bytes < 1e9:
-        return f"{num_bytes / 1e6:,.1f} MB"
-    return f"{num_bytes / 1e9:,.2f} GB"
-
-
-def _memory_map(path: Path, size: int) -> np.ndarray:
-    """A file of float16 numbers, of which a new one is zeros."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    is_there = path.exists() and path.stat().st_size == size * np.dtype(np.float16).itemsize
-    return np.memmap(path, dtype=np.float16, mode="r+" if is_there else "w+", shape=(size,))

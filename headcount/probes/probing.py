@@ -18,12 +18,12 @@ from headcount.core import (
     read_checkpoint,
     remove_state,
     silent,
+    size_in_words,
     write_checkpoint,
 )
 from headcount.models import Loaded, as_loaded, check_has_heads, signature
 from headcount.probes.extraction import probe_encoder, probe_heads
 from headcount.probes.feature_sets import TEST, TRAIN, FeatureSets
-from headcount.probes.features import in_words
 from headcount.probes.options import PROBES, ProbeOptions
 from headcount.probes.treebank import check_no_overlap, overlap, read_treebank
 from headcount.probes.units import UnitResult, Units
@@ -108,7 +108,7 @@ class _Probing:
         named = self.units.named()
         self.folder.mkdir(parents=True, exist_ok=True)
         self.features.check_disk()
-        size = in_words(self.features.num_bytes())
+        size = size_in_words(self.features.num_bytes())
         self.progress(f"word-level features take {size} on disk", 1, 1)
         checkpoint = self.folder / "done.json"
         done = read_checkpoint(checkpoint, self.key, "the finished probes of a run")

@@ -17,6 +17,7 @@ from .changes import p_beside as p_beside
 from .claiming import ALIGNMENT_FILES as ALIGNMENT_FILES
 from .claiming import CLUSTER_FILES as CLUSTER_FILES
 from .claiming import CURVE_FILES as CURVE_FILES
+from .claiming import EVOLUTION_FILES as EVOLUTION_FILES
 from .claiming import PROBE_FILES as PROBE_FILES
 from .claiming import check_is_run as check_is_run
 from .claiming import claim as claim
@@ -36,6 +37,15 @@ from .curve import CurveRecord as CurveRecord
 from .curve import read_curve as read_curve
 from .curve import write_points as write_points
 from .evaluation import EvaluationRecord as EvaluationRecord
+from .evolution import EVOLUTION as EVOLUTION
+from .evolution import EVOLUTION_POINTS as EVOLUTION_POINTS
+from .evolution import EVOLUTION_ROWS as EVOLUTION_ROWS
+from .evolution import Evolution as Evolution
+from .evolution import EvolutionPoint as EvolutionPoint
+from .evolution import EvolutionRecord as EvolutionRecord
+from .evolution import EvolutionRow as EvolutionRow
+from .evolution import StoreFacts as StoreFacts
+from .evolution import read_evolution as read_evolution
 from .examples import Example as Example
 from .finetune import FINETUNE as FINETUNE
 from .finetune import FinetuneChange as FinetuneChange

@@ -50,6 +50,15 @@ ALIGNMENT_FILES = ("alignment.parquet", "alignment.md", "alignment.json")
 CLUSTER_FILES = ("distances.parquet", "groups.parquet", "clusters.md", "clusters.json")
 """Files that distances between heads leave, besides `figures/`."""
 
+EVOLUTION_FILES = (
+    "evolution.json",
+    "evolution.parquet",
+    "evolution_points.parquet",
+    "evolution.md",
+    "voita2019evolution.md",
+)
+"""Files that a comparison of layers leaves, besides `state/` and `figures/`."""
+
 FOLDERS = ("state", "figures", "other")
 
 

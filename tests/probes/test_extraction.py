@@ -20,7 +20,7 @@ from headcount.probes.extraction import (
     probe_layers,
     probe_states,
 )
-from headcount.probes.features import Features, check_disk
+from headcount.probes.features import Features
 from headcount.probes.treebank import Treebank, read_treebank
 from tests import saved, tiny
 from tests.laws import leaving_no_trace
@@ -131,13 +131,6 @@ def test_an_interrupted_pass_resumes_after_the_last_batch_on_disk(
 
 def test_places_of_special_tokens() -> None:
     assert places([-1, -1, 0, -1, 1, -1], 7) == [7, 7, 0, 8, 1, 8]
-
-
-def test_a_disk_too_small_is_refused_before_the_model_runs(tmp_path: Path) -> None:
-    with pytest.raises(
-        InputError, match=r"Expected 9,000,000\.00 GB of free disk .* --train-limit"
-    ):
-        check_disk(tmp_path, 9 * 10**15)
 
 
 def test_an_encoder_decoder_reads_sources_only(loaded: Loaded) -> None:

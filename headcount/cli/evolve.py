@@ -1,0 +1,90 @@
+"""`headcount evolve MODEL [MODEL...] CORPUS --out OUT`: what every layer keeps and builds."""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from headcount import evolution, models, results
+from headcount.cli.arguments import DeviceArguments, check_data, check_model, recorded
+from headcount.cli.console import plain_console, print_warnings, shown
+from headcount.core import InputError, ResumePolicy, claim
+from headcount.corpora import Corpus
+from headcount.evolution import EvolutionOptions
+from headcount.results import EVOLUTION_FILES
+
+SHOWN = ("mi-miller-madow", "pwcca")
+"""Quantities that are printed."""
+
+
+@dataclass(frozen=True)
+class Evolve(DeviceArguments):
+    """Compare layers and models: what each layer keeps of a token and its neighbours."""
+
+    inputs: Annotated[
+        tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="MODEL [MODEL ...] CORPUS")
+    ]
+    """Models (Hugging Face names, folders, headcount:en-de), then one corpus (.txt, .jsonl,
+    .conllu, .tsv). Models of one objective are its seeds."""
+    out: Path = field(kw_only=True)
+    """Folder for the results."""
+    limit: int | None = None
+    """Largest number of sentences; all by default."""
+    resume: bool = False
+    """Resume an interrupted run in --out."""
+    overwrite: bool = False
+    """Replace an earlier run in --out."""
+    how: Annotated[EvolutionOptions, tyro.conf.arg(name="")] = field(
+        default_factory=EvolutionOptions
+    )
+
+    def run(self) -> int:
+        """Measure every layer, and write and print the numbers."""
+        if len(self.inputs) < 2:
+            raise InputError(
+                "Expected models and a corpus, got "
+                f"{', '.join(self.inputs) or 'nothing'}. Name at least one model and one corpus."
+            )
+        *names, file = self.inputs
+        for name in names:
+            check_model(name)
+        check_data([file])
+        corpus = Corpus([file], limit=self.limit)
+        policy = ResumePolicy.of(self.resume, self.overwrite)
+        claim(self.out, EVOLUTION_FILES, self.out / "state", policy)
+        loaded = [self._loaded(name) for name in names]
+        with shown() as progress:
+            found = evolution.evolve(loaded, corpus, self.how, self.out, progress)
+        found = replace(found, record=replace(found.record, arguments=recorded(self)))
+        found.write(self.out)
+        evolution.forget_evolution(self.out)
+        print_evolution(found, plain_console(soft_wrap=False))
+        return 0
+
+    def _loaded(self, name: str) -> "models.Loaded":
+        return models.load(name, self.device, self.dtype, trust_remote_code=self.trust_remote_code)
+
+
+def print_evolution(found: "results.Evolution", console: Console) -> None:
+    """Print what was stored, and the main curves."""
+    for facts in found.record.stores:
+        if facts.occurrences:
+            console.print(
+                f"{facts.objective}-{facts.seed}, {facts.view}: {facts.types:,} tokens x "
+                f"{facts.occurrences:,} occurrences"
+            )
+    layers = sorted({row.layer for row in found.rows})
+    table = Table("quantity", "against", "model", *map(str, layers), box=None, pad_edge=False)
+    curves: dict[tuple[str, str, str], dict[int, float]] = {}
+    for row in found.rows:
+        if row.quantity in SHOWN and " at " not in row.against:
+            curves.setdefault((row.quantity, row.against, row.label), {})[row.layer] = row.value
+    for names, values in sorted(curves.items()):
+        cells = (f"{values[each]:.3f}" if each in values else "" for each in layers)
+        table.add_row(*names, *cells)
+    console.print(table)
+    print_warnings(found.record.warnings, console)
+    console.print(found.record.signature, style="dim", soft_wrap=True)

@@ -1,0 +1,201 @@
+"""Evolving: every quantity of every model, layer by layer; a killed run resumes."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Any, final
+
+from headcount.analysis import versions
+from headcount.core import (
+    Progress,
+    check_single_process,
+    nulls_for_nan,
+    read_checkpoint,
+    remove_state,
+    silent,
+    write_checkpoint,
+)
+from headcount.corpora import Corpus
+from headcount.evolution.mutual_information import (
+    clusters_of,
+    default_clusters,
+    information,
+    information_by_position,
+)
+from headcount.evolution.options import EvolutionOptions
+from headcount.evolution.state_store import has_output
+from headcount.evolution.stores import OUTPUT, TEXT, Stores
+from headcount.evolution.subjects import Subject, subjects_of
+from headcount.models import Loaded, signature
+from headcount.results import Evolution, EvolutionPoint, EvolutionRecord, EvolutionRow
+
+Found = Iterator[EvolutionRow | EvolutionPoint]
+Unit = Callable[[], Found]
+"""One part of the work, which a resumed run does not repeat."""
+
+
+def evolve(
+    models: Sequence[Loaded],
+    corpus: Corpus,
+    options: EvolutionOptions | None = None,
+    out: str | Path | None = None,
+    progress: Progress = silent,
+) -> Evolution:
+    """Measure what every layer of some models keeps of a token and of what stands around it.
+
+    >>> evolution = evolve([load("MODEL")], Corpus("text.txt"))  # doctest: +SKIP
+    >>> evolution.curves("mi", "input")  # doctest: +SKIP
+
+    Args:
+        models: results of `load`; of encoder-decoders the encoder is read.
+        corpus: texts; targets of parallel text are not read.
+        options: what is measured and how.
+        out: the folder of the run. States and finished parts are kept in `out/state`, and a run
+            that finds some there resumes. `Evolution.write` writes the results.
+        progress: called with the stage and the progress.
+
+    Raises:
+        CorpusError: if the corpus is too small, or lacks what a quantity needs.
+        InputError: if the disk is too small.
+        ModelError: if a model's hidden states can't be observed.
+    """
+    check_single_process()
+    with TemporaryDirectory() as temporary:
+        folder = Path(temporary) if out is None else Path(out) / "state"
+        folder.mkdir(parents=True, exist_ok=True)
+        return _Run(models, corpus, options or EvolutionOptions(), folder, progress).run()
+
+
+def forget_evolution(out: Path) -> None:
+    """Delete the states and finished parts of a run."""
+    remove_state(out / "state")
+
+
+@final
+class _Run:
+    """The parts of one run and what they share."""
+
+    def __init__(
+        self,
+        models: Sequence[Loaded],
+        corpus: Corpus,
+        options: EvolutionOptions,
+        folder: Path,
+        progress: Progress,
+    ) -> None:
+        self.subjects, self.corpus, self.options = subjects_of(models), corpus, options
+        self.folder, self.progress = folder, progress
+        self.stores = Stores(self.subjects, corpus, options, folder, progress)
+        self.key = self._key()
+        self.timings: dict[str, float] = {}
+
+    def run(self) -> Evolution:
+        """Run every part that is not done, in order."""
+        self.stores.check()
+        checkpoint = self.folder / "done.json"
+        done = read_checkpoint(checkpoint, self.key, "the finished parts of a run")
+        rows, points = list[EvolutionRow](), list[EvolutionPoint]()
+        for name, unit in self.units().items():
+            if name not in done:
+                start = perf_counter()
+                found = list(unit())
+                done[name] = {
+                    "rows": [
+                        nulls_for_nan(asdict(row)) for row in found if isinstance(row, EvolutionRow)
+                    ],
+                    "points": [asdict(row) for row in found if isinstance(row, EvolutionPoint)],
+                    "seconds": round(perf_counter() - start, 1),
+                }
+                write_checkpoint(checkpoint, self.key, done)
+            rows += [EvolutionRow(**_with_nan(row)) for row in done[name]["rows"]]
+            points += [EvolutionPoint(**point) for point in done[name]["points"]]
+            self.timings[name] = done[name]["seconds"]
+        return Evolution(tuple(rows), tuple(points), self.record())
+
+    def units(self) -> dict[str, Unit]:
+        """The parts of the work by name, in order."""
+        found: dict[str, Unit] = {}
+        for subject in self.subjects:
+            for name, unit in self._units_of(subject):
+                found[f"{subject.label}: {name}"] = unit
+        return found
+
+    def _units_of(self, subject: Subject) -> Iterator[tuple[str, Unit]]:
+        measure = self.options.measure
+        if "information" in measure:
+            yield "information, input", partial(self._information, subject, TEXT)
+        yield "text is read", partial(self._released, subject, TEXT)
+        if "information" in measure and has_output(subject):
+            yield "information, output", partial(self._information, subject, OUTPUT)
+            yield "outputs are read", partial(self._released, subject, OUTPUT)
+
+    def _released(self, subject: Subject, view: str) -> Found:
+        self.stores.release(subject, view)
+        yield from ()
+
+    def _information(self, subject: Subject, view: str) -> Found:
+        store = self.stores.get(subject, view, self.key)
+        chosen, seed = store.occurrences, self.options.seed
+        against = "output" if view == OUTPUT else "input"
+        num_clusters = self.options.clusters or default_clusters(len(chosen))
+        stage, layers = f"{subject.label}, clusters ({against}): layers", store.shape[0]
+        for layer in range(layers):
+            cluster_S = clusters_of(store.layer(layer), num_clusters, seed)
+            token_S, position_S = chosen.token_S, chosen.position_S
+            yield from _rows(subject, layer, information(token_S, cluster_S, against, seed))
+            by_position = information_by_position(token_S, cluster_S, position_S, against, seed)
+            yield from _rows(subject, layer, by_position)
+            self.progress(stage, layer + 1, layers)
+
+    def _key(self) -> str:
+        options = self.options
+        models = "+".join(signature(each.loaded, "") for each in self.subjects)
+        return f"{models}|corpus:{self.corpus.sha256()[:12]}|limit:{self.corpus.limit}|{options}"
+
+    def record(self) -> EvolutionRecord:
+        """Facts about the run."""
+        options, facts = self.options, self.stores.facts
+        first = self.subjects[0].loaded
+        states = max((each.states for each in facts if each.view == TEXT), default=0)
+        changed = {
+            name: value
+            for name, value in asdict(options).items()
+            if value != getattr(EvolutionOptions(), name)
+        }
+        return EvolutionRecord(
+            signature=signature(first, self.corpus.sha256(), models=len(self.subjects), **changed),
+            models=tuple(each.loaded.name for each in self.subjects),
+            corpora=self.corpus.names,
+            stores=tuple(facts),
+            clusters=options.clusters or default_clusters(states),
+            peak_bytes=self.stores.peak_bytes,
+            warnings=tuple(self._warnings()),
+            timings=self.timings,
+            versions=versions(),
+        )
+
+    def _warnings(self) -> Iterator[str]:
+        for tokens in self.stores.tokens.values():
+            if tokens.truncated:
+                yield (
+                    f"{tokens.truncated:,} of {tokens.num_sentences:,} sentences were longer than "
+                    "the model's limit and were cut off"
+                )
+        if len(self.stores.tokens) > 1:
+            yield (
+                "the models have different tokenizers, so each was measured on its own tokens and "
+                "no distances between them were measured"
+            )
+
+
+def _rows(subject: Subject, layer: int, found: Iterable[dict[str, Any]]) -> Iterator[EvolutionRow]:
+    for fields in found:
+        yield EvolutionRow(**subject.names, layer=layer, **fields)
+
+
+def _with_nan(row: dict[str, Any]) -> dict[str, Any]:
+    """A row as it was before JSON, which has no NaN."""
+    return {name: float("nan") if value is None else value for name, value in row.items()}

@@ -1,0 +1,20 @@
+"""Files that are too large for the disk are refused."""
+
+from pathlib import Path
+
+import pytest
+
+from headcount.core import InputError, check_disk, memory_map
+
+
+def test_a_disk_too_small_is_refused(tmp_path: Path) -> None:
+    says = r"Expected 9,000,000\.00 GB of free disk for features in .*, got .* GB\. Free some\."
+    with pytest.raises(InputError, match=says):
+        check_disk(tmp_path, 9 * 10**15, "features", "Free some.")
+    check_disk(tmp_path, 9, "features", "Free some.")
+
+
+def test_a_memory_map_keeps_its_numbers_unless_its_size_changes(tmp_path: Path) -> None:
+    memory_map(tmp_path / "map", 7)[:] = 3
+    assert memory_map(tmp_path / "map", 7).tolist() == [3] * 7
+    assert memory_map(tmp_path / "map", 5).tolist() == [0] * 5

@@ -4,7 +4,7 @@ BIN := .venv/bin
 export HF_HUB_OFFLINE ?= 1
 unexport PYTHONDONTWRITEBYTECODE  # every test process would compile the package and its tests
 
-.PHONY: demo test lint types pytest bench clean
+.PHONY: demo test lint types pytest versions bench clean FORCE
 
 demo: .venv/installed  ## what the heads of our own translation model do and are worth
 	$(BIN)/headcount demo --out demo
@@ -22,6 +22,29 @@ types: .venv/installed  ## the package, the tests and the benchmarks
 pytest: .venv/installed  ## a process for every core, at most eight
 	$(BIN)/pytest --numprocesses auto --maxprocesses 8 --dist loadfile
 
+# What pyproject.toml allows at least, and what was newest on 2026-11-26
+VERSIONS := $(shell sed -n 's/.*"transformers>=\(.*\)".*/\1/p' pyproject.toml) 5.24.0
+VERSIONED := tap/test_selfcheck.py tap/test_own_softmax.py tap/test_attention_interface.py \
+	compaction/test_compact.py compaction/test_groups.py gates/test_context.py \
+	models/test_remote_code.py models/test_shipped.py artifact/test_plain.py \
+	cli/test_compact.py cli/test_demo.py
+
+versions: $(addprefix transformers-, $(VERSIONS))  ## a part of the tests with the oldest and the newest transformers
+
+transformers-%: .versions/%/installed FORCE
+	.versions/$*/bin/python -m pytest -p no:cacheprovider $(addprefix tests/, $(VERSIONED)) \
+		-W 'ignore:`torch.jit.script` is deprecated:DeprecationWarning'
+
+.versions/%/installed: .venv/installed  ## what that version does not need otherwise is that of .venv
+	$(PYTHON) -m venv .versions/$*
+	echo "import site; site.addsitedir('$$($(BIN)/python -c $(PACKAGES))')" \
+		> $$(.versions/$*/bin/python -c $(PACKAGES))/others.pth
+	.versions/$*/bin/pip install --quiet transformers==$*
+	touch $@
+
+.SECONDARY:
+PACKAGES := "import sysconfig; print(sysconfig.get_path('purelib'))"
+
 bench: .venv/installed  ## make bench TREEBANK=file.conllu TEXT=file.txt
 	$(BIN)/python benchmarks/overhead.py --treebank $(TREEBANK) --text $(TEXT) --memory
 
@@ -31,4 +54,4 @@ bench: .venv/installed  ## make bench TREEBANK=file.conllu TEXT=file.txt
 	touch $@
 
 clean:
-	rm -rf .venv demo build *.egg-info
+	rm -rf .venv .versions demo build *.egg-info

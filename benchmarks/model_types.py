@@ -12,6 +12,7 @@ heads can be cut out.
 import copy
 import itertools
 import json
+import re
 import signal
 import sys
 import warnings
@@ -25,113 +26,24 @@ from typing import Any
 import torch
 import transformers
 import tyro
+from model_inputs import inputs_of
+from model_sizes import DEPTHS, NUM_HEADS, OF_TYPES, SIZES
 from torch import Tensor
 from transformers import CONFIG_MAPPING, MODEL_MAPPING, PreTrainedConfig, PreTrainedModel
 from transformers.models.auto import modeling_auto
 
 from headcount.compaction import compact
 from headcount.core import Heads, InputError, LayerId, Plan
+from headcount.models import Loaded
 from headcount.tap import (
     Anatomy,
     Block,
     SampleRun,
     difference,
-    examine,
     tapped,
     tiny_inputs,
 )
 
-NUM_HEADS, HEAD_DIM, WIDTH, VOCAB = 4, 8, 32, 99
-SIZES: Mapping[str, Any] = (
-    dict.fromkeys(
-        ("hidden_size", "d_model", "n_embd", "dim", "embed_dim", "embedding_size", "encoder_dim")
-        + ("hidden_dim", "hidden_size_global", "embedding_dim", "text_hidden_size", "emb_dim")
-        + ("out_hidden_size", "output_hidden_size", "projection_dim", "decoder_hidden_size")
-        + ("encoder_hidden_size", "encoder_hidden_dim", "lru_width", "audio_hidden_size")
-        + ("attention_hidden_size", "d_embed", "output_dim", "hidden_size_per_layer_input"),
-        WIDTH,
-    )
-    | dict.fromkeys(
-        ("intermediate_size", "encoder_ffn_dim", "decoder_ffn_dim", "ffn_dim", "d_ff", "n_inner")
-        + ("moe_intermediate_size", "mlp_dim", "shared_expert_intermediate_size", "d_inner")
-        + ("moe_shared_expert_intermediate_size", "shared_intermediate_size", "inner_dim")
-        + ("decoder_intermediate_size", "ffn_hidden_size", "d_ffn", "feed_forward_size"),
-        48,
-    )
-    | dict.fromkeys(
-        ("num_hidden_layers", "n_layer", "num_layers", "encoder_layers", "decoder_layers")
-        + ("n_layers", "num_decoder_layers", "depth", "encoder_num_hidden_layers")
-        + ("decoder_num_hidden_layers", "num_encoder_layers", "resampler_depth"),
-        2,
-    )
-    | dict.fromkeys(
-        ("num_attention_heads", "n_head", "num_heads", "encoder_attention_heads", "n_heads")
-        + ("decoder_attention_heads", "attention_heads", "decoder_num_attention_heads")
-        + ("encoder_num_attention_heads", "num_encoder_attention_heads", "index_n_heads"),
-        NUM_HEADS,
-    )
-    | dict.fromkeys(("num_key_value_heads", "n_group", "topk_group"), 2)
-    | dict.fromkeys(("head_dim", "d_kv", "v_head_dim", "qk_nope_head_dim", "attention_head_dim"), 8)
-    | {"qk_rope_head_dim": 4, "qk_head_dim": 12, "q_lora_rank": 16, "kv_lora_rank": 16}
-    | {"rotary_dim": 4, "index_head_dim": 8, "index_topk": 6, "global_head_dim": 8}
-    | dict.fromkeys(
-        ("max_position_embeddings", "n_positions", "max_source_positions", "seq_length")
-        + ("max_target_positions", "model_max_length", "max_seq_len"),
-        64,
-    )
-    | dict.fromkeys(("vocab_size", "vocab_size_per_layer_input", "text_vocab_size"), VOCAB)
-    | dict.fromkeys(("num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts"), 4)
-    | dict.fromkeys(("num_experts_per_tok", "moe_topk", "num_experts_per_token"), 2)
-    | {"first_k_dense_replace": 1, "sliding_window": 5, "window_size": 4, "local_window_size": 4}
-    | {"image_size": 32, "patch_size": 8, "spatial_merge_size": 2, "num_mel_bins": 16}
-    | {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0, "decoder_start_token_id": 2}
-    | {"forced_eos_token_id": None, "forced_bos_token_id": None, "sep_token_id": 3}
-    | {"cls_token_id": 4, "mask_token_id": 5, "linear_num_key_heads": 2}
-    | {"linear_num_value_heads": 4, "linear_key_head_dim": 8, "linear_value_head_dim": 8}
-    | {"mamba_d_state": 8, "mamba_n_heads": 8, "mamba_d_head": 8, "hidden_sizes": [16, 32, 32, 32]}
-    | {"conv_dim": [8, 8], "conv_stride": [3, 2], "conv_kernel": [4, 3], "num_frames": 4}
-    | {"num_feat_extract_layers": 2, "num_conv_pos_embeddings": 8, "tdnn_dim": [8, 8]}
-    | {
-        "num_conv_pos_embedding_groups": 2,
-        "num_queries": 5,
-    }
-    | {"attn_layer_indices": [0], "attn_layer_period": 2, "attn_layer_offset": 0, "moe_k": 2}
-    | {"block_types": ["recurrent", "attention"], "hybrid_override_pattern": "*-"}
-    | {
-        "layer_types": None,
-        "mlp_layer_types": None,
-        "layers_block_type": None,
-        "num_query_tokens": 4,
-        "codevector_dim": 16,
-    }
-)
-"""Values of configurations' fields, by name, wherever a field of that name is there."""
-DEPTHS: Mapping[str, Any] = {
-    name: SIZES[name]
-    for name in ("num_hidden_layers", "n_layer", "num_layers", "encoder_layers", "decoder_layers")
-    + ("n_layers", "num_decoder_layers", "depth", "vocab_size", "bos_token_id", "eos_token_id")
-    + ("pad_token_id", "decoder_start_token_id", "layer_types", "mlp_layer_types")
-    + ("layers_block_type", "max_position_embeddings", "num_experts", "n_routed_experts")
-}
-"""The same for models whose widths depend on each other: fewer layers of the usual width."""
-SWIN: Mapping[str, Any] = {
-    "image_size": 64,
-    "patch_size": 2,
-    "window_size": 4,
-    "depths": [1, 2],
-    "num_heads": [2, 4],
-    "embed_dim": 16,
-}
-OF_TYPES: Mapping[str, Mapping[str, Any]] = {
-    "gpt_neo": {"attention_types": [[["global", "local"], 1]]},
-    "swin": SWIN,
-    "donut-swin": SWIN,
-    "maskformer-swin": SWIN,
-    "xmod": {"default_language": "en_XX"},
-    "bamba": {"attn_layer_indices": [0, 1]},
-    "luke": {"entity_vocab_size": 20},
-}
-"""Sizes of single types whose fields depend on each other."""
 BODIES = (
     modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
     modeling_auto.MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING,
@@ -151,9 +63,9 @@ class Arguments:
     """Try every model type of transformers."""
 
     out: Path | None = None
-    """File for the table as Markdown; standard output if not given."""
+    """File for the table as Markdown, whose text before the table is kept; else standard output."""
     types: tuple[str, ...] = ()
-    """Model types to try; all if none is given."""
+    """Model types to try; all if none is given. Other rows of the file are kept."""
 
 
 @dataclass(frozen=True)
@@ -187,11 +99,17 @@ def main() -> None:
     for model_type in arguments.types or sorted(CONFIG_MAPPING):
         outcomes.append(tried(model_type))
         print(json.dumps(vars(outcomes[-1])), file=sys.stderr, flush=True)
-    table = "\n".join(_table([each for each in outcomes if each.status != "no model"])) + "\n"
+    known = ""
+    if arguments.out is not None and arguments.out.exists():
+        known = arguments.out.read_text(encoding="utf-8")
+    kept = _rows(known) if arguments.types else {}
+    rows = kept | {each.model_type: each for each in outcomes if each.status != "no model"}
+    table = "\n".join(_table([rows[model_type] for model_type in sorted(rows)])) + "\n"
     if arguments.out is None:
         print(table)
     else:
-        arguments.out.write_text(table, encoding="utf-8")
+        before = known.partition(_BEGIN)[0]
+        arguments.out.write_text(before + table, encoding="utf-8")
 
 
 def tried(model_type: str) -> Outcome:
@@ -232,15 +150,18 @@ def _tried(model_type: str, kind: Any, sizes: Mapping[str, Any]) -> Outcome:
 
 
 def _examined(model: PreTrainedModel) -> tuple[str, str]:
-    anatomy = examine(model)
-    apart = _largest_difference(model, anatomy)
+    inputs = inputs_of(model)
+    loaded = Loaded(model, None, type(model).__name__, inputs)
+    anatomy = loaded.anatomy
+    apart = _largest_difference(model, anatomy, tiny_inputs(model) if inputs is None else inputs)
     if apart is not None and apart > 1e-4:
         return "error", f"weights differ from eager attention's by {apart:.2g}"
+    where = "" if inputs is None else "on inputs of its own; "
     try:
-        compact(model, _half(anatomy.heads, anatomy))
+        compact(loaded, _half(anatomy.heads, anatomy))
     except InputError as error:
-        return "equal", f"not compact: {_line(error)}"
-    return "compact", ""
+        return "equal", f"{where}not compact: {_line(error)}"
+    return "compact", where.removesuffix("; ")
 
 
 def _half(heads: Heads, anatomy: Anatomy) -> Plan:
@@ -254,7 +175,9 @@ def _half(heads: Heads, anatomy: Anatomy) -> Plan:
     return Plan(kept)
 
 
-def _largest_difference(model: PreTrainedModel, anatomy: Anatomy) -> float | None:
+def _largest_difference(
+    model: PreTrainedModel, anatomy: Anatomy, inputs: Mapping[str, Tensor]
+) -> float | None:
     """Largest difference from the weights that eager attention returns, in rows without padding.
 
     None if it returns none, or if the stock model's own outputs differ between the two.
@@ -263,7 +186,7 @@ def _largest_difference(model: PreTrainedModel, anatomy: Anatomy) -> float | Non
     with suppress(ValueError):
         stock.set_attn_implementation("eager")
     stock.config._attn_implementation = "eager"
-    run = SampleRun(tiny_inputs(model))
+    run = SampleRun(inputs)
     try:
         with torch.no_grad():
             output = stock(**run.batch, output_attentions=True)
@@ -338,7 +261,8 @@ def _shrunken(config_class: type[PreTrainedConfig], small: Mapping[str, Any]) ->
         elif isinstance(value, list) and not isinstance(fields[name], list | tuple):
             del sizes[name]
         elif isinstance(fields[name], list | tuple) and not isinstance(value, list | None):
-            sizes[name] = [value] * len(fields[name])
+            is_by_layer = len(fields[name]) == fields.get("num_hidden_layers")
+            sizes[name] = [value] * (2 if is_by_layer else len(fields[name]))
         elif fields[name] is None and name.endswith(("_rank", "head_dim")):
             del sizes[name]
     if "qk_rope_head_dim" in fields:
@@ -346,10 +270,13 @@ def _shrunken(config_class: type[PreTrainedConfig], small: Mapping[str, Any]) ->
     rope = fields.get("rope_parameters") or fields.get("rope_scaling")
     if "rope_parameters" in fields and _reads(config_class, "mrope_section"):
         plain_rope = {"rope_type": "default", "rope_theta": 1e4}
-        given = rope if isinstance(rope, dict) else plain_rope
-        sizes["rope_parameters"] = given | {"mrope_section": [2, 1, 1]}
-    if "depths" in fields:
-        sizes |= {"image_size": 64, "patch_size": 4} if "window_size" in fields else {}
+        given = rope if isinstance(rope, dict) and rope else plain_rope
+        if "rope_type" in given:  # otherwise it has parameters for every kind of layer
+            sizes["rope_parameters"] = given | {"mrope_section": [2, 1, 1]}
+    if "depths" in fields and "window_size" in fields:
+        sizes["image_size"] = 64
+        if isinstance(fields.get("patch_size"), int):
+            sizes["patch_size"] = 4
     for name, sub in dict[str, Any](config_class.sub_configs).items():  # type: ignore[arg-type]
         given = getattr(plain, name, None)
         if given is not None:
@@ -384,9 +311,44 @@ def _line(error: Exception) -> str:
     return " ".join((str(error) or type(error).__name__).split())[:300]
 
 
+_BEGIN = "transformers "
+
+
+def _rows(table: str) -> dict[str, Outcome]:
+    """The rows of a table that this script wrote, by model type."""
+    lines = (
+        line for line in table.splitlines() if line.startswith("| ") and " | why |" not in line
+    )
+    found = {}
+    for line in lines:
+        name, kind, status, why = line.removeprefix("| ").removesuffix(" |").split(" | ", 3)
+        found[name] = Outcome(name, kind, status, why.replace("\\|", "|"))
+    return found
+
+
+def _shortened(why: str) -> str:
+    """A reason without what all reasons of its kind say."""
+    for pattern, short in _SHORTER:
+        why = re.sub(pattern, short, why)
+    return why
+
+
+_SHORTER = (
+    (r"Expected a model that runs on .*, which does not: ", "does not run on made-up inputs: "),
+    (r" Pass inputs that it takes to.*", ""),
+    (r"Expected attention that headcount can attribute to a site, a layer and its heads, but ", ""),
+    (r" Some of its heads could not be.*", ""),
+    (
+        r"Expected attention through transformers' AttentionInterface, but (\S+) of .*",
+        r"\1 takes a softmax of its own",
+    ),
+)
+"""Patterns in errors, and what the table says instead."""
+
+
 def _table(outcomes: list[Outcome]) -> Iterator[str]:
     counts = Counter(each.status for each in outcomes)
-    yield f"transformers {transformers.__version__}: {len(outcomes)} model types; " + ", ".join(
+    yield f"{_BEGIN}{transformers.__version__}: {len(outcomes)} model types; " + ", ".join(
         f"{counts[status]} {status}"
         for status in ("compact", "equal", "refused", "error", "not built")
     )
@@ -394,7 +356,7 @@ def _table(outcomes: list[Outcome]) -> Iterator[str]:
     yield "| type | class | result | why |"
     yield "|---|---|---|---|"
     for each in outcomes:
-        why = each.why.replace("|", "\\|")
+        why = _shortened(each.why).replace("|", "\\|")
         yield f"| {each.model_type} | {each.model} | {each.status} | {why} |"
 
 

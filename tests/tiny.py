@@ -105,6 +105,13 @@ def seeded(model: PreTrainedModel, embedding_std: float = 0.7, seed: int = 7) ->
     return model.float().eval()
 
 
+def recomputing(model: PreTrainedModel, options: dict[str, Any] | None = None) -> None:
+    """Let layers run again in the backward pass; the method's name is new in transformers 5.23."""
+    name = "activation_checkpointing_enable"
+    enable = getattr(model, name if hasattr(model, name) else "gradient_checkpointing_enable")
+    enable(options)
+
+
 @contextmanager
 def _fixed_seed() -> Iterator[None]:
     with torch.random.fork_rng(devices=[]):

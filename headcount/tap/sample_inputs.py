@@ -28,7 +28,7 @@ _CLASSIFIER = "ForSequenceClassification"
 ERRORS = (AttributeError, TypeError, ValueError, LookupError, RuntimeError, ArithmeticError)
 """Errors of models that don't run on the inputs that they are given."""
 
-_MAKERS = ("input_ids", "pixel_values", "input_features", "input_values")
+_MAKERS = ("input_ids", "pixel_values", "pixel_values_videos", "input_features", "input_values")
 _TEXT = ("input_ids", "attention_mask")
 
 
@@ -199,7 +199,12 @@ def _forms(model: PreTrainedModel, name: str) -> list[dict[str, Tensor]]:
     if name == "input_ids":
         ids, mask = _rows(model, LENGTHS, generator)
         return [{"input_ids": ids, "attention_mask": mask}]
-    shapes = {"pixel_values": _of_pixels, "input_features": _of_features, "input_values": _of_waves}
+    shapes = {
+        "pixel_values": _of_pixels,
+        "pixel_values_videos": _of_films,
+        "input_features": _of_features,
+        "input_values": _of_waves,
+    }
     return [
         {name: torch.randn(len(LENGTHS), *shape, generator=generator).to(model.dtype)}
         for shape in shapes[name](model.config)
@@ -224,12 +229,18 @@ def _of_patches(model: PreTrainedModel) -> dict[str, Tensor] | None:
 
 def _of_pixels(config: PreTrainedConfig) -> list[tuple[int, ...]]:
     """Shapes of images: channels, height and width, with frames in front for films."""
-    size = _field(config, ("image_size", "input_size", "img_size"), 64)
+    size = _field(config, ("image_size", "input_size", "img_size", "crop_size"), 64)
     height, width = size if isinstance(size, list | tuple) else (size, size)
     channels = _field(config, ("num_channels", "in_channels", "in_chans"), 3)
     frames = _field(config, ("num_frames",), None)
     one = (channels, height, width)
     return [one] if frames is None else [one, (frames, *one)]
+
+
+def _of_films(config: PreTrainedConfig) -> list[tuple[int, ...]]:
+    """Shapes of films: frames in front of an image."""
+    frames = _field(config, ("num_frames", "frames_per_clip"), 4)
+    return [(frames, *_of_pixels(config)[0])]
 
 
 def _of_features(config: PreTrainedConfig) -> list[tuple[int, ...]]:

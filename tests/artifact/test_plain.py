@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 import sysconfig
 import venv
 from pathlib import Path
@@ -77,13 +78,14 @@ def _run_plain(folder: Path) -> None:
     """A Python in its own virtual environment.
 
     It has the packages of this one, but not ours: `.pth` files, by which an editable package is
-    found, only count in an environment's own folder.
+    found, only count in an environment's own folder. `make versions` has two folders of packages.
     """
     environment = folder / "environment"
     venv.create(environment, symlinks=True)
     there = {"base": str(environment), "platbase": str(environment)}
     own = Path(sysconfig.get_path("purelib", "venv", there))
-    (own / "packages.pth").write_text(sysconfig.get_path("purelib"))
+    folders = [each for each in sys.path if Path(each).name == "site-packages"]
+    (own / "packages.pth").write_text("\n".join(folders))
     variables = os.environ | {"HF_HUB_OFFLINE": "1", "HF_MODULES_CACHE": str(folder / "cache")}
     command = [environment / "bin" / "python", "-I", PLAIN, folder]
     done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=1800)

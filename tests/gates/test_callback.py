@@ -140,7 +140,7 @@ def test_layers_that_run_again_without_a_gradient_are_refused(tmp_path: Path) ->
         ({"use_reentrant": None}, False),
         ({"use_reentrant": False}, True),
     ]:
-        model.activation_checkpointing_enable(options)
+        tiny.recomputing(model, options)
         expected = nullcontext() if passes else pytest.raises(InputError, match="not reentrant")
         with expected:
             GateTraining(gates).on_train_begin(

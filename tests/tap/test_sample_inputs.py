@@ -72,6 +72,21 @@ MODELS: dict[str, tuple[Callable[[], PreTrainedModel], set[str], str]] = {
         {"pixel_values"},
         "encoder.self 2 layers x 3 heads",
     ),
+    "film": (
+        lambda: hf.VJEPA2Model(
+            hf.VJEPA2Config(
+                **LAYERS,
+                patch_size=4,
+                crop_size=8,
+                frames_per_clip=4,
+                pred_hidden_size=24,
+                pred_num_attention_heads=3,
+                pred_num_hidden_layers=2,
+            )
+        ),
+        {"pixel_values_videos"},
+        "encoder.self 4 layers x 3 heads",
+    ),
     "segformer": (_segformer, {"pixel_values"}, "encoder.self 2 layers x 1/3 heads"),
     "clip": (
         lambda: _clip(hf.CLIPModel, hf.CLIPConfig),

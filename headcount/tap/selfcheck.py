@@ -18,6 +18,7 @@ from transformers import PreTrainedModel
 
 from headcount.core import Head, InputError, LayerId, ModelError
 from headcount.tap.anatomy import Anatomy, AttentionLayer, CallOrder
+from headcount.tap.attention_interface import implementation_of
 from headcount.tap.check import Check, difference
 from headcount.tap.discovery import discover
 from headcount.tap.hooks import intercepted
@@ -219,11 +220,22 @@ def _with_arithmetic(
                 f"{largest[0][0]:.2g} {largest[0][1]}. The module can't know which side it "
                 "computes, so the model is refused."
             )
+    apart = checks[largest[0][1]].rounding()
+    if apart > tolerance and implementation_of(model) == "sdpa":
+        reason = (
+            f"transformers' own sdpa and eager attention of this model differ by {apart:.2g} "
+            "there, and sdpa shows no weights. Load the model with attn_implementation='eager', "
+            "and use it in Python."
+        )
+    else:
+        reason = (
+            "Its attention does something that the attention function is not informed of, so the "
+            "model is refused."
+        )
     raise ModelError(
         f"Expected the tapped {type(model).__name__} to equal the stock model to {tolerance:g}, "
         f"but it differs by {largest[0][0]:.2g} {largest[0][1]} (and by {largest[1][0]:.2g} with "
-        "the model's own eager attention). Its attention does something that the attention "
-        "function is not informed of, so the model is refused."
+        f"the model's own eager attention). {reason}"
     )
 
 

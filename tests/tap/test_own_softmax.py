@@ -4,10 +4,11 @@ import sys
 
 import pytest
 import torch
+import transformers as hf
 from torch import Tensor
 
 from headcount.core import Head, LayerId, ModelError
-from headcount.tap import AttentionLayer, Block, FunctionListener, Tap, gated, heard
+from headcount.tap import AttentionLayer, Block, FunctionListener, Tap, examine, gated, heard
 from tests import tiny
 from tests.examined import examined
 
@@ -128,3 +129,17 @@ def test_a_softmax_that_is_not_taken_any_more_is_missed() -> None:
     with torch.no_grad(), Tap(model, anatomy, FunctionListener(lambda block: None)):
         with pytest.raises(ModelError, match="to take a softmax, as it did when"):
             projection(torch.zeros(1, 2, 55))
+
+
+def test_two_ways_of_transformers_that_differ_are_the_reason() -> None:
+    """Falcon's eager attention adds its biases twice, sdpa once; sdpa has no weights to show."""
+    sizes = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "alibi": True}
+    kinds = {"multi_query": False, "parallel_attn": False, "new_decoder_architecture": False}
+    made = {}
+    for name in ("sdpa", "eager"):
+        config = hf.FalconConfig(vocab_size=tiny.VOCAB, **sizes, **kinds, **tiny.SPECIAL)
+        stock = hf.FalconForCausalLM._from_config(config, attn_implementation=name)
+        made[name] = tiny.seeded(stock)
+    with pytest.raises(ModelError, match="own sdpa and eager attention .* differ .*'eager'"):
+        examine(made["sdpa"])
+    assert str(examine(made["eager"]).heads) == "decoder.self 2 layers x 3 heads"

@@ -1,0 +1,173 @@
+r"""Heads of causal models on repeated random tokens: induction, duplicate-token, previous-token.
+
+A sequence is `BOS r r`, with r a text of n random tokens, no two of them equal. For the queries i
+of the second r, and attention A,
+
+$$\text{previous token}: \overline{A_{i, i-1}}, \qquad \text{duplicate token}:
+\overline{A_{i, i-n}}, \qquad \text{induction}: \overline{A_{i, i-n+1}},$$
+
+so an induction head looks at the token that came after the earlier copy of its own. A random text
+has no other structure, so what a head finds there is the copy. A head may also look that far back
+whatever stands there: the same weight on `BOS r s`, where s shares no token with r, is the control.
+
+Reference: In-context Learning and Induction Heads (Olsson et al., 2022),
+https://arxiv.org/abs/2209.11895; the three patterns are those of TransformerLens's head detectors
+Departure: a mean of weights, not the share of a head's mass on the pattern; the control.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int64
+from scipy import stats
+from torch import Tensor
+
+from headcount.core import HeadTable, InputError, LayerId, ModelError
+from headcount.models import Loaded
+from headcount.tap import AttentionLayer, Block, Tap, evaluating
+
+PATTERNS = ("induction", "duplicate_token", "previous_token")
+"""What a head is scored for; in the table, each with `_low`, `_high` and `_control`."""
+
+SHORTEST = 8
+"""Fewest tokens in r: fewer are no text."""
+
+SEED = 0
+"""Seed of the random tokens, unless another is given."""
+
+
+@final
+@dataclass(frozen=True)
+class RepeatedTokens:
+    """Sequences of random tokens, half of them repeated.
+
+    Raises:
+        InputError: for fewer than two sequences.
+        ModelError: if the model takes too few tokens, or has too small a vocabulary.
+    """
+
+    ids_BN: Int64[Tensor, "batch token"]
+    """Token ids: first all `BOS r r`, then `BOS r s` with the same r."""
+    length: int
+    """Number of tokens of r."""
+
+    @classmethod
+    def draw(cls, loaded: Loaded, length: int, sequences: int, seed: int) -> "RepeatedTokens":
+        """Draw tokens that are not special, with the model's BOS in front if it has one."""
+        if sequences < 2:
+            raise InputError(f"Expected at least 2 sequences for an interval, got {sequences}.")
+        special, bos, size = _vocabulary(loaded)
+        ordinary = np.setdiff1d(np.arange(size), special)
+        room = [len(ordinary) - 1] + ([] if loaded.max_length is None else [loaded.max_length - 1])
+        length = min(length, min(room) // 2)
+        if length < SHORTEST:
+            raise ModelError(
+                f"Expected texts of at least {SHORTEST} random tokens, twice in a sequence, got a "
+                f"length of {length} (the model takes {loaded.max_length} tokens, of "
+                f"{len(ordinary)} that are not special). Use a longer text or a larger model."
+            )
+        random = np.random.default_rng(seed)
+        drawn = [random.choice(ordinary, 2 * length + 1, False) for _ in range(sequences)]
+        starts, texts = np.split(np.stack(drawn), [1], axis=1)
+        if bos is not None:
+            starts = np.full_like(starts, bos)
+        first, other = np.split(texts, 2, axis=1)
+        rows = [np.hstack([starts, first, second]) for second in (first, other)]
+        return cls(torch.from_numpy(np.vstack(rows)), length)
+
+
+def _vocabulary(loaded: Loaded) -> tuple[Sequence[int], int | None, int]:
+    """Special tokens, the token that begins a text, and the number of tokens."""
+    tokenizer, size = loaded.tokenizer, int(loaded.model.config.get_text_config().vocab_size)
+    if tokenizer is None:
+        return (), None, size
+    bos = tokenizer.bos_token_id
+    start = bos if isinstance(bos, int) else None
+    return tokenizer.all_special_ids, start, min(size, len(tokenizer))
+
+
+@final
+class PatternMeans:
+    """Listens to attention and keeps, for every sequence and head, the means of the patterns."""
+
+    def __init__(self, length: int) -> None:
+        self.length = length
+        self.means: dict[LayerId, Float[Tensor, "pattern batch head"]] = {}
+
+    def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> None:
+        """Begin a layer with sums of 0."""
+        batch, heads = value_BHKD.shape[:2]
+        self.means[layer.layer_id] = value_BHKD.new_zeros(len(PATTERNS), batch, heads)
+
+    def block(self, block: Block) -> None:
+        """Add the weights of the block that lie on a pattern."""
+        first = self.length + 1  # where the second copy begins, after BOS and r
+        queries = range(max(first, block.queries.start), block.queries.stop)
+        if not queries:
+            return
+        here = [query - block.queries.start for query in queries]
+        for p, offset in enumerate((1 - self.length, -self.length, -1)):
+            keys = [query + offset for query in queries]
+            sums_BH = block.weights_BHQK[:, :, here, keys].sum(-1)
+            self.means[block.layer.layer_id][p, block.rows, block.heads] += sums_BH / self.length
+
+    def end(self, layer: AttentionLayer) -> None:
+        """Finish the layer, whose sums are means already."""
+
+
+def induction(loaded: Loaded, length: int = 60, sequences: int = 16, seed: int = SEED) -> HeadTable:
+    """Score every head of a causal model on repeated random tokens.
+
+    Args:
+        loaded: a causal language model, as `load` gives it.
+        length: number of tokens of r; as many as the model takes, if it takes fewer.
+        sequences: number of texts r.
+        seed: seed of the tokens.
+
+    Returns:
+        One row per head. For each of `PATTERNS` the mean weight (0 to 1), the bounds of Student's
+        95 % interval over the texts (`_low`, `_high`), and the same mean without a repetition
+        (`_control`).
+
+    Raises:
+        InputError: for fewer than two sequences.
+        ModelError: if the model has other heads than those of a causal decoder, takes too few
+            tokens or has too small a vocabulary.
+    """
+    if set(loaded.heads.counts) != {"decoder.self"}:
+        raise ModelError(
+            "Expected a causal language model, got one with heads of "
+            f"{', '.join(loaded.heads.counts)}. Induction is a pattern of causal self-attention."
+        )
+    tokens = RepeatedTokens.draw(loaded, length, sequences, seed)
+    diagonals = PatternMeans(tokens.length)
+    with (
+        evaluating(loaded.model),
+        torch.inference_mode(),
+        Tap(loaded.model, loaded.anatomy, diagonals),
+    ):
+        loaded.model(input_ids=tokens.ids_BN.to(loaded.model.device), use_cache=False)
+    layers = [
+        diagonals.means[LayerId("decoder.self", layer)].double().cpu()
+        for layer in range(len(loaded.heads.counts["decoder.self"]))
+    ]
+    means_PBH = torch.cat(layers, dim=-1).numpy()
+    repeated_PBH, other_PBH = np.split(means_PBH, 2, axis=1)
+    columns: dict[str, np.ndarray] = {}
+    for p, pattern in enumerate(PATTERNS):
+        low, mean, high = _interval(repeated_PBH[p])
+        columns |= {pattern: mean, f"{pattern}_low": low, f"{pattern}_high": high}
+        columns[f"{pattern}_control"] = other_PBH[p].mean(0)
+    return HeadTable.of(loaded.heads, columns)
+
+
+def _interval(
+    values_BH: Float[np.ndarray, "batch head"],
+) -> tuple[Float[np.ndarray, " head"], Float[np.ndarray, " head"], Float[np.ndarray, " head"]]:
+    """Student's 95 % interval of a mean, with the mean in its middle, within 0 and 1."""
+    mean_H, count = values_BH.mean(0), len(values_BH)
+    reach_H = stats.t.ppf(0.975, count - 1) * values_BH.std(0, ddof=1) / np.sqrt(count)
+    return (mean_H - reach_H).clip(0, 1), mean_H, (mean_H + reach_H).clip(0, 1)

@@ -10,6 +10,7 @@ from . import training as training
 from .analysis import Options as Options
 from .analysis import analyze as analyze
 from .analysis import find_roles as find_roles
+from .analysis import induction_scores as induction_scores
 from .analysis import measure as measure
 from .artifact import DenseAnalysis as DenseAnalysis
 from .artifact import FurtherTrained as FurtherTrained

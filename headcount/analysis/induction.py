@@ -118,7 +118,9 @@ class PatternMeans:
         """Finish the layer, whose sums are means already."""
 
 
-def induction(loaded: Loaded, length: int = 60, sequences: int = 16, seed: int = SEED) -> HeadTable:
+def induction_scores(
+    loaded: Loaded, length: int = 60, sequences: int = 16, seed: int = SEED
+) -> HeadTable:
     """Score every head of a causal model on repeated random tokens.
 
     Args:

@@ -8,7 +8,7 @@ import torch
 from scipy import stats
 
 import headcount
-from headcount.analysis.induction import PATTERNS, PatternMeans, RepeatedTokens, induction
+from headcount.analysis.induction import PATTERNS, PatternMeans, RepeatedTokens, induction_scores
 from headcount.core import InputError, LayerId, ModelError
 from headcount.models import Loaded
 from headcount.tap import AttentionLayer, Block
@@ -35,7 +35,7 @@ def test_tokens_are_repeated_in_one_half_and_never_in_the_other(loaded: Loaded) 
 
 def test_scores_are_the_textbook_means(loaded: Loaded) -> None:
     """Each number from the model's own attention maps, one weight at a time."""
-    frame = induction(loaded, LENGTH, SEQUENCES, seed=3).frame
+    frame = induction_scores(loaded, LENGTH, SEQUENCES, seed=3).frame
     ids = RepeatedTokens.draw(loaded, LENGTH, SEQUENCES, seed=3).ids_BN
     loaded.model.set_attn_implementation("eager")
     with torch.no_grad():
@@ -92,7 +92,7 @@ def test_a_planted_head_gets_1_for_its_pattern_and_0_for_the_others(
 
 def test_random_weights_have_no_induction_heads(loaded: Loaded) -> None:
     """Their weight on the copy's successor is that without a copy."""
-    frame = induction(loaded, LENGTH, 40).frame
+    frame = induction_scores(loaded, LENGTH, 40).frame
     weight, control = (frame[name].to_numpy() for name in ("induction", "induction_control"))
     assert abs(weight - control).max() < 0.05 < weight.max()
 
@@ -109,8 +109,8 @@ def test_texts_are_as_long_as_the_model_and_its_vocabulary_allow(
 def test_what_can_not_be_measured_is_refused(loaded: Loaded, tmp_path: Path) -> None:
     bert = headcount.load(saved.bert(tmp_path))
     with pytest.raises(ModelError, match="Expected a causal language model, .* encoder.self"):
-        induction(bert)
+        induction_scores(bert)
     with pytest.raises(InputError, match="Expected at least 2 sequences .* got 1"):
-        induction(loaded, sequences=1)
+        induction_scores(loaded, sequences=1)
     with pytest.raises(ModelError, match="at least 8 random tokens, .* got a length of 3 "):
         RepeatedTokens.draw(loaded, 3, 2, 0)

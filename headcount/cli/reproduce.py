@@ -265,7 +265,7 @@ class Li2021(FolderArguments):
 
     def run(self) -> int:
         """Run every method under every budget."""
-        reproduce.li2021_methods(self.tune)  # refused before the model is loaded
+        reproduce.li2021_methods(self.tune, self.on.task)  # refused before the model is loaded
         experiment = self.experiment(self.on)
         with shown() as progress:
             path = reproduce.reproduce_li2021(reporting(experiment, progress), self.keep, self.tune)

@@ -45,7 +45,13 @@ METHOD_OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "start": float,
         "voita2019": bool,
     },
-    "subset": {"tuning": FinetuneConfig, "hot": float, "cold": float, "straight_through": bool},
+    "subset": {
+        "tuning": FinetuneConfig,
+        "hot": float,
+        "cold": float,
+        "straight_through": bool,
+        "softmax_gradient": bool,
+    },
 }
 """Type of every option of every method."""
 
@@ -131,7 +137,7 @@ PRESETS: Mapping[str, Preset] = {
         ("tuning.label_smoothing=0.1",),
     ),
     "michel2019": Preset("gradient", ("step=0.1", "level=sample", "normalise=true")),
-    "li2021": Preset("subset", ("tuning.trained=all",)),
+    "li2021": Preset("subset", ("tuning.trained=all", "hot=1000"), translation=("hot=0.1",)),
 }
 """Presets by name, as given to `--preset`."""
 

@@ -38,17 +38,18 @@ def reproduce_li2021(
     Raises:
         InputError: if a budget can't be met, a training is impossible, or `tune` sets `trained`.
     """
-    methods = li2021_methods(tune)
+    methods = li2021_methods(tune, experiment.splits.train.name)
     points, facts = experiment.curve(methods, keeps, [experiment.settings.seed])
     text = li2021_document(points, facts.metric, facts.higher_is_better, facts.signature)
     return write_document(experiment.out / "li2021.md", text)
 
 
-def li2021_methods(tune: Sequence[str]) -> Mapping[str, Method]:
+def li2021_methods(tune: Sequence[str], task: str = "translation") -> Mapping[str, Method]:
     """The paper's methods and those it compares them with.
 
     Args:
         tune: fields of every training, each NAME=VALUE.
+        task: name of the task; the paper's first temperature is another in translation.
 
     Raises:
         InputError: if `tune` sets `trained`, in which the paper's methods differ.
@@ -58,8 +59,9 @@ def li2021_methods(tune: Sequence[str]) -> Mapping[str, Method]:
             "Joint and pipelined subsets differ in what is trained. Leave trained out of --tune"
         )
     fields = [f"tuning.{setting}" for setting in tune]
+    temperature = preset("li2021").of((), task)
     found: dict[str, Method] = {
-        name: made(Subset, [*options, *fields]) for name, options in WAYS.items()
+        name: made(Subset, [*temperature, *options, *fields]) for name, options in WAYS.items()
     }
     voita, michel = preset("voita2019"), preset("michel2019")
     found["l0"] = method(voita.method, [*voita.options, *fields])

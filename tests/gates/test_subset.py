@@ -65,10 +65,24 @@ def test_evaluation_keeps_exactly_the_best() -> None:
     assert only["encoder.self", 1].tolist() == [1] * 5, "no quota, no gate"
 
 
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_straight_through_scores_get_the_gradient_of_their_gates(share: float) -> None:
+    """Also the scores of closed gates, and at every temperature: it is the identity (section 4)."""
+    gates = made(straight_through=True)
+    gates.advance(share)
+    weight = torch.arange(11) - 4.5
+    (flat(gates) * weight).sum().backward()
+    assert gates.w.grad is not None and gates.w.grad.tolist() == weight.tolist()
+    ours = made(straight_through=True, softmax_gradient=True)
+    ours.advance(1.0)
+    (flat(ours) * weight).sum().backward()
+    assert ours.w.grad is not None and ours.w.grad.abs().max() < 1e-6, "near 0 where it is cold"
+
+
 @pytest.mark.parametrize("straight_through", [False, True])
 def test_a_head_that_helps_is_lifted(straight_through: bool) -> None:
     """The gradient of a loss that one gate lowers raises its score and lowers the others'."""
-    gates = made(straight_through=straight_through)
+    gates = made(straight_through=straight_through, softmax_gradient=straight_through)
     gates.advance(0.1)
     (-flat(gates)[3]).backward()
     assert gates.w.grad is not None

@@ -94,6 +94,11 @@ def test_presets_are_what_the_papers_did() -> None:
     assert isinstance(voita, L0) and voita.voita2019 and voita.tuning.trained == "encoder"
     assert voita.sweep == 8 and voita.coefficient is None and voita.tuning.label_smoothing == 0.1
     assert isinstance(li, Subset) and li.tuning.trained == "all" and not li.straight_through
+    assert li.hot == 0.1, "translation"
+    bert = method("subset", preset("li2021").of(["encoder.self"], "classification"))
+    assert isinstance(bert, Subset) and (bert.hot, bert.cold) == (1000, 1e-8)
+    with pytest.raises(InputError, match="softmax_gradient has no effect without straight_through"):
+        method("subset", ["softmax_gradient=true"])
     both = preset("voita2019").of(["encoder.self", "decoder.self"], "similarity")
     everything = method("l0", both)
     assert isinstance(everything, L0) and everything.tuning.trained == "all"

@@ -29,17 +29,23 @@ class Subset(Method):
     tuning: FinetuneConfig = field(default_factory=lambda: FinetuneConfig(gate_rate=0.3))
     """Settings of the training, and the learning rate of the scores."""
     hot: float = 10.0
-    """Temperature at the start."""
+    """Temperature at the start; the preset `li2021` has the paper's."""
     cold: float = 1e-8
     """Temperature at the end."""
     straight_through: bool = False
-    """Whether training uses hard gates without noise."""
+    """Whether training uses hard gates without noise, whose gradients are passed on as they are."""
+    softmax_gradient: bool = False
+    """Whether straight-through gates pass on the gradient of relaxed gates; a rule of our own."""
 
     def __post_init__(self) -> None:
         if not 0 < self.cold <= self.hot:
             raise InputError(
                 f"Expected temperatures with 0 < cold <= hot, got cold {self.cold} and hot "
                 f"{self.hot}."
+            )
+        if self.softmax_gradient and not self.straight_through:
+            raise InputError(
+                "softmax_gradient has no effect without straight_through. Set both, or neither."
             )
 
     def choose(self, context: PruningContext, keep: Keep) -> Selection:
@@ -48,6 +54,12 @@ class Subset(Method):
         budget = tuple(by_site(context.units, keep).items())
         layout = Layout(context.units.heads, context.units.named(keep).units)
         gates = SubsetGates(
-            layout, quotas(layout, budget), context.seed, self.hot, self.cold, self.straight_through
+            layout,
+            quotas(layout, budget),
+            context.seed,
+            self.hot,
+            self.cold,
+            straight_through=self.straight_through,
+            softmax_gradient=self.softmax_gradient,
         )
         return learned(context, keep, gates, self.tuning, self)

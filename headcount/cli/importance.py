@@ -39,6 +39,8 @@ def print_worth(
     by = "ablation_delta" if "ablation_delta" in scores else scores[0]
     frame = table.frame.sort_values(by, ascending=False, kind="stable")
     console.print(_ranking(frame, scores, by))
+    if record.average_words:
+        console.print(record.average_words, soft_wrap=True)
     if by == "ablation_delta":
         effects = zip(frame["ablation_delta"], frame["ablation_p"], strict=True)
         for sentence in reports.verdict(effects):
@@ -72,7 +74,7 @@ def _ranking(frame: "pd.DataFrame", scores: list[str], by: str) -> Table:
 
 READ_BY = {
     "gradient": ("level", "normalise"),
-    "relevance": ("rules",),
+    "relevance": ("rules", "average"),
     "ablation": ("instead", "quantity", "layers", "one_left", "test", "samples"),
 }
 """Options that only one method reads."""

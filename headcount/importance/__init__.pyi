@@ -24,6 +24,7 @@ from .lrp.token_relevance import token_relevance as token_relevance
 from .norm_and_sink import norm as norm
 from .norm_and_sink import sink as sink
 from .options import METHODS as METHODS
+from .options import Average as Average
 from .options import DeltaOf as DeltaOf
 from .options import Instead as Instead
 from .options import Level as Level

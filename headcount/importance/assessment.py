@@ -149,6 +149,7 @@ class _Assessing:
             score=task.score(self.base),
             methods=tuple(name for name in METHODS if name in options.methods),
             signature=self.signature,
+            average=options.average if "relevance" in options.methods else "",
             warnings=few_examples(task.num_examples) if "ablation" in options.methods else (),
         )
 
@@ -165,6 +166,7 @@ class _Assessing:
             batches=self.max_tokens if options.level == "batch" else None,
             normalise=options.normalise,
             rules=options.rules,
+            average="per-step" if options.average == "per-step" else None,
             instead=options.instead,
             quantity=options.quantity,
             test=options.test if options.quantity == "score" else None,
@@ -178,7 +180,8 @@ class _Assessing:
         if name == "gradient":
             return gradient(model, task, options.level, options.normalise, anatomy, max_tokens)
         if name == "relevance":
-            found = relevance(model, task, options.rules, anatomy=anatomy, max_tokens=max_tokens)
+            per_step = options.average == "per-step"
+            found = relevance(model, task, options.rules, anatomy, max_tokens, per_step=per_step)
             return found.scores
         return {"norm": norm, "sink": sink}[name](model, task, anatomy, max_tokens)
 

@@ -13,6 +13,10 @@ Level = Literal["token", "sample", "batch"]
 Rules = Literal["voita2019", "attnlrp", "alpha_beta"]
 """Rule set of layer-wise relevance propagation."""
 
+Average = Literal["per-example", "per-step"]
+"""What relevance is normalised over a layer's heads for, before the mean: the steps of an example
+together, or every target step as in Voita et al. (2019)."""
+
 Instead = Literal["zero", "mean", "uniform"]
 """Replacement for an ablated head's output."""
 
@@ -32,7 +36,7 @@ class Options:
     """The methods to run, and their options, in Python and as options of the command.
 
     Raises:
-        InputError: If a method, level, replacement, quantity or test is unknown.
+        InputError: If a method, level, average, replacement, quantity or test is unknown.
     """
 
     methods: tuple[MethodName, ...] = METHODS
@@ -43,6 +47,9 @@ class Options:
     """Gradient: divide each score by the norm over the layer's heads, so that layers compare."""
     rules: Rules = "voita2019"
     """Relevance: rule set for LRP."""
+    average: Average = "per-example"
+    """Relevance: per-step is the average of Voita et al. (2019), with a backward pass per target
+    step; per-example, the fast one, normalises the steps of an example together."""
     instead: Instead = "zero"
     """Ablation: replacement for the head's output."""
     quantity: DeltaOf = "loss"
@@ -64,5 +71,6 @@ class Options:
             check_choice("a method", name, MethodName)
         check_choice("a level", self.level, Level)
         check_choice("a replacement", self.instead, Instead)
+        check_choice("an average", self.average, Average)
         check_choice("a quantity", self.quantity, DeltaOf)
         check_choice("a test", self.test, ScoreTest)

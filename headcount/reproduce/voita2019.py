@@ -94,7 +94,7 @@ def reproduce_voita2019(
     options = options or Options()
     analysis = analyze(loaded, treebank, options, out, progress)
     write_results(analysis, out, arguments, keep_scores)
-    relevance = ScoreOptions(("relevance",))
+    relevance = ScoreOptions(("relevance",), average="per-step")
     assessment = assess(loaded, task, relevance, out, progress, options.max_tokens)
     write_assessment(assessment, loaded.heads, out, arguments)
     write_report(out)
@@ -174,7 +174,10 @@ def voita2019_document(run: Run, offsets: dict[str, dict[int, int]]) -> str:
     """
     record, found = run.record, run.importance
     relevance = (
-        f" Relevance on the task {found.task}, {found.num_examples:,} examples." if found else ""
+        f" Relevance on the task {found.task}, {found.num_examples:,} examples. "
+        f"{found.average_words}"
+        if found
+        else ""
     )
     parts = [
         "# Analyzing Multi-Head Self-Attention (Voita et al., 2019), with our numbers",

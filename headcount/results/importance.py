@@ -198,6 +198,9 @@ class ImportanceRecord:
     """Methods that scored the heads."""
     signature: str = ""
     """Model, task, options and versions that the numbers depend on, in one text."""
+    average: str = omitted("")
+    """What relevance was normalised for before the mean: `per-example` or `per-step`; empty without
+    relevance, and in records of earlier versions, which were `per-example`."""
     ablation: AblationFacts | None = omitted(None)
     """How heads were ablated; None without ablation."""
     sites: tuple[SiteEffect, ...] = omitted(())
@@ -252,6 +255,18 @@ class ImportanceRecord:
         """How ablation removes heads, in words; empty without ablation."""
         replacement = "" if self.ablation is None else self.ablation.replacement
         return REPLACEMENTS.get(replacement, replacement)
+
+    @property
+    def average_words(self) -> str:
+        """The average of relevance in a sentence; empty without relevance."""
+        if "relevance" not in self.methods:
+            return ""
+        if self.average == "per-step":
+            return "Relevance is the mean over target steps, as in Voita et al. (2019)."
+        return (
+            "Relevance is the mean over examples, whose target steps are normalised together. "
+            "Voita et al. (2019) normalise each step; --average per-step does so, at a higher cost."
+        )
 
     @property
     def rises(self) -> bool:

@@ -98,7 +98,9 @@ WORTH_NOTES = (
     Note(
         "Relevance",
         "Share of the top prediction that layer-wise relevance propagation assigns "
-        "to the head, among the heads of its layer.",
+        "to the head, among the heads of its layer. The paper takes the mean over target steps, "
+        "each normalised on its own (--average per-step). By default the steps of an example are "
+        "normalised together.",
         f"{_VOITA}, section 4",
     ),
     Note(

@@ -209,7 +209,7 @@ def measured(importance: ImportanceRecord) -> str:
         parts.append(f"; the dense model has {numbers.listed(dense)}")
     if importance.replacement_words:
         parts.append(f". Removing a head means: {importance.replacement_words}")
-    return "".join(parts) + "."
+    return " ".join(["".join(parts) + ".", *filter(None, [importance.average_words])])
 
 
 def site_sentence(importance: ImportanceRecord) -> str:

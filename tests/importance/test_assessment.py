@@ -73,6 +73,24 @@ def test_options_reach_the_methods() -> None:
         assert plain.record.signature != other.record.signature, change
 
 
+def test_relevance_has_the_average_that_was_asked_for() -> None:
+    """The steps of an example together, or each alone as published; the record says which."""
+    loaded = small.loaded("MarianMTModel", encoder_layers=1, decoder_layers=1)
+    task = short(loaded)
+    signatures = set()
+    for average in ("per-example", "per-step"):
+        options: Any = {"methods": ("relevance",), "average": average}
+        found = assess(loaded, task, Options(**options))
+        per_step = average == "per-step"
+        scores = relevance(loaded.model, task, per_step=per_step).scores
+        column = [float(scores[head.layer_id][head.index]) for head in loaded.heads]
+        np.testing.assert_allclose(found.columns["relevance"], column, rtol=1e-6)
+        assert ("as in Voita et al. (2019)" in found.record.average_words) == per_step
+        assert ("target steps are normalised together" in found.record.average_words) != per_step
+        signatures.add(found.record.signature)
+    assert len(signatures) == 2
+
+
 def test_batches_are_signed_where_they_matter() -> None:
     loaded, task = similarity()
 

@@ -3,7 +3,7 @@
 import pytest
 
 from headcount.core import SITES, Head, Heads
-from headcount.pruning import Units
+from headcount.pruning import Subset, Units
 from headcount.reports import numbers_table
 from headcount.reproduce import li2021, michel2019_pruning, voita2019_table2
 from headcount.reproduce.document import score_column
@@ -60,6 +60,14 @@ def test_michel_s_table() -> None:
     rows = [[cell.strip() for cell in line.split("|")] for line in text.splitlines()]
     assert ["", "here", "gradient", "20", ""] in rows and ["", "here", "random", "0", ""] in rows
     assert "Not measured." in text and not any("ablation" in row for row in rows)
+
+
+def test_the_first_temperature_is_the_papers() -> None:
+    for task, hot in (("translation", 0.1), ("classification", 1000)):
+        subsets = [m for m in li2021.li2021_methods((), task).values() if isinstance(m, Subset)]
+        assert [each.hot for each in subsets] == [hot] * 3
+        assert [each.straight_through for each in subsets] == [False, False, True]
+        assert not any(each.softmax_gradient for each in subsets)
 
 
 def test_table_2() -> None:

@@ -14,7 +14,7 @@ Departure: the paper holds out the treebank's development set.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, final
 
@@ -24,7 +24,6 @@ from jaxtyping import Bool, Float, Int64
 from scipy.sparse.csgraph import shortest_path
 from torch import Tensor
 
-from headcount.probes.attention_probe import shuffled
 from headcount.probes.features import WordStates
 from headcount.probes.treebank import ProbeSentence
 
@@ -152,12 +151,13 @@ def train_structural_probe(
     map_DR.requires_grad_()
     optimizer = torch.optim.Adam([map_DR], RATE)
     best, best_map_DR, waited = math.inf, map_DR.detach().clone(), 0
+    batches, checks = (_batches(data, each, kind) for each in (trained_on, held_out))
     for epoch in range(EPOCHS):
-        for batch in _batches(data, trained_on, kind, generator):
+        for number in generator.permutation(len(batches)):
             optimizer.zero_grad()
-            structure_loss(map_DR, batch, kind).backward()
+            structure_loss(map_DR, batches[number], kind).backward()
             optimizer.step()
-        loss = _loss(map_DR, data, held_out, kind)
+        loss = _loss(map_DR, checks, kind)
         after_epoch(epoch + 1)
         if loss < best:
             best, best_map_DR, waited = loss, map_DR.detach().clone(), 0
@@ -170,19 +170,15 @@ def train_structural_probe(
     return best_map_DR
 
 
-def _batches(
-    data: StructureData, indices: Sequence[int], kind: Kind, generator: np.random.Generator
-) -> Iterator[StructureBatch]:
-    sentences = [data.sentences[index] for index in indices]
-    for chosen in shuffled(sentences, BATCH, generator):
-        yield data.batch([indices[each] for each in chosen], kind)
+def _batches(data: StructureData, indices: Sequence[int], kind: Kind) -> list[StructureBatch]:
+    """Batches of sentences of similar length; they are made once, for all epochs."""
+    by_length = sorted(indices, key=data.num_words)
+    return [data.batch(by_length[at : at + BATCH], kind) for at in range(0, len(indices), BATCH)]
 
 
-def _loss(map_DR: Tensor, data: StructureData, indices: Sequence[int], kind: Kind) -> float:
+def _loss(map_DR: Tensor, batches: Sequence[StructureBatch], kind: Kind) -> float:
     """The loss of some sentences, the mean over sentences."""
-    total = 0.0
+    sizes = [len(batch.gold) for batch in batches]
     with torch.inference_mode():
-        for at in range(0, len(indices), BATCH):
-            chosen = indices[at : at + BATCH]
-            total += float(structure_loss(map_DR, data.batch(chosen, kind), kind)) * len(chosen)
-    return total / len(indices)
+        losses = [float(structure_loss(map_DR, batch, kind)) for batch in batches]
+    return float(np.average(losses, weights=sizes))

@@ -7,7 +7,7 @@ import pytest
 
 from headcount.probes.features import WordStates
 from headcount.probes.intervals import Bootstrap
-from headcount.probes.layer_probes import LayerCases, probe_layer, probe_mix
+from headcount.probes.layer_probes import Asked, LayerCases, probe_layer, probe_mix
 from headcount.probes.treebank import ProbeSentence
 from headcount.results import ProbeRow
 from tests.probes import planted
@@ -35,7 +35,8 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[LayerCase
     folder = tmp_path_factory.mktemp("states")
     train, test = states(folder / "train", TRAIN), states(folder / "test", TEST)
     found = {}
-    for asked in ("tag", "relation"):
+    every: tuple[Asked, ...] = ("tag", "relation")
+    for asked in every:
         own = LayerCases.of(TRAIN, train, asked)
         found[asked] = (own, LayerCases.of(TEST, test, asked, own.classes))
     return found
@@ -59,7 +60,7 @@ def test_cases_are_words_and_arcs(cases: dict[str, tuple[LayerCases, LayerCases]
 @pytest.mark.parametrize(("asked", "planted_in"), [("tag", 1), ("relation", 2)])
 def test_the_layer_that_knows_is_found(
     cases: dict[str, tuple[LayerCases, LayerCases]],
-    asked: str,
+    asked: Asked,
     planted_in: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -1,4 +1,11 @@
+from .clark2019 import clark2019_document as clark2019_document
+from .clark2019 import reproduce_clark2019 as reproduce_clark2019
+from .coenen2019 import coenen2019_document as coenen2019_document
+from .coenen2019 import reproduce_coenen2019 as reproduce_coenen2019
 from .experiment import PruningExperiment as PruningExperiment
+from .hewitt2019 import HEWITT_RANKS as HEWITT_RANKS
+from .hewitt2019 import hewitt2019_document as hewitt2019_document
+from .hewitt2019 import reproduce_hewitt2019 as reproduce_hewitt2019
 from .li2021 import li2021_document as li2021_document
 from .li2021 import li2021_methods as li2021_methods
 from .li2021 import reproduce_li2021 as reproduce_li2021
@@ -10,6 +17,7 @@ from .michel2019_pruning import michel2019_methods as michel2019_methods
 from .michel2019_pruning import pruning_document as pruning_document
 from .michel2019_pruning import reproduce_michel2019_pruning as reproduce_michel2019_pruning
 from .michel2019_pruning import write_michel2019_pruning as write_michel2019_pruning
+from .probing import ProbeReproduction as ProbeReproduction
 from .voita2019 import check_only_relevance as check_only_relevance
 from .voita2019 import reproduce_voita2019 as reproduce_voita2019
 from .voita2019 import treebank_files as treebank_files

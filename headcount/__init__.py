@@ -13,6 +13,8 @@ What heads do:
     align: how well heads link words to their translations (`AlignmentOptions`, `write_alignment`)
     cluster: distances between heads, groups of heads that look at the same places
         (`ClusterOptions`, `write_clusters`)
+    select_antecedents: how often heads point from a mention at its antecedent
+        (`CoreferenceOptions`, `write_coreference`)
     find_roles: roles from measured numbers (`Role`, `Thresholds`)
     tapped, examine: read a model's attention; find out where its heads are
     write_results, write_report, write_figures: the files of an analysis

@@ -36,8 +36,10 @@ from .models import Loaded as Loaded
 from .models import load as load
 from .probes import AlignmentOptions as AlignmentOptions
 from .probes import ClusterOptions as ClusterOptions
+from .probes import CoreferenceOptions as CoreferenceOptions
 from .probes import align as align
 from .probes import cluster as cluster
+from .probes import select_antecedents as select_antecedents
 from .pruning import BudgetSpec as BudgetSpec
 from .pruning import Compensation as Compensation
 from .pruning import Pruned as Pruned
@@ -52,6 +54,7 @@ from .results import Role as Role
 from .results import Thresholds as Thresholds
 from .results import write_alignment as write_alignment
 from .results import write_clusters as write_clusters
+from .results import write_coreference as write_coreference
 from .results import write_results as write_results
 from .tap import examine as examine
 from .tap import gated as gated

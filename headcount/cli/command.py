@@ -23,6 +23,7 @@ COMMANDS = {
     "prune": "Prune",
     "curve": "Curve",
     "cluster": "Cluster",
+    "coreference": "Coreference",
     "compact": "Compact",
     "export": "Export",
     "train": "Train",

@@ -10,6 +10,8 @@ from .batching import present as present
 from .census import Census as Census
 from .census import chunks as chunks
 from .census import take_census as take_census
+from .coreference import Document as Document
+from .coreference import read_documents as read_documents
 from .corpus import Corpus as Corpus
 from .encoder import Encoder as Encoder
 from .frequencies import Frequencies as Frequencies
@@ -24,6 +26,14 @@ from .links import Link as Link
 from .links import Links as Links
 from .links import pharaoh as pharaoh
 from .links import read_links as read_links
+from .mentions import FEMININE as FEMININE
+from .mentions import FIRST as FIRST
+from .mentions import MASCULINE as MASCULINE
+from .mentions import NEUTER as NEUTER
+from .mentions import PLURAL as PLURAL
+from .mentions import PRONOUNS as PRONOUNS
+from .mentions import SECOND as SECOND
+from .mentions import Mention as Mention
 from .reading import are_two_texts as are_two_texts
 from .reading import check_columns as check_columns
 from .reading import read_data as read_data

@@ -16,6 +16,7 @@ from .changes import SliceChange as SliceChange
 from .changes import p_beside as p_beside
 from .claiming import ALIGNMENT_FILES as ALIGNMENT_FILES
 from .claiming import CLUSTER_FILES as CLUSTER_FILES
+from .claiming import COREFERENCE_FILES as COREFERENCE_FILES
 from .claiming import CURVE_FILES as CURVE_FILES
 from .claiming import EVOLUTION_FILES as EVOLUTION_FILES
 from .claiming import PROBE_FILES as PROBE_FILES
@@ -29,6 +30,12 @@ from .clusters import HeadPlace as HeadPlace
 from .clusters import LayerTest as LayerTest
 from .clusters import read_clusters as read_clusters
 from .clusters import write_clusters as write_clusters
+from .coreference import ChosenHead as ChosenHead
+from .coreference import Coreference as Coreference
+from .coreference import CoreferenceRecord as CoreferenceRecord
+from .coreference import CoreferenceRow as CoreferenceRow
+from .coreference import read_coreference as read_coreference
+from .coreference import write_coreference as write_coreference
 from .curve import ALL as ALL
 from .curve import RANDOM as RANDOM
 from .curve import CurvePoint as CurvePoint

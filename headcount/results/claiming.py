@@ -62,6 +62,9 @@ EVOLUTION_FILES = (
 )
 """Files that a comparison of layers leaves, besides `state/` and `figures/`."""
 
+COREFERENCE_FILES = ("coreference.parquet", "coreference.md", "coreference.json")
+"""Files that antecedent selection leaves, besides `figures/`."""
+
 FOLDERS = ("state", "figures", "other")
 
 

@@ -1,0 +1,84 @@
+"""`headcount coreference`: which heads point from a mention at its antecedent."""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from headcount import probes, results
+from headcount.cli.arguments import ModelArguments, check_data, check_model, recorded
+from headcount.cli.console import plain_console, print_warnings, shown
+from headcount.core import CorpusError, ResumePolicy, check_single_process, claim
+from headcount.probes import CoreferenceOptions
+from headcount.results import COREFERENCE_FILES
+
+SHOWN = 5
+"""Number of heads that are printed."""
+
+
+def print_antecedents(found: "results.Coreference", console: Console) -> None:
+    """Print the best heads, and the head chosen on half of the documents, for each kind."""
+    record = found.record
+    console.print(
+        f"Resolved {record.cases:,} mentions of {record.documents:,} documents in "
+        f"{record.windows:,} windows of at most {record.window} tokens"
+    )
+    names = ("head", "mentions", "accuracy", "95 %", "cases", "nearest", "head match", "rules")
+    table = Table(*names, box=None, pad_edge=False)
+    for row in found.ranked()[:SHOWN]:
+        table.add_row(row.head, *_cells(row))
+    console.print(table)
+    console.print("Best head of one half of the documents, measured on the other half:")
+    halves = Table(*names, box=None, pad_edge=False)
+    for each in record.best:
+        halves.add_row(each.head, *_cells(each))
+    console.print(halves)
+    print_warnings(record.warnings, console)
+    console.print(record.signature, style="dim", soft_wrap=True)
+
+
+def _cells(row: "results.CoreferenceRow | results.ChosenHead") -> list[str]:
+    numbers = (row.nearest, row.head_match, row.rules)
+    return [
+        row.kind,
+        f"{row.accuracy:.3f}",
+        f"{row.low:.3f}-{row.high:.3f}",
+        f"{row.cases:,}",
+        *(f"{number:.3f}" for number in numbers),
+    ]
+
+
+@dataclass(frozen=True)
+class Coreference(ModelArguments):
+    """Measure how often every head points from a mention at its antecedent, beside baselines."""
+
+    corpus: Annotated[
+        tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CORPUS ...")
+    ] = ()
+    """Files: .conllu with Entity= in MISC (GUM, CorefUD), .conll (CoNLL-2012), .tsv (GAP)."""
+    out: Path = field(kw_only=True)
+    """Folder for the results; must be new or empty unless --overwrite is given."""
+    overwrite: bool = False
+    """Replace an earlier run in --out."""
+    how: Annotated[CoreferenceOptions, tyro.conf.arg(name="")] = field(
+        default_factory=CoreferenceOptions
+    )
+
+    def run(self) -> int:
+        """Resolve the mentions and write everything into `out`."""
+        check_single_process()
+        check_model(self.model)
+        if not self.corpus:
+            raise CorpusError("Expected a corpus, got nothing. Give at least one file.")
+        check_data(self.corpus)
+        policy = ResumePolicy.of(False, self.overwrite)
+        claim(self.out, COREFERENCE_FILES, self.out / "state", policy)
+        with shown() as progress:
+            found = probes.select_antecedents(self.loaded(), self.corpus, self.how, progress)
+        record = replace(found.record, arguments=recorded(self))
+        results.write_coreference(replace(found, record=record), self.out)
+        print_antecedents(found, plain_console(soft_wrap=False))
+        return 0

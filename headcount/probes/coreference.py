@@ -1,0 +1,326 @@
+r"""Coreference: how often the head word of a mention attends most to an antecedent.
+
+$$\mathrm{choice}_h(m) = \arg\max_{c \in C(m)} A_h(\mathrm{head}(m), \mathrm{head}(c))$$
+
+between words, with keys summed over the pieces of a word and queries averaged; C(m) are the
+earlier mentions in the window (see `antecedents`).
+
+Reference: What Does BERT Look At? (Clark et al., 2019), section 4.3, https://arxiv.org/abs/1906.04341
+Departure: the paper takes documents of up to 128 tokens. Here longer ones are read in windows, and
+mentions whose antecedents all lie before the window are counted and left out.
+"""
+
+import hashlib
+import time
+from collections.abc import Iterator, Sequence
+from inspect import signature as parameters_of
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from transformers import PreTrainedModel
+from transformers import PreTrainedTokenizerBase as Tokenizer
+
+from headcount.core import CorpusError, Progress, silent
+from headcount.corpora import Document, Encoder, Sentence, padded, present, read_documents
+from headcount.models import Loaded, as_loaded, check_has_heads, signature
+from headcount.probes.antecedents import BASELINES, Window, Windows, baseline_choices, windows_of
+from headcount.probes.coreference_options import CoreferenceOptions
+from headcount.probes.extraction import probe_encoder, probe_heads, probe_layers
+from headcount.probes.intervals import Bootstrap, Estimate
+from headcount.results import ChosenHead, Coreference, CoreferenceRecord, CoreferenceRow
+from headcount.tap import AttentionLayer, Block, Tap, evaluating
+
+KINDS = ("all", "pronoun", "proper", "nominal")
+LONGEST = 512
+"""Largest default size of a window in tokens."""
+
+
+def select_antecedents(
+    model: Loaded | PreTrainedModel,
+    documents: Sequence[str | Path] | Sequence[Document],
+    options: CoreferenceOptions | None = None,
+    progress: Progress = silent,
+    tokenizer: Tokenizer | None = None,
+) -> Coreference:
+    """Measure how often every head chooses an antecedent, beside three baselines.
+
+    Of an encoder-decoder the encoder's heads are measured.
+
+    Args:
+        model: the result of `load`, or a plain model together with its tokenizer.
+        documents: files with documents (see `corpora/coreference.py`), or the documents.
+        options: how to run.
+        progress: called with the stage and the number of windows done.
+        tokenizer: the tokenizer of a plain model.
+
+    Raises:
+        CorpusError: if the documents can't be read, or no mention has an antecedent in reach.
+        ModelError: if the model's attention can't be observed.
+    """
+    loaded, options = as_loaded(model, tokenizer), options or CoreferenceOptions()
+    check_has_heads(loaded)
+    start = time.perf_counter()
+    files = [str(each) for each in documents if not isinstance(each, Document)]
+    read = read_documents(files) if files else [d for d in documents if isinstance(d, Document)]
+    encoder = probe_encoder(loaded)
+    size = min(size for size in (options.window, encoder.max_length, LONGEST) if size)
+    cut = _cut(encoder, read, size)
+    hits = _hits(loaded, encoder, cut, options.max_tokens, progress)
+    counts = _Counts(read, cut, hits)
+    heads = list(map(str, probe_heads(loaded)))
+    drawn = Bootstrap(len(read), options.samples, options.seed)
+    rows = tuple(row for kind in KINDS for row in counts.rows(heads, kind, drawn))
+    cases = int(sum(window.is_case_M.sum() for window in cut.windows))
+    record = CoreferenceRecord(
+        signature=signature(
+            loaded,
+            _sha256(read),
+            n=len(read),
+            window=size,
+            samples=options.samples,
+            seed=options.seed,
+        ),
+        model=loaded.name,
+        corpora=tuple(files),
+        documents=len(read),
+        windows=len(cut.windows),
+        window=size,
+        mentions=sum(len(document.mentions) for document in read),
+        cases=cases,
+        out_of_reach=cut.out_of_reach,
+        single=sum(_single(window) for window in cut.windows),
+        too_long=cut.too_long,
+        best=tuple(counts.best(heads, options)),
+        warnings=tuple(_warnings(cut, cases)),
+        timings={"coreference_s": round(time.perf_counter() - start, 3)},
+    )
+    return Coreference(rows, record)
+
+
+def _warnings(cut: Windows, cases: int) -> Iterator[str]:
+    if cut.out_of_reach:
+        yield (
+            f"{cut.out_of_reach:,} of {cut.anaphoric:,} mentions with an antecedent have none in "
+            "their window and were left out"
+        )
+    if cut.too_long:
+        yield f"{cut.too_long:,} sentences are longer than a window and were left out"
+    single = sum(_single(window) for window in cut.windows)
+    if 4 * single > cases:
+        yield (
+            f"in {single:,} of {cases:,} cases there is one candidate only, which every head and "
+            "every baseline gets right"
+        )
+
+
+def _single(window: Window) -> int:
+    """Number of cases with one candidate."""
+    return int((window.is_candidate_MM[window.is_case_M].sum(1) == 1).sum())
+
+
+def _sha256(documents: Sequence[Document]) -> str:
+    parts = [(document.sentences, document.mentions) for document in documents]
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def _cut(encoder: Encoder, documents: Sequence[Document], size: int) -> Windows:
+    """The windows of all documents.
+
+    Raises:
+        CorpusError: if no mention has an antecedent in reach.
+    """
+    lengths = []
+    for document in documents:
+        sentences = [
+            Sentence(" ".join(words), words, origin=document.origin) for words in document.sentences
+        ]
+        encoded = Encoder(encoder.tokenizer, None).sources(sentences)
+        lengths.append([sum(not special for special in one.is_special) for one in encoded])
+    special = sum(encoder.sources([Sentence("a", ("a",))])[0].is_special)
+    cut = windows_of(documents, lengths, size - special)
+    if not any(window.is_case_M.any() for window in cut.windows):
+        raise CorpusError(
+            f"Expected a mention with an antecedent in a window of {size} tokens, got none among "
+            f"{sum(len(document.mentions) for document in documents):,} mentions. Give a corpus "
+            "with coreference, or a larger window."
+        )
+    return cut
+
+
+@final
+class _Chooser:
+    """The tap's listener: the mention that every head chooses for each mention of some windows."""
+
+    def __init__(self, layers: Sequence[AttentionLayer]) -> None:
+        self._first = dict[object, int]()
+        self._num_heads = 0
+        for layer in layers:
+            self._first[layer.layer_id] = self._num_heads
+            self._num_heads += layer.num_heads
+        self._means_BMN = self._sums_BNM = torch.empty(0)
+        self.weights_BHMM = torch.empty(0)
+        """Weights between the heads of mentions, by head of the model."""
+
+    def start(
+        self, pieces_BMN: Float[Tensor, "batch mention token"], device: torch.device | str
+    ) -> None:
+        """Announce windows: 1 where a token is a piece of the head of a mention."""
+        size = pieces_BMN.sum(-1, keepdim=True).clamp_min(1)
+        self._means_BMN = (pieces_BMN / size).to(device)
+        self._sums_BNM = pieces_BMN.transpose(1, 2).to(device)
+        batch, mentions, _ = pieces_BMN.shape
+        self.weights_BHMM = torch.zeros(batch, self._num_heads, mentions, mentions)
+
+    def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> None:
+        """Ask for no columns."""
+
+    def block(self, block: Block) -> None:
+        """Add the weights of a block to those between mentions."""
+        first = self._first.get(block.layer.layer_id)
+        if first is None:
+            return
+        weights = block.weights_BHQK
+        queries = slice(block.queries.start or 0, (block.queries.start or 0) + weights.shape[2])
+        means_B1MQ = self._means_BMN[block.rows, None, :, queries].to(weights)
+        found = means_B1MQ @ (weights @ self._sums_BNM[block.rows, None].to(weights))
+        start = first + (block.heads.start or 0)
+        heads = slice(start, start + weights.shape[1])
+        self.weights_BHMM[block.rows, heads] += found.cpu().float()
+
+    def end(self, layer: AttentionLayer) -> None:
+        """Do nothing."""
+
+
+def _hits(
+    loaded: Loaded, encoder: Encoder, cut: Windows, max_tokens: int, progress: Progress
+) -> list[Int[np.ndarray, "head case"]]:
+    """For every window, whether each head chooses an antecedent in each case."""
+    model, layers = loaded.model, probe_layers(loaded)
+    body = (
+        model.get_encoder()
+        if layers[0].site == "encoder.self" and (model.config.is_encoder_decoder)
+        else model.base_model
+    )
+    more: dict[str, Any] = {}
+    if "use_cache" in parameters_of(body.forward).parameters:
+        more = {"use_cache": False}
+    found: list[Int[np.ndarray, "head case"]] = [np.zeros((0, 0), int)] * len(cut.windows)
+    texts = [Sentence(" ".join(window.words), window.words) for window in cut.windows]
+    encoded = encoder.sources(texts)
+    chooser, done = _Chooser(layers), 0
+    with evaluating(model), torch.inference_mode(), Tap(model, loaded.anatomy, chooser):
+        for places in _groups([len(one.ids) for one in encoded], max_tokens):
+            ids = [encoded[place].ids for place in places]
+            inputs = {
+                "input_ids": torch.from_numpy(padded(ids, encoder.pad_id)).to(model.device),
+                "attention_mask": torch.from_numpy(present(ids)).long().to(model.device),
+            }
+            windows = [cut.windows[place] for place in places]
+            words = padded([encoded[place].word_of for place in places], -1)
+            chooser.start(_pieces(windows, words), model.device)
+            body(**inputs, **more)
+            for row, place in enumerate(places):
+                found[place] = are_right(chooser.weights_BHMM[row], cut.windows[place])
+            done += len(places)
+            progress("choosing antecedents", done, len(texts))
+    return found
+
+
+def _groups(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
+    group: list[int] = []
+    for place in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if group and (len(group) + 1) * lengths[place] > max_tokens:
+            yield group
+            group = []
+        group.append(place)
+    yield group
+
+
+def _pieces(
+    windows: Sequence[Window], word_BN: Int[np.ndarray, "batch token"]
+) -> Float[Tensor, "batch mention token"]:
+    """1 where a token is a piece of the head of a mention."""
+    most = max(1, *(len(window.mentions) for window in windows))
+    head_BM = np.full((len(windows), most), -2)
+    for row, window in enumerate(windows):
+        heads = [mention.head - window.first for mention in window.mentions]
+        head_BM[row, : len(heads)] = heads
+    return torch.from_numpy(word_BN[:, None] == head_BM[:, :, None]).float()
+
+
+def are_right(
+    weights_HMM: Float[Tensor, "head mention mention"], window: Window
+) -> Int[np.ndarray, "head case"]:
+    """Whether the largest weight among the candidates is on the head of an antecedent."""
+    size, cases = len(window.mentions), np.flatnonzero(window.is_case_M)
+    weights_HCM = weights_HMM[:, cases, :size].numpy()
+    weights_HCM = np.where(window.is_candidate_MM[cases], weights_HCM, -1.0)
+    return window.is_right_MM[cases, weights_HCM.argmax(-1)].astype(int)
+
+
+@final
+class _Counts:
+    """Cases and right choices of every document, by kind of mention."""
+
+    def __init__(
+        self,
+        documents: Sequence[Document],
+        cut: Windows,
+        hits: Sequence[Int[np.ndarray, "head case"]],
+    ) -> None:
+        num_heads = hits[0].shape[0]
+        shape = (len(KINDS), len(documents))
+        self.cases_KD = np.zeros(shape)
+        self.right_KDR = np.zeros((*shape, num_heads + len(BASELINES)))
+        """Right choices of the heads, then of the baselines."""
+        for window, hits_HC in zip(cut.windows, hits, strict=True):
+            cases = np.flatnonzero(window.is_case_M)
+            chosen = baseline_choices(window, documents[window.document].words)
+            by_rule = [window.is_right_MM[cases, chosen[name]] for name in BASELINES]
+            right_RC = np.concatenate([hits_HC, np.array(by_rule, int).reshape(3, -1)])
+            kinds = np.array([window.mentions[case].kind for case in cases], str)
+            for number, kind in enumerate(KINDS):
+                its = (kinds == kind) | (kind == "all")
+                self.cases_KD[number, window.document] += its.sum()
+                self.right_KDR[number, window.document] += right_RC[:, its].sum(1)
+
+    def rows(self, heads: Sequence[str], kind: str, drawn: Bootstrap) -> Iterator[CoreferenceRow]:
+        """The rows of one kind of mention; none without a case."""
+        number = KINDS.index(kind)
+        cases_D, right_DR = self.cases_KD[number], self.right_KDR[number]
+        if not cases_D.any():
+            return
+        rules = dict(zip(BASELINES, (right_DR.sum(0) / cases_D.sum())[-3:].tolist(), strict=True))
+        for index, head in enumerate(heads):
+            its = drawn.ratio(right_DR[:, index], cases_D)
+            yield CoreferenceRow(head=head, kind=kind, **_numbers(its), **rules)
+
+    def best(self, heads: Sequence[str], options: CoreferenceOptions) -> Iterator[ChosenHead]:
+        """The best head of one half of the documents for each kind, measured on the other half."""
+        num_documents = self.cases_KD.shape[1]
+        order = np.random.default_rng(options.seed).permutation(num_documents)
+        first, second = order[: num_documents // 2], order[num_documents // 2 :]
+        for number, kind in enumerate(KINDS):
+            cases_D, right_DR = self.cases_KD[number], self.right_KDR[number]
+            if not (cases_D[first].any() and cases_D[second].any()):
+                continue
+            accuracy_R = right_DR[first].sum(0) / cases_D[first].sum()
+            best = int(accuracy_R[: len(heads)].argmax())
+            drawn = Bootstrap(len(second), options.samples, options.seed)
+            its = drawn.ratio(right_DR[second, best], cases_D[second])
+            rules = (right_DR[second].sum(0) / cases_D[second].sum())[-3:].tolist()
+            yield ChosenHead(
+                kind=kind,
+                head=heads[best],
+                chosen_on=float(accuracy_R[best]),
+                **_numbers(its),
+                **dict(zip(BASELINES, rules, strict=True)),
+            )
+
+
+def _numbers(its: Estimate) -> dict[str, Any]:
+    return {"accuracy": its.value, "low": its.low, "high": its.high, "cases": its.cases}

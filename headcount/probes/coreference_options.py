@@ -1,0 +1,31 @@
+"""Options of antecedent selection. Needs no torch."""
+
+from dataclasses import dataclass
+from typing import final
+
+from headcount.core import CorpusError, check_seed
+
+
+@final
+@dataclass(frozen=True)
+class CoreferenceOptions:
+    """Settings of `coreference`, in Python and as options of the command."""
+
+    window: int | None = None
+    """Number of tokens in a window of a document; as many as the model takes, at most 512, by
+    default."""
+    max_tokens: int = 4096
+    """Number of padded tokens in a batch; lower it if memory runs out."""
+    samples: int = 1000
+    """Number of bootstrap samples of documents for the intervals."""
+    seed: int = 0
+    """Seed of the samples, and of the halves that the best head is chosen and reported on."""
+
+    def __post_init__(self) -> None:
+        check_seed(self.seed)
+        sizes = (self.max_tokens, self.samples, self.window or 8)
+        if min(sizes) < 1 or (self.window is not None and self.window < 8):
+            raise CorpusError(
+                f"Expected at least 1 token a batch, 1 sample and windows of 8 tokens, got "
+                f"{self.max_tokens}, {self.samples} and {self.window}. Give larger numbers."
+            )

@@ -1,0 +1,38 @@
+"""`headcount coreference` from documents to a table."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from headcount.results import read_coreference
+from tests.cli.conftest import headcount
+
+TEXT = """\
+#begin document (d{0}); part 000
+d{0} 0 0 The DT (1
+d{0} 0 1 dog NN 1)
+d{0} 0 2 saw VBD -
+d{0} 0 3 Ann NNP (2)
+d{0} 0 4 . . -
+
+d{0} 0 0 It PRP (1)
+d{0} 0 1 barked VBD -
+#end document
+"""
+
+
+def test_a_table_and_a_record(bert: Path, tmp_path: Path) -> None:
+    corpus, out = tmp_path / "a.conll", tmp_path / "out"
+    corpus.write_text(TEXT.format(0) + TEXT.format(1))
+    status, output, errors = headcount("coreference", bert, corpus, "--out", out)
+    assert status == 0, errors
+    assert "Resolved 2 mentions of 2 documents in 2 windows" in output
+    table = pd.read_parquet(out / "coreference.parquet")
+    assert list(table) == "head kind accuracy low high cases nearest head_match rules".split()
+    assert set(table["kind"]) == {"all", "pronoun"}
+    found = read_coreference(out)
+    assert found.record.signature in output and len(found.record.best) == 2
+    status, _, errors = headcount("coreference", bert, corpus, "--out", out)
+    assert status == 2 and "--overwrite to replace it" in errors
+    status, _, errors = headcount("coreference", bert, "--out", tmp_path / "b")
+    assert status == 2 and "Expected a corpus, got nothing." in errors

@@ -5,6 +5,7 @@ the attention's weights at random) and saved it again. So the plan's hash is com
 heads, the kept heads with the sizes of the maps, and the sizes with every tensor of the file.
 """
 
+import traceback
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,8 @@ def load_compact(
             place, dtype=dtype, output_loading_info=True, ignore_mismatched_sizes=True
         )
     except (KeyError, TypeError, AttributeError) as error:
+        if not _is_of_plan(error):
+            raise
         raise ModelError(
             f"head_plan in its config.json is incomplete ({type(error).__name__}: {error}): it was "
             f"changed or truncated; {_AGAIN}"
@@ -95,6 +98,12 @@ def load_compact(
         ) from error
     _check_tensors(info)
     return model
+
+
+def _is_of_plan(error: Exception) -> bool:
+    """Whether an error was raised while the plan was read, not anywhere in transformers."""
+    readers = {check_plan_hash.__name__, modeling_headcount.shrink.__name__}
+    return any(frame.name in readers for frame in traceback.extract_tb(error.__traceback__))
 
 
 def check_plan_hash(plan: Mapping[str, Any]) -> None:

@@ -15,15 +15,17 @@ from headcount.core import SITES, Heads, LayerId
 
 
 def dead_modules(model: PreTrainedModel) -> set[str]:
-    """Paths of the attention modules without heads; empty for a model that is not compact."""
-    plan = getattr(model.config, "head_plan", None) or {"layers": {}}
-    body = body_path(model)
-    return {
-        body + layer["module"]
-        for site, layers in plan["layers"].items()
-        for number, layer in layers.items()
-        if not plan["kept"][site][number]
-    }
+    """Paths of the modules with a map of an attention layer that lost all its heads.
+
+    It is empty for a model that is not compact. Parts of a compact model, such as its encoder, have
+    a plan for other paths, or none.
+    """
+    constant = (path for path, module in model.named_modules() if type(module).__name__ == _DEAD)
+    return {path[:end] for path in constant for end in range(len(path)) if path[end] == "."}
+
+
+_DEAD = "ConstantMap"
+"""Class of such a map, in our modelling file and in its copy beside a compact model."""
 
 
 def body_path(model: PreTrainedModel) -> str:

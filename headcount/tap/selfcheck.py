@@ -300,13 +300,29 @@ def check_no_random_weights(model: PreTrainedModel) -> None:
     plan = getattr(model.config, "head_plan", None)
     if plan is None or hasattr(type(model), "stock_class"):
         return
-    found = [_has_map(model.base_model, *one) for one in plan.get("maps", {}).items()]
-    if not found or not all(found):  # otherwise it is a compact model's body
+    if not any(_is_part(model.base_model, plan.get("maps", {}), at) for at in _places(plan)):
         raise ModelError(
             f"a compact model's folder was loaded as {type(model).__name__} with all its heads, "
             "whose attention weights are then random (ignore_mismatched_sizes). Load it with "
             "headcount.load, or with trust_remote_code=True."
         )
+
+
+def _places(plan: Mapping[str, Any]) -> list[str]:
+    """Paths of the modules that hold maps of the plan, such as the encoder; "" is the body."""
+    parts = [path.split(".") for path in plan.get("maps", {})]
+    return [""] + sorted(
+        {".".join(each[:end]) + "." for each in parts for end in range(1, len(each))}
+    )
+
+
+def _is_part(module: Any, maps: Mapping[str, Mapping[str, Any]], place: str) -> bool:
+    """Whether a module is that part of a compact model: its maps are as small as the plan says."""
+    inside = {
+        path.removeprefix(place): size for path, size in maps.items() if path.startswith(place)
+    }
+    has_maps = any(size["kind"] != "none" for size in inside.values())
+    return has_maps and all(_has_map(module, *one) for one in inside.items())
 
 
 def _has_map(body: Any, path: str, size: Mapping[str, Any]) -> bool:

@@ -353,6 +353,17 @@ def test_damaged(folder: Path, damage: Callable[[Path], None], reported: str) ->
     assert not finding.works and "can't be loaded" in finding.text
 
 
+def test_other_errors_are_not_taken_for_a_damaged_plan(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*given: object, **options: object) -> None:
+        raise AttributeError("'Tensor' object has no attribute 'nothing'")
+
+    monkeypatch.setattr(BertForMaskedLM, "tie_weights", broken)
+    with pytest.raises(ModelError, match="AttributeError: 'Tensor' object has no attribute"):
+        headcount.load(folder)
+
+
 def test_loaded_elsewhere_with_sizes_ignored(folder: Path) -> None:
     """The attention weights are random then; saved again, they do not match the plan."""
     random = BertForMaskedLM.from_pretrained(folder, ignore_mismatched_sizes=True)

@@ -55,6 +55,20 @@ def test_equals_the_gated_model(name: str, dead: int | None) -> None:
         assert difference(run(model, batch), expected) > 1e-3, "the heads that went did something"
 
 
+@pytest.mark.parametrize("name", ["t5", "marian", "whisper"])
+def test_the_encoder_of_a_compact_model_is_a_model(name: str) -> None:
+    """Its configuration is that of the model of both sides, whose plan names other paths."""
+    plan, smaller = compacted(name, 1)
+    encoder: Any = smaller.get_encoder()
+    heads = examined(name)[1].heads
+    layers = range(len(heads.counts["encoder.self"]))
+    expected = tuple(len(plan.of_layer(heads, "encoder.self", layer)) for layer in layers)
+    assert 0 in expected and examine(encoder).heads.counts == {"encoder.self": expected}
+    stock = type(encoder)(encoder.config)
+    with pytest.raises(ModelError, match="whose attention weights are then random"):
+        examine(stock.eval())
+
+
 @pytest.mark.parametrize("name", FAMILIES)
 def test_what_is_frozen_stays_frozen(name: str) -> None:
     model, anatomy = examined(name)
@@ -156,7 +170,7 @@ def test_refuses_a_model_that_differs_with_a_cache_only(monkeypatch: pytest.Monk
     config = hf.Phi3Config(**sizes)
     model = tiny.seeded(hf.Phi3ForCausalLM(config))
     monkeypatch.setattr(layout, "counts_by_config", lambda module: False)
-    with pytest.raises(ModelError, match="with a cache, so it can be gated but not made smaller"):
+    with pytest.raises(ModelError, match="so it can be gated but not made smaller"):
         compact(model, Plan({"decoder.self": {0: ()}}))
 
 

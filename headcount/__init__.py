@@ -10,6 +10,7 @@ Models and data:
 What heads do:
     analyze: every measure of every head on a corpus, and the heads' roles (`Options`, `Analysis`)
     measure: measures without roles, for any plain transformers model
+    induction_scores: induction heads of a causal model, on repeated random tokens
     align: how well heads link words to their translations (`AlignmentOptions`, `write_alignment`)
     cluster: distances between heads, groups of heads that look at the same places
         (`ClusterOptions`, `write_clusters`)

@@ -14,29 +14,46 @@ from headcount.cli.console import plain_console
 from headcount.cli.stopping import stoppable
 from headcount.core import InputError, check_known, is_alone, processes
 
-COMMANDS = {
-    "analyze": "Analyze",
-    "align": "Align",
-    "importance": "Importance",
-    "probe": "Probe",
-    "evolve": "Evolve",
-    "prune": "Prune",
-    "curve": "Curve",
-    "cluster": "Cluster",
-    "coreference": "Coreference",
-    "compact": "Compact",
-    "export": "Export",
-    "train": "Train",
-    "finetune": "Finetune",
-    "evaluate": "Evaluate",
-    "speed": "SpeedCommand",
-    "report": "Report",
-    "compare": "Compare",
-    "reproduce": "Reproduce",
-    "doctor": "Doctor",
-    "demo": "Demo",
+GROUPS = {
+    "Look at heads": {
+        "analyze": "Analyze",
+        "cluster": "Cluster",
+        "align": "Align",
+        "coreference": "Coreference",
+        "probe": "Probe",
+        "evolve": "Evolve",
+    },
+    "Score heads": {"importance": "Importance", "evaluate": "Evaluate"},
+    "Prune heads": {
+        "prune": "Prune",
+        "curve": "Curve",
+        "compact": "Compact",
+        "speed": "SpeedCommand",
+        "export": "Export",
+    },
+    "Train models": {"train": "Train", "finetune": "Finetune"},
+    "More": {
+        "report": "Report",
+        "compare": "Compare",
+        "reproduce": "Reproduce",
+        "doctor": "Doctor",
+        "demo": "Demo",
+    },
 }
-"""The class of every command, in the module of the command's name."""
+"""The commands by what they are for: the class of each, in the module of the command's name."""
+
+COMMANDS = {name: found for group in GROUPS.values() for name, found in group.items()}
+"""The class of every command."""
+
+EXAMPLES = """\
+  headcount demo --out demo                                     our own model, no network needed
+  headcount analyze MODEL TREEBANK.conllu --out OUT             what every head does
+  headcount importance MODEL --task TASK --data FILE --out OUT  what every head is worth
+
+MODEL is a Hugging Face name or a folder. headcount --help lists all commands."""
+"""What `headcount` alone prints."""
+
+QUESTION = "Which attention heads do the work, and how many can be pruned?"
 
 USAGE = "usage: headcount COMMAND [ARGUMENTS]  (see headcount COMMAND --help)"
 
@@ -129,16 +146,12 @@ def command_class(name: str) -> type[Command]:
 
 
 def parse(arguments: Sequence[str]) -> Command:
-    """The command that some arguments name.
+    """The command that the first of some arguments names.
 
     Raises:
         InputError: If there is no such command.
         SystemExit: If its arguments ask for help or are wrong; what there is to say is printed.
     """
-    if not arguments:
-        raise InputError(
-            f"Expected a command out of {', '.join(COMMANDS)}, got none. Run headcount --help."
-        )
     name, *others = arguments
     check_known("a command", name, COMMANDS)
     check_not_empty(others)
@@ -182,6 +195,9 @@ def _run(arguments: list[str]) -> int:
     if arguments[:1] in (["--help"], ["-h"]):
         _print_commands()
         return 0
+    if not arguments:
+        plain_console().print(f"{QUESTION}\n\n{EXAMPLES}")
+        return 2
     errors = plain_console(stderr=True)
     with stoppable() as stop:
         try:
@@ -222,8 +238,10 @@ def _silence_transformers() -> None:
 
 def _print_commands() -> None:
     console = plain_console()
-    console.print(f"{USAGE}\n\nWhich attention heads do the work?\n")
-    for name in COMMANDS:
-        doc = command_class(name).__doc__ or ""
-        console.print(f"  {name:<11} {doc.splitlines()[0]}")
+    console.print(f"{USAGE}\n\n{QUESTION}")
+    for group, commands in GROUPS.items():
+        console.print(f"\n{group}")
+        for name in commands:
+            doc = command_class(name).__doc__ or ""
+            console.print(f"  {name:<11} {doc.splitlines()[0]}")
     console.print("\nheadcount --version prints the version.")

@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 import tyro
 
-from headcount import reports
+from headcount import reports, results
 from headcount.cli.console import plain_console
-from headcount.results import PROBES, check_is_run
+from headcount.results import check_is_run
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Report:
         console = plain_console(soft_wrap=False)
         console.print(f"Report: {reports.write_report(self.out)}", soft_wrap=True)
         figures = reports.write_figures(self.out, self.formats)
-        if (self.out / PROBES).exists():
+        if (self.out / results.PROBES).exists():
             figures += reports.write_probe_figures(self.out, self.formats)
         console.print(f"{len(figures)} figures in {self.out / 'figures'}", soft_wrap=True)
         return 0

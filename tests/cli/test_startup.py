@@ -14,7 +14,7 @@ import pytest
 
 import headcount
 from headcount import importance, pruning, speed, tasks, training
-from headcount.cli.command import COMMANDS
+from headcount.cli.command import COMMANDS, main, parse
 from headcount.core import option_types
 from tests.cli.conftest import PARALLEL, ROOT, SAMPLE
 
@@ -58,8 +58,8 @@ def in_one_process(commands: list[list[str]], folder: Path) -> tuple[list[Run], 
 def test_help_imports_nothing_heavy(tmp_path: Path) -> None:
     papers = [["reproduce", paper, "--help"] for paper in ("michel2019", "voita2019", "li2021")]
     asked = [["--version"], ["--help"], *([name, "--help"] for name in COMMANDS), *papers]
-    runs, _ = in_one_process(asked, tmp_path)
-    assert runs == [(arguments, 0, []) for arguments in asked]
+    runs, _ = in_one_process([*asked, []], tmp_path)
+    assert runs == [*[(arguments, 0, []) for arguments in asked], ([], 2, [])]
 
 
 COLUMNS = ("--columns", "text=0", "label=1")
@@ -68,7 +68,6 @@ LEARNED = (*SCORED, "--dev", str(PARALLEL))
 
 REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
     "a command": (("anlyze",), "Did you mean analyze?"),
-    "no command": ((), "Expected a command"),
     "a share": (
         ("prune", "gpt2", *LEARNED, "--out", "OUT", "--share", "1.5"),
         "Expected a share of heads to keep between 0 and 1, got 1.5",
@@ -175,6 +174,22 @@ def test_refusals_import_nothing_heavy_and_write_nothing(tmp_path: Path) -> None
         assert (name, status, heavy) == (name, 2, []), block
         assert refused[name][1] in block, name
     assert not list(tmp_path.iterdir())
+
+
+def test_no_command_shows_examples_that_parse_and_help_lists_every_command_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main([]) == 2
+    lines = [
+        line.split("  ")[1] for line in capsys.readouterr().out.splitlines() if "--out" in line
+    ]
+    assert len(lines) == 3
+    for line in lines:
+        words = line.replace("TASK", "classification").replace("MODEL", "gpt2").split()
+        assert parse(words[1:])
+    assert main(["--help"]) == 0
+    listed = re.findall(r"^  (\w+) +[A-Z]", capsys.readouterr().out, re.MULTILINE)
+    assert listed == list(COMMANDS) and len(set(listed)) == len(listed)
 
 
 def test_the_docstring_of_the_package_lists_every_public_name() -> None:

@@ -15,8 +15,9 @@ from transformers import PreTrainedTokenizerBase as Tokenizer
 from headcount import __version__
 from headcount.analysis.examples import candidates, find_examples
 from headcount.analysis.options import Options
+from headcount.analysis.profiles import profile_table
 from headcount.analysis.pseudo_targets import translated
-from headcount.analysis.roles import find_roles
+from headcount.analysis.roles import find_roles, judged, tendencies
 from headcount.analysis.streaming import Totals, load_state, of_all_processes, run, save_state
 from headcount.analysis.tables import head_table, offset_table, relation_table
 from headcount.core import HeadTable, Progress, name_of, processes, silent
@@ -176,18 +177,26 @@ class _Analyzing:
     def analysis(self) -> Analysis:
         """Run every step in order."""
         totals = self._timed("measure", lambda: self._measure(self.loaded, "measuring"))
-        heads, relations, roles = self._tables(totals)
+        heads, relations, profiles, roles = self._tables(totals)
         null = self._timed("null", self._null) if self.options.null else None
         examples = self._timed("examples", lambda: self._examples(roles))
         offsets = offset_table(self.anatomy.heads, totals)
-        return Analysis(heads, relations, offsets, roles, examples, null, self._record(roles))
+        return Analysis(
+            heads, relations, profiles, offsets, roles, examples, null, self._record(roles)
+        )
 
-    def _tables(self, totals: Totals) -> tuple[HeadTable, pd.DataFrame | None, Roles]:
+    def _tables(self, totals: Totals) -> tuple[HeadTable, pd.DataFrame | None, pd.DataFrame, Roles]:
         heads = head_table(self.anatomy.heads, totals, self.measures)
         relations = relation_table(self.anatomy.heads, totals, self.census.relations)
-        roles = find_roles(heads, relations, self.options.thresholds)
+        profiles = profile_table(self.anatomy.heads, totals, self.census.relations)
+        profiles = judged(profiles, self.options.thresholds)
+        roles = {str(head): [] for head in self.anatomy.heads}
+        roles |= find_roles(profiles, self.options.thresholds)
         names = [[role.role for role in roles[head]] for head in heads.frame["head"]]
-        return HeadTable(heads.frame.assign(roles=names)), relations, roles
+        tended = tendencies(profiles)
+        tends = [tended.get(head, []) for head in heads.frame["head"]]
+        table = HeadTable(heads.frame.assign(roles=names, tendencies=tends))
+        return table, relations, profiles, roles
 
     def _timed(self, name: str, step: Callable[[], Any]) -> Any:
         start = time.perf_counter()

@@ -1,4 +1,9 @@
-"""Roles: what each head is for, by the papers' thresholds on the measured numbers, with evidence.
+"""Roles: what each head is for, by the papers' thresholds and a test, with evidence.
+
+A *role* passes its paper's threshold and the test, on the half of the corpus that did not choose;
+a *tendency* passes the test alone, with a strength of at least 0.05. The test is corrected (Holm)
+for all cells that were chosen: those whose share is above their null in the first half, and that
+have enough cases in the second.
 
 A head can have several roles, in the order below, or none: "none found" is an answer.
 
@@ -7,114 +12,166 @@ References: positional, syntactic and rare: Voita et al. (2019), section 5; sink
     noted with each threshold.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
-from headcount.core import HeadTable
-from headcount.measures import ALL
+from headcount.analysis.clustered import holm
 from headcount.results import Role, Thresholds
 
 ROLES = ("positional", "syntactic", "rare", "sink", "punctuation", "block")
 """All roles, in the order of a head's list."""
 
-NOT_SYNTAX = frozenset({"punct", ALL})
-"""Relations that do not make a head syntactic: UD attaches punctuation by convention, and all
-relations together are not one relation."""
+SHOWN = 3
+"""Number of relations that the evidence of a syntactic head names."""
+
+
+def judged(profiles: pd.DataFrame, thresholds: Thresholds | None = None) -> pd.DataFrame:
+    """The profiles with `p_holm` and `verdict` by some thresholds; the papers' if None."""
+    limits = thresholds or Thresholds()
+    score = profiles["score"].to_numpy(dtype=float, copy=True)
+    is_syntactic = (profiles["role"] == "syntactic").to_numpy()
+    pairs = zip(profiles["share"], profiles["chance"], strict=True)
+    gains = np.array([limits.syntactic_excess(*pair) for pair in pairs], dtype=float)
+    score[is_syntactic] = gains[is_syntactic]
+    least = np.where(
+        is_syntactic, max(limits.syntactic_cases, limits.test_cases), limits.test_cases
+    )
+    is_tested = (profiles["cases"].to_numpy(dtype=float) >= least) & (
+        profiles["units"].to_numpy(dtype=float) >= limits.test_sentences
+    )
+    p = profiles["p"].to_numpy(dtype=float)
+    is_tested &= ~np.isnan(p)
+    is_chosen = is_tested & (profiles["first_gain"].to_numpy(dtype=float) > 0)
+    p_holm = np.full(len(p), np.nan)
+    p_holm[is_chosen] = holm(p[is_chosen])
+    passes = is_chosen & (np.nan_to_num(p_holm, nan=1.0) <= limits.test_alpha)
+    least_score = profiles["role"].map(_least(limits)).to_numpy(dtype=float)
+    # Rounded, so that 0.6 against 0.5 is 10 points
+    is_role = passes & (np.round(score, 9) >= least_score)
+    is_tendency = passes & (profiles["strength"].to_numpy() >= limits.tendency_strength)
+    cases = [is_role, is_tendency, is_tested]
+    verdict = np.select(cases, ["role", "tendency", "none"], "untested")
+    return profiles.assign(score=score, p_holm=p_holm, verdict=verdict)
+
+
+def _least(limits: Thresholds) -> dict[str, float]:
+    """The papers' thresholds by role."""
+    return {
+        "positional": limits.positional_share,
+        "syntactic": limits.syntactic_gain,
+        "rare": limits.rare2_share,
+        "sink": limits.sink_share,
+        "punctuation": limits.punctuation_share,
+        "block": limits.block_share,
+    }
+
+
+def tendencies(profiles: pd.DataFrame) -> dict[str, list[str]]:
+    """The roles that heads tend to without having them, by head name; the strongest first."""
+    has_role = {
+        (head, role)
+        for head, role, verdict in zip(
+            profiles["head"], profiles["role"], profiles["verdict"], strict=True
+        )
+        if verdict == "role"
+    }
+    rows = profiles[profiles["verdict"] == "tendency"].sort_values(
+        "strength", ascending=False, kind="stable"
+    )
+    found: dict[str, dict[str, None]] = {}
+    for head, role in zip(rows["head"], rows["role"], strict=True):
+        if (head, role) not in has_role:
+            found.setdefault(str(head), {})[str(role)] = None
+    return {head: list(roles) for head, roles in found.items()}
 
 
 def find_roles(
-    heads: HeadTable, relations: pd.DataFrame | None, thresholds: Thresholds | None = None
+    profiles: pd.DataFrame, thresholds: Thresholds | None = None
 ) -> dict[str, list[Role]]:
     """The roles of every head, by head name; an empty list for a head without a role.
 
-    >>> find_roles(analysis.heads, analysis.relations, Thresholds(sink_share=0.7))  # doctest: +SKIP
+    >>> find_roles(analysis.profiles, Thresholds(sink_share=0.7))  # doctest: +SKIP
 
     Args:
-        heads: the measured numbers, such as `Analysis.heads` or the result of `measure`.
-        relations: accuracies of relations, such as `Analysis.relations`; None for no relations.
+        profiles: strengths of traits, such as `Analysis.profiles`.
         thresholds: thresholds of the roles; the papers' if None.
     """
-    limits = thresholds or Thresholds()
-    best = {} if relations is None else _best_relations(relations, limits)
-    found = {}
-    for row in heads.frame.to_dict("records"):
-        candidates = [_positional, _rare, _sink, _punctuation, _block]
-        roles = [role for candidate in candidates for role in candidate(row, limits)]
-        if row["head"] in best:
-            roles.append(_syntactic(best[row["head"]]))
-        found[row["head"]] = sorted(roles, key=lambda role: ROLES.index(role.role))
-    return found
+    profiles = judged(profiles, thresholds)
+    found: dict[str, list[Role]] = {str(head): [] for head in profiles["head"]}
+    having = profiles[profiles["verdict"] == "role"]
+    for (head, role), rows in having.groupby(["head", "role"], sort=False):
+        ordered = rows.sort_values(["score", "strength"], ascending=False, kind="stable")
+        found[str(head)].append(_EVIDENCE[str(role)](ordered.to_dict("records")))
+    return {head: sorted(roles, key=lambda r: ROLES.index(r.role)) for head, roles in found.items()}
 
 
-def _positional(row: dict, limits: Thresholds) -> Iterator[Role]:
-    share = row["positional_share"]
-    if share >= limits.positional_share:
-        offset = int(row["positional_offset"])
-        evidence = f"{share:.0%} of tokens look most at {_target(row['site'], offset)}"
-        yield Role("positional", evidence, share, offset=offset)
+def _positional(rows: Sequence[Mapping]) -> Role:
+    row, offset = rows[0], int(rows[0]["offset"])
+    target = _target(row["head"], offset)
+    evidence = f"{row['score']:.0%} of tokens that can look most at {target} do"
+    return Role("positional", evidence + _cases(row), row["score"], offset=offset)
 
 
-def _target(site: str, offset: int) -> str:
+def _target(head: str, offset: int) -> str:
     """Where an offset points, in words; in cross-attention, into the other sequence."""
-    if site == "decoder.cross":
+    if head.startswith("cross."):
         place = "the same place" if offset == 0 else f"their place {offset:+d}"
         return f"the source token at {place}"
-    where = {0: "itself", -1: "the token before", 1: "the token after"}
+    where = {0: "themselves", -1: "the token before", 1: "the token after"}
     return where.get(offset, f"the token at offset {offset:+d}")
 
 
-def _rare(row: dict, limits: Thresholds) -> Iterator[Role]:
-    share = row["rare2_share"]
-    if share >= limits.rare2_share:
-        cases = int(row["rare_cases"])
-        evidence = (
-            f"{share:.0%} of {cases:,} tokens look most at one of the two rarest tokens of their "
-            f"sentence, {row['rare_share']:.0%} at the rarest"
-        )
-        yield Role("rare", evidence, share)
+def _rare(rows: Sequence[Mapping]) -> Role:
+    row = rows[0]
+    evidence = f"{row['share']:.0%} of tokens look most at one of the two rarest tokens they see"
+    return Role("rare", f"{evidence} ({row['null']:.0%} by position)" + _cases(row), row["score"])
 
 
-def _sink(row: dict, limits: Thresholds) -> Iterator[Role]:
-    names = {"attn_first": "the first token", "attn_sep": "separators"}
-    column = max(names, key=lambda name: row[name])
-    if row[column] >= limits.sink_share:
-        yield Role("sink", f"{row[column]:.0%} of attention goes to {names[column]}", row[column])
+def _sink(rows: Sequence[Mapping]) -> Role:
+    row = rows[0]
+    where = {"first": "the first token", "separator": "separators"}[row["trait"]]
+    return Role("sink", f"{row['share']:.0%} of attention goes to {where}", row["score"])
 
 
-def _punctuation(row: dict, limits: Thresholds) -> Iterator[Role]:
-    share = row["attn_punct"]
-    if share >= limits.punctuation_share:
-        yield Role("punctuation", f"{share:.0%} of attention goes to punctuation", share)
+def _punctuation(rows: Sequence[Mapping]) -> Role:
+    row = rows[0]
+    evidence = f"{row['share']:.0%} of attention goes to punctuation"
+    return Role("punctuation", f"{evidence} ({row['null']:.0%} by position)", row["score"])
 
 
-def _block(row: dict, limits: Thresholds) -> Iterator[Role]:
-    share = row["pattern_block"]
-    if share >= limits.block_share:
-        yield Role("block", f"{share:.0%} of maps stay within their own segment", share)
+def _block(rows: Sequence[Mapping]) -> Role:
+    row = rows[0]
+    return Role("block", f"{row['score']:.0%} of maps stay within their own segment", row["score"])
 
 
-def _best_relations(relations: pd.DataFrame, limits: Thresholds) -> dict[str, list[dict]]:
-    enough = (relations["cases"] >= limits.syntactic_cases) & ~relations["relation"].isin(
-        list(NOT_SYNTAX)
-    )
-    scores = list(zip(relations["accuracy"], relations["baseline"], strict=True))
-    beats = enough & np.array([limits.is_syntactic(*each) for each in scores], dtype=bool)
-    found = relations.assign(gain=[limits.syntactic_excess(*each) for each in scores]).loc[beats]
-    ordered = found.sort_values(["gain", "relation", "direction"], ascending=[False, True, True])
-    return {str(head): rows.to_dict("records") for head, rows in ordered.groupby("head")}
-
-
-def _syntactic(rows: list[dict]) -> Role:
-    parts = [
-        f"{row['relation']} {row['direction']} {row['accuracy']:.0%} "
-        f"(fixed offset {row['baseline']:.0%}, {row['cases']:,} cases)"
-        for row in rows[:3]
-    ]
-    more = f" and {len(rows) - 3} more" if len(rows) > 3 else ""
-    evidence = f"finds {'; '.join(parts)}{more}"
+def _syntactic(rows: Sequence[Mapping]) -> Role:
     best = rows[0]
+    parts = [
+        f"{row['relation']} {row['direction']} {row['share']:.0%} "
+        f"(fixed offset {row['chance']:.0%}, {int(row['cases']):,} cases)"
+        for row in rows[:SHOWN]
+    ]
+    more = f" and {len(rows) - SHOWN} more" if len(rows) > SHOWN else ""
     return Role(
-        "syntactic", evidence, best["gain"], relation=best["relation"], direction=best["direction"]
+        "syntactic",
+        f"finds {'; '.join(parts)}{more}",
+        best["score"],
+        relation=best["relation"],
+        direction=best["direction"],
     )
+
+
+def _cases(row: Mapping) -> str:
+    return f", {int(row['cases']):,} cases"
+
+
+_EVIDENCE: dict[str, Callable[[Sequence[Mapping]], Role]] = {
+    "positional": _positional,
+    "syntactic": _syntactic,
+    "rare": _rare,
+    "sink": _sink,
+    "punctuation": _punctuation,
+    "block": _block,
+}

@@ -120,7 +120,8 @@ def sides(layer: AttentionLayer, batch: Batch) -> Sides:
     target = batch.source if batch.target is None else batch.target
     queries = batch.source if layer.site == "encoder.self" else target
     keys = target if layer.site == "decoder.self" else batch.source
-    return Sides(queries, keys, batch.arcs if queries is keys is batch.source else None)
+    arcs = batch.arcs if queries is keys is batch.source else None
+    return Sides(queries, keys, arcs, is_causal=layer.site == "decoder.self")
 
 
 @runtime_checkable
@@ -192,7 +193,9 @@ def of_all_processes(totals: Totals) -> Totals:
 def save_state(path: Path, totals: Totals, run_key: str) -> None:
     """Write sums and counts, completely or not at all; nothing is pickled."""
     tensors = {
-        f"{measure.__name__}/{site}/{layer}/{name}": tensor.contiguous()
+        f"{measure.__name__}/{site}/{layer}/{name}": tensor.clone(
+            memory_format=torch.contiguous_format
+        )
         for (measure, (site, layer)), sums in totals.on_cpu().sums.items()
         for name, tensor in sums.state().items()
     }

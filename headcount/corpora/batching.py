@@ -3,7 +3,7 @@
 Axes: B sentence, N token, A arc. Rows are padded on the right.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import chain
 from typing import final
@@ -18,6 +18,7 @@ from headcount.corpora.census import Census, chunks
 from headcount.corpora.corpus import Corpus
 from headcount.corpora.encoder import EncodedPair, Encoder
 from headcount.corpora.frequencies import Frequencies
+from headcount.corpora.halves import units
 from headcount.corpora.punctuation import PunctuationTable
 from headcount.corpora.sentence import NO_WORD, Encoded, Sentence
 
@@ -58,6 +59,14 @@ class Tokens:
     """Index of the piece's word; -1 for special tokens, padding and text without words."""
     rarest_B2: Int64[Tensor, "batch 2"]
     """Positions of the rarest and second rarest content token, see `Frequencies.rarest`."""
+    count_BN: Int64[Tensor, "batch token"]
+    """Frequency of each token."""
+    is_rare_BN: Bool[Tensor, "batch token"]
+    """True for tokens that are not among the most common ones."""
+    unit_BN: Int64[Tensor, "batch token"]
+    """Number of the token's unit, see `halves`; -1 for padding."""
+    is_second_BN: Bool[Tensor, "batch token"]
+    """True in units of the second half of the corpus."""
 
     def to(self, device: torch.device | str) -> "Tokens":
         """Copy the tokens to another device."""
@@ -78,6 +87,8 @@ class Arcs:
     """Word index of the head."""
     relation_A: Int64[Tensor, " arc"]
     """Index into `Census.relations`."""
+    is_baseline_A: Bool[Tensor, " arc"]
+    """True if the arc spans the most frequent offset of its relation in the first half."""
     num_relations: int
     """Length of `Census.relations`."""
     num_roots: int
@@ -90,6 +101,7 @@ class Arcs:
             self.dependent_A.to(device),
             self.head_A.to(device),
             self.relation_A.to(device),
+            self.is_baseline_A.to(device),
             self.num_relations,
             self.num_roots,
         )
@@ -180,10 +192,13 @@ class _Maker:
         self._source_frequencies = frequencies or census.source_frequencies
         self._target_frequencies = census.target_frequencies
         self._relations = {name: index for index, name in enumerate(census.relations)}
+        self._baselines = census.baseline_offsets
 
     def batch(self, pairs: Sequence[EncodedPair]) -> Batch:
         encoder = self._encoder
+        sentences = tuple(pair.sentence for pair in pairs)
         source = _tokens(
+            sentences,
             [pair.source for pair in pairs],
             encoder,
             encoder.source_punctuation,
@@ -196,11 +211,11 @@ class _Maker:
         targets = [pair.target for pair in pairs if pair.target is not None]
         if targets:
             punctuation, frequencies = encoder.target_punctuation, self._target_frequencies
-            target = _tokens(targets, encoder, punctuation, frequencies)
+            target = _tokens(sentences, targets, encoder, punctuation, frequencies)
             inputs["decoder_input_ids"] = target.ids_BN
             inputs["decoder_attention_mask"] = target.is_token_BN.long()
-        arcs = _arcs(pairs, self._relations) if self._relations else None
-        return Batch(inputs, source, target, arcs, tuple(pair.sentence for pair in pairs))
+        arcs = _arcs(pairs, self._relations, self._baselines) if self._relations else None
+        return Batch(inputs, source, target, arcs, sentences)
 
 
 def _token_types(encoded: Sequence[Encoded]) -> dict[str, Int64[Tensor, "batch token"]]:
@@ -212,6 +227,7 @@ def _token_types(encoded: Sequence[Encoded]) -> dict[str, Int64[Tensor, "batch t
 
 
 def _tokens(
+    sentences: Sequence[Sentence],
     encoded: Sequence[Encoded],
     encoder: Encoder,
     punctuation: PunctuationTable,
@@ -226,13 +242,17 @@ def _tokens(
     is_sep_BN[:, 0] = False  # decoders of M2M100 and BART start with </s>, which ends nothing there
     is_punct_BN = is_content_BN & punctuation(ids_BN)
     rarest_B2 = frequencies.rarest(ids_BN, is_content_BN)
-    columns = (ids_BN, is_token_BN, is_content_BN, is_sep_BN, is_punct_BN, word_BN, rarest_B2)
-    return Tokens(*map(torch.from_numpy, columns))
+    kinds = (ids_BN, is_token_BN, is_content_BN, is_sep_BN, is_punct_BN, word_BN, rarest_B2)
+    rarity = (frequencies.counts(ids_BN), frequencies.is_rare(ids_BN))
+    halves = units(sentences, [len(one.ids) for one in encoded])
+    return Tokens(*map(torch.from_numpy, (*kinds, *rarity, *halves)))
 
 
-def _arcs(pairs: Sequence[EncodedPair], relations: dict[str, int]) -> Arcs:
+def _arcs(
+    pairs: Sequence[EncodedPair], relations: dict[str, int], baselines: Mapping[str, int]
+) -> Arcs:
     """Arcs between words that both kept a piece; the census counts words that did not."""
-    found: list[tuple[int, int, int, int]] = []
+    found: list[tuple[int, int, int, int, bool]] = []
     num_roots = 0
     for row, pair in enumerate(pairs):
         tree, encoded = pair.sentence.tree, pair.source
@@ -243,7 +263,8 @@ def _arcs(pairs: Sequence[EncodedPair], relations: dict[str, int]) -> Arcs:
             present = set(encoded.word_of)
         for dependent, (head, relation) in enumerate(zip(tree.heads, tree.relations, strict=True)):
             if head >= 0 and dependent in present and head in present:
-                found.append((row, dependent, head, relations[relation]))
+                is_baseline = head - dependent == baselines.get(relation)
+                found.append((row, dependent, head, relations[relation], is_baseline))
             num_roots += head < 0 and dependent in present
-    arcs_4A = torch.tensor(found, dtype=torch.int64).reshape(-1, 4).T.contiguous()
-    return Arcs(arcs_4A[0], arcs_4A[1], arcs_4A[2], arcs_4A[3], len(relations), num_roots)
+    *numbers, is_baseline_A = torch.tensor(found, dtype=torch.int64).reshape(-1, 5).T.contiguous()
+    return Arcs(*numbers, is_baseline_A.bool(), len(relations), num_roots)

@@ -1,6 +1,7 @@
 """Census: one cheap pass over a corpus that counts what it contains."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import final
@@ -11,6 +12,7 @@ from jaxtyping import Int64
 from headcount.corpora.corpus import Corpus
 from headcount.corpora.encoder import EncodedPair, Encoder
 from headcount.corpora.frequencies import Frequencies, add_counts
+from headcount.corpora.halves import is_in_second_half
 from headcount.corpora.sentence import Encoded, Sentence
 
 SENTENCES_AT_ONCE = 1000
@@ -39,6 +41,9 @@ class Census:
     longest_target: int
     relations: tuple[str, ...]
     """Every relation in the trees, sorted, without the root arc."""
+    baseline_offsets: Mapping[str, int]
+    """Most frequent offset head - dependent of each relation, in words, in the first half of the
+    corpus (see `halves`); the nearest in a tie."""
     source_counts: Int64[np.ndarray, " source_id"]
     """Number of times each token id is a content token of a source."""
     target_counts: Int64[np.ndarray, " target_id"]
@@ -62,6 +67,7 @@ def take_census(corpus: Corpus, encoder: Encoder) -> Census:
     source, target = _Side(), _Side()
     num_sentences = num_words = num_truncated = 0
     relations: set[str] = set()
+    offsets: dict[str, Counter[int]] = {}
     for sentences in chunks(corpus, SENTENCES_AT_ONCE):
         pairs = encoder.encode(sentences)
         source.add([pair.source for pair in pairs])
@@ -70,6 +76,7 @@ def take_census(corpus: Corpus, encoder: Encoder) -> Census:
         num_words += sum(len(sentence.words or ()) for sentence in sentences)
         num_truncated += sum(_is_truncated(pair) for pair in pairs)
         relations.update(*map(_relations, sentences))
+        _add_offsets(offsets, sentences)
     return Census(
         num_sentences=num_sentences,
         num_tokens=source.num_tokens,
@@ -81,6 +88,7 @@ def take_census(corpus: Corpus, encoder: Encoder) -> Census:
         longest=source.longest,
         longest_target=target.longest,
         relations=tuple(sorted(relations)),
+        baseline_offsets={name: _most_frequent(counts) for name, counts in offsets.items()},
         source_counts=source.counts_V,
         target_counts=target.counts_V,
         sha256=corpus.sha256(),
@@ -116,6 +124,21 @@ class _Side:
 
 def _is_truncated(pair: EncodedPair) -> bool:
     return pair.source.truncated or (pair.target is not None and pair.target.truncated)
+
+
+def _add_offsets(offsets: dict[str, Counter[int]], sentences: Iterable[Sentence]) -> None:
+    """Count the offsets of arcs in the first half of the corpus, by relation."""
+    for sentence in sentences:
+        tree = sentence.tree
+        if tree is None or is_in_second_half(sentence):
+            continue
+        for word, (head, relation) in enumerate(zip(tree.heads, tree.relations, strict=True)):
+            if head >= 0:
+                offsets.setdefault(relation, Counter())[head - word] += 1
+
+
+def _most_frequent(counts: Counter[int]) -> int:
+    return min(counts, key=lambda offset: (-counts[offset], abs(offset), offset))
 
 
 def _relations(sentence: Sentence) -> list[str]:

@@ -63,6 +63,16 @@ class Frequencies:
             raise CorpusError(f"Expected lines `word count` in {path}, got none. Check the file.")
         return cls.of_counts(total_V)
 
+    def counts(self, ids: Int64[np.ndarray, "..."]) -> Int64[np.ndarray, "..."]:
+        """Count of each token."""
+        return _look_up(self.counts_V, ids, 0)
+
+    def is_rare(
+        self, ids: Int64[np.ndarray, "..."], num_common: int = NUM_COMMON
+    ) -> Bool[np.ndarray, "..."]:
+        """Whether each token is not among the `num_common` most common ones."""
+        return _look_up(self.ranks_V, ids, np.iinfo(np.int64).max) >= num_common
+
     def rarest(
         self,
         ids_BN: Int64[np.ndarray, "batch token"],
@@ -78,11 +88,11 @@ class Frequencies:
             pad = ((0, 0), (0, 2 - ids_BN.shape[1]))
             ids_BN, is_content_BN = np.pad(ids_BN, pad), np.pad(is_content_BN, pad)
         never = np.iinfo(np.int64).max
-        counts_BN = np.where(is_content_BN, _look_up(self.counts_V, ids_BN, 0), never)
+        counts_BN = np.where(is_content_BN, self.counts(ids_BN), never)
         rarest_B2 = np.argsort(counts_BN, axis=1, kind="stable")[:, :2]
         is_content_B2 = np.take_along_axis(is_content_BN, rarest_B2, axis=1)
         rarest_id_B = np.take_along_axis(ids_BN, rarest_B2[:, :1], axis=1)[:, 0]
-        is_rare_B = _look_up(self.ranks_V, rarest_id_B, never) >= num_common
+        is_rare_B = self.is_rare(rarest_id_B, num_common)
         return np.where(is_content_B2 & is_rare_B[:, None], rarest_B2, NOWHERE)
 
 

@@ -2,6 +2,7 @@ from .arcs import DIRECTIONS as DIRECTIONS
 from .confidence import Confidence as Confidence
 from .confidence import confidence_variant as confidence_variant
 from .entropy import Entropy as Entropy
+from .looks import Looks as Looks
 from .norms import Norms as Norms
 from .patterns import Patterns as Patterns
 from .positional import Positional as Positional
@@ -13,7 +14,10 @@ from .reductions import Reduction as Reduction
 from .reductions import Sides as Sides
 from .reductions import segments as segments
 from .registry import MEASURES as MEASURES
+from .relation_tests import RelationTests as RelationTests
 from .sums import Sums as Sums
 from .surface import Surface as Surface
 from .syntactic import ALL as ALL
 from .syntactic import Syntactic as Syntactic
+from .traits import TRAITS as TRAITS
+from .traits import Traits as Traits

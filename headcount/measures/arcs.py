@@ -11,12 +11,16 @@ from typing import final
 import torch
 from jaxtyping import Bool, Int64
 from torch import Tensor
+from torch.nn.functional import pad
 
 from headcount.corpora import Arcs, Tokens
 from headcount.tap import Block
 
 DIRECTIONS = ("dependent->head", "head->dependent", "head<-dependent")
 """Prediction directions between the two words of an arc; see `Syntactic`."""
+
+REACH = 8
+"""Largest offset, in words, that is counted on its own; farther ones are counted together."""
 
 _HIDDEN = -1
 """Weight of what is excluded, below every weight."""
@@ -64,7 +68,20 @@ class Words:
             (is_other_BN & self.tokens.is_token_BN[rows]).nonzero(as_tuple=True),
             (is_wordless_BN & self.tokens.is_content_BN[rows]).nonzero(as_tuple=True),
             *self._arcs_of(rows, first_BW),
+            *self._near(first_BW),
         )
+
+    def _near(self, first_BW: Tensor) -> tuple[tuple[Tensor, Tensor], Tensor, Tensor]:
+        """The words that have pieces, and the words around each."""
+        num_tokens = self.tokens.word_BN.shape[1]
+        row_V, word_V = (first_BW < num_tokens).nonzero(as_tuple=True)
+        first_V = first_BW[row_V, word_V]
+        padded_BW = pad(first_BW, (REACH, REACH), value=num_tokens)
+        around_O = torch.arange(2 * REACH + 1, device=first_BW.device)
+        near_VO = padded_BW[row_V[:, None], word_V[:, None] + around_O]
+        is_near_VO = (near_VO < num_tokens) & (around_O != REACH)
+        near_VO = torch.where(is_near_VO, near_VO, first_V[:, None])
+        return (row_V, first_V), near_VO, is_near_VO
 
     def _arcs_of(self, rows: slice, first_BW: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
         """The arcs of some rows whose two words have pieces; the others connect nothing."""
@@ -99,6 +116,12 @@ class _Rows:
     """Index of each arc."""
     ends: tuple[Tensor, ...]
     """Row, first piece of the dependent, and first piece of the head of each arc."""
+    word_V: tuple[Tensor, Tensor]
+    """Row and first piece of each word."""
+    near_VO: Int64[Tensor, "single offset"]
+    """First piece of the word at each offset up to `REACH`; its own first piece if none."""
+    is_near_VO: Bool[Tensor, "single offset"]
+    """Whether there is another word at the offset."""
 
 
 @final
@@ -108,10 +131,16 @@ class ArcHits:
     Args:
         words: the words and arcs of the batch.
         num_heads: number of heads.
+        with_looks: whether to count where words look, too.
     """
 
-    def __init__(self, words: Words, num_heads: int) -> None:
-        self._words = words
+    def __init__(self, words: Words, num_heads: int, with_looks: bool = False) -> None:
+        self._words, self._with_looks = words, with_looks
+        self.looks: Int64[Tensor, "head side offset"] = words.tokens.word_BN.new_zeros(
+            num_heads, 2, 2 * REACH + 2
+        )
+        """Number of words whose largest weight is at each offset from -`REACH` to `REACH`, and
+        farther away (the last): of the word's row, and of its column."""
         shape = (len(DIRECTIONS), len(words.arcs.head_A), num_heads)
         self._hits_DAH = words.tokens.word_BN.new_zeros(shape, dtype=torch.bool)
         self._parts: dict[int, list[Tensor]] = {}
@@ -130,7 +159,12 @@ class ArcHits:
             weights = torch.cat(self._parts.pop(block.rows.start), 2)
         rows = self._words.of_rows(block.rows)
         _to_words(weights, rows)
-        self._hits_DAH[:, rows.arc_A, block.heads] = _hits(weights, rows)
+        largest = _largest(weights, 3), _largest(weights, 2)
+        self._hits_DAH[:, rows.arc_A, block.heads] = _hits(weights, *largest, rows)
+        if self._with_looks:
+            maps = (weights, weights.transpose(2, 3))
+            looks = [_looks(*each, rows) for each in zip(maps, largest, strict=True)]
+            self.looks[block.heads] += torch.stack(looks, 1)
 
     def hits(self) -> Bool[Tensor, "arc head direction"]:
         """Whether each head predicts each arc, in each of `DIRECTIONS`."""
@@ -169,13 +203,24 @@ def _largest(weights: Tensor, axis: int) -> Tensor:
     return weights.squeeze(axis)
 
 
-def _hits(map_BHNN: Tensor, rows: _Rows) -> Bool[Tensor, "direction arc head"]:
+def _looks(map_BHNN: Tensor, largest_BHN: Tensor, rows: _Rows) -> Int64[Tensor, "head offset"]:
+    """Number of words whose largest weight is at each offset. In a tie, all of them count."""
+    row_V, first_V = rows.word_V
+    largest_VH1 = largest_BHN[row_V, :, first_V][..., None]
+    near_VHO = map_BHNN[row_V[:, None], :, first_V[:, None], rows.near_VO].transpose(1, 2)
+    at_VHO = (near_VHO == largest_VH1) & rows.is_near_VO[:, None] & (largest_VH1 > 0)
+    is_far_VH1 = ~at_VHO.any(-1, keepdim=True) & (largest_VH1 > 0)
+    return torch.cat([at_VHO, is_far_VH1], -1).sum(0)
+
+
+def _hits(
+    map_BHNN: Tensor, by_query_BHN: Tensor, by_key_BHN: Tensor, rows: _Rows
+) -> Bool[Tensor, "direction arc head"]:
     """Whether a word's largest weight is at the other word of an arc; the first in a tie.
 
     Few weights are the largest of their word, so only there is a tie looked for.
     """
     row_A, dependent_A, head_A = rows.ends
-    by_query_BHN, by_key_BHN = _largest(map_BHNN, 3), _largest(map_BHNN, 2)
     at_head_AH = map_BHNN[row_A, :, dependent_A, head_A]
     at_dependent_AH = map_BHNN[row_A, :, head_A, dependent_A]
     weights_DAH = torch.stack([at_head_AH, at_dependent_AH, at_dependent_AH])

@@ -51,6 +51,8 @@ class Patterns(Sums):
     """Number of maps of each pattern, in the order of `columns`."""
     segmented: Int[Tensor, " head"]
     """Number of maps with two segments, the only ones where blocks can be seen."""
+    second: Int[Tensor, "head pattern"]
+    """Number of maps of each pattern in the second half of the corpus (see `corpora/halves.py`)."""
 
     @classmethod
     def of(cls, attention: Attention) -> "Patterns":
@@ -63,7 +65,9 @@ class Patterns(Sums):
         rest = ~(both | vertical | diagonal | block)
         is_map_BHP = torch.stack([vertical, diagonal, both, block, rest], -1)
         is_map_BHP &= attention.queries.is_token_BN.any(1)[:, None, None]
-        return cls(is_map_BHP.sum(0), _is_segmented(attention).sum().expand(is_map_BHP.shape[1]))
+        segmented = _is_segmented(attention).sum().expand(is_map_BHP.shape[1])
+        is_second_B = attention.queries.is_second_BN[:, 0]
+        return cls(is_map_BHP.sum(0), segmented, is_map_BHP[is_second_B].sum(0))
 
     def value(self) -> dict[str, Float[Tensor, " head"]]:
         """Five shares that add up to 1; the share of blocks is NaN if no map had two segments."""
@@ -71,6 +75,10 @@ class Patterns(Sums):
         values = dict(zip(self.columns, shares.unbind(-1), strict=True))
         block = values["pattern_block"]
         return values | {"pattern_block": block.masked_fill(self.segmented == 0, torch.nan)}
+
+    def second_block(self) -> Float[Tensor, " head"]:
+        """Share of maps that are blocks in the second half of the corpus."""
+        return self.second[:, 3].double() / self.second.sum(-1)
 
 
 def _lengths(attention: Attention) -> tuple[Tensor, ...]:

@@ -29,12 +29,13 @@ NORMS = frozenset({Reduction.VALUE_NORM, Reduction.NORM_MASS})
 _MASSES = frozenset({Reduction.MASS, Reduction.NORM_MASS, Reduction.OWN_SEGMENT})
 """Reductions that are products with columns beside the values."""
 
-_CONTENT = frozenset(
-    {Reduction.PEAK, Reduction.PEAK_KEY, Reduction.PEAK_SPECIAL, Reduction.ARC_HITS}
-)
+_WORDS = frozenset({Reduction.ARC_HITS, Reduction.WORD_LOOKS})
+"""Reductions of word-level maps."""
+
+_CONTENT = _WORDS | {Reduction.PEAK, Reduction.PEAK_KEY, Reduction.PEAK_SPECIAL}
 """Reductions that distinguish content keys from special ones."""
 
-_QUERIES = frozenset({Reduction.COLUMN, Reduction.ARC_HITS})
+_QUERIES = _WORDS | {Reduction.COLUMN}
 """Reductions over queries, where padding does not count."""
 
 _CHUNK = 64
@@ -84,8 +85,9 @@ class AttentionReducer:
         self.columns_BHKC = self._columns(value_BHKD)
         if self.columns_BHKC is not None:
             self._masses_BHQC = zeros(*per_query, self.columns_BHKC.shape[-1])
-        words = sides.words if Reduction.ARC_HITS in needs else None
-        self._arc_hits = None if words is None else ArcHits(words, num_heads)
+        words = sides.words if self.needs & _WORDS else None
+        with_looks = Reduction.WORD_LOOKS in self.needs
+        self._arc_hits = None if words is None else ArcHits(words, num_heads, with_looks)
 
     def _columns(self, value_BHKD: Tensor) -> Float[Tensor, "batch head key mass"] | None:
         """The columns whose products with the weights are `MASSES`, `NORM_MASSES` and segments.
@@ -194,9 +196,10 @@ class AttentionReducer:
             Reduction.COLUMN: lambda: self._column_BHK,
             Reduction.VALUE_NORM: lambda: self.value_norm_BHK,
             Reduction.ARC_HITS: lambda: None if self._arc_hits is None else self._arc_hits.hits(),
+            Reduction.WORD_LOOKS: lambda: None if self._arc_hits is None else self._arc_hits.looks,
         }
         reduced = {reduction: makers[reduction]() for reduction in self.needs}
-        return Attention(self.layer, sides.queries, sides.keys, sides.arcs, reduced, self.needs)
+        return Attention(self.layer, sides, reduced, self.needs)
 
     def _own_segment(self) -> Tensor | None:
         if self._segment_BN is None:

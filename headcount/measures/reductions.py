@@ -5,11 +5,11 @@ never tokens x tokens. A measure declares the reductions that it needs; the othe
 `AttentionReducer` (reducer.py) computes them.
 """
 
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
-from typing import Any, final
+from typing import Any, TypeVar, final
 
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
@@ -17,6 +17,8 @@ from torch import Tensor
 from headcount.corpora import Arcs, Tokens
 from headcount.measures.arcs import Words
 from headcount.tap import AttentionLayer
+
+T = TypeVar("T")
 
 OFFSETS = (-2, -1, 0, 1, 2)
 """Diagonals whose weights are recorded, as key minus query."""
@@ -51,6 +53,7 @@ class Reduction(Enum):
     COLUMN = "column_BHK"
     VALUE_NORM = "value_norm_BHK"
     ARC_HITS = "arc_hits_AHD"
+    WORD_LOOKS = "word_looks_HSO"
 
 
 @final
@@ -64,12 +67,15 @@ class Sides:
     """The tokens attended to; the same object in self-attention."""
     arcs: Arcs | None = None
     """Dependency arcs over the words, if sentences have trees and attend to themselves."""
+    is_causal: bool = False
+    """Whether no token attends to a later one."""
     _special_keys: dict[tuple[int, int], tuple[Tensor, ...]] = field(
         default_factory=dict, init=False, repr=False
     )
     _parts: dict[tuple[int, int], list[tuple[slice, int, int]]] = field(
         default_factory=dict, init=False, repr=False
     )
+    _made: dict[Callable[..., Any], Any] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def segment_BN(self) -> Int64[Tensor, "batch token"] | None:
@@ -102,6 +108,12 @@ class Sides:
         size = max(1, -(-(stop - rows.start) // num_parts))
         cuts = [slice(row, min(row + size, stop)) for row in range(rows.start, stop, size)]
         return [(cut, _longest(is_query_BQ[cut]), _longest(is_key_BK[cut])) for cut in cuts]
+
+    def once(self, make: Callable[["Sides"], T]) -> T:
+        """What a function makes of these tokens; made once and shared by layers and measures."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        return self._made[make]
 
     def special_keys(self, rows: slice) -> tuple[Tensor, ...]:
         """Row, counted from the first, and position of the special tokens among some rows' keys."""
@@ -144,15 +156,28 @@ class Attention:
     """
 
     layer: AttentionLayer
-    queries: Tokens
-    keys: Tokens
-    arcs: Arcs | None
+    sides: Sides
     reduced: Mapping[Reduction, Any]
     """The computed reductions."""
     needs: Set[Reduction]
     """The reductions that may be read."""
     reader: str = "A measure"
     """Name of the measure that reads."""
+
+    @property
+    def queries(self) -> Tokens:
+        """The tokens that attend."""
+        return self.sides.queries
+
+    @property
+    def keys(self) -> Tokens:
+        """The tokens attended to; the same object in self-attention."""
+        return self.sides.keys
+
+    @property
+    def arcs(self) -> Arcs | None:
+        """Dependency arcs, if sentences have trees and attend to themselves."""
+        return self.sides.arcs
 
     def read_by(self, reader: str, needs: Set[Reduction]) -> "Attention":
         """The same attention for one measure, which may only read what it needs."""
@@ -227,3 +252,8 @@ class Attention:
     def arc_hits_AHD(self) -> Bool[Tensor, "arc head direction"] | None:
         """Whether each head predicts each arc, in each of `DIRECTIONS`; None without trees."""
         return self._of(Reduction.ARC_HITS)
+
+    @property
+    def word_looks_HSO(self) -> Int64[Tensor, "head side offset"]:
+        """Number of words that look most at the word at each offset, see `arcs.ArcHits.looks`."""
+        return self._of(Reduction.WORD_LOOKS)

@@ -2,13 +2,16 @@
 
 from headcount.measures.confidence import Confidence
 from headcount.measures.entropy import Entropy
+from headcount.measures.looks import Looks
 from headcount.measures.norms import Norms
 from headcount.measures.patterns import Patterns
 from headcount.measures.positional import Positional
 from headcount.measures.rare import Rare
+from headcount.measures.relation_tests import RelationTests
 from headcount.measures.sums import Sums
 from headcount.measures.surface import Surface
 from headcount.measures.syntactic import Syntactic
+from headcount.measures.traits import Traits
 
 MEASURES: tuple[type[Sums], ...] = (
     Confidence,
@@ -19,5 +22,8 @@ MEASURES: tuple[type[Sums], ...] = (
     Norms,
     Patterns,
     Syntactic,
+    Looks,
+    Traits,
+    RelationTests,
 )
 """Every measure that the package has."""

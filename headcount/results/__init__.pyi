@@ -88,6 +88,10 @@ from .probe import ProbeRow as ProbeRow
 from .probe import ProbeTree as ProbeTree
 from .probe import ProbeWeight as ProbeWeight
 from .probe import read_probes as read_probes
+from .profiles import PROFILE_COLUMNS as PROFILE_COLUMNS
+from .profiles import Profiles as Profiles
+from .profiles import TraitStrength as TraitStrength
+from .profiles import tendencies_of as tendencies_of
 from .prune import PRUNE as PRUNE
 from .prune import CeilingRecord as CeilingRecord
 from .prune import ChoiceRecord as ChoiceRecord

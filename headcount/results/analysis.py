@@ -24,6 +24,8 @@ class Analysis:
     """One row per head."""
     relations: pd.DataFrame | None
     """One row per head, relation and direction; None if no sentence had a tree."""
+    profiles: pd.DataFrame
+    """One row per head and trait: strength, test and verdict, see `TraitStrength`."""
     offsets: pd.DataFrame
     """The offset profile of every head."""
     roles: Roles
@@ -52,7 +54,11 @@ def write_results(
             resumed run, or removed.
     """
     folder = Path(folder)
-    frames = {"relations": analysis.relations, "offsets": analysis.offsets}
+    frames = {
+        "relations": analysis.relations,
+        "offsets": analysis.offsets,
+        "profiles": analysis.profiles,
+    }
     tables = {"heads": _with_scores(analysis.heads, folder) if keep_scores else analysis.heads}
     if analysis.null is not None:
         tables["null_heads"], frames["null_relations"] = analysis.null

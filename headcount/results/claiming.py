@@ -20,6 +20,7 @@ PROBE_FILES = ("probes.json", "probes.parquet", "probe_weights.parquet")
 
 FILES = (
     "heads.parquet",
+    "profiles.parquet",
     "relations.parquet",
     "offsets.parquet",
     "null_heads.parquet",

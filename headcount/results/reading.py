@@ -13,6 +13,7 @@ from headcount.results.claiming import check_is_run
 from headcount.results.examples import read_examples
 from headcount.results.importance import ImportanceRecord
 from headcount.results.probe import PROBES, read_probes
+from headcount.results.profiles import PROFILE_COLUMNS, TraitStrength, from_row
 from headcount.results.roles import Role
 from headcount.results.run import HeadRow, RelationResult, Run, RunRecord
 
@@ -21,6 +22,7 @@ T = TypeVar("T")
 _AGAIN = "Run `headcount analyze` again."
 
 _HEAD_COLUMNS = ("head", "site", "layer", "index", "roles")
+_LISTS = ("tendencies",)
 _RELATION_COLUMNS = (
     "head",
     "relation",
@@ -45,6 +47,7 @@ def read_run(folder: Path) -> Run:
     return Run(
         record=record,
         heads=heads,
+        profiles=_if_there(_read_profiles, folder / "profiles.parquet"),
         offsets=_read_offsets(folder / "offsets.parquet"),
         relations=_if_there(_read_relations, folder / "relations.parquet"),
         null_heads=_if_there(_read_heads, folder / "null_heads.parquet"),
@@ -80,7 +83,7 @@ def _head_row(row: Mapping[str, Any]) -> HeadRow:
         layer=head.layer,
         index=head.index,
         roles=tuple(map(str, row["roles"])),
-        values={key: _number(row[key]) for key in row if key not in _HEAD_COLUMNS},
+        values={key: _number(row[key]) for key in row if key not in _HEAD_COLUMNS + _LISTS},
     )
 
 
@@ -116,6 +119,17 @@ def _read_relations(path: Path) -> tuple[RelationResult, ...]:
         )
     _check_once(path, [(each.head, each.relation, each.direction) for each in found])
     return found
+
+
+def _read_profiles(path: Path) -> dict[str, tuple[TraitStrength, ...]]:
+    rows = _read_table(path, PROFILE_COLUMNS)
+    with reading(path, "a row for each head and trait", _AGAIN):
+        found = [from_row(row) for row in rows]
+    _check_once(path, [(each.head, each.trait) for each in found])
+    profiles: dict[str, list[TraitStrength]] = {}
+    for each in found:
+        profiles.setdefault(each.head, []).append(each)
+    return {head: tuple(rows) for head, rows in profiles.items()}
 
 
 def _read_offsets(path: Path) -> dict[str, dict[int, float]]:

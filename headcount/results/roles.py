@@ -52,6 +52,14 @@ class Thresholds:
     """Least share of attention on punctuation; half, as for separators."""
     block_share: float = 0.5
     """Least share of maps that are blocks (the paper gives no threshold for a head)."""
+    test_cases: int = 100
+    """Least number of cases of a test, in the half of the corpus that did not choose."""
+    test_sentences: int = 30
+    """Least number of sentences that have these cases."""
+    test_alpha: float = 0.05
+    """Largest p, after Holm's correction, of a role or a tendency."""
+    tendency_strength: float = 0.05
+    """Least strength of a tendency: with thousands of sentences, 0.01 passes the test."""
 
     def __post_init__(self) -> None:
         """Check that the thresholds are finite, so that a record can hold them.

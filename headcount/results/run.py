@@ -10,6 +10,7 @@ from headcount.results.examples import Example
 from headcount.results.importance import ImportanceRecord
 from headcount.results.json_file import VERSION, JsonObject, encoded, write_sealed
 from headcount.results.probe import Probed
+from headcount.results.profiles import Profiles
 from headcount.results.roles import Role, Thresholds
 from headcount.results.sealing import Described
 
@@ -144,6 +145,8 @@ class Run:
     examples: Mapping[str, tuple[Example, ...]]
     roles: Mapping[str, tuple[Role, ...]]
     """Roles of every head in the order of `heads`, the main role first; empty if none."""
+    profiles: Profiles | None = None
+    """Traits of every head; None in folders from before there were profiles."""
     importance: ImportanceRecord | None = None
     """Importance of the heads for a task; None until `headcount importance` was run."""
     probes: Probed | None = None

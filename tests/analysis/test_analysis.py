@@ -83,7 +83,8 @@ def test_special_tokens_can_count_in_confidence(loaded: Loaded, tmp_path: Path) 
 
 def test_thresholds_decide_roles(loaded: Loaded) -> None:
     corpus = headcount.Corpus(SAMPLE, limit=40)
-    low = headcount.Options(thresholds=headcount.Thresholds(positional_share=0.0))
+    lax = {"test_cases": 1, "test_sentences": 2, "test_alpha": 1.0}
+    low = headcount.Options(thresholds=headcount.Thresholds(positional_share=0.0, **lax))
     roles = headcount.analyze(loaded, corpus, low).roles
     assert all(found[0].role == "positional" for found in roles.values())
 

@@ -26,6 +26,12 @@ from tests.cli.conftest import PARALLEL, SAMPLE, headcount, run
 from tests.cli.test_long_work import wait_for
 from tests.forked import Forked
 
+LAX = (
+    *("--thresholds.positional-share", 0.01, "--thresholds.test-cases", 1),
+    *("--thresholds.test-sentences", 2, "--thresholds.test-alpha", 1),
+)
+"""Thresholds by which every head is positional, on a few sentences."""
+
 
 def test_pruned_folder(bert: Path, data: list[Path], tmp_path: Path) -> None:
     out, analysis = tmp_path / "out", tmp_path / "analysis"
@@ -154,7 +160,7 @@ def test_functions_by_the_analysis_own_thresholds(
     bert: Path, data: list[Path], tmp_path: Path
 ) -> None:
     """The pruned model is analysed like the dense one; another corpus is refused at once."""
-    analysis, limits = tmp_path / "analysis", ("--thresholds.positional-share", 0.01)
+    analysis, limits = tmp_path / "analysis", LAX
     status, _, errors = headcount("analyze", bert, SAMPLE, "--limit", 9, "--out", analysis, *limits)
     assert status == 0, errors
     more = ("--keep", 2, "--no-fold", "--no-rescale", "--analysis", analysis, "--corpus")
@@ -210,7 +216,7 @@ def test_an_analysis_by_other_frequencies_is_refused(
 
 
 def test_functions_where_no_head_is_left(bert: Path, data: list[Path], tmp_path: Path) -> None:
-    analysis, limits = tmp_path / "analysis", ("--thresholds.positional-share", 0.01)
+    analysis, limits = tmp_path / "analysis", LAX
     assert headcount("analyze", bert, SAMPLE, "--limit", 5, "--out", analysis, *limits)[0] == 0
     more = ("--keep", 0, "--no-fold", "--no-rescale", "--analysis", analysis, "--corpus", SAMPLE)
     status, _, errors = run("prune", bert, data, tmp_path / "out", *more)

@@ -8,6 +8,7 @@ All sizes differ and all flags are random, so that a measure that uses the wrong
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, reduce
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,8 @@ from tests.examined import examined_double, softmax_in_double
 from tests.textbook import patterns, rare
 
 RELATIONS = ("amod", "nsubj:pass", "obj")
+BASELINES = (1, -2, -1)
+"""Most frequent offset of each relation, as a census would say."""
 NUM_IDS = 61
 COUNTS = {token: (7 * token) % 11 for token in range(5, 50)}
 """Counts of the tokens: many are equal, some are 0."""
@@ -44,6 +47,10 @@ class Side:
     is_sep: list[bool]
     is_punct: list[bool]
     word_of: list[int]
+    unit_of: list[int]
+    """Unit of each token within the sentence."""
+    is_second: list[bool]
+    """Whether that unit is in the second half of the corpus."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -109,7 +116,9 @@ def random_side(rng: np.random.Generator, length: int, given: list[int] | None =
             left = int(rng.choice([1, 1, 2, 4]))
         left -= not is_special
         words.append(-1 if is_special else word)
-    return Side(ids, special.tolist(), sep.tolist(), punct.tolist(), words)
+    unit_of = [min(token // 5, 2) if length > 10 else 0 for token in range(length)]
+    is_second = [(sum(ids) + unit) % 3 > 0 for unit in unit_of]
+    return Side(ids, special.tolist(), sep.tolist(), punct.tolist(), words, unit_of, is_second)
 
 
 def random_tree(rng: np.random.Generator, side: Side) -> tuple[list[int], list[str]]:
@@ -128,6 +137,9 @@ def tokens(sides: Sequence[Side], length: int | None = None) -> Tokens:
         return torch.tensor([row + [fill] * (length - len(row)) for row in rows])
 
     rarest = [rare.rarest(side.ids, side.is_special, COUNTS, TOP) for side in sides]
+    units = accumulate((max(side.unit_of, default=-1) + 1 for side in sides), initial=0)
+    unit_of = [[n + unit for unit in side.unit_of] for n, side in zip(units, sides, strict=False)]
+    rare_ids = {token for token in range(NUM_IDS) if rare.rank(token, COUNTS) >= TOP}
     return Tokens(
         padded([side.ids for side in sides], 0),
         padded([[True] * len(side) for side in sides], False),
@@ -136,6 +148,10 @@ def tokens(sides: Sequence[Side], length: int | None = None) -> Tokens:
         padded([side.is_punct for side in sides], False),
         padded([side.word_of for side in sides], -1),
         torch.tensor([(found + [-1, -1])[:2] for found in rarest]),
+        padded([[COUNTS.get(token, 0) for token in side.ids] for side in sides], 0),
+        padded([[token in rare_ids for token in side.ids] for side in sides], False),
+        padded(unit_of, -1),
+        padded([side.is_second for side in sides], False),
     )
 
 
@@ -149,7 +165,9 @@ def arcs(trees: Sequence[tuple[list[int], list[str]]]) -> Arcs:
     ]
     columns = torch.tensor(found, dtype=torch.long).reshape(-1, 4).T
     num_roots = sum(head < 0 for heads, _ in trees for head in heads)
-    return Arcs(columns[0], columns[1], columns[2], columns[3], len(RELATIONS), num_roots)
+    _, dependent, head, relation = columns
+    is_baseline = head - dependent == torch.tensor(BASELINES)[relation]
+    return Arcs(*columns, is_baseline, len(RELATIONS), num_roots)
 
 
 # ------------------------------------------------------------------ attention that is made up

@@ -39,7 +39,9 @@ def _examples(batch: Batch, maps: torch.Tensor) -> list[Example]:
     for row, sentence in enumerate(batch.sentences):
         tokens, length = batch.source, int(batch.source.is_token_BN[row].sum())
         special_BN = ~tokens.is_content_BN
-        columns = (tokens.ids_BN, special_BN, tokens.is_sep_BN, tokens.is_punct_BN, tokens.word_BN)
+        kinds = (tokens.ids_BN, special_BN, tokens.is_sep_BN, tokens.is_punct_BN, tokens.word_BN)
+        unit_BN = tokens.unit_BN - tokens.unit_BN[:, :1]
+        columns = (*kinds, unit_BN, tokens.is_second_BN)
         side = Side(*(column[row, :length].tolist() for column in columns))
         assert sentence.tree is not None
         tree = [*sentence.tree.heads], [*sentence.tree.relations]

@@ -138,7 +138,7 @@ def test_any_order_and_any_cut(order: list[int], cuts: set[int], size: int):
 
 def _nothing(like: Example) -> Example:
     """A row in which no token counts."""
-    none = Side([], [], [], [], [])
+    none = Side([], [], [], [], [], [], [])
     heads, dims = like.W_O.shape[:2]
     return Example(
         np.zeros((heads, 0, 0)), np.zeros((heads, 0, dims)), like.W_O, none, none, [], []

@@ -48,7 +48,8 @@ def test_the_tied_head_has_ties():
 def test_queries_without_a_content_key_are_no_cases():
     """Cross-attention to a source with only special tokens has no arg-max."""
     content, special = (
-        Side([9, 9], [flag] * 2, [False] * 2, [False] * 2, [-1] * 2) for flag in (False, True)
+        Side([9, 9], [flag] * 2, [False] * 2, [False] * 2, [-1] * 2, [0] * 2, [True] * 2)
+        for flag in (False, True)
     )
     A, v, W_O = (
         np.full((7, 2, 2), 0.5),

@@ -10,6 +10,7 @@ import pytest
 
 from headcount.core import Heads, HeadTable, ResumePolicy
 from headcount.results import (
+    PROFILE_COLUMNS,
     Analysis,
     Counts,
     RunRecord,
@@ -33,7 +34,8 @@ RECORD = RunRecord(
 def analysis(heads: Heads = HEADS) -> Analysis:
     table = HeadTable.of(heads, {"confidence": np.arange(len(heads)) / 10})
     offsets = pd.DataFrame({"head": ["enc.0.0"], "offset": [0], "share": [1.0]})
-    return Analysis(table, None, offsets, {}, {}, None, RECORD)
+    profiles = pd.DataFrame(columns=[*PROFILE_COLUMNS])
+    return Analysis(table, None, profiles, offsets, {}, {}, None, RECORD)
 
 
 def with_importance(folder: Path) -> Path:

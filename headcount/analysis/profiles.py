@@ -1,0 +1,356 @@
+"""Profiles: how strongly each head shows each trait, between its null and what is attainable.
+
+What is free to choose (a fixed offset; the relation and direction of a family; which cells are
+tested at all) is chosen on the first half of the corpus. All other numbers are of the second half.
+
+The *null* of a trait is the larger of two numbers: `chance` (a head that looks at no key in
+particular; for a relation, its most frequent offset) and `position_null` (a head that looks at each
+offset as often as this one does). *Attainable* is what a perfect head would have. The strength is
+
+    (share - null) / (attainable - null),
+
+0 for a head that is explained by its null and 1 for a perfect one, below 0 for less than the null.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+import pandas as pd
+import torch
+
+from headcount.analysis.clustered import ClusteredRates
+from headcount.analysis.streaming import Totals
+from headcount.core import SITES, Head, Heads, LayerId
+from headcount.measures import (
+    ALL,
+    DIRECTIONS,
+    TRAITS,
+    Looks,
+    Patterns,
+    Positional,
+    RelationTests,
+    Sums,
+    Surface,
+    Syntactic,
+    Traits,
+)
+from headcount.measures import Rare as RareTokens
+from headcount.results import PROFILE_COLUMNS
+
+POSITIONAL = {"previous": -1, "next": 1, "self": 0}
+"""Traits with an offset of their own."""
+
+ROLE_OF = {
+    "first": "sink",
+    "separator": "sink",
+    "punctuation": "punctuation",
+    "segment": "block",
+    "rare": "rare",
+}
+"""The role of each of `TRAITS`."""
+
+NOT_SYNTAX = frozenset({"punct", ALL})
+"""Relations that do not make a head syntactic: UD attaches punctuation by convention, and all
+relations together are not one relation."""
+
+
+def profile_table(heads: Heads, totals: Totals, relations: tuple[str, ...]) -> pd.DataFrame:
+    """One row per head and trait, untested: see `judged`.
+
+    Args:
+        heads: the model's heads.
+        totals: the sums of a pass.
+        relations: names of the relations, in the order of the sums.
+    """
+    rows = [
+        row
+        for site in SITES
+        for layer in range(len(heads.counts.get(site, ())))
+        for row in _Layer(LayerId(site, layer), totals, relations).rows()
+    ]
+    order = {str(head): number for number, head in enumerate(heads)}
+    table = pd.DataFrame(rows, columns=[*PROFILE_COLUMNS])
+    table = table.sort_values("head", key=lambda names: names.map(order), kind="stable")
+    whole = dict.fromkeys(("offset", "cases", "units"), "Int64")
+    return table.astype(whole).reset_index(drop=True)
+
+
+@final
+@dataclass(frozen=True)
+class _Cells:
+    """One trait of some heads: arrays over heads."""
+
+    rates: ClusteredRates
+    chance: float | np.ndarray
+    position_null: float | np.ndarray
+    first_share: np.ndarray
+    first_null: float | np.ndarray
+    cases: int
+    paper_share: np.ndarray
+    attainable: float | np.ndarray = 1.0
+    scale: float = 1.0
+    """Share of the queries that are cases, by which rates, chance and nulls are multiplied."""
+    score: np.ndarray | None = None
+    """What is compared with the paper's threshold, if not the rate."""
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """One row per head."""
+        rates, count = self.rates, len(self.rates.rate_H)
+        chance, position = (_wide(n, count) for n in (self.chance, self.position_null))
+        null, attainable = np.fmax(chance, position), _wide(self.attainable, count)
+        room = np.where(attainable > null, attainable - null, np.nan)
+        low, high = rates.interval()
+        gain = self.first_share - self.first_null
+        columns = {
+            "share": rates.rate_H * self.scale,
+            "null": null * self.scale,
+            "attainable": attainable * self.scale,
+            "strength": (rates.rate_H - null) / room,
+            "low": (low - null) / room,
+            "high": (high - null) / room,
+            "cases": np.full(count, self.cases),
+            "units": np.full(count, rates.units),
+            "score": rates.rate_H if self.score is None else self.score,
+            "chance": chance * self.scale,
+            "position_null": position * self.scale,
+            "first_gain": gain,
+            "paper_share": self.paper_share,
+            "p": rates.p_above(null),
+        }
+        for values in zip(*(column.tolist() for column in columns.values()), strict=True):
+            yield dict(zip(columns, values, strict=True))
+
+
+def _wide(number: float | np.ndarray, count: int) -> np.ndarray:
+    return np.broadcast_to(np.asarray(number, dtype=float), (count,))
+
+
+@final
+class _Layer:
+    """The profiles of one layer's heads."""
+
+    def __init__(self, place: LayerId, totals: Totals, relations: tuple[str, ...]) -> None:
+        self.place, self.totals, self.relations = place, totals, relations
+        self.is_causal = place.site == "decoder.self"
+
+    def _sums(self, measure: type[Sums]) -> Any:
+        return self.totals.sums.get((measure, self.place))
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        looks, traits, tests = map(self._sums, (Looks, Traits, RelationTests))
+        if looks is not None:
+            yield from self._positional(looks)
+        if looks is not None and traits is not None:
+            yield from self._classes(looks, traits)
+        if tests is not None:
+            yield from self._relations(tests)
+
+    def _named(
+        self, cells: Iterator[dict[str, Any]] | Sequence[dict[str, Any]], **names: Any
+    ) -> Iterator[dict[str, Any]]:
+        for index, cell in enumerate(cells):
+            yield {"head": str(Head(*self.place, index)), **names, **cell}
+
+    # ------------------------------------------------------------ offsets
+
+    def _positional(self, looks: Looks) -> Iterator[dict[str, Any]]:
+        reach = looks.cases.shape[1] // 2
+        of = {
+            offset: list(self._offset(looks, offset).rows()) for offset in range(-reach, reach + 1)
+        }
+        for trait, offset in POSITIONAL.items():
+            yield from self._named(of[offset], trait=trait, role="positional", offset=offset)
+        for index, offset in enumerate(_best_offsets(looks).tolist()):
+            row = {"trait": "offset", "role": "positional", "offset": offset}
+            yield {"head": str(Head(*self.place, index)), **row, **of[offset][index]}
+
+    def _offset(self, looks: Looks, offset: int) -> _Cells:
+        at = looks.cases.shape[1] // 2 + offset
+        hits, cases = looks.hits[..., at].double().numpy(), looks.cases[:, at].numpy()
+        chance = _ratio(looks.chance[:, at].numpy(), cases)
+        rates = ClusteredRates.of(
+            hits[1],
+            looks.squares[:, at].double().numpy(),
+            looks.products[:, at].double().numpy(),
+            cases=int(cases[1]),
+            cases_squares=int(looks.cases_squares[at]),
+            units=int(looks.units[at]),
+        )
+        return _Cells(
+            rates,
+            chance=float(chance[1]),
+            position_null=_beside(looks, offset, 1),
+            first_share=_ratio(hits[0], cases[0]),
+            first_null=np.fmax(chance[0], _beside(looks, offset, 0)),
+            cases=int(cases[1]),
+            paper_share=self._share_at(offset, len(hits[1])),
+            scale=float(_ratio(cases[1], int(looks.queries[1]))),
+        )
+
+    def _share_at(self, offset: int, count: int) -> np.ndarray:
+        sums = self._sums(Positional)
+        if sums is None:
+            return np.full(count, np.nan)
+        shares, middle = sums.shares().numpy(), sums.offsets.shape[1] // 2
+        return shares[:, middle + offset] if abs(offset) <= middle else np.zeros(count)
+
+    # ------------------------------------------------------------ classes of keys
+
+    def _classes(self, looks: Looks, traits: Traits) -> Iterator[dict[str, Any]]:
+        count = traits.weight.shape[-1]
+        by_position = _position_nulls(looks, traits)
+        for t, trait in enumerate(TRAITS):
+            weight, cases = traits.weight[:, t].numpy(), traits.cases[:, t].numpy()
+            if not cases.any():
+                continue
+            chance = _ratio(traits.chance[:, t].numpy(), cases)
+            rates = ClusteredRates.of(
+                weight[1],
+                traits.squares[t].numpy(),
+                traits.products[t].numpy(),
+                cases=int(cases[1]),
+                cases_squares=int(traits.cases_squares[t]),
+                units=int(traits.units[t]),
+            )
+            cells = _Cells(
+                rates,
+                chance=float(chance[1]),
+                position_null=by_position[1, t],
+                first_share=_ratio(weight[0], cases[0]),
+                first_null=np.fmax(chance[0], by_position[0, t]),
+                cases=int(cases[1]),
+                paper_share=self._paper_share(trait, count),
+                score=self._blocks() if trait == "segment" else None,
+            )
+            yield from self._named(cells.rows(), trait=trait, role=ROLE_OF[trait])
+
+    def _paper_share(self, trait: str, count: int) -> np.ndarray:
+        measure, column = {
+            "first": (Surface, "attn_first"),
+            "separator": (Surface, "attn_sep"),
+            "punctuation": (Surface, "attn_punct"),
+            "segment": (Patterns, "pattern_block"),
+            "rare": (RareTokens, "rare2_share"),
+        }[trait]
+        sums = self._sums(measure)
+        return np.full(count, np.nan) if sums is None else sums.value()[column].numpy()
+
+    def _blocks(self) -> np.ndarray | None:
+        sums = self._sums(Patterns)
+        return None if sums is None else sums.second_block().numpy()
+
+    # ------------------------------------------------------------ relations
+
+    def _relations(self, tests: RelationTests) -> Iterator[dict[str, Any]]:
+        families: dict[str, list[list[dict[str, Any]]]] = {}
+        paper = self._accuracies()
+        for r, relation in enumerate(self.relations):
+            if relation in NOT_SYNTAX or not int(tests.offsets[1, r].sum()):
+                continue
+            for d, direction in enumerate(DIRECTIONS):
+                names = {"relation": relation, "direction": direction}
+                cells = self._relation(tests, r, d, paper)
+                rows = [names | row for row in cells.rows()]
+                families.setdefault(relation.split(":")[0], []).append(rows)
+        for family, candidates in families.items():
+            chosen = [max(rows, key=_first_gain) for rows in zip(*candidates, strict=True)]
+            yield from self._named(chosen, trait=family, role="syntactic")
+
+    def _relation(self, tests: RelationTests, r: int, d: int, paper: np.ndarray | None) -> _Cells:
+        hits, cases = tests.hits[:, r, :, d].numpy(), tests.offsets[:, r].sum(-1).numpy()
+        baseline = _ratio(tests.baseline[:, r].numpy(), cases)
+        gains = hits[1] - float(tests.baseline[1, r])
+        gain = ClusteredRates.of(
+            gains,
+            tests.squares[r, :, d].numpy(),
+            tests.products[r, :, d].numpy(),
+            cases=int(cases[1]),
+            cases_squares=int(tests.cases_squares[r]),
+            units=int(tests.units[r]),
+        )
+        at_offset_O = tests.offsets[1, r].double().numpy() / max(int(cases[1]), 1)
+        habit_HO = _word_habits(tests, DIRECTIONS[d], self.is_causal)
+        return _Cells(
+            ClusteredRates(gain.rate_H + baseline[1], gain.error_H, gain.units),
+            chance=float(baseline[1]),
+            position_null=habit_HO @ at_offset_O,
+            first_share=_ratio(hits[0], cases[0]),
+            first_null=float(baseline[0]),
+            cases=int(cases[1]),
+            paper_share=np.full(len(gains), np.nan) if paper is None else paper[r, :, d],
+            attainable=_seen_share(at_offset_O, DIRECTIONS[d]) if self.is_causal else 1.0,
+        )
+
+    def _accuracies(self) -> np.ndarray | None:
+        """Accuracy on the whole corpus by relation, head and direction."""
+        sums = self._sums(Syntactic)
+        if sums is None:
+            return None
+        return (sums.correct / sums.offsets.sum(-1)[:, None, None]).numpy()
+
+
+def _first_gain(row: dict[str, Any]) -> float:
+    return -np.inf if np.isnan(row["first_gain"]) else row["first_gain"]
+
+
+def _ratio(over: Any, under: Any) -> Any:
+    """A quotient, NaN for no cases."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.divide(over, np.where(np.asarray(under) == 0, np.nan, under))
+
+
+def _best_offsets(looks: Looks) -> np.ndarray:
+    """The offset beyond 1 at which each head hits most of the first half's queries."""
+    reach = looks.cases.shape[1] // 2
+    far = sorted((o for o in range(-reach, reach + 1) if abs(o) > 1), key=lambda o: (abs(o), o))
+    order = torch.tensor(far)
+    return order[looks.hits[0][:, order + reach].max(-1).indices].numpy()
+
+
+def _beside(looks: Looks, offset: int, half: int) -> np.ndarray:
+    """How often each head looks at the offsets beside one that exist, on average."""
+    reach = looks.cases.shape[1] // 2
+    at = [reach + o for o in (offset - 1, offset + 1) if abs(o) <= reach]
+    rates = _ratio(looks.hits[half][:, at].double().numpy(), looks.cases[half, at].numpy())
+    has_any = ~np.isnan(rates).all(0)
+    return rates[:, has_any].mean(1) if has_any.any() else np.full(len(rates), np.nan)
+
+
+def _position_nulls(looks: Looks, traits: Traits) -> np.ndarray:
+    """What each head would have by the offsets it looks at: [half, trait, head]."""
+    weight_HO = _ratio(traits.diagonal.numpy(), traits.diagonal_queries.numpy())
+    far_H = int(traits.queries) - traits.diagonal.sum(-1).numpy()
+    far_H = far_H / max(int(traits.far_pairs), 1)
+    near_2TO, far_2T = traits.near.double().numpy(), traits.far.double().numpy()
+    found = near_2TO @ np.nan_to_num(weight_HO).T + far_2T[..., None] * far_H
+    hits_HO, cases_O = looks.hits.sum(0).double().numpy(), looks.cases.sum(0).numpy()
+    far_pairs = max(int(looks.far_pairs.sum()), 1)
+    habit_HO = np.nan_to_num(_ratio(hits_HO[:, :-1], cases_O))
+    habit_HO = np.concatenate([habit_HO, *[hits_HO[:, -1:] / far_pairs] * 2], -1)
+    found[:, TRAITS.index("rare")] = traits.rare_offsets.double().numpy() @ habit_HO.T
+    return _ratio(found, traits.cases.numpy()[..., None])
+
+
+def _word_habits(tests: RelationTests, direction: str, is_causal: bool) -> np.ndarray:
+    """How often each head looks at each offset head - dependent that exists: [head, offset]."""
+    is_column = direction == "head<-dependent"
+    looks_HO = tests.looks[:, int(is_column)].double().numpy()
+    pairs_O = tests.words.double().numpy()
+    # A column's far words are after the word in a causal model, a row's before it
+    before, after = pairs_O[-2], pairs_O[-1]
+    far = (after if is_column else before) if is_causal else before + after
+    habit_HO = np.nan_to_num(_ratio(looks_HO[:, :-1], pairs_O[:-2]))
+    if direction == "head->dependent":
+        habit_HO = habit_HO[:, ::-1]
+    far_H1 = looks_HO[:, -1:] / max(far, 1)
+    return np.concatenate([habit_HO, far_H1, far_H1], -1)
+
+
+def _seen_share(at_offset_O: np.ndarray, direction: str) -> float:
+    """Share of arcs whose head is before the dependent, or after it, as a causal model sees."""
+    middle = (len(at_offset_O) - 2) // 2
+    if direction == "dependent->head":
+        return float(at_offset_O[:middle].sum() + at_offset_O[-2])
+    return float(at_offset_O[middle + 1 : -2].sum() + at_offset_O[-1])

@@ -1,0 +1,142 @@
+r"""Looks: at which offset the largest weight is, with what a test of it needs.
+
+For a head h and an offset o, in tokens, the cases are the content queries q from which the token at
+q + o can be looked at: it is a content token, q sees it, and it is not the first content token of
+the text, which attracts heads wherever they stand. The head hits if its largest weight on a content
+key is there; by chance it would with $1 / |K_q|$, where $K_q$ are the content keys that q sees.
+
+So a head that always looks at the token before hits in all cases, however short the texts are,
+and its habit $\rho_h(o)$ = hits / cases says how often it looks at an offset that exists. Offsets
+beyond `REACH` are counted together.
+
+Reference: positional heads: Analyzing Multi-Head Self-Attention (Voita et al., 2019), section 5.1,
+    https://arxiv.org/abs/1905.09418
+Departure: the paper counts queries that have no token at the offset, as misses.
+"""
+
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from headcount.measures.reductions import Attention, Reduction, Sides
+from headcount.measures.sums import Sums
+from headcount.measures.units import Slots
+from headcount.measures.visibility import around, far, num_visible
+
+REACH = 32
+"""Largest offset, in tokens, that is counted on its own."""
+WIDTH = 2 * REACH + 1
+
+
+@final
+@dataclass(frozen=True)
+class Looks(Sums):
+    """Hits and cases of every offset up to `REACH`, by half of the corpus and by unit."""
+
+    columns = ()
+    needs = frozenset({Reduction.PEAK_KEY})
+
+    hits: Int[Tensor, "half head bin"]
+    """Number of cases whose largest weight is at the offset; the last is beyond `REACH`."""
+    squares: Int[Tensor, "head offset"]
+    """Sum over units of the second half of hits squared."""
+    products: Int[Tensor, "head offset"]
+    """Sum over units of the second half of hits times cases."""
+    cases: Int[Tensor, "half offset"]
+    """Number of cases."""
+    cases_squares: Int[Tensor, " offset"]
+    """Sum over units of the second half of cases squared."""
+    units: Int[Tensor, " offset"]
+    """Number of units of the second half with cases."""
+    chance: Float[Tensor, "half offset"]
+    """Sum over cases of the chance of a hit."""
+    far_pairs: Int[Tensor, "half 2"]
+    """Number of pairs of a query and a key it could look at, beyond `REACH` before and after."""
+    queries: Int[Tensor, " half"]
+    """Number of content queries that see a content key."""
+
+    @classmethod
+    def of(cls, attention: Attention) -> "Looks":
+        """The sums over one batch."""
+        shared = attention.sides.once(_Cases.of)
+        slots = attention.sides.once(Slots.of)
+        key_BHQ = attention.peak_key_BHQ
+        batch, num_heads, num_queries = key_BHQ.shape
+        position_Q = torch.arange(num_queries, device=key_BHQ.device)
+        offset_BHQ = key_BHQ - position_Q
+        is_target_BHQ = shared.is_target_BK.gather(1, key_BHQ.flatten(1)).view(key_BHQ.shape)
+        is_target_BHQ &= shared.is_query_BQ[:, None]
+        bin_BHQ = torch.where(offset_BHQ.abs() <= REACH, offset_BHQ + REACH, WIDTH)
+        head_H1 = torch.arange(num_heads, device=key_BHQ.device)[:, None]
+        bin_BHQ = (slots.slot_BQ[:, None] * num_heads + head_H1) * (WIDTH + 1) + bin_BHQ
+        num_bins = (slots.num_second + 1) * num_heads * (WIDTH + 1)
+        bin_BHQ.masked_fill_(~is_target_BHQ, num_bins)
+        counts = torch.bincount(bin_BHQ.flatten(), minlength=num_bins + 1)[:num_bins]
+        hits_SHO = counts.view(-1, num_heads, WIDTH + 1)
+        second_UHO, cases_UO = hits_SHO[:-1], shared.cases_SO[:-1]
+        near_UHO = second_UHO[..., :WIDTH]
+        return cls(
+            torch.stack([hits_SHO[-1], second_UHO.sum(0)]),
+            (near_UHO**2).sum(0),
+            (near_UHO * cases_UO[:, None]).sum(0),
+            torch.stack([shared.cases_SO[-1], cases_UO.sum(0)]),
+            (cases_UO**2).sum(0),
+            (cases_UO > 0).sum(0),
+            shared.chance,
+            shared.far_pairs,
+            shared.queries,
+        )
+
+    def value(self) -> dict[str, Float[Tensor, " head"]]:
+        """Nothing for the head table: see `analysis/profiles.py`."""
+        return {}
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Cases:
+    """What the tokens of a batch say, whatever heads do."""
+
+    is_query_BQ: Bool[Tensor, "batch query"]
+    is_target_BK: Bool[Tensor, "batch key"]
+    cases_SO: Int[Tensor, "slot offset"]
+    """Number of cases in each unit of the second half; the last is the first half."""
+    chance: Float[Tensor, "half offset"]
+    far_pairs: Int[Tensor, "half 2"]
+    queries: Int[Tensor, " half"]
+
+    @classmethod
+    def of(cls, sides: Sides) -> "_Cases":
+        """The cases of one batch."""
+        slots, is_target_BK = sides.once(Slots.of), targets(sides)
+        visible_BQ = num_visible(sides.keys.is_content_BN, sides)
+        is_query_BQ = sides.queries.is_content_BN & (visible_BQ > 0)
+        is_case_BQO = around(is_target_BK, is_query_BQ.shape[1], REACH, sides.is_causal)
+        is_case_BQO &= is_query_BQ[..., None]
+        cases_SO = is_target_BK.new_zeros(slots.num_second + 2, WIDTH, dtype=torch.long)
+        chance_SO = torch.zeros(cases_SO.shape, dtype=torch.float64, device=cases_SO.device)
+        slot_N, is_case_NO = slots.slot_BQ.flatten(), is_case_BQO.flatten(0, 1)
+        cases_SO.index_add_(0, slot_N, is_case_NO.long())
+        chance_N1 = 1 / visible_BQ.clamp_min(1).flatten().double()[:, None]
+        chance_SO.index_add_(0, slot_N, is_case_NO * chance_N1)
+        far_BQ2 = far(is_target_BK, is_query_BQ.shape[1], REACH, sides.is_causal)
+        is_second_BQ = sides.queries.is_second_BN
+        by_half = [is_query_BQ & ~is_second_BQ, is_query_BQ & is_second_BQ]
+        first = slots.num_second
+        return cls(
+            is_query_BQ,
+            is_target_BK,
+            cases_SO[: first + 1],
+            torch.stack([chance_SO[first], chance_SO[:first].sum(0)]),
+            torch.stack([(far_BQ2 * each[..., None]).sum((0, 1)) for each in by_half]),
+            torch.stack([each.sum() for each in by_half]),
+        )
+
+
+def targets(sides: Sides) -> Bool[Tensor, "batch key"]:
+    """Content keys but the first of each row."""
+    is_content_BK = sides.keys.is_content_BN
+    return is_content_BK & (is_content_BK.long().cumsum(1) > 1)

@@ -1,0 +1,280 @@
+r"""Traits: how much of a head goes to a class of keys, with what a test of it needs.
+
+Five classes of keys: the first token, separators, punctuation, the query's own segment (weights),
+and the two rarest content tokens that the query sees (whether the largest weight on a content key
+is on one of them). For a query q that sees $n_q$ keys, $m_q$ of them in the class, a head that
+looks at no key in particular has $m_q / n_q$ there.
+
+So that a head is not counted for what another trait explains, some queries are no cases:
+
+- in causal models, the first `EARLY` queries, which see few keys but the first;
+- first token: its neighbour, and queries of which it is one of the two rarest tokens (self);
+- separators: queries beside one;
+- punctuation: texts that begin with it;
+- own segment: texts of one segment;
+- rare tokens: where the first token or the first content token is one of the two, and where fewer
+  than three tokens can be seen; a rare token is outside the corpus's 500 most frequent ones.
+
+A head that looks at neighbours finds its own segment, and punctuation, too. What position alone
+gives it is the sum over the class of its mean weight at offsets -2 ... 2 and of its mean weight
+on a key farther away; for rare tokens, of its habit by offset (`looks`).
+
+References: sinks and punctuation: Clark et al. (2019), section 3.2, https://arxiv.org/abs/1906.04341;
+    own segment: Kovaleva et al. (2019), section 4.1, https://arxiv.org/abs/1908.08593; rare tokens:
+    Voita et al. (2019), section 5.3, https://arxiv.org/abs/1905.09418
+Departure: the papers count all queries, and rare tokens that a query can't see, as misses.
+"""
+
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from headcount.measures.looks import REACH
+from headcount.measures.reductions import OFFSETS, Attention, Reduction, Sides
+from headcount.measures.sums import Sums, over_queries
+from headcount.measures.units import Slots
+from headcount.measures.visibility import around, num_visible
+
+TRAITS = ("first", "separator", "punctuation", "segment", "rare")
+"""The classes of keys."""
+
+EARLY = 10
+"""Number of first queries of a causal model that are no cases."""
+
+NEAR = max(OFFSETS)
+"""Largest offset whose weights are counted on their own."""
+
+
+@final
+@dataclass(frozen=True)
+class Traits(Sums):
+    """Weight on classes of keys, by half of the corpus and by unit, and chance's share."""
+
+    columns = ()
+    needs = frozenset(
+        {
+            Reduction.FIRST,
+            Reduction.MASS,
+            Reduction.OWN_SEGMENT,
+            Reduction.PEAK_KEY,
+            Reduction.DIAGONALS,
+        }
+    )
+
+    weight: Float[Tensor, "half trait head"]
+    """Sum over cases of the weight on the class, or the number of hits."""
+    squares: Float[Tensor, "trait head"]
+    """Sum over units of the second half of the weight squared."""
+    products: Float[Tensor, "trait head"]
+    """Sum over units of the second half of the weight times the number of cases."""
+    cases: Int[Tensor, "half trait"]
+    """Number of queries that are cases."""
+    cases_squares: Int[Tensor, " trait"]
+    """Sum over units of the second half of cases squared."""
+    units: Int[Tensor, " trait"]
+    """Number of units of the second half with cases."""
+    chance: Float[Tensor, "half trait"]
+    """Sum over cases of the share of keys that are in the class."""
+    near: Int[Tensor, "half trait near"]
+    """Number of cases whose key at each of `OFFSETS` is in the class."""
+    far: Int[Tensor, "half trait"]
+    """Number of other keys in the class, over cases."""
+    rare_offsets: Int[Tensor, "half offset"]
+    """Number of rare tokens at each offset up to `looks.REACH`, then farther before and after."""
+    diagonal: Float[Tensor, "head near"]
+    """Sum over all queries of the weight at each of `OFFSETS`."""
+    diagonal_queries: Int[Tensor, " near"]
+    """Number of queries that see a key at each of `OFFSETS`."""
+    queries: Int[Tensor, ""]
+    """Number of all queries."""
+    far_pairs: Int[Tensor, ""]
+    """Number of pairs of a query and a key that it sees at another offset."""
+
+    @classmethod
+    def of(cls, attention: Attention) -> "Traits":
+        """The sums over one batch."""
+        sides = attention.sides
+        shared, slots = sides.once(_Cases.of), sides.once(Slots.of)
+        rarest_BHQ2 = shared.rarest_BQ2[:, None]
+        own_BHQ = attention.own_segment_BHQ
+        weights = [
+            attention.first_BHQ,
+            attention.mass("sep"),
+            attention.mass("punct"),
+            torch.zeros_like(attention.first_BHQ) if own_BHQ is None else own_BHQ,
+            (attention.peak_key_BHQ[..., None] == rarest_BHQ2).any(-1),
+        ]
+        found = [slots.sums(*each) for each in zip(weights, shared.is_case_TBQ, strict=True)]
+        second_TUH = torch.stack([each.second_UH for each in found])
+        is_query_BQ = sides.queries.is_token_BN
+        diagonals = attention.diagonals_BHQO.unbind(-1)
+        return cls(
+            torch.stack([each.halves() for each in found], 1),
+            (second_TUH**2).sum(1),
+            (second_TUH * shared.cases_TU[..., None]).sum(1),
+            shared.cases,
+            (shared.cases_TU**2).sum(1),
+            (shared.cases_TU > 0).sum(1),
+            shared.chance,
+            shared.near,
+            shared.far,
+            shared.rare_offsets,
+            torch.stack([over_queries(each, is_query_BQ) for each in diagonals], -1),
+            shared.diagonal_queries,
+            is_query_BQ.sum(),
+            shared.far_pairs,
+        )
+
+    def value(self) -> dict[str, Float[Tensor, " head"]]:
+        """Nothing for the head table: see `analysis/profiles.py`."""
+        return {}
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Cases:
+    """What the tokens of a batch say, whatever heads do."""
+
+    is_case_TBQ: Bool[Tensor, "trait batch query"]
+    rarest_BQ2: Int[Tensor, "batch query 2"]
+    cases_TU: Int[Tensor, "trait unit"]
+    """Number of cases in each unit of the second half."""
+    cases: Int[Tensor, "half trait"]
+    chance: Float[Tensor, "half trait"]
+    near: Int[Tensor, "half trait near"]
+    far: Int[Tensor, "half trait"]
+    rare_offsets: Int[Tensor, "half offset"]
+    diagonal_queries: Int[Tensor, " near"]
+    far_pairs: Int[Tensor, ""]
+
+    @classmethod
+    def of(cls, sides: Sides) -> "_Cases":
+        """The cases of one batch."""
+        queries, slots = sides.queries, sides.once(Slots.of)
+        rarest_BQ2 = rarest_visible(sides)
+        visible_BQ, near_BQO = _seen(sides.keys.is_token_BN, sides)
+        classes = [*_classes(sides), _own_segment(sides)]
+        size_BQ, near_of = zip(*classes, strict=True)
+        chances = [size_BQ_ / visible_BQ for size_BQ_ in size_BQ]
+        content_BQ = num_visible(sides.keys.is_content_BN, sides)
+        chances.append(2 / content_BQ.clamp_min(1))
+        far = [one_BQ - its.sum(-1) for one_BQ, its in zip(size_BQ, near_of, strict=True)]
+        is_case = _are_cases(sides, rarest_BQ2, size_BQ, content_BQ)
+        is_case_TBQ = torch.stack(is_case)
+        is_half = [queries.is_token_BN & ~queries.is_second_BN, queries.is_second_BN]
+
+        def by_half(numbers: list[Tensor]) -> Tensor:
+            """Sums over the cases of each trait in either half."""
+            counted = [n * each for n, each in zip(numbers, is_case_TBQ, strict=True)]
+            return torch.stack([torch.stack([(n * h).sum() for n in counted]) for h in is_half])
+
+        ones = torch.ones_like(visible_BQ)
+        cases = [slots.sums(ones[:, None], each) for each in is_case_TBQ]
+        near = [*near_of, torch.zeros_like(near_BQO)]
+        return cls(
+            is_case_TBQ,
+            rarest_BQ2,
+            torch.stack([each.second_UH[:, 0] for each in cases]).long(),
+            torch.stack([each.halves()[:, 0] for each in cases], 1).long(),
+            by_half([each.double() for each in chances]),
+            torch.stack(
+                [by_half([each[..., o].long() for each in near]) for o in range(len(OFFSETS))], -1
+            ),
+            by_half([*far, torch.zeros_like(visible_BQ)]),
+            _rare_offsets(rarest_BQ2, is_case_TBQ[-1], is_half),
+            (near_BQO & queries.is_token_BN[..., None]).sum((0, 1)),
+            ((visible_BQ - near_BQO.sum(-1)) * queries.is_token_BN).sum(),
+        )
+
+
+def _seen(is_key_BK: Tensor, sides: Sides) -> tuple[Tensor, Tensor]:
+    """Number of keys of some kind that each query sees, and which of `OFFSETS` have one."""
+    num_queries = sides.queries.ids_BN.shape[1]
+    near_BQO = around(is_key_BK, num_queries, NEAR, sides.is_causal)
+    return num_visible(is_key_BK, sides).clamp_min(0), near_BQO
+
+
+def _classes(sides: Sides) -> list[tuple[Tensor, Tensor]]:
+    """The first token, separators and punctuation, as `_seen` by each query."""
+    keys = sides.keys
+    is_first_BK = torch.zeros_like(keys.is_token_BN)
+    is_first_BK[:, 0] = keys.is_token_BN[:, 0]
+    return [_seen(each, sides) for each in (is_first_BK, keys.is_sep_BN, keys.is_punct_BN)]
+
+
+def _own_segment(sides: Sides) -> tuple[Tensor, Tensor]:
+    """The query's own segment, as seen by it; nothing in texts of one segment."""
+    segment_BN = sides.segment_BN
+    num_seen, near_BQO = _seen(sides.keys.is_token_BN, sides)
+    size_BQ, own_BQO = torch.zeros_like(num_seen), torch.zeros_like(near_BQO)
+    if segment_BN is None:
+        return size_BQ, own_BQO
+    for number in range(int(segment_BN.max()) + 1):
+        is_in_BN = (segment_BN == number) & sides.keys.is_token_BN
+        size, near = _seen(is_in_BN, sides)
+        size_BQ, own_BQO = size_BQ + size * is_in_BN, own_BQO | near & is_in_BN[..., None]
+    has_two_B1 = segment_BN.amax(1, keepdim=True) > 0
+    return size_BQ * has_two_B1, own_BQO & has_two_B1[..., None]
+
+
+def _are_cases(
+    sides: Sides, rarest_BQ2: Tensor, size_BQ: tuple[Tensor, ...], content_BQ: Tensor
+) -> list[Tensor]:
+    """Which queries are cases of each trait."""
+    queries, keys = sides.queries, sides.keys
+    num_queries = queries.ids_BN.shape[1]
+    position_Q = torch.arange(num_queries, device=keys.ids_BN.device)
+    is_query_BQ = queries.is_token_BN & (position_Q >= (EARLY if sides.is_causal else 0))
+    first_content_B1 = keys.is_content_BN.long().argmax(1)[:, None]
+    first_is_rare_BQ = (rarest_BQ2 == 0).any(-1)
+    is_self = queries is keys
+    beside_sep_BQ = around(keys.is_sep_BN, num_queries, 1, sides.is_causal).any(-1)
+    starts_with_punct_B1 = keys.is_punct_BN[:, :1]
+    has_rare_BQ = (rarest_BQ2 >= 0).all(-1) & queries.is_content_BN & (content_BQ > 2)
+    is_first_BQ = first_is_rare_BQ | (rarest_BQ2 == first_content_B1[..., None]).any(-1)
+    is_case = (
+        ~first_is_rare_BQ & ((position_Q > 1) | (not is_self)),
+        (size_BQ[1] > 0) & ~(beside_sep_BQ & is_self),
+        (size_BQ[2] > 0) & ~starts_with_punct_B1,
+        size_BQ[3] > 0,
+        has_rare_BQ & ~is_first_BQ,
+    )
+    return [is_query_BQ & each for each in is_case]
+
+
+def rarest_visible(sides: Sides) -> Int[Tensor, "batch query 2"]:
+    """Positions of the two rarest content tokens that each query sees; -1 as in `rarest_B2`."""
+    keys, num_queries = sides.keys, sides.queries.ids_BN.shape[1]
+    if not sides.is_causal:
+        return keys.rarest_B2[:, None].expand(-1, num_queries, -1)
+    num_keys = keys.ids_BN.shape[1]
+    position_K = torch.arange(num_keys, device=keys.ids_BN.device)
+    never = torch.iinfo(torch.int64).max
+    # The earlier is the rarer in a tie
+    order_BK = (keys.count_BN * num_keys + position_K).masked_fill(~keys.is_content_BN, never)
+    rarest_BK = order_BK.cummin(1).values
+    before_BK = torch.cat([torch.full_like(rarest_BK[:, :1], never), rarest_BK[:, :-1]], 1)
+    second_BK = torch.maximum(order_BK, before_BK).cummin(1).values
+    found_BK2 = torch.stack([rarest_BK, second_BK], -1)
+    place_BK2 = torch.where(found_BK2 == never, -1, found_BK2 % num_keys)
+    is_rare_BK = keys.is_rare_BN.gather(1, place_BK2[..., 0].clamp_min(0))
+    return place_BK2.masked_fill(~is_rare_BK[..., None], -1)
+
+
+def _rare_offsets(
+    rarest_BQ2: Tensor, is_case_BQ: Tensor, is_half: list[Tensor]
+) -> Int[Tensor, "half offset"]:
+    """Number of rare tokens at each offset from the cases, by half."""
+    position_Q1 = torch.arange(rarest_BQ2.shape[1], device=rarest_BQ2.device)[:, None]
+    offset_BQ2 = rarest_BQ2 - position_Q1
+    bin_BQ2 = (offset_BQ2 + REACH).clamp(-1, 2 * REACH + 1)
+    bin_BQ2 = torch.where(bin_BQ2 < 0, 2 * REACH + 1, bin_BQ2 + (bin_BQ2 > 2 * REACH))
+    return torch.stack(
+        [
+            torch.bincount(bin_BQ2[is_case_BQ & h].flatten(), minlength=2 * REACH + 3)
+            for h in is_half
+        ]
+    )

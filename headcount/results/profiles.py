@@ -1,0 +1,95 @@
+"""Profiles as they are stored: one row per head and trait, `profiles.parquet`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, final
+
+VERDICTS = ("role", "tendency", "none", "untested")
+"""What a row can say: see `TraitStrength.verdict`."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class TraitStrength:
+    """How strongly one head shows one trait; numbers are of the second half of the corpus."""
+
+    head: str
+    """Name of the head."""
+    trait: str
+    """Name of the trait: `previous`, `next`, `self`, `offset`, `first`, `separator`,
+    `punctuation`, `segment`, `rare`, or a relation without its subtype."""
+    role: str
+    """Role that the trait can give."""
+    offset: int | None = None
+    """Offset of a positional trait; that of `offset` was chosen on the first half."""
+    relation: str | None = None
+    """Relation of the family, chosen on the first half."""
+    direction: str | None = None
+    """Direction of the relation, chosen on the first half."""
+    share: float
+    """Share of the cases (for an offset, of the queries) that the head gives to the trait."""
+    null: float
+    """Share that chance or position alone explains: the larger of `chance` and `position_null`."""
+    attainable: float
+    """Share of a perfect head."""
+    strength: float
+    """(share - null) / (attainable - null)."""
+    low: float
+    """Lower end of the 90 % interval of the strength, not corrected for the number of tests."""
+    high: float
+    """Upper end of that interval."""
+    cases: int
+    """Number of cases."""
+    units: int
+    """Number of sentences (of a long text, runs of tokens) that have cases."""
+    score: float
+    """Number that is compared with the paper's threshold."""
+    chance: float
+    """Share of a head that looks at no key in particular; for a relation, its best fixed offset."""
+    position_null: float
+    """Share of a head that looks at each offset as often as this one does."""
+    first_gain: float
+    """Share minus null in the first half, by which cells were chosen."""
+    paper_share: float
+    """The paper's number, over the whole corpus."""
+    p: float
+    """One-sided p of a share that is at most the null, clustered by sentence."""
+    p_holm: float
+    """That p, corrected for all chosen cells (Holm); NaN if the cell was not chosen."""
+    verdict: str
+    """`role` (passes the paper's threshold and the test), `tendency` (passes the test), `none`, or
+    `untested` (not enough cases)."""
+
+
+PROFILE_COLUMNS = tuple(field.name for field in fields(TraitStrength))
+"""Columns of `profiles.parquet`, in order."""
+
+Profiles = Mapping[str, Sequence[TraitStrength]]
+"""The traits of each head, by head name."""
+
+
+def tendencies_of(traits: Sequence[TraitStrength]) -> list[TraitStrength]:
+    """The traits of one head that are tendencies, the strongest first."""
+    return sorted((t for t in traits if t.verdict == "tendency"), key=lambda t: -t.strength)
+
+
+def from_row(row: Mapping[str, Any]) -> TraitStrength:
+    """One row of the table; missing names and offsets are None, missing numbers NaN.
+
+    Raises:
+        TypeError: for a value of another type.
+        ValueError: for a verdict that there is none of.
+    """
+    if row["verdict"] not in VERDICTS:
+        raise ValueError(f"got the verdict {row['verdict']!r}, expected one of {VERDICTS}")
+    return TraitStrength(**{name: _value(name, row[name]) for name in PROFILE_COLUMNS})
+
+
+def _value(name: str, value: Any) -> Any:
+    if name in ("head", "trait", "role", "verdict"):
+        return str(value)
+    if name in ("relation", "direction"):
+        return None if value is None else str(value)
+    if name in ("offset", "cases", "units"):
+        return int(value) if name != "offset" or value is not None else None
+    return float("nan") if value is None else float(value)

@@ -2,8 +2,9 @@ r"""Looks: at which offset the largest weight is, with what a test of it needs.
 
 For a head h and an offset o, in tokens, the cases are the content queries q from which the token at
 q + o can be looked at: it is a content token, q sees it, and it is not the first content token of
-the text, which attracts heads wherever they stand. The head hits if its largest weight on a content
-key is there; by chance it would with $1 / |K_q|$, where $K_q$ are the content keys that q sees.
+the text, which attracts heads wherever they stand. The head hits if, of all content keys but the
+first token of the text, it puts its largest weight there. By chance it would with $1 / |K_q|$,
+where $K_q$ are these keys as far as q sees them.
 
 So a head that always looks at the token before hits in all cases, however short the texts are,
 and its habit $\rho_h(o)$ = hits / cases says how often it looks at an offset that exists. Offsets
@@ -11,7 +12,8 @@ beyond `REACH` are counted together.
 
 Reference: positional heads: Analyzing Multi-Head Self-Attention (Voita et al., 2019), section 5.1,
     https://arxiv.org/abs/1905.09418
-Departure: the paper counts queries that have no token at the offset, as misses.
+Departure: the paper counts queries that have no token at the offset, as misses. Where a text
+    starts without a special token, its first one takes that one's place as a sink and is left out.
 """
 
 from dataclasses import dataclass
@@ -37,7 +39,7 @@ class Looks(Sums):
     """Hits and cases of every offset up to `REACH`, by half of the corpus and by unit."""
 
     columns = ()
-    needs = frozenset({Reduction.PEAK_KEY})
+    needs = frozenset({Reduction.PEAK_LATER})
 
     hits: Int[Tensor, "half head bin"]
     """Number of cases whose largest weight is at the offset; the last is beyond `REACH`."""
@@ -63,7 +65,7 @@ class Looks(Sums):
         """The sums over one batch."""
         shared = attention.sides.once(_Cases.of)
         slots = attention.sides.once(Slots.of)
-        key_BHQ = attention.peak_key_BHQ
+        key_BHQ = attention.peak_later_BHQ
         batch, num_heads, num_queries = key_BHQ.shape
         position_Q = torch.arange(num_queries, device=key_BHQ.device)
         offset_BHQ = key_BHQ - position_Q
@@ -112,7 +114,7 @@ class _Cases:
     def of(cls, sides: Sides) -> "_Cases":
         """The cases of one batch."""
         slots, is_target_BK = sides.once(Slots.of), targets(sides)
-        visible_BQ = num_visible(sides.keys.is_content_BN, sides)
+        visible_BQ = num_visible(later(sides), sides)
         is_query_BQ = sides.queries.is_content_BN & (visible_BQ > 0)
         is_case_BQO = around(is_target_BK, is_query_BQ.shape[1], REACH, sides.is_causal)
         is_case_BQO &= is_query_BQ[..., None]
@@ -134,6 +136,13 @@ class _Cases:
             torch.stack([(far_BQ2 * each[..., None]).sum((0, 1)) for each in by_half]),
             torch.stack([each.sum() for each in by_half]),
         )
+
+
+def later(sides: Sides) -> Bool[Tensor, "batch key"]:
+    """Content keys but the first token of each text."""
+    is_later_BK = sides.keys.is_content_BN.clone()
+    is_later_BK[:, 0] = False
+    return is_later_BK
 
 
 def targets(sides: Sides) -> Bool[Tensor, "batch key"]:

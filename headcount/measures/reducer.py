@@ -32,7 +32,9 @@ _MASSES = frozenset({Reduction.MASS, Reduction.NORM_MASS, Reduction.OWN_SEGMENT}
 _WORDS = frozenset({Reduction.ARC_HITS, Reduction.WORD_LOOKS})
 """Reductions of word-level maps."""
 
-_CONTENT = _WORDS | {Reduction.PEAK, Reduction.PEAK_KEY, Reduction.PEAK_SPECIAL}
+_PEAKS = frozenset({Reduction.PEAK, Reduction.PEAK_KEY, Reduction.PEAK_LATER})
+
+_CONTENT = _WORDS | _PEAKS | {Reduction.PEAK_SPECIAL}
 """Reductions that distinguish content keys from special ones."""
 
 _QUERIES = _WORDS | {Reduction.COLUMN}
@@ -70,6 +72,7 @@ class AttentionReducer:
         self._first_BHQ = zeros(per_query)
         self._peak_BHQ = zeros(per_query)
         self._peak_key_BHQ = zeros(per_query, dtype=torch.long)
+        self._peak_later_BHQ = zeros(per_query, dtype=torch.long)
         self._peak_special_BHQ = zeros(per_query)
         self._entropy_BHQ = zeros(per_query)
         if Reduction.DIAGONALS in needs:
@@ -174,6 +177,18 @@ class AttentionReducer:
             self._peak_BHQ[place], self._peak_key_BHQ[place] = peaks(weights)
         elif Reduction.PEAK in self.needs:
             self._peak_BHQ[place] = weights.amax(-1)
+        if Reduction.PEAK_LATER in self.needs:
+            self._peak_later_BHQ[place] = self._later_peaks(weights, place)
+
+    def _later_peaks(self, weights: Tensor, place: tuple[slice, ...]) -> Tensor:
+        """The content key with the largest weight, the first token left out."""
+        if not self.sides.has_content_first and Reduction.PEAK_KEY in self.needs:
+            return self._peak_key_BHQ[place]
+        first = weights[..., 0].clone()
+        weights[..., 0] = -1
+        key = peaks(weights)[1]
+        weights[..., 0] = first
+        return key
 
     def attention(self) -> Attention:
         """The reductions of the layer, once all blocks have arrived.
@@ -186,6 +201,7 @@ class AttentionReducer:
         makers: dict[Reduction, Any] = {
             Reduction.PEAK: lambda: self._peak_BHQ.clamp_min(0),
             Reduction.PEAK_KEY: lambda: self._peak_key_BHQ,
+            Reduction.PEAK_LATER: lambda: self._peak_later_BHQ,
             Reduction.PEAK_SPECIAL: lambda: self._peak_special_BHQ,
             Reduction.ENTROPY: lambda: self._entropy_BHQ,
             Reduction.DIAGONALS: lambda: self._diagonals_OBHQ.movedim(0, -1),

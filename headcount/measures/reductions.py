@@ -43,6 +43,7 @@ class Reduction(Enum):
 
     PEAK = "peak_BHQ"
     PEAK_KEY = "peak_key_BHQ"
+    PEAK_LATER = "peak_later_BHQ"
     PEAK_SPECIAL = "peak_special_BHQ"
     ENTROPY = "entropy_BHQ"
     DIAGONALS = "diagonals_BHQO"
@@ -81,6 +82,11 @@ class Sides:
     def segment_BN(self) -> Int64[Tensor, "batch token"] | None:
         """Segment of each token; None if no row has two, and between two sequences."""
         return segments(self.keys) if self.queries is self.keys else None
+
+    @cached_property
+    def has_content_first(self) -> bool:
+        """Whether the first key of some row is content: models without a first special token."""
+        return bool(self.keys.is_content_BN[:, 0].any())
 
     @cached_property
     def has_padding(self) -> bool:
@@ -199,6 +205,11 @@ class Attention:
     def peak_key_BHQ(self) -> Int64[Tensor, "batch head query"]:
         """The content key with the largest weight; the earliest in a tie."""
         return self._of(Reduction.PEAK_KEY)
+
+    @property
+    def peak_later_BHQ(self) -> Int64[Tensor, "batch head query"]:
+        """The content key with the largest weight, the first token of the text left out."""
+        return self._of(Reduction.PEAK_LATER)
 
     @property
     def peak_special_BHQ(self) -> Float[Tensor, "batch head query"]:

@@ -7,7 +7,9 @@ looks at no key in particular has $m_q / n_q$ there.
 
 So that a head is not counted for what another trait explains, some queries are no cases:
 
-- in causal models, the first `EARLY` queries, which see few keys but the first;
+- in causal models, the first `EARLY` queries, which see few keys but the first; and, for weights,
+  those from `LATE` on, since the first token gets less the more keys there are: texts of any length
+  are compared where they see as many;
 - first token: its neighbour, and queries of which it is one of the two rarest tokens (self);
 - separators: queries beside one;
 - punctuation: texts that begin with it;
@@ -32,7 +34,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headcount.measures.looks import REACH
+from headcount.measures.looks import REACH, later
 from headcount.measures.reductions import OFFSETS, Attention, Reduction, Sides
 from headcount.measures.sums import Sums, over_queries
 from headcount.measures.units import Slots
@@ -43,6 +45,9 @@ TRAITS = ("first", "separator", "punctuation", "segment", "rare")
 
 EARLY = 10
 """Number of first queries of a causal model that are no cases."""
+
+LATE = 32
+"""First query of a causal model that is no case of the weights on a class."""
 
 NEAR = max(OFFSETS)
 """Largest offset whose weights are counted on their own."""
@@ -59,7 +64,7 @@ class Traits(Sums):
             Reduction.FIRST,
             Reduction.MASS,
             Reduction.OWN_SEGMENT,
-            Reduction.PEAK_KEY,
+            Reduction.PEAK_LATER,
             Reduction.DIAGONALS,
         }
     )
@@ -105,7 +110,7 @@ class Traits(Sums):
             attention.mass("sep"),
             attention.mass("punct"),
             torch.zeros_like(attention.first_BHQ) if own_BHQ is None else own_BHQ,
-            (attention.peak_key_BHQ[..., None] == rarest_BHQ2).any(-1),
+            (attention.peak_later_BHQ[..., None] == rarest_BHQ2).any(-1),
         ]
         found = [slots.sums(*each) for each in zip(weights, shared.is_case_TBQ, strict=True)]
         second_TUH = torch.stack([each.second_UH for each in found])
@@ -159,7 +164,7 @@ class _Cases:
         classes = [*_classes(sides), _own_segment(sides)]
         size_BQ, near_of = zip(*classes, strict=True)
         chances = [size_BQ_ / visible_BQ for size_BQ_ in size_BQ]
-        content_BQ = num_visible(sides.keys.is_content_BN, sides)
+        content_BQ = num_visible(later(sides), sides)
         chances.append(2 / content_BQ.clamp_min(1))
         far = [one_BQ - its.sum(-1) for one_BQ, its in zip(size_BQ, near_of, strict=True)]
         is_case = _are_cases(sides, rarest_BQ2, size_BQ, content_BQ)
@@ -228,6 +233,7 @@ def _are_cases(
     num_queries = queries.ids_BN.shape[1]
     position_Q = torch.arange(num_queries, device=keys.ids_BN.device)
     is_query_BQ = queries.is_token_BN & (position_Q >= (EARLY if sides.is_causal else 0))
+    is_early_Q = position_Q < (LATE if sides.is_causal else num_queries)
     first_content_B1 = keys.is_content_BN.long().argmax(1)[:, None]
     first_is_rare_BQ = (rarest_BQ2 == 0).any(-1)
     is_self = queries is keys
@@ -242,7 +248,8 @@ def _are_cases(
         size_BQ[3] > 0,
         has_rare_BQ & ~is_first_BQ,
     )
-    return [is_query_BQ & each for each in is_case]
+    *weights, is_rare_BQ = [is_query_BQ & each for each in is_case]
+    return [*(each & is_early_Q for each in weights), is_rare_BQ]
 
 
 def rarest_visible(sides: Sides) -> Int[Tensor, "batch query 2"]:

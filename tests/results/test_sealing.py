@@ -9,6 +9,7 @@ import pytest
 
 from headcount.core import Heads, HeadTable, InputError
 from headcount.results import (
+    PROFILE_COLUMNS,
     Analysis,
     Counts,
     ImportanceRecord,
@@ -39,7 +40,8 @@ def analysed(folder: Path, confidence: float = 0.5) -> Path:
     table = HeadTable.of(HEADS, {"confidence": [confidence] * 4 + [float("nan")]})
     table = HeadTable(table.frame.assign(roles=[[] for _ in HEADS], num_cases=7))
     offsets = pd.DataFrame({"head": ["enc.0.0"], "offset": [0], "share": [confidence]})
-    write_results(Analysis(table, None, offsets, {}, {}, None, record), folder)
+    profiles = pd.DataFrame(columns=[*PROFILE_COLUMNS])
+    write_results(Analysis(table, None, profiles, offsets, {}, {}, None, record), folder)
     return folder
 
 

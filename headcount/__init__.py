@@ -16,7 +16,7 @@ What heads do:
         (`ClusterOptions`, `write_clusters`)
     select_antecedents: how often heads point from a mention at its antecedent
         (`CoreferenceOptions`, `write_coreference`)
-    find_roles: roles from measured numbers (`Role`, `Thresholds`)
+    find_roles: roles from profiles (`Role`, `Thresholds`, `TraitStrength`)
     tapped, examine: read a model's attention; find out where its heads are
     write_results, write_report, write_figures: the files of an analysis
 

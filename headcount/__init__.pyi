@@ -52,6 +52,7 @@ from .results import Analysis as Analysis
 from .results import PruneRecord as PruneRecord
 from .results import Role as Role
 from .results import Thresholds as Thresholds
+from .results import TraitStrength as TraitStrength
 from .results import write_alignment as write_alignment
 from .results import write_clusters as write_clusters
 from .results import write_coreference as write_coreference

@@ -47,7 +47,8 @@ def judged(profiles: pd.DataFrame, thresholds: Thresholds | None = None) -> pd.D
     p_holm = np.full(len(p), np.nan)
     p_holm[is_chosen] = holm(p[is_chosen])
     passes = is_chosen & (np.nan_to_num(p_holm, nan=1.0) <= limits.test_alpha)
-    least_score = profiles["role"].map(_least(limits)).to_numpy(dtype=float)
+    least_scores = _least(limits)
+    least_score = np.array([least_scores[role] for role in profiles["role"]], dtype=float)
     # Rounded, so that 0.6 against 0.5 is 10 points
     is_role = passes & (np.round(score, 9) >= least_score)
     is_tendency = passes & (profiles["strength"].to_numpy() >= limits.tendency_strength)
@@ -70,20 +71,12 @@ def _least(limits: Thresholds) -> dict[str, float]:
 
 def tendencies(profiles: pd.DataFrame) -> dict[str, list[str]]:
     """The roles that heads tend to without having them, by head name; the strongest first."""
-    has_role = {
-        (head, role)
-        for head, role, verdict in zip(
-            profiles["head"], profiles["role"], profiles["verdict"], strict=True
-        )
-        if verdict == "role"
-    }
-    rows = profiles[profiles["verdict"] == "tendency"].sort_values(
-        "strength", ascending=False, kind="stable"
-    )
+    rows = profiles[["head", "role", "verdict", "strength"]].to_dict("records")
+    has_role = {(row["head"], row["role"]) for row in rows if row["verdict"] == "role"}
     found: dict[str, dict[str, None]] = {}
-    for head, role in zip(rows["head"], rows["role"], strict=True):
-        if (head, role) not in has_role:
-            found.setdefault(str(head), {})[str(role)] = None
+    for row in sorted(rows, key=lambda row: -row["strength"]):
+        if row["verdict"] == "tendency" and (row["head"], row["role"]) not in has_role:
+            found.setdefault(row["head"], {})[row["role"]] = None
     return {head: list(roles) for head, roles in found.items()}
 
 
@@ -100,10 +93,12 @@ def find_roles(
     """
     profiles = judged(profiles, thresholds)
     found: dict[str, list[Role]] = {str(head): [] for head in profiles["head"]}
-    having = profiles[profiles["verdict"] == "role"]
-    for (head, role), rows in having.groupby(["head", "role"], sort=False):
-        ordered = rows.sort_values(["score", "strength"], ascending=False, kind="stable")
-        found[str(head)].append(_EVIDENCE[str(role)](ordered.to_dict("records")))
+    having: dict[tuple[str, str], list[dict]] = {}
+    for row in profiles[profiles["verdict"] == "role"].to_dict("records"):
+        having.setdefault((row["head"], row["role"]), []).append(row)
+    for (head, role), rows in having.items():
+        ordered = sorted(rows, key=lambda row: (row["score"], row["strength"]), reverse=True)
+        found[head].append(_EVIDENCE[role](ordered))
     return {head: sorted(roles, key=lambda r: ROLES.index(r.role)) for head, roles in found.items()}
 
 

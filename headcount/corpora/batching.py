@@ -266,5 +266,7 @@ def _arcs(
                 is_baseline = head - dependent == baselines.get(relation)
                 found.append((row, dependent, head, relations[relation], is_baseline))
             num_roots += head < 0 and dependent in present
-    *numbers, is_baseline_A = torch.tensor(found, dtype=torch.int64).reshape(-1, 5).T.contiguous()
-    return Arcs(*numbers, is_baseline_A.bool(), len(relations), num_roots)
+    arcs_5A = torch.tensor(found, dtype=torch.int64).reshape(-1, 5).T.contiguous()
+    sentence_A, dependent_A, head_A, relation_A, is_baseline_A = arcs_5A.unbind()
+    ends = sentence_A, dependent_A, head_A
+    return Arcs(*ends, relation_A, is_baseline_A.bool(), len(relations), num_roots)

@@ -101,7 +101,7 @@ class _Groups:
     relation_G: Int[Tensor, " group"]
     size_G: Int[Tensor, " group"]
     """Number of arcs."""
-    counts: tuple[Tensor, ...]
+    counts: tuple[Tensor, Tensor, Tensor, Tensor]
     """`baseline`, `offsets`, `cases_squares` and `units` of `RelationTests`."""
     words: Int[Tensor, " offset"]
 

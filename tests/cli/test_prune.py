@@ -217,7 +217,7 @@ def test_an_analysis_by_other_frequencies_is_refused(
 
 def test_functions_where_no_head_is_left(bert: Path, data: list[Path], tmp_path: Path) -> None:
     analysis, limits = tmp_path / "analysis", LAX
-    assert headcount("analyze", bert, SAMPLE, "--limit", 5, "--out", analysis, *limits)[0] == 0
+    assert headcount("analyze", bert, SAMPLE, "--limit", 30, "--out", analysis, *limits)[0] == 0
     more = ("--keep", 0, "--no-fold", "--no-rescale", "--analysis", analysis, "--corpus", SAMPLE)
     status, _, errors = run("prune", bert, data, tmp_path / "out", *more)
     assert status == 0, errors

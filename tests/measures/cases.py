@@ -165,9 +165,9 @@ def arcs(trees: Sequence[tuple[list[int], list[str]]]) -> Arcs:
     ]
     columns = torch.tensor(found, dtype=torch.long).reshape(-1, 4).T
     num_roots = sum(head < 0 for heads, _ in trees for head in heads)
-    _, dependent, head, relation = columns
+    sentence, dependent, head, relation = columns.unbind()
     is_baseline = head - dependent == torch.tensor(BASELINES)[relation]
-    return Arcs(*columns, is_baseline, len(RELATIONS), num_roots)
+    return Arcs(sentence, dependent, head, relation, is_baseline, len(RELATIONS), num_roots)
 
 
 # ------------------------------------------------------------------ attention that is made up

@@ -71,7 +71,7 @@ def _least(limits: Thresholds) -> dict[str, float]:
 
 def tendencies(profiles: pd.DataFrame) -> dict[str, list[str]]:
     """The roles that heads tend to without having them, by head name; the strongest first."""
-    rows = profiles[["head", "role", "verdict", "strength"]].to_dict("records")
+    rows = profiles.to_dict("records")
     has_role = {(row["head"], row["role"]) for row in rows if row["verdict"] == "role"}
     found: dict[str, dict[str, None]] = {}
     for row in sorted(rows, key=lambda row: -row["strength"]):
@@ -94,8 +94,9 @@ def find_roles(
     profiles = judged(profiles, thresholds)
     found: dict[str, list[Role]] = {str(head): [] for head in profiles["head"]}
     having: dict[tuple[str, str], list[dict]] = {}
-    for row in profiles[profiles["verdict"] == "role"].to_dict("records"):
-        having.setdefault((row["head"], row["role"]), []).append(row)
+    for row in profiles.to_dict("records"):
+        if row["verdict"] == "role":
+            having.setdefault((row["head"], row["role"]), []).append(row)
     for (head, role), rows in having.items():
         ordered = sorted(rows, key=lambda row: (row["score"], row["strength"]), reverse=True)
         found[head].append(_EVIDENCE[role](ordered))

@@ -9,7 +9,13 @@ from rich.console import Console
 from rich.table import Table
 
 from headcount import probes, reports, results
-from headcount.cli.arguments import ModelArguments, check_data, check_model, recorded
+from headcount.cli.arguments import (
+    ModelArguments,
+    check_data,
+    check_model,
+    check_no_unused_options,
+    recorded,
+)
 from headcount.cli.console import plain_console, print_warnings, shown
 from headcount.core import ResumePolicy
 from headcount.probes import ProbeOptions
@@ -34,6 +40,11 @@ class Probe(ModelArguments):
     def run(self) -> int:
         """Run the probes, and write and print their numbers."""
         policy = ResumePolicy.of(self.resume, self.overwrite)
+        for option, probe in (("vectors", "words"), ("ranks", "structure")):
+            if probe not in self.how.probes:
+                check_no_unused_options(self.how, option, f"the probe {probe}", f"Add {probe}")
+        if not self.how.needs_states:
+            check_no_unused_options(self.how, "layers", "hidden states", "Add structure or layers")
         check_model(self.model)
         check_data([*self.train, *self.test])
         results.claim_probes(self.out, policy)

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headcount.core import InputError
+from headcount.core import InputError, ModelError
 from headcount.models import Loaded
 from headcount.probes.treebank import ProbeSentence
 
@@ -108,7 +108,11 @@ def check_vectors(name: str | None) -> None:
 def _of_model(loaded: Loaded, sentences: Iterable[ProbeSentence]) -> dict[str, np.ndarray]:
     """The mean of the input embeddings of each word's pieces, where it is first seen."""
     embeddings = loaded.model.get_input_embeddings()
-    assert isinstance(embeddings, torch.nn.Embedding)
+    if not isinstance(embeddings, torch.nn.Embedding):
+        raise ModelError(
+            f"Expected a table of input embeddings in {loaded.name}, got "
+            f"{type(embeddings).__name__}. Give word vectors with --vectors."
+        )
     weight_VD = embeddings.weight.detach().float().cpu()
     found: dict[str, np.ndarray] = {}
     for sentence in sentences:

@@ -62,3 +62,20 @@ def test_a_folder_with_other_files_is_refused(
     given = ("probe", bert, "--train", files[0], "--test", files[1], "--out", tmp_path)
     status, _, errors = headcount(*given)
     assert status == 2 and "thesis.tex" in errors
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        (("--vectors", "glove-6b-50d"), "--vectors only affects the probe words"),
+        (("--ranks", 3), "--ranks only affects the probe structure"),
+        (("--layers", 1), "--layers only affects hidden states"),
+    ],
+)
+def test_options_of_other_probes_are_refused(
+    bert: Path, files: tuple[Path, Path], tmp_path: Path, option: tuple, message: str
+) -> None:
+    given = ("probe", bert, "--train", files[0], "--test", files[1], "--out", tmp_path / "out")
+    status, _, errors = headcount(*given, *option)
+    assert status == 2 and message in errors
+    assert not (tmp_path / "out").exists()

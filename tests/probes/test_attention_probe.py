@@ -15,6 +15,7 @@ from headcount.probes.attention_probe import (
     Training,
     candidate_scores,
     shuffled,
+    train_arc_probe,
 )
 from headcount.probes.decoding import best_heads, best_tree, is_tree
 from headcount.probes.distances import NUM_MAPS, REACH, distance_data, distance_map
@@ -129,6 +130,21 @@ def test_nothing_is_found_in_noise(tmp_path: Path) -> None:
     chance = np.mean([1 / len(each.words) for each in TEST for _ in each.words])
     found = value(rows, "uas")
     assert found.value < chance + 0.1
+
+
+def test_the_root_of_a_model_without_special_tokens_is_a_constant(tmp_path: Path) -> None:
+    maps = planted.maps(tmp_path / "maps", TRAIN, 3, planted=0)
+    for number, each in enumerate(TRAIN):
+        size = len(each.words)
+        maps.of(number)[size:] = maps.of(number)[:, size:] = 0  # no special tokens
+    data = ProbeData.of(TRAIN, maps)
+    probe = train_arc_probe(data, TRAINING, 0, lambda epoch: None)
+    assert not probe.root.any() and float(probe.constant.detach()) > 0.5
+    found = [best_heads(scores) for scores in candidate_scores(probe, data)]
+    right = [head_W == each.head_W for head_W, each in zip(found, TRAIN, strict=True)]
+    roots = [head_W == len(head_W) for head_W in found]
+    assert np.concatenate(right).mean() > 0.9
+    assert 0.8 * len(TRAIN) < np.concatenate(roots).sum() < 1.5 * len(TRAIN)
 
 
 def test_labels_are_learned_from_attention(tmp_path: Path) -> None:

@@ -139,12 +139,12 @@ def test_the_root_of_a_model_without_special_tokens_is_a_constant(tmp_path: Path
         maps.of(number)[size:] = maps.of(number)[:, size:] = 0  # no special tokens
     data = ProbeData.of(TRAIN, maps)
     probe = train_arc_probe(data, TRAINING, 0, lambda epoch: None)
-    assert not probe.root.any() and float(probe.constant.detach()) > 0.5
+    assert not probe.root.any() and float(probe.constant.detach()) > 0.1
     found = [best_heads(scores) for scores in candidate_scores(probe, data)]
     right = [head_W == each.head_W for head_W, each in zip(found, TRAIN, strict=True)]
     roots = [head_W == len(head_W) for head_W in found]
     assert np.concatenate(right).mean() > 0.9
-    assert 0.8 * len(TRAIN) < np.concatenate(roots).sum() < 1.5 * len(TRAIN)
+    assert 0.6 * len(TRAIN) < np.concatenate(roots).sum() < 1.4 * len(TRAIN)
 
 
 def test_labels_are_learned_from_attention(tmp_path: Path) -> None:

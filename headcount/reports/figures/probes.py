@@ -57,7 +57,8 @@ def probe_accuracies(found: Probed) -> Figure | None:
         colour = ACCENT if row.variant == "trained" else MUTED
         axes.plot([row.low, row.high], [place, place], color=colour, linewidth=1.6)
         axes.scatter([row.value], [place], color=colour, s=22, zorder=3)
-        axes.text(1.02, place, f"{100 * row.value:.1f}", va="center", color=MUTED, size=7)
+        number = f"{100 * row.value:.1f}"
+        axes.text(1.08, place, number, ha="right", va="center", color=MUTED, size=7)
     axes.set_yticks(
         range(len(rows)),
         [
@@ -162,6 +163,7 @@ def probe_structure(found: Probed) -> Figure | None:
             by_rank.sort(key=lambda row: row.rank or 0)
             _curve(all_axes[1], [(row.rank or 1, row) for row in by_rank], colour, title)
             all_axes[1].set_xscale("log", base=2)
+            all_axes[1].set_xticks(ranks, [str(rank) for rank in ranks])
             all_axes[1].set_xlabel(f"rank, at hidden state {best}")
     all_axes[0].set_xlabel("hidden state (0: embeddings); × random weights")
     all_axes[0].xaxis.set_major_locator(MaxNLocator(integer=True))

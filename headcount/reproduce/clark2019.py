@@ -92,7 +92,7 @@ def clark2019_document(found: Probed, relations: pd.DataFrame | None) -> str:
     if relations is not None:
         parts += [
             "## Heads and relations (table 1): accuracy of the best head and the best offset",
-            _relation_table(relations),
+            _relation_table(relations, found.record.min_cases),
             "Relations of Universal Dependencies stand for Stanford's. UD's `case` links a "
             "preposition to its noun, where Stanford's `prep` links it to the governor of the "
             "phrase.",
@@ -141,7 +141,7 @@ def _claims(found: Probed) -> list[str]:
     ]
 
 
-def _relation_table(relations: pd.DataFrame) -> str:
+def _relation_table(relations: pd.DataFrame, min_cases: int) -> str:
     rows = []
     found = [row for row in relations.to_dict("records") if row["direction"] != "head->dependent"]
     for name, (theirs, published, offset) in RELATIONS.items():
@@ -149,6 +149,7 @@ def _relation_table(relations: pd.DataFrame) -> str:
         if not of_relation:
             continue
         best = max(of_relation, key=lambda row: row["accuracy"])
+        few = ", too few" if best["cases"] < min_cases else ""
         rows.append(
             [
                 name,
@@ -158,7 +159,7 @@ def _relation_table(relations: pd.DataFrame) -> str:
                 f"{100 * best['accuracy']:.1f}",
                 f"{100 * best['baseline']:.1f}",
                 str(best["head"]),
-                f"{int(best['cases']):,}",
+                f"{int(best['cases']):,}{few}",
             ]
         )
     headers = ["relation", "paper's", "paper, head", "paper, offset"]

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from headcount.models import load
@@ -81,6 +82,19 @@ def test_clark_says_which_claims_hold() -> None:
     )
     assert "Attention says more than distances do: **does not hold**" in text
     assert "known for 90.0 % of the test words" in text
+
+
+def test_clark_marks_relations_with_few_cases() -> None:
+    names = "head relation direction accuracy cases baseline".split()
+    rows = [
+        ("enc.0.0", "det", "dependent->head", 0.7, 900, 0.5),
+        ("enc.0.1", "det", "head<-dependent", 0.8, 900, 0.5),
+        ("enc.0.0", "det", "head->dependent", 0.9, 900, 0.5),
+        ("enc.0.0", "obj", "dependent->head", 0.6, 74, 0.5),
+    ]
+    text = squeezed(clark2019_document(probed(), pd.DataFrame(rows, columns=names)))
+    assert "| det | det | 94.3 | 51.7 | 80.0 | 50.0 | enc.0.1 | 900 |" in text
+    assert "| 60.0 | 50.0 | enc.0.0 | 74, too few |" in text
 
 
 def test_coenen_asks_that_every_control_is_beaten() -> None:

@@ -26,22 +26,30 @@ SHOWN = 3
 
 
 def print_summary(found: "results.Analysis", console: Console) -> None:
-    """Print how many heads have each role, with the clearest heads and their evidence."""
+    """Print how many heads have each role, with the clearest heads and their evidence.
+
+    All numbers are of the half of the corpus that did not choose.
+    """
     roles, record = found.roles, found.record
+    tendencies = found.heads.frame["tendencies"]
     console.print(
         f"Analysed {len(roles)} heads on {record.counts.sentences:,} sentences, "
         f"{record.counts.tokens:,} tokens "
         f"({record.timings['sentences_per_s']:,.0f} sentences/s)"
     )
-    table = Table("role", "heads", "clearest", "evidence", box=None, pad_edge=False)
+    titles = ("role", "heads", "tendency", "clearest", "evidence")
+    table = Table(*titles, box=None, pad_edge=False)
+    untested = found.profiles.groupby("role")["verdict"].agg(lambda each: set(each) == {"untested"})
     for name in analysis.ROLES:
         having = [(each, head) for head in roles for each in roles[head] if each.role == name]
         having.sort(key=lambda pair: -pair[0].score)
         heads = ", ".join(head for _, head in having[:SHOWN])
-        evidence = having[0][0].evidence if having else "none found"
-        table.add_row(name, str(len(having)), heads, evidence)
+        none = "too few cases to test" if untested.get(name, True) else "none found"
+        tend = str(sum(name in each for each in tendencies))
+        evidence = having[0][0].evidence if having else none
+        table.add_row(name, str(len(having)), tend, heads, evidence)
     without = sum(not each for each in roles.values())
-    table.add_row("no role", str(without), "", "")
+    table.add_row("no role", str(without), "", "", "")
     console.print(table)
     print_warnings(record.warnings, console)
     console.print(record.signature, style="dim", soft_wrap=True)

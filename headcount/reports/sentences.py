@@ -7,7 +7,7 @@ from pathlib import PurePath
 
 from headcount.reports import numbers
 from headcount.reports.names import RoleName, offset_words
-from headcount.results import RunRecord
+from headcount.results import Profiles, RunRecord
 
 
 def headline(roles: Sequence[Sequence[str]], names: Mapping[str, RoleName]) -> str:
@@ -42,6 +42,30 @@ def several(roles: Sequence[Sequence[str]]) -> str:
     verb, counts = ("has", "counts") if number == 1 else ("have", "count")
     these = numbers.of(number, "head", "heads")
     return f"{these} {verb} more than one role and {counts} once for each."
+
+
+def tending(profiles: Profiles | None) -> str:
+    """The number of heads without a role that tend to one, and of those that were not tested."""
+    if not profiles:
+        return ""
+    verdicts = [{trait.verdict for trait in traits} for traits in profiles.values()]
+    tend = sum("tendency" in each and "role" not in each for each in verdicts)
+    untested = {
+        trait.role
+        for traits in profiles.values()
+        for trait in traits
+        if all(other.verdict == "untested" for other in traits if other.role == trait.role)
+    }
+    parts = []
+    if tend:
+        verb = "has" if tend == 1 else "have"
+        parts.append(
+            f"{numbers.of(tend, 'head', 'heads')} without a role {verb} a tendency: it passes the "
+            "test, but not the paper's threshold."
+        )
+    if untested:
+        parts.append(f"Too few cases to test: {numbers.listed(sorted(untested))}.")
+    return " ".join(parts)
 
 
 def by_chance(null: Sequence[Sequence[str]]) -> str:

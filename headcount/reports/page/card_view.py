@@ -10,6 +10,7 @@ import numpy as np
 from headcount.reports import numbers
 from headcount.reports.names import MEASURES, SITE_TITLES, measures
 from headcount.reports.page.probe_view import ProbeHead, probe_heads
+from headcount.reports.page.profile_view import ProfileView, profile_view
 from headcount.reports.page.worth_view import effect_of, interval, ranked, scores_of
 from headcount.reports.relation_view import RelationScore, best_of_head
 from headcount.reports.sentences import arrows, head_line
@@ -139,6 +140,8 @@ class Card:
     title: str
     roles: tuple[Role, ...]
     line: str
+    profile: ProfileView | None
+    """Strengths of the head's traits; None in runs from before there were profiles."""
     worth: tuple[Score, ...]
     probe: ProbeHead | None
     """What the head adds to the attention probe; None without that probe."""
@@ -163,6 +166,7 @@ def cards(run: Run) -> tuple[Card, ...]:
             title=f"{SITE_TITLES.get(row.site, row.site)}, layer {row.layer}, head {row.index}",
             roles=tuple(replace(e, evidence=arrows(e.evidence)) for e in run.roles[row.head]),
             line=head_line(row.values),
+            profile=None if run.profiles is None else profile_view(run.profiles.get(row.head, ())),
             worth=worth[row.head],
             probe=probed.get(row.head),
             offsets=offset_bins(run.offsets.get(row.head, {})),

@@ -40,6 +40,22 @@ NOTES = (
         f"{_VOITA}, section 5; {_CLARK}, section 4",
     ),
     Note(
+        "Roles and tendencies",
+        "A hash of each text puts it in one of two halves. Offsets, relations and the cells to "
+        "test are chosen on the first; shares, thresholds and tests are those of the second. "
+        "The test is a one-sided t-test clustered by sentence, with at least 100 cases in 30 "
+        "sentences, corrected by Holm's method for all chosen cells. A role passes the paper's "
+        "threshold and the test, a tendency the test alone.",
+        "headcount",
+    ),
+    Note(
+        "Strength",
+        "(share − null) / (attainable − null). The null is the larger of chance (a head that "
+        "looks at no key in particular; the relation's best fixed offset) and position (a head "
+        "that looks at each offset as often as this one does).",
+        "headcount",
+    ),
+    Note(
         "Rare words",
         "Share of queries whose largest weight is on the sentence's rarest token, "
         "over sentences whose rarest token is outside the 500 most frequent. Ties go to the "

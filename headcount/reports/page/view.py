@@ -13,8 +13,16 @@ from headcount.reports.page.map_view import Map, maps
 from headcount.reports.page.probe_view import ProbesView, probes_view
 from headcount.reports.page.worth_view import Worth, worth_view
 from headcount.reports.relation_view import RelationTable, relation_table
-from headcount.reports.sentences import arrows, by_chance, headline, measured, several, short_name
-from headcount.results import ImportanceRecord, Run, RunRecord
+from headcount.reports.sentences import (
+    arrows,
+    by_chance,
+    headline,
+    measured,
+    several,
+    short_name,
+    tending,
+)
+from headcount.results import ImportanceRecord, Run, RunRecord, tendencies_of
 
 NO_TREES = (
     "The corpus has no trees, so syntax was not measured. Pass a treebank (.conllu) to measure how "
@@ -75,6 +83,8 @@ class Report:
     title: str
     headline: str
     several: str
+    tending: str
+    """Number of heads without a role that tend to one, and what could not be tested."""
     by_chance: str
     """Number of heads with a role at random weights, in words; empty without a null run."""
     measured: str
@@ -111,6 +121,7 @@ def report_view(run: Run) -> Report:
         title=title,
         headline=headline(roles, names),
         several=several(roles),
+        tending=tending(run.profiles),
         by_chance=by_chance(null),
         measured=measured(run.record),
         chips=_chips(roles, null, names),
@@ -162,7 +173,7 @@ def _grids(run: Run) -> tuple[Grid, ...]:
                 row.head,
                 row.index,
                 row.roles,
-                f"{row.head}: {', '.join(row.roles) or 'no role'}",
+                f"{row.head}: {', '.join(row.roles) or _tends(run, row.head)}",
             )
             for row in run.heads
             if row.site == site
@@ -174,6 +185,13 @@ def _grids(run: Run) -> tuple[Grid, ...]:
         )
         grids.append(Grid(site, SITE_TITLES.get(site, site), num_columns, layers))
     return tuple(grids)
+
+
+def _tends(run: Run, head: str) -> str:
+    """What a head without a role tends to."""
+    strongest = tendencies_of((run.profiles or {}).get(head, ()))
+    roles = dict.fromkeys(trait.role for trait in strongest)
+    return f"no role; tendency: {', '.join(roles)}" if roles else "no role"
 
 
 def _leads(run: Run, names: Mapping[str, RoleName], limit: int = 3) -> tuple[Lead, ...]:

@@ -33,6 +33,7 @@ function cardParts(shown) {
     h("p", { class: "card-title" }, `${shown.title}, counted from 0`),
     cardRoles(shown),
     h("p", { class: "card-line" }, shown.line),
+    shown.profile ? profilePart(shown.profile) : null,
     shown.worth.length ? worthPart(shown.worth) : null,
     shown.probe ? probePart(shown.probe) : null,
     shown.examples.length ? examplesPart(shown.examples, shown.roles.length > 0) : null,
@@ -62,9 +63,26 @@ function cardTop(shown) {
 }
 
 function cardRoles(shown) {
-  if (!shown.roles.length) return h("p", { class: "card-roles" }, "No role: no measure passes its threshold.");
+  if (!shown.roles.length) {
+    const tends = shown.profile && shown.profile.lines.some((line) => line.verdict === "tendency");
+    return h("p", { class: "card-roles" }, tends ? "No role; its profile shows tendencies." : "No role: no trait passes its threshold and the test.");
+  }
   const items = shown.roles.map((found) => h("li", {}, swatch(found.role), h("span", {}, h("b", {}, found.role), `: ${found.evidence}`)));
   return h("ul", { class: "card-roles" }, ...items);
+}
+
+// Roles are bold, tendencies are named, and what is neither is pale: readable without colour.
+function profilePart(profile) {
+  const rows = profile.lines.map((line) => h(
+    "tr", { class: `trait ${line.verdict}` },
+    h("th", { scope: "row", title: line.about }, line.label),
+    h("td", {}, track(line.value)), h("td", { title: line.about }, line.strength), h("td", {}, line.interval),
+    h("td", {}, line.verdict === "none" ? "–" : line.verdict), h("td", {}, line.p),
+  ));
+  const titles = ["trait", "", "strength", "90 % interval", "verdict", "p (Holm)"].map((title) => h("th", { scope: "col" }, title));
+  const table = h("table", { class: "profile" }, h("thead", {}, h("tr", {}, ...titles)), h("tbody", {}, ...rows));
+  const about = "0: explained by chance, position or the best fixed offset; 1: as strong as this corpus allows. Measured on the half of the corpus that chose nothing.";
+  return part("Profile", rows.length ? table : null, h("p", { class: "profile-note" }, about, profile.note ? ` ${profile.note}` : ""));
 }
 
 function worthPart(scores) {

@@ -1,0 +1,99 @@
+"""The profile of one head on its card: its traits, the strongest first."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+from headcount.reports import numbers
+from headcount.reports.names import offset_words, relation_words
+from headcount.reports.sentences import arrows
+from headcount.results import TraitStrength
+
+SHOWN = 8
+"""Largest number of traits on a card without a verdict of role or tendency."""
+
+_LABELS = {
+    "previous": "the token before",
+    "next": "the token after",
+    "self": "itself",
+    "first": "first token",
+    "separator": "separators",
+    "punctuation": "punctuation",
+    "segment": "own segment",
+    "rare": "two rarest tokens",
+}
+
+
+@final
+@dataclass(frozen=True)
+class TraitLine:
+    """One row of a profile."""
+
+    label: str
+    about: str
+    """The numbers behind the strength, in a sentence."""
+    verdict: str
+    strength: str
+    interval: str
+    p: str
+    value: float
+    """The strength, cut to 0 ... 1, for a bar."""
+
+
+@final
+@dataclass(frozen=True)
+class ProfileView:
+    """The profile of one head."""
+
+    lines: tuple[TraitLine, ...]
+    note: str
+    """How many traits are not shown, and why; empty if all are."""
+
+
+def profile_view(traits: Sequence[TraitStrength]) -> ProfileView:
+    """The roles and tendencies of a head, then its strongest other traits."""
+    tested = [each for each in traits if each.verdict != "untested"]
+    found = [each for each in tested if each.verdict in ("role", "tendency")]
+    others = [each for each in tested if each not in found and each.strength > 0]
+    order = sorted(found, key=_rank) + sorted(others, key=_rank)[:SHOWN]
+    untested = len(traits) - len(tested)
+    rest = len(tested) - len(order)
+    notes = [
+        f"{numbers.of(rest, 'weaker trait is', 'weaker traits are')} not shown." if rest else "",
+        f"{numbers.of(untested, 'trait has', 'traits have')} too few cases to test."
+        if untested
+        else "",
+    ]
+    return ProfileView(tuple(map(_line, order)), " ".join(filter(None, notes)))
+
+
+def _rank(trait: TraitStrength) -> tuple[bool, float]:
+    return trait.verdict != "role", -trait.strength
+
+
+def _line(trait: TraitStrength) -> TraitLine:
+    corrected = trait.p_holm if math.isfinite(trait.p_holm) else math.nan
+    return TraitLine(
+        label=_label(trait),
+        about=(
+            f"{numbers.percent(trait.share)} of {numbers.count(trait.cases)} cases in "
+            f"{numbers.count(trait.units)} sentences; chance or position alone "
+            f"{numbers.percent(trait.null)}, attainable {numbers.percent(trait.attainable)}"
+        ),
+        verdict=trait.verdict,
+        strength=numbers.weight(trait.strength),
+        interval=f"{numbers.weight(trait.low)} to {numbers.weight(trait.high)}",
+        p="" if math.isnan(corrected) else numbers.probability(corrected),
+        value=numbers.rounded(min(1.0, max(0.0, trait.strength)), 3) or 0.0,
+    )
+
+
+def _label(trait: TraitStrength) -> str:
+    if trait.trait == "offset" and trait.offset is not None:
+        return f"{offset_words(trait.offset)} (fixed offset)"
+    if trait.relation is None:
+        return _LABELS.get(trait.trait, trait.trait)
+    words = relation_words(trait.relation)
+    meaning = f" ({words})" if words else ""
+    return arrows(f"{trait.relation} {trait.direction}") + meaning

@@ -1,0 +1,76 @@
+"""The profile on a head's card: what is shown, in which order, and what is said of the rest."""
+
+import math
+from dataclasses import replace
+
+from headcount.reports.page.profile_view import SHOWN, profile_view
+from headcount.reports.sentences import tending
+from headcount.results import TraitStrength
+
+TRAIT = TraitStrength(
+    head="enc.0.0",
+    trait="first",
+    role="sink",
+    share=0.62,
+    null=0.05,
+    attainable=1.0,
+    strength=0.6,
+    low=0.55,
+    high=0.65,
+    cases=1234,
+    units=77,
+    score=0.62,
+    chance=0.04,
+    position_null=0.05,
+    first_gain=0.5,
+    paper_share=0.58,
+    p=1e-9,
+    p_holm=1e-7,
+    verdict="role",
+)
+
+
+def test_roles_come_first_then_tendencies_then_what_is_strongest():
+    traits = [
+        replace(TRAIT, trait="rare", verdict="none", strength=0.04, p_holm=math.nan),
+        replace(TRAIT, trait="self", verdict="tendency", strength=0.9),
+        TRAIT,
+        replace(TRAIT, trait="next", verdict="none", strength=-0.1),
+        replace(TRAIT, trait="segment", verdict="untested", strength=math.nan),
+    ]
+    view = profile_view(traits)
+    assert [line.label for line in view.lines] == ["first token", "itself", "two rarest tokens"]
+    assert [line.verdict for line in view.lines] == ["role", "tendency", "none"]
+    assert view.lines[0].about.replace("\u202f", " ") == (
+        "62 % of 1,234 cases in 77 sentences; chance or position alone 5.0 %, attainable 100 %"
+    )
+    assert (view.lines[0].strength, view.lines[0].interval) == ("0.60", "0.55 to 0.65")
+    assert view.lines[2].p == ""
+    assert view.note == "1 weaker trait is not shown. 1 trait has too few cases to test."
+
+
+def test_a_long_profile_is_cut_but_never_its_findings():
+    others = [replace(TRAIT, trait=f"r{n}", verdict="none", strength=0.01 * n) for n in range(12)]
+    found = [replace(TRAIT, trait=f"t{n}", verdict="tendency") for n in range(SHOWN + 3)]
+    view = profile_view([*others, *found])
+    assert len(view.lines) == len(found) + SHOWN
+    assert view.note == "4 weaker traits are not shown."
+
+
+def test_relations_are_named_with_their_direction_and_meaning():
+    names = {"trait": "nsubj", "relation": "nsubj:pass", "direction": "dependent->head"}
+    (line,) = profile_view([replace(TRAIT, role="syntactic", **names)]).lines
+    assert line.label.startswith("nsubj:pass dependent → head (")
+    (line,) = profile_view([replace(TRAIT, trait="offset", offset=-3)]).lines
+    assert line.label == "3 tokens to the left (fixed offset)"
+
+
+def test_tendencies_are_counted_beside_the_headline():
+    tendency = replace(TRAIT, verdict="tendency")
+    rare = replace(TRAIT, trait="rare", role="rare", verdict="untested")
+    profiles = {"a": (TRAIT, rare), "b": (tendency, rare), "c": (replace(TRAIT, verdict="none"),)}
+    assert tending(profiles) == (
+        "1 head without a role has a tendency: it passes the test, but not the paper's threshold. "
+        "Too few cases to test: rare."
+    )
+    assert tending(None) == "" == tending({"a": (TRAIT,)})

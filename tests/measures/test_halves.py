@@ -1,0 +1,161 @@
+"""What tests need, by half and by unit: sums of the package against slow loops over queries."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from headcount.corpora import Sentence
+from headcount.corpora.halves import LONG, UNIT, is_in_second_half, units
+from headcount.measures import DIRECTIONS, TRAITS, Looks, RelationTests, Traits
+from headcount.measures.looks import REACH
+from tests.measures.cases import BASELINES, COUNTS, RELATIONS, TOP, Example, cases
+from tests.textbook import halves, patterns, rare, syntactic
+
+Found = list[tuple[int, float, float]]
+Sums = tuple[list[float], list[float], list[float], float, float, int]
+
+
+def by_unit(examples: list[Example], of_example: Callable[[Example], Found]) -> Sums:
+    """Hits, cases and chance by half; of the second half, squares, products and units."""
+    hits, num_cases, chance = [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]
+    of_units: dict[tuple[int, int], list[float]] = {}
+    for number, example in enumerate(examples):
+        for query, hit, by_chance in of_example(example):
+            half = example.queries.is_second[query]
+            hits[half] += hit
+            num_cases[half] += 1
+            chance[half] += by_chance
+            if half:
+                unit = of_units.setdefault((number, example.queries.unit_of[query]), [0.0, 0.0])
+                unit[0] += hit
+                unit[1] += 1
+    squares = sum(x * x for x, _ in of_units.values())
+    products = sum(x * n for x, n in of_units.values())
+    return hits, num_cases, chance, squares, products, len(of_units)
+
+
+def _looks(e: Example, head: int, offset: int, is_causal: bool) -> Found:
+    flags = e.queries.is_special, e.keys.is_special
+    return halves.looks_of_sentence(e.A[head].tolist(), *flags, offset, is_causal)
+
+
+@pytest.mark.parametrize("name", ["self", "cross", "bert", "gpt2", "llama"])
+def test_looks_are_the_textbook(name: str):
+    for case in cases(name):
+        sums = case.sums[Looks]
+        assert isinstance(sums, Looks)
+        is_causal, examples = name in ("gpt2", "llama"), list(case.examples)
+        for offset in (-3, -1, 0, 1, 2):
+            for head in range(len(examples[0].A)):
+                args = (head, offset, is_causal)
+                found = by_unit(examples, lambda e, args=args: _looks(e, *args))
+                hits, num_cases, chance, squares, products, num_units = found
+                at = REACH + offset
+                assert sums.hits[:, head, at].tolist() == hits
+                assert sums.cases[:, at].tolist() == num_cases
+                assert sums.chance[:, at].tolist() == pytest.approx(chance)
+                own = sums.squares[head, at], sums.products[head, at], sums.units[at]
+                assert [int(each) for each in own] == [squares, products, num_units]
+
+
+def _rarest(e: Example, is_causal: bool) -> list[list[int]]:
+    ids, special = e.keys.ids, e.keys.is_special
+    found = []
+    for query in range(len(e.queries)):
+        places = halves.rarest_seen(ids, special, query, COUNTS, is_causal)
+        is_rare = bool(places) and rare.rank(ids[places[0]], COUNTS) >= TOP
+        found.append(places if is_rare else [])
+    return found
+
+
+def _in_class(e: Example, trait: str, query: int) -> list[bool]:
+    segment = patterns.segments(e.keys.is_sep, e.keys.is_special)
+    if trait == "segment":
+        has_two = e.keys is e.queries and max(segment, default=0) > 0
+        return [has_two and each == segment[query] for each in segment]
+    is_first = [key == 0 for key in range(len(e.keys))]
+    return {"first": is_first, "separator": e.keys.is_sep, "punctuation": e.keys.is_punct}[trait]
+
+
+def _trait(e: Example, head: int, trait: str, is_causal: bool) -> Found:
+    A, rarest, special = e.A[head].tolist(), _rarest(e, is_causal), e.keys.is_special
+    if trait == "rare":
+        return halves.rare_cases(A, rarest, e.queries.is_special, special, is_causal)
+    found = []
+    for query in range(len(A)):
+        more = (rarest, special, is_causal, e.queries is e.keys)
+        each = halves.trait_cases(A, trait, _in_class(e, trait, query), *more)
+        found += [one for one in each if one[0] == query]
+    return found
+
+
+@pytest.mark.parametrize("name", ["self", "cross", "bert", "gpt2"])
+@pytest.mark.parametrize("trait", TRAITS)
+def test_traits_are_the_textbook(name: str, trait: str):
+    for case in cases(name)[:2]:
+        sums, t = case.sums[Traits], TRAITS.index(trait)
+        assert isinstance(sums, Traits)
+        examples = list(case.examples)
+        for head in range(len(examples[0].A)):
+            found = by_unit(examples, lambda e, h=head: _trait(e, h, trait, name == "gpt2"))
+            hits, num_cases, chance, squares, products, num_units = found
+            assert sums.weight[:, t, head].tolist() == pytest.approx(hits)
+            assert sums.cases[:, t].tolist() == num_cases
+            assert sums.chance[:, t].tolist() == pytest.approx(chance)
+            own = [float(sums.squares[t, head]), float(sums.products[t, head])]
+            assert own == pytest.approx([squares, products])
+            assert int(sums.units[t]) == num_units
+
+
+@pytest.mark.parametrize("name", ["self", "bert", "llama"])
+def test_relations_are_the_textbook(name: str):
+    for case in cases(name):
+        sums = case.sums[RelationTests]
+        assert isinstance(sums, RelationTests)
+        for head in range(len(case.examples[0].A)):
+            hits, squares, products = _relation_sums(list(case.examples), head)
+            np.testing.assert_allclose(sums.hits[:, :, head].numpy(), hits)
+            np.testing.assert_allclose(sums.squares[:, head].numpy(), squares)
+            np.testing.assert_allclose(sums.products[:, head].numpy(), products)
+
+
+def _relation_sums(examples: list[Example], head: int) -> tuple[np.ndarray, ...]:
+    """Hits by half, relation and direction; squares and products of the second half's gains."""
+    hits = np.zeros((2, len(RELATIONS), len(DIRECTIONS)))
+    squares, products = np.zeros(hits.shape[1:]), np.zeros(hits.shape[1:])
+    for e in examples:
+        rows = syntactic.word_map(e.A, e.keys.word_of)[head].tolist()
+        gains, num = np.zeros(hits.shape[1:]), np.zeros(len(RELATIONS))
+        for word, (parent, name) in enumerate(zip(e.heads, e.relations, strict=True)):
+            if parent < 0:
+                continue
+            r = RELATIONS.index(name)
+            num[r] += 1
+            for d, direction in enumerate(DIRECTIONS):
+                hit = syntactic._is_right(rows, word, parent, direction)
+                hits[int(e.keys.is_second[0]), r, d] += hit
+                gains[r, d] += hit - (parent - word == BASELINES[r])
+        if e.keys.is_second[0]:
+            squares += gains**2
+            products += gains * num[:, None]
+    return hits, squares, products
+
+
+def test_a_text_is_in_one_half_wherever_it_stands():
+    texts = [Sentence(f"sentence number {number}") for number in range(400)]
+    second = [is_in_second_half(text) for text in texts]
+    assert 160 < sum(second) < 240
+    again = units(texts[::-1], [7] * 400)[1][:, 0].tolist()
+    assert again == second[::-1], "neither order nor batch decides"
+    pairs = [is_in_second_half(Sentence("same", second=str(n))) for n in range(20)]
+    assert {True, False} == set(pairs), "the second sentence of a pair counts"
+
+
+def test_a_long_text_is_cut_into_units_of_either_half():
+    unit_RN, is_second_RN = units([Sentence("short"), Sentence("long")], [LONG, 20 * UNIT + 5])
+    assert set(unit_RN[0, :LONG]) == {0} and set(unit_RN[0, LONG:]) == {-1}
+    assert unit_RN[1].tolist()[: 2 * UNIT] == [1] * UNIT + [2] * UNIT
+    assert unit_RN[1, -1] == 20 and (unit_RN[1] == 20).sum() == UNIT + 5
+    assert 4 < len(set(unit_RN[1][is_second_RN[1]])) < 16
+    assert len(set(is_second_RN[0, :LONG])) == 1

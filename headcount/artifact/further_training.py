@@ -21,6 +21,7 @@ from headcount.artifact.saving import write_model
 from headcount.artifact.staging import FINETUNED, forget_run, staged
 from headcount.compaction import Projection, relative, restorable, restored
 from headcount.core import ModelError, Plan, Progress, silent
+from headcount.importance import few_examples
 from headcount.models import Loaded, is_compact, place_of, plan_for, revision
 from headcount.pruning import BeforeAfter
 from headcount.results import (
@@ -202,8 +203,13 @@ class FurtherTraining:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """A sentence if a compact model will get no certificate."""
-        return (self._origin,) if isinstance(self._origin, str) else ()
+        """A sentence if a compact model will get no certificate, and for each small data set."""
+        few = [
+            sentence
+            for name, task in self.splits.measured.items()
+            for sentence in few_examples(task.num_examples, f"{name} examples")
+        ]
+        return (*([self._origin] if isinstance(self._origin, str) else []), *few)
 
     def run(self) -> "FurtherTrained":
         """Measure, train, and measure again.

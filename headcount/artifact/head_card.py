@@ -178,12 +178,23 @@ def _numbers(record: PruneRecord, key: str, title: str) -> Iterator[str]:
         "Each p is two-sided, not corrected for the number of rows, and of the test that its "
         "interval inverts: p < 0.05 where the interval leaves 0 out."
     )
+    if key == "dev" and (chose := _chosen_on_dev(record)):
+        yield f"These examples chose {chose}, so these numbers are optimistic."
     if found.slices:
         rows = [_slice_row(name, part) for name, part in found.slices.items()]
         more = ["after", "change", "95 % interval"]
         yield table(
             ["examples", "number", f"{found.score.name} before", *more, "loss before", *more], rows
         )
+
+
+def _chosen_on_dev(record: PruneRecord) -> str:
+    """What the development set chose: the budget, if its drop was limited, and what followed."""
+    choice, pipeline = record.choice, record.pipeline
+    searched = choice is not None and "max_drop" in choice.limit
+    parts = ["the number of heads"] if searched else []
+    parts += ["which stages of compensation are kept"] if pipeline and pipeline.stages else []
+    return " and ".join(parts)
 
 
 def _control_rows(control: ControlChange) -> list[list[str]]:

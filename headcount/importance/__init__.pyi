@@ -39,6 +39,7 @@ from .statistics.agreement import agreement as agreement
 from .statistics.agreement import correlation as correlation
 from .statistics.agreement import effects as effects
 from .statistics.significance import Delta as Delta
+from .statistics.significance import few_examples as few_examples
 from .statistics.significance import holm as holm
 from .statistics.significance import loss_deltas as loss_deltas
 from .statistics.significance import score_deltas as score_deltas

@@ -4,7 +4,7 @@ The compact model itself is measured, on the development set and, if there is on
 that no choice depends on.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
@@ -15,6 +15,7 @@ from transformers import PreTrainedModel
 
 from headcount.compaction import compact
 from headcount.core import InputError, Plan, options_of
+from headcount.importance import few_examples
 from headcount.models import Loaded, as_loaded, revision
 from headcount.pruning.before_after import BeforeAfter, slices
 from headcount.pruning.budget import GivenKeep, Units, check_prunable, dense
@@ -187,7 +188,7 @@ class Pruning:
             ),
             ceiling=self._ceiling(plan),
             data_sets=compared,
-            warnings=tuple(broken_limit(limit, within_limit, latency)),
+            warnings=(*broken_limit(limit, within_limit, latency), *_few(tasks)),
         )
         return Pruned(plan, done.loaded, smaller, record, self.dev)
 
@@ -283,6 +284,15 @@ def prune(
         arguments=_arguments(method, compensation),
     )
     return replace(pruned, record=record)
+
+
+def _few(tasks: Mapping[str, Task]) -> list[str]:
+    """A warning for each data set that is too small for exact intervals."""
+    return [
+        sentence
+        for name, task in tasks.items()
+        for sentence in few_examples(task.num_examples, f"{name} examples")
+    ]
 
 
 def _arguments(method: Method, compensation: Compensation) -> dict[str, Any]:

@@ -7,6 +7,7 @@ Reference: Are Sixteen Heads Really Better than One? (Michel et al., 2019), sect
 https://arxiv.org/abs/1905.10650
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -120,20 +121,28 @@ def pruning_document(
     quantity: DeltaOf,
 ) -> str:
     """The document: our numbers beside the published ones; speed, or why it is missing."""
-    rows = [[f"paper, {name}", "gradient", share(part)] for name, part in FREE.items()]
+    rows = [[f"paper, {name}", "gradient", share(part), "–"] for name, part in FREE.items()]
     rows += [
-        ["here", name, share(free_share(points, name, higher_is_better))]
+        _free_row(points, name, higher_is_better)
         for name in michel2019_methods(quantity)
         if name in points.methods
     ]
+    has_test = "test_score" in points or "test_loss" in points
+    measured = "test set" if has_test else "same examples"
+    header = ["", "order", "% of heads pruned", f"worse by, % ({measured})"]
+    where = (
+        "on the development set. The test set of the last column did not choose the share"
+        if has_test
+        else "on the examples of the last column, which is therefore optimistic"
+    )
     parts = [
         "# Pruning (Michel et al., 2019, sections 4 and 5), with our numbers",
         f"Score: {metric}. The curves are in [curve.md](curve.md).",
         "## How many heads can be pruned (section 4.2)",
-        table(["", "order", "% of heads pruned"], rows),
+        table(header, rows),
         "The paper says 'without noticeable impact'; here that means a loss of at most 1 % of the "
-        f"score, averaged over seeds. `ablation` orders heads by the differences of the {quantity} "
-        f"without a head{'' if quantity == 'score' else '; the paper uses the score'}.",
+        f"score, averaged over seeds, {where}. `ablation` orders heads by the differences of the "
+        f"{quantity} without a head{'' if quantity == 'score' else '; the paper uses the score'}.",
         "## Speed of a model without half its heads (section 5, table 4)",
         speed if isinstance(speed, str) else _speeds(speed),
         f"`{signature}`",
@@ -141,23 +150,39 @@ def pruning_document(
     return "\n\n".join(parts) + "\n"
 
 
-def free_share(
+def _free_row(points: CurvePoints, method: str, higher_is_better: bool) -> list[str]:
+    """The share chosen on the development set, and its cost on the test set, if there is one."""
+    keep = free_keep(points, method, higher_is_better)
+    lost = 0.0
+    if keep != points.dense.keep:
+        lost = _loss(points, method, keep, score_column(points), higher_is_better)
+    cost = "–" if math.isnan(lost) else f"{100 * lost:.1f}".replace("-", "−")
+    return ["here", method, share(1 - keep / points.dense.keep), cost]
+
+
+def free_keep(
     points: CurvePoints, method: str, higher_is_better: bool, tolerance: float = 0.01
-) -> float:
-    """The largest share of heads that can be pruned while the score drops by at most `tolerance`.
+) -> int:
+    """The fewest heads that can be kept while the development score drops by at most `tolerance`.
 
     The tolerance is relative. A cut counts only if all smaller cuts are within the tolerance too.
     """
-    column = score_column(points)
-    sign = 1 if higher_is_better and column.endswith("score") else -1
-    dense = points.dense.numbers[column]
-    share = 0.0
+    column = next(name for name in ("score", "loss") if name in points)
+    found = points.dense.keep
     for keep in points.keeps:
-        values = points.values(method, keep, column)
-        if not values or not sign * (dense - fmean(values)) <= tolerance * abs(dense):  # or NaN
+        if not _loss(points, method, keep, column, higher_is_better) <= tolerance:  # or NaN
             break
-        share = 1 - keep / points.dense.keep
-    return share
+        found = keep
+    return found
+
+
+def _loss(
+    points: CurvePoints, method: str, keep: int, column: str, higher_is_better: bool
+) -> float:
+    """How much worse a column is than the dense model's, as a share of it; NaN if unknown."""
+    sign = 1 if higher_is_better and column.endswith("score") else -1
+    dense, values = points.dense.numbers[column], points.values(method, keep, column)
+    return sign * (dense - fmean(values)) / abs(dense) if values else math.nan
 
 
 def _speeds(speed: Speed) -> str:

@@ -130,7 +130,8 @@ def test_sentence():
     sentence = found.sentence()
     assert sentence.startswith(
         f"On this model relevance predicts measured ablation best (rho {best.rho:.2f}, "
-        f"{best.low:.2f} to {best.high:.2f} over 61 heads); gradient "
+        f"{best.low:.2f} to {best.high:.2f} over 61 heads; chosen from 5 on the same "
+        "heads); gradient "
     )
     assert f"entropy somewhat, in reverse (−{abs(entropy.rho):.2f}, −" in sentence
     assert sentence.endswith("no better than chance.")

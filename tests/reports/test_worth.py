@@ -116,15 +116,17 @@ def test_lede_counts_heads_that_help_that_harm_and_the_rest():
     ]
     assert lede(importance(), [row()] * 4, effects) == (
         "Without enc.0.0, the loss rises by 0.200 (95\u202f% interval 0.100 to 0.300), more than "
-        "without any other head. Taken alone, 2 of 4 heads matter (p < 0.05 after correction for "
-        "4 tests), 1 harms the model and for 1 head the effect is within noise."
+        "without any other head. The largest of many effects is likely to be smaller on other "
+        "data. Taken alone, 2 of 4 heads matter (p < 0.05 after correction for 4 tests), 1 harms "
+        "the model and for 1 head the effect is within noise."
     )
 
 
 def test_lede_says_what_falls_and_when_no_head_helps():
     found = importance(metric="f1", ablation=SCORE)
     assert lede(found, [row()], [effect(0.2, math.nan)]) == (
-        "Without enc.0.0, F1 drops by 0.200, more than without any other head."
+        "Without enc.0.0, F1 drops by 0.200, more than without any other head. The largest of many "
+        "effects is likely to be smaller on other data."
     )
     assert found.effect == "drop in F1"
     assert lede(found, [row()], [effect(-0.2)]).startswith("Taken alone, no head helps")

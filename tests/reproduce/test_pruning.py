@@ -1,5 +1,7 @@
 """Documents on pruning, against numbers computed by hand."""
 
+from dataclasses import replace
+
 import pytest
 
 from headcount.core import SITES, Head, Heads
@@ -7,7 +9,7 @@ from headcount.pruning import Subset, Units
 from headcount.reports import numbers_table
 from headcount.reproduce import li2021, michel2019_pruning, voita2019_table2
 from headcount.reproduce.document import score_column
-from headcount.reproduce.michel2019_pruning import free_share
+from headcount.reproduce.michel2019_pruning import free_keep
 from headcount.results import ALL, CurvePoint, CurvePoints
 from headcount.training import FinetuneConfig
 from tests.speed.test_write import speed
@@ -38,28 +40,45 @@ def test_which_column_is_compared() -> None:
 
 
 @pytest.mark.parametrize(
-    ("higher", "values", "share"),
+    ("higher", "values", "kept"),
     [
-        (True, {8: 40.1, 6: 39.7, 4: 39.5, 2: 39.9}, 0.4),  # results after a drop do not count
-        (True, {8: 39.5, 6: 40.0}, 0.0),
-        (False, {8: 40.3, 6: 39.0, 4: 40.5}, 0.4),  # for perplexity, lower is better
+        (True, {8: 40.1, 6: 39.7, 4: 39.5, 2: 39.9}, 6),  # results after a drop do not count
+        (True, {8: 39.5, 6: 40.0}, 10),
+        (False, {8: 40.3, 6: 39.0, 4: 40.5}, 6),  # for perplexity, lower is better
     ],
 )
-def test_what_is_free(higher: bool, values: dict[int, float], share: float) -> None:
+def test_what_is_free(higher: bool, values: dict[int, float], kept: int) -> None:
     rows = [(ALL, 10, 40.0), *(("gradient", keep, value) for keep, value in values.items())]
-    assert free_share(curve(rows), "gradient", higher) == pytest.approx(share)
-    losses = curve(rows, "test_loss")
-    assert free_share(losses, "gradient", True) == free_share(curve(rows), "gradient", False)
+    assert free_keep(curve(rows, "score"), "gradient", higher) == kept
+    losses = free_keep(curve(rows, "loss"), "gradient", True)
+    assert losses == free_keep(curve(rows, "score"), "gradient", False)
 
 
 def test_michel_s_table() -> None:
-    points = curve([(ALL, 10, 40.0), ("gradient", 8, 39.9), ("random", 8, 30.0)])
+    points = curve([(ALL, 10, 40.0), ("gradient", 8, 39.92), ("random", 8, 30.0)], "score")
     text = michel2019_pruning.pruning_document(
         points, "bleu", True, "signature", "Not measured.", "score"
     )
     rows = [[cell.strip() for cell in line.split("|")] for line in text.splitlines()]
-    assert ["", "here", "gradient", "20", ""] in rows and ["", "here", "random", "0", ""] in rows
+    assert ["", "here", "gradient", "20", "0.2", ""] in rows
+    assert ["", "here", "random", "0", "0.0", ""] in rows
     assert "Not measured." in text and not any("ablation" in row for row in rows)
+    assert "on the examples of the last column, which is therefore optimistic" in text
+
+
+def test_the_free_share_is_chosen_on_one_set_and_measured_on_the_other() -> None:
+    rows = [(ALL, 10, 40.0), ("gradient", 8, 39.9), ("gradient", 6, 30.0)]
+    points = tuple(
+        replace(each, numbers={**each.numbers, "test_score": 0.9 * each.numbers["score"] - lost})
+        for each, lost in zip(curve(rows, "score").points, (0, 2.0, 0), strict=True)
+    )
+    text = michel2019_pruning.pruning_document(
+        CurvePoints(points), "bleu", True, "signature", "Not measured.", "score"
+    )
+    found = [[cell.strip() for cell in line.split("|")] for line in text.splitlines()]
+    lost = 100 * (0.9 * 0.1 + 2.0) / 36
+    assert ["", "here", "gradient", "20", f"{lost:.1f}", ""] in found
+    assert "The test set of the last column did not choose the share" in text
 
 
 def test_the_first_temperature_is_the_papers() -> None:

@@ -142,9 +142,10 @@ class Agreement:
                 f"{_plain(best)}, has rho {found} over {found.num_heads} heads{rest}."
             )
         way = ", in reverse" if found.rho < 0 else ""
+        chosen = f"; chosen from {len(ranked)} on the same heads" if others else ""
         return (
             f"On this model {_plain(best)} predicts {_plain(of)} best{way} (rho {found} over "
-            f"{found.num_heads} heads){rest}."
+            f"{found.num_heads} heads{chosen}){rest}."
         )
 
     def as_matrix(self) -> Matrix:

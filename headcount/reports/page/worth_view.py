@@ -168,7 +168,7 @@ def lede(importance: ImportanceRecord, rows: list[HeadRow], effects: list[Effect
     within = f" (95\u202f% interval {interval(best)})" if math.isfinite(best.low) else ""
     first = (
         f"Without {rows[0].head}, {what} {verb} by {numbers.effect(best.delta)}{within}, more than "
-        "without any other head."
+        "without any other head. The largest of many effects is likely to be smaller on other data."
     )
     return " ".join([first, *verdict((effect.delta, effect.p) for effect in effects)])
 

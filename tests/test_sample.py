@@ -7,6 +7,8 @@ import conllu
 import pytest
 from conllu import Token, TokenList
 
+from headcount.corpora import Corpus, pairs_of_words, read_links
+
 DATA = Path(__file__).parent.parent / "headcount" / "data"
 
 TAGS = set("ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X".split())
@@ -185,3 +187,15 @@ def test_translations_match_the_table():
         assert german == sentence.metadata["text_de"], f"{name(sentence)}: the table has {german!r}"
     german_lines = (DATA / "sample.de").read_text(encoding="utf-8").splitlines()
     assert german_lines == [line.partition("\t")[2] for line in lines]
+
+
+def test_word_alignments_join_words_of_the_pairs() -> None:
+    pairs = pairs_of_words(Corpus(DATA / "sample.tsv"), split_punctuation=True)
+    gold = read_links(DATA / "sample.links", len(pairs))
+    for pair, links in zip(pairs, gold, strict=True):
+        links.check(len(pair.source_words), len(pair.target_words))
+        linked = {target for _, target in links.possible}
+        alone = [word for place, word in enumerate(pair.target_words) if place not in linked]
+        assert set(alone) <= {","}, f"{pair.origin}: {alone}"
+    sure = sum(len(links.sure) for links in gold)
+    assert (sure, sum(len(links.possible) for links in gold)) == (2058, 2058 + 238)

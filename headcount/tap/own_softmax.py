@@ -86,14 +86,21 @@ class OwnSoftmax(TorchFunctionMode):
         """Call a function of torch, and look at what it returns."""
         result = function(*args, **(kwargs or {}))
         if self.running and not self._is_paused:
-            module = self.running[-1]
             if function in _SOFTMAXES and result.ndim in (3, 4, 5):
-                self.waiting[module] = result
-            elif function in _PRODUCTS and module in self.waiting:
-                self._product(module, args[0], args[1], result)
+                self.waiting[self._attending()] = result
+            elif function in _PRODUCTS:
+                # The product may be in a module of its own (SqueezeBERT)
+                waiting = (each for each in reversed(self.running) if each in self.waiting)
+                if (module := next(waiting, None)) is not None:
+                    self._product(module, args[0], args[1], result)
             elif function in _FUSED and self.fused is not None:
-                self.fused(module)
+                self.fused(self.running[-1])
         return result
+
+    def _attending(self) -> nn.Module:
+        """The innermost module that runs, except for a softmax that is a module itself."""
+        outside = (each for each in reversed(self.running) if not isinstance(each, nn.Softmax))
+        return next(outside, self.running[-1])
 
     @contextmanager
     def paused(self) -> Iterator[None]:

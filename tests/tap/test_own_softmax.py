@@ -143,3 +143,12 @@ def test_two_ways_of_transformers_that_differ_are_the_reason() -> None:
     with pytest.raises(ModelError, match="own sdpa and eager attention .* differ .*'eager'"):
         examine(made["sdpa"])
     assert str(examine(made["eager"]).heads) == "decoder.self 2 layers x 3 heads"
+
+
+def test_a_softmax_that_is_a_module_is_that_of_the_module_around_it() -> None:
+    sizes = {"hidden_size": 24, "num_attention_heads": 3, "dim_head": 8, "dim_ff": 20}
+    config = hf.CpmAntConfig(vocab_size=tiny.VOCAB, num_hidden_layers=2, **sizes)
+    anatomy = examine(tiny.seeded(hf.CpmAntForCausalLM(config)))
+    assert [layer.num_heads for layer in anatomy.layers] == [3, 3]
+    assert all(layer.by_own_softmax for layer in anatomy.layers)
+    assert anatomy.layers[0].module.endswith("self_attention")

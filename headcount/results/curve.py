@@ -206,4 +206,10 @@ def read_curve(folder: Path) -> tuple[CurvePoints, CurveRecord]:
     record = CurveRecord.read(folder / "curve.json")
     path = folder / "curve.parquet"
     with reading(path, "the points of a curve", "Run `headcount curve` again."):
-        return CurvePoints.of(pd.read_parquet(path)), record
+        points = CurvePoints.of(pd.read_parquet(path))
+        names = [(each.method, each.seed, each.keep, each.is_control) for each in points.points]
+        if not points.points or len({*names}) < len(names):
+            raise ValueError("it has no point, or one twice")
+        if all(point.method != ALL for point in points.points):
+            raise ValueError("it has no point of the dense model")
+    return points, record

@@ -186,8 +186,8 @@ def _files(job: PretrainingConfig) -> list[Path]:
     given = [job.data, *([] if job.dev is None else [job.dev])]
     given = [[data] if isinstance(data, str | Path) else data for data in given]
     files = [file for data in given if not isinstance(data, Mapping) for file in data]
-    models = [place_of(name) for name in (job.start, job.pieces) if name is not None]
-    return [Path(each) for each in (*files, *models) if isinstance(each, str | Path)]
+    pieces = [] if job.pieces is None else [place_of(job.pieces)]
+    return [Path(each) for each in (*files, *pieces)]  # `read_start` checks the other model
 
 
 def _text(job: PretrainingConfig) -> Text:

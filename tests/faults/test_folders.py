@@ -1,0 +1,73 @@
+"""Damaged folders and files are read, or refused in a sentence that says which file and why."""
+
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from headcount.artifact.head_card import card
+from headcount.core import Heads, Plan
+from headcount.reports import render, report_view
+from headcount.results import Certificate, PruneRecord, read_curve, read_run
+from tests.cli.conftest import headcount
+from tests.faults.damage import Damage, damaged, damages, number_of_tries
+from tests.faults.tally import survive
+
+DATA = Path(__file__).parents[1] / "results" / "data"
+SAMPLES = Path(__file__).parents[2] / "headcount" / "data"
+HEADS = Heads({"encoder.self": (3, 3)})
+
+Read = Callable[[Path], object]
+
+
+def tried(least: int) -> settings:
+    return settings(
+        max_examples=number_of_tries(least),
+        deadline=None,
+        derandomize=number_of_tries(0) == 0,
+        suppress_health_check=list(HealthCheck),
+        database=None,
+    )
+
+
+def check(what: str, folder: Path, damage: Damage, read: Read, sealed: bool = True) -> None:
+    with TemporaryDirectory() as place:
+        copy = damaged(folder, damage, Path(place), sealed)
+        survive(what, damage.kind, damage, lambda: read(copy))
+
+
+def _curve(folder: Path) -> None:
+    points, _ = read_curve(folder)
+    points.methods, points.keeps, points.controls, points.dense  # noqa: B018
+
+
+def _pruned(folder: Path) -> None:
+    card(PruneRecord.read(folder))
+    Certificate.read(folder).of_now(folder)
+    Plan.read(folder / "plan.json").check_heads(HEADS)
+
+
+@tried(150)
+@given(damages(DATA / "run"), st.booleans())
+def test_a_run(damage: Damage, sealed: bool) -> None:
+    check("run", DATA / "run", damage, lambda folder: render(report_view(read_run(folder))), sealed)
+
+
+@tried(80)
+@given(damages(DATA / "curve"), st.booleans())
+def test_a_curve(damage: Damage, sealed: bool) -> None:
+    check("curve", DATA / "curve", damage, _curve, sealed)
+
+
+@tried(120)
+@given(damages(DATA / "pruned", ["prune.json", "certificate.json", "plan.json"]))
+def test_records_of_a_pruned_model(damage: Damage) -> None:
+    check("records of a pruned model", DATA / "pruned", damage, _pruned)
+
+
+@tried(25)
+@given(damages(DATA / "pruned"))
+def test_a_pruned_model(damage: Damage) -> None:
+    check("pruned model", DATA / "pruned", damage, lambda each: headcount("doctor", each)[0])

@@ -1,0 +1,165 @@
+"""A run that is killed at any of its writes can be resumed and replaced, with the same results.
+
+A process is killed before the n-th time that it opens, moves or removes a file of its folder. CI
+tries a few n of each command; `make faults` tries many.
+"""
+
+import random
+import shutil
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from tests.cli.conftest import SAMPLE, headcount
+from tests.cli.test_compact import plan
+from tests.cli.test_train import DATA, TINY
+from tests.faults.damage import number_of_tries
+from tests.faults.tally import survive
+from tests.forked import Forked
+
+KILLED = """
+import os, signal, sys
+from headcount.cli import main
+
+limit, root, seen = int(sys.argv[1]), sys.argv[2], 0
+changes = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "shutil.rmtree")
+
+
+def count(event, arguments):
+    global seen
+    opens = event == "open" and isinstance(arguments[1], str) and set(arguments[1]) & set("wax+")
+    if (opens or event in changes) and root in str(arguments[0]):
+        seen += 1
+        if seen == limit:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+sys.addaudithook(count)
+status = main(sys.argv[3:])
+print("events", seen)
+sys.exit(status)
+"""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A command that writes a folder, and the file that shows what it found."""
+
+    name: str
+    arguments: tuple[object, ...]
+    result: str
+    resumes: bool = True
+
+
+@pytest.fixture(scope="session")
+def jobs(bert: Path, data: list[Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Job]:
+    """All commands that write folders, small."""
+    task = ("--task", "masked-lm", "--data", data[0], "--limit", 4)
+    sets = (*task, "--dev", data[1], "--test", data[2])
+    made = (
+        Job("analyze", (bert, SAMPLE, "--limit", 4, "--save-every", 0), "heads.parquet"),
+        Job("importance", (bert, *task, "--methods", "gradient", "ablation"), "heads.parquet"),
+        Job(
+            "curve",
+            (bert, *sets, "--keep", 2, "--methods", "norm", "random", "--seeds", 1),
+            "curve.parquet",
+        ),
+        Job(
+            "train",
+            ("translation", *DATA, *TINY, "epochs=1", "--save-every", 8),
+            "model.safetensors",
+        ),
+        Job(
+            "finetune",
+            (bert, *sets, "--set", "updates=4", "save_every=2", "warmup=0"),
+            "model.safetensors",
+        ),
+        Job("prune", (bert, *sets, "--keep", 2), "model.safetensors"),
+        Job(
+            "compact",
+            (bert, "--plan", plan(tmp_path_factory.mktemp("plan"))),
+            "model.safetensors",
+            resumes=False,
+        ),
+    )
+    return {job.name: job for job in made}
+
+
+@pytest.fixture(scope="session")
+def found() -> dict[str, Path]:
+    """The folder of each job that was not killed."""
+    return {}
+
+
+def _run(job: Job, out: Path, *more: object) -> None:
+    status, _, errors = headcount(job.name, *job.arguments, "--out", out, *more)
+    assert status == 0, errors
+
+
+def _killed(job: Job, out: Path, limit: int, *more: object) -> tuple[int | None, str]:
+    process = Forked("-c", KILLED, limit, out.parent, job.name, *job.arguments, "--out", out, *more)
+    output, errors = process.communicate()
+    assert process.returncode in (0, -signal.SIGKILL), errors
+    return process.returncode, output
+
+
+def _same(job: Job, one: Path, other: Path) -> None:
+    paths = one / job.result, other / job.result
+    if job.result.endswith(".parquet"):
+        frames = [pd.read_parquet(path) for path in paths]
+        frames = [frame.drop(columns="seconds", errors="ignore") for frame in frames]
+        pd.testing.assert_frame_equal(*frames, rtol=1e-6)
+        return
+    weights = [load_file(path) for path in paths]
+    for name, weight in weights[0].items():
+        torch.testing.assert_close(weights[1][name], weight)
+
+
+def _points(name: str, most: int) -> Sequence[int]:
+    """Which writes the process is killed before."""
+    tries = number_of_tries(1)
+    chosen = random.Random(f"{name} {tries}")
+    return sorted(chosen.sample(range(1, most + 1), min(tries, most)))
+
+
+JOBS = ("analyze", "importance", "curve", "train", "finetune", "prune", "compact")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("earlier", [False, True], ids=["new", "over an earlier run"])
+@pytest.mark.parametrize("name", JOBS)
+def test_killed_at_a_write(
+    name: str, earlier: bool, jobs: dict[str, Job], found: dict[str, Path], tmp_path: Path
+) -> None:
+    if number_of_tries(0) == 0 and earlier != (name in ("analyze", "compact", "train")):
+        pytest.skip("one of the two in CI")
+    job = jobs[name]
+    dense = tmp_path / "dense" / "out"
+    status, output = _killed(job, dense, 10**6)
+    assert status == 0
+    for limit in _points(f"{name} {earlier}", int(output.split()[-1])):
+        place = tmp_path / str(limit)
+        place.mkdir()
+        if earlier:
+            shutil.copytree(dense, place / "out")
+        _killed(job, place / "out", limit, *(["--overwrite"] if earlier else []))
+        for option in ("--resume", "--overwrite") if job.resumes else ("--overwrite",):
+            copy = tmp_path / f"{limit}{option}"
+            shutil.copytree(place, copy)
+
+            def again(copy: Path = copy, option: str = option) -> None:
+                status, _, errors = headcount("report", copy / "out")
+                assert status in (0, 2), errors
+                _run(job, copy / "out", option)
+                _same(job, dense, copy / "out")
+                left = [path.name for path in copy.rglob("*.part")]
+                assert not left, left
+
+            survive(f"kill -9 of {name}", f"then {option}", (name, limit, earlier), again)
+            shutil.rmtree(copy)

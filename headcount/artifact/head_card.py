@@ -94,11 +94,16 @@ def _options(arguments: Mapping[str, Any]) -> str:
     'step=0.1, a recovery of 90 updates (distilled=0.5)'
     """
     parts = [f"preset {arguments['preset']}"] if arguments.get("preset") else []
-    parts += arguments.get("set") or ()
-    if updates := arguments.get("recover"):
-        tuned = ", ".join(arguments.get("tune") or ())
+    parts += _texts(arguments.get("set"))
+    if isinstance(updates := arguments.get("recover"), int) and updates:
+        tuned = ", ".join(_texts(arguments.get("tune")))
         parts.append(f"a recovery of {updates:,} updates" + (f" ({tuned})" if tuned else ""))
     return ", ".join(parts)
+
+
+def _texts(given: Any) -> list[str]:
+    """The entries of an argument that is a list; records hold arguments of any type."""
+    return list(map(str, given)) if isinstance(given, list | tuple) else []
 
 
 def _budget(limit: Mapping[str, Any]) -> str:

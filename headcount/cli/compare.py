@@ -8,6 +8,7 @@ import tyro
 
 from headcount import reports, results
 from headcount.cli.console import plain_console
+from headcount.core import check_is_folder
 from headcount.results import check_is_run
 
 
@@ -26,6 +27,7 @@ class Compare:
         """Compare the runs, write the comparison, and print the main numbers."""
         for folder in (self.one, self.other):
             check_is_run(folder)
+        check_is_folder(self.out)
         found = reports.write_comparison(self.one, self.other, self.out)
         console = plain_console(soft_wrap=False)
         console.print(

@@ -8,6 +8,7 @@ import tyro
 
 from headcount import reports, results
 from headcount.cli.console import plain_console
+from headcount.core import check_is_folder
 from headcount.results import check_is_run
 
 
@@ -23,6 +24,7 @@ class Report:
     def run(self) -> int:
         """Write the report and figures, and print where they are."""
         check_is_run(self.out)
+        check_is_folder(self.out)
         console = plain_console(soft_wrap=False)
         console.print(f"Report: {reports.write_report(self.out)}", soft_wrap=True)
         figures = reports.write_figures(self.out, self.formats)

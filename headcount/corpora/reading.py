@@ -10,7 +10,6 @@ can't be used is an error with its number.
 """
 
 import csv
-import json
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,7 +29,7 @@ from headcount.corpora.table import (
     in_memory,
     is_numbered,
 )
-from headcount.corpora.text import numbered_lines
+from headcount.corpora.text import json_of, numbered_lines
 
 LONGEST = min(sys.maxsize, 2**31 - 1)
 """Largest number of characters in a cell, e.g. a book; the `csv` module allows no more."""
@@ -199,13 +198,7 @@ def _objects(path: Path) -> Iterator[Row]:
         if not line.strip():
             continue
         origin = f"{path}:{number}"
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise CorpusError(
-                f"{origin}: expected one JSON object on the line, but it breaks off at column "
-                f"{error.colno} ({error.msg}). Fix the line."
-            ) from error
+        row = json_of(line, origin)
         if not isinstance(row, dict):
             raise CorpusError(
                 f"{origin}: expected a JSON object, got a {type(row).__name__}. Write "

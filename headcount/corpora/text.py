@@ -3,8 +3,9 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from headcount.core import CorpusError
+from headcount.core import CorpusError, reason
 from headcount.corpora.sentence import Sentence
 
 BYTE_ORDER_MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
@@ -48,14 +49,28 @@ def read_jsonl(path: Path) -> Iterator[Sentence]:
             yield Sentence(_text_field(line, origin), origin=origin)
 
 
-def _text_field(line: str, origin: str) -> str:
+def json_of(line: str, origin: str) -> Any:
+    """The JSON value on a line.
+
+    Raises:
+        CorpusError: if it is no JSON, or can't be read.
+    """
     try:
-        row = json.loads(line)
+        return json.loads(line)
     except json.JSONDecodeError as error:
         raise CorpusError(
             f"{origin}: expected one JSON object on the line, but it breaks off at "
             f"column {error.colno} ({error.msg}). Fix the line."
         ) from error
+    except (ValueError, RecursionError) as error:
+        raise CorpusError(
+            f"{origin}: expected one JSON object on the line, but it can't be read: "
+            f"{reason(error)}. Fix the line."
+        ) from error
+
+
+def _text_field(line: str, origin: str) -> str:
+    row = json_of(line, origin)
     if not isinstance(row, dict):
         raise CorpusError(
             f"{origin}: expected a JSON object with a field 'text', got a "

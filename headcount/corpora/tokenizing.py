@@ -4,12 +4,13 @@ Fast tokenizers number the pieces of pre-split words and know offsets. Slow ones
 know neither.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
-from headcount.core import CorpusError
+from headcount.core import CorpusError, ModelError, reason
 from headcount.corpora.piece_alignment import (
     not_aligned,
     words_by_characters,
@@ -27,7 +28,24 @@ def encodings(
         return []
     options |= {"return_attention_mask": False, "return_token_type_ids": False}
     # Not verbose: we report overlong text ourselves, once for the complete corpus.
-    return tokenizer(**{side: inputs}, verbose=False, **options).encodings or []
+    with _calling(tokenizer):
+        return tokenizer(**{side: inputs}, verbose=False, **options).encodings or []
+
+
+@contextmanager
+def _calling(tokenizer: PreTrainedTokenizerBase) -> Iterator[None]:
+    """Report a tokenizer that fails on a text, as one does whose files do not fit each other.
+
+    Raises:
+        ModelError: in place of the original error.
+    """
+    try:
+        yield
+    except Exception as error:  # the Rust backend raises nothing more specific
+        raise ModelError(
+            f"Expected a tokenizer that reads text, but this {type(tokenizer).__name__} can't: "
+            f"{reason(error)}. Copy the model's files again."
+        ) from error
 
 
 def encode_fast_text(
@@ -200,7 +218,8 @@ def _encode(
     """Encode running text; `word_of` labels its content pieces."""
 
     def ids_of(**options: Any) -> list[int]:
-        return list(tokenizer(**{side: text}, verbose=False, **options)["input_ids"])
+        with _calling(tokenizer):
+            return list(tokenizer(**{side: text}, verbose=False, **options)["input_ids"])
 
     content, ids = ids_of(add_special_tokens=False), ids_of()
     full_length, num_added = len(ids), len(ids) - len(content)

@@ -325,6 +325,11 @@ def _tokenizer(name: str | Path, options: Mapping[str, Any]) -> Tokenizer | None
     except Exception as error:  # Marian needs its files; tokenizers raises nothing more specific
         _warn_of_tokenizer(str(name), options["subfolder"], error)
         return None
+    if not isinstance(limit := tokenizer.model_max_length, int | float) or limit < 1:
+        raise ModelError(
+            f"Expected a number of tokens as model_max_length in the tokenizer_config.json of "
+            f"{name}, got {limit!r}."
+        )
     usual = {*tokenizer.get_vocab()} - {*tokenizer.get_added_vocab()}
     if len(usual - {*tokenizer.all_special_tokens}) <= 1:
         return None

@@ -10,6 +10,7 @@ import pandas as pd
 from headcount.core import HeadTable
 from headcount.results.claiming import FILES, PROBE_FILES, SCORES
 from headcount.results.examples import Example, write_examples
+from headcount.results.importance import read_head_table
 from headcount.results.roles import Roles
 from headcount.results.run import RunRecord
 from headcount.results.sealing import Described
@@ -82,10 +83,9 @@ def write_results(
 
 def _with_scores(table: HeadTable, folder: Path) -> HeadTable:
     """The table, with the extra columns of an earlier table of the same heads."""
-    path = folder / "heads.parquet"
-    if not path.exists():
+    if not (folder / "importance.json").exists() or (found := read_head_table(folder)) is None:
         return table
-    earlier, frame = HeadTable.read(path).frame, table.frame
+    earlier, frame = found.frame, table.frame
     if list(earlier["head"]) != list(frame["head"]):
         return table
     added = [name for name in earlier if name not in frame]

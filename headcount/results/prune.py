@@ -42,6 +42,10 @@ class ChoiceRecord:
     history: tuple[Mapping[str, Any], ...] | None = None
     """Log entries of a training with gates; None if the method trains nothing."""
 
+    def __post_init__(self) -> None:
+        if len(self.limit) != 1:
+            raise ValueError(f"expected one kind of budget, got {', '.join(self.limit) or 'none'}")
+
 
 @final
 @dataclass(frozen=True)

@@ -112,9 +112,9 @@ def _killed(job: Job, out: Path, limit: int, *more: object) -> tuple[int | None,
 def _same(job: Job, one: Path, other: Path) -> None:
     paths = one / job.result, other / job.result
     if job.result.endswith(".parquet"):
-        frames = [pd.read_parquet(path) for path in paths]
-        frames = [frame.drop(columns="seconds", errors="ignore") for frame in frames]
-        pd.testing.assert_frame_equal(*frames, rtol=1e-6)
+        read = (pd.read_parquet(path) for path in paths)
+        left, right = (frame.drop(columns="seconds", errors="ignore") for frame in read)
+        pd.testing.assert_frame_equal(left, right, rtol=1e-6)
         return
     weights = [load_file(path) for path in paths]
     for name, weight in weights[0].items():

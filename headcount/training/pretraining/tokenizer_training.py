@@ -21,7 +21,7 @@ from tokenizers import (
 )
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from headcount.core import CorpusError, ModelError
+from headcount.core import CorpusError, ModelError, reason
 from headcount.models import place_of
 from headcount.training.data.rows import Rows
 from headcount.training.pretraining.recipe import ModelRecipe
@@ -124,8 +124,8 @@ def tokenizer_in(
 def _loaded(folder: str | Path) -> PreTrainedTokenizerBase:
     try:
         return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
-    except (OSError, ValueError, KeyError) as error:
+    except Exception as error:  # damaged files may raise anything in the libraries that read them
         raise ModelError(
             f"Expected a model with a tokenizer, got {str(folder)!r}, which has none that can be "
-            f"loaded ({str(error).strip().splitlines()[0]}). Name another model."
+            f"loaded ({reason(error)}). Name another model."
         ) from error

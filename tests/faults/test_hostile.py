@@ -1,0 +1,201 @@
+"""What a folder or a user could do to other files, and what must not leave a machine."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+import headcount
+from headcount.artifact import save_compact
+from headcount.artifact.staging import replaced
+from headcount.core import InputError, ModelError, Plan
+from headcount.doctor import diagnose
+from tests import saved
+from tests.cli.conftest import PARALLEL, SAMPLE
+from tests.cli.conftest import headcount as run
+from tests.cli.test_compact import plan
+from tests.cli.test_train import COLUMNS, DATA, TINY
+
+
+@pytest.fixture
+def victim(tmp_path: Path) -> Path:
+    folder = tmp_path / "victim"
+    folder.mkdir()
+    (folder / "config.json").write_text("mine")
+    return folder
+
+
+def _unchanged(victim: Path) -> bool:
+    return [path.name for path in victim.iterdir()] == ["config.json"] and (
+        victim / "config.json"
+    ).read_text() == "mine"
+
+
+@pytest.mark.parametrize("path", ["../victim", "/tmp/victim", "1_Pooling", "a/../../victim"])
+def test_modules_outside_the_model(path: str, tmp_path: Path, victim: Path):
+    model = saved.bert(tmp_path / "bert")
+    modules = [{"type": "sentence_transformers.models.Pooling", "path": path}]
+    (model / "modules.json").write_text(json.dumps(modules))
+    (model / "1_Pooling").symlink_to(victim)
+    status, _, errors = run("compact", model, "--plan", plan(tmp_path), "--out", tmp_path / "out")
+    assert status == 2 and "nside" in errors, errors
+    assert _unchanged(victim)
+
+
+@pytest.mark.parametrize("name", ["../victim/config.json", "/etc/hostname"])
+def test_weights_outside_the_model(name: str, tmp_path: Path, victim: Path):
+    model = saved.bert(tmp_path / "bert")
+    (model / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": name}}))
+    with pytest.raises(ModelError, match=r"can't be loaded: Expected paths inside"):
+        headcount.load(model)
+
+
+def test_links_to_blobs_of_the_hub_are_read(tmp_path: Path):
+    blobs, snapshot = tmp_path / "models--a--b" / "blobs", tmp_path / "models--a--b" / "snapshots"
+    shutil.move(saved.bert(tmp_path / "bert"), blobs)
+    (snapshot / "1f").mkdir(parents=True)
+    for path in blobs.iterdir():
+        (snapshot / "1f" / path.name).symlink_to(f"../../blobs/{path.name}")
+    assert len(headcount.load(snapshot / "1f").heads)
+
+
+@pytest.mark.parametrize(
+    ("command", "inner"),
+    [
+        ("analyze", "state"),
+        ("importance", "state"),
+        ("train", "checkpoints"),
+        ("report", "figures"),
+    ],
+)
+def test_nothing_is_written_through_a_link(
+    command: str, inner: str, bert: Path, tmp_path: Path, victim: Path
+):
+    out = tmp_path / "out"
+    shutil.copytree(Path(__file__).parents[1] / "results" / "data" / "run", out)
+    (out / "training.json").write_text("{}") if command == "train" else None
+    (out / inner).symlink_to(victim)
+    arguments = {
+        "analyze": (bert, SAMPLE, "--out", out, "--overwrite"),
+        "importance": (
+            bert,
+            "--task",
+            "masked-lm",
+            "--data",
+            PARALLEL,
+            *("--columns", "text=0"),
+            "--methods",
+            "gradient",
+            "--out",
+            out,
+            "--overwrite",
+        ),
+        "train": ("translation", *DATA, *TINY, "--out", out, "--overwrite"),
+        "report": (out,),
+    }[command]
+    status, _, errors = run(command, *arguments)
+    assert status == 2 and "Expected no links in a folder for results" in errors, errors
+    assert _unchanged(victim)
+
+
+def test_files_of_the_user_in_a_training_stay(tmp_path: Path):
+    out = tmp_path / "out"
+    arguments = ("train", "translation", *DATA, *TINY, "epochs=1", "--out", out)
+    assert run(*arguments)[0] == 0
+    shutil.copy(PARALLEL, out / "train.tsv")
+    own = ("train", "translation", "--data", out / "train.tsv", *COLUMNS, *TINY, "--out", out)
+    status, _, errors = run(*own, "--overwrite")
+    assert status == 2 and "train.tsv, but would replace all of" in errors
+    (out / "notes.txt").write_text("mine")
+    status, _, errors = run(*arguments, "--overwrite")
+    assert status == 2 and "files that headcount did not write (notes.txt)" in errors
+    assert (out / "notes.txt").read_text() == "mine" and (out / "train.tsv").exists()
+
+
+@pytest.mark.parametrize("listed", [True, False], ids=["", "from before there was a list"])
+def test_files_of_the_user_in_a_compact_model_stay(listed: bool, bert: Path, tmp_path: Path):
+    out = tmp_path / "out"
+    arguments = ("compact", bert, "--plan", plan(tmp_path), "--out", out)
+    assert run(*arguments)[0] == 0
+    if not listed:
+        (out / "written.json").unlink()
+    assert run(*arguments, "--overwrite")[0] == 0
+    (out / "notes.txt").write_text("mine")
+    status, _, errors = run(*arguments, "--overwrite")
+    assert status == 2 and "files that headcount did not write (notes.txt)" in errors
+    assert (out / "notes.txt").read_text() == "mine"
+
+
+def test_two_processes_do_not_write_one_folder(tmp_path: Path):
+    with replaced(tmp_path / "out") as staging:
+        (staging / "half").touch()
+        with pytest.raises(InputError, match="Another process is writing .*out. Wait"):
+            with replaced(tmp_path / "out"):
+                pass
+        assert (staging / "half").exists()
+    assert (tmp_path / "out" / "half").exists()
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="needs a folder where none can be made")
+@pytest.mark.parametrize("command", ["analyze", "compact", "evaluate"])
+def test_where_no_folder_can_be_made(command: str, bert: Path, tmp_path: Path):
+    task = ("--task", "masked-lm", "--data", PARALLEL, "--columns", "text=0", "--limit", 2)
+    arguments = {"analyze": (SAMPLE,), "compact": ("--plan", plan(tmp_path)), "evaluate": task}
+    status, _, errors = run(command, bert, *arguments[command], "--out", "/proc/none")
+    assert status == 2 and "/proc/none" in errors and "can't be made" in errors, errors
+
+
+def test_a_missing_folder_is_not_blamed_on_the_hub(monkeypatch: pytest.MonkeyPatch):
+    def offline(*_: object, **__: object) -> None:
+        raise OSError("We couldn't connect to 'https://huggingface.co' to load the files.")
+
+    monkeypatch.setattr("headcount.models.loading.AutoConfig.from_pretrained", offline)
+    monkeypatch.setattr("headcount.models.loading._weights_folder", lambda place: "")
+    with pytest.raises(ModelError, match=r"there is no folder 'models/none' here, and no model"):
+        headcount.load("models/none")
+
+
+def test_trained_weights_let_the_certificate_lapse(bert: Path, tmp_path: Path):
+    out, loaded = tmp_path / "small", headcount.load(bert)
+    save_compact(
+        loaded, Plan({"encoder.self": {0: (1,)}}), out, headcount.Corpus([SAMPLE], limit=2)
+    )
+    model = headcount.load(out).model
+    next(iter(model.parameters())).data += 0.5
+    model.save_pretrained(out)
+    with pytest.warns(UserWarning, match="small: the weights differ from those that were compared"):
+        again = headcount.load(out)
+    assert len(again.heads) == len(loaded.heads) - 2
+    with pytest.warns(UserWarning, match="the weights differ"):
+        findings = {each.subject: each for each in diagnose(out)}
+    assert not findings["certificate"].works and findings["self-check"].works
+    few = ("--batch", 1, "--length", 5, "--rounds", 2)
+    with pytest.warns(UserWarning, match="the weights differ"):
+        status, _, errors = run("speed", bert, out, "--card", *few)
+    assert status == 0, errors
+    assert "**Warning**: the weights have changed since" in (out / "README.md").read_text()
+
+
+@pytest.mark.slow
+def test_no_path_of_this_machine_is_written(bert: Path, data: list[Path], tmp_path: Path):
+    """Records, tables, reports and cards name files, not their folders."""
+    task = ("--task", "masked-lm", "--data", data[0], "--limit", 3)
+    out = tmp_path / "out"
+    for arguments in (
+        ("analyze", bert, SAMPLE, "--limit", 3, "--out", out),
+        ("importance", bert, *task, "--methods", "gradient", "--out", out),
+        ("evaluate", bert, *task, "--out", out),
+        ("prune", bert, *task, "--dev", data[1], "--keep", 2, "--out", tmp_path / "pruned"),
+        ("compact", bert, "--plan", plan(tmp_path), "--out", tmp_path / "small"),
+    ):
+        status, _, errors = run(*arguments)
+        assert status == 0, errors
+    places = {str(path).encode() for path in (tmp_path, bert.parent, data[0].parent, SAMPLE.parent)}
+    for folder in (out, tmp_path / "pruned", tmp_path / "small"):
+        for path in folder.rglob("*"):
+            if path.is_file() and "state" not in path.parts:
+                content = path.read_bytes()
+                assert not [each for each in places if each in content], path
+    assert os.sep not in json.loads((out / "run.json").read_text())["model"]

@@ -4,7 +4,7 @@ BIN := .venv/bin
 export HF_HUB_OFFLINE ?= 1
 unexport PYTHONDONTWRITEBYTECODE  # every test process would compile the package and its tests
 
-.PHONY: demo test lint types pytest versions bench clean FORCE
+.PHONY: demo test lint types pytest versions faults bench clean FORCE
 
 demo: .venv/installed  ## what the heads of our own translation model do and are worth
 	$(BIN)/headcount demo --out demo
@@ -44,6 +44,9 @@ transformers-%: .versions/%/installed FORCE
 
 .SECONDARY:
 PACKAGES := "import sysconfig; print(sysconfig.get_path('purelib'))"
+
+faults: .venv/installed  ## make faults TRIES=1000: damaged files and killed runs, the table in faults.md
+	HEADCOUNT_FUZZ=$(or $(TRIES),100) HEADCOUNT_FAULTS=faults.md $(BIN)/pytest tests/faults
 
 bench: .venv/installed  ## make bench TREEBANK=file.conllu TEXT=file.txt
 	$(BIN)/python benchmarks/overhead.py --treebank $(TREEBANK) --text $(TEXT) --memory

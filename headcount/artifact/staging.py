@@ -19,6 +19,7 @@ from headcount.core import (
     check_not_read,
     check_only_ours,
     entries,
+    hold,
     is_begun,
     locked,
     make_folder,
@@ -216,6 +217,8 @@ def claim_artifact(
         check_no_earlier_run(state, "an interrupted run", policy)
     if policy is ResumePolicy.OVERWRITE:
         remove_state(state)
+    make_folder(state)
+    hold(state)
     mark(state, f"{kind.name}\n{REPLACES}" if overwrite else kind.name)
     return overwrite
 

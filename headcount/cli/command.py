@@ -12,7 +12,7 @@ import tyro
 from headcount import __version__
 from headcount.cli.console import plain_console
 from headcount.cli.stopping import stoppable
-from headcount.core import InputError, check_known, is_alone, processes
+from headcount.core import InputError, check_known, is_alone, processes, release
 
 GROUPS = {
     "Look at heads": {
@@ -215,6 +215,8 @@ def _run(arguments: list[str]) -> int:
                 raise
             errors.print(f"headcount: {reported}", style="red")
             return 2
+        finally:
+            release()
 
 
 def _finish(command: Command) -> int:

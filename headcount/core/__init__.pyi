@@ -45,7 +45,9 @@ from .heads import Head as Head
 from .heads import Heads as Heads
 from .heads import LayerId as LayerId
 from .heads import is_number as is_number
+from .locking import hold as hold
 from .locking import locked as locked
+from .locking import release as release
 from .markdown import change as change
 from .markdown import share as share
 from .markdown import table as table

@@ -24,6 +24,9 @@ def locked(folder: Path, named: Path | None = None) -> Iterator[None]:
     Raises:
         InputError: if another process holds the lock.
     """
+    if fcntl is None:
+        yield
+        return
     opened = os.open(folder, os.O_RDONLY)
     try:
         _lock(opened, named or folder)
@@ -33,8 +36,7 @@ def locked(folder: Path, named: Path | None = None) -> Iterator[None]:
 
 
 def _lock(opened: int, named: Path) -> None:
-    if fcntl is None:
-        return
+    assert fcntl is not None
     try:
         fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
@@ -43,3 +45,35 @@ def _lock(opened: int, named: Path) -> None:
         ) from error
     except OSError:  # some network file systems can't lock
         return
+
+
+_HELD: dict[tuple[int, int], int] = {}
+"""Open folders that this process holds, by device and number of the folder."""
+
+
+def hold(folder: Path) -> None:
+    """Lock an existing folder of results until `release`, or until this process ends.
+
+    Raises:
+        InputError: if another process holds it.
+    """
+    if fcntl is None:
+        return
+    opened = os.open(folder, os.O_RDONLY)
+    found = os.fstat(opened)
+    key = (found.st_dev, found.st_ino)
+    if key in _HELD:
+        os.close(opened)
+        return
+    try:
+        _lock(opened, folder)
+    except InputError:
+        os.close(opened)
+        raise
+    _HELD[key] = opened
+
+
+def release() -> None:
+    """Unlock all folders that this process holds."""
+    while _HELD:
+        os.close(_HELD.popitem()[1])

@@ -9,6 +9,7 @@ from typing import final
 
 from headcount.core.errors import InputError
 from headcount.core.files import entries, is_leftover, reading, remove_leftovers, write_text
+from headcount.core.locking import hold
 from headcount.core.paths import check_no_links
 
 MARK = "kind.txt"
@@ -142,6 +143,8 @@ def claim(out: Path, results: Sequence[str], state: Path, policy: ResumePolicy) 
             )
         remove_state(state)
     mark(state, kind)
+    if out.exists():  # the state may lie beside it
+        hold(out)
 
 
 MODEL_FILES = (

@@ -12,6 +12,7 @@ from headcount.core import (
     ResumePolicy,
     check_is_folder,
     check_no_earlier_run,
+    hold,
     make_folder,
     remove_leftovers,
 )
@@ -36,6 +37,7 @@ def claim_importance(folder: Path, policy: ResumePolicy) -> None:
     remove_leftovers(folder, {"importance.json", "heads.parquet"}.__contains__)
     remove_leftovers(folder / "state")
     make_folder(folder / "state")
+    hold(folder)
 
 
 def forget_sweep(folder: Path) -> None:

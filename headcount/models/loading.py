@@ -82,7 +82,8 @@ class Loaded:
         if self.tokenizer is None:
             raise ModelError(
                 f"Expected a tokenizer beside the weights, since a corpus is text, but {self.name} "
-                f"has none that loads (AutoTokenizer.from_pretrained says why). Add one."
+                "has none that loads (AutoTokenizer.from_pretrained says why), or one whose "
+                "vocabulary has at most one token besides special ones. Add one."
             )
         start = None
         if config.is_encoder_decoder:

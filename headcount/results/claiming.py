@@ -8,6 +8,7 @@ from headcount.core import (
     check_is_folder,
     check_no_earlier_run,
     entries,
+    hold,
     make_folder,
     remove_leftovers,
 )
@@ -90,6 +91,7 @@ def claim(folder: Path, policy: ResumePolicy) -> None:
     if present:
         check_no_earlier_run(folder, "an earlier run", policy)
     make_folder(folder / "state")
+    hold(folder)
 
 
 def claim_probes(folder: Path, policy: ResumePolicy) -> None:

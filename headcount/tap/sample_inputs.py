@@ -139,6 +139,12 @@ def _rows(
     sides = [config, *([model.config.get_text_config(encoder=True)] if decodes else [])]
     size = min(_field(each, ("vocab_size",), 100) for each in sides)
     usual = [i for i in range(min(size, 1000)) if i not in special]
+    if not usual:
+        raise ModelError(
+            "Expected a vocabulary with tokens besides those for padding, start and end, of which "
+            f"sample inputs are made, got {size} tokens, all of them special. Check vocab_size and "
+            "the special ids in config.json."
+        )
     choice = torch.randint(len(usual), (len(lengths), max(lengths)), generator=generator)
     mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
     ids = torch.tensor(usual)[choice]

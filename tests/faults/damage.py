@@ -187,7 +187,7 @@ def damages(folder: Path, only: Iterable[str] = ()) -> st.SearchStrategy[Damage]
     kinds = {".json": [*BYTES, *FIELDS, *FIELDS], ".parquet": [*BYTES, *TABLES]}
     pairs = [(name, kind) for name in names for kind in kinds.get(Path(name).suffix, BYTES)]
     return st.builds(
-        lambda pair, place, value: Damage(*pair, place, value),
+        lambda pair, place, value: Damage(pair[0], pair[1], place, value),
         st.sampled_from(pairs),
         st.floats(0, 1),
         st.integers(0, 255),

@@ -6,6 +6,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
 
 import headcount
 from headcount.artifact import save_compact
@@ -199,3 +202,24 @@ def test_no_path_of_this_machine_is_written(bert: Path, data: list[Path], tmp_pa
                 content = path.read_bytes()
                 assert not [each for each in places if each in content], path
     assert os.sep not in json.loads((out / "run.json").read_text())["model"]
+
+
+@pytest.mark.parametrize(
+    ("size", "says"),
+    [(1, "a vocabulary with tokens besides those for padding"), (2, "at most one token besides")],
+)
+def test_a_vocabulary_of_one_token(size: int, says: str, tmp_path: Path):
+    config = BertConfig(
+        vocab_size=size,
+        hidden_size=4,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=4,
+        max_position_embeddings=32,
+    )
+    BertForMaskedLM(config).save_pretrained(tmp_path / "model")
+    words = Tokenizer(WordLevel({"ab"[number]: number for number in range(size)}, unk_token="a"))
+    fast = PreTrainedTokenizerFast(tokenizer_object=words, unk_token="a", pad_token="a")
+    fast.save_pretrained(tmp_path / "model")
+    status, _, errors = run("analyze", tmp_path / "model", SAMPLE, "--out", tmp_path / "out")
+    assert status == 2 and says in errors

@@ -97,11 +97,6 @@ def found() -> dict[str, Path]:
     return {}
 
 
-def _run(job: Job, out: Path, *more: object) -> None:
-    status, _, errors = headcount(job.name, *job.arguments, "--out", out, *more)
-    assert status == 0, errors
-
-
 def _killed(job: Job, out: Path, limit: int, *more: object) -> tuple[int | None, str]:
     process = Forked("-c", KILLED, limit, out.parent, job.name, *job.arguments, "--out", out, *more)
     output, errors = process.communicate()
@@ -156,7 +151,12 @@ def test_killed_at_a_write(
             def again(copy: Path = copy, option: str = option) -> None:
                 status, _, errors = headcount("report", copy / "out")
                 assert status in (0, 2), errors
-                _run(job, copy / "out", option)
+                status, _, errors = headcount(
+                    job.name, *job.arguments, "--out", copy / "out", option
+                )
+                if earlier and option == "--resume" and "--overwrite" in errors:
+                    return  # killed before it had begun: the earlier run is still there
+                assert status == 0, errors
                 _same(job, dense, copy / "out")
                 left = [path.name for path in copy.rglob("*.part")]
                 assert not left, left

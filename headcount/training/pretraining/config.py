@@ -17,6 +17,8 @@ from headcount.core import (
     check_only_ours,
     check_seed,
     entries,
+    hold,
+    name_of,
     reading,
     remove_leftovers,
     write_json,
@@ -103,8 +105,8 @@ class PretrainingConfig:
             **recipe,
             "data": rows.sha256,
             "dev": None if dev is None else dev.sha256,
-            "pieces": self.pieces,
-            "start": self.start,
+            "pieces": self.pieces and name_of(self.pieces),
+            "start": self.start and name_of(self.start),
             "seed": self.seed,
             "save_every": self.save_every,
             "patience": self.patience,
@@ -137,6 +139,7 @@ def claim(out: Path, identity: dict[str, Any], policy: ResumePolicy) -> None:
         else:
             out.rename(_replaced(out))
     write_json(record, identity)
+    hold(out)
 
 
 @contextmanager
@@ -160,6 +163,8 @@ def _replaced(out: Path) -> Path:
 def _check_same_run(out: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
     for name in {**before, **now}:
         earlier, asked = before.get(name, "nothing"), now.get(name, "nothing")
+        if name in ("pieces", "start") and isinstance(earlier, str):
+            earlier = name_of(earlier)  # earlier versions recorded the path
         if earlier != asked:
             raise InputError(
                 f"{out} was begun with {name} {_shown(earlier)}, and this command has "

@@ -271,10 +271,12 @@ class _Layer:
             units=int(tests.units[r]),
         )
         at_offset_O = tests.offsets[1, r].double().numpy() / max(int(cases[1]), 1)
+        # Two offsets can be nearly as frequent: the better one in the second half counts
+        fixed = max(float(baseline[1]), float(at_offset_O[:-2].max()))
         habit_HO = _word_habits(tests, DIRECTIONS[d], self.is_causal)
         return _Cells(
             ClusteredRates(gain.rate_H + baseline[1], gain.error_H, gain.units),
-            chance=float(baseline[1]),
+            chance=fixed,
             position_null=habit_HO @ at_offset_O,
             first_share=_ratio(hits[0], cases[0]),
             first_null=float(baseline[0]),

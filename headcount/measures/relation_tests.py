@@ -1,7 +1,8 @@
 r"""Relation tests: hits on the arcs of each relation, with what a test against the baseline needs.
 
 The *gain* of an arc is whether a head predicts it, minus whether the baseline does: the relation's
-most frequent offset in the first half of the corpus. A sentence is one unit.
+most frequent offset in the first half of the corpus. A sentence is one unit. The accuracy to beat
+is that of this offset or of the second half's own best one, whichever is larger.
 
 A head that looks at fixed offsets finds relations, too. Its habit $\rho_h(o)$ is how often it looks
 at an offset in words (its own excluded) that exists, and $\sum_o N(o) \rho_h(o) / \sum_o N(o)$ its

@@ -22,7 +22,7 @@ Atom = tuple[int, int, tuple[str, int]]
 
 def side(molecules: Any) -> tuple[list[str], list[Atom]]:
     """The pieces of the SMILES of some molecules, in alphabetical order, and their atoms."""
-    from rdkit import Chem
+    from rdkit import Chem  # pyright: ignore[reportMissingImports]
 
     written = []
     for molecule in molecules:
@@ -44,7 +44,8 @@ def side(molecules: Any) -> tuple[list[str], list[Atom]]:
         rest = iter(atoms)
         for piece in re.findall(SMILES, text):
             if piece[0].isalpha() or piece[0] == "[":
-                found.append((len(pieces), *next(rest)))
+                number, same = next(rest)
+                found.append((len(pieces), number, same))
             pieces.append(piece)
     return pieces, found
 
@@ -62,14 +63,14 @@ def links(sources: list[Atom], targets: list[Atom]) -> Links:
 
 def reactions(path: Path, every: int) -> tuple[Corpus, list[Links]]:
     """Every so many reactions of the data set."""
-    from rdkit.Chem import AllChem
+    from rdkit.Chem import AllChem  # pyright: ignore[reportMissingImports]
 
     text = zipfile.ZipFile(path).read("golden_dataset.rdf").decode("utf-8", "replace")
     blocks = text.replace("\r\n", "\n").split("$RFMT")[1::every]
     pairs, gold = list[Sentence](), list[Links]()
     for block in blocks:
         written = block[block.index("$RXN") :].split("$DTYPE")[0]
-        reaction: Any = AllChem.ReactionFromRxnBlock(written, sanitize=False)  # pyright: ignore
+        reaction: Any = AllChem.ReactionFromRxnBlock(written, sanitize=False)
         source, source_atoms = side(reaction.GetReactants())
         target, target_atoms = side(reaction.GetProducts())
         pairs.append(Sentence(" ".join(source), target=" ".join(target)))

@@ -8,7 +8,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from headcount import probes, results
+from headcount import probes, reports, results
 from headcount.cli.arguments import ModelArguments, check_data, check_model, recorded
 from headcount.cli.console import plain_console, print_warnings, shown
 from headcount.core import ResumePolicy, check_single_process, claim
@@ -79,5 +79,6 @@ class Align(ModelArguments):
             found = probes.align(self.loaded(), corpus, self.gold, self.how, progress)
         record = replace(found.record, arguments=recorded(self))
         results.write_alignment(replace(found, record=record), self.out)
+        reports.write_alignment_figures(self.out)
         print_best(found, plain_console(soft_wrap=False))
         return 0

@@ -8,7 +8,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from headcount import probes, results
+from headcount import artifact, probes, reports, results
 from headcount.cli.arguments import ModelArguments, check_model, recorded
 from headcount.cli.console import plain_console, print_warnings, shown
 from headcount.core import ResumePolicy, check_single_process, claim
@@ -61,6 +61,9 @@ class Cluster(ModelArguments):
     """The other side, line by line."""
     limit: int | None = None
     """Largest number of sentences to read; all by default."""
+    analysis: Path | None = None
+    """Folder of `headcount analyze` of this model, whose roles colour the map; layers do by
+    default."""
     overwrite: bool = False
     """Replace an earlier run in --out."""
     how: Annotated[ClusterOptions, tyro.conf.arg(name="")] = field(default_factory=ClusterOptions)
@@ -71,9 +74,12 @@ class Cluster(ModelArguments):
         check_model(self.model)
         corpus = Corpus(self.corpus, self.source, self.target, self.limit)
         claim(self.out, CLUSTER_FILES, self.out / "state", ResumePolicy.of(False, self.overwrite))
+        loaded = self.loaded()
+        roles = None if self.analysis is None else artifact.read_roles(self.analysis, loaded)
         with shown() as progress:
-            found = probes.cluster(self.loaded(), corpus, self.how, progress)
+            found = probes.cluster(loaded, corpus, self.how, progress)
         record = replace(found.record, arguments=recorded(self))
         results.write_clusters(replace(found, record=record), self.out)
+        reports.write_cluster_figures(self.out, roles)
         print_clusters(found, plain_console(soft_wrap=False))
         return 0

@@ -6,6 +6,8 @@ from .curve_document import CurveFacts as CurveFacts
 from .curve_document import numbers_table as numbers_table
 from .curve_document import write_curve as write_curve
 from .figures.figures import write_figures as write_figures
+from .figures.head_relations import write_alignment_figures as write_alignment_figures
+from .figures.head_relations import write_cluster_figures as write_cluster_figures
 from .figures.maps import draw_numbers as draw_numbers
 from .figures.maps import draw_roles as draw_roles
 from .figures.probes import write_probe_figures as write_probe_figures

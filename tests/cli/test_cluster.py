@@ -16,6 +16,7 @@ def test_tables_and_a_record(bert: Path, tmp_path: Path) -> None:
     assert "Compared 6 heads on 9 sentences" in output and "within 0.2 nats" in output
     table = pd.read_parquet(out / "distances.parquet")
     assert list(table) == ["head_a", "head_b", "distance"] and len(table) == 15
+    assert (out / "figures" / "clusters.svg").exists()
     found = read_clusters(out)
     assert found.record.arguments["limit"] == 9 and found.record.signature in output
     status, _, errors = headcount("cluster", bert, SAMPLE, *options)

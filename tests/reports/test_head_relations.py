@@ -1,0 +1,43 @@
+"""Figures of distances between heads: every head is drawn, coloured by role or by layer."""
+
+import pandas as pd
+from matplotlib.colors import to_hex
+
+from headcount.core import styled
+from headcount.reports.figures.head_relations import cluster_map
+from headcount.reports.names import role_names
+from headcount.results import Clusters, ClustersRecord, HeadPlace
+
+RECORD = ClustersRecord(
+    signature="s", model="m", corpora=(), sentences=1, queries={}, within=0.1, tests=()
+)
+
+
+def clusters() -> Clusters:
+    heads = ("enc.0.0", "enc.0.1", "enc.1.0", "cross.0.0", "cross.0.1")
+    places = [
+        HeadPlace(head=head, group=number, order=number, x=float(number), y=0.5)
+        for number, head in enumerate(heads)
+    ]
+    return Clusters(pd.DataFrame(), tuple(places), RECORD)
+
+
+def test_a_point_for_every_head_in_its_role_s_colour() -> None:
+    with styled():
+        figure = cluster_map(clusters(), {"enc.0.0": ["positional", "rare"], "enc.1.0": ["rare"]})
+    first, second = figure.axes
+    assert [text.get_text() for text in first.texts] == ["0.0", "0.1", "1.0"]
+    assert [text.get_text() for text in second.texts] == ["0.0", "0.1"]
+    colours = [to_hex(line.get_color()) for line in first.lines]
+    names = role_names(["positional", "rare"])
+    expected = [names["positional"].colour, "#ffffff", names["rare"].colour]
+    assert colours == [each.lower() for each in expected]
+
+
+def test_layers_give_the_colours_without_roles() -> None:
+    with styled():
+        figure = cluster_map(clusters())
+    colours = [to_hex(line.get_color()) for line in figure.axes[0].lines]
+    assert colours[0] == colours[1] != colours[2]
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert labels == ["layer  0", "layer  1"]

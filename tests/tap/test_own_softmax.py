@@ -1,6 +1,7 @@
 """Models that never call transformers' attention function: everything works on them, too."""
 
 import sys
+from typing import Any
 
 import pytest
 import torch
@@ -133,8 +134,17 @@ def test_a_softmax_that_is_not_taken_any_more_is_missed() -> None:
 
 def test_two_ways_of_transformers_that_differ_are_the_reason() -> None:
     """Falcon's eager attention adds its biases twice, sdpa once; sdpa has no weights to show."""
-    sizes = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "alibi": True}
-    kinds = {"multi_query": False, "parallel_attn": False, "new_decoder_architecture": False}
+    sizes: dict[str, Any] = {
+        "hidden_size": 24,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 3,
+        "alibi": True,
+    }
+    kinds: dict[str, Any] = {
+        "multi_query": False,
+        "parallel_attn": False,
+        "new_decoder_architecture": False,
+    }
     made = {}
     for name in ("sdpa", "eager"):
         config = hf.FalconConfig(vocab_size=tiny.VOCAB, **sizes, **kinds, **tiny.SPECIAL)
@@ -146,7 +156,12 @@ def test_two_ways_of_transformers_that_differ_are_the_reason() -> None:
 
 
 def test_a_softmax_that_is_a_module_is_that_of_the_module_around_it() -> None:
-    sizes = {"hidden_size": 24, "num_attention_heads": 3, "dim_head": 8, "dim_ff": 20}
+    sizes: dict[str, Any] = {
+        "hidden_size": 24,
+        "num_attention_heads": 3,
+        "dim_head": 8,
+        "dim_ff": 20,
+    }
     config = hf.CpmAntConfig(vocab_size=tiny.VOCAB, num_hidden_layers=2, **sizes)
     anatomy = examine(tiny.seeded(hf.CpmAntForCausalLM(config)))
     assert [layer.num_heads for layer in anatomy.layers] == [3, 3]

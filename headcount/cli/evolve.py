@@ -8,7 +8,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from headcount import evolution, models, results
+from headcount import evolution, models, reports, results
 from headcount.cli.arguments import DeviceArguments, check_data, check_model, recorded
 from headcount.cli.console import plain_console, print_warnings, shown
 from headcount.core import InputError, ResumePolicy, claim
@@ -60,8 +60,10 @@ class Evolve(DeviceArguments):
             found = evolution.evolve(loaded, corpus, self.how, self.out, progress)
         found = replace(found, record=replace(found.record, arguments=recorded(self)))
         found.write(self.out)
+        path = reports.write_evolution(found, self.out)
         evolution.forget_evolution(self.out)
         print_evolution(found, plain_console(soft_wrap=False))
+        plain_console().print(f"Figures and what they show: {path}")
         return 0
 
     def _loaded(self, name: str) -> "models.Loaded":

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from headcount import analysis, importance, models, probes, pruning, reproduce, results
+from headcount import analysis, evolution, importance, models, probes, pruning, reproduce, results
 from headcount.cli.arguments import (
     ModelArguments,
     TaskArguments,
@@ -19,12 +19,13 @@ from headcount.cli.arguments import (
 from headcount.cli.console import Report, plain_console, print_markdown, print_warnings, shown
 from headcount.cli.data_arguments import TrialArguments, check_calibration
 from headcount.cli.importance import print_assessment
+from headcount.cli.train import training_shown
 from headcount.core import InputError, ResumePolicy, claim, silent
 from headcount.corpora import Corpus
 from headcount.importance import DeltaOf
 from headcount.probes import ProbeOptions
 from headcount.pruning import CALIBRATION
-from headcount.results import CURVE_FILES
+from headcount.results import CURVE_FILES, EVOLUTION_FILES
 
 if TYPE_CHECKING:
     from headcount.tasks import Task
@@ -361,6 +362,39 @@ class Hewitt2019(ProbePaperArguments):
 
 
 @dataclass(frozen=True)
+class Voita2019Evolution(FolderArguments):
+    """Reproduce "The Bottom-up Evolution of Representations": three objectives, layer by layer."""
+
+    models: Path = field(kw_only=True)
+    """Folder with the models translation-1, causal-lm-1, masked-lm-1, translation-2 ...; those that
+    are missing are trained: minutes on a GPU, most of a day on two cores."""
+    data: tuple[str, ...] = field(kw_only=True)
+    """Parallel text: the models read its sources, and missing models are trained on it."""
+    dev: tuple[str, ...] = ()
+    """Development set of the trainings."""
+    seeds: int = 2
+    """Number of models of each objective."""
+    device: Literal["cpu", "cuda"] = "cpu"
+    """Device to train on."""
+
+    def run(self) -> int:
+        """Train what is missing, measure every layer, and write the document."""
+        check_data((*self.data, *self.dev))
+        if self.seeds < 1:
+            raise InputError(f"Expected at least 1 seed, got {self.seeds}.")
+        claim(self.out, EVOLUTION_FILES, self.out / "state", self.policy)
+        trainings = reproduce.evolution_trainings(self.data, self.dev, self.seeds, self.device)
+        with training_shown() as tell:
+            loaded = reproduce.trained_models(self.models, trainings, tell)
+        with shown() as progress:
+            path = reproduce.reproduce_voita2019evolution(
+                loaded, Corpus(self.data), self.out, arguments=recorded(self), progress=progress
+            )
+        evolution.forget_evolution(self.out)
+        return show_document(path)
+
+
+@dataclass(frozen=True)
 class Reproduce:
     """Print a paper's tables and figures with our numbers beside the published ones."""
 
@@ -372,6 +406,7 @@ class Reproduce:
             | Annotated[Clark2019, tyro.conf.subcommand("clark2019")]
             | Annotated[Coenen2019, tyro.conf.subcommand("coenen2019")]
             | Annotated[Hewitt2019, tyro.conf.subcommand("hewitt2019")]
+            | Annotated[Voita2019Evolution, tyro.conf.subcommand("voita2019evolution")]
         ]
     ]
 

@@ -71,7 +71,7 @@ class Train:
         check_data((*self.data, *self.dev))
         for model in filter(None, (self.pieces, self.start)):
             check_model(model)
-        with _shown() as tell:
+        with training_shown() as tell:
             trained = training.train(job, self.out, policy, tell)
         if is_main_process():
             _print_result(trained, self.out)
@@ -95,7 +95,7 @@ class Train:
 
 
 @contextmanager
-def _shown() -> Iterator["training.Tell"]:
+def training_shown() -> Iterator["training.Tell"]:
     """Show a bar on a terminal, or print one line per report to a log."""
     console = plain_console(stderr=True)
     if not sys.stderr.isatty():

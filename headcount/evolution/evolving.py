@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -19,15 +20,19 @@ from headcount.core import (
     write_checkpoint,
 )
 from headcount.corpora import Corpus
+from headcount.evolution.distances import between_layers, between_models
+from headcount.evolution.influence import change_rows, influence_rows
 from headcount.evolution.mutual_information import (
     clusters_of,
     default_clusters,
     information,
     information_by_position,
 )
+from headcount.evolution.neighbours import neighbour_rows
 from headcount.evolution.options import EvolutionOptions
+from headcount.evolution.pictures import picture_points
 from headcount.evolution.state_store import has_output
-from headcount.evolution.stores import OUTPUT, TEXT, Stores
+from headcount.evolution.stores import OUTPUT, SENTENCES, TEXT, Stores
 from headcount.evolution.subjects import Subject, subjects_of
 from headcount.models import Loaded, signature
 from headcount.results import Evolution, EvolutionPoint, EvolutionRecord, EvolutionRow
@@ -121,20 +126,71 @@ class _Run:
         for subject in self.subjects:
             for name, unit in self._units_of(subject):
                 found[f"{subject.label}: {name}"] = unit
+        if "distance" in self.options.measure:
+            found["distance between models"] = self._between
         return found
 
     def _units_of(self, subject: Subject) -> Iterator[tuple[str, Unit]]:
+        """The parts of one model; those of a view are followed by the deletion of its states."""
         measure = self.options.measure
         if "information" in measure:
             yield "information, input", partial(self._information, subject, TEXT)
+        if "neighbours" in measure:
+            yield "neighbours", partial(self._neighbours, subject)
+        if "pictures" in measure:
+            yield "pictures", partial(self._pictures, subject)
         yield "text is read", partial(self._released, subject, TEXT)
         if "information" in measure and has_output(subject):
             yield "information, output", partial(self._information, subject, OUTPUT)
-            yield "outputs are read", partial(self._released, subject, OUTPUT)
+        yield "outputs are read", partial(self._released, subject, OUTPUT)
+        if "distance" in measure:
+            yield "distance", partial(self._distance, subject)
+        if "influence" in measure:
+            yield "change", partial(self._change, subject)
+            yield "influence", partial(self._influence, subject)
 
     def _released(self, subject: Subject, view: str) -> Found:
-        self.stores.release(subject, view)
+        if view in self.stores.views(subject):
+            self.stores.release(subject, view)
         yield from ()
+
+    def _neighbours(self, subject: Subject) -> Found:
+        store = self.stores.get(subject, TEXT, self.key)
+        for layer in range(store.shape[0]):
+            yield from _rows(subject, neighbour_rows(store, self.options, layer), layer=layer)
+            self.progress(f"{subject.label}, neighbours: layers", layer + 1, store.shape[0])
+
+    def _pictures(self, subject: Subject) -> Found:
+        store = self.stores.get(subject, TEXT, self.key)
+        self.progress(f"{subject.label}, pictures", 0, 1)
+        for fields in picture_points(subject, store, self.options.words, self.options.seed):
+            yield EvolutionPoint(**subject.names, **fields)
+        self.progress(f"{subject.label}, pictures", 1, 1)
+
+    def _distance(self, subject: Subject) -> Found:
+        store = self.stores.get(subject, SENTENCES, self.key)
+        yield from _rows(subject, between_layers(subject, store, self.options.seed))
+
+    def _change(self, subject: Subject) -> Found:
+        store = self.stores.get(subject, SENTENCES, self.key)
+        yield from _rows(subject, change_rows(self.stores.tokens_of(subject), store, self.options))
+
+    def _influence(self, subject: Subject) -> Found:
+        tokens = self.stores.tokens_of(subject)
+        chosen = self.stores.occurrences(subject, SENTENCES)
+        yield from _rows(
+            subject, influence_rows(subject, tokens, chosen, self.options, self.progress)
+        )
+
+    def _between(self) -> Found:
+        found = between_models(
+            self.subjects,
+            lambda subject: self.stores.get(subject, SENTENCES, self.key),
+            self.options.seed,
+            lambda done, total: self.progress("distances between models: layers", done, total),
+        )
+        for subject, fields in found:
+            yield from _rows(subject, [fields])
 
     def _information(self, subject: Subject, view: str) -> Found:
         store = self.stores.get(subject, view, self.key)
@@ -145,9 +201,9 @@ class _Run:
         for layer in range(layers):
             cluster_S = clusters_of(store.layer(layer), num_clusters, seed)
             token_S, position_S = chosen.token_S, chosen.position_S
-            yield from _rows(subject, layer, information(token_S, cluster_S, against, seed))
+            everywhere = information(token_S, cluster_S, against, seed)
             by_position = information_by_position(token_S, cluster_S, position_S, against, seed)
-            yield from _rows(subject, layer, by_position)
+            yield from _rows(subject, chain(everywhere, by_position), layer=layer)
             self.progress(stage, layer + 1, layers)
 
     def _key(self) -> str:
@@ -191,9 +247,9 @@ class _Run:
             )
 
 
-def _rows(subject: Subject, layer: int, found: Iterable[dict[str, Any]]) -> Iterator[EvolutionRow]:
+def _rows(subject: Subject, found: Iterable[dict[str, Any]], **more: Any) -> Iterator[EvolutionRow]:
     for fields in found:
-        yield EvolutionRow(**subject.names, layer=layer, **fields)
+        yield EvolutionRow(**subject.names, **more, **fields)
 
 
 def _with_nan(row: dict[str, Any]) -> dict[str, Any]:

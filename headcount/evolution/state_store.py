@@ -168,7 +168,7 @@ def fill(
     """
     checkpoint = store.path.with_suffix(".json")
     first = int(read_checkpoint(checkpoint, key, "the progress of a state store").get("batches", 0))
-    groups = list(groups_of(rows, max_tokens))
+    groups = list(batches_of(rows, max_tokens))
     store.open()
     seen = sum(map(len, groups[:first]))
     writer = _Writer(subject, store)
@@ -183,7 +183,7 @@ def fill(
                 write_checkpoint(checkpoint, key, {"batches": number})
 
 
-def groups_of(rows: Sequence[Row], max_tokens: int) -> Iterator[list[Row]]:
+def batches_of(rows: Sequence[Row], max_tokens: int) -> Iterator[list[Row]]:
     """Batches of inputs of similar length, up to a number of padded tokens."""
     group: list[Row] = []
     for row in sorted(rows, key=lambda row: len(row.ids)):

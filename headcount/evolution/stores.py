@@ -17,7 +17,7 @@ TEXT, OUTPUT, SENTENCES = "text", "output", "sentences"
 _NEEDED_BY = {
     TEXT: {"information", "neighbours", "pictures"},
     OUTPUT: {"information"},
-    SENTENCES: {"distance"},
+    SENTENCES: {"distance", "influence"},
 }
 """The quantities that need a view."""
 
@@ -89,7 +89,7 @@ class Stores:
     def planned(self, subject: Subject, view: str) -> StateStore:
         """A store before the model has run; nothing is written."""
         path = self.folder / subject.label / f"{view}.f16"
-        chosen = self._occurrences(subject, view)
+        chosen = self.occurrences(subject, view)
         return StateStore(path, len(subject.states), chosen, subject.width)
 
     def get(self, subject: Subject, view: str, key: str) -> StateStore:
@@ -115,7 +115,8 @@ class Stores:
         store.close()
         store.path.with_suffix(".json").unlink(missing_ok=True)
 
-    def _occurrences(self, subject: Subject, view: str) -> Occurrences:
+    def occurrences(self, subject: Subject, view: str) -> Occurrences:
+        """The tokens whose states are stored in a view."""
         before = view == OUTPUT and subject.objective == CAUSAL
         which = subject.tokenizer_revision, SENTENCES if view == SENTENCES else TEXT, before
         if which not in self._chosen:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, final
 
-from transformers import MODEL_FOR_MASKED_LM_MAPPING
+from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
 from headcount.core import InputError, ModelError
 from headcount.corpora import Encoder
@@ -111,5 +111,6 @@ def objective_of(loaded: Loaded) -> str:
         return TRANSLATION
     if {layer.site for layer in loaded.anatomy.layers} == {"decoder.self"}:
         return CAUSAL
-    is_masked = type(model) in MODEL_FOR_MASKED_LM_MAPPING.values()
-    return MASKED if is_masked or type(model).__name__.endswith("ForMaskedLM") else OTHER
+    name = type(model).__name__
+    is_masked = name in MODEL_FOR_MASKED_LM_MAPPING_NAMES.values() or name.endswith("ForMaskedLM")
+    return MASKED if is_masked else OTHER

@@ -5,6 +5,9 @@ from .comparison import write_comparison as write_comparison
 from .curve_document import CurveFacts as CurveFacts
 from .curve_document import numbers_table as numbers_table
 from .curve_document import write_curve as write_curve
+from .evolution_text import evolution_document as evolution_document
+from .evolution_text import write_evolution as write_evolution
+from .figures.evolution import evolution_figures as evolution_figures
 from .figures.figures import write_figures as write_figures
 from .figures.head_relations import write_alignment_figures as write_alignment_figures
 from .figures.head_relations import write_cluster_figures as write_cluster_figures

@@ -2,6 +2,8 @@ from .clark2019 import clark2019_document as clark2019_document
 from .clark2019 import reproduce_clark2019 as reproduce_clark2019
 from .coenen2019 import coenen2019_document as coenen2019_document
 from .coenen2019 import reproduce_coenen2019 as reproduce_coenen2019
+from .evolution_findings import Finding as Finding
+from .evolution_findings import findings as findings
 from .experiment import PruningExperiment as PruningExperiment
 from .hewitt2019 import HEWITT_RANKS as HEWITT_RANKS
 from .hewitt2019 import hewitt2019_document as hewitt2019_document
@@ -26,3 +28,8 @@ from .voita2019 import write_voita2019 as write_voita2019
 from .voita2019_table2 import reproduce_voita2019_table2 as reproduce_voita2019_table2
 from .voita2019_table2 import table2_document as table2_document
 from .voita2019_table2 import table2_trainings as table2_trainings
+from .voita2019evolution import evolution_trainings as evolution_trainings
+from .voita2019evolution import findings_table as findings_table
+from .voita2019evolution import reproduce_voita2019evolution as reproduce_voita2019evolution
+from .voita2019evolution import trained_models as trained_models
+from .voita2019evolution import write_voita2019evolution as write_voita2019evolution

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from headcount.results import read_evolution
+from tests import saved
 from tests.cli.conftest import SAMPLE, headcount
 
 FEW = ("--occurrences", 5, "--types", 8, "--clusters", 6)
@@ -69,3 +70,46 @@ def test_one_model_twice_is_refused(bert: Path, tmp_path: Path) -> None:
     assert status == 2 and "twice" in errors
     status, _, errors = headcount("evolve", SAMPLE, "--out", tmp_path / "out")
     assert status == 2 and "models and a corpus" in errors
+
+
+def test_every_quantity_of_two_models_and_their_figures(
+    bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headcount.evolution.pictures.MOST_STATES", 5)
+    other = saved.bert(tmp_path / "other")
+    out = tmp_path / "out"
+    measure = ("--measure", "distance", "neighbours", "influence", "pictures")
+    few = ("--occurrences", 9, "--types", 12, "--nearest", 3, "--words", "the", ".", "--swap", 0.1)
+    status, output, errors = headcount("evolve", bert, other, SAMPLE, *measure, *few, "--out", out)
+    assert status == 0, errors
+    found = read_evolution(out)
+    same = found.select(quantity="pwcca", against="masked-lm-2")
+    assert [row.layer for row in same] == [0, 1, 2]
+    assert max(abs(row.value) for row in same) < 1e-4  # the same weights
+    assert min(row.value for row in found.select(quantity="pwcca-shuffled")) > 0.5
+    assert found.select(quantity="cka", against="next layer", seed=2)
+    assert {row.against for row in found.select(quantity="neighbours")} == {
+        *("token", "left", "right", "tag", "position")
+    }
+    groups = {row.against for row in found.select(quantity="change")}
+    assert any(name.startswith("frequency") for name in groups)
+    assert {row.quantity for row in found.rows} >= {"influence", "influence-swapped"}
+    assert {point.token for point in found.points} == {"the", "."}
+    assert len(found.points) == 2 * 3 * 10
+    names = {path.name for path in (out / "figures").iterdir()}
+    assert {"pwcca-next-layer.svg", "words-masked-lm.svg", "neighbours-tag.pdf"} <= names
+    text = (out / "evolution.md").read_text(encoding="utf-8")
+    assert "masked-lm " in text and "at layer 2" in text and "evolution.md" in output
+
+
+def test_models_with_different_tokenizers_get_no_distance(
+    bert: Path, marian: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    status, output, errors = headcount(
+        "evolve", bert, marian, SAMPLE, "--measure", "distance", "--out", out
+    )
+    assert status == 0, errors
+    against = {row.against for row in read_evolution(out).rows}
+    assert against == {"next layer", "first layer", "last layer"}
+    assert "no distances between them" in output

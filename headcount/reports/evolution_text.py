@@ -1,0 +1,97 @@
+"""The document of a comparison of layers: figures, each with a sentence that says what it shows."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from headcount.core import FORMATS, save, styled, table, write_text
+from headcount.reports.figures.evolution import CURVES, CurveFigure, evolution_figures
+from headcount.results import Evolution
+
+
+def write_evolution(evolution: Evolution, folder: Path) -> Path:
+    """Write `evolution.md` and its figures into a folder; returns the document's path."""
+    with styled():
+        figures = evolution_figures(evolution)
+        for name, figure in figures.items():
+            for kind in FORMATS:
+                save(figure, folder / "figures" / f"{name}.{kind}")
+    path = folder / "evolution.md"
+    links = "".join(f"\n![{name}](figures/{name}.svg)\n" for name in figures)
+    write_text(path, evolution_document(evolution) + links)
+    return path
+
+
+def evolution_document(evolution: Evolution) -> str:
+    """What the figures show, in sentences and tables."""
+    parts = ["# How representations evolve", _stores(evolution)]
+    for curve in CURVES:
+        if evolution.select(quantity=curve.quantity, against=curve.against):
+            parts += [
+                f"## {curve.title}",
+                curve_sentence(evolution, curve),
+                _table(evolution, curve),
+            ]
+    if evolution.points:
+        words = ", ".join(dict.fromkeys(point.token for point in evolution.points))
+        parts.append(f"## Words in a plane: {words}")
+        parts.append(
+            "Every point is the state of one word (t-SNE, first seed). A layer distinguishes words "
+            "that lie apart. Distances between clusters mean nothing."
+        )
+    parts += [f"warning: {each}" for each in evolution.record.warnings]
+    parts.append(f"`{evolution.record.signature}`")
+    return "\n\n".join(parts) + "\n"
+
+
+def curve_sentence(evolution: Evolution, curve: CurveFigure) -> str:
+    """What a figure shows, in a sentence for each objective."""
+    return " ".join(_sentences(evolution, curve))
+
+
+def _sentences(evolution: Evolution, curve: CurveFigure) -> Iterator[str]:
+    for objective, layers in evolution.curves(curve.quantity, curve.against).items():
+        means = {layer: sum(values) / len(values) for layer, values in sorted(layers.items())}
+        first, last = min(means), max(means)
+        lowest, highest = min(means, key=means.__getitem__), max(means, key=means.__getitem__)
+        direction = "rises" if means[last] > means[first] else "drops"
+        inner = [
+            f"{word} {means[layer]:.2f} at layer {layer}"
+            for word, layer in (("lowest", lowest), ("highest", highest))
+            if layer not in (first, last)
+        ]
+        between = f" ({', '.join(inner)})" if inner else ""
+        yield (
+            f"{objective} {direction} from {means[first]:.2f} at layer {first} to "
+            f"{means[last]:.2f} at layer {last}{between}."
+        )
+
+
+def _table(evolution: Evolution, curve: CurveFigure) -> str:
+    curves = evolution.curves(curve.quantity, curve.against)
+    layers = sorted({layer for each in curves.values() for layer in each})
+    rows = [
+        [objective, *(_band(values[layer]) if layer in values else "" for layer in layers)]
+        for objective, values in curves.items()
+    ]
+    return table(["layer", *map(str, layers)], rows)
+
+
+def _band(values: list[float]) -> str:
+    """The value of one seed, or the lowest and the highest."""
+    low, high = f"{min(values):.3f}", f"{max(values):.3f}"
+    return low if low == high else f"{low} to {high}"
+
+
+def _stores(evolution: Evolution) -> str:
+    headers = ["model", "view", "tokens", "occurrences of each", "states"]
+    rows = [
+        [
+            f"{each.objective}-{each.seed}",
+            each.view,
+            f"{each.types:,}",
+            f"{each.occurrences:,}" if each.occurrences else "as in the text",
+            f"{each.states:,}",
+        ]
+        for each in evolution.record.stores
+    ]
+    return table(headers, rows)

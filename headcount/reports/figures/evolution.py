@@ -1,0 +1,131 @@
+"""Figures of a comparison of layers: a curve for each objective with a band over seeds, and t-SNE.
+
+Figures 2 to 9 of The Bottom-up Evolution of Representations in the Transformer (Voita et al., 2019)
+for any models. https://arxiv.org/abs/1909.01380
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import final
+
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from headcount.core import MUTED, new_figure
+from headcount.results import Evolution
+
+COLOURS = {
+    "translation": "#0072B2",
+    "causal-lm": "#D55E00",
+    "masked-lm": "#009E73",
+    "encoder": "#7A3E9D",
+}
+MARKERS = {"translation": "o", "causal-lm": "s", "masked-lm": "^", "encoder": "D"}
+
+
+@final
+@dataclass(frozen=True)
+class CurveFigure:
+    """A figure of one quantity."""
+
+    quantity: str
+    against: str
+    title: str
+    """What is on the vertical axis, with its unit."""
+    control: str | None = None
+    """Quantity that is drawn as its control."""
+
+    @property
+    def name(self) -> str:
+        """Name of the figure's files."""
+        return f"{self.quantity}-{self.against}".replace(" ", "-")
+
+
+CURVES = (
+    CurveFigure("mi-miller-madow", "input", "information about the token that is read, in nats"),
+    CurveFigure("mi-miller-madow", "output", "information about the token to predict, in nats"),
+    CurveFigure("pwcca", "next layer", "distance to the next layer (PWCCA)", "pwcca-shuffled"),
+    CurveFigure("pwcca", "last layer", "distance to the last layer (PWCCA)"),
+    CurveFigure(
+        "neighbours", "token", "neighbours with the same token, share", "neighbours-chance"
+    ),
+    CurveFigure(
+        "neighbours", "left", "neighbours with the same token on the left", "neighbours-chance"
+    ),
+    CurveFigure(
+        "neighbours", "right", "neighbours with the same token on the right", "neighbours-chance"
+    ),
+    CurveFigure("neighbours", "tag", "neighbours with the same tag, share", "neighbours-chance"),
+    CurveFigure("neighbours", "position", "distance of neighbours, in tokens", "neighbours-chance"),
+)
+
+
+def evolution_figures(evolution: Evolution) -> dict[str, Figure]:
+    """Every figure that the numbers allow, by name."""
+    found = {}
+    for curve in CURVES:
+        if evolution.select(quantity=curve.quantity, against=curve.against):
+            found[curve.name] = layer_curves(evolution, curve)
+    found.update(_pictures(evolution))
+    return found
+
+
+def layer_curves(evolution: Evolution, curve: CurveFigure) -> Figure:
+    """One line for each objective: the mean over seeds, with the band from lowest to highest."""
+    figure = new_figure(4.6, 2.9)
+    axes = figure.subplots()
+    for objective, layers in evolution.curves(curve.quantity, curve.against).items():
+        at = sorted(layers)
+        means = [sum(layers[each]) / len(layers[each]) for each in at]
+        colour = COLOURS.get(objective, MUTED)
+        axes.fill_between(
+            at,
+            [min(layers[each]) for each in at],
+            [max(layers[each]) for each in at],
+            color=colour,
+            alpha=0.25,
+            linewidth=0,
+        )
+        marker = MARKERS.get(objective, "o")
+        axes.plot(
+            at, means, color=colour, marker=marker, markersize=3.5, linewidth=1.3, label=objective
+        )
+    if curve.control is not None:
+        for number, layers in enumerate(evolution.curves(curve.control, curve.against).values()):
+            at = sorted(layers)
+            means = [sum(layers[each]) / len(layers[each]) for each in at]
+            label = "chance" if number == 0 else None
+            axes.plot(at, means, color=MUTED, linewidth=0.8, linestyle="--", label=label)
+    axes.set(xlabel="layer (0: embeddings)", title=curve.title)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    figure.legend(loc="outside right upper")
+    return figure
+
+
+def _pictures(evolution: Evolution) -> Iterator[tuple[str, Figure]]:
+    """The t-SNE of the first seed of each objective, one panel for each layer."""
+    objectives = dict.fromkeys(point.objective for point in evolution.points)
+    words = list(dict.fromkeys(point.token for point in evolution.points))
+    colours = (*COLOURS.values(), "#CC79A7", "#E69F00", "#56B4E9")
+    for objective in objectives:
+        points = [
+            each for each in evolution.points if (each.objective, each.seed) == (objective, 1)
+        ]
+        layers = sorted({point.layer for point in points})
+        figure = new_figure(1.5 * len(layers), 1.9)
+        for axes, layer in zip(
+            figure.subplots(1, len(layers), squeeze=False)[0], layers, strict=True
+        ):
+            for number, word in enumerate(words):
+                here = [each for each in points if (each.layer, each.token) == (layer, word)]
+                axes.scatter(
+                    [each.x for each in here],
+                    [each.y for each in here],
+                    s=2,
+                    color=colours[number % len(colours)],
+                    label=word,
+                )
+            axes.set(title=f"layer {layer}", xticks=[], yticks=[])
+        handles, labels = figure.axes[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=len(words), markerscale=3)
+        yield f"words-{objective}", figure

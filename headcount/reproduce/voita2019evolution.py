@@ -1,0 +1,130 @@
+"""The Bottom-up Evolution of Representations in the Transformer: its findings on our models.
+
+Reference: The Bottom-up Evolution of Representations in the Transformer (Voita et al., 2019),
+https://arxiv.org/abs/1909.01380
+Departure: models are small (recipe `small`), tokens fewer, and each finding is tested by a
+difference with a band over seeds. Tokens are swapped when the models read, not when they learn.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from headcount.core import Progress, ResumePolicy, changed, silent, table
+from headcount.corpora import Corpus
+from headcount.evolution import QUANTITIES, EvolutionOptions, evolve
+from headcount.models import Loaded, load
+from headcount.reports import evolution_document, evolution_figures
+from headcount.reproduce.document import write_document
+from headcount.reproduce.evolution_findings import findings
+from headcount.results import Evolution
+from headcount.training import RECIPES, PretrainingConfig, Tell, train
+
+OBJECTIVES = ("translation", "causal-lm", "masked-lm")
+EPOCHS = {"translation": 3, "causal-lm": 6, "masked-lm": 6}
+"""Epochs of each training; those of language models take half as long."""
+
+BATCH_TOKENS, SAVE_EVERY = 6000, 700
+
+OPTIONS = EvolutionOptions(
+    measure=QUANTITIES,
+    occurrences=200,
+    types=64,
+    clusters=256,
+    sentences=1500,
+    queries=500,
+    swap=0.1,
+)
+"""Smaller than the paper's, so that all of it takes under half an hour on two cores."""
+
+
+def evolution_trainings(
+    data: Sequence[str], dev: Sequence[str], seeds: int = 2, device: str = "cpu"
+) -> dict[str, PretrainingConfig]:
+    """The trainings of the paper's models, by the name of their folders.
+
+    Args:
+        data: files of parallel text; language models read their sources.
+        dev: files of the development set.
+        seeds: number of seeds of each objective.
+        device: device to train on.
+    """
+    return {
+        f"{objective}-{seed}": PretrainingConfig(
+            objective=objective,
+            recipe=changed(
+                RECIPES["small"],
+                (f"epochs={EPOCHS[objective]}", f"batch_tokens={BATCH_TOKENS}", "concatenated=0.0"),
+            ),
+            data=tuple(data),
+            dev=tuple(dev),
+            pieces="headcount:en-de",
+            seed=seed,
+            save_every=SAVE_EVERY,
+            device=device,
+        )
+        for seed in range(1, seeds + 1)
+        for objective in OBJECTIVES
+    }
+
+
+def trained_models(
+    folder: Path, trainings: dict[str, PretrainingConfig], tell: Tell
+) -> list[Loaded]:
+    """The models in a folder; those that are not there are trained into it first.
+
+    Args:
+        folder: folder with a folder for each model.
+        trainings: the trainings by the names of these folders.
+        tell: called with the progress of a training.
+
+    Raises:
+        InputError: if a training is impossible, or a folder holds something else.
+    """
+    for name, config in trainings.items():
+        if not (folder / name / "config.json").exists():
+            train(config, folder / name, ResumePolicy.RESUME, tell)
+    return [load(folder / name) for name in trainings]
+
+
+def reproduce_voita2019evolution(
+    models: Sequence[Loaded],
+    corpus: Corpus,
+    out: Path,
+    options: EvolutionOptions = OPTIONS,
+    arguments: dict | None = None,
+    progress: Progress = silent,
+) -> Path:
+    """Measure the models and write `voita2019evolution.md` beside the tables.
+
+    Args:
+        models: models of the three objectives, several seeds each.
+        corpus: text that they read.
+        out: the folder of the run.
+        options: what is measured and how.
+        arguments: the arguments of the command, for the record.
+        progress: called with the stage and the progress.
+
+    Returns:
+        The path of the document.
+    """
+    found = evolve(models, corpus, options, out, progress)
+    found = replace(found, record=replace(found.record, arguments=arguments or {}))
+    found.write(out)
+    return write_voita2019evolution(found, out)
+
+
+def write_voita2019evolution(evolution: Evolution, out: Path) -> Path:
+    """Write `voita2019evolution.md` and its figures; returns the path."""
+    figures = evolution_figures(evolution)
+    text = f"{findings_table(evolution)}\n\n{evolution_document(evolution)}"
+    return write_document(out / "voita2019evolution.md", text, figures)
+
+
+def findings_table(evolution: Evolution) -> str:
+    """The findings of the paper and what the models say, as a table."""
+    rows = [
+        [each.claim, each.measure, f"{each.low:.3f} to {each.high:.3f}", each.verdict]
+        for each in findings(evolution)
+    ]
+    return table(["finding", "difference", "band over seeds", "verdict"], rows)

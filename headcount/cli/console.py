@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
 from time import monotonic
 from typing import final
 
@@ -71,6 +72,15 @@ def print_markdown(text: str, console: Console) -> None:
     from rich.markdown import Markdown  # imports a parser that few commands need
 
     console.print(Markdown(text, hyperlinks=False))
+
+
+def show_document(path: Path) -> int:
+    """Print a paper's tables with our numbers, and the path of the document."""
+    console = plain_console(soft_wrap=False)
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    print_markdown("".join(line for line in lines if not line.startswith("![")), console)
+    console.print(f"Comparison with the paper: {path}", soft_wrap=True)
+    return 0
 
 
 def print_warnings(sentences: Iterable[str], console: Console) -> None:

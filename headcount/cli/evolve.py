@@ -2,15 +2,16 @@
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 from rich.console import Console
 from rich.table import Table
 
-from headcount import evolution, models, reports, results
+from headcount import evolution, models, reports, reproduce, results
 from headcount.cli.arguments import DeviceArguments, check_data, check_model, recorded
-from headcount.cli.console import plain_console, print_warnings, shown
+from headcount.cli.console import plain_console, print_warnings, show_document, shown
+from headcount.cli.train import training_shown
 from headcount.core import InputError, ResumePolicy, claim
 from headcount.corpora import Corpus
 from headcount.evolution import EvolutionOptions
@@ -68,6 +69,46 @@ class Evolve(DeviceArguments):
 
     def _loaded(self, name: str) -> "models.Loaded":
         return models.load(name, self.device, self.dtype, trust_remote_code=self.trust_remote_code)
+
+
+@dataclass(frozen=True)
+class Voita2019Evolution:
+    """Reproduce "The Bottom-up Evolution of Representations": three objectives, layer by layer."""
+
+    models: Path
+    """Folder with the models translation-1, causal-lm-1, masked-lm-1, translation-2 ...; those that
+    are missing are trained: minutes on a GPU, most of a day on two cores."""
+    data: tuple[str, ...]
+    """Parallel text: the models read its sources, and missing models are trained on it."""
+    out: Path
+    """Folder for the results."""
+    dev: tuple[str, ...] = ()
+    """Development set of the trainings."""
+    seeds: int = 2
+    """Number of models of each objective."""
+    device: Literal["cpu", "cuda"] = "cpu"
+    """Device to train on."""
+    resume: bool = False
+    """Resume an interrupted run in --out."""
+    overwrite: bool = False
+    """Replace an earlier run in --out."""
+
+    def run(self) -> int:
+        """Train what is missing, measure every layer, and write the document."""
+        check_data((*self.data, *self.dev))
+        if self.seeds < 1:
+            raise InputError(f"Expected at least 1 seed, got {self.seeds}. Give --seeds 2.")
+        policy = ResumePolicy.of(self.resume, self.overwrite)
+        claim(self.out, EVOLUTION_FILES, self.out / "state", policy)
+        trainings = reproduce.evolution_trainings(self.data, self.dev, self.seeds, self.device)
+        with training_shown() as tell:
+            loaded = reproduce.trained_models(self.models, trainings, tell)
+        with shown() as progress:
+            path = reproduce.reproduce_voita2019evolution(
+                loaded, Corpus(self.data), self.out, arguments=recorded(self), progress=progress
+            )
+        evolution.forget_evolution(self.out)
+        return show_document(path)
 
 
 def print_evolution(found: "results.Evolution", console: Console) -> None:

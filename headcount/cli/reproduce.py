@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from headcount import analysis, evolution, importance, models, probes, pruning, reproduce, results
+from headcount import analysis, importance, models, probes, pruning, reproduce, results
 from headcount.cli.arguments import (
     ModelArguments,
     TaskArguments,
@@ -16,16 +16,16 @@ from headcount.cli.arguments import (
     check_no_unused_options,
     recorded,
 )
-from headcount.cli.console import Report, plain_console, print_markdown, print_warnings, shown
+from headcount.cli.console import Report, plain_console, print_warnings, show_document, shown
 from headcount.cli.data_arguments import TrialArguments, check_calibration
+from headcount.cli.evolve import Voita2019Evolution
 from headcount.cli.importance import print_assessment
-from headcount.cli.train import training_shown
 from headcount.core import InputError, ResumePolicy, claim, silent
 from headcount.corpora import Corpus
 from headcount.importance import DeltaOf
 from headcount.probes import ProbeOptions
 from headcount.pruning import CALIBRATION
-from headcount.results import CURVE_FILES, EVOLUTION_FILES
+from headcount.results import CURVE_FILES
 
 if TYPE_CHECKING:
     from headcount.tasks import Task
@@ -362,39 +362,6 @@ class Hewitt2019(ProbePaperArguments):
 
 
 @dataclass(frozen=True)
-class Voita2019Evolution(FolderArguments):
-    """Reproduce "The Bottom-up Evolution of Representations": three objectives, layer by layer."""
-
-    models: Path = field(kw_only=True)
-    """Folder with the models translation-1, causal-lm-1, masked-lm-1, translation-2 ...; those that
-    are missing are trained: minutes on a GPU, most of a day on two cores."""
-    data: tuple[str, ...] = field(kw_only=True)
-    """Parallel text: the models read its sources, and missing models are trained on it."""
-    dev: tuple[str, ...] = ()
-    """Development set of the trainings."""
-    seeds: int = 2
-    """Number of models of each objective."""
-    device: Literal["cpu", "cuda"] = "cpu"
-    """Device to train on."""
-
-    def run(self) -> int:
-        """Train what is missing, measure every layer, and write the document."""
-        check_data((*self.data, *self.dev))
-        if self.seeds < 1:
-            raise InputError(f"Expected at least 1 seed, got {self.seeds}.")
-        claim(self.out, EVOLUTION_FILES, self.out / "state", self.policy)
-        trainings = reproduce.evolution_trainings(self.data, self.dev, self.seeds, self.device)
-        with training_shown() as tell:
-            loaded = reproduce.trained_models(self.models, trainings, tell)
-        with shown() as progress:
-            path = reproduce.reproduce_voita2019evolution(
-                loaded, Corpus(self.data), self.out, arguments=recorded(self), progress=progress
-            )
-        evolution.forget_evolution(self.out)
-        return show_document(path)
-
-
-@dataclass(frozen=True)
 class Reproduce:
     """Print a paper's tables and figures with our numbers beside the published ones."""
 
@@ -420,12 +387,3 @@ def reporting(
 ) -> "reproduce.PruningExperiment":
     """The same experiment, which reports its progress."""
     return replace(experiment, settings=replace(experiment.settings, progress=progress))
-
-
-def show_document(path: Path) -> int:
-    """Print a paper's tables with our numbers, and the path of the document."""
-    console = plain_console(soft_wrap=False)
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    print_markdown("".join(line for line in lines if not line.startswith("![")), console)
-    console.print(f"Comparison with the paper: {path}", soft_wrap=True)
-    return 0

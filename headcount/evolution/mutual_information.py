@@ -52,9 +52,7 @@ def clusters_of(
             f"Expected at least as many states as clusters ({num_clusters:,}), got "
             f"{len(states_SD):,}. Give a larger corpus, or lower --clusters."
         )
-    means = MiniBatchKMeans(
-        num_clusters, batch_size=max(1024, 2 * num_clusters), n_init=1, random_state=seed
-    )
+    means = MiniBatchKMeans(num_clusters, batch_size=max(1024, 2 * num_clusters), random_state=seed)
     return means.fit_predict(states_SD)
 
 

@@ -131,17 +131,19 @@ def _rare(evolution: Evolution) -> Finding | None:
 
 
 def _swapped(evolution: Evolution) -> Finding | None:
+    """The effect goes away if less than half of it is left."""
     plain = _rarest_and_most_frequent(evolution, "influence")
     swapped = _rarest_and_most_frequent(evolution, "influence-swapped")
     if plain is None or swapped is None:
         return None
-    differences = [
+    effect, left = (
         [rare - frequent for rare, frequent in zip(*pair, strict=True)] for pair in (plain, swapped)
-    ]
+    )
     return _difference(
         "The influence of rare tokens goes away with swapped tokens",
-        _rare_words(": plain less swapped"),
-        *differences,
+        _rare_words(": half of it less that with swapped tokens"),
+        [each / 2 for each in effect],
+        left,
     )
 
 

@@ -124,7 +124,7 @@ def write_voita2019evolution(evolution: Evolution, out: Path) -> Path:
 def findings_table(evolution: Evolution) -> str:
     """The findings of the paper and what the models say, as a table."""
     rows = [
-        [each.claim, each.measure, f"{each.low:.3f} to {each.high:.3f}", each.verdict]
+        [each.claim, each.measure, f"{each.low:.4f} to {each.high:.4f}", each.verdict]
         for each in findings(evolution)
     ]
     return table(["finding", "difference", "band over seeds", "verdict"], rows)

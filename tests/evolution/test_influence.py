@@ -54,7 +54,7 @@ def test_influence_is_that_of_one_layer_run_by_hand(
     with leaving_no_trace(model, tiny.inputs(model)):
         found = list(influence_rows(subject, tokens, chosen, options, lambda *_: None))
     assert [row["layer"] for row in found] == [0, 1]
-    layers = model.get_submodule("bert.encoder.layer")
+    layers = list(model.get_submodule("bert.encoder.layer").children())
     pairs: list[tuple[list[torch.Tensor], list[torch.Tensor]]] = [([], []), ([], [])]
     for row in rows_without(tokens, chosen, np.ones(len(chosen), bool), 0):
         others, position = row.positions[:-1], row.positions[-1]

@@ -1,5 +1,6 @@
 """`headcount probe MODEL --train ... --test ...`: what the heads know together."""
 
+import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
@@ -67,8 +68,8 @@ def print_probes(found: "results.Probed", console: Console) -> None:
     """Print the numbers over all relations."""
     table = Table("probe", "variant", "metric", "value", "95 % interval", box=None, pad_edge=False)
     for row in found.rows:
-        if row.relation not in ("all", "macro"):
-            continue
+        if row.relation not in ("all", "macro") or math.isnan(row.low):
+            continue  # weights of the scalar mix are in the table and the figure
         name = row.probe if row.layer is None else f"{row.probe}, layer {row.layer}"
         name = name if row.rank is None else f"{name}, rank {row.rank}"
         metric = row.metric if row.relation == "all" else f"{row.metric}, mean over relations"

@@ -75,7 +75,7 @@ def _ranking(frame: "pd.DataFrame", scores: list[str], by: str) -> Table:
 READ_BY = {
     "gradient": ("level", "normalise"),
     "relevance": ("rules", "average"),
-    "ablation": ("instead", "quantity", "layers", "one_left", "test", "samples"),
+    "ablation": ("instead", "quantity", "layers", "one_left", "score_test", "samples"),
 }
 """Options that only one method reads."""
 

@@ -22,7 +22,7 @@ from headcount.cli.evolve import Voita2019Evolution
 from headcount.cli.importance import print_assessment
 from headcount.core import InputError, ResumePolicy, claim, silent
 from headcount.corpora import Corpus
-from headcount.importance import DeltaOf
+from headcount.importance import DeltaOf, ScoreTest
 from headcount.probes import ProbeOptions
 from headcount.pruning import CALIBRATION
 from headcount.results import CURVE_FILES
@@ -147,7 +147,9 @@ class Michel2019(PaperArguments):
     """Quantity whose change is measured, also with --prune; the paper uses the score, which takes a
     beam search per head in translation."""
     samples: int | None = None
-    """Number of bootstrap resamples; the paper uses 1000."""
+    """Number of swaps or resamples; at least 10,000 swaps by default."""
+    score_test: ScoreTest = "randomization"
+    """Test of a score's change; sacrebleu is the kind of bootstrap that the paper uses for BLEU."""
     prune: bool = False
     """Instead, prune heads tenth by tenth (section 4), and cut out half of them (table 4)."""
 
@@ -167,7 +169,9 @@ class Michel2019(PaperArguments):
         task = self.task_on(loaded, self.data)
         for folder in folders if self.policy is ResumePolicy.OVERWRITE else ():
             importance.forget_sweep(folder)
-        options = importance.Options(quantity=self.quantity, samples=self.samples)
+        options = importance.Options(
+            quantity=self.quantity, samples=self.samples, score_test=self.score_test
+        )
         with shown() as progress:
             path = reproduce.reproduce_michel2019(
                 loaded, task, self.out, other, options, recorded(self), progress, self.max_tokens
@@ -177,7 +181,7 @@ class Michel2019(PaperArguments):
         return show_document(path)
 
     def _pruned(self) -> int:
-        self.check_pruning_only("--prune", ("other_data", "samples"))
+        self.check_pruning_only("--prune", ("other_data", "samples", "score_test"))
         if self.pruning.tune:
             raise InputError("michel2019 trains nothing, so --tune has no effect. Leave it out.")
         experiment = self.experiment(self.trial())

@@ -31,6 +31,7 @@ from .options import Level as Level
 from .options import MethodName as MethodName
 from .options import Options as Options
 from .options import Rules as Rules
+from .options import ScoreTest as ScoreTest
 from .scores import Scores as Scores
 from .scores import frozen as frozen
 from .statistics.agreement import SCORES as SCORES

@@ -169,7 +169,7 @@ class _Assessing:
             average="per-step" if options.average == "per-step" else None,
             instead=options.instead,
             quantity=options.quantity,
-            test=options.test if options.quantity == "score" else None,
+            test=options.score_test if options.quantity == "score" else None,
             samples=options.samples,
             seed=options.seed,
         )
@@ -199,7 +199,7 @@ class _Assessing:
         facts = AblationFacts(
             replacement=self.options.instead,
             quantity=self.options.quantity,
-            test=self.options.test if self.options.quantity == "score" else "",
+            test=self.options.score_test if self.options.quantity == "score" else "",
             p_each=tuple(deltas.p.tolist()),
         )
         record = replace(record, ablation=facts)
@@ -257,7 +257,9 @@ class _Assessing:
         if options.quantity == "loss":
             loss_AN = np.stack([each.loss_N for each in without])
             return loss_deltas(loss_AN, base.loss_N, base.count_N, options.samples, options.seed)
-        return score_deltas(self.task, without, base, options.samples, options.seed, options.test)
+        return score_deltas(
+            self.task, without, base, options.samples, options.seed, options.score_test
+        )
 
     def _with_groups(self, record: ImportanceRecord, swept: Swept, rows: range) -> ImportanceRecord:
         """The record with whole sites, whole layers, and every head alone in its layer."""

@@ -58,7 +58,7 @@ class Options:
     """Ablation: also ablate whole layers and whole sites."""
     one_left: bool = True
     """Ablation: also ablate all heads of a layer but one."""
-    test: ScoreTest = "randomization"
+    score_test: ScoreTest = "randomization"
     """Ablation: test of a score's change; sacrebleu is sacreBLEU's bootstrap, without intervals."""
     samples: int | None = None
     """Ablation: swaps or bootstrap resamples; by default as many as the number of heads needs, and
@@ -73,4 +73,4 @@ class Options:
         check_choice("a replacement", self.instead, Instead)
         check_choice("an average", self.average, Average)
         check_choice("a quantity", self.quantity, DeltaOf)
-        check_choice("a test", self.test, ScoreTest)
+        check_choice("a test", self.score_test, ScoreTest)

@@ -49,25 +49,25 @@ def _pruned(folder: Path) -> None:
     Plan.read(folder / "plan.json").check_heads(HEADS)
 
 
-@tried(150)
+@tried(60)
 @given(damages(DATA / "run"), st.booleans())
 def test_a_run(damage: Damage, sealed: bool) -> None:
     check("run", DATA / "run", damage, lambda folder: render(report_view(read_run(folder))), sealed)
 
 
-@tried(80)
+@tried(40)
 @given(damages(DATA / "curve"), st.booleans())
 def test_a_curve(damage: Damage, sealed: bool) -> None:
     check("curve", DATA / "curve", damage, _curve, sealed)
 
 
-@tried(120)
+@tried(60)
 @given(damages(DATA / "pruned", ["prune.json", "certificate.json", "plan.json"]))
 def test_records_of_a_pruned_model(damage: Damage) -> None:
     check("records of a pruned model", DATA / "pruned", damage, _pruned)
 
 
-@tried(25)
+@tried(8)
 @given(damages(DATA / "pruned"))
 def test_a_pruned_model(damage: Damage) -> None:
     check("pruned model", DATA / "pruned", damage, lambda each: headcount("doctor", each)[0])

@@ -30,7 +30,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _data(name: str) -> None:
-    @tried(12)
+    @tried(3)
     @given(damages(_FOLDERS["texts"], [name]))
     def test(damage: Damage) -> None:
         check("data", _FOLDERS["texts"], damage, lambda folder: _read(folder / name))
@@ -60,7 +60,7 @@ def test_a_model(name: str, bert: Path) -> None:
     if name and not (bert / name).exists():
         pytest.skip(f"the tiny model has no {name}")
 
-    @tried(6)
+    @tried(3)
     @given(damages(bert, [name] if name else []))
     def test(damage: Damage) -> None:
         check("model", bert, damage, lambda folder: headcount("doctor", folder)[0])

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from headcount.core import write_checkpoint
 from tests.cli.conftest import PARALLEL, SAMPLE, headcount
 
 TEXTS = [line.split("\t")[0] for line in PARALLEL.read_text(encoding="utf-8").splitlines()]
@@ -130,8 +131,7 @@ def test_voita2019_table_2(bert: Path, texts: tuple[Path, Path], tmp_path: Path)
     state = json.loads(file.read_text())
     names = list(state["done"])
     assert [name.split()[0] for name in names] == ["scratch/0/6", "scratch/0/4", "scratch/0/2"]
-    state["done"] = {names[0]: state["done"][names[0]]}
-    file.write_text(json.dumps(state))
+    write_checkpoint(file, state["key"], {names[0]: state["done"][names[0]]})
     assert pruning("voita2019", bert, texts, tmp_path / "out", *again)[0] == 0
     assert (tmp_path / "out" / "voita2019_table2.md").read_text(encoding="utf-8") == text
     other = ("--keep", 4, 2, "--tune", "updates=4", "--scratch", "updates=2", "--resume")

@@ -27,7 +27,7 @@ def looks_of_sentence(
     key_is_special: list[bool],
     offset: int,
     is_causal: bool,
-) -> list[tuple[int, bool, float]]:
+) -> list[tuple[int, float, float]]:
     """Query, whether it looks most at query + offset, and chance, for each case of one head.
 
     Of the content keys but the text's first token, one has the largest weight. A case is a content
@@ -45,7 +45,7 @@ def looks_of_sentence(
         for key in later:
             if row[key] > row[best] or (row[key] == row[best] and key < best):
                 best = key
-        cases.append((query, best == target, 1 / len(seen)))
+        cases.append((query, float(best == target), 1 / len(seen)))
     return cases
 
 

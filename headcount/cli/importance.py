@@ -128,6 +128,9 @@ class Importance(TaskArguments):
                 check_no_unused_options(self.how, name, method, advice)
             if method == "ablation":
                 check_no_unused_options(self, "against", method, advice)
+        if self.how.quantity == "loss":
+            advice = "Add --quantity score"
+            check_no_unused_options(self.how, "score_test", "changes of the score", advice)
 
     def _check_same_models(self, loaded: "models.Loaded") -> None:
         """Raise an error for results of other models in the folders, before anything runs."""

@@ -18,13 +18,13 @@ class LayerId(NamedTuple):
     layer: int
 
 
-_NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,17})")
+_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,17}")
 
 
 def is_number(name: object) -> bool:
     """Whether a name in a file is a whole number, written in the one usual way.
 
-    >>> [is_number(name) for name in ("10", "-3", "00", "٠", "1e3", 10)]
+    >>> [is_number(name) for name in ("10", "-3", "-0", "00", "٠", "1e3")]
     [True, True, False, False, False, False]
     """
     return isinstance(name, str) and _NUMBER.fullmatch(name) is not None

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, final
 
-from headcount.core import check_choice
+from headcount.core import InputError, check_choice
 
 MethodName = Literal["gradient", "relevance", "ablation", "norm", "sink"]
 
@@ -74,3 +74,8 @@ class Options:
         check_choice("an average", self.average, Average)
         check_choice("a quantity", self.quantity, DeltaOf)
         check_choice("a test", self.score_test, ScoreTest)
+        if self.samples is not None and self.samples < 1:
+            raise InputError(
+                f"Expected at least 1 swap or resample, got samples={self.samples}. Leave it out "
+                "for as many as the number of heads needs."
+            )

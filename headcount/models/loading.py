@@ -127,6 +127,11 @@ def load(
     """
     where = _device(device)
     place = place_of(name)
+    if Path(place).is_file():
+        raise ModelError(
+            f"Expected a Hugging Face model name or a folder with config.json and weights, got the "
+            f"file {str(name)!r}. Name a folder."
+        )
     AutoConfig.register(EncoderConfig.model_type, EncoderConfig, exist_ok=True)
     try:
         if Path(place).is_dir():

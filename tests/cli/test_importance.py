@@ -167,6 +167,12 @@ def test_refusals(bert: Path, pairs: Path, tmp_path: Path) -> None:
         status, _, errors = similarity(bert, pairs, tmp_path / "f", "--methods", "sink", *idle)
         assert status == 2 and f"{idle[0]} only affects " in errors
         assert "or leave the option out" in errors
+    unread = ("--methods", "ablation", "--score-test", "sacrebleu")
+    status, _, errors = similarity(bert, pairs, tmp_path / "f", *unread)
+    assert status == 2 and "--score-test only affects changes of the score" in errors
+    none = ("--methods", "ablation", "--samples", 0)
+    status, _, errors = similarity(bert, pairs, tmp_path / "f", *none)
+    assert status == 2 and "at least 1 swap or resample, got samples=0" in errors
     assert not (tmp_path / "f" / "heads.parquet").exists()
     status, _, errors = similarity(bert, pairs, tmp_path / "e", *against, "--overwrite")
     assert status == 2 and "Expected --against to name an assessment on other data" in errors

@@ -415,6 +415,8 @@ def test_refuses_another_model() -> None:
         compact(model, Plan({"encoder.self": {0: (5,)}}))
     with pytest.raises(InputError, match="Expected heads of size 12, as in the plan, got 11"):
         compact(tiny.MODELS["bert"](), Plan({}, head_dim=12))
+    with pytest.raises(InputError, match="layers of a plan as integers, got '-0'"):
+        Plan.from_json({"version": 1, "kept": {"encoder.self": {"0": [0], "-0": [1]}}})
     wrongs: list[tuple[dict[str, dict[int, Any]], str]] = [
         ({"encoder.self": {-1: ()}}, "layers of a plan as numbers from 0, got -1"),
         ({"encoder.self": {0: (2, -3)}}, "heads of a plan as numbers from 0, got -3"),

@@ -150,6 +150,12 @@ def test_where_no_folder_can_be_made(command: str, bert: Path, tmp_path: Path):
     assert status == 2 and "/proc/none" in errors and "can't be made" in errors, errors
 
 
+def test_a_file_is_no_model():
+    """The hub is not asked for it."""
+    with pytest.raises(ModelError, match=r"got the file .*conllu'. Name a folder"):
+        headcount.load(SAMPLE)
+
+
 def test_a_missing_folder_is_not_blamed_on_the_hub(monkeypatch: pytest.MonkeyPatch):
     def offline(*_: object, **__: object) -> None:
         raise OSError("We couldn't connect to 'https://huggingface.co' to load the files.")

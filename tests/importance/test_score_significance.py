@@ -262,6 +262,8 @@ def test_sacrebleus_test_has_no_interval():
     task, made = translations("bleu")
     found = score_deltas(task, [made(0.3, 1)], made(0.1, 0), 99, test="sacrebleu")
     assert found.p[0] == 0.01 and np.isnan([found.low[0], found.high[0]]).all()
+    unchanged = score_deltas(task, [made(0.1, 0)], made(0.1, 0), 99, test="sacrebleu")
+    assert unchanged.delta[0] == 0 and unchanged.p[0] == 1
 
 
 @pytest.mark.parametrize("metric", ["bleu", "chrf"])

@@ -199,13 +199,18 @@ def normal(
 def sacrebleus(
     delta_H: Float[np.ndarray, " head"], delta_SH: Float[np.ndarray, "sample head"]
 ) -> Deltas:
-    """P-values of sacreBLEU's bootstrap, which gives no intervals."""
+    """P-values of sacreBLEU's bootstrap, which gives no intervals.
+
+    *Departure*: p is 1 for a head that changes no resample, where sacreBLEU's strict comparison
+    makes it the smallest possible.
+    """
     size_SH = abs(delta_SH)
     num_H = (~np.isnan(delta_SH)).sum(0)
     mean_H = np.divide(
         np.nansum(size_SH, 0), num_H, out=np.full(len(num_H), np.nan), where=num_H > 0
     )
     p_H = (1 + (size_SH - mean_H > abs(delta_H)).sum(0)) / (1 + num_H)
+    p_H = np.where((mean_H == 0) & (delta_H == 0), 1.0, p_H)
     nan_H = np.full(len(p_H), np.nan)
     return Deltas(np.asarray(delta_H, float), nan_H, nan_H, np.where(num_H > 0, p_H, np.nan))
 
@@ -229,7 +234,7 @@ def few_examples(num_examples: int, what: str = "examples") -> tuple[str, ...]:
         return ()
     return (
         f"intervals and p-values from {num_examples:,} {what} are rough: with fewer than {FEW}, "
-        "95 % intervals of skewed losses hold the truth in about 92 % of cases. Use more",
+        "95 % intervals of skewed losses hold the truth in about 92 % of cases. Use more of them",
     )
 
 

@@ -103,7 +103,9 @@ def read_again(folder: Path, files: Sequence[Path], loaded: Loaded) -> Again:
     record = RunRecord.read(folder / "run.json")
     signed = Signature.parse(record.signature)
     corpus = _same_corpus(record, signed, folder, files)
-    options = Options(frequencies=_file_of(record), thresholds=record.thresholds)
+    places = (Path(), folder, folder.parent, *(file.parent for file in files))
+    frequencies = _file_of(record, places)
+    options = Options(frequencies=frequencies, thresholds=record.thresholds)
     _check_same_frequencies(signed.get("frequencies"), options.frequencies, folder, loaded)
     return Again(corpus, options)
 
@@ -121,10 +123,24 @@ def _same_corpus(
     return corpus
 
 
-def _file_of(record: RunRecord) -> Path | None:
-    """File from which an analysis read its token frequencies; None if it used none."""
+def _file_of(record: RunRecord, places: Sequence[Path]) -> Path | None:
+    """File from which an analysis read its token frequencies; None if it used none.
+
+    The record has its name only, so it is looked up where it may be.
+
+    Raises:
+        InputError: if it is in none of these places.
+    """
     name = record.arguments.get("frequencies")
-    return None if name is None else Path(name)
+    if name is None:
+        return None
+    found = next((place / name for place in places if (place / name).is_file()), None)
+    if found is None:
+        raise InputError(
+            f"Expected {name}, the frequencies of the analysis, in the working directory, beside "
+            "the analysis or beside its corpus, got nothing. Put it into one of these folders."
+        )
+    return found
 
 
 def _check_same_frequencies(

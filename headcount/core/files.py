@@ -132,7 +132,7 @@ def reason(error: BaseException) -> str:
         return error.strerror
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
-    lines = str(error).strip().splitlines() or [""]
+    lines = [line.rstrip(".") for line in str(error).strip().splitlines()] or [""]
     named = isinstance(error, KeyError | TypeError | AttributeError | IndexError) or not lines[0]
     return f"{type(error).__name__}: {lines[0]}".removesuffix(": ") if named else lines[0]
 

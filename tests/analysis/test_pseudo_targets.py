@@ -94,12 +94,12 @@ def test_other_sources_in_the_same_file_are_refused(
 def test_targets_are_not_replaced(loaded: Loaded, corpus: Corpus, tmp_path: Path) -> None:
     """A corpus of sources, then of pairs; nothing is kept from a refused run."""
     (tmp_path / "pairs.tsv").write_text("The moon!\tDer Mond!\n")
-    both = Corpus([*corpus.names, tmp_path / "pairs.tsv"])
+    both = Corpus([tmp_path / "sources.txt", tmp_path / "pairs.tsv"])
     with pytest.raises(CorpusError, match=r"pairs\.tsv:1: expected no target"):
         run(loaded, both, tmp_path)
     (tmp_path / "pairs.tsv").unlink()
     with pytest.raises(CorpusError, match="sources.txt:1: expected"):
-        run(loaded, Corpus(corpus.names, pairs=True), tmp_path / "refused")
+        run(loaded, Corpus(tmp_path / "sources.txt", pairs=True), tmp_path / "refused")
     assert not (tmp_path / "refused" / "state").exists()
 
 

@@ -13,7 +13,7 @@ from tests.cli.conftest import PARALLEL, SAMPLE, headcount, start
 COLUMNS = """head site layer index confidence entropy positional_offset positional_share attn_self
 attn_prev attn_next attn_first attn_sep attn_punct rare_share rare2_share rare_cases value_norm
 norm_first norm_sep norm_punct pattern_vertical pattern_diagonal pattern_vertical_diagonal
-pattern_block pattern_heterogeneous roles""".split()
+pattern_block pattern_heterogeneous roles tendencies""".split()
 
 
 def test_analyze_leaves_the_promised_files(bert: Path, tmp_path: Path) -> None:
@@ -226,7 +226,7 @@ def test_doctor(bert: Path, marian: Path, tmp_path: Path) -> None:
     assert "slow" in headcount("doctor", marian)[1]
     missing = tmp_path / ("nothing" * 20)
     status, output, _ = headcount("doctor", missing)
-    assert status == 1 and "can't be loaded" in output
+    assert status == 1 and "there is no folder" in output
     assert str(missing) in "".join(
         line[len("does not  loading") :].strip() for line in output.splitlines()
     )

@@ -26,6 +26,7 @@ def compact(model: Path, folder: Path, kept: dict[str, dict[str, list[int]]]) ->
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*weights differ from those that were compared")
 def test_onnx(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches of other sizes than the exported one, through ONNX Runtime."""
     out = compact(bert, tmp_path, {"encoder.self": {"0": [0, 2], "1": []}})

@@ -172,7 +172,7 @@ def test_functions_by_the_analysis_own_thresholds(
     assert positional["taken_over"] == []
     status, _, errors = run("prune", bert, data, tmp_path / "new", *more, data[0])
     assert (
-        status == 2 and "Expected the corpus of the analysis in" in errors and str(SAMPLE) in errors
+        status == 2 and "Expected the corpus of the analysis in" in errors and SAMPLE.name in errors
     )
 
 
@@ -185,7 +185,7 @@ def test_an_analysis_of_a_pair_of_files_is_read_again(marian: Path, tmp_path: Pa
     loaded = load(marian)
     again = read_again(tmp_path / "a", pair, loaded)
     assert list(again.corpus) == list(Corpus(source=pair[0], target=pair[1], limit=5))
-    with pytest.raises(InputError, match=f"got {SAMPLE}. Name the files {SAMPLE} .*sample.de"):
+    with pytest.raises(InputError, match=f"got {SAMPLE}. Name the files {SAMPLE.name} sample.de"):
         read_again(tmp_path / "a", pair[:1], loaded)
 
 

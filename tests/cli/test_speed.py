@@ -78,7 +78,7 @@ def test_refusals(bert: Path, marian: Path) -> None:
         ((bert, bert, "--length", 999), "Expected a length that"),
         ((bert, bert, *FEW, "--card"), "Expected the folder of a pruned model, but"),
         ((bert, bert, "--data", "none.txt"), "got nothing"),
-        ((bert, "none-such", *FEW), "can't be loaded"),
+        ((bert, "none-such", *FEW), "there is no folder 'none-such' here"),
         ((bert, bert, "--modes", "forward", "--new-tokens", 9), "--new-tokens only affects gen"),
         ((bert, bert, "--data", SAMPLE, "--seed", 3), "only affects random tokens. Leave --data"),
     ):

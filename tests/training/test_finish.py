@@ -20,6 +20,7 @@ def test_the_better_one(
     make = translation_model if task == "translation" else causal_model
     for seed in range(4):
         make(RECIPES["tiny"], tokenizer, seed).save_pretrained(tmp_path / str(seed))
+        (tmp_path / str(seed) / "whole").write_text("1")  # as versions without hashes wrote it
     model = make(RECIPES["tiny"], tokenizer, 9)
     few = Rows(pairs.sides, pairs.rows[:4]).columns
     data = few if task == "translation" else {"text": few["target"]}
@@ -39,7 +40,7 @@ def test_candidates(tmp_path: Path, tokenizer: PreTrainedTokenizerFast) -> None:
     for step in (5, 10, 15):
         path = tmp_path / f"checkpoint-{step}"
         translation_model(RECIPES["tiny"], tokenizer, step).save_pretrained(path)
-        (path / "whole").touch()
+        (path / "whole").write_text("1")
     names = [each.name for each in candidates(tmp_path, 5, 2)]
     assert names == ["average of steps 10, 15", "step 5, the best one"]
     assert [each.name for each in candidates(tmp_path, None, 1)] == ["step 15"]

@@ -43,7 +43,9 @@ def test_missing_file(tmp_path: Path, name: str):
 def test_damaged_file(tmp_path: Path, name: str):
     path = write_run(tmp_path, SMALL) / name
     path.write_bytes(path.read_bytes()[:40])
-    with pytest.raises(InputError, match=f"{name}.* (is damaged|can.t be read).*[Rr]un `headcount analyze` again"):
+    with pytest.raises(
+        InputError, match=f"{name}.* (is damaged|can.t be read).*[Rr]un `headcount analyze` again"
+    ):
         read_run(tmp_path)
 
 

@@ -8,7 +8,6 @@ from time import perf_counter
 from typing import Any, TypedDict, final
 
 import numpy as np
-import pandas as pd
 from jaxtyping import Float
 
 from headcount.core import Heads, HeadTable, LayerId, Progress, silent
@@ -26,8 +25,9 @@ from headcount.importance.gate_gradient import gradient
 from headcount.importance.lrp.relevance import relevance
 from headcount.importance.norm_and_sink import norm, sink
 from headcount.importance.options import METHODS, Options
+from headcount.importance.other_data import across
 from headcount.importance.scores import Scores
-from headcount.importance.statistics.agreement import Agreement, Effects, agreement, effects
+from headcount.importance.statistics.agreement import Agreement, agreement
 from headcount.importance.statistics.significance import (
     Delta,
     Deltas,
@@ -39,14 +39,12 @@ from headcount.importance.statistics.significance import (
 from headcount.models import Loaded, check_has_heads, signature
 from headcount.results import (
     AblationFacts,
-    Across,
     Effect,
     ImportanceRecord,
     Signature,
     SiteEffect,
     read_assessment,
     scored_table,
-    signed,
     write_scores,
 )
 from headcount.tasks import Evaluation, Task, evaluate
@@ -370,40 +368,3 @@ def write_assessment(
     )
     write_scores(folder, table, record)
     return table, found, record
-
-
-def across(frame: pd.DataFrame, other: pd.DataFrame, other_record: ImportanceRecord) -> Across:
-    """Compare measured ablations on two data sets.
-
-    Args:
-        frame: Head table of one data set.
-        other: Head table of the other data set.
-        other_record: Record of the assessment on the other data set.
-
-    Raises:
-        InputError: If the tables have different heads, or one has no ablation.
-    """
-    found = effects(frame, other)
-    return Across(
-        task=other_record.task,
-        num_examples=other_record.num_examples,
-        pearson=found.pearson,
-        spearman=found.spearman,
-        sentence=_sentence(found, other_record),
-    )
-
-
-def _sentence(found: Effects, other: ImportanceRecord) -> str:
-    """The meaning of the correlations in one sentence."""
-    r, rho = found.pearson, found.spearman
-    if r.rho != r.rho:
-        return (
-            "Agreement with the effects on the other data is unknown: on one data set all "
-            "heads have the same effect, or fewer than 4 heads were measured on both."
-        )
-    says = "agree with" if r.low > 0 else "contradict" if r.high < 0 else "say nothing about"
-    return (
-        f"The effects of single heads {says} those on the other data ({other.num_examples:,} "
-        f"examples of {other.task}): Pearson's r {r} over {r.num_heads} heads, rank correlation "
-        f"{signed(rho.rho)}."
-    )

@@ -75,15 +75,8 @@ def cluster(
         "measure_s": round(measured - start, 3),
         "arrange_s": round(time.perf_counter() - measured, 3),
     }
-    signed = {
-        "n": census.num_sentences,
-        "max_length": encoder.max_length,
-        "within": options.within,
-        "permutations": options.permutations,
-        "seed": options.seed,
-    }
     record = ClustersRecord(
-        signature=signature(loaded, census.sha256, **signed),
+        signature=signature(loaded, census.sha256, **_signed(options, census, encoder.max_length)),
         model=loaded.name,
         corpora=corpus.names,
         sentences=census.num_sentences,
@@ -95,6 +88,17 @@ def cluster(
         timings=timings,
     )
     return Clusters(_frame(names, distances), tuple(places), record)
+
+
+def _signed(options: ClusterOptions, census: Census, max_length: int | None) -> dict[str, Any]:
+    """What the numbers depend on, beside model and corpus."""
+    return {
+        "n": census.num_sentences,
+        "max_length": max_length,
+        "within": options.within,
+        "permutations": options.permutations,
+        "seed": options.seed,
+    }
 
 
 def _warnings(census: Census, max_length: int | None) -> Iterator[str]:

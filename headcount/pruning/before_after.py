@@ -119,7 +119,7 @@ def slices(task: Task, known: Task, max_tokens: int = 4096) -> Slices:
     length_N = np.bincount(index_T, minlength=task.num_examples)
     rarest_N = np.full(task.num_examples, count_V.max())
     np.minimum.at(rarest_N, index_T, count_V[id_T])
-    names = ("short", "middling", "long"), ("rarest tokens", "rarer tokens", "least rare tokens")
+    names = ("short", "medium", "long"), ("rarest tokens", "rarer tokens", "least rare tokens")
     found = {}
     for three, number_N in zip(names, (length_N, rarest_N), strict=True):
         if number_N.min() == number_N.max():

@@ -16,15 +16,11 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from headcount.analysis import Options, analyze
 from headcount.core import (
-    ACCENT,
     InputError,
     Progress,
-    new_figure,
-    plain_grid,
     share,
     silent,
     styled,
@@ -34,8 +30,16 @@ from headcount.corpora import Corpus
 from headcount.importance import Options as ScoreOptions
 from headcount.importance import assess, correlation, write_assessment
 from headcount.models import Loaded
-from headcount.reports import SITE_TITLES, draw_numbers, draw_roles, write_report
+from headcount.reports import SITE_TITLES, write_report
 from headcount.reproduce.document import write_document
+from headcount.reproduce.voita2019_figures import (
+    FUNCTIONS,
+    RELATIONS,
+    function_maps,
+    has_rare,
+    positions,
+    rare_maps,
+)
 from headcount.results import (
     HeadRow,
     RelationResult,
@@ -45,9 +49,6 @@ from headcount.results import (
     write_results,
 )
 from headcount.tasks import Task
-
-FUNCTIONS = ("positional", "syntactic", "rare")
-"""The paper's functions of heads; our other roles do not count here."""
 
 SYNTACTIC = {
     ("nsubj", "head->dependent"): ("v→s", (45, 35), (77, 45)),
@@ -60,9 +61,6 @@ SYNTACTIC = {
     ("advmod", "dependent->head"): ("a→v", (52, 46), (42, 33)),
 }
 """Table 1: best head and baseline in per cent, WMT and OpenSubtitles. UD's obj was dobj."""
-
-RELATIONS = ("nsubj", "obj", "amod", "advmod")
-"""The relations of table 1 and figure 3."""
 
 
 def reproduce_voita2019(
@@ -342,72 +340,3 @@ def _relevance(row: HeadRow) -> float:
 def _mean(values: Iterable[float]) -> float:
     known = [value for value in values if not math.isnan(value)]
     return fmean(known) if known else math.nan
-
-
-FUNCTION = "function (Po positional, Sy syntactic, Ra rare)"
-
-REACH = 7
-"""Largest position that the histograms show on either side."""
-
-
-def function_maps(run: Run) -> Figure:
-    """Relevance, confidence and functions of all heads, one row of maps per site."""
-    sites = run.by_site()
-    layers = max(row.layer for row in run.heads) + 1
-    columns = max(row.index for row in run.heads) + 1
-    figure = new_figure(3 * (0.3 * columns + 0.6) + 0.6, len(sites) * (0.3 * layers + 0.7) + 0.5)
-    grid = figure.subplots(len(sites), 3, squeeze=False)
-    largest = max(row.values["relevance"] for row in run.heads)
-    for (site, rows), line in zip(sites, grid, strict=True):
-        for axes in line:
-            plain_grid(axes, max(row.layer for row in rows) + 1, columns)
-        draw_numbers(line[0], rows, "relevance", 0.0, largest)
-        draw_numbers(line[1], rows, "confidence", 0.0, 1.0)
-        draw_roles(line[2], rows, FUNCTIONS)
-        for axes, title in zip(line, ("relevance", "confidence", FUNCTION), strict=True):
-            axes.set_title(title)
-        line[0].set_ylabel(f"{SITE_TITLES.get(site, site)}\nlayer")
-    return figure
-
-
-def rare_maps(run: Run) -> Figure:
-    """Share of queries that look most at one of the two rarest tokens, one map per site."""
-    sites = [(site, rows) for site, rows in run.by_site() if not all(map(_rare_is_unknown, rows))]
-    layers = max(row.layer for _, rows in sites for row in rows) + 1
-    columns = max(row.index for _, rows in sites for row in rows) + 1
-    figure = new_figure(len(sites) * (0.3 * columns + 0.7) + 0.9, 0.3 * layers + 1.0)
-    grid = figure.subplots(1, len(sites), squeeze=False)[0]
-    for (site, rows), axes in zip(sites, grid, strict=True):
-        plain_grid(axes, max(row.layer for row in rows) + 1, columns)
-        image = draw_numbers(axes, rows, "rare2_share", 0.0, 1.0)
-        axes.set_title(SITE_TITLES.get(site, site))
-    grid[0].set_ylabel("layer")
-    bar = figure.colorbar(image, ax=list(grid), shrink=0.8, pad=0.02)
-    bar.set_label("to one of the two rarest")
-    return figure
-
-
-def has_rare(run: Run) -> bool:
-    """Whether any sentence had a rare enough token to measure."""
-    return not all(map(_rare_is_unknown, run.heads))
-
-
-def _rare_is_unknown(row: HeadRow) -> bool:
-    return math.isnan(row.values["rare2_share"])
-
-
-def positions(offsets: dict[str, dict[int, int]]) -> Figure:
-    """Positions of dependents relative to their head, in words; one panel per relation."""
-    figure = new_figure(6.6, 1.8)
-    places = [place for place in range(-REACH, REACH + 1) if place]
-    for axes, relation in zip(
-        figure.subplots(1, len(RELATIONS), sharey=True), RELATIONS, strict=True
-    ):
-        counts = offsets.get(relation, {})
-        total = sum(counts.values()) or 1
-        axes.bar(places, [counts.get(place, 0) / total for place in places], color=ACCENT)
-        axes.set_title(relation)
-        axes.set_xticks([-5, -1, 1, 5])
-    figure.supxlabel("position of the dependent − position of its head, words", fontsize=8)
-    figure.supylabel("share of cases", fontsize=8)
-    return figure

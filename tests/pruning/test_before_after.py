@@ -43,7 +43,7 @@ def test_slices() -> None:
     found = slices(task, task)
     assert [name.partition(" (")[0] for name in found] == [
         "short",
-        "middling",
+        "medium",
         "long",
         "rarest tokens",
         "rarer tokens",
@@ -68,9 +68,9 @@ def test_slices() -> None:
     assert len({*rarest_N}) > 1
     for name, part in [*slices(task, known).items()][3:]:
         assert name.endswith(f"({rarest_N[part].min()} to {rarest_N[part].max()})")
-    rare, middling, common = [*slices(task, known).values()][3:]
-    assert rarest_N[rare].max() <= rarest_N[middling].min()
-    assert rarest_N[middling].max() <= rarest_N[common].min()
+    rare, medium, common = [*slices(task, known).values()][3:]
+    assert rarest_N[rare].max() <= rarest_N[medium].min()
+    assert rarest_N[medium].max() <= rarest_N[common].min()
 
 
 @pytest.mark.parametrize(("name", "sign"), [("causal-gpt2", -1), ("classes-bert", 1)])

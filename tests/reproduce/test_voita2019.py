@@ -9,7 +9,8 @@ import pytest
 from headcount.core import InputError
 from headcount.corpora import Corpus, Sentence, Tree
 from headcount.reproduce import voita2019_document, write_voita2019
-from headcount.reproduce.voita2019 import SYNTACTIC, dependent_positions, rare_maps
+from headcount.reproduce.voita2019 import SYNTACTIC, dependent_positions
+from headcount.reproduce.voita2019_figures import rare_maps
 from headcount.results import read_run
 from tests.reports.run_folder import Wish, write_run
 

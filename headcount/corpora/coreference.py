@@ -131,7 +131,7 @@ class _Brackets:
             raise CorpusError(
                 f"{origin}: the mention of entity {entity} begins here but never ends. Fix it."
             )
-        return sorted(set(self.spans), key=lambda span: (span[0], -span[1]))
+        return sorted(set(self.spans), key=lambda span: (span[0], -span[1], span[2]))
 
 
 def _read_conllu(path: Path) -> Iterator[Document]:

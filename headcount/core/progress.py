@@ -1,4 +1,4 @@
-"""Progress: how far a long run has got, told to whoever asked."""
+"""Progress: how far a long run has got, reported to a callback."""
 
 from collections.abc import Callable
 

@@ -57,7 +57,7 @@ def clusters_of(
 
 
 def default_clusters(num_states: int) -> int:
-    """As many clusters as the paper would have of so many states.
+    """The number of clusters for some states: one for every 100, as in the paper, and at least 2.
 
     >>> default_clusters(1_000_000)
     10000

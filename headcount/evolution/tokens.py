@@ -133,7 +133,7 @@ class Occurrences:
 def balanced(
     tokens: Tokens, occurrences: int, types: int, seed: int, *, first: int = 0
 ) -> Occurrences:
-    """As many occurrences of each frequent token, drawn without replacement.
+    """Draw the same number of occurrences of each frequent token, without replacement.
 
     Args:
         tokens: the corpus.

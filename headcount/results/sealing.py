@@ -61,8 +61,8 @@ def check_sealed(path: Path, record: Mapping[str, Any], command: str) -> None:
         now = sha256_of(file) if columns is None else columns_sha256(file, columns)
         if now != sha256:
             raise InputError(
-                f"Expected {file} as {path.name} describes it, got other contents: it is of "
-                f"another run, which was interrupted, or it was changed. {again}"
+                f"Expected {file} as {path.name} describes it, got other contents. It "
+                f"belongs to another, interrupted run, or it was changed. {again}"
             )
 
 

@@ -174,7 +174,14 @@ class Michel2019(PaperArguments):
         )
         with shown() as progress:
             path = reproduce.reproduce_michel2019(
-                loaded, task, self.out, other, options, recorded(self), progress, self.max_tokens
+                loaded,
+                task,
+                self.out,
+                other=other,
+                options=options,
+                arguments=recorded(self),
+                progress=progress,
+                max_tokens=self.max_tokens,
             )
         for folder in reversed(folders):
             print_assessment(folder, plain_console(soft_wrap=False))
@@ -230,9 +237,9 @@ class Voita2019(PaperArguments):
                 task,
                 treebank,
                 self.out,
-                options,
-                recorded(self),
-                progress,
+                options=options,
+                arguments=recorded(self),
+                progress=progress,
                 keep_scores=self.resume,
             )
         console = plain_console(soft_wrap=False)

@@ -65,6 +65,7 @@ class Subset(LearnedGates):
         self,
         layout: Layout,
         quotas: Sequence[Quota],
+        *,
         seed: int = 0,
         hot: int | float = 10.0,
         cold: int | float = 1e-8,

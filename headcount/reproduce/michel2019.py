@@ -136,6 +136,7 @@ def reproduce_michel2019(
     loaded: Loaded,
     task: Task,
     out: Path,
+    *,
     other: Task | None = None,
     options: Options = MEASURED,
     arguments: Mapping[str, Any] | None = None,

@@ -68,6 +68,7 @@ def reproduce_voita2019(
     task: Task,
     treebank: Corpus,
     out: Path,
+    *,
     options: Options | None = None,
     arguments: Mapping[str, Any] | None = None,
     progress: Progress = silent,

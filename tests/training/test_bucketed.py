@@ -43,7 +43,7 @@ def test_all_epochs_have_as_many_batches() -> None:
     lengths = np.random.default_rng(3).integers(1, 40, (3000, 1))
     losing = doubling = 0
     for seed in range(8):
-        batches = Batches(lengths, 60, 2, seed)
+        batches = Batches(lengths, 60, 2, seed=seed)
         second = range(batches.per_epoch, 2 * batches.per_epoch)
         times = np.bincount(np.concatenate([batches[i][1][:, 0] for i in second]), minlength=3000)
         assert (times != 1).sum() < 0.02 * 3000

@@ -215,7 +215,7 @@ def test_a_step_over_several_batches_is_a_mean_of_all_that_is_predicted(name: st
     """The mean is not of the batches' means: a small batch counts less."""
     loaded, task = small.TASKS[name]()
     tuning = replace(QUICK, updates=1, batch_tokens=60, dropout=0.0)
-    batches = Batches(task.length_N[:, None], tuning.batch_tokens, 1, 0, 1).per_epoch
+    batches = Batches(task.length_N[:, None], tuning.batch_tokens, 1, seed=0).per_epoch
     assert batches > 1
     (row, *_) = finetune(loaded, task, replace(tuning, accumulate=batches)).history
     each = [task.losses(loaded.model, batch) for batch in task.batches(tuning.batch_tokens)]

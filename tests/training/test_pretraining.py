@@ -126,7 +126,7 @@ def test_the_loss_is_a_mean_over_what_is_predicted(
     assert trained.loaded.tokenizer is not None
     masks = objective == "masked-lm"
     encoded = encode(rows, trained.loaded.tokenizer, recipe, 5, masks)
-    numbered = Batches(encoded.length_NS, 10**6, 1, 5)[0]
+    numbered = Batches(encoded.length_NS, 10**6, 1, seed=5)[0]
     batch = OBJECTIVES[objective].examples(encoded, 5).collate(*numbered)
     labels = batch.pop("labels")
     with torch.inference_mode():

@@ -61,6 +61,7 @@ class Batches(Dataset):
         length_NS: Int[np.ndarray, "example side"],
         max_tokens: int,
         epochs: int,
+        *,
         seed: int,
         multiple: int = 1,
         concatenated: float = 0.0,

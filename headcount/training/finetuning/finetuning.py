@@ -173,9 +173,9 @@ def check_finetuning(
 def _batches(task: Task, tuning: FinetuneConfig, seed: int, per_step: int) -> Batches:
     """Enough batches, over enough epochs, for all updates."""
     length_NS = task.length_N[:, None]
-    once = Batches(length_NS, tuning.batch_tokens, 1, seed, per_step)
+    once = Batches(length_NS, tuning.batch_tokens, 1, seed=seed, multiple=per_step)
     epochs = -(-tuning.updates * per_step // once.per_epoch)
-    return Batches(length_NS, tuning.batch_tokens, epochs, seed, per_step)
+    return Batches(length_NS, tuning.batch_tokens, epochs, seed=seed, multiple=per_step)
 
 
 def _freeze(model: PreTrainedModel, heads: Heads, tuning: FinetuneConfig) -> list[nn.Parameter]:

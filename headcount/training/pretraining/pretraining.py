@@ -223,10 +223,10 @@ def _trainer(
         lengths_NS,
         recipe.batch_tokens,
         recipe.epochs,
-        job.seed,
-        per_step,
-        recipe.concatenated,
-        recipe.max_length,
+        seed=job.seed,
+        multiple=per_step,
+        concatenated=recipe.concatenated,
+        longest=recipe.max_length,
     )
     arguments.max_steps = len(batches) // per_step
     model = objective.model(recipe, tokenizer, job.seed)
@@ -234,7 +234,9 @@ def _trainer(
         start_from(model, start)
     dev = None if text.dev is None else objective.dev(Loaded(model, tokenizer, "model"), text.dev)
     examples = objective.examples(encoded, job.seed)
-    trainer = RecipeTrainer(model, recipe, examples, batches, arguments, dev, job.patience)
+    trainer = RecipeTrainer(
+        model, recipe, examples, batches, arguments, dev=dev, patience=job.patience
+    )
     tokens = int(lengths_NS[:, -1].sum())
     trainer.add_callback(ProgressCallback(tell, trainer.steps_per_epoch, tokens))
     counts = {

@@ -94,6 +94,7 @@ class RecipeTrainer(BatchesTrainer):
         examples: Examples,
         batches: Batches,
         arguments: TrainingArguments,
+        *,
         dev: Task | None = None,
         patience: int | None = None,
     ) -> None:

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from headcount.core import ModelError, reason
 from headcount.corpora import Corpus, Encoded, Encoder, Sentence, groups_by_length
 from headcount.models import Loaded
 from headcount.results import Comparison
@@ -118,6 +119,9 @@ def compare(
         others: Names and runners of the other forms.
         data: Batches to run.
         dtype: Number format of the model, which sets the tolerance.
+
+    Raises:
+        ModelError: If another form does not run where the reference does.
     """
     name, run = reference
     largest, differences, passed = 0.0, dict.fromkeys(others, 0.0), list[str]()
@@ -131,7 +135,7 @@ def compare(
             raise
         largest = max(largest, *(tensor.abs().max().item() for tensor in expected))
         for other, run_other in others.items():
-            pairs = zip(_at_tokens(run_other(sample), sample), expected, strict=True)
+            pairs = zip(_of_other(other, run_other, where, sample), expected, strict=True)
             found = max(_largest_difference(*pair) for pair in pairs)
             differences[other] = max(differences[other], found)
         passed += [where] if where else []
@@ -151,6 +155,17 @@ def compare(
         )
         for other, difference in differences.items()
     ]
+
+
+def _of_other(name: str, run: Run, where: str, sample: SampleRun) -> list[Tensor]:
+    """The outputs of a form that is compared with the reference, which has run on the sample."""
+    try:
+        return _at_tokens(run(sample), sample)
+    except ERRORS as error:
+        raise ModelError(
+            f"Expected the {name} model to run {where or 'on the data'}, as the other one does, "
+            f"but it does not: {reason(error)}. Nothing was written."
+        ) from error
 
 
 def _share(difference: float, largest: float) -> float:

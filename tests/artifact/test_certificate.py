@@ -3,16 +3,23 @@
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
-from transformers import MT5Config, MT5ForSequenceClassification
+from transformers import (
+    MT5Config,
+    MT5ForSequenceClassification,
+    Phi3Config,
+    Phi3ForCausalLM,
+    PreTrainedModel,
+)
 
-from headcount.artifact import save_compact
+from headcount.artifact import making, save_compact
 from headcount.artifact.comparing import Data, compare
 from headcount.artifact.making import certify
-from headcount.compaction import compact
+from headcount.compaction import compact, compaction, layout
 from headcount.core import InputError, ModelError, Plan
 from headcount.corpora import Corpus
 from headcount.doctor import diagnose
@@ -178,11 +185,8 @@ def test_a_stock_model_that_fails_with_a_cache() -> None:
     assert (found.runs, found.batches) == (("at once",), 3)
 
 
-def test_a_wrong_cache_is_seen(tmp_path: Path) -> None:
-    """The compact model forgets the padding once it has a cache; all else is right."""
-    loaded = Loaded(tiny.MODELS["llama"](), None, "llama")
-    plan = some_heads(loaded.anatomy, None)
-    smaller = compact(loaded, plan)
+def forget_padding(model: PreTrainedModel) -> None:
+    """Let a model see padding once it has a cache; all else stays right."""
 
     def forget(module: object, args: tuple, kwargs: dict) -> tuple:
         if kwargs.get("past_key_values", kwargs.get("cache")) is None:
@@ -190,9 +194,40 @@ def test_a_wrong_cache_is_seen(tmp_path: Path) -> None:
         seen = torch.ones_like(kwargs["attention_mask"])
         return args, kwargs | {"attention_mask": seen}
 
-    smaller.register_forward_pre_hook(forget, with_kwargs=True)
-    with pytest.raises(ModelError, match="Expected compact and gated to differ by at most"):
+    model.register_forward_pre_hook(forget, with_kwargs=True)
+
+
+@pytest.mark.parametrize("form", ["compact", "reloaded"])
+def test_a_wrong_cache_is_seen(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each form is compared with a cache, not only when heads are cut out."""
+    loaded = Loaded(tiny.MODELS["llama"](), None, "llama")
+    plan = some_heads(loaded.anatomy, None)
+    smaller = compact(loaded, plan)
+
+    def load_wrong(*arguments: Any) -> Loaded:
+        reloaded = load(*arguments)
+        forget_padding(reloaded.model)
+        return reloaded
+
+    if form == "compact":
+        forget_padding(smaller)
+    else:
+        monkeypatch.setattr(making, "load", load_wrong)
+    with pytest.raises(ModelError, match=f"Expected {form} and gated to differ by at most"):
         certify(tmp_path, loaded, plan, Loaded(smaller, None, ""), Data.of(loaded, None))
+
+
+def test_a_model_that_fails_with_a_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Phi-3 asks the cache of its first layer for the length; without heads that would be 0."""
+    sizes: dict[str, Any] = tiny.GROUPED | {"hidden_size": 60}
+    loaded = Loaded(tiny.seeded(Phi3ForCausalLM(Phi3Config(**sizes))), None, "phi3")
+    plan = Plan({"decoder.self": {0: ()}})
+    with monkeypatch.context() as patched:
+        patched.setattr(layout, "counts_by_config", lambda module: False)
+        patched.setattr(compaction, "check_equal", lambda *_: None)
+        smaller = compact(loaded, plan)
+        with pytest.raises(ModelError, match="Expected the compact model to run with a cache, as"):
+            certify(tmp_path, loaded, plan, Loaded(smaller, None, ""), Data.of(loaded, None))
 
 
 def test_a_changed_byte_is_told(tmp_path: Path) -> None:

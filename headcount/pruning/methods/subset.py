@@ -56,9 +56,9 @@ class Subset(Method):
         gates = SubsetGates(
             layout,
             quotas(layout, budget),
-            context.seed,
-            self.hot,
-            self.cold,
+            seed=context.seed,
+            hot=self.hot,
+            cold=self.cold,
             straight_through=self.straight_through,
             softmax_gradient=self.softmax_gradient,
         )

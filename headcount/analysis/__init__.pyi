@@ -1,6 +1,8 @@
 from .analysis import analyze as analyze
 from .analysis import measure as measure
 from .analysis import versions as versions
+from .bootstrap import Bootstrap as Bootstrap
+from .bootstrap import Estimate as Estimate
 from .induction import induction_scores as induction_scores
 from .options import Options as Options
 from .profiles import NOT_SYNTAX as NOT_SYNTAX

@@ -23,7 +23,11 @@ GROUPS = {
         "probe": "Probe",
         "evolve": "Evolve",
     },
-    "Score heads": {"importance": "Importance", "evaluate": "Evaluate"},
+    "Score heads": {
+        "importance": "Importance",
+        "sensitivity": "SensitivityCommand",
+        "evaluate": "Evaluate",
+    },
     "Prune heads": {
         "prune": "Prune",
         "curve": "Curve",

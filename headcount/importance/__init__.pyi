@@ -10,6 +10,7 @@ from .ablations.sweep import sweep as sweep
 from .assessment import Assessment as Assessment
 from .assessment import assess as assess
 from .assessment import write_assessment as write_assessment
+from .attention_gradient import attention_gradients as attention_gradients
 from .folder import check_same_assessment as check_same_assessment
 from .folder import check_same_measurement as check_same_measurement
 from .folder import check_same_model as check_same_model
@@ -34,6 +35,7 @@ from .options import Rules as Rules
 from .options import ScoreTest as ScoreTest
 from .scores import Scores as Scores
 from .scores import frozen as frozen
+from .sensitivity_numbers import sensitivity as sensitivity
 from .statistics.agreement import SCORES as SCORES
 from .statistics.agreement import Agreement as Agreement
 from .statistics.agreement import agreement as agreement

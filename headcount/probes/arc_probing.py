@@ -7,6 +7,7 @@ from typing import final
 import numpy as np
 import torch
 
+from headcount.analysis import Bootstrap
 from headcount.core import Head
 from headcount.probes.arc_labels import train_arc_labels
 from headcount.probes.arc_scores import attachment, best_offset, fixed_offset, next_word
@@ -18,7 +19,6 @@ from headcount.probes.attention_probe import (
     train_arc_probe,
 )
 from headcount.probes.decoding import best_heads, best_tree
-from headcount.probes.intervals import Bootstrap
 from headcount.probes.treebank import ProbeSentence
 from headcount.results import ProbeRow, ProbeWeight
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from jaxtyping import Bool, Float, Int64
 
-from headcount.probes.intervals import Bootstrap, Estimate
+from headcount.analysis import Bootstrap, Estimate
 from headcount.probes.treebank import ProbeSentence
 
 Found = tuple[str, str, Estimate]

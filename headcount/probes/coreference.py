@@ -24,13 +24,13 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
+from headcount.analysis import Bootstrap, Estimate
 from headcount.core import CorpusError, Progress, silent
 from headcount.corpora import Document, Encoder, Sentence, padded, present, read_documents
 from headcount.models import Loaded, as_loaded, check_has_heads, signature
 from headcount.probes.antecedents import BASELINES, Window, Windows, baseline_choices, windows_of
 from headcount.probes.coreference_options import CoreferenceOptions
 from headcount.probes.extraction import probe_encoder, probe_heads, probe_layers
-from headcount.probes.intervals import Bootstrap, Estimate
 from headcount.results import ChosenHead, Coreference, CoreferenceRecord, CoreferenceRow
 from headcount.tap import AttentionLayer, Block, Tap, evaluating
 

@@ -7,6 +7,7 @@ from typing import final
 import numpy as np
 from jaxtyping import Bool
 
+from headcount.analysis import Bootstrap
 from headcount.core import CorpusError
 from headcount.probes.attention_probe import ProbeData
 from headcount.probes.edge_probe import (
@@ -16,7 +17,6 @@ from headcount.probes.edge_probe import (
     random_labels,
     relation_pairs,
 )
-from headcount.probes.intervals import Bootstrap
 from headcount.probes.linear_classifier import fit_linear
 from headcount.results import ProbeRow
 

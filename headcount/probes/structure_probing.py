@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from headcount.probes.intervals import Bootstrap, Estimate
+from headcount.analysis import Bootstrap, Estimate
 from headcount.probes.structural_probe import (
     StructureData,
     squared_distances,

@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float
 from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.stats import rankdata
 
-from headcount.probes.intervals import Bootstrap, Estimate
+from headcount.analysis import Bootstrap, Estimate
 from headcount.probes.treebank import ProbeSentence
 
 SHORTEST, LONGEST = 5, 50

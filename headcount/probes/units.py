@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import final
 
+from headcount.analysis import Bootstrap
 from headcount.core import InputError
 from headcount.probes.arc_probing import ArcTest, baseline_rows, head_weights, probe_arcs
 from headcount.probes.attention_probe import ATTENTION, WORDS, ProbeData
@@ -12,7 +13,6 @@ from headcount.probes.distances import distance_data
 from headcount.probes.edge_probing import probe_edges
 from headcount.probes.extraction import probe_heads, probe_states
 from headcount.probes.feature_sets import RANDOM_INIT, TEST, TRAIN, TRAINED, FeatureSets
-from headcount.probes.intervals import Bootstrap
 from headcount.probes.layer_probes import Asked, LayerCases, probe_layer, probe_mix
 from headcount.probes.options import PROBES, ProbeName
 from headcount.probes.structural_probe import StructureData

@@ -20,6 +20,7 @@ from .claiming import COREFERENCE_FILES as COREFERENCE_FILES
 from .claiming import CURVE_FILES as CURVE_FILES
 from .claiming import EVOLUTION_FILES as EVOLUTION_FILES
 from .claiming import PROBE_FILES as PROBE_FILES
+from .claiming import SENSITIVITY_FILES as SENSITIVITY_FILES
 from .claiming import check_is_run as check_is_run
 from .claiming import claim as claim
 from .claiming import claim_probes as claim_probes
@@ -106,6 +107,12 @@ from .run import HeadRow as HeadRow
 from .run import RelationResult as RelationResult
 from .run import Run as Run
 from .run import RunRecord as RunRecord
+from .sensitivity import KINDS as KINDS
+from .sensitivity import NoOp as NoOp
+from .sensitivity import Sensitivity as Sensitivity
+from .sensitivity import SensitivityRecord as SensitivityRecord
+from .sensitivity import SensitivityRow as SensitivityRow
+from .sensitivity import read_sensitivity as read_sensitivity
 from .signature import Signature as Signature
 from .speed import SpeedCase as SpeedCase
 from .speed import SpeedRecord as SpeedRecord

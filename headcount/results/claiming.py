@@ -55,6 +55,9 @@ ALIGNMENT_FILES = ("alignment.parquet", "alignment.md", "alignment.json")
 CLUSTER_FILES = ("distances.parquet", "groups.parquet", "clusters.md", "clusters.json")
 """Files that distances between heads leave, besides `figures/`."""
 
+SENSITIVITY_FILES = ("sensitivity.parquet", "sensitivity.json")
+"""Files that a sensitivity leaves, besides `figures/`."""
+
 EVOLUTION_FILES = (
     "evolution.json",
     "evolution.parquet",

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from headcount.analysis import Bootstrap
 from headcount.core import CorpusError
 from headcount.probes.attention_probe import ProbeData
 from headcount.probes.edge_probe import (
@@ -16,7 +17,6 @@ from headcount.probes.edge_probe import (
     relation_pairs,
 )
 from headcount.probes.edge_probing import probe_edges
-from headcount.probes.intervals import Bootstrap
 from headcount.results import ProbeRow
 from tests.probes import planted
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy.stats import spearmanr
 
-from headcount.probes.intervals import Bootstrap
+from headcount.analysis import Bootstrap
 from headcount.probes.structural_probe import (
     StructureData,
     squared_distances,

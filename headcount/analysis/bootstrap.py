@@ -1,4 +1,4 @@
-"""Intervals: ratios of sums over sentences, with a bootstrap over sentences."""
+"""Bootstrap: ratios of sums over sentences, with intervals from resampled sentences."""
 
 from dataclasses import dataclass
 from typing import final
@@ -41,6 +41,39 @@ class Bootstrap:
     ) -> Estimate:
         """The sum of some numbers over that of the cases; NaN without cases."""
         return self.mean_ratio(sums_S[:, None], cases_S[:, None])
+
+    def ratios(
+        self,
+        sums_SN: Float[np.ndarray, "sentence number"],
+        cases_SN: Float[np.ndarray, "sentence number"],
+    ) -> list[Estimate]:
+        """Many ratios, each of its own sums and cases; NaN without cases."""
+        drawn_RN = self.drawn_ratios(sums_SN, cases_SN)
+        total_N = cases_SN.sum(0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            value_N = sums_SN.sum(0) / total_N
+        return [
+            self.interval(*each) for each in zip(value_N, drawn_RN.T, total_N.round(), strict=True)
+        ]
+
+    def drawn_ratios(
+        self,
+        sums_SN: Float[np.ndarray, "sentence number"],
+        cases_SN: Float[np.ndarray, "sentence number"],
+    ) -> Float[np.ndarray, "draw number"]:
+        """Many ratios on every draw; NaN where a draw has no cases."""
+        weights_RS = self._weights_RS.astype(np.float64)
+        sums_RN, cases_RN = weights_RS @ sums_SN, weights_RS @ cases_SN
+        return np.divide(sums_RN, cases_RN, out=np.full_like(sums_RN, np.nan), where=cases_RN > 0)
+
+    @staticmethod
+    def interval(value: float, drawn_R: Float[np.ndarray, " draw"], cases: int | float) -> Estimate:
+        """A number with the middle 95 % of its values on all draws that have one."""
+        known_R = drawn_R[~np.isnan(drawn_R)]
+        if not len(known_R):
+            return Estimate(float(value), float("nan"), float("nan"), int(cases))
+        low, high = np.quantile(known_R, [0.025, 0.975]).tolist()
+        return Estimate(float(value), low, high, int(cases))
 
     def mean_ratio(
         self,

@@ -1,0 +1,27 @@
+"""`headcount sensitivity` from data to tables."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from headcount.results import KINDS, read_sensitivity
+from tests.cli.conftest import headcount
+
+
+def test_table_record_and_figure(bert: Path, data: list[Path], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    options = ("--task", "masked-lm", "--data", data[0], "--samples", 20, "--out", out)
+    status, output, errors = headcount("sensitivity", bert, *options)
+    assert status == 0, errors
+    assert "masked-lm: 8 examples" in output and "|dL/dA|, other" in output
+    assert "encoder.self, separator: over 6 heads, attention correlates" in output
+    table = pd.read_parquet(out / "sensitivity.parquet")
+    assert len(table) == 2 * (1 + 3) * len(KINDS) * 3
+    assert (out / "figures" / "sensitivity.svg").exists()
+    found = read_sensitivity(out)
+    assert found.record.arguments["samples"] == 20 and found.record.signature in output
+    pd.testing.assert_frame_equal(found.frame(), table)
+    status, _, errors = headcount("sensitivity", bert, *options)
+    assert status == 2 and "--overwrite to replace it" in errors
+    status, output, errors = headcount("sensitivity", bert, *options, "--overwrite")
+    assert status == 0, errors

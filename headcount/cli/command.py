@@ -35,7 +35,7 @@ GROUPS = {
         "speed": "SpeedCommand",
         "export": "Export",
     },
-    "Train models": {"train": "Train", "finetune": "Finetune"},
+    "Train models": {"train": "Train", "finetune": "Finetune", "follow": "Follow"},
     "More": {
         "report": "Report",
         "compare": "Compare",

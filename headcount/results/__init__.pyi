@@ -19,6 +19,7 @@ from .claiming import CLUSTER_FILES as CLUSTER_FILES
 from .claiming import COREFERENCE_FILES as COREFERENCE_FILES
 from .claiming import CURVE_FILES as CURVE_FILES
 from .claiming import EVOLUTION_FILES as EVOLUTION_FILES
+from .claiming import FOLLOW_FILES as FOLLOW_FILES
 from .claiming import PROBE_FILES as PROBE_FILES
 from .claiming import SENSITIVITY_FILES as SENSITIVITY_FILES
 from .claiming import check_is_run as check_is_run
@@ -58,6 +59,11 @@ from .examples import Example as Example
 from .finetune import FINETUNE as FINETUNE
 from .finetune import FinetuneChange as FinetuneChange
 from .finetune import FinetuneRecord as FinetuneRecord
+from .follow import Followed as Followed
+from .follow import FollowedCheckpoint as FollowedCheckpoint
+from .follow import FollowedHead as FollowedHead
+from .follow import FollowRecord as FollowRecord
+from .follow import read_followed as read_followed
 from .importance import METRICS as METRICS
 from .importance import AblationFacts as AblationFacts
 from .importance import Across as Across

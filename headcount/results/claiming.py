@@ -67,6 +67,9 @@ EVOLUTION_FILES = (
 )
 """Files that a comparison of layers leaves, besides `state/` and `figures/`."""
 
+FOLLOW_FILES = ("follow.json", "follow.parquet", "follow.md")
+"""Files that checkpoints followed along a training leave, besides `state/` and `figures/`."""
+
 COREFERENCE_FILES = ("coreference.parquet", "coreference.md", "coreference.json")
 """Files that antecedent selection leaves, besides `figures/`."""
 

@@ -13,6 +13,7 @@ from .registry import TASKS as TASKS
 from .registry import build as build
 from .sampling import Drawn as Drawn
 from .sampling import drawn as drawn
+from .sampling import some as some
 from .scoring import evaluate as evaluate
 from .scoring import score as score
 from .similarity import Similarity as Similarity

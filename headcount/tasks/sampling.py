@@ -26,6 +26,11 @@ def drawn(task: Task, most: int, seed: int = 0) -> Task:
     if task.num_examples <= most:
         return task
     index_N = np.sort(np.random.default_rng(seed).choice(task.num_examples, most, replace=False))
+    return some(task, index_N)
+
+
+def some(task: Task, index_N: Int[np.ndarray, " example"]) -> Task:
+    """A task of some examples, by their numbers."""
     return task.some(index_N) if isinstance(task, Translation) else Drawn(task, index_N)
 
 

@@ -8,6 +8,11 @@ from .finetuning.distillation import check_teacher as check_teacher
 from .finetuning.finetuning import FineTuned as FineTuned
 from .finetuning.finetuning import check_finetuning as check_finetuning
 from .finetuning.finetuning import finetune as finetune
+from .following.following import follow as follow
+from .following.following import forget_followed as forget_followed
+from .following.options import FollowMethod as FollowMethod
+from .following.options import FollowOptions as FollowOptions
+from .following.texts import texts_of as texts_of
 from .pretraining.config import PretrainingConfig as PretrainingConfig
 from .pretraining.objectives import causal_model as causal_model
 from .pretraining.objectives import masked_model as masked_model

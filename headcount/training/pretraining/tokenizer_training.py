@@ -114,14 +114,19 @@ def tokenizer_in(
         tokenizer = (
             learn_pieces(texts, recipe.pieces, recipe.max_length)
             if model is None
-            else _loaded(place_of(model))
+            else read_tokenizer(place_of(model))
         )
         tokenizer.model_max_length = recipe.max_length  # not the other model's
         tokenizer.save_pretrained(out)
-    return _loaded(out)
+    return read_tokenizer(out)
 
 
-def _loaded(folder: str | Path) -> PreTrainedTokenizerBase:
+def read_tokenizer(folder: str | Path) -> PreTrainedTokenizerBase:
+    """The tokenizer of a model.
+
+    Raises:
+        ModelError: if there is none that can be loaded.
+    """
     try:
         return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     except Exception as error:  # damaged files may raise anything in the libraries that read them

@@ -1,0 +1,101 @@
+"""`headcount follow CHECKPOINTS... --task TASK --data FILE --out OUT`: heads along a training."""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from headcount import models, reports, results, tasks, training
+from headcount.cli.arguments import TaskArguments, check_data, named_columns, recorded
+from headcount.cli.console import plain_console, print_warnings, shown
+from headcount.core import ResumePolicy, claim
+from headcount.corpora import Corpus
+from headcount.results import FOLLOW_FILES
+from headcount.training import FollowOptions
+
+
+@dataclass(frozen=True)
+class Follow(TaskArguments):
+    """Follow heads along a training: importance, roles and prunability at each checkpoint."""
+
+    model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="CHECKPOINT")]
+    """First folder of a checkpoint."""
+    more: Annotated[
+        tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[CHECKPOINT ...]")
+    ] = ()
+    """Other folders, e.g. OUT/checkpoints/*. They are sorted by their steps if all carry one, and
+    stay in the order given otherwise."""
+    out: Path = field(kw_only=True)
+    """Folder for the results."""
+    corpus: tuple[str, ...] = ()
+    """Files to measure roles and confidence on (.txt, .jsonl, .conllu, .tsv of pairs); by default
+    the texts of --data, on which syntactic roles are unknown."""
+    how: Annotated[FollowOptions, tyro.conf.arg(name="")] = field(default_factory=FollowOptions)
+    resume: bool = False
+    """Resume an interrupted run in --out."""
+    overwrite: bool = False
+    """Replace an earlier run in --out."""
+
+    def run(self) -> int:
+        """Measure every checkpoint, and write and print the numbers."""
+        self.check()
+        check_data(self.corpus)
+        policy = ResumePolicy.of(self.resume, self.overwrite)
+        claim(self.out, FOLLOW_FILES, self.out / "state", policy)
+        with shown() as progress:
+            followed = training.follow(
+                [self.model, *self.more],
+                self._task,
+                self._corpus(),
+                self.how,
+                self.out,
+                progress,
+                read=self._loaded,
+                max_tokens=self.max_tokens,
+            )
+        followed = replace(followed, record=replace(followed.record, arguments=recorded(self)))
+        followed.write(self.out)
+        path = reports.write_followed(followed, self.out)
+        training.forget_followed(self.out)
+        print_followed(followed.record, plain_console(soft_wrap=False))
+        plain_console().print(f"Figures and numbers: {path}")
+        return 0
+
+    def _task(self, loaded: "models.Loaded") -> "tasks.Task":
+        seed = {"seed": self.how.seed} if self.task == "masked-lm" else {}
+        return self.built(loaded, self.data, **seed)
+
+    def _loaded(self, folder: Path) -> "models.Loaded":
+        return replace(self, model=str(folder)).loaded()
+
+    def _corpus(self) -> Corpus:
+        if self.corpus:
+            return Corpus(self.corpus, limit=self.limit)
+        columns = named_columns(self.columns)
+        return training.texts_of(self.task, self.data, columns, self.limit)
+
+
+def print_followed(record: "results.FollowRecord", console: Console) -> None:
+    """Print a row for each checkpoint, and the findings."""
+    console.print(f"{record.task}: {record.num_examples:,} examples, importance by {record.method}")
+    columns = ("checkpoint", "loss", record.metric, "rank correlation with the last")
+    table = Table(*columns, "on the other half", "prunable", "confidence", "roles", box=None)
+    for point in record.checkpoints:
+        table.add_row(
+            point.name if point.step is None else f"step {point.step:,}",
+            f"{point.loss:.4g}",
+            f"{point.score:.4g}",
+            str(point.correlation),
+            f"{point.across_halves:.2f}",
+            f"{point.prunable:.0%} ({point.prunable_low:.0%} to {point.prunable_high:.0%})",
+            f"{point.confidence:.2f}",
+            ", ".join(f"{number} {name}" for name, number in point.roles.items()),
+        )
+    console.print(table)
+    for sentence in record.sentences:
+        console.print(sentence, soft_wrap=True)
+    print_warnings(record.warnings, console)
+    console.print(record.signature, style="dim", soft_wrap=True)

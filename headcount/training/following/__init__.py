@@ -1,0 +1,1 @@
+"""Following: what heads do and are worth at each checkpoint of a training."""

@@ -1,0 +1,32 @@
+"""Texts: the corpus in a task's data, on which roles are measured if no other is given."""
+
+from headcount.corpora import Columns, Corpus, Data, Sentence, read_data, read_parallel
+from headcount.tasks import COLUMNS, TaskName
+
+
+def texts_of(
+    task: TaskName, data: Data, columns: Columns | None = None, limit: int | None = None
+) -> Corpus:
+    """The first text of every example; for translation, with the second as its target.
+
+    Args:
+        task: name of the task.
+        data: the task's data.
+        columns: the task's name of a column, mapped to its name or number in the data.
+        limit: largest number of examples.
+
+    Raises:
+        CorpusError: if the data can't be read.
+    """
+    roles = COLUMNS[task]
+    if task == "translation":
+        table = read_parallel(data, columns, roles).first(limit)
+        pairs = zip(table["source"], table["target"], strict=True)
+        return Corpus.from_sentences(
+            [
+                Sentence(source, target=target, origin=origin)
+                for (source, target), origin in zip(pairs, table.origins, strict=True)
+            ]
+        )
+    table = read_data(data, columns, roles).first(limit)
+    return Corpus.from_sentences(table[next(iter(roles))])

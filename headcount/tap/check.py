@@ -45,6 +45,10 @@ class Check:
             return self._visible_difference(found)
         return difference(found, self.stock)
 
+    def unrest(self) -> float:
+        """How far two runs of the stock model are apart: above 0 if it draws random numbers."""
+        return difference(self.run(), self.stock)
+
     def rounding(self) -> float:
         """How far transformers' own eager attention and sdpa are apart at visible tokens.
 

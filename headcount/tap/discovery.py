@@ -119,6 +119,8 @@ class _Recorder:
         self.calls: list[_Call] = []
         self.fused: list[str] = []
         """Modules that called a fused function of torch, of which no weights can be seen."""
+        self.changed: list[str] = []
+        """Modules that change what their softmax returns before values are multiplied with it."""
         self.unprojected: dict[str, OwnAttention] = {}
         """Attention by a softmax of its own, by module, until its output projection runs."""
         self._around: dict[str, nn.Module] = {}
@@ -150,7 +152,8 @@ class _Recorder:
         unprojected = dict.fromkeys(
             self.unprojected, "takes a softmax, but no linear map receives its heads' outputs"
         )
-        return several | fused | softmax | unprojected
+        changed = dict.fromkeys(self.changed, "changes its weights after the softmax")
+        return several | fused | softmax | unprojected | changed
 
     def attend(
         self,
@@ -254,6 +257,8 @@ class _Recorder:
     def _own(self, module: nn.Module, attention: OwnAttention) -> None:
         self._attended[module] += 1
         self.unprojected[self.paths[module]] = attention
+        if attention.is_changed:
+            self.changed.append(self.paths[module])
 
     def _fused(self, module: nn.Module) -> None:
         self.fused.append(self.paths[module])

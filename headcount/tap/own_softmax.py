@@ -32,8 +32,18 @@ class OwnAttention:
     """What a module computed: weights, values and their product, with any leading axes."""
 
     weights: Float[Tensor, "*rows query key"]
+    """What the softmax returned."""
+    multiplied: Float[Tensor, "*multiplied_rows query key"]
+    """What values are multiplied with: the weights, unless the module changes them first."""
     value: Float[Tensor, "*value_rows key dim"]
     output: Float[Tensor, "*output_rows query dim"]
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether values are multiplied with something else than weights and zeros."""
+        multiplied = self.multiplied.reshape(self.weights.shape).to(self.weights.dtype)
+        expected = self.weights.where(multiplied != 0, 0)
+        return not torch.allclose(multiplied, expected, rtol=1e-2, atol=1e-3)
 
     def num_heads(self, batch_size: int) -> int:
         """Number of heads, if batch and head are the leading axes; 0 if the batch does not fit."""
@@ -115,4 +125,4 @@ class OwnSoftmax(TorchFunctionMode):
         weights = self.waiting[module]
         if left.shape[-2:] == weights.shape[-2:] and left.numel() == weights.numel():
             del self.waiting[module]
-            self.seen(module, OwnAttention(weights, right, result))
+            self.seen(module, OwnAttention(weights, left, right, result))

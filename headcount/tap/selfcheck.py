@@ -220,8 +220,15 @@ def _with_arithmetic(
                 f"{largest[0][0]:.2g} {largest[0][1]}. The module can't know which side it "
                 "computes, so the model is refused."
             )
-    apart = checks[largest[0][1]].rounding()
-    if apart > tolerance and implementation_of(model) == "sdpa":
+    check = checks[largest[0][1]]
+    unrest, apart = check.unrest(), check.rounding()
+    if unrest > tolerance:
+        reason = (
+            f"The stock model's own outputs of two runs on the same inputs differ by {unrest:.2g}: "
+            "it draws random numbers in evaluation, so nothing can be compared. Set what makes it "
+            "draw (a mask ratio, a number of samples) to 0, or load a class without it."
+        )
+    elif apart > tolerance and implementation_of(model) == "sdpa":
         reason = (
             f"transformers' own sdpa and eager attention of this model differ by {apart:.2g} "
             "there, and sdpa shows no weights. Load the model with attn_implementation='eager', "

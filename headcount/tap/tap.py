@@ -316,8 +316,8 @@ def _pass_on(
     value = repeat_kv(value, layer.num_heads // value.shape[1]).to(dtype)
     columns = listener.begin(layer, value, weights.shape[2])
     masses = weights @ (value[..., :0] if columns is None else columns.to(dtype))
-    everything = slice(None)
-    listener.block(Block(layer, everything, everything, everything, weights, masses))
+    rows, heads, queries = (slice(0, size) for size in weights.shape[:3])
+    listener.block(Block(layer, rows, heads, queries, weights, masses))
     listener.end(layer)
 
 

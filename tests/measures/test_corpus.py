@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from transformers import BertConfig, BertModel
+from transformers import BertConfig, BertModel, DebertaConfig, DebertaModel, PreTrainedModel
 
 from headcount.analysis.streaming import run
 from headcount.corpora import Batch, Corpus, Encoder, Sentence, Tree, batches, take_census
@@ -50,12 +50,21 @@ def _examples(batch: Batch, maps: torch.Tensor) -> list[Example]:
     return found
 
 
-@pytest.fixture(scope="module")
-def layers() -> tuple[list[Case], tuple[str, ...]]:
+def _bert(sizes: dict[str, Any]) -> PreTrainedModel:
+    return BertModel(BertConfig(**sizes), add_pooling_layer=False)
+
+
+def _deberta(sizes: dict[str, Any]) -> PreTrainedModel:
+    """A softmax of its own, over contents and distances."""
+    config = DebertaConfig(**sizes, relative_attention=True, pos_att_type=["c2p", "p2c"])
+    return DebertaModel(config)
+
+
+@pytest.fixture(scope="module", params=[_bert, _deberta])
+def layers(request: pytest.FixtureRequest) -> tuple[list[Case], tuple[str, ...]]:
     tokenizer = tiny_tokenizers.wordpiece()
     sizes: dict[str, Any] = tiny.ENCODER | {"vocab_size": len(tokenizer)}
-    config = BertConfig(**sizes)
-    model = tiny.seeded(BertModel(config, add_pooling_layer=False)).double()
+    model = tiny.seeded(request.param(sizes)).double()
     encoder = Encoder(tokenizer, model.config.max_position_embeddings)
     corpus = Corpus.from_sentences(_sentences())
     census = take_census(corpus, encoder)

@@ -117,6 +117,14 @@ def test_head_outputs_are_heard_after_gates(name: str) -> None:
     assert norms[1] == 0 and (norms[[0, 2, 3, 4]] > 0).all()
 
 
+def test_refuses_weights_that_are_mixed_after_the_softmax() -> None:
+    """What DeBERTa's talking heads return as attention is not what their softmax returned."""
+    sizes: dict[str, Any] = tiny.ENCODER | {"talking_head": True, "relative_attention": True}
+    config = hf.DebertaConfig(**sizes, pos_att_type=["c2p"])
+    with pytest.raises(ModelError, match="attention.self of Deb.* changes its weights after the"):
+        examine(tiny.seeded(hf.DebertaModel(config)))
+
+
 def test_heads_are_not_replaced_by_a_mean_over_unknown_keys() -> None:
     model, anatomy = examined("bloom")
     with pytest.raises(ModelError, match="can't be replaced by a mean. Replace it by zero"):

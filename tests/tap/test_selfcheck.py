@@ -11,7 +11,7 @@ from transformers import AttentionInterface, PreTrainedModel
 
 from headcount.compaction import compact
 from headcount.core import InputError, ModelError, Plan
-from headcount.tap import examine, gated, tapped
+from headcount.tap import AttentionLayer, examine, gated, heard, tapped
 from headcount.tap.selfcheck import check_is_model
 from tests import tiny
 from tests.examined import examined
@@ -151,20 +151,54 @@ def test_refuses_self_attention_and_cross_attention_in_one():
 
 
 @pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing.:FutureWarning")
-def test_an_adapter_around_the_output_projection_is_part_of_it():
-    """W_O of a model with low-rank adapters is that of the model that they are merged into."""
-    peft_model: Any = peft.get_peft_model(tiny.MODELS["llama"](), LORA)
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("llama", {"target_modules": ["q_proj", "o_proj"]}),
+        ("llama", {"target_modules": ["q_proj", "o_proj"], "use_dora": True}),
+        ("gpt2", {"target_modules": ["c_attn", "c_proj"], "fan_in_fan_out": True}),
+        ("bert", {"target_modules": ["value", "dense"], "lora_bias": True}),
+    ],
+)
+def test_an_adapter_around_the_output_projection_is_part_of_it(name: str, options: dict[str, Any]):
+    """Gates, norms and W_O of a model with adapters are those of the model they are merged into."""
+    config = peft.LoraConfig(r=2, init_lora_weights=False, **options)
+    peft_model: Any = peft.get_peft_model(tiny.MODELS[name](), config)
     model = peft_model.get_base_model().eval()
-    layers = examine(model).layers
-    apart = [layer.output_weight(model) for layer in layers]
-    stock = tiny.MODELS["llama"]()
+    batch, anatomy = tiny.inputs(model), examine(model)
+    apart = [layer.output_weight(model) for layer in anatomy.layers]
+    norms, outputs = _norms_and_gated(model, batch)
+    stock = tiny.MODELS[name]()
     plain = [layer.output_weight(stock) for layer in examine(stock).layers]
     merged = peft_model.merge_and_unload().eval()
     for layer, ours, without in zip(examine(merged).layers, apart, plain, strict=True):
         torch.testing.assert_close(ours, layer.output_weight(merged), atol=1e-5, rtol=1e-5)
         assert (ours - without).abs().max() > 0.01
+    norms_of_merged, outputs_of_merged = _norms_and_gated(merged, batch)
+    assert norms == pytest.approx(norms_of_merged, rel=1e-4)
+    torch.testing.assert_close(outputs, outputs_of_merged, atol=1e-4, rtol=1e-4)
     with pytest.raises(InputError, match=r"a PeftModel.*Pass `.get_base_model\(\)`, or the merged"):
         check_is_model(peft_model)
+
+
+def _norms_and_gated(
+    model: PreTrainedModel, batch: dict[str, Tensor]
+) -> tuple[dict[str, float], Tensor]:
+    """The norm of every head's part of the output, and the model's output without one head."""
+    anatomy = examine(model)
+    norms: dict[str, float] = {}
+    maps = {layer.layer_id: layer.output_weight(model) for layer in anatomy.layers}
+
+    def listener(layer: AttentionLayer, output_BQHD: Tensor) -> None:
+        parts = torch.einsum("bqhd,hdm->bqhm", output_BQHD, maps[layer.layer_id])
+        for head, norm in enumerate(parts.norm(dim=-1).mean((0, 1)).tolist()):
+            norms[f"{layer.site} {layer.layer} {head}"] = norm
+
+    with torch.no_grad():
+        with heard(model, anatomy, listener):
+            model(**batch)
+        with gated(model, {str(next(iter(anatomy.heads))): 0.0}):
+            return norms, model(**batch)[0]
 
 
 LORA = peft.LoraConfig(r=2, target_modules=["q_proj", "o_proj"], init_lora_weights=False)
@@ -217,6 +251,20 @@ def _doubled(
     eager = AttentionInterface._global_mapping["sdpa"]
     output, _ = eager(module, query, key, value, None, **kwargs)
     return 2 * output, None
+
+
+def test_a_model_that_draws_in_evaluation_is_refused_with_that_reason():
+    config = hf.ViTMAEConfig(
+        hidden_size=24,
+        num_hidden_layers=1,
+        num_attention_heads=3,
+        intermediate_size=20,
+        image_size=16,
+        patch_size=4,
+        mask_ratio=0.5,
+    )
+    with pytest.raises(ModelError, match="outputs of two runs on the same inputs differ by"):
+        examine(tiny.seeded(hf.ViTMAEModel(config)))
 
 
 def test_rounding_that_a_deep_model_amplifies_is_no_difference():

@@ -37,6 +37,9 @@ class Prune:
     latency: float | None = None
     """Budget: keep as many heads as fit into this many ms for one forward of the compact model,
     without search or generation, on the --dev example of median length."""
+    one_per_group: Path | None = None
+    """Folder of `headcount cluster` of this model: as long as the budget allows, keep at least one
+    head of each group of heads that look at the same places."""
     fold: bool = True
     """Fold the mean output of pruned heads into the bias where that lowers the loss."""
     rescale: bool = True
@@ -60,10 +63,15 @@ class Prune:
         """Prune, write the folder, and print what changed."""
         name, options = self._check()
         chosen, limit, stages = pruning.method(name, options), self._limit(), self._stages()
-        read = [*self.on.files(), *self.corpus, *([self.analysis] if self.analysis else [])]
+        read = [*self.on.files(), *self.corpus, *filter(None, (self.analysis, self.one_per_group))]
         policy = ResumePolicy.of(self.resume, self.overwrite)
+        if self.one_per_group is not None:
+            groups = results.read_clusters(self.one_per_group).groups
+            chosen = pruning.spare_groups(chosen, groups)
         overwrite = artifact.claim_artifact(self.out, policy, read=read)
         loaded = self.on.loaded()
+        if self.one_per_group is not None:
+            pruning.check_groups(self.one_per_group, loaded)
         analysis = None
         if self.analysis is not None:
             analysis = artifact.DenseAnalysis.read(self.analysis, loaded, self.corpus)

@@ -21,7 +21,9 @@ from headcount.core import InputError, Plan, ResumePolicy
 from headcount.corpora import Corpus
 from headcount.models import Loaded, check_plan, revision
 from headcount.pruning.before_after import evaluate_gated
+from headcount.results import read_clusters
 from headcount.tasks import build, evaluate
+from tests import saved
 from tests.cli.conftest import PARALLEL, SAMPLE, headcount, run
 from tests.cli.test_long_work import wait_for
 from tests.forked import Forked
@@ -31,6 +33,27 @@ LAX = (
     *("--thresholds.test-sentences", 2, "--thresholds.test-alpha", 1),
 )
 """Thresholds by which every head is positional, on a few sentences."""
+
+
+def test_one_head_per_group_is_spared(bert: Path, data: list[Path], tmp_path: Path) -> None:
+    clusters, out = tmp_path / "clusters", tmp_path / "out"
+    found = ("--limit", 9, "--permutations", 20, "--within", 0.69, "--out", clusters)
+    assert headcount("cluster", bert, SAMPLE, *found)[0] == 0
+    groups = read_clusters(clusters).groups
+    assert 1 <= len(groups) < 6
+    spared = ("--one-per-group", clusters, "--no-fold", "--no-rescale")
+    status, output, errors = run("prune", bert, data, out, "--keep", len(groups), *spared)
+    assert status == 0, errors
+    assert "chosen by gradient, one head per group spared" in output
+    kept = set(map(str, Plan.read(out / "plan.json").kept_heads(load(bert).heads)))
+    assert [len(kept & set(group)) for group in groups] == [1] * len(groups)
+    other = ("cluster", saved.gpt2(tmp_path / "gpt2"), SAMPLE, *found, "--overwrite")
+    assert headcount(*other)[0] == 0
+    status, _, errors = run("prune", bert, data, tmp_path / "no", "--keep", 2, *spared)
+    assert status == 2 and "Expected groups of the heads of this model" in errors
+    nothing = ("--one-per-group", tmp_path / "nothing")
+    status, _, errors = run("prune", bert, data, tmp_path / "no", "--keep", 2, *nothing)
+    assert status == 2 and "clusters.json" in errors
 
 
 def test_pruned_folder(bert: Path, data: list[Path], tmp_path: Path) -> None:

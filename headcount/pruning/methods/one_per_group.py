@@ -1,0 +1,110 @@
+"""One per group: the last open head of each group of heads is pruned after all other heads.
+
+Heads of a group look at the same places, so that one of them may do for all. A ranking's order is
+kept, except that a unit waits as long as pruning it would leave a group of which no head is open.
+The units that waited follow in the ranking's order: a budget smaller than the number of groups
+prunes them, too. Groups come from `headcount cluster`; a head that is near no other is a group.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+from headcount.core import InputError
+from headcount.models import Loaded, revision
+from headcount.pruning.budget import Keep, Unit
+from headcount.pruning.context import PruningContext
+from headcount.pruning.methods.method import Method, Order, Ranking, RankingMethod
+from headcount.pruning.methods.stepwise import Stepwise
+from headcount.results import Signature, read_clusters
+
+Groups = Sequence[Sequence[str]]
+"""Names of the heads of every group."""
+
+
+@final
+@dataclass(frozen=True)
+class OnePerGroup(Ranking):
+    """A ranking in which every group keeps its last head as long as possible."""
+
+    ranking: Ranking
+    """The ranking to follow otherwise."""
+    groups: tuple[tuple[str, ...], ...]
+    """Names of the heads of every group."""
+
+    @property
+    def name(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Name of the ranking, and what is spared."""
+        return f"{self.ranking.name}, one head per group spared"
+
+    @property
+    def uses_data(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether heads are scored on examples."""
+        return self.ranking.uses_data
+
+    def order(self, context: PruningContext, keep: Keep | None = None) -> Order:
+        """The heads that can be pruned, in the order of pruning."""
+        found = self.ranking.order(context, keep)
+        unit_of = {head: unit for unit in context.units.units for head in unit}
+        units = list(dict.fromkeys(unit_of[head] for head in found.heads))
+        ordered = spared_last(units, self.groups)
+        return Order(tuple(head for unit in ordered for head in unit), found.scores)
+
+
+def spared_last(units: Sequence[Unit], groups: Groups) -> list[Unit]:
+    """Units in order of pruning, those with the last head of a group after all others.
+
+    >>> a, b, c = (Head("decoder.self", 0, index) for index in range(3))
+    >>> [str(head) for (head,) in spared_last([(a,), (b,), (c,)], [["dec.0.0"], ["dec.0.1", "dec.0.2"]])]
+    ['dec.0.1', 'dec.0.0', 'dec.0.2']
+    """  # noqa: E501
+    group_of = {name: number for number, group in enumerate(groups) for name in group}
+    num_open = [len(group) for group in groups]
+    gone, waiting = list[Unit](), list[Unit]()
+    for unit in units:
+        members = [group_of[str(head)] for head in unit]
+        if any(num_open[group] <= members.count(group) for group in members):
+            waiting.append(unit)
+            continue
+        gone.append(unit)
+        for group in members:
+            num_open[group] -= 1
+    return gone + waiting
+
+
+def spare_groups(method: Method, groups: Groups) -> Method:
+    """A method that spares the last head of every group.
+
+    Raises:
+        InputError: if the method learns its choice, or scores heads again while it prunes.
+    """
+    if not isinstance(method, RankingMethod):
+        raise InputError(
+            f"Expected a method that ranks heads, since one head per group is spared, got "
+            f"{method.name}, which learns its choice in training. Use another --method."
+        )
+    ranking = method.ranking
+    if isinstance(ranking, Stepwise) and ranking.step < 1:
+        raise InputError(
+            f"Expected step=1, since one head per group is spared, got step={ranking.step}: "
+            "later scores would be those without heads that are spared."
+        )
+    return RankingMethod(OnePerGroup(ranking, tuple(map(tuple, groups))))
+
+
+def check_groups(folder: Path, loaded: Loaded) -> None:
+    """Check that the groups in a folder of `headcount cluster` are those of a model's heads.
+
+    Raises:
+        InputError: if the folder holds no groups, or those of another model.
+    """
+    found = read_clusters(folder)
+    grouped = {place.head for place in found.places}
+    same = Signature.parse(found.record.signature).revision == revision(loaded.model)
+    if not same or grouped != set(map(str, loaded.heads)):
+        raise InputError(
+            f"Expected groups of the heads of this model in {folder}, got those of "
+            f"{found.record.model}, another model or other weights. Run `headcount cluster` on "
+            "this model."
+        )

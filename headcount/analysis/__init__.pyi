@@ -3,6 +3,10 @@ from .analysis import measure as measure
 from .analysis import versions as versions
 from .bootstrap import Bootstrap as Bootstrap
 from .bootstrap import Estimate as Estimate
+from .contribution_rows import measure_contributions as measure_contributions
+from .contributions import MIXINGS as MIXINGS
+from .contributions import Contributions as Contributions
+from .contributions import collect_contributions as collect_contributions
 from .induction import induction_scores as induction_scores
 from .options import Options as Options
 from .profiles import NOT_SYNTAX as NOT_SYNTAX

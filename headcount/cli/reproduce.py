@@ -20,6 +20,7 @@ from headcount.cli.console import Report, plain_console, print_warnings, show_do
 from headcount.cli.data_arguments import TrialArguments, check_calibration
 from headcount.cli.evolve import Voita2019Evolution
 from headcount.cli.importance import print_assessment
+from headcount.cli.kobayashi2020 import Kobayashi2020
 from headcount.core import InputError, ResumePolicy, claim, silent
 from headcount.corpora import Corpus
 from headcount.importance import DeltaOf, ScoreTest
@@ -384,6 +385,7 @@ class Reproduce:
             | Annotated[Clark2019, tyro.conf.subcommand("clark2019")]
             | Annotated[Coenen2019, tyro.conf.subcommand("coenen2019")]
             | Annotated[Hewitt2019, tyro.conf.subcommand("hewitt2019")]
+            | Annotated[Kobayashi2020, tyro.conf.subcommand("kobayashi2020")]
             | Annotated[Voita2019Evolution, tyro.conf.subcommand("voita2019evolution")]
         ]
     ]

@@ -16,6 +16,7 @@ from .changes import SliceChange as SliceChange
 from .changes import p_beside as p_beside
 from .claiming import ALIGNMENT_FILES as ALIGNMENT_FILES
 from .claiming import CLUSTER_FILES as CLUSTER_FILES
+from .claiming import CONTRIBUTION_FILES as CONTRIBUTION_FILES
 from .claiming import COREFERENCE_FILES as COREFERENCE_FILES
 from .claiming import CURVE_FILES as CURVE_FILES
 from .claiming import EVOLUTION_FILES as EVOLUTION_FILES
@@ -32,6 +33,10 @@ from .clusters import HeadPlace as HeadPlace
 from .clusters import LayerTest as LayerTest
 from .clusters import read_clusters as read_clusters
 from .clusters import write_clusters as write_clusters
+from .contributions import ContributionRecord as ContributionRecord
+from .contributions import ContributionRow as ContributionRow
+from .contributions import ContributionTable as ContributionTable
+from .contributions import read_contributions as read_contributions
 from .coreference import ChosenHead as ChosenHead
 from .coreference import Coreference as Coreference
 from .coreference import CoreferenceRecord as CoreferenceRecord

@@ -58,6 +58,9 @@ CLUSTER_FILES = ("distances.parquet", "groups.parquet", "clusters.md", "clusters
 SENSITIVITY_FILES = ("sensitivity.parquet", "sensitivity.json")
 """Files that a sensitivity leaves, besides `figures/`."""
 
+CONTRIBUTION_FILES = ("contributions.parquet", "kobayashi2020.md", "contributions.json")
+"""Files that measured contributions leave, besides `figures/`."""
+
 EVOLUTION_FILES = (
     "evolution.json",
     "evolution.parquet",

@@ -31,8 +31,8 @@ class SensitivityRow:
     kind: str
     """Kind of the token attended to, one of `KINDS`."""
     metric: str
-    """`gradient`: mean |dL/dA| in nats; `attention`: mean weight on the kind, over queries;
-    `ratio`: gradient, as a share of that for other tokens."""
+    """`gradient`: mean |dL/dA|, in the loss's unit; `attention`: mean weight on the kind,
+    over queries; `ratio`: gradient, as a share of that for other tokens."""
     value: float
     """The number; NaN if no token is of the kind."""
     low: float

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from headcount.core import write_checkpoint
+from headcount.results import read_contributions
 from tests.cli.conftest import PARALLEL, SAMPLE, headcount
 
 TEXTS = [line.split("\t")[0] for line in PARALLEL.read_text(encoding="utf-8").splitlines()]
@@ -203,3 +204,23 @@ def test_li2021(bert: Path, texts: tuple[Path, Path], tmp_path: Path) -> None:
         "li2021", bert, texts, tmp_path / "new", "--keep", 3, "--tune", "trained=gates"
     )
     assert status == 2 and "Leave trained out of --tune" in errors
+
+
+def test_kobayashi2020(bert: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    command = ("reproduce", "kobayashi2020", bert, SAMPLE, "--limit", 9, "--samples", 20)
+    status, output, errors = headcount(*command, "--out", out)
+    assert status == 0, errors
+    text = (out / "kobayashi2020.md").read_text(encoding="utf-8")
+    assert "96.41" in text and "18.75" in text and "9 sentences of sample.conllu" in text
+    assert "enc: frequent tokens have small norms" in text and text.count("**") >= 10
+    found = read_contributions(out)
+    assert found.record.arguments["limit"] == 9
+    half, one = (found.find("encoder.self", "mixing", each) for each in ("attnres-w", "attn-w"))
+    assert half is not None and one is not None
+    assert half.value == pytest.approx(one.value / 2)
+    assert {path.stem for path in (out / "figures").iterdir()} == {"weights_and_norms", "mixing"}
+    status, _, errors = headcount(*command, "--out", out)
+    assert status == 2 and "--overwrite to replace it" in errors
+    status, _, errors = headcount("reproduce", "kobayashi2020", bert, "--out", tmp_path / "none")
+    assert status == 2 and "Expected a corpus, got nothing" in errors

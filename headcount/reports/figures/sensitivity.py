@@ -13,7 +13,7 @@ from headcount.results import KINDS, Sensitivity, SensitivityRow, read_sensitivi
 
 _COLOURS: dict[str, str] = dict(zip(KINDS, (ACCENT, "#0072B2", "#009E73", INK), strict=True))
 _MARKERS: dict[str, str] = dict(zip(KINDS, "osD^", strict=True))
-_NAMES = {"attention": "mean attention of a query", "gradient": "mean |dL/dA| in nats"}
+_NAMES = {"attention": "mean attention of a query", "gradient": "mean |dL/dA|"}
 
 
 def sensitivity_curves(found: Sensitivity) -> Figure:

@@ -14,12 +14,10 @@ from typing import final
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
 
 from headcount.analysis import ROLES
 from headcount.core import (
     FORMATS,
-    LINE,
     InputError,
     new_figure,
     plain_grid,
@@ -29,8 +27,9 @@ from headcount.core import (
     write_text,
 )
 from headcount.importance import correlation
-from headcount.reports.figures.maps import draw_roles
-from headcount.reports.names import MEASURES, SITE_TITLES, role_names
+from headcount.reports.figures.maps import COLUMNS, draw_kinds, legend_patches
+from headcount.reports.kinds import leading
+from headcount.reports.names import MEASURES, SITE_TITLES
 from headcount.results import Correlation, HeadRow, Run, read_run, signed
 
 
@@ -162,24 +161,20 @@ def _named(roles: tuple[str, ...]) -> str:
 
 
 def side_by_side(one: Run, other: Run, names: tuple[str, str]) -> Figure:
-    """Role maps of two runs over one grid of heads."""
+    """Maps of what leads each head, of two runs over one grid of heads."""
     sites = one.by_site()
     layers, heads = one.num_layers, 1 + max(row.index for row in one.heads)
-    roles = role_names(name for run in (one, other) for row in run.heads for name in row.roles)
+    found = [leading(run) for run in (one, other)]
     width, height = 2 * (0.3 * heads + 0.7) + 0.4, len(sites) * (0.3 * layers + 0.7) + 1.0
     figure = new_figure(max(5.6, width), height)
     grid = figure.subplots(len(sites), 2, squeeze=False)
-    for run, column, name in zip((one, other), grid.T, names, strict=True):
+    for run, column, name, leads in zip((one, other), grid.T, names, found, strict=True):
         for axes, (site, rows) in zip(column, run.by_site(), strict=True):
             plain_grid(axes, 1 + max(row.layer for row in rows), heads)
-            draw_roles(axes, rows, tuple(roles))
+            draw_kinds(axes, rows, leads)
             axes.set_title(f"{name}: {SITE_TITLES.get(site, site)}")
-    patches = [
-        Patch(facecolor=role.colour, label=f"{role.abbreviation}  {role.name}")
-        for role in roles.values()
-    ]
-    patches.append(Patch(facecolor="white", edgecolor=LINE, label="no role"))
-    figure.legend(handles=patches, loc="outside lower center", ncols=min(4, len(patches)))
+    handles = legend_patches([each for leads in found for each in leads.values()])
+    figure.legend(handles=handles, loc="outside lower center", ncols=min(COLUMNS, len(handles)))
     return figure
 
 

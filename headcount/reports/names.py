@@ -1,10 +1,9 @@
-"""The report's names for sites, columns, directions, relations and roles, as literal tables.
+"""The report's names for sites, columns, directions and roles, as literal tables.
 
 The colours of roles are those of Okabe and Ito (Color Universal Design, 2008), distinct for any
 colour vision. Every cell also carries the abbreviation, so colour is never the only cue.
 """
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import final
@@ -200,74 +199,6 @@ def measures(columns: Iterable[str]) -> list[MeasureName]:
     return list(named.values())
 
 
-def offset_words(offset: numbers.Real) -> str:
-    """The position of an offset (key minus query), in words.
-
-    >>> offset_words(-1), offset_words(3)
-    ('on the previous token', '3 tokens to the right')
-    """
-    if math.isnan(offset):
-        return "nowhere"
-    close = {-1: "on the previous token", 0: "on the token itself", 1: "on the next token"}
-    side = "left" if offset < 0 else "right"
-    return close.get(int(offset), f"{abs(int(offset))} tokens to the {side}")
-
-
-RELATIONS: Mapping[str, str] = {
-    "nsubj": "subject of a verb",
-    "nsubj:pass": "passive subject",
-    "obj": "direct object",
-    "iobj": "indirect object",
-    "csubj": "clausal subject",
-    "ccomp": "clausal complement",
-    "xcomp": "open clausal complement",
-    "obl": "oblique nominal",
-    "obl:npmod": "noun as adverbial",
-    "obl:tmod": "time expression",
-    "obl:agent": "agent of a passive",
-    "vocative": "addressee",
-    "expl": "expletive",
-    "dislocated": "dislocated element",
-    "advcl": "adverbial clause",
-    "advmod": "adverb",
-    "discourse": "discourse word",
-    "aux": "auxiliary",
-    "aux:pass": "passive auxiliary",
-    "cop": "copula",
-    "mark": "clause marker",
-    "nmod": "nominal modifier",
-    "nmod:poss": "possessor",
-    "appos": "apposition",
-    "nummod": "number",
-    "acl": "clause on a noun",
-    "acl:relcl": "relative clause",
-    "amod": "adjective",
-    "det": "determiner",
-    "case": "preposition or case marker",
-    "conj": "conjunct",
-    "cc": "conjunction",
-    "cc:preconj": "first half of a conjunction",
-    "fixed": "fixed expression",
-    "flat": "name part",
-    "compound": "compound",
-    "compound:prt": "verb particle",
-    "list": "list item",
-    "parataxis": "parataxis",
-    "orphan": "orphan of an ellipsis",
-    "goeswith": "split word",
-    "reparandum": "repair",
-    "punct": "punctuation",
-    "dep": "unspecified",
-    "all": "every word",
-}
-"""What a Universal Dependencies relation says about the dependent, in a few words."""
-
-
-def relation_words(relation: str) -> str:
-    """The relation in plain words; an unknown subtype falls back to its main type; else empty."""
-    return RELATIONS.get(relation, RELATIONS.get(relation.partition(":")[0], ""))
-
-
 @final
 @dataclass(frozen=True)
 class RoleName:
@@ -322,7 +253,7 @@ KNOWN: Mapping[str, RoleName] = {
         RoleName(
             "sink",
             "Si",
-            "#56B4E9",
+            "#009E73",
             _DARK,
             "attends to a sink",
             "attend to a sink",
@@ -340,7 +271,7 @@ KNOWN: Mapping[str, RoleName] = {
         RoleName(
             "block",
             "Bl",
-            "#009E73",
+            "#56B4E9",
             _DARK,
             "attends in blocks",
             "attend in blocks",

@@ -9,7 +9,8 @@ from typing import final
 from headcount.analysis import NOT_SYNTAX
 from headcount.measures import ALL
 from headcount.reports import numbers
-from headcount.reports.names import DIRECTIONS, relation_words
+from headcount.reports.names import DIRECTIONS
+from headcount.reports.plain_words import relation_words
 from headcount.results import RelationResult, Thresholds
 
 Key = tuple[str, str]

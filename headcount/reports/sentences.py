@@ -1,71 +1,47 @@
 """The findings in full sentences: the headline, what was measured, and one line per head."""
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
 from headcount.reports import numbers
-from headcount.reports.names import RoleName, offset_words
+from headcount.reports.kinds import Leading, counted, kinds_sentence, untested_roles, verdicts
+from headcount.reports.plain_words import offset_words
 from headcount.results import Profiles, RunRecord
 
+SHOWN = 3
+"""Number of kinds that the headline names."""
 
-def headline(roles: Sequence[Sequence[str]], names: Mapping[str, RoleName]) -> str:
-    """The number of heads with each role; `roles` has one entry per head.
 
-    >>> from headcount.reports.names import role_names
-    >>> headline([["sink"], ["positional"], ["positional"], []], role_names(["positional", "sink"]))
-    'Of 4 heads, 2 are positional and 1 attends to a sink; 1 has no role.'
+def headline(found: Sequence[Leading | None]) -> str:
+    """What the heads do, in numbers; `found` has one entry per head.
+
+    >>> headline([None, None])
+    'None of the 2 heads shows a role or tendency.'
     """
-    counted = Counter(role for head in roles for role in set(head))
-    if not counted:
-        return f"None of the {numbers.count(len(roles))} heads has a role."
-    clauses: list[str] = []
-    for name, role in names.items():
-        if number := counted[name]:
-            predicate = role.one if number == 1 else role.many
-            # "9 are positional, 14 syntactic": the verb is not repeated.
-            if clauses and predicate.startswith(("is ", "are ")):
-                predicate = predicate.partition(" ")[2]
-            clauses.append(f"{numbers.count(number)} {predicate}")
-    without = sum(not head for head in roles)
-    rest = f"{numbers.count(without)} {'has' if without == 1 else 'have'} no role"
-    rest = rest if without else "every head has a role"
-    return f"Of {numbers.count(len(roles))} heads, {numbers.listed(clauses)}; {rest}."
-
-
-def several(roles: Sequence[Sequence[str]]) -> str:
-    """A remark on heads with several roles, to explain the headline's counts; else empty."""
-    number = sum(len(head) > 1 for head in roles)
-    if not number:
-        return ""
-    verb, counts = ("has", "counts") if number == 1 else ("have", "count")
-    these = numbers.of(number, "head", "heads")
-    return f"{these} {verb} more than one role and {counts} once for each."
-
-
-def tending(profiles: Profiles | None) -> str:
-    """The number of heads without a role that tend to one, and of those that were not tested."""
-    if not profiles:
-        return ""
-    verdicts = [{trait.verdict for trait in traits} for traits in profiles.values()]
-    tend = sum("tendency" in each and "role" not in each for each in verdicts)
-    untested = {
-        trait.role
-        for traits in profiles.values()
-        for trait in traits
-        if all(other.verdict == "untested" for other in traits if other.role == trait.role)
-    }
-    parts = []
+    total, (role, tend, rest) = len(found), verdicts(found)
+    if rest == total:
+        who = "The only head shows no" if total == 1 else f"None of the {total:,} heads shows a"
+        return f"{who} role or tendency."
+    parts = [f"{numbers.count(role)} {_has(role)} a role" if role else "none has a role"]
     if tend:
-        verb = "has" if tend == 1 else "have"
-        parts.append(
-            f"{numbers.of(tend, 'head', 'heads')} without a role {verb} a tendency: it passes the "
-            "test, but not the paper's threshold."
-        )
-    if untested:
-        parts.append(f"Too few cases to test: {numbers.listed(sorted(untested))}.")
-    return " ".join(parts)
+        verb = "" if role else f"{_has(tend)} "
+        parts.append(f"{numbers.count(tend)} {verb}a tendency")
+    if rest:
+        parts.append(f"{numbers.count(rest)} neither")
+    title = "Most frequent: " if len(counted(found)) > SHOWN else ""
+    kinds = kinds_sentence(found, SHOWN)
+    return f"Of {numbers.of(total, 'head', 'heads')}, {numbers.listed(parts)}. {title}{kinds}."
+
+
+def _has(number: int) -> str:
+    return "has" if number == 1 else "have"
+
+
+def untested(profiles: Profiles | None) -> str:
+    """The roles that could not be tested, in a sentence; empty if all were."""
+    roles = untested_roles(profiles)
+    return f"Too few cases to test: {numbers.listed(roles)}." if roles else ""
 
 
 def by_chance(null: Sequence[Sequence[str]]) -> str:

@@ -14,9 +14,8 @@ def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "PAIRS", 5)  # every head is ablated on all of them
     status, output, errors = headcount("demo", "--out", tmp_path / "demo")
     assert status == 0, errors
-    first, positional, syntactic, rare, *_ = output.splitlines()
-    assert first.startswith("Of 144 heads, ") and syntactic.startswith("Syntactic: enc.")
-    assert "comes nearest" in positional and "comes nearest" in rare
+    assert output.startswith("Of 144 heads, ") and "Start with " in output
+    assert "No head is positional: enc." in output and "No head is rare: enc." in output
     assert "without any decoder attention to the encoder" in output
     record = json.loads((tmp_path / "demo" / "importance.json").read_text(encoding="utf-8"))
     assert [one["site"] for one in record["sites"]] == [

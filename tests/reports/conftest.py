@@ -20,6 +20,12 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def profiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One site, 6 x 12 heads, with profiles, as runs of today have."""
+    return write_run(tmp_path_factory.mktemp("profiled"), Wish(profiles=True))
+
+
+@pytest.fixture(scope="session")
 def translator(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three sites, 6 x 8 heads, with their importance."""
     wish = Wish(sites=ALL_SITES, heads=8, importance=True)

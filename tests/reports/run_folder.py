@@ -53,6 +53,7 @@ class Wish:
     relations: bool = True
     null: bool = False
     importance: bool = False
+    profiles: bool = False
     hostile: bool = False
     not_a_number: bool = False
     num_words: int = 25
@@ -78,6 +79,8 @@ def write_run(folder: Path, wish: Wish = Wish()) -> Path:
         (folder / "importance.json").write_text(json.dumps(found | {"files": {}}), encoding="utf-8")
     heads.to_parquet(folder / "heads.parquet")
     _offsets(random, heads).to_parquet(folder / "offsets.parquet")
+    if wish.profiles:
+        _profiles(np.random.default_rng(wish.seed), roles).to_parquet(folder / "profiles.parquet")
     if wish.relations:
         _relations(random, names, 0.35).to_parquet(folder / "relations.parquet")
     if wish.null:
@@ -239,6 +242,60 @@ def _relations(random, names, lift: float) -> pd.DataFrame:
         "baseline_offset",
     ]
     return pd.DataFrame(rows, columns=columns)
+
+
+TRAITS = {
+    "previous": "positional",
+    "self": "positional",
+    "nsubj": "syntactic",
+    "amod": "syntactic",
+    "rare": "rare",
+    "first": "sink",
+    "punctuation": "punctuation",
+    "segment": "block",
+}
+"""Traits with the roles that they can give."""
+
+
+def _profiles(random, roles: dict[str, list[str]]) -> pd.DataFrame:
+    """Traits that agree with the roles; some heads without a role have a tendency."""
+    rows = []
+    for head, own in roles.items():
+        tends = random.random() < 0.5 and not own
+        tendency = random.choice([*TRAITS]) if tends else None
+        for trait, role in TRAITS.items():
+            first = next(name for name, its in TRAITS.items() if its == role)
+            verdict = "role" if role in own and trait == first else "none"
+            verdict = "tendency" if trait == tendency else verdict
+            strength = float(random.uniform(0.1, 0.9)) if verdict != "none" else -0.4
+            is_syntax = role == "syntactic"
+            rows.append(
+                {
+                    "head": head,
+                    "trait": trait,
+                    "role": role,
+                    "offset": {"previous": -1, "self": 0}.get(trait),
+                    "relation": trait if is_syntax else None,
+                    "direction": "head->dependent" if is_syntax else None,
+                    "share": 0.2 + 0.8 * strength,
+                    "null": 0.2,
+                    "attainable": 1.0,
+                    "strength": strength,
+                    "low": strength - 0.1,
+                    "high": strength + 0.1,
+                    "cases": 400,
+                    "units": 90,
+                    "score": 0.2 + 0.8 * strength,
+                    "chance": 0.2,
+                    "position_null": 0.1,
+                    "first_gain": 0.8 * strength,
+                    "paper_share": 0.2 + 0.8 * strength,
+                    "p": 0.6 if verdict == "none" else 1e-9,
+                    "p_holm": 1.0 if verdict == "none" else 1e-7,
+                    "verdict": verdict,
+                }
+            )
+    return pd.DataFrame(rows).astype({"offset": "Int64"})
 
 
 def _examples(random, roles: list[str], wish: Wish) -> list[dict]:

@@ -134,14 +134,51 @@ def test_not_measured_is_hatched(hostile: Path, open_page: Open):
     assert page.locator(".cell.missing").count() == 10
 
 
-def test_a_chip_dims_the_other_heads(plain: Path, open_page: Open):
-    page = open_page(plain)
-    page.click('.chip[data-role="syntactic"]')
-    assert page.locator(".cell:not(.dim)").count() == int(
-        page.inner_text('.chip[data-role="syntactic"] b')
-    )
-    page.click('.chip[data-role="syntactic"]')
+@pytest.mark.parametrize("chip", ["kind:first", "verdict:tendency", "verdict:none"])
+def test_a_chip_dims_the_other_heads(profiled: Path, open_page: Open, chip: str):
+    page = open_page(profiled)
+    selector = f'.chip[data-filter="{chip}"]'
+    page.click(selector)
+    shown = page.locator(".cell:not(.dim)").count()
+    assert 0 < shown == int(page.inner_text(f"{selector} b"))
+    page.click(selector)
     assert page.locator(".cell.dim").count() == 0
+
+
+def test_roles_tendencies_and_nothing_differ_without_colour(profiled: Path, open_page: Open):
+    """A role is framed and bold, a tendency is neither, and nothing has no letter."""
+    page = open_page(profiled)
+    look = "cell => [getComputedStyle(cell).fontWeight, cell.textContent !== '']"
+    page.add_style_tag(content="* { filter: grayscale(1); }")
+    looks = {
+        verdict: page.eval_on_selector(f".cell.{verdict}", look)
+        for verdict in ("role", "tendency", "none")
+    }
+    assert looks["role"] == ["850", True] and looks["tendency"] == ["400", True]
+    assert looks["none"][1] is False
+    frame = "cell => getComputedStyle(cell).boxShadow"
+    assert "2px inset" in page.eval_on_selector(".cell.role", frame)
+    assert page.eval_on_selector(".cell.tendency", frame) == "none"
+
+
+def test_heads_that_matter_are_marked(translator: Path, open_page: Open):
+    page = open_page(translator)
+    marked = page.locator(".cell.matters").count()
+    assert 0 < marked == int(page.inner_text('.chip[data-filter="matters:true"] b'))
+
+
+@pytest.mark.parametrize("width", [390, 768, 1024, 1400])
+def test_text_is_large_and_fits(profiled: Path, open_page: Open, width: int):
+    page = open_page(profiled, "#enc.0.0")
+    page.set_viewport_size({"width": width, "height": 900})
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    small = page.eval_on_selector_all(
+        "header *, .map *, .panel *",
+        """all => all.filter(one => [...one.childNodes].some(c => c.nodeType === 3 && c.data.trim())
+          && one.checkVisibility() && !one.closest('svg')
+          && parseFloat(getComputedStyle(one).fontSize) < 14.9).map(one => one.outerHTML)""",
+    )
+    assert small == []
 
 
 def test_a_relation_shows_on_the_map(plain: Path, open_page: Open):

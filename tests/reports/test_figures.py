@@ -1,5 +1,6 @@
 """Figures: three formats, the same bytes every time, text that stays text."""
 
+import itertools
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from headcount.reports import write_figures
 from headcount.reports.figures.figures import FIGURES
 from headcount.reports.figures.maps import confidence_map, role_map
 from headcount.reports.names import KNOWN
-from headcount.results import read_run
+from headcount.results import Role, read_run
 from tests.reports.drawn import assert_whole
 from tests.reports.run_folder import Wish, write_run
 
@@ -56,7 +57,7 @@ def test_text_of_an_svg_is_text_and_has_no_date(tmp_path: Path):
     assert "Encoder self-attention" in text and "<dc:date>" not in text
 
 
-@pytest.mark.parametrize("name", ["translator", "hostile", "roleless"])
+@pytest.mark.parametrize("name", ["translator", "hostile", "roleless", "profiled"])
 @pytest.mark.parametrize("figure", FIGURES)
 def test_draws_any_run(name: str, figure: str, request: pytest.FixtureRequest):
     run = read_run(request.getfixturevalue(name))
@@ -65,6 +66,7 @@ def test_draws_any_run(name: str, figure: str, request: pytest.FixtureRequest):
         missing = {
             "hostile": {"relations", "weight_and_norm"},
             "roleless": {"importance", "agreement"},
+            "profiled": {"importance", "agreement"},
         }.get(name, set())
         assert (drawn is None) == (figure in missing)
         if drawn is not None:
@@ -75,8 +77,9 @@ def test_draws_any_run(name: str, figure: str, request: pytest.FixtureRequest):
 def test_figures_of_few_heads_are_whole(tmp_path: Path, heads: int):
     """Labels larger than the map itself are not cut off."""
     run = read_run(write_run(tmp_path, Wish(layers=heads, heads=heads)))
-    every = tuple(KNOWN)
-    run = replace(run, heads=tuple(replace(row, roles=every) for row in run.heads))
+    every = itertools.cycle(KNOWN)
+    run = replace(run, roles={row.head: (Role(next(every)),) for row in run.heads})
+    run = replace(run, heads=tuple(replace(r, roles=tuple(KNOWN)) for r in run.heads))
     with styled():
         for draw in (role_map, confidence_map):
             assert_whole(draw(run), draw.__name__)

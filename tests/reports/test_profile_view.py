@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 
 from headcount.reports.page.profile_view import SHOWN, profile_view
-from headcount.reports.sentences import tending
+from headcount.reports.sentences import untested
 from headcount.results import TraitStrength
 
 TRAIT = TraitStrength(
@@ -39,7 +39,11 @@ def test_roles_come_first_then_tendencies_then_what_is_strongest():
         replace(TRAIT, trait="segment", verdict="untested", strength=math.nan),
     ]
     view = profile_view(traits)
-    assert [line.label for line in view.lines] == ["first token", "itself", "two rarest tokens"]
+    assert [line.label for line in view.lines] == [
+        "the first token",
+        "the token itself",
+        "the two rarest tokens",
+    ]
     assert [line.verdict for line in view.lines] == ["role", "tendency", "none"]
     assert view.lines[0].about.replace("\u202f", " ") == (
         "62 % of 1,234 cases in 77 sentences; chance or position alone 5.0 %, attainable 100 %"
@@ -60,17 +64,17 @@ def test_a_long_profile_is_cut_but_never_its_findings():
 def test_relations_are_named_with_their_direction_and_meaning():
     names = {"trait": "nsubj", "relation": "nsubj:pass", "direction": "dependent->head"}
     (line,) = profile_view([replace(TRAIT, role="syntactic", **names)]).lines
-    assert line.label.startswith("nsubj:pass dependent → head (")
+    assert line.label == "the verb of a passive subject (nsubj:pass)"
     (line,) = profile_view([replace(TRAIT, trait="offset", offset=-3)]).lines
     assert line.label == "3 tokens to the left (fixed offset)"
 
 
-def test_tendencies_are_counted_beside_the_headline():
-    tendency = replace(TRAIT, verdict="tendency")
+def test_what_is_below_its_null_is_not_a_number():
+    (line,) = profile_view([replace(TRAIT, strength=0.1, low=-27.3, high=0.2)]).lines
+    assert line.interval == "below to 0.20"
+
+
+def test_roles_that_could_not_be_tested_are_named():
     rare = replace(TRAIT, trait="rare", role="rare", verdict="untested")
-    profiles = {"a": (TRAIT, rare), "b": (tendency, rare), "c": (replace(TRAIT, verdict="none"),)}
-    assert tending(profiles) == (
-        "1 head without a role has a tendency: it passes the test, but not the paper's threshold. "
-        "Too few cases to test: rare."
-    )
-    assert tending(None) == "" == tending({"a": (TRAIT,)})
+    assert untested({"a": (TRAIT, rare), "b": (rare,)}) == "Too few cases to test: rare."
+    assert untested(None) == "" == untested({"a": (TRAIT,)})

@@ -1,38 +1,67 @@
 """The sentences that a reader sees first, and numbers as text."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
 from headcount.reports import numbers
+from headcount.reports.kinds import leading
 from headcount.reports.names import role_names
-from headcount.reports.sentences import by_chance, head_line, headline, measured, several
-from headcount.results import Counts, RunRecord
+from headcount.reports.sentences import by_chance, head_line, headline, measured
+from headcount.results import Counts, HeadRow, Run, RunRecord
+from tests.reports.test_profile_view import TRAIT
+
+COUNTS = Counts(sentences=1, tokens=3)
 
 
-def _headline(*heads: tuple[str, ...]) -> str:
-    return headline(heads, role_names(role for head in heads for role in head))
-
-
-def test_headline_counts_every_role_of_every_head():
-    heads = [("positional", "sink"), ("syntactic",), ("syntactic",), ("sink",), ("rare",), ()]
-    assert _headline(*heads) == (
-        "Of 6 heads, 1 is positional, 2 syntactic, 1 points at rare words and 2 attend to a sink; "
-        "1 has no role."
+def _headline(*verdicts: tuple[str, str] | None) -> str:
+    """The headline of heads that are led by a trait with a verdict, or by nothing."""
+    roles = {"first": "sink", "previous": "positional", "rare": "rare", "self": "positional"}
+    profiles = {
+        str(number): ()
+        if each is None
+        else (replace(TRAIT, trait=each[0], role=roles[each[0]], verdict=each[1]),)
+        for number, each in enumerate(verdicts)
+    }
+    heads = tuple(HeadRow(head, "encoder.self", 0, int(head), (), {}) for head in profiles)
+    record = RunRecord(signature="", model="tiny", corpora=(), counts=COUNTS, sites={}, roles={})
+    run = Run(
+        record=record,
+        heads=heads,
+        offsets={},
+        relations=None,
+        null_heads=None,
+        null_relations=None,
+        examples={},
+        roles=dict.fromkeys(profiles, ()),
+        profiles=profiles,
     )
-    assert several(heads) == "1 head has more than one role and counts once for each."
+    return headline([*leading(run).values()])
 
 
-def test_headline_without_roles_and_with_roles_everywhere():
-    assert _headline((), ()) == "None of the 2 heads has a role."
-    assert (
-        _headline(("sink",), ("sink",)) == "Of 2 heads, 2 attend to a sink; every head has a role."
+FIRST, BEFORE = ("first", "role"), ("previous", "tendency")
+
+
+def test_headline_counts_roles_tendencies_and_kinds():
+    assert _headline(FIRST, FIRST, BEFORE, None) == (
+        "Of 4 heads, 2 have a role, 1 a tendency and 1 neither. "
+        "2 look at the first token and 1 looks at the previous token."
     )
-    assert several([("sink",)]) == ""
+    assert _headline(FIRST, BEFORE, BEFORE, ("rare", "role"), ("self", "role")) == (
+        "Of 5 heads, 3 have a role and 2 a tendency. Most frequent: "
+        "2 look at the previous token, 1 looks at the token itself and 1 looks at rare words."
+    )
 
 
-def test_headline_takes_unknown_roles():
-    assert "1 has the role “copying”" in _headline(("copying",), ())
+def test_headline_without_roles_and_without_anything():
+    assert _headline(BEFORE, None) == (
+        "Of 2 heads, none has a role, 1 has a tendency and 1 neither. "
+        "1 looks at the previous token."
+    )
+    assert _headline(FIRST) == "Of 1 head, 1 has a role. 1 looks at the first token."
+    assert _headline(None, None) == "None of the 2 heads shows a role or tendency."
+    assert _headline(None) == "The only head shows no role or tendency."
 
 
 def test_unknown_roles_get_letters_and_colours_of_their_own():

@@ -8,37 +8,34 @@ from headcount.results import read_run
 from tests.reports.run_folder import Wish, write_run
 
 
-def test_roles_with_their_clearest_heads_then_sites_then_heads(tmp_path: Path) -> None:
-    write_run(tmp_path, Wish(importance=True))
-    run = read_run(tmp_path)
+def test_opening_then_starts_then_what_would_show_more(tmp_path: Path) -> None:
+    run = read_run(write_run(tmp_path, Wish(importance=True)))
     view, lines = report_view(run), story(run)
-    assert view.worth is not None
-    assert lines[0] == view.headline
-    assert lines[-2:] == [view.worth.sites, view.worth.lede]
-    reported = {lead.role.name: lead.heads for lead in view.leads}
-    for line, name in zip(lines[1:-2], ("positional", "syntactic", "rare"), strict=True):
-        for head, evidence in reported[name]:
-            assert f"{head} ({evidence})" in line
+    assert lines[: 1 + len(view.answers)] == [view.headline, *(text for _, text in view.answers)]
+    assert "heads matter" in lines[1] and "Most: without " in lines[1]
+    for start in view.starts:
+        assert f"Start with {start.head}: it {start.why}." in lines
 
 
-def test_a_role_that_no_head_has_is_told_with_the_nearest_head(tmp_path: Path) -> None:
-    write_run(tmp_path, Wish(roles=False))
-    run = read_run(tmp_path)
-    lines = story(run)[1:]
-    for line, column in ((lines[0], "positional_share"), (lines[2], "rare2_share")):
-        best = max(run.heads, key=lambda row: row.values[column])
-        assert f"{best.head} comes nearest" in line
-        assert f"{best.values[column]:.0%}" in line
-    assert run.relations is not None
-    gains = [one.gain for one in run.relations if one.cases >= 100 and one.relation != "punct"]
-    (best,) = [one for one in run.relations if one.gain == max(gains) and one.cases >= 100]
-    assert f"{best.head} comes nearest with {best.relation} {best.direction}, " in lines[1]
-    mark = replace(best, relation="punct", accuracy=1.0, baseline=0.0)
-    assert story(replace(run, relations=(*run.relations, mark)))[1:] == lines, "a convention of UD"
-    assert len(story(replace(run, relations=None))) == 3, "without trees nothing is known of syntax"
-
-
-def test_without_an_assessment_it_ends_with_the_roles(tmp_path: Path) -> None:
-    write_run(tmp_path, Wish())
-    lines = story(read_run(tmp_path))
-    assert not any("rises" in line for line in lines)
+def test_a_role_that_no_head_has_is_reported_with_the_nearest_head(profiled: Path) -> None:
+    """The first half of the corpus chooses the head, the other half gives its number."""
+    run = read_run(profiled)
+    assert run.profiles is not None
+    head = run.heads[3].head
+    chosen = [
+        replace(trait, first_gain=5.0, share=0.31, null=0.25) if trait.trait == "rare" else trait
+        for trait in run.profiles[head]
+    ]
+    heads = tuple(replace(row, roles=()) for row in run.heads)
+    without = replace(
+        run,
+        heads=heads,
+        roles={row.head: () for row in heads},
+        profiles={**run.profiles, head: tuple(chosen)},
+    )
+    (line,) = [each for each in story(without) if each.startswith("No head is rare")]
+    assert line.replace("\u202f", " ") == (
+        f"No head is rare: {head} comes nearest. It looks at the two rarest tokens in 31 % of "
+        "cases; chance explains 25 %."
+    )
+    assert not [each for each in story(replace(without, profiles=None)) if "nearest" in each]

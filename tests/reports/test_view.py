@@ -45,17 +45,28 @@ def test_layers_may_have_different_numbers_of_heads(plain: Path):
     assert [cell is None for cell in last] == [False] * 7 + [True] * 5
 
 
-def test_leads_are_the_strongest_heads_of_each_role(plain: Path):
-    run = read_run(plain)
-    found = {lead.role.name: [head for head, _ in lead.heads] for lead in report_view(run).leads}
-    having: dict[str, list[tuple[float, str]]] = {}
-    for head, roles in run.roles.items():
-        for each in roles:
-            having.setdefault(each.role, []).append((each.score, head))
-    assert found.keys() == having.keys() and max(map(len, having.values())) > 3
-    for role, scored in having.items():
-        strongest = sorted(scored, key=lambda one: one[0], reverse=True)[:3]
-        assert found[role] == [head for _, head in strongest]
+def test_three_heads_to_start_with_each_with_a_reason(profiled: Path):
+    run = read_run(profiled)
+    starts = report_view(run).starts
+    assert run.profiles is not None and len({start.head for start in starts}) == 3
+    assert len({start.kind.key for start in starts if start.kind}) == 3
+    first = starts[0]
+    assert first.kind is not None and first.kind.key == "syntax"
+    assert "; the best fixed position manages " in first.why
+
+
+def test_start_with_the_head_that_is_worth_most(translator: Path):
+    run = read_run(translator)
+    best = max(run.heads, key=lambda row: row.values["ablation_delta"]).head
+    start = report_view(run).starts[0]
+    assert start.head == best and start.why.startswith("is worth most: without it, the loss rises")
+
+
+def test_a_model_without_findings_says_what_to_try(roleless: Path):
+    report = report_view(replace(read_run(roleless), relations=None))
+    assert report.headline == "None of the 6 heads shows a role or tendency."
+    assert [step.split(":")[0] for step in report.steps] == ["A treebank (.conllu)", "A task"]
+    assert report.starts[0].why.startswith("is the sharpest")
 
 
 def test_offset_bins_lump_the_far_ones():

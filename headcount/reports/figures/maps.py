@@ -1,41 +1,58 @@
-"""Figures of the grid of heads: roles and confidence, layers x heads, one panel per site."""
+"""Figures of the grid of heads: what leads them, and confidence, one panel a site."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.colors import LinearSegmentedColormap, to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.patches import Patch, Rectangle
 
-from headcount.core import LINE, new_figure, plain_grid
-from headcount.reports.names import SITE_TITLES, RoleName, role_names
+from headcount.core import INK, LINE, MUTED, new_figure, plain_grid
+from headcount.reports.kinds import Leading, counted, leading, tint, verdicts
+from headcount.reports.names import SITE_TITLES
 from headcount.results import HeadRow, Run
 
 _SCALE = LinearSegmentedColormap.from_list("headcount", ["#eef1ee", "#6fa8ad", "#0c3a52"])
 """The sequential scale of the report."""
 
-LEGEND = 4.8
-"""Width of four roles side by side, in inches."""
+LEGEND = 5.6
+"""Width of the legend, in inches."""
+
+COLUMNS = 3
+"""Number of entries of the legend side by side."""
 
 BAR = 2.2
 """Height of the label beside the colour bar of confidence, in inches."""
 
 
 def role_map(run: Run) -> Figure:
-    """Layers x heads, coloured by role; a head with several roles is split."""
-    names = role_names(name for row in run.heads for name in row.roles)
-    figure, all_axes = _site_axes(run, extra=0.5, least=(LEGEND, 0.0))
+    """Layers x heads, by what leads each head: roles solid and framed, tendencies pale."""
+    found = leading(run)
+    handles = legend_patches(found.values())
+    lines = -(-len(handles) // COLUMNS)
+    figure, all_axes = _site_axes(run, extra=0.25 * lines, least=(LEGEND, 0.0))
     for axes, (_, rows) in zip(all_axes, run.by_site(), strict=True):
-        draw_roles(axes, rows, tuple(names))
-    patches = [
-        Patch(facecolor=role.colour, label=f"{role.abbreviation}  {role.name}")
-        for role in names.values()
-    ]
-    patches.append(Patch(facecolor="white", edgecolor=LINE, label="no role"))
-    figure.legend(handles=patches, loc="outside lower center", ncols=min(4, len(patches)))
+        draw_kinds(axes, rows, found)
+    figure.legend(handles=handles, loc="outside lower center", ncols=min(COLUMNS, len(handles)))
     return figure
+
+
+def legend_patches(found: Iterable[Leading | None]) -> list[Patch]:
+    """The legend of maps: kinds with their letters and numbers, then roles and tendencies."""
+    each = list(found)
+    kinds = [
+        Patch(facecolor=kind.role.colour, label=f"{kind.letter}  {kind.label} {number}")
+        for kind, number in counted(each)
+    ]
+    role, tend, rest = verdicts(each)
+    how = [
+        Patch(facecolor=MUTED, edgecolor=INK, linewidth=1.2, label=f"framed: role {role}"),
+        Patch(facecolor=_mixed(MUTED, 0.3), label=f"pale: tendency {tend}"),
+        Patch(facecolor="white", edgecolor=LINE, label=f"empty: neither {rest}"),
+    ]
+    return kinds + how
 
 
 def confidence_map(run: Run) -> Figure:
@@ -50,11 +67,10 @@ def confidence_map(run: Run) -> Figure:
     return figure
 
 
-def draw_roles(axes: Axes, rows: list[HeadRow], names: Sequence[str]) -> None:
-    """Draw the heads of one site, coloured by role; roles not in `names` are left out."""
-    roles = role_names(names)
+def draw_kinds(axes: Axes, rows: list[HeadRow], found: Mapping[str, Leading | None]) -> None:
+    """Draw the heads of one site by what leads them; heads that nothing leads are empty."""
     for row in rows:
-        _split_cell(axes, row, [roles[name] for name in row.roles if name in roles])
+        _draw_cell(axes, row, found[row.head])
 
 
 def draw_numbers(
@@ -101,21 +117,28 @@ def _site_axes(run: Run, extra: float, least: tuple[float, float]) -> tuple[Figu
     return figure, list(grid.flat)
 
 
-def _split_cell(axes: Axes, row: HeadRow, roles: list[RoleName]) -> None:
-    """Draw a cell in horizontal bands, the main role on top; an outline if there is no role."""
+def _draw_cell(axes: Axes, row: HeadRow, leads: Leading | None) -> None:
     left, top, size = row.index - 0.46, row.layer - 0.46, 0.92
-    if not roles:
+    if leads is None:
         axes.add_patch(Rectangle((left, top), size, size, facecolor="white", edgecolor=LINE))
-    height = size / max(1, len(roles))
-    for band, role in enumerate(roles):
-        start = (left, top + band * height)
-        axes.add_patch(Rectangle(start, size, height, facecolor=role.colour, linewidth=0))
-        axes.text(
-            row.index,
-            top + (band + 0.5) * height,
-            role.abbreviation,
-            color=role.ink,
-            ha="center",
-            va="center_baseline",
-            size=6 if len(roles) == 1 else 4.5,
-        )
+        return
+    is_role, role = leads.verdict == "role", leads.kind.role
+    colour = _mixed(role.colour, tint(leads) / 100)
+    frame = {"edgecolor": INK, "linewidth": 1.1} if is_role else {"linewidth": 0}
+    axes.add_patch(Rectangle((left, top), size, size, facecolor=colour, **frame))
+    axes.text(
+        row.index,
+        row.layer,
+        leads.kind.letter,
+        color=role.ink if is_role else INK,
+        weight="bold" if is_role else "normal",
+        ha="center",
+        va="center_baseline",
+        size=8 if len(leads.kind.letter) == 1 else 6,
+    )
+
+
+def _mixed(colour: str, share: float) -> str:
+    """A colour on white paper, as strong as the share."""
+    rgb = np.asarray(to_rgb(colour))
+    return to_hex(tuple(1 - share * (1 - rgb)))

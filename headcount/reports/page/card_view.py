@@ -8,18 +8,22 @@ from typing import final
 import numpy as np
 
 from headcount.reports import numbers
-from headcount.reports.names import MEASURES, SITE_TITLES, measures
+from headcount.reports.kinds import findings, kind_of, roles_of
+from headcount.reports.names import MEASURES, SITE_TITLES, RoleName, measures
 from headcount.reports.page.probe_view import ProbeHead, probe_heads
 from headcount.reports.page.profile_view import ProfileView, profile_view
 from headcount.reports.page.worth_view import effect_of, interval, ranked, scores_of
+from headcount.reports.plain_words import finding
 from headcount.reports.relation_view import RelationScore, best_of_head
 from headcount.reports.sentences import arrows, head_line
-from headcount.results import Example, Role, Run
+from headcount.results import Example, Run
 
 MAX_WORDS = 48
 """Largest number of words in a drawing; longer sentences are cut around their arcs."""
 MAX_LINES = 400
 """Largest number of lines in a drawing; the weakest are dropped first."""
+SHOWN_ROLES, SHOWN_TENDENCIES = 4, 2
+"""Largest numbers of roles and of tendencies in the sentences of a card."""
 _VISIBLE = 13
 """255 * 0.05: smaller weights are not drawn, except the largest of each query."""
 
@@ -133,12 +137,24 @@ class Score:
 
 @final
 @dataclass(frozen=True)
+class Finding:
+    """One role or tendency of a head, in plain words."""
+
+    kind: str
+    verdict: str
+    text: str
+
+
+@final
+@dataclass(frozen=True)
 class Card:
     """Everything the report shows of one head."""
 
     head: str
     title: str
-    roles: tuple[Role, ...]
+    roles: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    """What the head does: roles, then tendencies."""
     line: str
     profile: ProfileView | None
     """Strengths of the head's traits; None in runs from before there were profiles."""
@@ -157,14 +173,17 @@ class Card:
 
 def cards(run: Run) -> tuple[Card, ...]:
     """One card per head, in the order of the table of heads."""
-    relations = best_of_head(run.relations or (), run.null_relations, run.record.thresholds)
+    # With profiles, relations are there, with numbers of the tested half
+    results = (run.relations or ()) if run.profiles is None else ()
+    relations = best_of_head(results, run.null_relations, run.record.thresholds)
     null = {row.head: row.values for row in run.null_heads or ()}
-    worth, probed = _worth(run), probe_heads(run.probes)
+    worth, probed, names = _worth(run), probe_heads(run.probes), roles_of(run)
     return tuple(
         Card(
             head=row.head,
             title=f"{SITE_TITLES.get(row.site, row.site)}, layer {row.layer}, head {row.index}",
-            roles=tuple(replace(e, evidence=arrows(e.evidence)) for e in run.roles[row.head]),
+            roles=tuple(role.role for role in run.roles[row.head]),
+            findings=_findings(run, row.head, names),
             line=head_line(row.values),
             profile=None if run.profiles is None else profile_view(run.profiles.get(row.head, ())),
             worth=worth[row.head],
@@ -178,6 +197,19 @@ def cards(run: Run) -> tuple[Card, ...]:
             examples=tuple(example_view(e) for e in run.examples.get(row.head, ())),
         )
         for row in run.heads
+    )
+
+
+def _findings(run: Run, head: str, names: Mapping[str, RoleName]) -> tuple[Finding, ...]:
+    """The roles of a head and its strongest tendencies; in old runs, the roles with evidence."""
+    if run.profiles is None:
+        return tuple(Finding(role.role, "role", arrows(role.evidence)) for role in run.roles[head])
+    found = findings(run.profiles.get(head, ()), run.roles[head])
+    roles = [each for each in found if each.verdict == "role"]
+    tends = [each for each in found if each.verdict == "tendency"]
+    return tuple(
+        Finding(kind_of(each, names).key, each.verdict, finding(each))
+        for each in roles[:SHOWN_ROLES] + tends[:SHOWN_TENDENCIES]
     )
 
 

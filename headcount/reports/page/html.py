@@ -17,6 +17,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from headcount.core import write_text
+from headcount.reports.names import RoleName
 from headcount.reports.page import worth_plot
 from headcount.reports.page.card_view import Card
 from headcount.reports.page.layer_view import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH
@@ -61,14 +62,23 @@ def render(report: Report) -> str:
 
 
 def page_data(report: Report) -> dict[str, Any]:
-    """The data for the scripts: roles, maps and cards."""
+    """The data for the scripts: kinds, maps and cards."""
     return {
         "heads": report.heads,
-        "roles": {name: asdict(role) for name, role in report.roles.items()},
+        "kinds": {
+            name: {"letter": letter, "colour": role.colour, "ink": role.ink}
+            for name, letter, role in _swatches(report)
+        },
         "maps": [asdict(shown) for shown in report.maps],
         "cards": {card.head: _card_data(card) for card in report.cards},
         "hasNull": report.has_null,
     }
+
+
+def _swatches(report: Report) -> list[tuple[str, str, RoleName]]:
+    """Name, letter and role of everything that has a swatch: roles of examples, then kinds."""
+    roles = [(name, role.abbreviation, role) for name, role in report.roles.items()]
+    return roles + [(key, kind.letter, kind.role) for key, kind in report.kinds.items()]
 
 
 def _card_data(card: Card) -> dict[str, Any]:

@@ -6,23 +6,11 @@ from dataclasses import dataclass
 from typing import final
 
 from headcount.reports import numbers
-from headcount.reports.names import offset_words, relation_words
-from headcount.reports.sentences import arrows
+from headcount.reports.plain_words import offset_words, trait_target
 from headcount.results import TraitStrength
 
 SHOWN = 8
 """Largest number of traits on a card without a verdict of role or tendency."""
-
-_LABELS = {
-    "previous": "the token before",
-    "next": "the token after",
-    "self": "itself",
-    "first": "first token",
-    "separator": "separators",
-    "punctuation": "punctuation",
-    "segment": "own segment",
-    "rare": "two rarest tokens",
-}
 
 
 @final
@@ -77,13 +65,13 @@ def _line(trait: TraitStrength) -> TraitLine:
     return TraitLine(
         label=_label(trait),
         about=(
-            f"{numbers.percent(trait.share)} of {numbers.count(trait.cases)} cases in "
-            f"{numbers.count(trait.units)} sentences; chance or position alone "
+            f"{numbers.percent(trait.share)} of {numbers.of(trait.cases, 'case', 'cases')} in "
+            f"{numbers.of(trait.units, 'sentence', 'sentences')}; chance or position alone "
             f"{numbers.percent(trait.null)}, attainable {numbers.percent(trait.attainable)}"
         ),
         verdict=trait.verdict,
-        strength=numbers.weight(trait.strength),
-        interval=f"{numbers.weight(trait.low)} to {numbers.weight(trait.high)}",
+        strength=_clipped(trait.strength),
+        interval=f"{_clipped(trait.low)} to {_clipped(trait.high)}",
         p="" if math.isnan(corrected) else numbers.probability(corrected),
         value=numbers.rounded(min(1.0, max(0.0, trait.strength)), 3) or 0.0,
     )
@@ -92,8 +80,9 @@ def _line(trait: TraitStrength) -> TraitLine:
 def _label(trait: TraitStrength) -> str:
     if trait.trait == "offset" and trait.offset is not None:
         return f"{offset_words(trait.offset)} (fixed offset)"
-    if trait.relation is None:
-        return _LABELS.get(trait.trait, trait.trait)
-    words = relation_words(trait.relation)
-    meaning = f" ({words})" if words else ""
-    return arrows(f"{trait.relation} {trait.direction}") + meaning
+    return trait_target(trait)
+
+
+def _clipped(strength: float) -> str:
+    """A strength; what is below its null is not comparable, and only said to be below."""
+    return "below" if strength < 0 else numbers.weight(strength)

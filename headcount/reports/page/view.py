@@ -6,23 +6,18 @@ from dataclasses import asdict, dataclass
 from typing import Any, final
 
 from headcount.reports import numbers
-from headcount.reports.names import SITE_TITLES, RoleName, role_names
+from headcount.reports.kinds import Kind, kinds_of, leading
+from headcount.reports.names import RoleName, role_names
+from headcount.reports.page.answer_view import Start, next_steps, starts
 from headcount.reports.page.card_view import Card, cards
+from headcount.reports.page.grid_view import Grid, Legend, grids, legend
 from headcount.reports.page.layer_view import Panel, panels, sites
 from headcount.reports.page.map_view import Map, maps
 from headcount.reports.page.probe_view import ProbesView, probes_view
-from headcount.reports.page.worth_view import Worth, worth_view
+from headcount.reports.page.worth_view import Worth, answer, worth_view
 from headcount.reports.relation_view import RelationTable, relation_table
-from headcount.reports.sentences import (
-    arrows,
-    by_chance,
-    headline,
-    measured,
-    several,
-    short_name,
-    tending,
-)
-from headcount.results import ImportanceRecord, Run, RunRecord, tendencies_of
+from headcount.reports.sentences import by_chance, headline, measured, short_name, untested
+from headcount.results import ImportanceRecord, Run, RunRecord
 
 NO_TREES = (
     "The corpus has no trees, so syntax was not measured. Pass a treebank (.conllu) to measure how "
@@ -43,55 +38,29 @@ class Chip:
 
 @final
 @dataclass(frozen=True)
-class Cell:
-    """One head in a grid; layers with fewer heads have None in place of cells."""
-
-    head: str
-    index: int
-    roles: tuple[str, ...]
-    says: str
-    """Text for screen readers."""
-
-
-@final
-@dataclass(frozen=True)
-class Grid:
-    """Layers x heads of one site."""
-
-    site: str
-    title: str
-    num_columns: int
-    layers: tuple[tuple[int, tuple[Cell | None, ...]], ...]
-
-
-@final
-@dataclass(frozen=True)
-class Lead:
-    """The clearest heads of one role, where a reader should look first."""
-
-    role: RoleName
-    heads: tuple[tuple[str, str], ...]
-    """Each head with its evidence."""
-
-
-@final
-@dataclass(frozen=True)
 class Report:
     """Everything the page shows."""
 
     model: str
     title: str
     headline: str
-    several: str
-    tending: str
-    """Number of heads without a role that tend to one, and what could not be tested."""
+    answers: tuple[tuple[str, str], ...]
+    """Titled sentences on what the heads are worth and how many can be pruned."""
+    steps: tuple[str, ...]
+    """What would show more."""
+    untested: str
+    """Roles that had too few cases; empty if all were tested."""
     by_chance: str
     """Number of heads with a role at random weights, in words; empty without a null run."""
     measured: str
     chips: tuple[Chip, ...]
     roles: Mapping[str, RoleName]
+    kinds: Mapping[str, Kind]
+    """What leads heads, by key."""
+    legend: Legend
     grids: tuple[Grid, ...]
-    leads: tuple[Lead, ...]
+    starts: tuple[Start, ...]
+    """Heads worth a look."""
     worth: Worth | None
     """Importance of each head for a task; None if not measured."""
     maps: tuple[Map, ...]
@@ -103,7 +72,6 @@ class Report:
     probes: ProbesView | None
     """What probes found; None without probes."""
     has_null: bool
-    null_headline: str
     warnings: tuple[str, ...]
     facts: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
     """Titled lists of names and values: counts, thresholds, arguments, timings, versions."""
@@ -116,18 +84,22 @@ def report_view(run: Run) -> Report:
     null = [row.roles for row in run.null_heads or ()]
     names = role_names(name for head in [*roles, *null] for name in head)
     title = short_name(run.record.model)
+    found = leading(run)
     return Report(
         model=run.record.model,
         title=title,
-        headline=headline(roles, names),
-        several=several(roles),
-        tending=tending(run.profiles),
+        headline=headline([*found.values()]),
+        answers=_answers(run),
+        steps=next_steps(run, found),
+        untested=untested(run.profiles),
         by_chance=by_chance(null),
         measured=measured(run.record),
         chips=_chips(roles, null, names),
         roles=names,
-        grids=_grids(run),
-        leads=_leads(run, names),
+        kinds={kind.key: kind for kind in kinds_of(run)},
+        legend=legend(run, found),
+        grids=grids(run, found),
+        starts=starts(run, found),
         worth=worth_view(run),
         maps=maps(run),
         heads=tuple(row.head for row in run.heads),
@@ -137,7 +109,6 @@ def report_view(run: Run) -> Report:
         syntax=_syntax(run),
         probes=probes_view(run.probes),
         has_null=run.null_heads is not None,
-        null_headline=headline(null, names) if null else "",
         warnings=run.record.warnings,
         facts=_facts(run.record) + _task_facts(run.importance),
         signature=run.record.signature,
@@ -165,46 +136,9 @@ def _chips(
     return (*chips, none)
 
 
-def _grids(run: Run) -> tuple[Grid, ...]:
-    grids = []
-    for site in run.sites:
-        cells = {
-            (row.layer, row.index): Cell(
-                row.head,
-                row.index,
-                row.roles,
-                f"{row.head}: {', '.join(row.roles) or _tends(run, row.head)}",
-            )
-            for row in run.heads
-            if row.site == site
-        }
-        num_columns = 1 + max(index for _, index in cells)
-        layers = tuple(
-            (layer, tuple(cells.get((layer, index)) for index in range(num_columns)))
-            for layer in sorted({layer for layer, _ in cells})
-        )
-        grids.append(Grid(site, SITE_TITLES.get(site, site), num_columns, layers))
-    return tuple(grids)
-
-
-def _tends(run: Run, head: str) -> str:
-    """What a head without a role tends to."""
-    strongest = tendencies_of((run.profiles or {}).get(head, ()))
-    roles = dict.fromkeys(trait.role for trait in strongest)
-    return f"no role; tendency: {', '.join(roles)}" if roles else "no role"
-
-
-def _leads(run: Run, names: Mapping[str, RoleName], limit: int = 3) -> tuple[Lead, ...]:
-    leads = []
-    for name, role in names.items():
-        having = [
-            (e.score, head, e) for head in run.roles for e in run.roles[head] if e.role == name
-        ]
-        having.sort(key=lambda entry: -entry[0])
-        heads = tuple((head, arrows(evidence.evidence)) for _, head, evidence in having[:limit])
-        if heads:
-            leads.append(Lead(role, heads))
-    return tuple(leads)
+def _answers(run: Run) -> tuple[tuple[str, str], ...]:
+    answers = (("Which matter", answer(run)),)
+    return tuple((title, text) for title, text in answers if text)
 
 
 Facts = tuple[tuple[str, tuple[tuple[str, str], ...]], ...]

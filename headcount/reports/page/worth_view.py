@@ -197,6 +197,40 @@ def verdict(measured: Iterable[tuple[float, float]]) -> list[str]:
     return [f"{numbers.listed(parts)}."]
 
 
+def mattering(run: Run) -> frozenset[str] | None:
+    """Heads without which the model gets worse beyond chance; None if that was not tested."""
+    tested = [row for row in run.heads if math.isfinite(_effect_p(row))]
+    if run.importance is None or not tested:
+        return None
+    return frozenset(
+        row.head for row in tested if _effect_p(row) < SURE and row.values["ablation_delta"] > 0
+    )
+
+
+def _effect_p(row: HeadRow) -> float:
+    return effect_of(row, "ablation_delta").p if "ablation_delta" in row.values else math.nan
+
+
+def answer(run: Run) -> str:
+    """Which heads matter and how much, for the opening; empty if nothing was scored."""
+    importance, scores = run.importance, [each for each in scores_of(run) if ranked(run, each)]
+    if importance is None or not scores:
+        return ""
+    rows = ranked(run, scores[0])
+    if scores[0] != "ablation_delta":
+        return _by_score(scores[0], rows)
+    effects = [effect_of(row, scores[0]) for row in rows]
+    sentences = [*verdict((effect.delta, effect.p) for effect in effects)]
+    best, what = effects[0], importance.quantity_words
+    if best.delta > 0:
+        within = f" (95\u202f% {interval(best)})" if math.isfinite(best.low) else ""
+        verb = "rises" if importance.rises else "drops"
+        sentences.append(
+            f"Most: without {rows[0].head}, {what} {verb} by {numbers.effect(best.delta)}{within}."
+        )
+    return " ".join([*sentences, *filter(None, [site_sentence(importance)])])
+
+
 def measured(importance: ImportanceRecord) -> str:
     """The data, the dense model's numbers, and how heads were removed, in words."""
     examples = numbers.of(importance.num_examples, "example", "examples")

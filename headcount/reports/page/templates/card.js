@@ -31,7 +31,7 @@ function cardParts(shown) {
   return [
     cardTop(shown),
     h("p", { class: "card-title" }, `${shown.title}, counted from 0`),
-    cardRoles(shown),
+    cardFindings(shown),
     h("p", { class: "card-line" }, shown.line),
     shown.profile ? profilePart(shown.profile) : null,
     shown.worth.length ? worthPart(shown.worth) : null,
@@ -62,12 +62,9 @@ function cardTop(shown) {
   );
 }
 
-function cardRoles(shown) {
-  if (!shown.roles.length) {
-    const tends = shown.profile && shown.profile.lines.some((line) => line.verdict === "tendency");
-    return h("p", { class: "card-roles" }, tends ? "No role; its profile shows tendencies." : "No role: no trait passes its threshold and the test.");
-  }
-  const items = shown.roles.map((found) => h("li", {}, swatch(found.role), h("span", {}, h("b", {}, found.role), `: ${found.evidence}`)));
+function cardFindings(shown) {
+  if (!shown.findings.length) return h("p", { class: "card-roles" }, "No role or tendency: no trait passes the test.");
+  const items = shown.findings.map((found) => h("li", { class: found.verdict }, swatch(found.kind), h("span", {}, h("b", {}, found.verdict), ` ${found.text}`)));
   return h("ul", { class: "card-roles" }, ...items);
 }
 
@@ -173,7 +170,7 @@ function examplesPart(examples, hasRole) {
   function show(index) {
     buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(i === index)));
     const example = examples[index];
-    const caption = h("p", { class: "caption" }, Object.hasOwn(data.roles, example.role) && swatch(example.role), ` ${example.caption}`, example.note ? ` (${example.note})` : "");
+    const caption = h("p", { class: "caption" }, Object.hasOwn(data.kinds, example.role) && swatch(example.role), ` ${example.caption}`, example.note ? ` (${example.note})` : "");
     body.replaceChildren(caption, drawSentence(example));
   }
   show(0);

@@ -25,8 +25,8 @@ function s(tag, attributes = {}, ...children) {
 }
 
 function swatch(name) {
-  const role = data.roles[name];
-  return h("span", { class: "swatch", "--role": role.colour, "--ink": role.ink, "aria-hidden": "true" }, role.abbreviation);
+  const kind = data.kinds[name];
+  return h("span", { class: "swatch", "--role": kind.colour, "--ink": kind.ink, "aria-hidden": "true" }, kind.letter);
 }
 
 /** A bar for a share from 0 to 1. */

@@ -1,23 +1,23 @@
-// The grid of heads: coloured by role or by any number, with a tooltip and arrow keys.
+// The grid of heads: coloured by what leads each head or by any number, with a tooltip and arrow keys.
 
 const cells = [...document.querySelectorAll(".cell")];
 const place = new Map(data.heads.map((head, index) => [head, index]));
-const asRoles = new Map(cells.map((cell) => [cell, { class: cell.className, label: cell.ariaLabel, nodes: [...cell.childNodes] }]));
+const asKinds = new Map(cells.map((cell) => [cell, { class: cell.className, label: cell.ariaLabel, style: cell.getAttribute("style"), nodes: [...cell.childNodes] }]));
 const tip = document.getElementById("tip");
 let shownMap = null;
-let shownRole = null;
+let shownFilter = null;
 
 function colourBy(key) {
   shownMap = data.maps.find((map) => map.key === key) ?? null;
   document.getElementById("colour-by").value = shownMap ? key : "";
-  document.getElementById("role-legend").hidden = shownMap !== null;
+  document.getElementById("kind-legend").hidden = shownMap !== null;
   document.getElementById("map-legend").hidden = shownMap === null;
   if (shownMap) showScale(shownMap);
   for (const cell of cells) {
     if (shownMap) showValue(cell, shownMap);
-    else showRoles(cell);
+    else showKind(cell);
   }
-  highlight(shownMap ? null : shownRole);
+  highlight(shownMap ? null : shownFilter);
   markCurrent();
 }
 
@@ -29,11 +29,12 @@ function showScale(map) {
   document.getElementById("unmeasured").hidden = !map.values.includes(null);
 }
 
-function showRoles(cell) {
-  const saved = asRoles.get(cell);
+function showKind(cell) {
+  const saved = asKinds.get(cell);
   cell.className = saved.class;
   cell.ariaLabel = saved.label;
-  cell.removeAttribute("style");
+  if (saved.style === null) cell.removeAttribute("style");
+  else cell.setAttribute("style", saved.style);
   cell.replaceChildren(...saved.nodes);
 }
 
@@ -68,24 +69,21 @@ function setColour(cell, map, value) {
   cell.classList.toggle("strong", part > 0.62);
 }
 
-/** Show only the heads of one role; "" means heads without a role, null means all heads. */
-function highlight(role) {
-  shownRole = role;
-  for (const chip of document.querySelectorAll(".chip")) chip.ariaPressed = String(chip.dataset.role === role);
-  for (const cell of cells) {
-    const roles = data.cards[cell.dataset.head].roles.map((found) => found.role);
-    const has = role === null || (role === "" ? roles.length === 0 : roles.includes(role));
-    cell.classList.toggle("dim", !has);
-  }
+/** Show only the heads that a chip names, such as "kind:first" or "verdict:role"; null means all heads. */
+function highlight(filter) {
+  shownFilter = filter;
+  const [name, value] = (filter ?? "").split(":");
+  for (const chip of document.querySelectorAll(".chip")) chip.ariaPressed = String(chip.dataset.filter === filter);
+  for (const cell of cells) cell.classList.toggle("dim", filter !== null && cell.dataset[name] !== value);
 }
 
 function showTip(cell) {
   const card = data.cards[cell.dataset.head];
   const index = place.get(cell.dataset.head);
-  const roles = card.roles.map((found) => found.role).join(", ") || "no role";
-  tip.replaceChildren(h("b", {}, card.head), ` ${roles}`);
-  if (shownMap) tip.append(h("br"), `${shownMap.label} ${shownMap.values[index] === null ? "not measured" : shownMap.texts[index]}`);
-  else if (card.roles.length) tip.append(h("br"), card.roles[0].evidence);
+  tip.replaceChildren(h("b", {}, card.head));
+  if (shownMap) tip.append(` ${shownMap.label} ${shownMap.values[index] === null ? "not measured" : shownMap.texts[index]}`);
+  else if (card.findings.length) tip.append(` ${card.findings[0].verdict}: ${card.findings[0].text}`);
+  else tip.append(" no role or tendency");
   tip.hidden = false;
   const box = cell.getBoundingClientRect();
   const left = Math.max(8, Math.min(box.left + box.width / 2 - tip.offsetWidth / 2, document.documentElement.clientWidth - tip.offsetWidth - 8));

@@ -22,7 +22,7 @@ for (const cell of cells) {
 }
 for (const group of document.querySelectorAll(".cells")) rove(group, group.querySelector(".cell"));
 for (const chip of document.querySelectorAll(".chip")) {
-  chip.addEventListener("click", () => highlight(chip.ariaPressed === "true" ? null : chip.dataset.role));
+  chip.addEventListener("click", () => highlight(chip.ariaPressed === "true" ? null : chip.dataset.filter));
 }
 for (const button of document.querySelectorAll(".relation")) {
   button.addEventListener("click", () => {

@@ -1,0 +1,193 @@
+"""Kinds of heads: the trait that leads each head, with a letter and the hue of its role.
+
+A role's hue is that of `names.role_names`; letters differ between all kinds, so that maps can be
+read in grey.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import final
+
+from headcount.reports import numbers
+from headcount.reports.names import RoleName, role_names
+from headcount.reports.plain_words import does, finding
+from headcount.results import Profiles, Role, Run, TraitStrength
+
+
+@final
+@dataclass(frozen=True)
+class Kind:
+    """One kind of head as maps and legends show it."""
+
+    key: str
+    """Trait; `syntax` for every relation, the role's name for an unknown trait."""
+    role: RoleName
+    """Role that the trait can give."""
+    letter: str
+    """Letter or sign in the cells of a map."""
+    label: str
+    """Name in the legend."""
+    one: str
+    """Predicate of a sentence for one head: "1 looks at separators"."""
+    many: str
+    """The same for several heads."""
+
+
+FAINTEST, STRONGEST = 14, 52
+"""Share of its hue, in percent, that the cell of the weakest and the strongest tendency has."""
+
+SYNTAX = "syntax"
+"""Key of the heads that are led by a relation."""
+
+_LETTERS: Mapping[str, tuple[str, str, str]] = {
+    "previous": ("←", "previous token", "at the previous token"),
+    "next": ("→", "next token", "at the next token"),
+    "self": ("↺", "itself", "at the token itself"),
+    "offset": ("↔", "another fixed offset", "at another fixed offset"),
+    SYNTAX: ("S", "syntax", ""),
+    "rare": ("R", "rare words", "at rare words"),
+    "first": ("F", "first token", "at the first token"),
+    "separator": ("¶", "separators", "at separators"),
+    "punctuation": (";", "punctuation", "at punctuation"),
+    "segment": ("B", "own segment", "at their own segment"),
+}
+"""Letter, label and object of "looks" of each known kind, in the order of the legend."""
+
+
+@final
+@dataclass(frozen=True)
+class Leading:
+    """What leads one head."""
+
+    kind: Kind
+    verdict: str
+    """`role` or `tendency`."""
+    strength: float
+    """Strength of the trait, from 0 to 1; 1 if the run has no profiles."""
+    says: str
+    """What the head does, with its numbers."""
+    short: str
+    """What the head does, without numbers."""
+    first_gain: float
+    """Share minus null in the half of the corpus that chose; the role's score without profiles."""
+
+
+def kinds_of(run: Run) -> list[Kind]:
+    """Every kind that a head of the run has, as its leading trait or as another finding."""
+    roles = roles_of(run)
+    found = [each.kind for each in leading(run).values() if each]
+    found += [
+        kind_of(trait, roles)
+        for traits in (run.profiles or {}).values()
+        for trait in traits
+        if trait.verdict in ("role", "tendency")
+    ]
+    return [*{kind.key: kind for kind in found}.values()]
+
+
+def roles_of(run: Run) -> dict[str, RoleName]:
+    """Names of all roles that heads have or were tested for."""
+    names = {trait.role for traits in (run.profiles or {}).values() for trait in traits}
+    return role_names([*(r for row in run.heads for r in row.roles), *sorted(names)])
+
+
+def leading(run: Run) -> dict[str, Leading | None]:
+    """What leads each head, by name: its main role, else its strongest tendency, else nothing."""
+    roles = roles_of(run)
+    if run.profiles is None:
+        return {head: _by_role(found, roles) for head, found in run.roles.items()}
+    return {
+        row.head: _by_traits(run.profiles.get(row.head, ()), run.roles[row.head], roles)
+        for row in run.heads
+    }
+
+
+def findings(traits: Sequence[TraitStrength], roles: Sequence[Role]) -> list[TraitStrength]:
+    """The roles and tendencies of a head: the main role first, then by verdict and strength."""
+    order = [role.role for role in roles]
+    found = [each for each in traits if each.verdict in ("role", "tendency")]
+
+    def rank(trait: TraitStrength) -> tuple[bool, int, float]:
+        place = order.index(trait.role) if trait.role in order else len(order)
+        return trait.verdict != "role", place, -trait.strength
+
+    return sorted(found, key=rank)
+
+
+def kind_of(trait: TraitStrength, roles: Mapping[str, RoleName]) -> Kind:
+    """The kind of a head that is led by a trait."""
+    return _kind(SYNTAX if trait.relation is not None else trait.trait, roles[trait.role])
+
+
+def _by_traits(
+    traits: Sequence[TraitStrength], own: Sequence[Role], roles: Mapping[str, RoleName]
+) -> Leading | None:
+    found = findings(traits, own)
+    if not found:
+        return None
+    best = found[0]
+    strength = min(1.0, max(0.0, best.strength))
+    kind = kind_of(best, roles)
+    return Leading(kind, best.verdict, strength, finding(best), does(best), best.first_gain)
+
+
+def _by_role(found: Sequence[Role], roles: Mapping[str, RoleName]) -> Leading | None:
+    """What leads a head of a run without profiles, whose traits are unknown."""
+    if not found:
+        return None
+    kind = _kind(found[0].role, roles[found[0].role])
+    return Leading(kind, "role", 1.0, found[0].evidence, kind.one, found[0].score)
+
+
+def _kind(key: str, role: RoleName) -> Kind:
+    if key not in _LETTERS:
+        return Kind(key, role, role.abbreviation, key.replace("_", " "), role.one, role.many)
+    letter, label, target = _LETTERS[key]
+    if key == SYNTAX:
+        one, many = "finds a syntactic relation", "find syntactic relations"
+    elif key == "segment":
+        one, many = "stays within its own segment", "stay within their own segment"
+    else:
+        one, many = f"looks {target}", f"look {target}"
+    return Kind(key, role, letter, label, one, many)
+
+
+def tint(leading: Leading) -> int:
+    """Share of the hue in a cell, in percent: a role is solid, a tendency as strong as it is."""
+    if leading.verdict == "role":
+        return 100
+    return round(FAINTEST + (STRONGEST - FAINTEST) * leading.strength)
+
+
+def counted(found: Iterable[Leading | None]) -> list[tuple[Kind, int]]:
+    """The kinds that lead heads with their numbers, in the order of the legend."""
+    kinds = [each.kind for each in found if each is not None]
+    number = Counter(kind.key for kind in kinds)
+    order = [*_LETTERS]
+    unique = {kind.key: kind for kind in kinds}
+    ranked = sorted(unique, key=lambda key: order.index(key) if key in order else len(order))
+    return [(unique[key], number[key]) for key in ranked]
+
+
+def verdicts(found: Iterable[Leading | None]) -> tuple[int, int, int]:
+    """Number of heads with a role, with a tendency alone, and with neither."""
+    counts = Counter(each.verdict if each else "none" for each in found)
+    return counts["role"], counts["tendency"], counts["none"]
+
+
+def untested_roles(profiles: Profiles | None) -> list[str]:
+    """Roles of which no trait of any head had enough cases to be tested."""
+    verdicts_of: dict[str, set[str]] = {}
+    for traits in (profiles or {}).values():
+        for trait in traits:
+            verdicts_of.setdefault(trait.role, set()).add(trait.verdict)
+    return sorted(role for role, found in verdicts_of.items() if found == {"untested"})
+
+
+def kinds_sentence(found: Iterable[Leading | None], most: int = 3) -> str:
+    """The most frequent kinds, as clauses: "24 look at the first token and 1 at separators"."""
+    ranked = sorted(counted(found), key=lambda pair: -pair[1])[:most]
+    return numbers.listed(
+        [f"{numbers.count(number)} {k.one if number == 1 else k.many}" for k, number in ranked]
+    )

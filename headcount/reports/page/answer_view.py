@@ -1,0 +1,115 @@
+"""The answer: what the heads do, what they are worth, how many can be pruned, where to look."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import final
+
+from headcount.reports import numbers
+from headcount.reports.kinds import Kind, Leading, untested_roles
+from headcount.reports.page.worth_view import effect_of, interval, mattering, ranked
+from headcount.results import Run
+
+STARTS = 3
+"""Number of heads to start with."""
+
+FEW_SENTENCES = 60
+"""Smallest number of sentences at which traits can be tested in one half of the corpus."""
+
+
+@final
+@dataclass(frozen=True)
+class Start:
+    """A head worth a look."""
+
+    head: str
+    kind: Kind | None
+    why: str
+    """The reason, without the head's name."""
+
+
+def starts(run: Run, found: Mapping[str, Leading | None]) -> tuple[Start, ...]:
+    """Three heads: the one worth most, then the clearest of different kinds, the rarest first."""
+    chosen: dict[str, Start] = {}
+    if best := _worth_most(run, found):
+        chosen[best.head] = best
+    clearest: dict[str, tuple[str, Leading]] = {}
+    for head, leads in found.items():
+        if leads is None or head in chosen:
+            continue
+        known = clearest.get(leads.kind.key)
+        if known is None or _clarity(leads) > _clarity(known[1]):
+            clearest[leads.kind.key] = (head, leads)
+    for head, leads in sorted(clearest.values(), key=lambda pair: _order(pair[1])):
+        chosen[head] = Start(head, leads.kind, leads.says)
+    if not chosen:
+        for each in _extremes(run):
+            chosen.setdefault(each.head, each)
+    return tuple(chosen.values())[:STARTS]
+
+
+def _worth_most(run: Run, found: Mapping[str, Leading | None]) -> Start | None:
+    """The head whose removal hurts most, if its effect was tested and is no chance."""
+    if run.importance is None or not mattering(run):
+        return None
+    row = ranked(run, "ablation_delta")[0]
+    effect, leads = effect_of(row, "ablation_delta"), found[row.head]
+    verb = "rises" if run.importance.rises else "drops"
+    within = f" (95\u202f% {interval(effect)})" if math.isfinite(effect.low) else ""
+    does = f"; it {leads.short}" if leads else ""
+    why = (
+        f"is worth most: without it, {run.importance.quantity_words} {verb} by "
+        f"{numbers.effect(effect.delta)}{within}{does}"
+    )
+    return Start(row.head, leads.kind if leads else None, why)
+
+
+def _clarity(leads: Leading) -> tuple[bool, float]:
+    return leads.verdict == "role", leads.first_gain
+
+
+def _order(leads: Leading) -> tuple[bool, int, float]:
+    """Roles before tendencies, syntax first, sinks last, the clearest before the others."""
+    order = {"syntactic": 0, "sink": 2}
+    return leads.verdict != "role", order.get(leads.kind.role.name, 1), -leads.first_gain
+
+
+def _extremes(run: Run) -> list[Start]:
+    """Of a model without findings: the heads that differ most from the others."""
+    reasons = (
+        ("confidence", max, "is the sharpest: its largest weight is {} on average", numbers.weight),
+        ("entropy", max, "spreads its weights most evenly: {} nats of entropy", numbers.weight),
+        ("attn_first", max, "gives most to the first token: {} of its weight", numbers.percent),
+    )
+    result = []
+    for column, choose, why, show in reasons:
+        known = [row for row in run.heads if math.isfinite(row.values.get(column, math.nan))]
+        if known:
+            best = choose(known, key=lambda row: row.values[column])
+            result.append(Start(best.head, None, why.format(show(best.values[column]))))
+    return result
+
+
+def next_steps(run: Run, found: Mapping[str, Leading | None]) -> tuple[str, ...]:
+    """What would show more: first what keeps traits from being tested, then a task."""
+    steps = []
+    without, few = not any(found.values()), run.record.counts.sentences
+    if without and few < 10 * FEW_SENTENCES:
+        steps.append(
+            f"More text: {numbers.of(few, 'sentence was', 'sentences were')} measured. Tests need "
+            f"at least {FEW_SENTENCES}, and small effects need thousands."
+        )
+    elif untested_roles(run.profiles):
+        steps.append(f"More text: {_untested(run)} could not be tested with so few cases.")
+    if not run.relations:
+        steps.append("A treebank (.conllu): it shows which heads find syntactic relations.")
+    if run.importance is None:
+        steps.append(
+            "A task: headcount importance MODEL --task ... --out FOLDER, with this folder, shows "
+            "which heads matter."
+        )
+    return tuple(steps)
+
+
+def _untested(run: Run) -> str:
+    return f"the {numbers.listed(untested_roles(run.profiles))} roles"

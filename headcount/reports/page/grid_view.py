@@ -1,0 +1,106 @@
+"""The map of heads: one cell a head, by the trait that leads it, and the chips of its legend."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import final
+
+from headcount.reports import numbers
+from headcount.reports.kinds import Kind, Leading, counted, tint, verdicts
+from headcount.reports.names import SITE_TITLES
+from headcount.reports.page.worth_view import mattering
+from headcount.results import Run
+
+Found = Mapping[str, Leading | None]
+"""What leads each head, by name."""
+
+
+@final
+@dataclass(frozen=True)
+class Cell:
+    """One head in a grid; layers with fewer heads have None in place of cells."""
+
+    head: str
+    index: int
+    kind: Kind | None
+    """What leads the head; None if nothing was found."""
+    verdict: str
+    """`role`, `tendency` or `none`."""
+    tint: int
+    """Share of the hue in the cell, in percent."""
+    matters: bool
+    """Whether the model gets worse without this head, beyond chance."""
+    says: str
+    """Text for screen readers."""
+
+
+@final
+@dataclass(frozen=True)
+class Grid:
+    """Layers x heads of one site."""
+
+    site: str
+    title: str
+    num_columns: int
+    layers: tuple[tuple[int, tuple[Cell | None, ...]], ...]
+
+
+@final
+@dataclass(frozen=True)
+class Chip:
+    """One entry of the legend: a kind of heads with their number."""
+
+    kind: Kind
+    count: str
+
+
+@final
+@dataclass(frozen=True)
+class Legend:
+    """What the map shows, with counts."""
+
+    verdicts: tuple[tuple[str, str, str], ...]
+    """Verdict, its name and the number of its heads."""
+    chips: tuple[Chip, ...]
+    num_mattering: int | None
+    """Number of heads that matter; None if that was not tested."""
+
+
+def legend(run: Run, found: Found) -> Legend:
+    """The legend of the map."""
+    names = ("role", "tendency", "none"), ("role", "tendency", "neither")
+    chips = [Chip(kind, numbers.count(number)) for kind, number in counted(found.values())]
+    matter = mattering(run)
+    return Legend(
+        tuple(
+            (key, name, numbers.count(number))
+            for key, name, number in zip(*names, verdicts(found.values()), strict=True)
+        ),
+        tuple(chips),
+        None if matter is None else len(matter),
+    )
+
+
+def grids(run: Run, found: Found) -> tuple[Grid, ...]:
+    """One grid for each site."""
+    matter = mattering(run) or frozenset()
+    result = []
+    for site, rows in run.by_site():
+        cells = {
+            (row.layer, row.index): _cell(row.head, row.index, found[row.head], row.head in matter)
+            for row in rows
+        }
+        num_columns = 1 + max(index for _, index in cells)
+        layers = tuple(
+            (layer, tuple(cells.get((layer, index)) for index in range(num_columns)))
+            for layer in sorted({layer for layer, _ in cells})
+        )
+        result.append(Grid(site, SITE_TITLES.get(site, site), num_columns, layers))
+    return tuple(result)
+
+
+def _cell(head: str, index: int, leading: Leading | None, matters: bool) -> Cell:
+    worth = "; matters" if matters else ""
+    if leading is None:
+        return Cell(head, index, None, "none", 0, matters, f"{head}: no role or tendency{worth}")
+    says = f"{head}: {leading.verdict}, {leading.short}{worth}"
+    return Cell(head, index, leading.kind, leading.verdict, tint(leading), matters, says)

@@ -32,7 +32,7 @@ from headcount.evolution.neighbours import neighbour_rows
 from headcount.evolution.options import EvolutionOptions
 from headcount.evolution.pictures import picture_points
 from headcount.evolution.state_store import has_output
-from headcount.evolution.stores import OUTPUT, SENTENCES, TEXT, Stores
+from headcount.evolution.stores import OUTPUT, PICTURES, REPLACED, SENTENCES, TEXT, Stores
 from headcount.evolution.subjects import Subject, subjects_of
 from headcount.models import Loaded, signature
 from headcount.results import Evolution, EvolutionPoint, EvolutionRecord, EvolutionRow
@@ -137,12 +137,16 @@ class _Run:
             yield "information, input", partial(self._information, subject, TEXT)
         if "neighbours" in measure:
             yield "neighbours", partial(self._neighbours, subject)
+        yield "text is read", partial(self._released, subject, TEXT)
         if "pictures" in measure:
             yield "pictures", partial(self._pictures, subject)
-        yield "text is read", partial(self._released, subject, TEXT)
+            yield "pictures are drawn", partial(self._released, subject, PICTURES)
         if "information" in measure and has_output(subject):
             yield "information, output", partial(self._information, subject, OUTPUT)
         yield "outputs are read", partial(self._released, subject, OUTPUT)
+        if REPLACED in self.stores.views(subject):
+            yield "information, replaced", partial(self._information, subject, REPLACED)
+            yield "replaced are read", partial(self._released, subject, REPLACED)
         if "distance" in measure:
             yield "distance", partial(self._distance, subject)
         if "influence" in measure:
@@ -161,9 +165,9 @@ class _Run:
             self.progress(f"{subject.label}, neighbours: layers", layer + 1, store.shape[0])
 
     def _pictures(self, subject: Subject) -> Found:
-        store = self.stores.get(subject, TEXT, self.key)
+        store, states = self.stores.get(subject, PICTURES, self.key), self.stores.pictured(subject)
         self.progress(f"{subject.label}, pictures", 0, 1)
-        for fields in picture_points(subject, store, self.options.words, self.options.seed):
+        for fields in picture_points(subject, store, states, self.options.seed):
             yield EvolutionPoint(**subject.names, **fields)
         self.progress(f"{subject.label}, pictures", 1, 1)
 
@@ -195,15 +199,24 @@ class _Run:
     def _information(self, subject: Subject, view: str) -> Found:
         store = self.stores.get(subject, view, self.key)
         chosen, seed = store.occurrences, self.options.seed
-        against = "output" if view == OUTPUT else "input"
+        tokens = {
+            TEXT: {"input": chosen.token_S},
+            OUTPUT: {"output": chosen.token_S},
+            REPLACED: {
+                "replaced input": chosen.replacements(seed),
+                "replaced output": chosen.token_S,
+            },
+        }[view]
         num_clusters = self.options.clusters or default_clusters(len(chosen))
-        stage, layers = f"{subject.label}, clusters ({against}): layers", store.shape[0]
+        stage, layers = f"{subject.label}, clusters ({view}): layers", store.shape[0]
         for layer in range(layers):
             cluster_S = clusters_of(store.layer(layer), num_clusters, seed)
-            token_S, position_S = chosen.token_S, chosen.position_S
-            everywhere = information(token_S, cluster_S, against, seed)
-            by_position = information_by_position(token_S, cluster_S, position_S, against, seed)
-            yield from _rows(subject, chain(everywhere, by_position), layer=layer)
+            for against, token_S in tokens.items():
+                everywhere = information(token_S, cluster_S, against, seed)
+                by_position = information_by_position(
+                    token_S, cluster_S, chosen.position_S, against, seed
+                )
+                yield from _rows(subject, chain(everywhere, by_position), layer=layer)
             self.progress(stage, layer + 1, layers)
 
     def _key(self) -> str:

@@ -3,14 +3,17 @@
 One pass of the model writes them batch by batch into a memory map of float16 whose size is known
 before: layers x states x width. A killed run resumes after the last batch that is on disk.
 
-Three views of a model are stored:
+Five views of a model are stored:
 
 - `text`: the text is read as it is; the state of each chosen token;
 - `output`: the state that predicts each chosen token. For a causal language model, that is the
   state one position before; for a masked one, the token's own state while the token is masked;
+- `replaced`, of masked models: the token's own state while the model reads another chosen token in
+  its place, as it did for a tenth of the tokens that it learned to predict;
+- `pictures`: the text is read as it is; the state of each token of a picture;
 - `sentences`: the states of all tokens of some sentences, read as they are.
 
-So the tokens are balanced in both `text` and `output`.
+So the tokens are balanced in `text`, `output` and `replaced`.
 
 Reference: The Bottom-up Evolution of Representations in the Transformer (Voita et al., 2019),
 section 4, https://arxiv.org/abs/1909.01380
@@ -109,8 +112,24 @@ class Row:
     """Their positions in the input."""
 
 
-def rows_of(subject: Subject, tokens: Tokens, occurrences: Occurrences, view: str) -> Iterator[Row]:
-    """The inputs of the model in a view, in the order of sentences."""
+def rows_of(
+    subject: Subject, tokens: Tokens, occurrences: Occurrences, view: str, seed: int = 0
+) -> Iterator[Row]:
+    """The inputs of the model in a view, in the order of sentences.
+
+    Args:
+        subject: the model.
+        tokens: the corpus.
+        occurrences: the tokens whose states are taken.
+        view: the view.
+        seed: seed of what is read in place of replaced tokens.
+    """
+    if view == "replaced":
+        stand_in_S = occurrences.replacements(seed)
+    elif view == "output" and subject.objective != CAUSAL:
+        stand_in_S = np.full(len(occurrences), subject.mask_id)
+    else:
+        stand_in_S = None
     order = np.argsort(occurrences.sentence_S, kind="stable")
     in_order = occurrences.sentence_S[order]
     edges = np.flatnonzero(np.diff(in_order, prepend=-1, append=-1))
@@ -118,27 +137,25 @@ def rows_of(subject: Subject, tokens: Tokens, occurrences: Occurrences, view: st
         numbers = order[start:stop]
         ids = tokens.sentence(int(in_order[start]))
         positions = occurrences.position_S[numbers]
-        if view != "output":
-            yield Row(ids, numbers, positions)
-        elif subject.objective == CAUSAL:
-            yield Row(ids, numbers, positions - 1)
+        if stand_in_S is not None:
+            yield from _replaced(ids, numbers, positions, stand_in_S[numbers])
         else:
-            yield from _masked(ids, numbers, positions, subject.mask_id)
+            yield Row(ids, numbers, positions - 1 if view == "output" else positions)
 
 
-def _masked(
+def _replaced(
     ids: Int64[np.ndarray, " token"],
     numbers: Int64[np.ndarray, " some"],
     positions: Int64[np.ndarray, " some"],
-    mask_id: int,
+    stand_ins: Int64[np.ndarray, " some"],
 ) -> Iterator[Row]:
-    """The sentence as often as it takes to mask every chosen token once, spread over it."""
+    """The sentence as often as it takes to replace every chosen token once, spread over it."""
     at_once = max(1, int(SHARE_MASKED * len(ids)))
     num_rows = -(-len(numbers) // at_once)
     for row in range(num_rows):
         taken = slice(row, None, num_rows)
         fed = ids.copy()
-        fed[positions[taken]] = mask_id
+        fed[positions[taken]] = stand_ins[taken]
         yield Row(fed, numbers[taken], positions[taken])
 
 

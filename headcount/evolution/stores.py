@@ -1,22 +1,26 @@
 """Stores of a run: which states each model needs, their size, and their making when asked for."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import final
 
 from headcount.core import CorpusError, Progress, check_disk, size_in_words
 from headcount.corpora import Corpus
 from headcount.evolution.options import EvolutionOptions
-from headcount.evolution.state_store import StateStore, fill, has_output, rows_of
-from headcount.evolution.subjects import CAUSAL, Subject
+from headcount.evolution.pictures import Pictured, pictured
+from headcount.evolution.state_store import Row, StateStore, fill, has_output, rows_of
+from headcount.evolution.subjects import CAUSAL, MASKED, Subject
 from headcount.evolution.tokens import Occurrences, Tokens, balanced, of_sentences
 from headcount.results import StoreFacts
 
 TEXT, OUTPUT, SENTENCES = "text", "output", "sentences"
+REPLACED, PICTURES = "replaced", "pictures"
 
 _NEEDED_BY = {
-    TEXT: {"information", "neighbours", "pictures"},
+    TEXT: {"information", "neighbours"},
     OUTPUT: {"information"},
+    REPLACED: {"information"},
+    PICTURES: {"pictures"},
     SENTENCES: {"distance", "influence"},
 }
 """The quantities that need a view."""
@@ -48,6 +52,7 @@ class Stores:
         self.options, self.folder, self.progress = options, folder, progress
         self.tokens: dict[str, Tokens] = {}
         self._chosen: dict[tuple[str, str, bool], Occurrences] = {}
+        self._pictured: dict[str, Pictured] = {}
         self._open: dict[tuple[str, str], StateStore] = {}
         self.facts: list[StoreFacts] = []
         for subject in subjects:
@@ -61,7 +66,8 @@ class Stores:
     def views(self, subject: Subject) -> list[str]:
         """The views of a model that are stored."""
         needed = [name for name, by in _NEEDED_BY.items() if by & set(self.options.measure)]
-        return [name for name in needed if name != OUTPUT or has_output(subject)]
+        lacks = {OUTPUT: not has_output(subject), REPLACED: subject.objective != MASKED}
+        return [name for name in needed if not lacks.get(name, False)]
 
     @property
     def peak_bytes(self) -> int:
@@ -100,7 +106,7 @@ class Stores:
             fill(
                 subject,
                 store,
-                list(rows_of(subject, self.tokens_of(subject), store.occurrences, view)),
+                list(self._rows(subject, store.occurrences, view)),
                 key=key,
                 max_tokens=self.options.max_tokens,
                 stage=f"{subject.label}, states ({view}): inputs",
@@ -108,6 +114,9 @@ class Stores:
             )
             self._open[which] = store
         return self._open[which]
+
+    def _rows(self, subject: Subject, chosen: Occurrences, view: str) -> Iterator[Row]:
+        return rows_of(subject, self.tokens_of(subject), chosen, view, self.options.seed)
 
     def release(self, subject: Subject, view: str) -> None:
         """Delete the states of a model in a view."""
@@ -117,11 +126,22 @@ class Stores:
 
     def occurrences(self, subject: Subject, view: str) -> Occurrences:
         """The tokens whose states are stored in a view."""
+        if view == PICTURES:
+            return self.pictured(subject).occurrences
         before = view == OUTPUT and subject.objective == CAUSAL
         which = subject.tokenizer_revision, SENTENCES if view == SENTENCES else TEXT, before
         if which not in self._chosen:
             self._chosen[which] = self._draw(self.tokens_of(subject), *which[1:])
         return self._chosen[which]
+
+    def pictured(self, subject: Subject) -> Pictured:
+        """The tokens in pictures."""
+        revision = subject.tokenizer_revision
+        if revision not in self._pictured:
+            self._pictured[revision] = pictured(
+                subject, self.tokens_of(subject), self.options.words, self.options.seed
+            )
+        return self._pictured[revision]
 
     def _draw(self, tokens: Tokens, view: str, before: bool) -> Occurrences:
         options = self.options
@@ -141,7 +161,7 @@ class Stores:
         return StoreFacts(
             **subject.names,
             view=view,
-            occurrences=0 if view == SENTENCES else self.options.occurrences,
+            occurrences=0 if view in (SENTENCES, PICTURES) else self.options.occurrences,
             types=store.occurrences.num_types,
             states=len(store.occurrences),
             num_bytes=store.num_bytes,

@@ -124,6 +124,10 @@ class Occurrences:
     def __len__(self) -> int:
         return len(self.token_S)
 
+    def replacements(self, seed: int) -> Int64[np.ndarray, " state"]:
+        """Another token for each; together they are the same tokens, in another order."""
+        return np.random.default_rng(seed).permutation(self.token_S)
+
     @property
     def num_types(self) -> int:
         """Number of different tokens."""

@@ -1,11 +1,23 @@
 """The document of a comparison of layers: figures, each with a sentence that says what it shows."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
+from scipy.spatial import KDTree
+
 from headcount.core import FORMATS, save, styled, table, write_text
-from headcount.reports.figures.evolution import CURVES, CurveFigure, evolution_figures
-from headcount.results import Evolution
+from headcount.reports.figures.evolution import CURVES, CurveFigure, evolution_figures, label_of
+from headcount.results import Evolution, EvolutionPoint
+
+BESIDE = 5
+"""Number of nearest points in a plane."""
+
+_TITLES = {
+    "words": "{labels}",
+    "position": "{token} by position in the sentence",
+    "tags": "tokens by tag ({labels})",
+}
 
 
 def write_evolution(evolution: Evolution, folder: Path) -> Path:
@@ -31,16 +43,42 @@ def evolution_document(evolution: Evolution) -> str:
                 curve_sentence(evolution, curve),
                 _table(evolution, curve),
             ]
-    if evolution.points:
-        words = ", ".join(dict.fromkeys(point.token for point in evolution.points))
-        parts.append(f"## Words in a plane: {words}")
-        parts.append(
-            "Every point is the state of one word (t-SNE, first seed). A layer distinguishes words "
-            "that lie apart. Distances between clusters mean nothing."
-        )
+    parts += _pictures(evolution)
     parts += [f"warning: {each}" for each in evolution.record.warnings]
     parts.append(f"`{evolution.record.signature}`")
     return "\n\n".join(parts) + "\n"
+
+
+def _pictures(evolution: Evolution) -> Iterator[str]:
+    """What each picture shows: how often points lie beside points of the same colour."""
+    for picture in dict.fromkeys(point.picture for point in evolution.points):
+        points = [each for each in evolution.points if (each.picture, each.seed) == (picture, 1)]
+        labels = list(dict.fromkeys(map(label_of, points)))
+        title = _TITLES[picture].format(labels=", ".join(labels), token=points[0].token)
+        yield f"## In a plane: {title}"
+        said = []
+        for objective in dict.fromkeys(point.objective for point in points):
+            here = [point for point in points if point.objective == objective]
+            layers = sorted({point.layer for point in here})
+            shares = [beside_same([each for each in here if each.layer == at]) for at in layers]
+            said.append(
+                f"{objective} {100 * shares[0]:.0f} % at layer {layers[0]}, "
+                f"{100 * max(shares):.0f} % at layer {layers[shares.index(max(shares))]} (most), "
+                f"{100 * shares[-1]:.0f} % at layer {layers[-1]}"
+            )
+        yield (
+            f"Of the {BESIDE} points nearest to a point in the plane (t-SNE, first seed), so many "
+            f"have its colour: {'; '.join(said)}. Distances between clusters mean nothing."
+        )
+
+
+def beside_same(points: Sequence[EvolutionPoint]) -> float:
+    """The share of the nearest points in the plane that have the same label, mean over points."""
+    near = min(BESIDE, len(points) - 1)
+    at = np.array([[point.x, point.y] for point in points])
+    labels = np.array([label_of(point) for point in points])
+    found = np.asarray(KDTree(at).query(at, near + 1)[1])
+    return float((labels[found[:, 1:]] == labels[:, None]).mean())
 
 
 def curve_sentence(evolution: Evolution, curve: CurveFigure) -> str:

@@ -51,7 +51,7 @@ class EvolutionRow:
 @final
 @dataclass(frozen=True)
 class EvolutionPoint:
-    """One state of a chosen word in a plane (t-SNE)."""
+    """One state of a token in a plane (t-SNE)."""
 
     model: str
     """Name of the model, as given."""
@@ -62,11 +62,15 @@ class EvolutionPoint:
     layer: int
     """Number of the hidden state."""
     token: str
-    """The word."""
+    """The token."""
     position: int
     """Position of the token in its sentence, from 0."""
     x: float
     y: float
+    picture: str = "words"
+    """Picture that the point is in: `words`, `position` (of the first word) or `tags`."""
+    label: str = ""
+    """What the point is coloured by in `position` and `tags`: positions, or a tag."""
 
 
 @final

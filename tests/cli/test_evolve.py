@@ -75,7 +75,8 @@ def test_one_model_twice_is_refused(bert: Path, tmp_path: Path) -> None:
 def test_every_quantity_of_two_models_and_their_figures(
     bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headcount.evolution.pictures.MOST_STATES", 5)
+    for name in ("MOST_STATES", "MOST_POSITIONS"):
+        monkeypatch.setattr(f"headcount.evolution.pictures.{name}", 5)
     other = saved.bert(tmp_path / "other")
     out = tmp_path / "out"
     measure = ("--measure", "distance", "neighbours", "influence", "pictures")
@@ -94,12 +95,18 @@ def test_every_quantity_of_two_models_and_their_figures(
     groups = {row.against for row in found.select(quantity="change")}
     assert any(name.startswith("frequency") for name in groups)
     assert {row.quantity for row in found.rows} >= {"influence", "influence-swapped"}
-    assert {point.token for point in found.points} == {"the", "."}
-    assert len(found.points) == 2 * 3 * 10
+    words = [point for point in found.points if point.picture == "words"]
+    assert {point.token for point in words} == {"the", "."} and len(words) == 2 * 3 * 10
+    positions = [point for point in found.points if point.picture == "position"]
+    assert {point.token for point in positions} == {"the"}
+    tags = [point for point in found.points if point.picture == "tags"]
+    assert {"NOUN", "VERB", "DET"} < {point.label for point in tags} and len(tags) == 2 * 3 * 30
     names = {path.name for path in (out / "figures").iterdir()}
-    assert {"pwcca-next-layer.svg", "words-masked-lm.svg", "neighbours-tag.pdf"} <= names
+    assert {"pwcca-next-layer.svg", "words-masked-lm.svg", "tags-masked-lm.svg"} <= names
     text = (out / "evolution.md").read_text(encoding="utf-8")
-    assert "masked-lm " in text and "at layer 2" in text and "evolution.md" in output
+    assert (
+        "In a plane: the by position" in text and "at layer 2" in text and "evolution.md" in output
+    )
 
 
 def test_models_with_different_tokenizers_get_no_distance(

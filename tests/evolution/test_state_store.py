@@ -1,6 +1,7 @@
 """States of chosen tokens: those of transformers, in every view; a killed run resumes."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,10 +34,10 @@ def tokens(subject: Subject) -> Tokens:
 
 
 def filled(
-    subject: Subject, tokens: Tokens, chosen: Occurrences, view: str, folder: Path, **more: object
+    subject: Subject, tokens: Tokens, chosen: Occurrences, view: str, folder: Path, **more: Any
 ) -> StateStore:
     store = StateStore(folder / "s.f16", len(subject.states), chosen, subject.width)
-    rows = list(rows_of(subject, tokens, chosen, view))
+    rows = list(rows_of(subject, tokens, chosen, view, more.pop("seed", 0)))
     given: dict = {"max_tokens": 90, "stage": "", "progress": lambda *_: None} | more
     fill(subject, store, rows, key="key", **given)
     return store
@@ -163,3 +164,26 @@ def test_what_does_not_fit_is_refused_before_the_model_runs(
     with pytest.raises(CorpusError, match=r"states as clusters \(70\), got 15"):
         options = EvolutionOptions(occurrences=3, types=5, clusters=70)
         Stores([subject], Corpus(SAMPLE, limit=12), options, tmp_path, lambda *_: None)
+
+
+def test_replaced_tokens_are_read_in_place_of_the_chosen(
+    subject: Subject, tokens: Tokens, tmp_path: Path
+) -> None:
+    if subject.objective != "masked-lm":
+        pytest.skip("only masked models learned from replaced tokens")
+    chosen = balanced(tokens, 2, 5, 0)
+    others = chosen.replacements(3)
+    assert sorted(others) == sorted(chosen.token_S) and (others != chosen.token_S).any()
+    rows = list(rows_of(subject, tokens, chosen, "replaced", 3))
+    assert sorted(number for row in rows for number in row.numbers) == list(range(len(chosen)))
+    store = filled(subject, tokens, chosen, "replaced", tmp_path, seed=3)
+    for row in rows:
+        plain = tokens.sentence(int(chosen.sentence_S[row.numbers[0]]))
+        for number, position in zip(row.numbers, row.positions, strict=True):
+            assert plain[position] == chosen.token_S[number]
+            assert row.ids[position] == others[number]
+            found = hidden(subject, row.ids)[1][position].numpy()
+            np.testing.assert_allclose(store.layer(1)[number], found, rtol=2e-3, atol=2e-3)
+        changed = np.flatnonzero(row.ids != plain)
+        assert set(changed) <= set(row.positions)
+        assert len(row.positions) <= max(1, int(0.15 * len(plain)))

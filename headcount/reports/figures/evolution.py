@@ -8,11 +8,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import final
 
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from headcount.core import MUTED, new_figure
-from headcount.results import Evolution
+from headcount.results import Evolution, EvolutionPoint
 
 COLOURS = {
     "translation": "#0072B2",
@@ -44,6 +47,10 @@ class CurveFigure:
 CURVES = (
     CurveFigure("mi-miller-madow", "input", "information about the token that is read, in nats"),
     CurveFigure("mi-miller-madow", "output", "information about the token to predict, in nats"),
+    CurveFigure(
+        "mi-miller-madow", "replaced input", "information about a false token read, in nats"
+    ),
+    CurveFigure("mi-miller-madow", "replaced output", "information about the right token, in nats"),
     CurveFigure("pwcca", "next layer", "distance to the next layer (PWCCA)", "pwcca-shuffled"),
     CurveFigure("pwcca", "last layer", "distance to the last layer (PWCCA)"),
     CurveFigure(
@@ -104,28 +111,45 @@ def layer_curves(evolution: Evolution, curve: CurveFigure) -> Figure:
 
 def _pictures(evolution: Evolution) -> Iterator[tuple[str, Figure]]:
     """The t-SNE of the first seed of each objective, one panel for each layer."""
-    objectives = dict.fromkeys(point.objective for point in evolution.points)
-    words = list(dict.fromkeys(point.token for point in evolution.points))
-    colours = (*COLOURS.values(), "#CC79A7", "#E69F00", "#56B4E9")
-    for objective in objectives:
+    pictures = dict.fromkeys((each.picture, each.objective) for each in evolution.points)
+    for picture, objective in pictures:
         points = [
-            each for each in evolution.points if (each.objective, each.seed) == (objective, 1)
+            each
+            for each in evolution.points
+            if (each.picture, each.objective, each.seed) == (picture, objective, 1)
         ]
+        labels = list(dict.fromkeys(label_of(each) for each in points))
+        if picture == "position":
+            labels.sort(key=lambda label: int(label.split("-")[0].rstrip("+")))
+        colours = _colours(picture, len(labels))
         layers = sorted({point.layer for point in points})
         figure = new_figure(1.5 * len(layers), 1.9)
         for axes, layer in zip(
             figure.subplots(1, len(layers), squeeze=False)[0], layers, strict=True
         ):
-            for number, word in enumerate(words):
-                here = [each for each in points if (each.layer, each.token) == (layer, word)]
+            for number, label in enumerate(labels):
+                here = [each for each in points if (each.layer, label_of(each)) == (layer, label)]
                 axes.scatter(
                     [each.x for each in here],
                     [each.y for each in here],
                     s=2,
                     color=colours[number % len(colours)],
-                    label=word,
+                    label=label,
                 )
             axes.set(title=f"layer {layer}", xticks=[], yticks=[])
-        handles, labels = figure.axes[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=len(words), markerscale=3)
-        yield f"words-{objective}", figure
+        handles, shown = figure.axes[0].get_legend_handles_labels()
+        figure.legend(handles, shown, loc="outside lower center", ncols=len(labels), markerscale=3)
+        yield f"{picture}-{objective}", figure
+
+
+def label_of(point: EvolutionPoint) -> str:
+    """What a point is coloured by."""
+    return point.token if point.picture == "words" else point.label
+
+
+def _colours(picture: str, count: int) -> list[str]:
+    """Colours that differ, or, for positions, that grow darker."""
+    if picture == "position":
+        return [to_hex(shade) for shade in colormaps["viridis"](np.linspace(0.9, 0, count))]
+    distinct = (*COLOURS.values(), "#CC79A7", "#E69F00", "#56B4E9")
+    return [distinct[number % len(distinct)] for number in range(count)]

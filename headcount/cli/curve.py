@@ -10,6 +10,7 @@ from headcount import artifact, pruning, reports
 from headcount.cli.arguments import recorded
 from headcount.cli.console import plain_console, print_markdown, print_warnings, shown
 from headcount.cli.data_arguments import TrialArguments, check_calibration
+from headcount.cli.next_steps import after_curve, print_steps
 from headcount.core import InputError, ResumePolicy, claim
 from headcount.pruning import METHOD_OPTIONS, check_method
 from headcount.results import CURVE_FILES
@@ -66,6 +67,7 @@ class Curve:
         column = "score" if self.scores else "loss"
         print_markdown(reports.numbers_table(points, column, by_method=True), console)
         console.print(f"Document: {self.out / 'curve.md'}", soft_wrap=True)
+        print_steps(after_curve(self.on, points, splits.dev.metric, splits.dev.higher_is_better))
         return 0
 
     def _check(self) -> ResumePolicy:

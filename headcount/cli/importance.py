@@ -11,6 +11,7 @@ from rich.table import Table
 from headcount import importance, models, reports, results, tasks
 from headcount.cli.arguments import TaskArguments, check_no_unused_options, recorded
 from headcount.cli.console import plain_console, print_warnings, shown
+from headcount.cli.next_steps import after_importance, print_steps
 from headcount.core import InputError, ResumePolicy, check_seed
 from headcount.importance import Options
 
@@ -158,3 +159,4 @@ class Importance(TaskArguments):
                 "first and this command into the same folder",
                 soft_wrap=True,
             )
+        print_steps(after_importance(self, len(loaded.heads), found.best_predictor()))

@@ -1,0 +1,139 @@
+"""What to do next, by the numbers just measured: a sentence and commands to paste."""
+
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from headcount import results
+from headcount.cli.arguments import TaskArguments
+from headcount.cli.console import plain_console
+from headcount.cli.data_arguments import LearningArguments, TrialArguments
+from headcount.pruning import METHOD_OPTIONS
+from headcount.results import ALL, RANDOM, CurvePoints
+
+CLOSE = 0.01
+"""Largest drop of a score, relative to that of the dense model, that is called close."""
+UPDATES = 2000
+"""Number of updates of the further training that is proposed."""
+PLACEHOLDER = "DEV_FILE"
+"""What stands in a command for a file that the user has not named."""
+
+
+def command(name: str, words: Sequence[str], shared: Mapping[str, Any], *more: object) -> str:
+    """A command to paste, with every shared argument that differs from its default.
+
+    >>> command("curve", ["bert-base"], {"limit": 9, "groups": False}, "--keep", 4)
+    'headcount curve bert-base --limit 9 --no-groups --keep 4'
+    """
+    parts = ["headcount", name, *words]
+    for field, value in shared.items():
+        flag = field.replace("_", "-")
+        if isinstance(value, bool):
+            parts.append(f"--{flag}" if value else f"--no-{flag}")
+        else:
+            parts += [f"--{flag}", *(value if isinstance(value, tuple | list) else [value])]
+    return shlex.join(map(str, [*parts, *more]))
+
+
+def given(arguments: TaskArguments, kind: type[TaskArguments]) -> dict[str, Any]:
+    """The arguments that another command shares and whose values are not its defaults."""
+    found = {}
+    for each in fields(kind):
+        value = getattr(arguments, each.name, each.default)
+        if each.name != "model" and value != each.default:
+            found[each.name] = value
+    return found
+
+
+def between(low: int, high: int) -> list[int]:
+    """Up to three numbers between two, evenly spaced, the largest first.
+
+    >>> between(0, 144), between(1, 3), between(1, 2)
+    ([108, 72, 36], [2], [])
+    """
+    found = (low + (high - low) * quarter // 4 for quarter in (3, 2, 1))
+    return [number for number in dict.fromkeys(found) if low < number < high]
+
+
+def after_prune(on: TrialArguments, record: "results.PruneRecord", out: Path) -> Iterator[str]:
+    """What to do with a pruned model."""
+    name, found = list(record.data_sets.items())[-1]
+    score, num_kept = found.score, len(record.kept)
+    total = num_kept + len(record.pruned)
+    if score.drop > 0 and not score.low <= 0:
+        yield f"Next: the pruned model loses on {name} ({score}). Train its other weights:"
+        how = ["--teacher", on.model, "--set", f"updates={UPDATES}", "distilled=0.5"]
+        shared = given(on, LearningArguments)
+        yield f"  {command('finetune', [str(out)], shared, *how, '--out', f'{out}-tuned')}"
+        yield "or see what more heads are worth:"
+        keep = between(num_kept, total)
+    else:
+        yield f"Next: no loss beyond chance was found on {name} ({score}). Measure the speed:"
+        yield f"  {shlex.join(['headcount', 'speed', on.model, str(out), '--card'])}"
+        yield "or see how many more heads can be pruned:"
+        keep = between(0, num_kept)
+    if record.choice is not None and keep:
+        more = ["--methods", record.choice.method.split(",")[0], RANDOM, "--keep", *keep]
+        shared = given(on, TrialArguments)
+        yield f"  {command('curve', [on.model], shared, *more, '--out', f'{out}-curve')}"
+
+
+def after_curve(
+    on: TrialArguments, points: CurvePoints, metric: str, higher_is_better: bool
+) -> Iterator[str]:
+    """Which budget to take after a curve of scores."""
+    if "score" not in points:
+        return
+    dense, sign = points.dense.numbers["score"], 1 if higher_is_better else -1
+    chosen = [each for each in points.points if not each.is_control and each.method != RANDOM]
+    chosen = [each for each in chosen if each.method != ALL and each.keep < points.dense.keep]
+    if not chosen:
+        return
+    drop = {id(each): sign * (dense - each.numbers["score"]) for each in chosen}
+    close = [each for each in chosen if drop[id(each)] <= CLOSE * abs(dense)]
+    if close:
+        best = min(close, key=lambda each: (each.keep, drop[id(each)]))
+        yield (
+            f"Next: {best.keep} heads chosen by {best.method} keep {metric} within "
+            f"{CLOSE:.0%} of {dense:.4g} on --dev, the fewest here. Prune to that budget and "
+            "measure it on data that chose nothing (--test):"
+        )
+        recovery: list[object] = []
+    else:
+        best = min(chosen, key=lambda each: drop[id(each)])
+        yield (
+            f"Next: no budget here keeps {metric} within {CLOSE:.0%} of {dense:.4g}. Name larger "
+            f"ones, or train the other weights after pruning, here to {best.keep} heads:"
+        )
+        recovery = ["--recover", UPDATES]
+    shared = given(on, TrialArguments)
+    more = ["--method", best.method, "--keep", best.keep, *recovery, "--out", "PRUNED"]
+    yield f"  {command('prune', [on.model], shared, *more)}"
+
+
+def after_importance(on: TaskArguments, num_heads: int, score: str | None) -> Iterator[str]:
+    """How to find out how many heads can be pruned.
+
+    Args:
+        on: arguments of the assessment.
+        num_heads: number of heads of the model.
+        score: column of the score that predicts ablation best; None if none does.
+    """
+    keep = between(0, num_heads)
+    if not keep:
+        return
+    yield "Next: see how good the model is with fewer heads:"
+    shared = {**given(on, TaskArguments), "dev": (PLACEHOLDER,)}
+    method = (score or "").removesuffix("_score")
+    methods = [method] if method in METHOD_OPTIONS else ["fisher", "gradient"]
+    more = ["--methods", *methods, RANDOM, "--keep", *keep, "--out", "CURVE"]
+    yield f"  {command('curve', [on.model], shared, *more)}"
+
+
+def print_steps(lines: Iterable[str]) -> None:
+    """Print sentences and commands, one a line and never wrapped, so that they can be pasted."""
+    console = plain_console(soft_wrap=True)
+    for line in lines:
+        console.print(line)

@@ -1,0 +1,137 @@
+"""What commands propose to do next follows from their numbers, and can be pasted."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from headcount.cli.command import parse
+from headcount.cli.curve import Curve
+from headcount.cli.data_arguments import TrialArguments
+from headcount.cli.finetune import Finetune
+from headcount.cli.next_steps import after_curve, after_importance, after_prune
+from headcount.cli.prune import Prune
+from headcount.cli.speed import SpeedCommand
+from headcount.core import Head
+from headcount.results import (
+    ALL,
+    RANDOM,
+    ChoiceRecord,
+    CurvePoint,
+    CurvePoints,
+    DataSetChange,
+    MetricChange,
+    PruneRecord,
+)
+from tests.cli.conftest import headcount
+
+ON = TrialArguments(
+    "my models/bert",
+    task="translation",
+    data=("train one.tsv", "more.tsv"),
+    dev=("dev.tsv",),
+    test=("test.tsv",),
+    columns=("source=en", "target=de"),
+    prefix="to German: ",
+    limit=99,
+    site=("encoder.self", "decoder.cross"),
+    groups=False,
+)
+NAMES = [f"enc.0.{index}" for index in range(8)]
+
+
+def pruned(low: float, high: float, num_kept: int = 4) -> PruneRecord:
+    """A record of a drop between two ends on --test, and of none on --dev."""
+    drop = (low + high) / 2
+    score = MetricChange("bleu", True, 30.0, 30.0 - drop, drop, low, high, 0.01)
+    none = MetricChange("bleu", True, 30.0, 30.0, 0.0, -1.0, 1.0, 1.0)
+    loss = MetricChange("loss", False, 1.0, 1.1, 0.1, 0.0, 0.2, 0.1)
+    return PruneRecord(
+        "bert",
+        {"encoder.self": (8,)},
+        tuple(NAMES[:num_kept]),
+        tuple(NAMES[num_kept:]),
+        choice=ChoiceRecord("fisher, one head per group spared", "", {"keep": 4}, 4),
+        data_sets={"dev": DataSetChange(9, none, loss), "test": DataSetChange(9, score, loss)},
+    )
+
+
+def commands(lines: list[str]) -> list[object]:
+    """The commands among some lines, parsed as a shell and headcount parse them."""
+    return [parse(shlex.split(line)[1:]) for line in lines if line.startswith("  headcount ")]
+
+
+def test_a_loss_asks_for_training_or_more_heads() -> None:
+    lines = list(after_prune(ON, pruned(7.0, 9.0), Path("out")))
+    assert "loses on test (drop 8, 95 % 7 to 9)" in lines[0]
+    further, curve = commands(lines)
+    assert isinstance(further, Finetune) and isinstance(curve, Curve)
+    assert (further.on.model, further.teacher, further.out) == ("out", ON.model, Path("out-tuned"))
+    same = ("task", "data", "dev", "test", "columns", "prefix", "limit")
+    for each in (further.on, curve.on):
+        assert [getattr(each, name) for name in same] == [getattr(ON, name) for name in same]
+    assert (curve.on, curve.methods) == (ON, ("fisher", "random"))
+    assert curve.keep == (7, 6, 5), "between the kept heads and all heads"
+
+
+def test_no_loss_asks_for_the_speed_or_fewer_heads() -> None:
+    lines = list(after_prune(ON, pruned(-0.5, 0.7), Path("out")))
+    assert "no loss beyond chance" in lines[0]
+    speed, curve = commands(lines)
+    assert isinstance(speed, SpeedCommand) and isinstance(curve, Curve)
+    assert (speed.dense, speed.pruned) == (ON.model, "out")
+    assert curve.keep == (3, 2, 1)
+    assert len(commands(list(after_prune(ON, pruned(-1.0, 1.0, 1), Path("out"))))) == 1
+
+
+def point(method: str, keep: int, score: float, **more: bool) -> CurvePoint:
+    heads = tuple(map(Head.parse, NAMES[:keep]))
+    kept, numbers = {"encoder.self": keep}, {"loss": 1.0, "score": score}
+    return CurvePoint(
+        method=method, seed=0, keep=keep, kept=kept, numbers=numbers, heads=heads, **more
+    )
+
+
+@pytest.mark.parametrize(
+    ("scores", "higher", "best", "recover"),
+    [
+        ({("norm", 6): 29.9, ("norm", 4): 29.8, ("sink", 4): 29.0, ("sink", 2): 9.0}, True, 4, 0),
+        ({("norm", 6): 29.0, ("norm", 4): 20.0, ("sink", 6): 28.0}, True, 6, 2000),
+        ({("norm", 6): 30.1, ("norm", 4): 30.2, ("sink", 4): 40.0, ("sink", 2): 90}, False, 4, 0),
+    ],
+)
+def test_the_fewest_heads_that_are_close(
+    scores: dict[tuple[str, int], float], higher: bool, best: int, recover: int
+) -> None:
+    points = [point(ALL, 8, 30.0), point(RANDOM, 2, 30.0), point("sink", 2, 30.0, is_control=True)]
+    points += [point(method, keep, score) for (method, keep), score in scores.items()]
+    lines = list(after_curve(ON, CurvePoints(tuple(points)), "bleu", higher))
+    (found,) = commands(lines)
+    assert isinstance(found, Prune) and found.on == ON
+    assert (found.method, found.keep, found.recover) == ("norm", (best,), recover)
+
+
+@pytest.mark.parametrize(
+    ("score", "methods"),
+    [("norm_score", ("norm", "random")), ("confidence", ("fisher", "gradient", "random"))],
+)
+def test_importance_asks_for_a_curve(score: str, methods: tuple[str, ...]) -> None:
+    (found,) = commands(list(after_importance(ON, 8, score)))
+    assert isinstance(found, Curve)
+    assert (found.keep, found.methods, found.on.data) == ((6, 4, 2), methods, ON.data)
+    assert found.on.dev == ("DEV_FILE",)
+    assert not list(after_importance(ON, 1, None)), "a single head can't be pruned"
+
+
+def test_the_commands_print_what_to_do_next(bert: Path, data: list[Path], tmp_path: Path) -> None:
+    """A proposed curve is run as it is printed, with a file for its placeholder."""
+    task = ("--task", "masked-lm", "--data", data[0], "--methods", "norm", "sink")
+    status, output, errors = headcount("importance", bert, *task, "--out", tmp_path / "worth")
+    assert status == 0, errors
+    (curve,) = (line for line in output.splitlines() if line.startswith("  headcount curve"))
+    assert isinstance(parse(shlex.split(curve)[1:]), Curve)
+    words = shlex.split(curve.replace("DEV_FILE", str(data[1])))[1:]
+    words[words.index("CURVE")] = str(tmp_path / "curve")
+    status, output, errors = headcount(*words, "--no-scores", "--limit", 3)
+    assert status == 0, errors
+    assert "Next:" not in output, "a curve without scores says nothing about them"

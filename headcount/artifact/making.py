@@ -84,7 +84,8 @@ def certify(staging: Path, dense: Loaded, plan: Plan, smaller: Loaded, data: Dat
     for comparison in comparisons:
         comparison.check_equal()
     sha256 = model.config.head_plan["sha256"]
-    certificate = Certificate(sha256, weights_sha256(staging), tuple(comparisons))
+    compared = tuple(comparisons)
+    certificate = Certificate(sha256, weights_sha256(staging), compared, plan.sha256)
     certificate.write(staging)
     return certificate
 

@@ -12,7 +12,7 @@ import tyro
 from headcount import __version__
 from headcount.cli.console import plain_console
 from headcount.cli.stopping import stoppable
-from headcount.core import InputError, check_known, is_alone, processes, release
+from headcount.core import InputError, check_known, is_alone, processes, reason, release
 
 GROUPS = {
     "Look at heads": {
@@ -76,6 +76,12 @@ REFUSED = (
 )
 
 
+CLOSED = ("Connection closed by peer", "Connection reset by peer", "Broken pipe")
+"""What gloo says if another process of a run ended."""
+LATE = ("clients joined", "client socket has timed out", "Timed out waiting", "wait timeout")
+"""What torch.distributed and gloo say if another process was waited for in vain."""
+
+
 def advice(error: BaseException) -> str | None:
     """The advice for one of these errors; None for any other."""
     return full_disk(error) or full_memory(error) or refused_path(error) or lost_process(error)
@@ -126,13 +132,20 @@ def refused_path(error: BaseException) -> str | None:
 
 def lost_process(error: BaseException) -> str | None:
     """The advice for an error of a process that outlives another one of its run."""
-    lost = ("Connection closed by peer", "Connection reset by peer", "Broken pipe")
-    if is_alone() or not any(words in str(error) for words in lost):
+    if is_alone():
         return None
-    return (
-        f"Another process of this run ended ({str(error).splitlines()[0]}). Its own message says "
-        "why. Start all of them again, with --resume if the command has that option."
-    )
+    if found := [words for words in CLOSED if words in str(error)]:
+        return (
+            f"Another process of this run ended ({found[0]}). Its own message says why. Start all "
+            "of them again, with --resume if the command has that option."
+        )
+    if any(words in str(error) for words in LATE):
+        return (
+            f"Another process of this run did not come or did not answer ({reason(error)}). Look "
+            "whether all were started, then start all of them again, with --resume if the command "
+            "has that option."
+        )
+    return None
 
 
 @runtime_checkable

@@ -127,12 +127,14 @@ def reading(
 
 
 def reason(error: BaseException) -> str:
-    """What went wrong, in one line: the system's words, the first line, or the error's name."""
+    """What went wrong, in one line: the system's words, the first sentence, or the error's name."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
-    lines = [line.rstrip(".") for line in str(error).strip().splitlines()] or [""]
+    lines = [line.strip().rstrip(".") for line in str(error).strip().splitlines()] or [""]
+    if lines[0].endswith(":") and len(lines) > 1:  # the cause is in the next line
+        lines[0] += f" {lines[1]}"
     named = isinstance(error, KeyError | TypeError | AttributeError | IndexError) or not lines[0]
     return f"{type(error).__name__}: {lines[0]}".removesuffix(": ") if named else lines[0]
 

@@ -7,6 +7,7 @@ heads, the kept heads with the sizes of the maps, and the sizes with every tenso
 
 import traceback
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ from safetensors import SafetensorError
 from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.models.auto import modeling_auto
 
-from headcount.core import ModelError, kept_sha256
+from headcount.core import Heads, InputError, ModelError, Plan, kept_sha256
 from headcount.models import modeling_headcount
 from headcount.models.modeling_headcount import pruned
+from headcount.results import CERTIFICATE, Certificate
 
 
 def auto_classes(config_class: type) -> dict[str, type]:
@@ -128,6 +130,60 @@ def check_plan_hash(plan: Mapping[str, Any]) -> None:
                     f"columns of {layer['output']} instead of {len(kept) * layer['head_dim']}: it "
                     f"was changed; {_AGAIN}"
                 )
+
+
+def check_plan_file(folder: Path, plan: Mapping[str, Any]) -> None:
+    """Check that the plan.json and the certificate in a compact model's folder are of its heads.
+
+    Args:
+        folder: Folder of a compact model, in which both may be missing.
+        plan: The `head_plan` of its configuration.
+
+    Raises:
+        InputError: If one is of another model, or can't be read.
+    """
+    certificate = None
+    if (folder / CERTIFICATE).exists():
+        with suppress(InputError):  # a damaged certificate does not hold, and `load` warns
+            certificate = Certificate.read(folder)
+    if certificate is not None and certificate.plan_sha256 != plan["sha256"]:
+        raise ModelError(_other(folder / CERTIFICATE))
+    recorded = None if certificate is None else certificate.plan_file_sha256
+    if not (path := folder / "plan.json").exists():
+        return
+    found = Plan.read(path)
+    is_right = _is_of(found, plan) if recorded is None else found.sha256 == recorded
+    if not is_right:
+        raise ModelError(_other(path))
+
+
+def _is_of(found: Plan, plan: Mapping[str, Any]) -> bool:
+    """Whether a plan may be that of a `head_plan`, in a folder of an earlier version.
+
+    A plan for a model that was compact before numbers the heads of that model.
+    """
+    heads = Heads({site: tuple(each) for site, each in plan["heads"].items()})
+    try:
+        every = Plan.keeping(heads, found.kept_heads(heads))
+    except InputError:
+        return False
+    same_heads = every.sha256 == plan["sha256"]
+    return same_heads or _sizes(every.kept_json) == _sizes(plan["kept"])
+
+
+def _sizes(kept: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, int]]:
+    """The number of kept heads in every layer."""
+    return {
+        site: {layer: len(heads) for layer, heads in layers.items()}
+        for site, layers in kept.items()
+    }
+
+
+def _other(path: Path) -> str:
+    return (
+        f"Expected {path.name} of the heads that config.json beside it names, but {path} is of "
+        f"another model. Copy the folder again, or {_AGAIN}"
+    )
 
 
 def _check_tensors(info: Mapping[str, Any]) -> None:

@@ -18,9 +18,10 @@ from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from headcount.core import Heads, InputError, ModelError, processes, reason
 from headcount.corpora import TOKEN_TYPES, Encoder, Languages, language_in_generation, set_languages
-from headcount.models.compact_checkpoint import is_compact, load_compact, others
+from headcount.models.compact_checkpoint import check_plan_file, is_compact, load_compact, others
 from headcount.models.encoder_lm import EncoderConfig, EncoderForCausalLM, EncoderForMaskedLM
 from headcount.models.model_files import NotLookedUpError, check_files, file_of, place_of
+from headcount.models.plausible import check_plausible, first_mismatch
 from headcount.models.sentence_transformer import follow_settings, transformer_folder
 from headcount.results import CERTIFICATE, LAPSED, Certificate
 from headcount.tap import Anatomy, check_is_model, examine
@@ -133,11 +134,13 @@ def load(
             f"file {str(name)!r}. Name a folder."
         )
     AutoConfig.register(EncoderConfig.model_type, EncoderConfig, exist_ok=True)
+    options: dict[str, Any] = {"subfolder": "", "trust_remote_code": trust_remote_code}
     try:
         if Path(place).is_dir():
             check_files(Path(place))
-            check_files(Path(place, _weights_folder(place)))
-        options = {"subfolder": _weights_folder(place), "trust_remote_code": trust_remote_code}
+            check_files(weights := Path(place, _weights_folder(place)))
+            check_plausible(weights)
+        options["subfolder"] = _weights_folder(place)
         config = AutoConfig.from_pretrained(place, **options)
         model = _read(place, config, dtype, options)
     except InputError as error:
@@ -145,28 +148,41 @@ def load(
     except torch.OutOfMemoryError:
         raise
     except Exception as error:  # damaged files may raise anything in the libraries that read them
-        raise ModelError(_why_not(str(name), place, error)) from error
+        raise ModelError(_why_not(str(name), place, error, options)) from error
     tokenizer = _tokenizer(place, options)
     if languages is not None and tokenizer is not None:
         set_languages(tokenizer, languages)
     return Loaded(model.to(where).eval(), tokenizer, str(name), inputs)
 
 
-def _why_not(name: str, place: str | Path, error: Exception) -> str:
+def _why_not(name: str, place: str | Path, error: Exception, options: Mapping[str, Any]) -> str:
     """Why a model can't be loaded."""
     if _needs_trust(error):
         return f"{name!r} can't be loaded: {_NEEDS_TRUST}"
     why = reason(error).rstrip(".")
+    if "ignore_mismatched_sizes" in why:  # transformers logs which
+        why = _mismatch(place, options) or why
     if not Path(place).exists() and isinstance(error, OSError):
         return (
             f"Expected a folder or a Hugging Face model name, but there is no folder {name!r} "
             f"here, and no model of that name could be fetched from the hub: {why}. Check the path "
             "or the name."
         )
+    is_folder = Path(place).is_dir()
+    advice = "Copy or save it again." if is_folder else "Check the name or the path."
     return (
         "Expected a Hugging Face model name or a folder with config.json and weights, but "
-        f"{name!r} can't be loaded: {why}. Check the name or the path."
+        f"{name!r} can't be loaded: {why}. {advice}"
     )
+
+
+def _mismatch(place: str | Path, options: Mapping[str, Any]) -> str | None:
+    """The first tensor of a folder that does not fit its configuration; None if it is not found."""
+    with suppress(Exception):  # the error that is being explained comes first
+        config = AutoConfig.from_pretrained(place, **options)
+        kind = _model_class(config, trusted=options["trust_remote_code"])
+        return first_mismatch(Path(place, options["subfolder"]), kind, config)
+    return None
 
 
 def _device(name: str) -> torch.device:
@@ -253,6 +269,7 @@ def _read(
                 f"headcount.models.compact_class({name}).from_pretrained({str(place)!r}) loads it."
             )
         model = load_compact(place, stock, config, dtype)
+        check_plan_file(Path(place), config.head_plan)
         _warn_of_lapsed(Path(place))
         return model
     with torch.random.fork_rng(devices=[]):

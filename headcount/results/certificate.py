@@ -75,6 +75,8 @@ class Certificate:
     """Hash of the weight files that were compared."""
     comparisons: tuple[Comparison, ...]
     """The comparisons, each of two forms."""
+    plan_file_sha256: str | None = omitted(None)
+    """Hash of the heads that `plan.json` names; None in folders of earlier versions."""
 
     @property
     def is_with_gated(self) -> bool:
@@ -103,7 +105,8 @@ class Certificate:
     def of_now(self, folder: Path) -> "Certificate":
         """The certificate of a folder's current weights: without comparisons if they changed."""
         found = weights_sha256(folder)
-        return self if found == self.weights_sha256 else Certificate(self.plan_sha256, found, ())
+        same = found == self.weights_sha256
+        return self if same else replace(self, weights_sha256=found, comparisons=())
 
     @classmethod
     def read(cls, folder: Path) -> "Certificate":

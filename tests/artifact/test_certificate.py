@@ -1,6 +1,7 @@
 """Equal models pass; unequal ones are reported."""
 
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -246,6 +247,63 @@ def test_a_changed_byte_is_told(tmp_path: Path) -> None:
     (tmp_path / "small" / "certificate.json").write_text("{")
     with pytest.warns(UserWarning, match="certificate.json is damaged"):
         assert "certificate.json is damaged" in diagnose(tmp_path / "small")[1].text
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a compact model."""
+    path = tmp_path_factory.mktemp("small")
+    loaded = Loaded(tiny.MODELS["bert"](), None, "bert")
+    save_compact(loaded, Plan({"encoder.self": {0: (1,), 1: (0, 2)}}), path / "small")
+    return path / "small"
+
+
+@pytest.mark.parametrize("is_earlier", [False, True])
+@pytest.mark.parametrize(
+    "other",
+    [
+        Plan({"encoder.self": {0: (1, 2), 1: (0, 2)}}),
+        Plan({"encoder.self": {0: (1,)}}),
+        Plan({"encoder.self": {7: (1,)}}),
+        Plan({"decoder.self": {0: (1,)}}),
+    ],
+)
+def test_the_plan_of_another_model_is_refused(
+    small: Path, tmp_path: Path, other: Plan, is_earlier: bool
+) -> None:
+    """Earlier versions did not record the hash of the file; numbers of heads show it there."""
+    copy = tmp_path / "copy"
+    shutil.copytree(small, copy)
+    if is_earlier:
+        replace(Certificate.read(copy), plan_file_sha256=None).write(copy)
+    load(copy)
+    other.write(copy / "plan.json")
+    assert not diagnose(copy)[0].works
+    with pytest.raises(ModelError, match="Expected plan.json of the heads that config.json beside"):
+        load(copy)
+
+
+def test_the_same_numbers_of_other_heads_are_refused(small: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(small, copy)
+    Plan({"encoder.self": {0: (2,), 1: (0, 2)}}).write(copy / "plan.json")
+    with pytest.raises(ModelError, match=f"but {copy / 'plan.json'} is of another model"):
+        load(copy)
+
+
+def test_the_certificate_of_another_model_is_refused(small: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(small, copy)
+    replace(Certificate.read(copy), plan_sha256="00").write(copy)
+    with pytest.raises(ModelError, match="Expected certificate.json of the heads that config.json"):
+        load(copy)
+
+
+def test_a_plan_for_a_compact_model_numbers_its_heads(small: Path, tmp_path: Path) -> None:
+    """The heads of `config.json` have their numbers in the original model."""
+    save_compact(load(small), Plan({"encoder.self": {1: (1,)}}), tmp_path / "smaller")
+    loaded = load(tmp_path / "smaller")
+    assert loaded.model.config.head_plan["kept"]["encoder.self"] == {"0": [1], "1": [2]}
 
 
 def test_nothing_is_written_where_it_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,56 @@
+"""A process of a run that outlives another one ends with a sentence."""
+
+import signal
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from torch import distributed
+
+from headcount.cli.command import advice
+from tests.cli.conftest import SAMPLE
+from tests.cli.test_long_work import SMALL, wait_for
+from tests.cli.test_train import DATA
+from tests.forked import ranks
+
+WAIT = timedelta(seconds=1)
+TRAINING = ("--set", "pieces=150", "batch_tokens=300", "epochs=3", "dropout=0")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("command", "killed"), [("analyze", 1), ("train", 0)])
+def test_the_process_that_is_left_ends_with_a_sentence(
+    command: str, killed: int, bert: Path, tmp_path: Path
+) -> None:
+    """Two processes are connected by gloo; one is killed in the middle of its work."""
+    out = tmp_path / "out"
+    if command == "analyze":
+        begun = out / "state" / f"measuring-{killed}.safetensors"
+        both = ranks("headcount", "analyze", bert, SAMPLE, *SMALL, "--out", out)
+    else:
+        begun = out / "checkpoints" / "checkpoint-4" / "whole"
+        options = ("--recipe", "tiny", "--save-every", 4, *TRAINING, "--out", out)
+        both = ranks("headcount", "train", "translation", *DATA, *options)
+    wait_for(begun)
+    both[killed].send_signal(signal.SIGKILL)
+    _, errors = both[1 - killed].communicate(timeout=200)
+    assert both[1 - killed].returncode == 2, errors
+    assert "headcount: Another process of this run ended (Connection " in errors
+    assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_process_that_never_comes(rank: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(RuntimeError) as caught:
+        distributed.init_process_group(
+            "gloo",
+            init_method="tcp://127.0.0.1:0" if rank == 0 else "tcp://127.0.0.1:9",
+            rank=rank,
+            world_size=2,
+            timeout=WAIT,
+        )
+    reported = advice(caught.value)
+    assert reported is not None and "did not come or did not answer (" in reported
+    monkeypatch.delenv("WORLD_SIZE")
+    assert advice(caught.value) is None

@@ -72,6 +72,7 @@ def test_a_loss_asks_for_training_or_more_heads() -> None:
         assert [getattr(each, name) for name in same] == [getattr(ON, name) for name in same]
     assert (curve.on, curve.methods) == (ON, ("fisher", "random"))
     assert curve.keep == (7, 6, 5), "between the kept heads and all heads"
+    assert not any("--num-beams" in line for line in lines), "it has its default"
 
 
 def test_no_loss_asks_for_the_speed_or_fewer_heads() -> None:

@@ -9,7 +9,14 @@ from .contributions import Contributions as Contributions
 from .contributions import collect_contributions as collect_contributions
 from .induction import induction_scores as induction_scores
 from .options import Options as Options
+from .pattern_classifier import PATTERNS as PATTERNS
+from .pattern_classifier import train_pattern_classifier as train_pattern_classifier
 from .profiles import NOT_SYNTAX as NOT_SYNTAX
 from .roles import ROLES as ROLES
 from .roles import find_roles as find_roles
 from .roles import judged as judged
+from .tuned_maps import compare_maps as compare_maps
+from .tuned_rows import map_rows as map_rows
+from .tuned_rows import word_rows as word_rows
+from .word_classes import WORD_CLASSES as WORD_CLASSES
+from .word_classes import attention_to_words as attention_to_words

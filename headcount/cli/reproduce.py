@@ -21,6 +21,7 @@ from headcount.cli.data_arguments import TrialArguments, check_calibration
 from headcount.cli.evolve import Voita2019Evolution
 from headcount.cli.importance import print_assessment
 from headcount.cli.kobayashi2020 import Kobayashi2020
+from headcount.cli.kovaleva2019 import Kovaleva2019
 from headcount.core import InputError, ResumePolicy, claim, silent
 from headcount.corpora import Corpus
 from headcount.importance import DeltaOf, ScoreTest
@@ -386,6 +387,7 @@ class Reproduce:
             | Annotated[Coenen2019, tyro.conf.subcommand("coenen2019")]
             | Annotated[Hewitt2019, tyro.conf.subcommand("hewitt2019")]
             | Annotated[Kobayashi2020, tyro.conf.subcommand("kobayashi2020")]
+            | Annotated[Kovaleva2019, tyro.conf.subcommand("kovaleva2019")]
             | Annotated[Voita2019Evolution, tyro.conf.subcommand("voita2019evolution")]
         ]
     ]

@@ -5,6 +5,7 @@ from .entropy import Entropy as Entropy
 from .looks import Looks as Looks
 from .norms import Norms as Norms
 from .patterns import Patterns as Patterns
+from .patterns import shows_pattern as shows_pattern
 from .positional import Positional as Positional
 from .rare import Rare as Rare
 from .reducer import NORMS as NORMS

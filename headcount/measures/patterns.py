@@ -57,13 +57,7 @@ class Patterns(Sums):
     @classmethod
     def of(cls, attention: Attention) -> "Patterns":
         """The sums over one batch."""
-        v, d, b = _vertical(attention), _diagonal(attention), _block(attention)
-        both = (v >= BOTH) & (d >= BOTH) & (v + d >= ALONE)
-        vertical = ~both & (v >= ALONE)
-        diagonal = ~both & ~vertical & (d >= ALONE)
-        block = ~both & ~vertical & ~diagonal & (b >= ALONE)
-        rest = ~(both | vertical | diagonal | block)
-        is_map_BHP = torch.stack([vertical, diagonal, both, block, rest], -1)
+        is_map_BHP = shows_pattern(attention)
         is_map_BHP &= attention.queries.is_token_BN.any(1)[:, None, None]
         segmented = _is_segmented(attention).sum().expand(is_map_BHP.shape[1])
         is_second_B = attention.queries.is_second_BN[:, 0]
@@ -79,6 +73,17 @@ class Patterns(Sums):
     def second_block(self) -> Float[Tensor, " head"]:
         """Share of maps that are blocks in the second half of the corpus."""
         return self.second[:, 3].double() / self.second.sum(-1)
+
+
+def shows_pattern(attention: Attention) -> Bool[Tensor, "batch head pattern"]:
+    """Which pattern the map of each sentence and head shows, in the order of `Patterns.columns`."""
+    v, d, b = _vertical(attention), _diagonal(attention), _block(attention)
+    both = (v >= BOTH) & (d >= BOTH) & (v + d >= ALONE)
+    vertical = ~both & (v >= ALONE)
+    diagonal = ~both & ~vertical & (d >= ALONE)
+    block = ~both & ~vertical & ~diagonal & (b >= ALONE)
+    rest = ~(both | vertical | diagonal | block)
+    return torch.stack([vertical, diagonal, both, block, rest], -1)
 
 
 def _lengths(attention: Attention) -> tuple[Tensor, ...]:

@@ -10,6 +10,9 @@ from .hewitt2019 import hewitt2019_document as hewitt2019_document
 from .hewitt2019 import reproduce_hewitt2019 as reproduce_hewitt2019
 from .kobayashi2020 import kobayashi2020_document as kobayashi2020_document
 from .kobayashi2020 import reproduce_kobayashi2020 as reproduce_kobayashi2020
+from .kovaleva2019 import TunedCase as TunedCase
+from .kovaleva2019 import kovaleva2019_document as kovaleva2019_document
+from .kovaleva2019 import reproduce_kovaleva2019 as reproduce_kovaleva2019
 from .li2021 import li2021_document as li2021_document
 from .li2021 import li2021_methods as li2021_methods
 from .li2021 import reproduce_li2021 as reproduce_li2021

@@ -23,6 +23,7 @@ from .claiming import EVOLUTION_FILES as EVOLUTION_FILES
 from .claiming import FOLLOW_FILES as FOLLOW_FILES
 from .claiming import PROBE_FILES as PROBE_FILES
 from .claiming import SENSITIVITY_FILES as SENSITIVITY_FILES
+from .claiming import TUNED_FILES as TUNED_FILES
 from .claiming import check_is_run as check_is_run
 from .claiming import claim as claim
 from .claiming import claim_probes as claim_probes
@@ -127,3 +128,7 @@ from .sensitivity import read_sensitivity as read_sensitivity
 from .signature import Signature as Signature
 from .speed import SpeedCase as SpeedCase
 from .speed import SpeedRecord as SpeedRecord
+from .tuned import TunedMaps as TunedMaps
+from .tuned import TunedRecord as TunedRecord
+from .tuned import TunedRow as TunedRow
+from .tuned import read_tuned_maps as read_tuned_maps

@@ -61,6 +61,9 @@ SENSITIVITY_FILES = ("sensitivity.parquet", "sensitivity.json")
 CONTRIBUTION_FILES = ("contributions.parquet", "kobayashi2020.md", "contributions.json")
 """Files that measured contributions leave, besides `figures/`."""
 
+TUNED_FILES = ("tuned.parquet", "kovaleva2019.md", "tuned.json")
+"""Files that a comparison of maps before and after fine-tuning leaves, besides `figures/`."""
+
 EVOLUTION_FILES = (
     "evolution.json",
     "evolution.parquet",

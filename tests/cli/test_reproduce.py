@@ -2,12 +2,15 @@
 
 import json
 import random
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from headcount.analysis import train_pattern_classifier
 from headcount.core import write_checkpoint
-from headcount.results import read_contributions
+from headcount.reproduce import kovaleva2019
+from headcount.results import read_contributions, read_tuned_maps
 from tests.cli.conftest import PARALLEL, SAMPLE, headcount
 
 TEXTS = [line.split("\t")[0] for line in PARALLEL.read_text(encoding="utf-8").splitlines()]
@@ -224,3 +227,24 @@ def test_kobayashi2020(bert: Path, tmp_path: Path) -> None:
     assert status == 2 and "--overwrite to replace it" in errors
     status, _, errors = headcount("reproduce", "kobayashi2020", bert, "--out", tmp_path / "none")
     assert status == 2 and "Expected a corpus, got nothing" in errors
+
+
+def test_kovaleva2019(
+    bert: Path, data: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick = partial(train_pattern_classifier, num_maps=60, epochs=1)
+    monkeypatch.setattr(kovaleva2019, "train_pattern_classifier", quick)
+    out = tmp_path / "out"
+    command = ("reproduce", "kovaleva2019", bert, *COLUMNS, "--data", data[0], "--limit", 5)
+    more = ("--treebank", SAMPLE, "--treebank-limit", 5, "--samples", 20, "--out", out)
+    status, output, errors = headcount(*command, "--tuned", bert, *more)
+    assert status == 0, errors
+    text = (out / "kovaleva2019.md").read_text(encoding="utf-8")
+    assert "32 to 61" in text and "5 sentences of sample.conllu" in text
+    assert "disabling some heads raises the score" in text and "| noun " in text
+    found = read_tuned_maps(out)
+    disabled = [row for row in found.rows if row.metric == "disabled"]
+    assert len(disabled) == 6 + 2 and found.record.arguments["limit"] == 5
+    assert {path.stem for path in (out / "figures").iterdir()} == {"disabled", "cosine"}
+    status, _, errors = headcount(*command, "--tuned", tmp_path / "none", "--out", tmp_path / "b")
+    assert status == 2 and "none, which does not exist" in errors

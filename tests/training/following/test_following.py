@@ -233,10 +233,11 @@ def point(step: int, across: float) -> FollowedCheckpoint:
 
 
 def test_findings_say_when_importance_is_settled() -> None:
-    points = [point(0, 0.1), point(10, 0.8), point(20, 0.5), point(30, 0.74), point(40, 0.8)]
+    across = (0.1, 0.8, 0.5, 0.74, 0.76, 0.8)
+    points = [point(10 * number, each) for number, each in enumerate(across)]
     assert settled(points) == 3
     said = list(sentences_of(points, 0.05))
-    assert "from step 30 (75% of the training) on" in said[0] and "0.80" in said[0]
+    assert "from step 30 (60% of the training) on" in said[0] and "0.80" in said[0]
     assert "25% can be pruned at step 0 (0% of the training)" in said[1]
     assert "from none to 2 rare" in said[2]
     assert settled([point(0, 0.1), point(1, 0.9)]) == 1

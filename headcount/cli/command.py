@@ -5,12 +5,13 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Protocol, cast, runtime_checkable
 
 import tyro
 
 from headcount import __version__
-from headcount.cli.console import plain_console
+from headcount.cli.console import plain_console, quietly
 from headcount.cli.stopping import stoppable
 from headcount.core import InputError, check_known, is_alone, processes, reason, release
 
@@ -48,6 +49,28 @@ GROUPS = {
 
 COMMANDS = {name: found for group in GROUPS.values() for name, found in group.items()}
 """The class of every command."""
+
+RECORDS = {
+    "analyze": "run.json",
+    "cluster": "clusters.json",
+    "align": "alignment.json",
+    "coreference": "coreference.json",
+    "probe": "probes.json",
+    "evolve": "evolution.json",
+    "importance": "importance.json",
+    "sensitivity": "sensitivity.json",
+    "evaluate": "evaluation.json",
+    "prune": "prune.json",
+    "curve": "curve.json",
+    "speed": "speed.json",
+    "train": "result.json",
+    "finetune": "finetune.json",
+    "follow": "follow.json",
+}
+"""The record that a command writes into --out, which --json prints."""
+
+QUIET, JSON = "--quiet", "--json"
+"""Options of every command; the second prints the record instead of the summary."""
 
 EXAMPLES = """\
   headcount demo --out demo                                     our own model, no network needed
@@ -175,6 +198,23 @@ def parse(arguments: Sequence[str]) -> Command:
     return tyro.cli(command_class(name), args=others, prog=f"headcount {name}")
 
 
+def record_of(name: str, command: Command) -> Path:
+    """The file that `--json` prints.
+
+    Raises:
+        InputError: If the command writes no record, or has no --out to write it into.
+    """
+    if name not in RECORDS:
+        raise InputError(
+            f"Expected a command that writes a record ({', '.join(RECORDS)}), got {name}, which "
+            f"writes none. Leave {JSON} out."
+        )
+    out: Path | None = getattr(command, "out", None)
+    if out is None:
+        raise InputError(f"Expected --out, since {JSON} prints the record there. Name a folder.")
+    return out / RECORDS[name]
+
+
 MAY_BE_EMPTY = ("--prefix",)
 """Options whose text may be empty."""
 
@@ -218,7 +258,14 @@ def _run(arguments: list[str]) -> int:
     errors = plain_console(stderr=True)
     with stoppable() as stop:
         try:
-            return _finish(parse(arguments))
+            quiet, as_json = QUIET in arguments, JSON in arguments
+            command = parse([each for each in arguments if each not in (QUIET, JSON)])
+            record = record_of(arguments[0], command) if as_json else None
+            with quietly(quiet or as_json):
+                status = _finish(command)
+            if record is not None and status == 0:
+                sys.stdout.write(record.read_text(encoding="utf-8"))
+            return status
         except (Exception, KeyboardInterrupt) as error:
             if stop.number is not None or isinstance(error, KeyboardInterrupt):
                 # An import that is interrupted may end with an error of its own.
@@ -263,4 +310,7 @@ def _print_commands() -> None:
         for name in commands:
             doc = command_class(name).__doc__ or ""
             console.print(f"  {name:<11} {doc.splitlines()[0]}")
-    console.print("\nheadcount --version prints the version.")
+    console.print(
+        f"\nEvery command: {QUIET} prints warnings and errors only; {JSON} prints the run's "
+        "record\ninstead of a summary. headcount --version prints the version."
+    )

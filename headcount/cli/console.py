@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -25,7 +26,19 @@ from rich.segment import Segment
 from rich.text import Text
 
 from headcount.core import Progress as Report
-from headcount.core import is_main_process
+from headcount.core import is_main_process, silent
+
+_QUIET = ContextVar("_QUIET", default=False)
+
+
+@contextmanager
+def quietly(quiet: bool = True) -> Iterator[None]:
+    """Print warnings and errors only, and those on standard error; do nothing if not `quiet`."""
+    token = _QUIET.set(quiet)
+    try:
+        yield
+    finally:
+        _QUIET.reset(token)
 
 
 def plain_console(soft_wrap: bool = True, stderr: bool = False) -> Console:
@@ -35,7 +48,8 @@ def plain_console(soft_wrap: bool = True, stderr: bool = False) -> Console:
         soft_wrap: Whether long lines stay unbroken, as paths need; tables need False.
         stderr: Whether to print to standard error.
     """
-    return _Plain(stderr=stderr, highlight=False, soft_wrap=soft_wrap, markup=False)
+    quiet = _QUIET.get() and not stderr
+    return _Plain(stderr=stderr, highlight=False, soft_wrap=soft_wrap, markup=False, quiet=quiet)
 
 
 _HARMLESS = {number: chr(0x2400 + number) for number in range(32) if chr(number) not in "\n\t"}
@@ -84,7 +98,8 @@ def show_document(path: Path) -> int:
 
 
 def print_warnings(sentences: Iterable[str], console: Console) -> None:
-    """Print each warning on its own line."""
+    """Print each warning on its own line; on standard error if the console is quiet."""
+    console = plain_console(stderr=True) if console.quiet else console
     for sentence in sentences:
         console.print(f"warning: {sentence}", style="yellow")
 
@@ -119,6 +134,9 @@ def shown() -> Iterator[Report]:
         TimeRemainingColumn(),
     )
     console = plain_console(stderr=True)
+    if _QUIET.get():
+        yield silent
+        return
     if not console.is_terminal:
         yield _Lines(console).report
         return

@@ -11,7 +11,6 @@ from headcount.cli.arguments import TaskArguments
 from headcount.cli.console import plain_console
 from headcount.cli.data_arguments import LearningArguments, TrialArguments
 from headcount.pruning import METHOD_OPTIONS
-from headcount.results import ALL, RANDOM, CurvePoints
 
 CLOSE = 0.01
 """Largest drop of a score, relative to that of the dense model, that is called close."""
@@ -75,20 +74,24 @@ def after_prune(on: TrialArguments, record: "results.PruneRecord", out: Path) ->
         yield "or see how many more heads can be pruned:"
         keep = between(0, num_kept)
     if record.choice is not None and keep:
-        more = ["--methods", record.choice.method.split(",")[0], RANDOM, "--keep", *keep]
+        more = ["--methods", record.choice.method.split(",")[0], results.RANDOM, "--keep", *keep]
         shared = given(on, TrialArguments)
         yield f"  {command('curve', [on.model], shared, *more, '--out', f'{out}-curve')}"
 
 
 def after_curve(
-    on: TrialArguments, points: CurvePoints, metric: str, higher_is_better: bool
+    on: TrialArguments, points: "results.CurvePoints", metric: str, higher_is_better: bool
 ) -> Iterator[str]:
     """Which budget to take after a curve of scores."""
     if "score" not in points:
         return
     dense, sign = points.dense.numbers["score"], 1 if higher_is_better else -1
-    chosen = [each for each in points.points if not each.is_control and each.method != RANDOM]
-    chosen = [each for each in chosen if each.method != ALL and each.keep < points.dense.keep]
+    chosen = [
+        each for each in points.points if not each.is_control and each.method != results.RANDOM
+    ]
+    chosen = [
+        each for each in chosen if each.method != results.ALL and each.keep < points.dense.keep
+    ]
     if not chosen:
         return
     drop = {id(each): sign * (dense - each.numbers["score"]) for each in chosen}
@@ -128,7 +131,7 @@ def after_importance(on: TaskArguments, num_heads: int, score: str | None) -> It
     shared = {**given(on, TaskArguments), "dev": (PLACEHOLDER,)}
     method = (score or "").removesuffix("_score")
     methods = [method] if method in METHOD_OPTIONS else ["fisher", "gradient"]
-    more = ["--methods", *methods, RANDOM, "--keep", *keep, "--out", "CURVE"]
+    more = ["--methods", *methods, results.RANDOM, "--keep", *keep, "--out", "CURVE"]
     yield f"  {command('curve', [on.model], shared, *more)}"
 
 

@@ -1,4 +1,5 @@
 import json
+from dataclasses import fields
 from pathlib import Path
 from shutil import copytree, rmtree
 
@@ -7,6 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from headcount.cli.command import RECORDS, command_class
 from headcount.models import load, revision
 from tests.cli.conftest import PARALLEL, SAMPLE, headcount, start
 
@@ -249,3 +251,34 @@ def test_pairs_are_one_input(bert: Path, tmp_path: Path) -> None:
     assert not any(pd.read_parquet(out / "heads.parquet")["pattern_block"].isna().tolist())
     again = headcount("analyze", bert, PARALLEL, "--limit", 9, "--out", out, "--resume")
     assert again[0] == 2 and "pairs" in again[2]
+
+
+def test_quiet_prints_warnings_only(bert: Path, tmp_path: Path) -> None:
+    long = tmp_path / "long.txt"
+    long.write_text("a " * 200 + "\nb\n", encoding="utf-8")
+    run = ("analyze", bert, long, "--out", tmp_path / "out")
+    status, output, errors = headcount(*run, "--quiet")
+    assert (status, output) == (0, ""), errors
+    assert errors.count("\n") == errors.count("warning: ") >= 1, "no progress either"
+    status, output, errors = headcount(*run, "--quiet")
+    assert status == 2 and not output and "--overwrite" in errors
+    status, output, errors = headcount(*run, "--overwrite")
+    assert "Analysed 6 heads" in output and "measuring" in errors, "the next command is not quiet"
+
+
+def test_json_prints_the_record(bert: Path, data: list[Path], tmp_path: Path) -> None:
+    task = ("--task", "masked-lm", "--data", data[0])
+    out = tmp_path / "worth"
+    command = ("importance", bert, *task, "--methods", "norm", "--json")
+    status, output, errors = headcount(*command, "--out", out)
+    assert status == 0 and "Next:" not in output, errors
+    assert json.loads(output) == json.loads((out / "importance.json").read_text())
+    status, output, errors = headcount("evaluate", bert, *task, "--json")
+    assert status == 2 and not output and "Expected --out, since --json" in errors
+    status, _, errors = headcount("doctor", bert, "--json")
+    assert status == 2 and "Expected a command that writes a record" in errors
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_every_record_belongs_to_a_command_with_a_folder(name: str) -> None:
+    assert "out" in {each.name for each in fields(command_class(name))}  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ from scipy.stats import rankdata
 
 from headcount.analysis.bootstrap import Bootstrap
 from headcount.analysis.contributions import MIXINGS, Contributions, collect_contributions
-from headcount.core import InputError, LayerId, Progress, check_seed, silent
+from headcount.core import InputError, LayerId, Progress, check_seed, name_of, silent
 from headcount.corpora import Census, Corpus, batches, take_census
 from headcount.models import Loaded, check_has_heads, signature
 from headcount.results import KINDS, ContributionRecord, ContributionRow, ContributionTable
@@ -74,7 +74,7 @@ def measure_contributions(
     signed = {"n": total, "max_length": encoder.max_length, "samples": samples, "seed": seed}
     record = ContributionRecord(
         signature=signature(loaded, census.sha256, **signed),
-        model=loaded.name,
+        model=name_of(loaded.name),
         corpora=corpus.names,
         sentences=total,
         heads=len(loaded.heads),

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from scipy.stats import rankdata
 
 from headcount.analysis import Bootstrap, Estimate
-from headcount.core import Head, InputError, LayerId, Progress, check_seed, silent
+from headcount.core import Head, InputError, LayerId, Progress, check_seed, name_of, silent
 from headcount.importance.attention_gradient import (
     OTHER,
     KindSums,
@@ -67,7 +67,7 @@ def sensitivity(
     signed = {"task": task.name, "n": total, "samples": samples, "seed": seed}
     record = SensitivityRecord(
         signature=signature(loaded, task.sha256, **signed),
-        model=loaded.name,
+        model=name_of(loaded.name),
         task=task.name,
         examples=total,
         loss=loss,

@@ -22,7 +22,17 @@ from headcount.analysis import (
     train_pattern_classifier,
     word_rows,
 )
-from headcount.core import SITES, Head, Progress, new_figure, plain_grid, silent, styled, table
+from headcount.core import (
+    SITES,
+    Head,
+    Progress,
+    name_of,
+    new_figure,
+    plain_grid,
+    silent,
+    styled,
+    table,
+)
 from headcount.corpora import Columns, Corpus, Sentence, batches, read_data, take_census
 from headcount.importance import Options, assess
 from headcount.models import Loaded, revision, signature
@@ -140,14 +150,14 @@ def measure_tuned_maps(
             metric=case.task.signature,
             samples=case.samples,
         ),
-        model=case.before.name,
-        tuned=case.after.name,
-        data=case.files,
+        model=name_of(case.before.name),
+        tuned=name_of(case.after.name),
+        data=tuple(name_of(file) for file in case.files),
         examples=total,
         metric=case.task.metric,
         score=assessed.record.score,
         classifier_accuracy=classifier.accuracy,
-        treebank=tuple(map(str, case.treebank)),
+        treebank=tuple(file.name for file in case.treebank),
         treebank_sentences=num_words,
         warnings=tuple(case.task.warnings()),
         timings=seconds,

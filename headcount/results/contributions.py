@@ -49,7 +49,7 @@ class ContributionRecord:
     signature: str
     """Model, corpus, options and versions that the numbers depend on, in one text."""
     model: str
-    """Name of the model, as given."""
+    """Name of the model, without its folder."""
     corpora: tuple[str, ...]
     """Names of the corpus files."""
     sentences: int

@@ -68,7 +68,7 @@ class SensitivityRecord:
     signature: str
     """Model, data, options and versions that the numbers depend on, in one text."""
     model: str
-    """Name of the model, as given."""
+    """Name of the model, without its folder."""
     task: str
     """Task that defines the loss."""
     examples: int

@@ -52,9 +52,9 @@ class TunedRecord:
     signature: str
     """Model, data, options and versions that the numbers depend on, in one text."""
     model: str
-    """Name of the model before fine-tuning, as given."""
+    """Name of the model before fine-tuning, without its folder."""
     tuned: str
-    """Name of the fine-tuned model, as given."""
+    """Name of the fine-tuned model, without its folder."""
     data: tuple[str, ...]
     """Names of the task's files."""
     examples: int

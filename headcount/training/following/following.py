@@ -28,7 +28,6 @@ from headcount.core import (
     nulls_for_nan,
     read_checkpoint,
     remove_state,
-    sha256_of,
     silent,
     write_checkpoint,
 )
@@ -176,25 +175,24 @@ class _Run:
 
     def _measured_once(self, number: int, checkpoint: Checkpoint) -> _Measured:
         """The numbers of a checkpoint; those of an interrupted run are not measured again."""
-        weights = sorted(checkpoint.folder.glob("*.safetensors"))
-        hashes = "+".join(sha256_of(file)[:12] for file in weights)
-        options = f"{self.options}|{self.max_tokens}|{self.corpus.limit}"
-        key = f"{hashes}|{self.corpus.sha256()[:12]}|{options}"
+        loaded = load_checkpoint(checkpoint, self.read)
+        check_has_heads(loaded)
+        task = self.build(loaded)
+        signed = self._signature(loaded, task)
+        key = f"{signed}|{self.options}|batches:{self.max_tokens}|limit:{self.corpus.limit}"
         file = self.state / f"checkpoint-{number}.json"
         done = read_checkpoint(file, key, "the numbers of a checkpoint")
         if not done:
             start = perf_counter()
-            found = self._measure(checkpoint)
+            found = self._measure(loaded, task)
             found = replace(found, seconds=round(perf_counter() - start, 1))
             done = nulls_for_nan(asdict(found))
             write_checkpoint(file, key, done)
         score = float("nan") if done["score"] is None else done["score"]
         return _Measured(**{**done, "score": score, "halves": _with_nan(done["halves"])})
 
-    def _measure(self, checkpoint: Checkpoint) -> _Measured:
-        loaded = load_checkpoint(checkpoint, self.read)
-        check_has_heads(loaded)
-        task, options = self.build(loaded), self.options
+    def _measure(self, loaded: Loaded, task: Task) -> _Measured:
+        options = self.options
         if task.num_examples < 2:
             raise InputError(
                 "Expected at least 2 examples, since importance is measured on two halves, got "

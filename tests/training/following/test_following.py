@@ -111,6 +111,12 @@ def test_a_killed_run_resumes_to_the_same_numbers(
     monkeypatch.setattr("headcount.training.following.following.prunability", cut)
     with pytest.raises(KeyboardInterrupt):
         followed(training, tmp_path)
+
+    def build_other(loaded: Loaded) -> tasks.Task:
+        return tasks.build("masked-lm", loaded, {"text": TEXTS[:9]}, seed=3)
+
+    with pytest.raises(InputError, match=r"checkpoint-0\.json"):
+        follow(training, build_other, Corpus.from_sentences(TEXTS), out=tmp_path)
     again = followed(training, tmp_path)
     assert len(left) == 4  # the first was measured once
     assert again.rows == once.rows

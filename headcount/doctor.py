@@ -7,7 +7,7 @@ from typing import final
 
 import torch
 
-from headcount.core import InputError
+from headcount.core import InputError, amount
 from headcount.corpora import Corpus, Sentence, has_languages
 from headcount.models import Loaded, check_has_heads, load
 from headcount.pruning import check_prunable
@@ -70,7 +70,9 @@ def _certificate(folder: Path) -> Finding:
     except InputError as error:
         return Finding("certificate", False, str(error))
     if made.holds_for(folder):
-        return Finding("certificate", True, f"{len(made.comparisons)} comparisons of these weights")
+        return Finding(
+            "certificate", True, f"{amount(len(made.comparisons), 'comparison')} of these weights"
+        )
     return Finding("certificate", False, LAPSED)
 
 
@@ -140,7 +142,11 @@ def _tokenizer(loaded: Loaded) -> Iterator[Finding]:
     encoder = loaded.encoder()
     tokenizer = encoder.tokenizer
     kind = "fast" if tokenizer.is_fast else "slow (aligned word by word)"
-    limit = f"at most {encoder.max_length} tokens" if encoder.max_length else "no length limit"
+    limit = (
+        f"at most {amount(encoder.max_length, 'token')}"
+        if encoder.max_length
+        else "no length limit"
+    )
     sep = ", ".join(str(tokenizer.convert_ids_to_tokens(i)) for i in encoder.sep_ids) or "none"
     text = f"{type(tokenizer).__name__}, {kind}, {limit}, separators: {sep}"
     yield Finding("tokenizer", True, text)

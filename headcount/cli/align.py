@@ -11,7 +11,7 @@ from rich.table import Table
 from headcount import probes, reports, results
 from headcount.cli.arguments import ModelArguments, check_data, check_model, recorded
 from headcount.cli.console import plain_console, print_warnings, shown
-from headcount.core import ResumePolicy, check_single_process, claim
+from headcount.core import ResumePolicy, amount, check_single_process, claim
 from headcount.corpora import Corpus
 from headcount.probes import AlignmentOptions
 from headcount.results import ALIGNMENT_FILES
@@ -24,7 +24,7 @@ def print_best(found: "results.Alignment", console: Console) -> None:
     """Print the best heads and layers, each in its best direction."""
     record = found.record
     console.print(
-        f"Aligned {record.pairs:,} pairs with {record.sure:,} sure and {record.possible:,} "
+        f"Aligned {amount(record.pairs, 'pair')} with {record.sure:,} sure and {record.possible:,} "
         "possible links"
     )
     table = Table(

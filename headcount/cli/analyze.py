@@ -18,7 +18,7 @@ from headcount.cli.arguments import (
     recorded,
 )
 from headcount.cli.console import plain_console, print_warnings, shown
-from headcount.core import ResumePolicy, is_main_process, wait_for_everyone
+from headcount.core import ResumePolicy, amount, is_main_process, wait_for_everyone
 from headcount.corpora import Corpus
 
 SHOWN = 3
@@ -33,8 +33,8 @@ def print_summary(found: "results.Analysis", console: Console) -> None:
     roles, record = found.roles, found.record
     tendencies = found.heads.frame["tendencies"]
     console.print(
-        f"Analysed {len(roles)} heads on {record.counts.sentences:,} sentences, "
-        f"{record.counts.tokens:,} tokens "
+        f"Analysed {amount(len(roles), 'head')} on {amount(record.counts.sentences, 'sentence')}, "
+        f"{amount(record.counts.tokens, 'token')} "
         f"({record.timings['sentences_per_s']:,.0f} sentences/s)"
     )
     titles = ("role", "heads", "tendency", "clearest", "evidence")

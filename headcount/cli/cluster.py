@@ -11,7 +11,7 @@ from rich.table import Table
 from headcount import artifact, probes, reports, results
 from headcount.cli.arguments import ModelArguments, check_model, recorded
 from headcount.cli.console import plain_console, print_warnings, shown
-from headcount.core import ResumePolicy, check_single_process, claim
+from headcount.core import ResumePolicy, amount, check_single_process, claim
 from headcount.corpora import Corpus
 from headcount.probes import ClusterOptions
 from headcount.results import CLUSTER_FILES
@@ -24,8 +24,9 @@ def print_clusters(found: "results.Clusters", console: Console) -> None:
     """Print the nearest heads, the largest groups, and the tests of the layers."""
     record, groups = found.record, found.groups
     console.print(
-        f"Compared {len(found.places)} heads on {record.sentences:,} sentences: {len(groups)} "
-        f"groups within {record.within} nats"
+        f"Compared {amount(len(found.places), 'head')} on "
+        f"{amount(record.sentences, 'sentence')}: {amount(len(groups), 'group')} "
+        f"within {record.within} nats"
     )
     table = Table("nearest heads", "nats", box=None, pad_edge=False)
     for row in found.distances.nsmallest(SHOWN, "distance").to_dict("records"):

@@ -8,7 +8,7 @@ from rich.console import Console
 from headcount import artifact, models, results
 from headcount.cli.arguments import ModelArguments, check_data, check_model
 from headcount.cli.console import plain_console
-from headcount.core import Plan, check_not_read
+from headcount.core import Plan, amount, check_not_read
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Compact(ModelArguments):
 def print_certificate(certificate: "results.Certificate", console: Console) -> None:
     """Print one line for every comparison."""
     for each in certificate.comparisons:
-        on = f"{each.sentences:,} sentences" if each.sentences else "a made-up batch"
+        on = amount(each.sentences, "sentence") if each.sentences else "a made-up batch"
         on += f" and {len(each.runs)} short random batches" if each.runs else ""
         console.print(
             f"Equal on {on}: {each.what} differ by at most {each.difference:.1e}, {each.share:.1e} "

@@ -11,7 +11,7 @@ from rich.table import Table
 from headcount import probes, results
 from headcount.cli.arguments import ModelArguments, check_data, check_model, recorded
 from headcount.cli.console import plain_console, print_warnings, shown
-from headcount.core import CorpusError, ResumePolicy, check_single_process, claim
+from headcount.core import CorpusError, ResumePolicy, amount, check_single_process, claim
 from headcount.probes import CoreferenceOptions
 from headcount.results import COREFERENCE_FILES
 
@@ -23,8 +23,8 @@ def print_antecedents(found: "results.Coreference", console: Console) -> None:
     """Print the best heads, and the head chosen on half of the documents, for each kind."""
     record = found.record
     console.print(
-        f"Resolved {record.cases:,} mentions of {record.documents:,} documents in "
-        f"{record.windows:,} windows of at most {record.window} tokens"
+        f"Resolved {amount(record.cases, 'mention')} of {amount(record.documents, 'document')} in "
+        f"{amount(record.windows, 'window')} of at most {amount(record.window, 'token')}"
     )
     names = ("head", "mentions", "accuracy", "95 %", "cases", "nearest", "head match", "rules")
     table = Table(*names, box=None, pad_edge=False)

@@ -11,7 +11,7 @@ from rich.table import Table
 from headcount import models, reports, results, tasks, training
 from headcount.cli.arguments import TaskArguments, check_data, named_columns, recorded
 from headcount.cli.console import plain_console, print_warnings, shown
-from headcount.core import ResumePolicy, claim
+from headcount.core import ResumePolicy, amount, claim
 from headcount.corpora import Corpus
 from headcount.results import FOLLOW_FILES
 from headcount.training import FollowOptions
@@ -80,7 +80,9 @@ class Follow(TaskArguments):
 
 def print_followed(record: "results.FollowRecord", console: Console) -> None:
     """Print a row for each checkpoint, and the findings."""
-    console.print(f"{record.task}: {record.num_examples:,} examples, importance by {record.method}")
+    console.print(
+        f"{record.task}: {amount(record.num_examples, 'example')}, importance by {record.method}"
+    )
     columns = ("checkpoint", "loss", record.metric, "rank correlation with the last")
     table = Table(*columns, "on the other half", "prunable", "confidence", "roles", box=None)
     for point in record.checkpoints:

@@ -12,7 +12,7 @@ from headcount import importance, models, reports, results, tasks
 from headcount.cli.arguments import TaskArguments, check_no_unused_options, recorded
 from headcount.cli.console import plain_console, print_warnings, shown
 from headcount.cli.next_steps import after_importance, print_steps
-from headcount.core import InputError, ResumePolicy, check_seed
+from headcount.core import InputError, ResumePolicy, amount, check_seed
 from headcount.importance import Options
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def print_worth(
     print_warnings(record.warnings, console)
     scored = f", {record.metric} {record.score:.4g}"
     console.print(
-        f"{record.task}: {record.num_examples:,} examples, loss {record.loss:.4g}{scored}"
+        f"{record.task}: {amount(record.num_examples, 'example')}, loss {record.loss:.4g}{scored}"
     )
     scores = [name for name in agreement.names if name in importance.SCORES]
     by = "ablation_delta" if "ablation_delta" in scores else scores[0]

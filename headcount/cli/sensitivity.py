@@ -9,14 +9,14 @@ from rich.table import Table
 from headcount import importance, reports, results
 from headcount.cli.arguments import TaskArguments, recorded
 from headcount.cli.console import plain_console, print_warnings, shown
-from headcount.core import SITES, ResumePolicy, check_seed, claim
+from headcount.core import SITES, ResumePolicy, amount, check_seed, claim
 from headcount.results import SENSITIVITY_FILES
 
 
 def print_sensitivity(found: "results.Sensitivity", console: Console) -> None:
     """Print attention and reaction by layer, and whether attention to special tokens is a no-op."""
     record = found.record
-    console.print(f"{record.task}: {record.examples:,} examples, loss {record.loss:.4g}")
+    console.print(f"{record.task}: {amount(record.examples, 'example')}, loss {record.loss:.4g}")
     kinds = [
         kind for kind in results.KINDS if any(row.cases for row in found.layers("gradient", kind))
     ]
@@ -32,8 +32,8 @@ def print_sensitivity(found: "results.Sensitivity", console: Console) -> None:
     console.print(table)
     for each in record.no_ops:
         console.print(
-            f"{each.site}, {each.kind}: over {each.heads} heads, attention correlates with "
-            f"|dL/dA| as a share of that for other tokens: {each.spearman:.2f} "
+            f"{each.site}, {each.kind}: over {amount(each.heads, 'head')}, attention correlates "
+            f"with |dL/dA| as a share of that for other tokens: {each.spearman:.2f} "
             f"({each.low:.2f} to {each.high:.2f}, Spearman)",
             soft_wrap=True,
         )

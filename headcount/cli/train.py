@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from headcount import training
 from headcount.cli.arguments import check_data, check_model, named_columns
 from headcount.cli.console import plain_console
-from headcount.core import ResumePolicy, changed, is_main_process
+from headcount.core import ResumePolicy, amount, changed, is_main_process
 from headcount.training import RECIPES, PretrainingConfig
 
 LEFT_OUT = {
@@ -130,12 +130,16 @@ def _print_result(trained: "training.Trained", out: Path) -> None:
     console, result = plain_console(), trained.result
     for name, what in LEFT_OUT.items():
         if result[name]:
-            console.print(f"Left out: {result[name]:,} examples that {what}", style="yellow")
+            console.print(
+                f"Left out: {amount(result[name], 'example')} that {what}", style="yellow"
+            )
     if cut := result["num_cut_dev"]:
-        console.print(f"Cut at the end: {cut:,} texts of the development set", style="yellow")
+        console.print(
+            f"Cut at the end: {amount(cut, 'text')} of the development set", style="yellow"
+        )
     console.print(
-        f"Trained on {result['examples']:,} examples, {result['steps']:,} steps, "
-        f"{result['parameters']:,} parameters"
+        f"Trained on {amount(result['examples'], 'example')}, {amount(result['steps'], 'step')}, "
+        f"{amount(result['parameters'], 'parameter')}"
     )
     for name, dev in result["candidates"].items():
         numbers = "".join(f"  {metric} {value:.4g}" for metric, value in dev.items())

@@ -78,3 +78,4 @@ from .run_folder import is_begun as is_begun
 from .run_folder import mark as mark
 from .run_folder import marked as marked
 from .run_folder import remove_state as remove_state
+from .wording import amount as amount

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, final
 
 from headcount.core.errors import InputError
+from headcount.core.wording import amount
 
 SITES = {"encoder.self": "enc", "decoder.self": "dec", "decoder.cross": "cross"}
 """Every site with the short form used in head names, in the order of all tables."""
@@ -104,5 +105,6 @@ class Heads:
         parts = []
         for site, counts in self.counts.items():
             each = str(counts[0]) if len(set(counts)) == 1 else "/".join(map(str, counts))
-            parts.append(f"{site} {len(counts)} layers x {each} heads")
+            heads = "head" if each == "1" else "heads"
+            parts.append(f"{site} {amount(len(counts), 'layer')} x {each} {heads}")
         return ", ".join(parts)

@@ -30,6 +30,7 @@ from headcount.core import (
     SITE_MARKERS,
     HeadTable,
     Progress,
+    amount,
     change,
     new_figure,
     silent,
@@ -210,7 +211,7 @@ def michel2019_document(ablated: Ablated, other: Ablated | None = None) -> str:
     record = ablated.record
     parts = [
         "# Are Sixteen Heads Really Better than One? (Michel et al., 2019), with our numbers",
-        f"Task {record.task}, {record.num_examples:,} examples, {ablated.unit} "
+        f"Task {record.task}, {amount(record.num_examples, 'example')}, {ablated.unit} "
         f"{ablated.base:.2f}. Published numbers are for other models on other data: the large "
         "Transformer of WMT 2014 EN-FR (6 layers x 16 heads at three sites, BLEU 36.05 on "
         "newstest2013), and BERT-base on MNLI. Changes are the score without the heads minus the "
@@ -321,7 +322,7 @@ def _two_data_sets(ablated: Ablated, other: Ablated | None) -> str:
             ]
         )
         note = (
-            f"The other data: {other.record.num_examples:,} examples, {other.unit} "
+            f"The other data: {amount(other.record.num_examples, 'example')}, {other.unit} "
             f"{other.base:.2f}. The interval treats heads as independent draws."
         )
     header = ["", "Pearson's r", "95 % interval", "Spearman's rho"]

@@ -21,6 +21,7 @@ from headcount.analysis import Options, analyze
 from headcount.core import (
     InputError,
     Progress,
+    amount,
     share,
     silent,
     styled,
@@ -174,14 +175,14 @@ def voita2019_document(run: Run, offsets: dict[str, dict[int, int]]) -> str:
     """
     record, found = run.record, run.importance
     relevance = (
-        f" Relevance on the task {found.task}, {found.num_examples:,} examples. "
+        f" Relevance on the task {found.task}, {amount(found.num_examples, 'example')}. "
         f"{found.average_words}"
         if found
         else ""
     )
     parts = [
         "# Analyzing Multi-Head Self-Attention (Voita et al., 2019), with our numbers",
-        f"{record.counts.sentences:,} sentences of {', '.join(record.corpora)}.{relevance} "
+        f"{amount(record.counts.sentences, 'sentence')} of {', '.join(record.corpora)}.{relevance} "
         "Published numbers are for other models on other data: Transformer-base (6 layers x 8 "
         "heads at three sites), EN-RU, on WMT and on OpenSubtitles.",
         f"`{record.signature}`",
@@ -246,7 +247,7 @@ def _with_confidence(run: Run) -> Iterator[str]:
         found = correlation(relevance, np.array([row.values["confidence"] for row in heads]))
         yield (
             f"{SITE_TITLES.get(site, site)}: relevance and confidence have Spearman's rho {found} "
-            f"over {found.num_heads} heads."
+            f"over {amount(found.num_heads, 'head')}."
         )
 
 

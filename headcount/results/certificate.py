@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import final
 
-from headcount.core import ModelError
+from headcount.core import ModelError, amount
 from headcount.results.json_file import JsonObject, omitted, write_record
 
 CERTIFICATE = "certificate.json"
@@ -60,7 +60,8 @@ class Comparison:
             raise ModelError(
                 f"Expected {self.what} to differ by at most {self.tolerance:g} of the largest "
                 f"output, got {self.share:.2g} of it ({self.difference:.2g} of "
-                f"{self.largest_output:.3g}) over {self.batches} batches. Nothing was written."
+                f"{self.largest_output:.3g}) over {amount(self.batches, 'batch')}. "
+                "Nothing was written."
             )
 
 

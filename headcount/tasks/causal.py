@@ -14,7 +14,7 @@ from jaxtyping import Int
 from torch.nn.functional import pad
 from transformers import PreTrainedModel
 
-from headcount.core import CorpusError
+from headcount.core import CorpusError, amount
 from headcount.corpora import Columns, Data, read_data
 from headcount.models import Loaded
 from headcount.tasks.likelihood import IGNORED, likelihoods, perplexity
@@ -69,7 +69,8 @@ class CausalLanguageModelling(Task):
         self.num_examples = len(self._ids)
         if not self._ids:
             raise CorpusError(
-                f"Expected text to predict, got {len(texts)} texts of one token. Give longer ones."
+                f"Expected text to predict, got {amount(len(texts), 'text')} of one token. "
+                "Give longer ones."
             )
 
     @property

@@ -29,7 +29,7 @@ def test_compact(bert: Path, tmp_path: Path) -> None:
     assert status == 2 and "Add --overwrite" in errors
     (tmp_path / "own.txt").write_text("The old dog barked.\n")
     status, output, errors = headcount(*arguments, "--overwrite", "--data", tmp_path / "own.txt")
-    assert status == 0 and "Equal on 1 sentences" in output, errors
+    assert status == 0 and "Equal on 1 sentence" in output, errors
     status, output, _ = headcount("doctor", out)
     assert status == 0 and "2/0 heads" in output
 

@@ -51,11 +51,11 @@ def test_left_out(tmp_path: Path) -> None:
     data = ("--data", table, *COLUMNS)
     text = ("--data", table, "--columns", "text=0", *TINY, "max_length=90")
     status, output, errors = headcount("train", "causal-lm", *text, "--out", tmp_path / "lm")
-    assert status == 0 and "Left out: 1 examples that are too long" in output, errors
+    assert status == 0 and "Left out: 1 example that are too long" in output, errors
     status, output, errors = headcount(
         "train", "translation", *data, *TINY, "--out", tmp_path / "mt"
     )
-    assert status == 0 and "Left out: 1 examples that have an empty side" in output, errors
+    assert status == 0 and "Left out: 1 example that have an empty side" in output, errors
 
 
 @pytest.mark.parametrize(

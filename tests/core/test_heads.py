@@ -43,7 +43,7 @@ def test_heads_come_by_site_layer_and_index():
 
 
 def test_a_grid_in_words():
-    assert str(HEADS) == "decoder.cross 1 layers x 2 heads, encoder.self 2 layers x 3/1 heads"
+    assert str(HEADS) == "decoder.cross 1 layer x 2 heads, encoder.self 2 layers x 3/1 heads"
     assert str(Heads({"encoder.self": (5, 5)})) == "encoder.self 2 layers x 5 heads"
 
 

@@ -232,6 +232,7 @@ def few_examples(num_examples: int, what: str = "examples") -> tuple[str, ...]:
     """
     if num_examples >= FEW:
         return ()
+    what = what.removesuffix("s") if num_examples == 1 else what
     return (
         f"intervals and p-values from {num_examples:,} {what} are rough: with fewer than {FEW}, "
         "95 % intervals of skewed losses hold the truth in about 92 % of cases. Use more of them",

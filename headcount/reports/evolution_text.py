@@ -61,14 +61,16 @@ def _pictures(evolution: Evolution) -> Iterator[str]:
             here = [point for point in points if point.objective == objective]
             layers = sorted({point.layer for point in here})
             shares = [beside_same([each for each in here if each.layer == at]) for at in layers]
+            top = max(shares)
+            between = f", {top:.0%} at layer {layers[shares.index(top)]}"
             said.append(
-                f"{objective} {100 * shares[0]:.0f} % at layer {layers[0]}, "
-                f"{100 * max(shares):.0f} % at layer {layers[shares.index(max(shares))]} (most), "
-                f"{100 * shares[-1]:.0f} % at layer {layers[-1]}"
+                f"{objective} {shares[0]:.0%} at layer {layers[0]}"
+                f"{between if top > max(shares[0], shares[-1]) else ''}, {shares[-1]:.0%} at layer "
+                f"{layers[-1]}"
             )
         yield (
-            f"Of the {BESIDE} points nearest to a point in the plane (t-SNE, first seed), so many "
-            f"have its colour: {'; '.join(said)}. Distances between clusters mean nothing."
+            f"Share of the {BESIDE} points nearest to a point (t-SNE, first seed) that have its "
+            f"colour: {'; '.join(said)}. Distances between clusters mean nothing."
         )
 
 

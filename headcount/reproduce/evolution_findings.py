@@ -48,6 +48,7 @@ def findings(evolution: Evolution) -> list[Finding]:
         _past,
         _future,
         _rebuilt,
+        _replaced,
         _rare,
         _swapped,
     )
@@ -117,6 +118,29 @@ def _rebuilt(evolution: Evolution) -> Finding | None:
         "A masked language model loses the token, then rebuilds it",
         "information about the input token: the lower of first and last layer less the lowest "
         "layer between",
+        min(differences),
+        max(differences),
+        len(differences),
+    )
+
+
+def _replaced(evolution: Evolution) -> Finding | None:
+    """Both must happen: the smaller of what is forgotten and what is built."""
+    false, right = (
+        evolution.curves(INFORMATION, f"replaced {which}").get(MASKED)
+        for which in ("input", "output")
+    )
+    if false is None or right is None:
+        return None
+    first, last = min(false), max(false)
+    differences = [
+        min(false[first][seed] - false[last][seed], right[last][seed] - right[first][seed])
+        for seed in range(len(false[first]))
+    ]
+    return Finding(
+        "A masked language model forgets a false token and builds the right one",
+        "information about a false token: first layer less last; about the right one: last less "
+        "first; the smaller of both",
         min(differences),
         max(differences),
         len(differences),

@@ -16,6 +16,8 @@ CURVES = {
     (TRANSLATION, INFORMATION, "input"): (3.9, 3.8, 3.8, 3.7),
     (CAUSAL, INFORMATION, "input"): (3.9, 3.0, 2.5, 2.0),
     (MASKED, INFORMATION, "input"): (3.8, 2.5, 2.7, 3.4),
+    (MASKED, INFORMATION, "replaced input"): (3.8, 3.5, 2.7, 2.0),
+    (MASKED, INFORMATION, "replaced output"): (1.8, 1.5, 1.7, 2.4),
     (CAUSAL, INFORMATION, "output"): (1.0, 1.5, 2.0, 2.5),
     (TRANSLATION, "neighbours", "position"): (3.0, 1.5, 1.2, 1.0),
     (CAUSAL, "neighbours", "position"): (3.0, 2.5, 2.6, 2.7),
@@ -48,8 +50,10 @@ def evolution(seeds: int = 2, noise: float = 0.01, flat: bool = False) -> Evolut
 
 def test_planted_findings_hold() -> None:
     found = findings(evolution())
-    assert [each.verdict for each in found] == ["holds"] * 7
+    assert [each.verdict for each in found] == ["holds"] * 8
     rebuilt = next(each for each in found if "rebuilds" in each.claim)
+    replaced = next(each for each in found if "false token" in each.claim)
+    assert replaced.low == pytest.approx(0.6, abs=0.05)
     assert 0.8 < rebuilt.low <= 0.9 + 0.05 and rebuilt.seeds == 2
 
 

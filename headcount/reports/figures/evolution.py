@@ -6,6 +6,7 @@ for any models. https://arxiv.org/abs/1909.01380
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import final
 
 import numpy as np
@@ -111,8 +112,11 @@ def layer_curves(evolution: Evolution, curve: CurveFigure) -> Figure:
 
 def _pictures(evolution: Evolution) -> Iterator[tuple[str, Figure]]:
     """The t-SNE of the first seed of each objective, one panel for each layer."""
-    pictures = dict.fromkeys((each.picture, each.objective) for each in evolution.points)
-    for picture, objective in pictures:
+    pictures, objectives = (
+        list(dict.fromkeys(getattr(each, name) for each in evolution.points))
+        for name in ("picture", "objective")
+    )
+    for picture, objective in product(pictures, objectives):
         points = [
             each
             for each in evolution.points

@@ -97,7 +97,7 @@ def _options(arguments: Mapping[str, Any]) -> str:
     parts += _texts(arguments.get("set"))
     if isinstance(updates := arguments.get("recover"), int) and updates:
         tuned = ", ".join(_texts(arguments.get("tune")))
-        parts.append(f"a recovery of {updates:,} updates" + (f" ({tuned})" if tuned else ""))
+        parts.append(f"a recovery of {_of(updates, 'update')}" + (f" ({tuned})" if tuned else ""))
     return ", ".join(parts)
 
 
@@ -143,10 +143,17 @@ def _heads(record: PruneRecord) -> Iterator[str]:
     yield "</details>"
 
 
+def _of(number: int, noun: str) -> str:
+    """A count with its noun, in the plural unless it is 1."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def _why(choice: ChoiceRecord) -> str:
     """What the scores mean, and how they decided which heads were pruned."""
     if choice.open is not None:
-        number = ", ".join(f"{number} heads at {site}" for site, number in choice.open.items())
+        number = ", ".join(
+            f"{_of(number, 'head')} at {site}" for site, number in choice.open.items()
+        )
         return (
             "Why: each head's score is log a of its gate after the gates were trained; gates above "
             f"0 are open rather than closed ({number}). The lowest-scoring heads of each budget "
@@ -169,7 +176,7 @@ def _numbers(record: PruneRecord, key: str, title: str) -> Iterator[str]:
     found = record.data_sets[key]
     control = None if record.pipeline is None else record.pipeline.control
     beside = None if control is None else control.data_sets.get(key)
-    yield f"## Before and after, {title} ({found.examples:,} examples)"
+    yield f"## Before and after, {title} ({_of(found.examples, 'example')})"
     headers = ["", "before", "after", "change", "95 % interval", "p"]
     rows = [_change_row(each.name, each) for each in (found.score, found.loss)]
     yield table(headers, rows if beside is None else rows + _control_rows(beside))

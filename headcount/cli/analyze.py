@@ -25,34 +25,42 @@ SHOWN = 3
 """Number of heads named for each role."""
 
 
-def print_summary(found: "results.Analysis", console: Console) -> None:
-    """Print how many heads have each role, with the clearest heads and their evidence.
-
-    All numbers are of the half of the corpus that did not choose.
-    """
-    roles, record = found.roles, found.record
-    tendencies = found.heads.frame["tendencies"]
+def print_summary(run: "results.Run", console: Console) -> None:
+    """Print what the report opens with: what heads do, by role and trait, and where to look."""
+    record = run.record
     console.print(
-        f"Analysed {amount(len(roles), 'head')} on {amount(record.counts.sentences, 'sentence')}, "
+        f"Analysed {amount(len(run.heads), 'head')} on {amount(record.counts.sentences, 'sentence')}, "
         f"{amount(record.counts.tokens, 'token')} "
         f"({record.timings['sentences_per_s']:,.0f} sentences/s)"
     )
-    titles = ("role", "heads", "tendency", "clearest", "evidence")
-    table = Table(*titles, box=None, pad_edge=False)
-    untested = found.profiles.groupby("role")["verdict"].agg(lambda each: set(each) == {"untested"})
-    for name in analysis.ROLES:
-        having = [(each, head) for head in roles for each in roles[head] if each.role == name]
-        having.sort(key=lambda pair: -pair[0].score)
-        heads = ", ".join(head for _, head in having[:SHOWN])
-        none = "too few cases to test" if untested.get(name, True) else "none found"
-        tend = str(sum(name in each for each in tendencies))
-        evidence = having[0][0].evidence if having else none
-        table.add_row(name, str(len(having)), tend, heads, evidence)
-    without = sum(not each for each in roles.values())
-    table.add_row("no role", str(without), "", "", "")
-    console.print(table)
+    headline, *rest = reports.story(run)
+    console.print(headline, style="bold", soft_wrap=True)
+    console.print(_roles(run))
+    for line in rest:
+        console.print(line, soft_wrap=True)
     print_warnings(record.warnings, console)
     console.print(record.signature, style="dim", soft_wrap=True)
+
+
+def _roles(run: "results.Run") -> Table:
+    """How many heads have each role and tend to it, and the clearest ones."""
+    table = Table("role", "heads", "tendency", "clearest", box=None, pad_edge=False)
+    profiles = run.profiles or {}
+    measured = {trait.role for traits in profiles.values() for trait in traits}
+    tested = measured - {*reports.untested_roles(run.profiles)}
+    for name in analysis.ROLES:
+        having = [(each, head) for head, own in run.roles.items() for each in own]
+        having = [pair for pair in having if pair[0].role == name]
+        having.sort(key=lambda pair: -pair[0].score)
+        tend = sum(
+            any(trait.role == name for trait in results.tendencies_of(traits))
+            and all(role.role != name for role in run.roles[head])
+            for head, traits in profiles.items()
+        )
+        heads = ", ".join(head for _, head in having[:SHOWN])
+        none = "none found" if name in tested else "too few cases to test"
+        table.add_row(name, str(len(having)), str(tend), heads or none)
+    return table
 
 
 @dataclass(frozen=True)
@@ -108,5 +116,5 @@ class Analyze(ModelArguments):
         results.write_results(found, self.out, recorded(self), self.resume)
         report = reports.write_report(self.out)
         console = plain_console(soft_wrap=False)
-        print_summary(found, console)
+        print_summary(results.read_run(self.out), console)
         console.print(f"Report: {report}", soft_wrap=True)

@@ -16,6 +16,7 @@ from .figures.maps import draw_roles as draw_roles
 from .figures.probes import write_probe_figures as write_probe_figures
 from .figures.sensitivity import write_sensitivity_figures as write_sensitivity_figures
 from .following_text import write_followed as write_followed
+from .kinds import untested_roles as untested_roles
 from .names import SITE_TITLES as SITE_TITLES
 from .page.html import render as render
 from .page.html import write_report as write_report

@@ -137,7 +137,11 @@ def _roles(comparison: Comparison, names: tuple[str, str]) -> str:
 
 def _changes(changes: tuple[Change, ...], same: int, names: tuple[str, str]) -> str:
     title = "## Heads whose roles differ"
-    kept = f"{same} heads have the same roles in both."
+    kept = (
+        "1 head has the same roles in both."
+        if same == 1
+        else f"{same} heads have the same roles in both."
+    )
     if not changes:
         return f"{title}\n\nNone. {kept}"
     rows = [[one.head, _named(one.before), _named(one.after)] for one in changes]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from headcount.core import FORMATS, save, styled, table, write_text
 from headcount.reports.figures.following import following_figures
+from headcount.reports.numbers import of
 from headcount.results import Followed, FollowRecord
 
 
@@ -45,7 +46,8 @@ def _document(record: FollowRecord) -> str:
         "# Heads along a training",
         " ".join(record.sentences),
         table(headers, rows),
-        f"{record.num_examples:,} examples of {record.task}; importance by {record.method}.",
+        f"{of(record.num_examples, 'example', 'examples')} of {record.task}; "
+        f"importance by {record.method}.",
         *(f"warning: {each}" for each in record.warnings),
         f"`{record.signature}`",
     ]

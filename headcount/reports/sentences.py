@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
 from headcount.reports import numbers
-from headcount.reports.kinds import Leading, counted, kinds_sentence, untested_roles, verdicts
+from headcount.reports.kinds import Leading, counted, kinds_sentence, verdicts
 from headcount.reports.plain_words import offset_words
-from headcount.results import Profiles, RunRecord
+from headcount.results import RunRecord
 
 SHOWN = 3
 """Number of kinds that the headline names."""
@@ -36,12 +36,6 @@ def headline(found: Sequence[Leading | None]) -> str:
 
 def _has(number: int) -> str:
     return "has" if number == 1 else "have"
-
-
-def untested(profiles: Profiles | None) -> str:
-    """The roles that could not be tested, in a sentence; empty if all were."""
-    roles = untested_roles(profiles)
-    return f"Too few cases to test: {numbers.listed(roles)}." if roles else ""
 
 
 def by_chance(null: Sequence[Sequence[str]]) -> str:

@@ -79,7 +79,10 @@ FOLLOW_FILES = ("follow.json", "follow.parquet", "follow.md")
 COREFERENCE_FILES = ("coreference.parquet", "coreference.md", "coreference.json")
 """Files that antecedent selection leaves, besides `figures/`."""
 
-FOLDERS = ("state", "figures", "other")
+CURVE = "curve"
+"""Folder of a curve beside an analysis, whose report shows it."""
+
+FOLDERS = ("state", "figures", "other", CURVE)
 
 
 def claim(folder: Path, policy: ResumePolicy) -> None:

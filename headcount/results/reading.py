@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 import pyarrow.parquet as pq
 
 from headcount.core import Head, InputError, reading
-from headcount.results.claiming import check_is_run
+from headcount.results.claiming import CURVE, check_is_run
+from headcount.results.curve import read_curve
 from headcount.results.examples import read_examples
 from headcount.results.importance import ImportanceRecord
 from headcount.results.probe import PROBES, read_probes
@@ -55,6 +56,7 @@ def read_run(folder: Path) -> Run:
         examples=read_examples(folder / "examples.json"),
         roles=_roles(record, heads, folder),
         importance=_if_there(ImportanceRecord.read, folder / "importance.json"),
+        curve=_if_there(lambda path: read_curve(path.parent), folder / CURVE / "curve.json"),
         probes=_if_there(lambda path: read_probes(path.parent), folder / PROBES),
     )
 

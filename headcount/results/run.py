@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, final
 
 from headcount.core import LayerId
+from headcount.results.curve import CurvePoints, CurveRecord
 from headcount.results.examples import Example
 from headcount.results.importance import ImportanceRecord
 from headcount.results.json_file import VERSION, JsonObject, encoded, write_sealed
@@ -151,6 +152,8 @@ class Run:
     """Importance of the heads for a task; None until `headcount importance` was run."""
     probes: Probed | None = None
     """Numbers of probes; None until `headcount probe` was run."""
+    curve: tuple[CurvePoints, CurveRecord] | None = None
+    """The curve in the folder `curve/` of the run; None until `headcount curve` wrote one there."""
 
     @property
     def measures(self) -> tuple[str, ...]:

@@ -3,8 +3,8 @@
 import math
 from dataclasses import replace
 
+from headcount.reports.kinds import untested_roles
 from headcount.reports.page.profile_view import SHOWN, profile_view
-from headcount.reports.sentences import untested
 from headcount.results import TraitStrength
 
 TRAIT = TraitStrength(
@@ -76,5 +76,5 @@ def test_what_is_below_its_null_is_not_a_number():
 
 def test_roles_that_could_not_be_tested_are_named():
     rare = replace(TRAIT, trait="rare", role="rare", verdict="untested")
-    assert untested({"a": (TRAIT, rare), "b": (rare,)}) == "Too few cases to test: rare."
-    assert untested(None) == "" == untested({"a": (TRAIT,)})
+    assert untested_roles({"a": (TRAIT, rare), "b": (rare,)}) == ["rare"]
+    assert untested_roles(None) == [] == untested_roles({"a": (TRAIT,)})

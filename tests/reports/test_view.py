@@ -13,7 +13,15 @@ from headcount.reports.page.card_view import MAX_LINES, MAX_WORDS, example_view,
 from headcount.reports.page.layer_view import layer_means
 from headcount.reports.page.map_view import head_map
 from headcount.reports.relation_view import best_of_head, relation_table
-from headcount.results import Example, RelationResult, Thresholds, read_run
+from headcount.results import (
+    CurvePoint,
+    CurvePoints,
+    CurveRecord,
+    Example,
+    RelationResult,
+    Thresholds,
+    read_run,
+)
 
 
 def result(head: str, relation: str, accuracy: float, baseline: float = 0.5, cases: int = 200):
@@ -199,3 +207,34 @@ def test_long_example_is_cut_around_its_arc():
     assert (view.queries[query], view.queries[key]) == ("w90", "w80")
     assert view.lines[-3:] == (query, key, 255) and len(view.lines) == 3 * MAX_LINES
     assert view.note == "48 of 100 words shown"
+
+
+def test_a_measure_that_is_0_for_every_head_has_no_chart(plain: Path):
+    run = read_run(plain)
+    without = [replace(row, values={**row.values, "attn_sep": 0.0}) for row in run.heads]
+    titles = [panel.title for panel in report_view(run).panels]
+    kept = [panel.title for panel in report_view(replace(run, heads=tuple(without))).panels]
+    assert "Separators" in titles and kept == [each for each in titles if each != "Separators"]
+
+
+def test_a_curve_in_the_folder_says_how_many_can_be_pruned(profiled: Path):
+    """The loss on the development data chooses the method, random is only a comparison."""
+    losses = {("fisher", 8): (1.2, 40.0), ("fisher", 4): (1.5, 30.0), ("norm", 8): (2.0, 44.0)}
+    losses |= {("norm", 4): (2.5, 35.0), ("random", 8): (0.9, 20.0), ("random", 4): (0.9, 10.0)}
+    points = [
+        CurvePoint(
+            method=method,
+            seed=0,
+            keep=keep,
+            kept={},
+            numbers={"loss": loss, "test_score": score},
+            heads=(),
+        )
+        for (method, keep), (loss, score) in ({("all heads", 12): (1.0, 45.39)} | losses).items()
+    ]
+    record = CurveRecord(metric="bleu", heads={}, signature="")
+    run = replace(read_run(profiled), curve=(CurvePoints(tuple(points)), record))
+    assert dict(report_view(run).answers)["How many can be pruned"] == (
+        "On test data, BLEU is 45.4 with all 12 heads, 40.0 with 8 and 30.0 with 4, chosen by "
+        "fisher. Random choices of 8 reach 20.0 on average."
+    )

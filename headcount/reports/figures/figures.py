@@ -32,6 +32,7 @@ from headcount.reports.numbers import percent
 from headcount.reports.page.card_view import MAX_OFFSET, offset_bins
 from headcount.reports.page.layer_view import layer_means
 from headcount.reports.relation_view import relation_table
+from headcount.reports.syntax_view import syntax_of
 from headcount.results import HeadRow, Run, read_run
 
 
@@ -58,33 +59,52 @@ def positional_offsets(run: Run, limit: int = 6) -> Figure:
 
 
 def relations(run: Run, limit: int = 20) -> Figure | None:
-    """Best head of each relation against the best fixed offset; None without trees."""
-    if not run.relations:
+    """A head for each relation against the best fixed position; None without trees.
+
+    Numbers are of the half of the corpus that did not choose the head; in a run without profiles,
+    of the best head on the whole corpus.
+    """
+    rows = _relation_rows(run)[:limit]
+    if not rows:
         return None
-    table = relation_table(run.relations, None, run.record.thresholds)
-    best = [
-        row.clearest
-        for row in (table.rows if table.is_reported else table.few_rows + table.rows)[:limit]
-    ]
-    figure = new_figure(5.6, 0.24 * len(best) + 0.9)
+    figure = new_figure(5.6, 0.24 * len(rows) + 0.9)
     axes = figure.subplots()
-    places = np.arange(len(best))
-    accuracy = [score.accuracy or 0.0 for score in best]
-    baseline = [score.baseline or 0.0 for score in best]
-    colours = [ACCENT if score.beats else MUTED for score in best]
+    places = np.arange(len(rows))
+    names, heads, accuracy, baseline, beats = zip(*rows, strict=True)
+    colours = [ACCENT if better else MUTED for better in beats]
     axes.hlines(places, baseline, accuracy, color=colours, linewidth=1.6)
-    axes.scatter(accuracy, places, color=colours, s=22, zorder=3, label="best head")
-    axes.scatter(baseline, places, marker="|", color=INK, s=60, zorder=3, label="best fixed offset")
-    axes.set_yticks(places, [f"{score.relation}, {score.direction}" for score in best])
-    for place, score in zip(places, best, strict=True):
-        axes.text(
-            1.02, float(place), score.head, va="center", color=MUTED, family="monospace", size=7
-        )
+    axes.scatter(accuracy, places, color=colours, s=22, zorder=3, label="head")
+    axes.scatter(
+        baseline, places, marker="|", color=INK, s=60, zorder=3, label="best fixed position"
+    )
+    axes.set_yticks(places, names)
+    for place, head in zip(places, heads, strict=True):
+        axes.text(1.02, float(place), head, va="center", color=MUTED, family="monospace", size=7)
     axes.set_xlim(0, 1)
-    axes.set_ylim(len(best) - 0.4, -0.6)
-    axes.set_xlabel("accuracy")
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.set_xlabel("share of the relation's cases")
     figure.legend(loc="outside upper right", ncols=2)
     return figure
+
+
+def _relation_rows(run: Run) -> list[tuple[str, str, float, float, bool]]:
+    """Name, head, share, share of the fixed position, and whether the head is better."""
+    tested = syntax_of(run)
+    if tested is not None:
+        return [
+            (f"{row.relation}, {row.direction}", row.head, row.share, row.fixed, row.beats)
+            for row in tested.rows
+        ]
+    if not run.relations:
+        return []
+    table = relation_table(run.relations, None, run.record.thresholds)
+    best = [
+        each.clearest for each in (table.rows if table.is_reported else table.few_rows + table.rows)
+    ]
+    return [
+        (f"{s.relation}, {s.direction}", s.head, s.accuracy or 0.0, s.baseline or 0.0, s.beats)
+        for s in best
+    ]
 
 
 def layer_curves(run: Run) -> Figure:

@@ -8,7 +8,10 @@ from typing import final
 from headcount.reports import numbers
 from headcount.reports.kinds import Kind, Leading, untested_roles
 from headcount.reports.page.worth_view import effect_of, interval, mattering, ranked
-from headcount.results import Run
+from headcount.results import METRICS, RANDOM, CurvePoints, Run
+
+BUDGETS = 4
+"""Number of budgets of a curve that are named."""
 
 STARTS = 3
 """Number of heads to start with."""
@@ -90,6 +93,42 @@ def _extremes(run: Run) -> list[Start]:
     return result
 
 
+def pruning_answer(run: Run) -> str:
+    """How many heads can be pruned at which loss, by the best method; empty without a curve.
+
+    The loss on the development data chooses the method; scores are of the test data if there are
+    any.
+    """
+    if run.curve is None:
+        return ""
+    points, record = run.curve
+    known = [name for name in points.methods if math.isfinite(points.mean(name, "loss"))]
+    own = [name for name in known if name != RANDOM] or known
+    columns = [name for name in ("test_score", "score", "test_loss", "loss") if name in points]
+    if not own or not columns:
+        return ""
+    best, column = min(own, key=lambda name: points.mean(name, "loss")), columns[0]
+    keeps = [keep for keep in points.keeps if points.values(best, keep, column)][:BUDGETS]
+    what = METRICS.get(record.metric, record.metric) if "score" in column else "the loss"
+    data = "test data" if column.startswith("test") else "the data that chose the method"
+    parts = [f"{_mean(points, best, keep, column)} with {keep:,}" for keep in keeps]
+    text = (
+        f"On {data}, {what} is {numbers.effect(points.dense.numbers[column])} with all "
+        f"{numbers.of(points.dense.keep, 'head', 'heads')}, {numbers.listed(parts)}, chosen by "
+        f"{best}."
+    )
+    random = [keep for keep in keeps if points.values(RANDOM, keep, column)]
+    if random and best != RANDOM:
+        chance = _mean(points, RANDOM, random[0], column)
+        text += f" Random choices of {random[0]:,} reach {chance} on average."
+    return text
+
+
+def _mean(points: CurvePoints, method: str, keep: int, column: str) -> str:
+    values = points.values(method, keep, column)
+    return numbers.effect(sum(values) / len(values))
+
+
 def next_steps(run: Run, found: Mapping[str, Leading | None]) -> tuple[str, ...]:
     """What would show more: first what keeps traits from being tested, then a task."""
     steps = []
@@ -105,8 +144,13 @@ def next_steps(run: Run, found: Mapping[str, Leading | None]) -> tuple[str, ...]
         steps.append("A treebank (.conllu): it shows which heads find syntactic relations.")
     if run.importance is None:
         steps.append(
-            "A task: headcount importance MODEL --task ... --out FOLDER, with this folder, shows "
-            "which heads matter."
+            "A task: headcount importance MODEL --task ... --out THIS_FOLDER shows which heads "
+            "matter."
+        )
+    elif run.curve is None:
+        steps.append(
+            "A curve: headcount curve MODEL --task ... --out THIS_FOLDER/curve shows how many "
+            "heads can be pruned. headcount report THIS_FOLDER adds it here."
         )
     return tuple(steps)
 

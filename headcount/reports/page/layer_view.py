@@ -67,8 +67,12 @@ def layer_means(heads: Sequence[HeadRow], measure: str) -> dict[str, list[float]
 
 
 def panels(run: Run) -> tuple[Panel, ...]:
-    """The panels whose measure was taken."""
-    made = (_panel(run, *panel) for panel in PANELS if panel[1] in run.measures)
+    """The panels whose measure was taken and is not 0 for every head."""
+    made = (
+        _panel(run, *panel)
+        for panel in PANELS
+        if panel[1] in run.measures and any(row.values[panel[1]] for row in run.heads)
+    )
     return tuple(panel for panel in made if panel.curves)
 
 

@@ -8,7 +8,7 @@ from typing import Any, final
 from headcount.reports import numbers
 from headcount.reports.kinds import Kind, kinds_of, leading
 from headcount.reports.names import RoleName, role_names
-from headcount.reports.page.answer_view import Start, next_steps, starts
+from headcount.reports.page.answer_view import Start, next_steps, pruning_answer, starts
 from headcount.reports.page.card_view import Card, cards
 from headcount.reports.page.grid_view import Grid, Legend, grids, legend
 from headcount.reports.page.layer_view import Panel, panels, sites
@@ -16,7 +16,8 @@ from headcount.reports.page.map_view import Map, maps
 from headcount.reports.page.probe_view import ProbesView, probes_view
 from headcount.reports.page.worth_view import Worth, answer, worth_view
 from headcount.reports.relation_view import RelationTable, relation_table
-from headcount.reports.sentences import by_chance, headline, measured, short_name, untested
+from headcount.reports.sentences import by_chance, headline, measured, short_name
+from headcount.reports.syntax_view import TestedSyntax, syntax_of
 from headcount.results import ImportanceRecord, Run, RunRecord
 
 NO_TREES = (
@@ -48,8 +49,6 @@ class Report:
     """Titled sentences on what the heads are worth and how many can be pruned."""
     steps: tuple[str, ...]
     """What would show more."""
-    untested: str
-    """Roles that had too few cases; empty if all were tested."""
     by_chance: str
     """Number of heads with a role at random weights, in words; empty without a null run."""
     measured: str
@@ -68,7 +67,10 @@ class Report:
     cards: tuple[Card, ...]
     sites: tuple[tuple[str, str], ...]
     panels: tuple[Panel, ...]
+    tested_syntax: TestedSyntax | None
+    """Relations on the half of the corpus that chose nothing; None without profiles or trees."""
     syntax: RelationTable | None
+    """Relations on the whole corpus, of a run without profiles."""
     probes: ProbesView | None
     """What probes found; None without probes."""
     has_null: bool
@@ -91,7 +93,6 @@ def report_view(run: Run) -> Report:
         headline=headline([*found.values()]),
         answers=_answers(run),
         steps=next_steps(run, found),
-        untested=untested(run.profiles),
         by_chance=by_chance(null),
         measured=measured(run.record),
         chips=_chips(roles, null, names),
@@ -106,6 +107,7 @@ def report_view(run: Run) -> Report:
         cards=cards(run),
         sites=sites(run),
         panels=panels(run),
+        tested_syntax=syntax_of(run),
         syntax=_syntax(run),
         probes=probes_view(run.probes),
         has_null=run.null_heads is not None,
@@ -116,7 +118,7 @@ def report_view(run: Run) -> Report:
 
 
 def _syntax(run: Run) -> RelationTable | None:
-    if not run.relations:
+    if not run.relations or run.profiles is not None:
         return None
     return relation_table(run.relations, run.null_relations, run.record.thresholds)
 
@@ -137,7 +139,7 @@ def _chips(
 
 
 def _answers(run: Run) -> tuple[tuple[str, str], ...]:
-    answers = (("Which matter", answer(run)),)
+    answers = (("Which matter", answer(run)), ("How many can be pruned", pruning_answer(run)))
     return tuple((title, text) for title, text in answers if text)
 
 

@@ -64,7 +64,7 @@ function cardTop(shown) {
 
 function cardFindings(shown) {
   if (!shown.findings.length) return h("p", { class: "card-roles" }, "No role or tendency: no trait passes the test.");
-  const items = shown.findings.map((found) => h("li", { class: found.verdict }, swatch(found.kind), h("span", {}, h("b", {}, found.verdict), ` ${found.text}`)));
+  const items = shown.findings.map((found) => h("li", { class: found.verdict }, swatch(found.kind), h("span", {}, h("b", {}, `${found.verdict}:`), ` ${found.text}`)));
   return h("ul", { class: "card-roles" }, ...items);
 }
 
@@ -73,10 +73,10 @@ function profilePart(profile) {
   const rows = profile.lines.map((line) => h(
     "tr", { class: `trait ${line.verdict}` },
     h("th", { scope: "row", title: line.about }, line.label),
-    h("td", {}, track(line.value)), h("td", { title: line.about }, line.strength), h("td", {}, line.interval),
-    h("td", {}, line.verdict === "none" ? "–" : line.verdict), h("td", {}, line.p),
+    h("td", {}, track(line.value)), h("td", { title: line.about }, line.strength, h("small", {}, line.interval)),
+    h("td", {}, line.verdict === "none" ? "–" : line.verdict, line.p && h("small", {}, `p ${line.p}`)),
   ));
-  const titles = ["trait", "", "strength", "90 % interval", "verdict", "p (Holm)"].map((title) => h("th", { scope: "col" }, title));
+  const titles = ["trait", "", "strength, 90 % interval", "verdict, corrected p"].map((title) => h("th", { scope: "col" }, title));
   const table = h("table", { class: "profile" }, h("thead", {}, h("tr", {}, ...titles)), h("tbody", {}, ...rows));
   const about = "0: explained by chance, position or the best fixed offset; 1: as strong as this corpus allows. Measured on the half of the corpus that chose nothing.";
   return part("Profile", rows.length ? table : null, h("p", { class: "profile-note" }, about, profile.note ? ` ${profile.note}` : ""));

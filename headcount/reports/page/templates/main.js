@@ -8,7 +8,7 @@ function closeCard() {
 }
 
 function revealPanel() {
-  if (matchMedia("(max-width: 1119px)").matches) document.getElementById("panel").scrollIntoView();
+  if (matchMedia("(max-width: 959px)").matches) document.getElementById("panel").scrollIntoView();
 }
 
 for (const cell of cells) {

@@ -11,7 +11,7 @@ from tests.reports.test_plain_words import NSUBJ
 def with_relations(folder: Path, *traits) -> Run:
     run = read_run(folder)
     heads = [row.head for row in run.heads]
-    profiles = {head: () for head in heads}
+    profiles: dict[str, tuple] = {head: () for head in heads}
     for head, trait in zip(heads, traits, strict=False):
         profiles[head] = (replace(trait, head=head),)
     return replace(run, profiles=profiles)

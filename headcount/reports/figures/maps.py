@@ -131,8 +131,16 @@ def _draw_cell(axes: Axes, row: HeadRow, leads: Leading | None) -> None:
         return
     is_role, role = leads.verdict == "role", leads.kind.role
     colour = _mixed(role.colour, tint(leads) / 100)
-    frame = {"edgecolor": INK, "linewidth": 1.1} if is_role else {"linewidth": 0}
-    axes.add_patch(Rectangle((left, top), size, size, facecolor=colour, **frame))
+    axes.add_patch(
+        Rectangle(
+            (left, top),
+            size,
+            size,
+            facecolor=colour,
+            edgecolor=INK,
+            linewidth=1.1 if is_role else 0.0,
+        )
+    )
     axes.text(
         row.index,
         row.layer,

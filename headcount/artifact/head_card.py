@@ -12,7 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from headcount.core import Head, table, write_text
+from headcount.core import Head, amount, table, write_text
 from headcount.results import (
     CERTIFICATE,
     Certificate,
@@ -97,7 +97,9 @@ def _options(arguments: Mapping[str, Any]) -> str:
     parts += _texts(arguments.get("set"))
     if isinstance(updates := arguments.get("recover"), int) and updates:
         tuned = ", ".join(_texts(arguments.get("tune")))
-        parts.append(f"a recovery of {_of(updates, 'update')}" + (f" ({tuned})" if tuned else ""))
+        parts.append(
+            f"a recovery of {amount(updates, 'update')}" + (f" ({tuned})" if tuned else "")
+        )
     return ", ".join(parts)
 
 
@@ -143,16 +145,11 @@ def _heads(record: PruneRecord) -> Iterator[str]:
     yield "</details>"
 
 
-def _of(number: int, noun: str) -> str:
-    """A count with its noun, in the plural unless it is 1."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def _why(choice: ChoiceRecord) -> str:
     """What the scores mean, and how they decided which heads were pruned."""
     if choice.open is not None:
         number = ", ".join(
-            f"{_of(number, 'head')} at {site}" for site, number in choice.open.items()
+            f"{amount(number, 'head')} at {site}" for site, number in choice.open.items()
         )
         return (
             "Why: each head's score is log a of its gate after the gates were trained; gates above "
@@ -176,7 +173,7 @@ def _numbers(record: PruneRecord, key: str, title: str) -> Iterator[str]:
     found = record.data_sets[key]
     control = None if record.pipeline is None else record.pipeline.control
     beside = None if control is None else control.data_sets.get(key)
-    yield f"## Before and after, {title} ({_of(found.examples, 'example')})"
+    yield f"## Before and after, {title} ({amount(found.examples, 'example')})"
     headers = ["", "before", "after", "change", "95 % interval", "p"]
     rows = [_change_row(each.name, each) for each in (found.score, found.loss)]
     yield table(headers, rows if beside is None else rows + _control_rows(beside))

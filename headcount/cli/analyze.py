@@ -29,7 +29,8 @@ def print_summary(run: "results.Run", console: Console) -> None:
     """Print what the report opens with: what heads do, by role and trait, and where to look."""
     record = run.record
     console.print(
-        f"Analysed {amount(len(run.heads), 'head')} on {amount(record.counts.sentences, 'sentence')}, "
+        f"Analysed {amount(len(run.heads), 'head')} on "
+        f"{amount(record.counts.sentences, 'sentence')}, "
         f"{amount(record.counts.tokens, 'token')} "
         f"({record.timings['sentences_per_s']:,.0f} sentences/s)"
     )

@@ -207,14 +207,16 @@ class _Run:
                 "replaced output": chosen.token_S,
             },
         }[view]
+        # The same seed would shuffle right tokens into the false ones that were read.
+        shuffles = seed + 1 if view == REPLACED else seed
         num_clusters = self.options.clusters or default_clusters(len(chosen))
         stage, layers = f"{subject.label}, clusters ({view}): layers", store.shape[0]
         for layer in range(layers):
             cluster_S = clusters_of(store.layer(layer), num_clusters, seed)
             for against, token_S in tokens.items():
-                everywhere = information(token_S, cluster_S, against, seed)
+                everywhere = information(token_S, cluster_S, against, shuffles)
                 by_position = information_by_position(
-                    token_S, cluster_S, chosen.position_S, against, seed
+                    token_S, cluster_S, chosen.position_S, against, shuffles
                 )
                 yield from _rows(subject, chain(everywhere, by_position), layer=layer)
             self.progress(stage, layer + 1, layers)

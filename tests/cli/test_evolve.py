@@ -21,6 +21,10 @@ def test_evolve_writes_tables_and_prints_them(bert: Path, marian: Path, tmp_path
     assert {row.label for row in found.rows} == {"masked-lm-1", "translation-1"}
     assert found.record.arguments["occurrences"] == 5 and found.record.clusters == 6
     assert "have different tokenizers" in output
+    first = {"layer": 0, "objective": "masked-lm"}
+    (chance,) = found.select(quantity="mi-shuffled", against="replaced output", **first)
+    (false,) = found.select(quantity="mi", against="replaced input", **first)
+    assert chance.high < false.value  # no shuffle is what the model read
     curve = found.curves("mi", "input")["translation"]
     assert list(curve) == [0, 1, 2] and curve[0][0] > 0.4
     assert not list(out.rglob("*.f16"))

@@ -139,7 +139,7 @@ def measure_tuned_maps(
     options = Options(methods=("ablation",), instead="uniform", quantity="score", one_left=False)
     assessed = assess(case.after, case.task, options, None, progress)
     seconds["disabling_s"] = round(perf_counter() - start, 3)
-    rows += [*words, *_disabled(case, assessed.columns, assessed.record.layers, total)]
+    rows += [*words, *_disabled(case, assessed.columns, assessed.record.layers)]
     record = TunedRecord(
         signature=signature(
             case.after,
@@ -153,7 +153,7 @@ def measure_tuned_maps(
         model=name_of(case.before.name),
         tuned=name_of(case.after.name),
         data=tuple(name_of(file) for file in case.files),
-        examples=total,
+        examples=case.task.num_examples,
         metric=case.task.metric,
         score=assessed.record.score,
         classifier_accuracy=classifier.accuracy,
@@ -182,9 +182,10 @@ def _word_rows(case: TunedCase, max_tokens: int) -> tuple[list[TunedRow], int]:
 
 
 def _disabled(
-    case: TunedCase, columns: Mapping[str, np.ndarray], layers: Any, total: int
+    case: TunedCase, columns: Mapping[str, np.ndarray], layers: Any
 ) -> Iterator[TunedRow]:
     """The drop of the score when a head's, or a layer's, attention is uniform."""
+    total = case.task.num_examples
     numbers = [columns[f"ablation_{name}"] for name in ("delta", "low", "high")]
     for head, delta, low, high in zip(case.after.heads, *numbers, strict=True):
         ends = (float(delta), float(low), float(high))
@@ -326,11 +327,11 @@ def _claims(found: TunedMaps, sites: list[str]) -> list[str]:
         factor = scale(found.record.metric)
         lines.append(
             verdict(
-                best.high < 0,
+                any(row.high < 0 for row in heads),
                 f"{SITES[site]}: disabling some heads raises the score",
                 f"{len(gains)} of {len(heads)} heads, most {best.head}: "
-                f"{-factor * best.value:+.2f}, uncorrected 95 % interval "
-                f"{-factor * best.high:+.2f} to {-factor * best.low:+.2f}",
+                f"{0.0 - factor * best.value:+.2f}, uncorrected 95 % interval "
+                f"{0.0 - factor * best.high:+.2f} to {0.0 - factor * best.low:+.2f}",
             )
         )
     return lines

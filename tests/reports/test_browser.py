@@ -261,3 +261,13 @@ def test_what_heads_are_worth_fits_every_width(translator: Path, open_page: Open
     page = open_page(translator)
     page.set_viewport_size({"width": width, "height": 900})
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_print_keeps_colours_and_shows_where_to_start(profiled: Path, open_page: Open):
+    page = open_page(profiled, "#enc.0.0")
+    page.emulate_media(media="print", color_scheme="dark")
+    assert page.is_visible("#leads") and page.is_hidden("#card")
+    adjust = "cell => getComputedStyle(cell).printColorAdjust"
+    assert page.eval_on_selector(".cell.role", adjust) == "exact"
+    paper = "body => getComputedStyle(body).getPropertyValue('--paper').trim()"
+    assert page.eval_on_selector("body", paper) == "#ffffff"

@@ -22,12 +22,12 @@ class Follow(TaskArguments):
     """Follow heads along a training: importance, roles and prunability at each checkpoint."""
 
     model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="CHECKPOINT")]
-    """First folder of a checkpoint."""
+    """Folder of a checkpoint."""
     more: Annotated[
         tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[CHECKPOINT ...]")
     ] = ()
-    """Other folders, e.g. OUT/checkpoints/*. They are sorted by their steps if all carry one, and
-    stay in the order given otherwise."""
+    """Other folders, e.g. OUT/checkpoints/*. Checkpoints are sorted by their steps if all carry one;
+    otherwise they keep the order given."""
     out: Path = field(kw_only=True)
     """Folder for the results."""
     corpus: tuple[str, ...] = ()

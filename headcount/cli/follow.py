@@ -26,8 +26,8 @@ class Follow(TaskArguments):
     more: Annotated[
         tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[CHECKPOINT ...]")
     ] = ()
-    """Other folders, e.g. OUT/checkpoints/*. Checkpoints are sorted by their steps if all carry one;
-    otherwise they keep the order given."""
+    """Other folders, e.g. OUT/checkpoints/*. Checkpoints are sorted by their steps if all carry
+    one; otherwise they keep the order given."""
     out: Path = field(kw_only=True)
     """Folder for the results."""
     corpus: tuple[str, ...] = ()

@@ -15,12 +15,13 @@ from transformers import PreTrainedTokenizerBase as Tokenizer
 from headcount import __version__
 from headcount.analysis.examples import candidates, find_examples
 from headcount.analysis.options import Options
-from headcount.analysis.profiles import profile_table
+from headcount.analysis.profiles import profile_table, with_rows
 from headcount.analysis.pseudo_targets import translated
+from headcount.analysis.repeated_tokens import repeated_profiles
 from headcount.analysis.roles import find_roles, judged, tendencies
 from headcount.analysis.streaming import Totals, load_state, of_all_processes, run, save_state
 from headcount.analysis.tables import head_table, offset_table, relation_table
-from headcount.core import HeadTable, Progress, name_of, processes, silent
+from headcount.core import HeadTable, ModelError, Progress, name_of, processes, silent
 from headcount.corpora import (
     Batch,
     Census,
@@ -146,6 +147,7 @@ class _Analyzing:
         self.loaded, self.options = loaded, options
         self.out, self.progress = out, progress
         self.timings: dict[str, float] = {}
+        self.untested: str | None = None
         sharpness = confidence_variant(options.exclude_keys, options.exclude_queries)
         self.measures = tuple(sharpness if each is Confidence else each for each in MEASURES)
         check_has_heads(loaded)
@@ -177,7 +179,8 @@ class _Analyzing:
     def analysis(self) -> Analysis:
         """Run every step in order."""
         totals = self._timed("measure", lambda: self._measure(self.loaded, "measuring"))
-        heads, relations, profiles, roles = self._tables(totals)
+        repeated = self._timed("induction", self._repeated)
+        heads, relations, profiles, roles = self._tables(totals, repeated)
         null = self._timed("null", self._null) if self.options.null else None
         examples = self._timed("examples", lambda: self._examples(roles))
         offsets = offset_table(self.anatomy.heads, totals)
@@ -185,10 +188,24 @@ class _Analyzing:
             heads, relations, profiles, offsets, roles, examples, null, self._record(roles)
         )
 
-    def _tables(self, totals: Totals) -> tuple[HeadTable, pd.DataFrame | None, pd.DataFrame, Roles]:
+    def _repeated(self) -> pd.DataFrame | None:
+        """Traits on repeated random tokens, for causal language models that take enough tokens."""
+        if set(self.anatomy.heads.counts) != {"decoder.self"} or not self.options.induction:
+            return None
+        try:
+            return repeated_profiles(self.loaded, self.options.seed)
+        except ModelError as error:
+            self.untested = f"induction was not tested: {error}"
+            return None
+
+    def _tables(
+        self, totals: Totals, repeated: pd.DataFrame | None = None
+    ) -> tuple[HeadTable, pd.DataFrame | None, pd.DataFrame, Roles]:
         heads = head_table(self.anatomy.heads, totals, self.measures)
         relations = relation_table(self.anatomy.heads, totals, self.census.relations)
         profiles = profile_table(self.anatomy.heads, totals, self.census.relations)
+        if repeated is not None:
+            profiles = with_rows(profiles, repeated)
         profiles = judged(profiles, self.options.thresholds)
         roles = {str(head): [] for head in self.anatomy.heads}
         roles |= find_roles(profiles, self.options.thresholds)
@@ -276,6 +293,7 @@ class _Analyzing:
             warnings.append(
                 f"special tokens count in confidence, as {special.replace('+', ' and ')}"
             )
+        warnings += [] if self.untested is None else [self.untested]
         return RunRecord(
             signature=self.signature,
             model=name_of(self.loaded.name),

@@ -35,6 +35,9 @@ PATTERNS = ("induction", "duplicate_token", "previous_token")
 SHORTEST = 8
 """Fewest tokens in r: fewer are no text."""
 
+ROWS = 16
+"""Number of sequences in a batch: a model gives logits for its whole vocabulary at each token."""
+
 SEED = 0
 """Seed of the random tokens, unless another is given."""
 
@@ -145,25 +148,34 @@ def induction_scores(
             f"{', '.join(loaded.heads.counts)}. Induction is a pattern of causal self-attention."
         )
     tokens = RepeatedTokens.draw(loaded, length, sequences, seed)
-    diagonals = PatternMeans(tokens.length)
-    with (
-        evaluating(loaded.model),
-        torch.inference_mode(),
-        Tap(loaded.model, loaded.anatomy, diagonals),
-    ):
-        loaded.model(input_ids=tokens.ids_BN.to(loaded.model.device), use_cache=False)
-    layers = [
-        diagonals.means[LayerId("decoder.self", layer)].double().cpu()
-        for layer in range(len(loaded.heads.counts["decoder.self"]))
-    ]
-    means_PBH = torch.cat(layers, dim=-1).numpy()
-    repeated_PBH, other_PBH = np.split(means_PBH, 2, axis=1)
+    repeated_PBH, other_PBH = pattern_means(loaded, tokens)
     columns: dict[str, np.ndarray] = {}
     for p, pattern in enumerate(PATTERNS):
         low, mean, high = _interval(repeated_PBH[p])
         columns |= {pattern: mean, f"{pattern}_low": low, f"{pattern}_high": high}
         columns[f"{pattern}_control"] = other_PBH[p].mean(0)
     return HeadTable.of(loaded.heads, columns)
+
+
+def pattern_means(
+    loaded: Loaded, tokens: RepeatedTokens
+) -> tuple[Float[np.ndarray, "pattern text head"], Float[np.ndarray, "pattern text head"]]:
+    """The means of the patterns for each text r and all heads: on `BOS r r`, and on `BOS r s`."""
+    places = [
+        LayerId("decoder.self", layer) for layer in range(len(loaded.heads.counts["decoder.self"]))
+    ]
+    parts = []
+    for ids_BN in tokens.ids_BN.split(ROWS):
+        diagonals = PatternMeans(tokens.length)
+        with (
+            evaluating(loaded.model),
+            torch.inference_mode(),
+            Tap(loaded.model, loaded.anatomy, diagonals),
+        ):
+            loaded.model(input_ids=ids_BN.to(loaded.model.device), use_cache=False)
+        parts.append(torch.cat([diagonals.means[each].double().cpu() for each in places], dim=-1))
+    repeated_PBH, other_PBH = np.split(torch.cat(parts, dim=1).numpy(), 2, axis=1)
+    return repeated_PBH, other_PBH
 
 
 def _interval(

@@ -20,6 +20,8 @@ class Options:
     """File of `word count` lines that defines rare words; by default counted on the corpus."""
     null: bool = False
     """Also measure a random-weight copy of the model."""
+    induction: bool = True
+    """Causal models: also test every head on repeated random tokens, for induction heads."""
     strict: bool = False
     """Refuse sentences that are too long for the model instead of truncating and counting them."""
     max_tokens: int = 4096

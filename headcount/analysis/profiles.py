@@ -70,8 +70,17 @@ def profile_table(heads: Heads, totals: Totals, relations: tuple[str, ...]) -> p
         for layer in range(len(heads.counts.get(site, ())))
         for row in _Layer(LayerId(site, layer), totals, relations).rows()
     ]
-    order = {str(head): number for number, head in enumerate(heads)}
-    table = pd.DataFrame(rows, columns=[*PROFILE_COLUMNS])
+    return _ordered(pd.DataFrame(rows, columns=[*PROFILE_COLUMNS]), [*map(str, heads)])
+
+
+def with_rows(profiles: pd.DataFrame, more: pd.DataFrame) -> pd.DataFrame:
+    """A profile table with further traits of the same heads, after those it has."""
+    heads = list(dict.fromkeys([*profiles["head"], *more["head"]]))
+    return _ordered(pd.concat([profiles, more]) if len(profiles) else more, heads)
+
+
+def _ordered(table: pd.DataFrame, heads: Sequence[str]) -> pd.DataFrame:
+    order = {head: number for number, head in enumerate(heads)}
     table = table.sort_values("head", key=lambda names: names.map(order), kind="stable")
     whole = dict.fromkeys(("offset", "cases", "units"), "Int64")
     return table.astype(whole).reset_index(drop=True)
@@ -79,7 +88,7 @@ def profile_table(heads: Heads, totals: Totals, relations: tuple[str, ...]) -> p
 
 @final
 @dataclass(frozen=True)
-class _Cells:
+class Cells:
     """One trait of some heads: arrays over heads."""
 
     rates: ClusteredRates
@@ -166,7 +175,7 @@ class _Layer:
             row = {"trait": "offset", "role": "positional", "offset": offset}
             yield {"head": str(Head(*self.place, index)), **row, **of[offset][index]}
 
-    def _offset(self, looks: Looks, offset: int) -> _Cells:
+    def _offset(self, looks: Looks, offset: int) -> Cells:
         at = looks.cases.shape[1] // 2 + offset
         hits, cases = looks.hits[..., at].double().numpy(), looks.cases[:, at].numpy()
         chance = _ratio(looks.chance[:, at].numpy(), cases)
@@ -178,7 +187,7 @@ class _Layer:
             cases_squares=int(looks.cases_squares[at]),
             units=int(looks.units[at]),
         )
-        return _Cells(
+        return Cells(
             rates,
             chance=float(chance[1]),
             position_null=_beside(looks, offset, 1),
@@ -214,7 +223,7 @@ class _Layer:
                 cases_squares=int(traits.cases_squares[t]),
                 units=int(traits.units[t]),
             )
-            cells = _Cells(
+            cells = Cells(
                 rates,
                 chance=float(chance[1]),
                 position_null=by_position[1, t],
@@ -258,7 +267,7 @@ class _Layer:
             chosen = [max(rows, key=_first_gain) for rows in zip(*candidates, strict=True)]
             yield from self._named(chosen, trait=family, role="syntactic")
 
-    def _relation(self, tests: RelationTests, r: int, d: int, paper: np.ndarray | None) -> _Cells:
+    def _relation(self, tests: RelationTests, r: int, d: int, paper: np.ndarray | None) -> Cells:
         hits, cases = tests.hits[:, r, :, d].numpy(), tests.offsets[:, r].sum(-1).numpy()
         baseline = _ratio(tests.baseline[:, r].numpy(), cases)
         gains = hits[1] - float(tests.baseline[1, r])
@@ -274,7 +283,7 @@ class _Layer:
         # Two offsets can be nearly as frequent: the better one in the second half counts
         fixed = max(float(baseline[1]), float(at_offset_O[:-2].max()))
         habit_HO = _word_habits(tests, DIRECTIONS[d], self.is_causal)
-        return _Cells(
+        return Cells(
             ClusteredRates(gain.rate_H + baseline[1], gain.error_H, gain.units),
             chance=fixed,
             position_null=habit_HO @ at_offset_O,

@@ -8,8 +8,8 @@ have enough cases in the second.
 A head can have several roles, in the order below, or none: "none found" is an answer.
 
 References: positional, syntactic and rare: Voita et al. (2019), section 5; sink and punctuation:
-    Clark et al. (2019), section 3.2; block: Kovaleva et al. (2019), section 4.1. Departures are
-    noted with each threshold.
+    Clark et al. (2019), section 3.2; block: Kovaleva et al. (2019), section 4.1; induction and
+    duplicate: Olsson et al. (2022). Departures are noted with each threshold.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,16 @@ import pandas as pd
 from headcount.analysis.clustered import holm
 from headcount.results import Role, Thresholds
 
-ROLES = ("positional", "syntactic", "rare", "sink", "punctuation", "block")
+ROLES = (
+    "positional",
+    "syntactic",
+    "rare",
+    "sink",
+    "punctuation",
+    "block",
+    "induction",
+    "duplicate",
+)
 """All roles, in the order of a head's list."""
 
 SHOWN = 3
@@ -66,6 +75,8 @@ def _least(limits: Thresholds) -> dict[str, float]:
         "sink": limits.sink_share,
         "punctuation": limits.punctuation_share,
         "block": limits.block_share,
+        "induction": limits.induction_share,
+        "duplicate": limits.induction_share,
     }
 
 
@@ -142,6 +153,18 @@ def _block(rows: Sequence[Mapping]) -> Role:
     return Role("block", f"{row['score']:.0%} of maps stay within their own segment", row["score"])
 
 
+def _induction(rows: Sequence[Mapping]) -> Role:
+    row = rows[0]
+    evidence = f"{row['share']:.0%} of attention goes to the token after the earlier copy"
+    return Role("induction", f"{evidence} ({row['null']:.0%} without a copy)", row["score"])
+
+
+def _duplicate(rows: Sequence[Mapping]) -> Role:
+    row = rows[0]
+    evidence = f"{row['share']:.0%} of attention goes to the earlier copy of the token"
+    return Role("duplicate", f"{evidence} ({row['null']:.0%} without a copy)", row["score"])
+
+
 def _syntactic(rows: Sequence[Mapping]) -> Role:
     best = rows[0]
     parts = [
@@ -170,4 +193,6 @@ _EVIDENCE: dict[str, Callable[[Sequence[Mapping]], Role]] = {
     "sink": _sink,
     "punctuation": _punctuation,
     "block": _block,
+    "induction": _induction,
+    "duplicate": _duplicate,
 }

@@ -51,6 +51,8 @@ _LETTERS: Mapping[str, tuple[str, str, str]] = {
     "separator": ("¶", "separators", "at separators"),
     "punctuation": (";", "punctuation", "at punctuation"),
     "segment": ("B", "own segment", "at their own segment"),
+    "induction": ("I", "induction", "at the token after an earlier copy"),
+    "duplicate": ("D", "duplicate token", "at an earlier copy of the token"),
 }
 """Letter, label and object of "looks" of each known kind, in the order of the legend."""
 

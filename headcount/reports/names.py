@@ -277,11 +277,29 @@ KNOWN: Mapping[str, RoleName] = {
             "attend in blocks",
             "its weight stays inside segments",
         ),
+        RoleName(
+            "induction",
+            "In",
+            "#D55E00",
+            _DARK,
+            "is an induction head",
+            "are induction heads",
+            "it looks at the token after an earlier copy of its own",
+        ),
+        RoleName(
+            "duplicate",
+            "Du",
+            "#7A5230",
+            _LIGHT,
+            "is a duplicate-token head",
+            "are duplicate-token heads",
+            "it looks at an earlier copy of its token",
+        ),
     )
 }
 """Every role this version of the report knows, in the order of the report."""
 
-_FALLBACKS = (("#D55E00", _DARK), ("#5F4B8B", _LIGHT), ("#7A5230", _LIGHT), ("#3B4148", _LIGHT))
+_FALLBACKS = (("#5F4B8B", _LIGHT), ("#3B4148", _LIGHT), ("#A6A6A6", _DARK), ("#A8244F", _LIGHT))
 
 
 def role_names(names: Iterable[str]) -> dict[str, RoleName]:

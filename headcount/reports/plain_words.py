@@ -110,6 +110,8 @@ _TARGETS = {
     "punctuation": "punctuation",
     "segment": "its own segment",
     "rare": "the two rarest tokens",
+    "induction": "the token after an earlier copy",
+    "duplicate": "an earlier copy of the token",
 }
 
 
@@ -157,6 +159,8 @@ def finding(trait: TraitStrength) -> str:
 
 def _null_words(trait: TraitStrength) -> str:
     """What the null is, up to its number."""
+    if trait.role in ("induction", "duplicate"):
+        return "without a copy it gives"
     by_position = trait.position_null > trait.chance
     if trait.role == "syntactic":
         return "its usual positions manage" if by_position else "the best fixed position manages"

@@ -52,6 +52,9 @@ class Thresholds:
     """Least share of attention on punctuation; half, as for separators."""
     block_share: float = 0.5
     """Least share of maps that are blocks (the paper gives no threshold for a head)."""
+    induction_share: float = 0.5
+    """Least weight on the token after the earlier copy of a token, or on that copy (no paper gives
+    a threshold; half, as for sinks)."""
     test_cases: int = 100
     """Least number of cases of a test, in the half of the corpus that did not choose."""
     test_sentences: int = 30

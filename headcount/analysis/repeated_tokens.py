@@ -1,0 +1,69 @@
+"""Traits of causal models on repeated random tokens, as rows of a profile.
+
+The cells are not chosen: each head is tested for induction and for duplicate tokens. As everywhere
+else one half of the texts decides which cells are tested and the other half tests them. The null is
+the weight on the same place where nothing is repeated; a perfect head has a weight of 1.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from headcount.analysis.clustered import ClusteredRates
+from headcount.analysis.induction import PATTERNS, RepeatedTokens, pattern_means
+from headcount.analysis.profiles import Cells
+from headcount.models import Loaded
+from headcount.results import PROFILE_COLUMNS
+
+REPEATED = {"induction": "induction", "duplicate": "duplicate_token"}
+"""The pattern of each trait. Looking at the previous token is a trait of the corpus already."""
+
+LENGTH, TEXTS = 25, 64
+"""Number of tokens in a text, and number of texts: half of them are as many as a test needs."""
+
+
+def repeated_profiles(loaded: Loaded, seed: int = 0) -> pd.DataFrame:
+    """One row per head and trait, untested: see `judged`.
+
+    Args:
+        loaded: a causal language model.
+        seed: seed of the random tokens.
+
+    Raises:
+        ModelError: if the model takes too few tokens or has too small a vocabulary.
+    """
+    tokens = RepeatedTokens.draw(loaded, LENGTH, TEXTS, seed)
+    repeated_PTH, other_PTH = pattern_means(loaded, tokens)
+    rows = [
+        {"head": str(head), "trait": trait, "role": trait, **cell}
+        for trait, pattern in REPEATED.items()
+        for head, cell in zip(
+            loaded.heads,
+            _cells(
+                repeated_PTH[PATTERNS.index(pattern)],
+                other_PTH[PATTERNS.index(pattern)],
+                tokens.length,
+            ),
+            strict=True,
+        )
+    ]
+    return pd.DataFrame(rows, columns=[*PROFILE_COLUMNS])
+
+
+def _cells(repeated_TH: np.ndarray, other_TH: np.ndarray, length: int) -> Iterator[dict[str, Any]]:
+    """One trait's numbers, head by head."""
+    middle = len(repeated_TH) // 2
+    gain_TH, null_H = (repeated_TH - other_TH)[middle:], other_TH[middle:].mean(0)
+    units = len(gain_TH)
+    rates = ClusteredRates(gain_TH.mean(0) + null_H, gain_TH.std(0, ddof=1) / np.sqrt(units), units)
+    return Cells(
+        rates,
+        chance=null_H,
+        position_null=np.nan,
+        first_share=repeated_TH[:middle].mean(0),
+        first_null=other_TH[:middle].mean(0),
+        cases=units * length,
+        paper_share=repeated_TH.mean(0),
+    ).rows()

@@ -87,7 +87,9 @@ def test_a_model_that_takes_too_few_tokens_says_so(
     monkeypatch.setattr(loaded.tokenizer, "model_max_length", 12)
     analysis = headcount.analyze(loaded, Corpus.from_sentences(["a dog sees a cat"]))
     assert not {*TRAITS} & {*analysis.profiles["trait"]}
-    assert analysis.record.warnings[-1].startswith("induction was not tested: Expected texts of at least 8")
+    assert analysis.record.warnings[-1].startswith(
+        "induction was not tested: Expected texts of at least 8"
+    )
 
 
 @pytest.fixture(scope="module")

@@ -20,6 +20,8 @@ ROLE_OF = {
     "punctuation": "punctuation",
     "segment": "block",
     "obj": "syntactic",
+    "induction": "induction",
+    "duplicate": "duplicate",
 }
 PLAIN: dict[str, Any] = {
     "head": "enc.0.0",
@@ -70,6 +72,8 @@ LIMITS = [
     ("separator", 0.5, "sink_share"),
     ("punctuation", 0.5, "punctuation_share"),
     ("segment", 0.5, "block_share"),
+    ("induction", 0.5, "induction_share"),
+    ("duplicate", 0.5, "induction_share"),
 ]
 
 

@@ -13,7 +13,15 @@ import tyro
 from headcount import __version__
 from headcount.cli.console import plain_console, quietly
 from headcount.cli.stopping import stoppable
-from headcount.core import InputError, check_known, is_alone, processes, reason, release
+from headcount.core import (
+    InputError,
+    check_known,
+    is_alone,
+    is_main_process,
+    processes,
+    reason,
+    release,
+)
 
 GROUPS = {
     "Look at heads": {
@@ -246,24 +254,25 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    if arguments[:1] == ["--version"]:
+    words = [each for each in arguments if each not in (QUIET, JSON)]
+    if words[:1] == ["--version"]:
         plain_console().print(f"headcount {__version__}")
         return 0
-    if arguments[:1] in (["--help"], ["-h"]):
+    if words[:1] in (["--help"], ["-h"]):
         _print_commands()
         return 0
-    if not arguments:
+    if not words:
         plain_console().print(f"{QUESTION}\n\n{EXAMPLES}")
         return 2
     errors = plain_console(stderr=True)
     with stoppable() as stop:
         try:
             quiet, as_json = QUIET in arguments, JSON in arguments
-            command = parse([each for each in arguments if each not in (QUIET, JSON)])
-            record = record_of(arguments[0], command) if as_json else None
+            command = parse(words)
+            record = record_of(words[0], command) if as_json else None
             with quietly(quiet or as_json):
-                status = _finish(command)
-            if record is not None and status == 0:
+                status, is_main = _finish(command)
+            if record is not None and is_main and status == 0:
                 sys.stdout.write(record.read_text(encoding="utf-8"))
             return status
         except (Exception, KeyboardInterrupt) as error:
@@ -283,13 +292,13 @@ def _run(arguments: list[str]) -> int:
             release()
 
 
-def _finish(command: Command) -> int:
-    """Run a command to its end."""
+def _finish(command: Command) -> tuple[int, bool]:
+    """Run a command to its end; returns its status, and whether this is the main process."""
     _silence_transformers()
-    status = command.run()
+    status, is_main = command.run(), is_main_process()
     if not is_alone():
         processes().destroy_process_group()
-    return status
+    return status, is_main
 
 
 def _silence_transformers() -> None:

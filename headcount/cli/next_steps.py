@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from headcount import results
-from headcount.cli.arguments import TaskArguments
+from headcount.cli.arguments import DeviceArguments, TaskArguments
 from headcount.cli.console import plain_console
 from headcount.cli.data_arguments import LearningArguments, TrialArguments
+from headcount.core import Head
 from headcount.pruning import METHOD_OPTIONS
 
 CLOSE = 0.01
@@ -36,7 +37,7 @@ def command(name: str, words: Sequence[str], shared: Mapping[str, Any], *more: o
     return shlex.join(map(str, [*parts, *more]))
 
 
-def given(arguments: TaskArguments, kind: type[TaskArguments]) -> dict[str, Any]:
+def given(arguments: TaskArguments, kind: type[DeviceArguments]) -> dict[str, Any]:
     """The arguments that another command shares and whose values are not its defaults."""
     found = {}
     for each in fields(kind):
@@ -59,8 +60,9 @@ def between(low: int, high: int) -> list[int]:
 def after_prune(on: TrialArguments, record: "results.PruneRecord", out: Path) -> Iterator[str]:
     """What to do with a pruned model."""
     name, found = list(record.data_sets.items())[-1]
-    score, num_kept = found.score, len(record.kept)
-    total = num_kept + len(record.pruned)
+    score = found.score
+    num_kept, num_pruned = (_num_at(on.site, each) for each in (record.kept, record.pruned))
+    total = num_kept + num_pruned
     if score.drop > 0 and not score.low <= 0:
         yield f"Next: the pruned model loses on {name} ({score}). Train its other weights:"
         how = ["--teacher", on.model, "--set", f"updates={UPDATES}", "distilled=0.5"]
@@ -70,13 +72,18 @@ def after_prune(on: TrialArguments, record: "results.PruneRecord", out: Path) ->
         keep = between(num_kept, total)
     else:
         yield f"Next: no loss beyond chance was found on {name} ({score}). Measure the speed:"
-        yield f"  {shlex.join(['headcount', 'speed', on.model, str(out), '--card'])}"
+        yield f"  {command('speed', [on.model, str(out)], given(on, DeviceArguments), '--card')}"
         yield "or see how many more heads can be pruned:"
         keep = between(0, num_kept)
     if record.choice is not None and keep:
         more = ["--methods", record.choice.method.split(",")[0], results.RANDOM, "--keep", *keep]
         shared = given(on, TrialArguments)
         yield f"  {command('curve', [on.model], shared, *more, '--out', f'{out}-curve')}"
+
+
+def _num_at(sites: Sequence[str], names: Iterable[str]) -> int:
+    """Number of heads at some sites; of all heads if no site is named."""
+    return sum(not sites or Head.parse(name).site in sites for name in names)
 
 
 def after_curve(
@@ -112,7 +119,8 @@ def after_curve(
         )
         recovery = ["--recover", UPDATES]
     shared = given(on, TrialArguments)
-    more = ["--method", best.method, "--keep", best.keep, *recovery, "--out", "PRUNED"]
+    keep = [best.kept[site] for site in on.site] or [best.keep]  # one number for each --site
+    more = ["--method", best.method, "--keep", *keep, *recovery, "--out", "PRUNED"]
     yield f"  {command('prune', [on.model], shared, *more)}"
 
 

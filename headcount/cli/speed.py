@@ -14,7 +14,7 @@ from headcount.cli.arguments import (
     check_no_unused_options,
     recorded,
 )
-from headcount.cli.console import plain_console
+from headcount.cli.console import plain_console, print_warnings
 from headcount.core import check_is_folder
 from headcount.corpora import Corpus
 from headcount.speed import Options
@@ -87,5 +87,4 @@ def _print(found: "speed.Speed") -> None:
         for row in rows:
             table.add_row(*row)
         console.print(table, "")
-    for warning in found.warnings():
-        console.print(f"warning: {warning}", style="yellow", soft_wrap=True)
+    print_warnings(found.warnings(), plain_console())

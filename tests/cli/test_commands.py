@@ -2,13 +2,14 @@ import json
 from dataclasses import fields
 from pathlib import Path
 from shutil import copytree, rmtree
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from headcount.cli.command import RECORDS, command_class
+from headcount.cli.command import RECORDS, command_class, main
 from headcount.models import load, revision
 from tests.cli.conftest import PARALLEL, SAMPLE, headcount, start
 
@@ -277,6 +278,25 @@ def test_json_prints_the_record(bert: Path, data: list[Path], tmp_path: Path) ->
     assert status == 2 and not output and "Expected --out, since --json" in errors
     status, _, errors = headcount("doctor", bert, "--json")
     assert status == 2 and "Expected a command that writes a record" in errors
+    status, _, errors = headcount("--json", "evaluate", bert, *task)
+    assert status == 2 and "Expected --out, since --json" in errors, "it may stand first"
+    status, output, _ = headcount("--quiet")
+    assert status == 2 and "headcount demo" in output
+
+
+def test_one_process_prints_the_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As under torchrun, where every process runs the command."""
+    (tmp_path / "run.json").write_text("{}")
+    done = SimpleNamespace(out=tmp_path, run=lambda: 0)
+    monkeypatch.setattr("headcount.cli.command.parse", lambda words: done)
+    for is_main in (True, False):
+        monkeypatch.setattr(
+            "headcount.cli.command.is_main_process", lambda is_main=is_main: is_main
+        )
+        assert main(["analyze", "--json"]) == 0
+        assert capsys.readouterr().out == ("{}" if is_main else "")
 
 
 @pytest.mark.parametrize("name", RECORDS)

@@ -1,6 +1,7 @@
 """What commands propose to do next follows from their numbers, and can be pasted."""
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -80,14 +81,29 @@ def test_no_loss_asks_for_the_speed_or_fewer_heads() -> None:
     assert "no loss beyond chance" in lines[0]
     speed, curve = commands(lines)
     assert isinstance(speed, SpeedCommand) and isinstance(curve, Curve)
-    assert (speed.dense, speed.pruned) == (ON.model, "out")
+    assert (speed.dense, speed.pruned, speed.device) == (ON.model, "out", "cpu")
+    on = replace(ON, device="cuda", trust_remote_code=True)
+    speed, _ = commands(list(after_prune(on, pruned(-0.5, 0.7), Path("out"))))
+    assert isinstance(speed, SpeedCommand) and (speed.device, speed.trust_remote_code) == (
+        "cuda",
+        True,
+    )
     assert curve.keep == (3, 2, 1)
     assert len(commands(list(after_prune(ON, pruned(-1.0, 1.0, 1), Path("out"))))) == 1
 
 
+def test_only_heads_at_the_sites_count() -> None:
+    """Eight more heads, at a site that is not pruned, are in no budget."""
+    record = pruned(7.0, 9.0)
+    record = replace(record, kept=(*record.kept, *(f"dec.0.{index}" for index in range(8))))
+    _, curve = commands(list(after_prune(ON, record, Path("out"))))
+    assert isinstance(curve, Curve) and curve.keep == (7, 6, 5)
+
+
 def point(method: str, keep: int, score: float, **more: bool) -> CurvePoint:
     heads = tuple(map(Head.parse, NAMES[:keep]))
-    kept, numbers = {"encoder.self": keep}, {"loss": 1.0, "score": score}
+    kept = {"encoder.self": keep - 1, "decoder.cross": 1}
+    numbers = {"loss": 1.0, "score": score}
     return CurvePoint(
         method=method, seed=0, keep=keep, kept=kept, numbers=numbers, heads=heads, **more
     )
@@ -109,7 +125,11 @@ def test_the_fewest_heads_that_are_close(
     lines = list(after_curve(ON, CurvePoints(tuple(points)), "bleu", higher))
     (found,) = commands(lines)
     assert isinstance(found, Prune) and found.on == ON
-    assert (found.method, found.keep, found.recover) == ("norm", (best,), recover)
+    assert (found.method, found.recover) == ("norm", recover)
+    assert found._keep() == {"encoder.self": best - 1, "decoder.cross": 1}, "one for each --site"
+    anywhere = replace(ON, site=())
+    (found,) = commands(list(after_curve(anywhere, CurvePoints(tuple(points)), "bleu", higher)))
+    assert isinstance(found, Prune) and found._keep() == best
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,16 @@ from headcount.core import InputError, LayerId, ModelError
 from headcount.corpora import Encoder
 from headcount.importance.scores import frozen
 from headcount.results import KINDS
-from headcount.tap import Anatomy, AttentionLayer, Block, Tap, evaluating, examine, heard
+from headcount.tap import (
+    Anatomy,
+    AttentionLayer,
+    Block,
+    Tap,
+    evaluating,
+    examine,
+    heard,
+    on_gradient,
+)
 from headcount.tasks import Task, TaskBatch
 
 SEPARATOR, FIRST, PUNCTUATION, OTHER = range(len(KINDS))
@@ -156,7 +165,7 @@ class _Reacting:
 
     def hear(self, layer: AttentionLayer, output_BQHD: Tensor) -> None:
         """Ask for the gradient of the heads' outputs."""
-        output_BQHD.register_hook(partial(self._reduce, layer))
+        on_gradient(output_BQHD, partial(self._reduce, layer))
 
     def _reduce(self, layer: AttentionLayer, slope_BQHD: Tensor) -> None:
         """Add |dL/dA| of a layer, once its outputs' gradient is known."""

@@ -8,6 +8,7 @@ from .check import difference as difference
 from .gating import gated as gated
 from .gating import tapped as tapped
 from .hooks import intercepted as intercepted
+from .hooks import on_gradient as on_gradient
 from .hooks import replaced as replaced
 from .sample_inputs import ERRORS as ERRORS
 from .sample_inputs import run_tiny as run_tiny

@@ -5,7 +5,7 @@ from contextlib import ExitStack, contextmanager
 from inspect import signature
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 Before = Callable[[nn.Module, Any], Any]
 """Receives a module and its first input (None without inputs); returns another, or None."""
@@ -53,6 +53,11 @@ def replaced(module: nn.Module, output: Any) -> Iterator[None]:
             del module.forward
         else:
             module.forward = before
+
+
+def on_gradient(tensor: Tensor, reduce: Callable[[Tensor], None]) -> None:
+    """Call a function once with the gradient of a tensor, when a backward pass reaches it."""
+    tensor.register_hook(reduce)
 
 
 def _before_hook(module: nn.Module, before: Before) -> Any:

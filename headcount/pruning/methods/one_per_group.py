@@ -55,6 +55,7 @@ class OnePerGroup(Ranking):
 def spared_last(units: Sequence[Unit], groups: Groups) -> list[Unit]:
     """Units in order of pruning, those with the last head of a group after all others.
 
+    >>> from headcount.core import Head
     >>> a, b, c = (Head("decoder.self", 0, index) for index in range(3))
     >>> [str(head) for (head,) in spared_last([(a,), (b,), (c,)], [["dec.0.0"], ["dec.0.1", "dec.0.2"]])]
     ['dec.0.1', 'dec.0.0', 'dec.0.2']

@@ -20,7 +20,7 @@ import torch
 from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
-from headcount.core import SITES, CorpusError, Head, InputError, Progress, silent
+from headcount.core import SITES, CorpusError, Head, InputError, Progress, name_of, silent
 from headcount.corpora import (
     Corpus,
     Encoder,
@@ -88,7 +88,7 @@ def align(
     }
     record = AlignmentRecord(
         signature=signature(loaded, pairs.sha256(), **signed),
-        model=loaded.name,
+        model=name_of(loaded.name),
         corpora=pairs.names,
         gold=file,
         pairs=len(work.pairs),

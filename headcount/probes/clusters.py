@@ -20,7 +20,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
-from headcount.core import Heads, LayerId, ModelError, Progress, silent
+from headcount.core import Heads, LayerId, ModelError, Progress, name_of, silent
 from headcount.corpora import Batch, Census, Corpus, batches, take_census
 from headcount.models import Loaded, as_loaded, check_has_heads, signature
 from headcount.probes.cluster_options import ClusterOptions
@@ -77,7 +77,7 @@ def cluster(
     }
     record = ClustersRecord(
         signature=signature(loaded, census.sha256, **_signed(options, census, encoder.max_length)),
-        model=loaded.name,
+        model=name_of(loaded.name),
         corpora=corpus.names,
         sentences=census.num_sentences,
         queries={site: each.num_queries for site, each in sums.items()},

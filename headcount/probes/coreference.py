@@ -25,7 +25,7 @@ from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from headcount.analysis import Bootstrap, Estimate
-from headcount.core import CorpusError, Progress, silent
+from headcount.core import CorpusError, Progress, name_of, silent
 from headcount.corpora import Document, Encoder, Sentence, padded, present, read_documents
 from headcount.models import Loaded, as_loaded, check_has_heads, signature
 from headcount.probes.antecedents import BASELINES, Window, Windows, baseline_choices, windows_of
@@ -84,7 +84,7 @@ def select_antecedents(
             samples=options.samples,
             seed=options.seed,
         ),
-        model=loaded.name,
+        model=name_of(loaded.name),
         corpora=tuple(files),
         documents=len(read),
         windows=len(cut.windows),

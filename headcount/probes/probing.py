@@ -14,6 +14,7 @@ from headcount.analysis import versions
 from headcount.core import (
     Progress,
     check_single_process,
+    name_of,
     nulls_for_nan,
     read_checkpoint,
     remove_state,
@@ -148,7 +149,7 @@ class _Probing:
         vectors = self.units.vectors if "words" in options.probes else None
         return ProbeRecord(
             signature=self.signature,
-            model=self.loaded.name,
+            model=name_of(self.loaded.name),
             model_type=self.loaded.model.config.model_type,
             probes=tuple(name for name in PROBES if name in options.probes),
             train=self.train.names,

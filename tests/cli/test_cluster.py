@@ -18,6 +18,7 @@ def test_tables_and_a_record(bert: Path, tmp_path: Path) -> None:
     assert list(table) == ["head_a", "head_b", "distance"] and len(table) == 15
     assert (out / "figures" / "clusters.svg").exists()
     found = read_clusters(out)
+    assert found.record.model == bert.name, "without its folder"
     assert found.record.arguments["limit"] == 9 and found.record.signature in output
     status, _, errors = headcount("cluster", bert, SAMPLE, *options)
     assert status == 2 and "--overwrite to replace it" in errors

@@ -179,7 +179,7 @@ class _Analyzing:
     def analysis(self) -> Analysis:
         """Run every step in order."""
         totals = self._timed("measure", lambda: self._measure(self.loaded, "measuring"))
-        repeated = self._timed("induction", self._repeated)
+        repeated = self._timed("induction", lambda: self._repeated(self.loaded))
         heads, relations, profiles, roles = self._tables(totals, repeated)
         null = self._timed("null", self._null) if self.options.null else None
         examples = self._timed("examples", lambda: self._examples(roles))
@@ -188,12 +188,12 @@ class _Analyzing:
             heads, relations, profiles, offsets, roles, examples, null, self._record(roles)
         )
 
-    def _repeated(self) -> pd.DataFrame | None:
+    def _repeated(self, loaded: Loaded) -> pd.DataFrame | None:
         """Traits on repeated random tokens, for causal language models that take enough tokens."""
         if set(self.anatomy.heads.counts) != {"decoder.self"} or not self.options.induction:
             return None
         try:
-            return repeated_profiles(self.loaded, self.options.seed)
+            return repeated_profiles(loaded, self.options.seed)
         except ModelError as error:
             self.untested = f"induction was not tested: {error}"
             return None
@@ -254,8 +254,9 @@ class _Analyzing:
         return of_all_processes(totals)
 
     def _null(self) -> tuple[HeadTable, pd.DataFrame | None]:
-        copy = Loaded(random_copy(self.loaded.model, self.options.seed), None, "null")
-        return self._tables(self._measure(copy, "null"))[:2]
+        model = random_copy(self.loaded.model, self.options.seed)
+        copy = Loaded(model, self.loaded.tokenizer, "null", self.loaded.inputs)
+        return self._tables(self._measure(copy, "null"), self._repeated(copy))[:2]
 
     def _examples(self, roles: Roles) -> dict[str, list[Example]]:
         chosen = candidates(self.corpus)

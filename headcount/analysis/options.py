@@ -31,7 +31,7 @@ class Options:
     save_every: float = 30.0
     """Seconds between two saves of the sums, the most work that a kill can lose."""
     seed: int = 0
-    """Seed of the random-weight copy."""
+    """Seed of the random-weight copy, and of the random tokens for causal models."""
     exclude_keys: bool = True
     """Exclude special tokens from the keys of confidence."""
     exclude_queries: bool = True

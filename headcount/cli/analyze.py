@@ -91,8 +91,9 @@ class Analyze(ModelArguments):
     def run(self) -> int:
         """Run the analysis and write everything into `out`."""
         policy = ResumePolicy.of(self.resume, self.overwrite)
-        if not self.how.null:
-            check_no_unused_options(self.how, "seed", "the random-weight copy", "Add --null")
+        if not (self.how.null or self.how.induction):
+            drawn = "the random-weight copy and random tokens"
+            check_no_unused_options(self.how, "seed", drawn, "Add --null or --induction")
         check_model(self.model)
         if self.how.frequencies is not None:
             check_data([self.how.frequencies])

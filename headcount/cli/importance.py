@@ -11,7 +11,7 @@ from rich.table import Table
 from headcount import importance, models, reports, results, tasks
 from headcount.cli.arguments import TaskArguments, check_no_unused_options, recorded
 from headcount.cli.console import plain_console, print_warnings, shown
-from headcount.cli.next_steps import after_importance, print_steps
+from headcount.cli.next_steps import after_importance, group_size, print_steps
 from headcount.core import InputError, ResumePolicy, amount, check_seed
 from headcount.importance import Options
 
@@ -159,4 +159,6 @@ class Importance(TaskArguments):
                 "first and this command into the same folder",
                 soft_wrap=True,
             )
-        print_steps(after_importance(self, len(loaded.heads), found.best_predictor()))
+        print_steps(
+            after_importance(self, len(loaded.heads), found.best_predictor(), group_size(loaded))
+        )

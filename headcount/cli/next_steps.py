@@ -6,7 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from headcount import results
+from headcount import models, results
 from headcount.cli.arguments import DeviceArguments, TaskArguments
 from headcount.cli.console import plain_console
 from headcount.cli.data_arguments import LearningArguments, TrialArguments
@@ -17,8 +17,8 @@ CLOSE = 0.01
 """Largest drop of a score, relative to that of the dense model, that is called close."""
 UPDATES = 2000
 """Number of updates of the further training that is proposed."""
-PLACEHOLDER = "DEV_FILE"
-"""What stands in a command for a file that the user has not named."""
+PLACEHOLDER, PLACEHOLDER_TEST = "DEV_FILE", "TEST_FILE"
+"""What stands in a command for files that the user has not named."""
 
 
 def command(name: str, words: Sequence[str], shared: Mapping[str, Any], *more: object) -> str:
@@ -47,18 +47,27 @@ def given(arguments: TaskArguments, kind: type[DeviceArguments]) -> dict[str, An
     return found
 
 
-def between(low: int, high: int) -> list[int]:
+def between(low: int, high: int, size: int = 1) -> list[int]:
     """Up to three numbers between two, evenly spaced, the largest first.
+
+    Args:
+        low: the numbers are above this.
+        high: the numbers are below this.
+        size: the numbers are multiples of this, the number of heads pruned at once.
 
     >>> between(0, 144), between(1, 3), between(1, 2)
     ([108, 72, 36], [2], [])
+    >>> between(0, 270, 3)
+    [201, 135, 66]
     """
-    found = (low + (high - low) * quarter // 4 for quarter in (3, 2, 1))
+    found = (low + (high - low) * quarter // 4 // size * size for quarter in (3, 2, 1))
     return [number for number in dict.fromkeys(found) if low < number < high]
 
 
-def after_prune(on: TrialArguments, record: "results.PruneRecord", out: Path) -> Iterator[str]:
-    """What to do with a pruned model."""
+def after_prune(
+    on: TrialArguments, record: "results.PruneRecord", out: Path, size: int = 1
+) -> Iterator[str]:
+    """What to do with a pruned model, of which `size` heads are pruned at once."""
     name, found = list(record.data_sets.items())[-1]
     score = found.score
     num_kept, num_pruned = (_num_at(on.site, each) for each in (record.kept, record.pruned))
@@ -69,12 +78,12 @@ def after_prune(on: TrialArguments, record: "results.PruneRecord", out: Path) ->
         shared = given(on, LearningArguments)
         yield f"  {command('finetune', [str(out)], shared, *how, '--out', f'{out}-tuned')}"
         yield "or see what more heads are worth:"
-        keep = between(num_kept, total)
+        keep = between(num_kept, total, size)
     else:
         yield f"Next: no loss beyond chance was found on {name} ({score}). Measure the speed:"
         yield f"  {command('speed', [on.model, str(out)], given(on, DeviceArguments), '--card')}"
         yield "or see how many more heads can be pruned:"
-        keep = between(0, num_kept)
+        keep = between(0, num_kept, size)
     if record.choice is not None and keep:
         more = ["--methods", record.choice.method.split(",")[0], results.RANDOM, "--keep", *keep]
         shared = given(on, TrialArguments)
@@ -119,20 +128,24 @@ def after_curve(
         )
         recovery = ["--recover", UPDATES]
     shared = given(on, TrialArguments)
+    shared.setdefault("test", (PLACEHOLDER_TEST,))
     keep = [best.kept[site] for site in on.site] or [best.keep]  # one number for each --site
     more = ["--method", best.method, "--keep", *keep, *recovery, "--out", "PRUNED"]
     yield f"  {command('prune', [on.model], shared, *more)}"
 
 
-def after_importance(on: TaskArguments, num_heads: int, score: str | None) -> Iterator[str]:
+def after_importance(
+    on: TaskArguments, num_heads: int, score: str | None, size: int = 1
+) -> Iterator[str]:
     """How to find out how many heads can be pruned.
 
     Args:
         on: arguments of the assessment.
         num_heads: number of heads of the model.
         score: column of the score that predicts ablation best; None if none does.
+        size: number of heads that are pruned at once.
     """
-    keep = between(0, num_heads)
+    keep = between(0, num_heads, size)
     if not keep:
         return
     yield "Next: see how good the model is with fewer heads:"
@@ -148,3 +161,8 @@ def print_steps(lines: Iterable[str]) -> None:
     console = plain_console(soft_wrap=True)
     for line in lines:
         console.print(line)
+
+
+def group_size(loaded: "models.Loaded") -> int:
+    """The largest number of heads that share keys and values, which are pruned at once."""
+    return max(each.num_heads // each.num_key_value_heads for each in loaded.anatomy.layers)

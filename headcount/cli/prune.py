@@ -11,7 +11,7 @@ from headcount import artifact, pruning, results
 from headcount.cli.arguments import check_data, recorded
 from headcount.cli.console import plain_console, print_warnings, shown
 from headcount.cli.data_arguments import TrialArguments, check_calibration
-from headcount.cli.next_steps import after_prune, print_steps
+from headcount.cli.next_steps import after_prune, group_size, print_steps
 from headcount.core import InputError, ResumePolicy, made
 from headcount.training import FinetuneConfig
 
@@ -90,7 +90,7 @@ class Prune:
             overwrite=overwrite,
         )
         _print(record, record.warnings[len(splits.warnings) :], self.out)
-        print_steps(after_prune(self.on, record, self.out))
+        print_steps(after_prune(self.on, record, self.out, group_size(loaded)))
         return 0
 
     def _check(self) -> tuple[str, list[str]]:

@@ -164,6 +164,8 @@ def _null_words(trait: TraitStrength) -> str:
     by_position = trait.position_null > trait.chance
     if trait.role == "syntactic":
         return "its usual positions manage" if by_position else "the best fixed position manages"
+    if trait.role == "positional" and by_position:
+        return "the offsets beside it get"
     return "position alone explains" if by_position else "chance explains"
 
 

@@ -11,6 +11,7 @@ from typing import Any, final
 
 import numpy as np
 from matplotlib.figure import Figure
+from scipy.stats import binomtest
 
 from headcount.analysis import (
     PATTERNS,
@@ -204,7 +205,8 @@ def kovaleva2019_document(found: TunedMaps) -> str:
         f"Here: {record.model}, fine-tuned as {record.tuned}, on {record.examples:,} examples of "
         f"{names(record.data)}: {in_unit(record.metric, True)} "
         f"{scale(record.metric) * record.score:.1f}. Intervals are 95 %, by a bootstrap over "
-        "examples. The paper's model is BERT-base, its tasks seven of GLUE.",
+        "examples; those of disabled heads are `headcount importance`'s. The "
+        "paper's model is BERT-base, its tasks seven of GLUE.",
         "## Patterns (section 4.1): share of maps, per cent",
         _pattern_table(found, sites),
         "The rule is that of `headcount analyze`. The classifier is a small convolutional network "
@@ -323,15 +325,20 @@ def _claims(found: TunedMaps, sites: list[str]) -> list[str]:
             if (row.site, row.metric) == (site, "disabled") and row.head != "all"
         ]
         gains = [row for row in heads if row.value < 0]
+        better = sum(row.high < 0 for row in heads)
+        # One in 40 intervals lies below 0 if no head has an effect
+        p = float(binomtest(better, len(heads), 0.025, "greater").pvalue)
         best = min(heads, key=lambda row: row.value)
         factor = scale(found.record.metric)
         lines.append(
             verdict(
-                any(row.high < 0 for row in heads),
+                p < 0.05,
                 f"{SITES[site]}: disabling some heads raises the score",
                 f"{len(gains)} of {len(heads)} heads, most {best.head}: "
                 f"{0.0 - factor * best.value:+.2f}, uncorrected 95 % interval "
-                f"{0.0 - factor * best.high:+.2f} to {0.0 - factor * best.low:+.2f}",
+                f"{0.0 - factor * best.high:+.2f} to {0.0 - factor * best.low:+.2f}; {better} "
+                f"intervals lie above 0, of which chance explains {0.025 * len(heads):.1f} "
+                f"(binomial p = {p:.2g})",
             )
         )
     return lines

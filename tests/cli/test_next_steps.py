@@ -74,6 +74,8 @@ def test_a_loss_asks_for_training_or_more_heads() -> None:
     assert (curve.on, curve.methods) == (ON, ("fisher", "random"))
     assert curve.keep == (7, 6, 5), "between the kept heads and all heads"
     assert not any("--num-beams" in line for line in lines), "it has its default"
+    (_, curve) = commands(list(after_prune(ON, pruned(7.0, 9.0, 2), Path("out"), size=2)))
+    assert isinstance(curve, Curve) and curve.keep == (6, 4), "groups of two"
 
 
 def test_no_loss_asks_for_the_speed_or_fewer_heads() -> None:
@@ -127,6 +129,9 @@ def test_the_fewest_heads_that_are_close(
     assert isinstance(found, Prune) and found.on == ON
     assert (found.method, found.recover) == ("norm", recover)
     assert found._keep() == {"encoder.self": best - 1, "decoder.cross": 1}, "one for each --site"
+    untested = replace(ON, test=())
+    (found,) = commands(list(after_curve(untested, CurvePoints(tuple(points)), "bleu", higher)))
+    assert isinstance(found, Prune) and found.on.test == ("TEST_FILE",)
     anywhere = replace(ON, site=())
     (found,) = commands(list(after_curve(anywhere, CurvePoints(tuple(points)), "bleu", higher)))
     assert isinstance(found, Prune) and found._keep() == best

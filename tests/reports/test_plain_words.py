@@ -39,6 +39,8 @@ def test_an_offset_counts_the_tokens_that_have_such_a_token():
     assert said(replace(TRAIT, **names, **half)) == (
         "looks at the previous token in 90 % of cases; chance explains 10 %"
     )
+    beside = replace(TRAIT, **names, **half | {"position_null": 0.2, "null": 0.1})
+    assert said(beside).endswith("; the offsets beside it get 20 %")
     across = replace(TRAIT, head="cross.0.0", **names, **half)
     assert said(across).startswith("looks at the source token at its place −1 in 90 %")
 

@@ -188,8 +188,7 @@ class _Run:
             found = replace(found, seconds=round(perf_counter() - start, 1))
             done = nulls_for_nan(asdict(found))
             write_checkpoint(file, key, done)
-        score = float("nan") if done["score"] is None else done["score"]
-        return _Measured(**{**done, "score": score, "halves": _with_nan(done["halves"])})
+        return _Measured(**{name: _with_nan(value) for name, value in done.items()})
 
     def _measure(self, loaded: Loaded, task: Task) -> _Measured:
         options = self.options
@@ -341,5 +340,10 @@ def _rows(checkpoint: Checkpoint, place: int, heads: Heads, here: _Measured) -> 
     ]
 
 
-def _with_nan(halves: list[list[float | None]]) -> list[list[float]]:
-    return [[float("nan") if each is None else each for each in half] for half in halves]
+def _with_nan(value: Any) -> Any:
+    """A value read from JSON, with NaN again for null; the numbers have no other null."""
+    if isinstance(value, dict):
+        return {name: _with_nan(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_with_nan(each) for each in value]
+    return float("nan") if value is None else value

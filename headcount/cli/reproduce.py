@@ -7,27 +7,24 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from headcount import analysis, importance, models, probes, pruning, reproduce, results
+from headcount import analysis, importance, models, pruning, reproduce, results
 from headcount.cli.arguments import (
-    ModelArguments,
     TaskArguments,
     check_data,
-    check_model,
-    check_no_unused_options,
     recorded,
 )
 from headcount.cli.console import Report, plain_console, print_warnings, show_document, shown
 from headcount.cli.data_arguments import TrialArguments, check_calibration
 from headcount.cli.evolve import Voita2019Evolution
+from headcount.cli.folder_arguments import FolderArguments
 from headcount.cli.importance import print_assessment
 from headcount.cli.kobayashi2020 import Kobayashi2020
 from headcount.cli.kovaleva2019 import Kovaleva2019
-from headcount.core import InputError, ResumePolicy, claim, silent
+from headcount.cli.probe_papers import Clark2019, Coenen2019, Hewitt2019
+from headcount.core import InputError, ResumePolicy
 from headcount.corpora import Corpus
 from headcount.importance import DeltaOf, ScoreTest
-from headcount.probes import ProbeOptions
 from headcount.pruning import CALIBRATION
-from headcount.results import CURVE_FILES
 
 if TYPE_CHECKING:
     from headcount.tasks import Task
@@ -49,33 +46,6 @@ class PruningArguments:
     """Pruning: seed of everything random."""
     calibration: int = CALIBRATION
     """Pruning: number of examples drawn from --data to score heads on without training."""
-
-
-@dataclass(frozen=True)
-class FolderArguments:
-    """Arguments of every reproduction."""
-
-    out: Path = field(kw_only=True)
-    """Folder for the results."""
-    resume: bool = field(default=False, kw_only=True)
-    """Resume an interrupted run in --out."""
-    overwrite: bool = field(default=False, kw_only=True)
-    """Replace an earlier run in --out."""
-
-    @property
-    def policy(self) -> ResumePolicy:
-        """What to do with an earlier run in --out."""
-        return ResumePolicy.of(self.resume, self.overwrite)
-
-    def experiment(self, on: TrialArguments) -> "reproduce.PruningExperiment":
-        """Claim the folder, then load the model and its data."""
-        on.check()
-        claim(self.out, CURVE_FILES, self.out / "state", self.policy)
-        loaded = on.loaded()
-        splits = on.splits(loaded)
-        print_warnings(splits.warnings, plain_console(soft_wrap=False))
-        settings = on.settings(None, silent)
-        return reproduce.PruningExperiment(loaded, splits, self.out, settings, recorded(self))
 
 
 @dataclass(frozen=True)
@@ -292,86 +262,6 @@ class Li2021(FolderArguments):
         with shown() as progress:
             path = reproduce.reproduce_li2021(reporting(experiment, progress), self.keep, self.tune)
         return show_document(path)
-
-
-@dataclass(frozen=True)
-class ProbePaperArguments(FolderArguments, ModelArguments):
-    """Arguments of a paper on probes."""
-
-    train: tuple[Path, ...] = field(kw_only=True)
-    """CoNLL-U files to train on."""
-    test: tuple[Path, ...] = field(kw_only=True)
-    """CoNLL-U files to measure on."""
-    vectors: str | None = None
-    """clark2019: word vectors, as in headcount probe; the model's input embeddings by default."""
-    ranks: tuple[int, ...] = ()
-    """hewitt2019: ranks; the first one for every hidden state. The paper's by default, 64 first."""
-    train_limit: int | None = None
-    """Largest number of sentences to train on; all by default."""
-    test_limit: int | None = None
-    """Largest number of sentences to test on; all by default."""
-    max_words: int = 40
-    """Largest number of words in a sentence; longer sentences are left out and counted."""
-    allow_overlap: bool = False
-    """Test on sentences that are among the training sentences, too; they are counted."""
-    seed: int = 0
-    """Seed of everything random."""
-
-    def options(self) -> ProbeOptions:
-        """The options that the papers share."""
-        return ProbeOptions(
-            train_limit=self.train_limit,
-            test_limit=self.test_limit,
-            max_words=self.max_words,
-            allow_overlap=self.allow_overlap,
-            seed=self.seed,
-        )
-
-    def reproduced(self, by: "reproduce.ProbeReproduction", options: ProbeOptions) -> int:
-        """Run a paper's probes and print its document."""
-        check_model(self.model)
-        check_data([*self.train, *self.test])
-        results.claim_probes(self.out, self.policy)
-        if self.policy is ResumePolicy.OVERWRITE:
-            probes.forget_probes(self.out)
-        files, loaded = (self.train, self.test), self.loaded()
-        with shown() as progress:
-            path = by(loaded, files, self.out, options, recorded(self), progress)
-        return show_document(path)
-
-
-@dataclass(frozen=True)
-class Clark2019(ProbePaperArguments):
-    """Reproduce "What Does BERT Look At?": attention probes, and the best head by relation."""
-
-    def run(self) -> int:
-        """Train the probes and write the document."""
-        check_no_unused_options(self, "ranks", "hewitt2019", "Reproduce hewitt2019")
-        options = replace(self.options(), vectors=self.vectors)
-        return self.reproduced(reproduce.reproduce_clark2019, options)
-
-
-@dataclass(frozen=True)
-class Coenen2019(ProbePaperArguments):
-    """Reproduce "Visualizing and Measuring the Geometry of BERT": is there an arc, and which."""
-
-    def run(self) -> int:
-        """Train the probes and write the document."""
-        check_no_unused_options(self, "ranks", "hewitt2019", "Reproduce hewitt2019")
-        check_no_unused_options(self, "vectors", "clark2019", "Reproduce clark2019")
-        return self.reproduced(reproduce.reproduce_coenen2019, self.options())
-
-
-@dataclass(frozen=True)
-class Hewitt2019(ProbePaperArguments):
-    """Reproduce "A Structural Probe for Finding Syntax": trees in hidden states, by rank."""
-
-    def run(self) -> int:
-        """Train the probes and write the document."""
-        check_no_unused_options(self, "vectors", "clark2019", "Reproduce clark2019")
-        ranks = self.ranks or reproduce.HEWITT_RANKS
-        options = replace(self.options(), ranks=ranks)
-        return self.reproduced(reproduce.reproduce_hewitt2019, options)
 
 
 @dataclass(frozen=True)

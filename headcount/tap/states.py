@@ -224,7 +224,7 @@ def _in_rows(given: Tensor) -> Float[Tensor, "batch token width"]:
 
 
 def _answer(given: Tensor, heard: Tensor, new: Tensor | None) -> Tensor | None:
-    """The tensor that the model goes on with; None if nothing changes.
+    """The tensor that the model continues with; None if nothing changes.
 
     Where there is a graph, it is the one that was heard, so that it has a gradient.
     """

@@ -78,7 +78,7 @@ def _order(leads: Leading) -> tuple[bool, int, float]:
 
 
 def _extremes(run: Run) -> list[Start]:
-    """Of a model without findings: the heads that differ most from the others."""
+    """The heads of a model without findings that differ most from the others."""
     reasons = (
         ("confidence", max, "is the sharpest: its largest weight is {} on average", numbers.weight),
         ("entropy", max, "spreads its weights most evenly: {} nats of entropy", numbers.weight),

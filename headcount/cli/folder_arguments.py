@@ -1,0 +1,38 @@
+"""Arguments of every reproduction: the folder of its results."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from headcount import reproduce
+from headcount.cli.arguments import recorded
+from headcount.cli.console import plain_console, print_warnings
+from headcount.cli.data_arguments import TrialArguments
+from headcount.core import ResumePolicy, claim, silent
+from headcount.results import CURVE_FILES
+
+
+@dataclass(frozen=True)
+class FolderArguments:
+    """Arguments of every reproduction."""
+
+    out: Path = field(kw_only=True)
+    """Folder for the results."""
+    resume: bool = field(default=False, kw_only=True)
+    """Resume an interrupted run in --out."""
+    overwrite: bool = field(default=False, kw_only=True)
+    """Replace an earlier run in --out."""
+
+    @property
+    def policy(self) -> ResumePolicy:
+        """What to do with an earlier run in --out."""
+        return ResumePolicy.of(self.resume, self.overwrite)
+
+    def experiment(self, on: TrialArguments) -> "reproduce.PruningExperiment":
+        """Claim the folder, then load the model and its data."""
+        on.check()
+        claim(self.out, CURVE_FILES, self.out / "state", self.policy)
+        loaded = on.loaded()
+        splits = on.splits(loaded)
+        print_warnings(splits.warnings, plain_console(soft_wrap=False))
+        settings = on.settings(None, silent)
+        return reproduce.PruningExperiment(loaded, splits, self.out, settings, recorded(self))

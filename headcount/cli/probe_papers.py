@@ -1,0 +1,97 @@
+"""`headcount reproduce clark2019`, `coenen2019` and `hewitt2019`: papers that train probes."""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from headcount import probes, reproduce, results
+from headcount.cli.arguments import (
+    ModelArguments,
+    check_data,
+    check_model,
+    check_no_unused_options,
+    recorded,
+)
+from headcount.cli.console import show_document, shown
+from headcount.cli.folder_arguments import FolderArguments
+from headcount.core import ResumePolicy
+from headcount.probes import ProbeOptions
+
+
+@dataclass(frozen=True)
+class ProbePaperArguments(FolderArguments, ModelArguments):
+    """Arguments of a paper on probes."""
+
+    train: tuple[Path, ...] = field(kw_only=True)
+    """CoNLL-U files to train on."""
+    test: tuple[Path, ...] = field(kw_only=True)
+    """CoNLL-U files to measure on."""
+    vectors: str | None = None
+    """clark2019: word vectors, as in headcount probe; the model's input embeddings by default."""
+    ranks: tuple[int, ...] = ()
+    """hewitt2019: ranks; the first one for every hidden state. The paper's by default, 64 first."""
+    train_limit: int | None = None
+    """Largest number of sentences to train on; all by default."""
+    test_limit: int | None = None
+    """Largest number of sentences to test on; all by default."""
+    max_words: int = 40
+    """Largest number of words in a sentence; longer sentences are left out and counted."""
+    allow_overlap: bool = False
+    """Test on sentences that are among the training sentences, too; they are counted."""
+    seed: int = 0
+    """Seed of everything random."""
+
+    def options(self) -> ProbeOptions:
+        """The options that the papers share."""
+        return ProbeOptions(
+            train_limit=self.train_limit,
+            test_limit=self.test_limit,
+            max_words=self.max_words,
+            allow_overlap=self.allow_overlap,
+            seed=self.seed,
+        )
+
+    def reproduced(self, by: "reproduce.ProbeReproduction", options: ProbeOptions) -> int:
+        """Run a paper's probes and print its document."""
+        check_model(self.model)
+        check_data([*self.train, *self.test])
+        results.claim_probes(self.out, self.policy)
+        if self.policy is ResumePolicy.OVERWRITE:
+            probes.forget_probes(self.out)
+        files, loaded = (self.train, self.test), self.loaded()
+        with shown() as progress:
+            path = by(loaded, files, self.out, options, recorded(self), progress)
+        return show_document(path)
+
+
+@dataclass(frozen=True)
+class Clark2019(ProbePaperArguments):
+    """Reproduce "What Does BERT Look At?": attention probes, and the best head by relation."""
+
+    def run(self) -> int:
+        """Train the probes and write the document."""
+        check_no_unused_options(self, "ranks", "hewitt2019", "Reproduce hewitt2019")
+        options = replace(self.options(), vectors=self.vectors)
+        return self.reproduced(reproduce.reproduce_clark2019, options)
+
+
+@dataclass(frozen=True)
+class Coenen2019(ProbePaperArguments):
+    """Reproduce "Visualizing and Measuring the Geometry of BERT": is there an arc, and which."""
+
+    def run(self) -> int:
+        """Train the probes and write the document."""
+        check_no_unused_options(self, "ranks", "hewitt2019", "Reproduce hewitt2019")
+        check_no_unused_options(self, "vectors", "clark2019", "Reproduce clark2019")
+        return self.reproduced(reproduce.reproduce_coenen2019, self.options())
+
+
+@dataclass(frozen=True)
+class Hewitt2019(ProbePaperArguments):
+    """Reproduce "A Structural Probe for Finding Syntax": trees in hidden states, by rank."""
+
+    def run(self) -> int:
+        """Train the probes and write the document."""
+        check_no_unused_options(self, "vectors", "clark2019", "Reproduce clark2019")
+        ranks = self.ranks or reproduce.HEWITT_RANKS
+        options = replace(self.options(), ranks=ranks)
+        return self.reproduced(reproduce.reproduce_hewitt2019, options)

@@ -41,6 +41,11 @@ def quietly(quiet: bool = True) -> Iterator[None]:
         _QUIET.reset(token)
 
 
+def is_quiet() -> bool:
+    """Whether only warnings and errors are printed."""
+    return _QUIET.get()
+
+
 def plain_console(soft_wrap: bool = True, stderr: bool = False) -> Console:
     """A console that never reads a path, name or message as markup and never colours numbers.
 
@@ -48,7 +53,7 @@ def plain_console(soft_wrap: bool = True, stderr: bool = False) -> Console:
         soft_wrap: Whether long lines stay unbroken, as paths need; tables need False.
         stderr: Whether to print to standard error.
     """
-    quiet = _QUIET.get() and not stderr
+    quiet = is_quiet() and not stderr
     return _Plain(stderr=stderr, highlight=False, soft_wrap=soft_wrap, markup=False, quiet=quiet)
 
 
@@ -134,7 +139,7 @@ def shown() -> Iterator[Report]:
         TimeRemainingColumn(),
     )
     console = plain_console(stderr=True)
-    if _QUIET.get():
+    if is_quiet():
         yield silent
         return
     if not console.is_terminal:

@@ -72,7 +72,7 @@ def after_prune(
     score = found.score
     num_kept, num_pruned = (_num_at(on.site, each) for each in (record.kept, record.pruned))
     total = num_kept + num_pruned
-    if score.drop > 0 and not score.low <= 0:
+    if score.low > 0:
         yield f"Next: the pruned model loses on {name} ({score}). Train its other weights:"
         how = ["--teacher", on.model, "--set", f"updates={UPDATES}", "distilled=0.5"]
         shared = given(on, LearningArguments)

@@ -14,7 +14,7 @@ from headcount.cli.arguments import (
     check_no_unused_options,
     recorded,
 )
-from headcount.cli.console import plain_console, print_warnings
+from headcount.cli.console import is_quiet, plain_console, print_warnings
 from headcount.core import check_is_folder
 from headcount.corpora import Corpus
 from headcount.speed import Options
@@ -73,7 +73,8 @@ class SpeedCommand(DeviceArguments):
 
 def _tell(case: str, done: int, total: int) -> None:
     """Print one line per case, because a moving bar would be timed too."""
-    plain_console(soft_wrap=False, stderr=True).print(f"{done + 1} of {total}: {case}")
+    if not is_quiet():
+        plain_console(soft_wrap=False, stderr=True).print(f"{done + 1} of {total}: {case}")
 
 
 def _print(found: "speed.Speed") -> None:

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from headcount import training
 from headcount.cli.arguments import check_data, check_model, named_columns
-from headcount.cli.console import plain_console
+from headcount.cli.console import is_quiet, plain_console
 from headcount.core import ResumePolicy, amount, changed, is_main_process
 from headcount.training import RECIPES, PretrainingConfig
 
@@ -98,6 +98,9 @@ class Train:
 def training_shown() -> Iterator["training.Tell"]:
     """Show a bar on a terminal, or print one line per report to a log."""
     console = plain_console(stderr=True)
+    if is_quiet():
+        yield lambda moment: None
+        return
     if not sys.stderr.isatty():
         yield lambda moment: console.print(
             f"step {moment.step:,}/{moment.steps:,}  {_described(moment, moment.numbers)}",

@@ -1,15 +1,15 @@
 """Contributions: what tokens add to a layer's output by weights and norms, a row per number."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
 
 import pandas as pd
 
-from headcount.core import reading
 from headcount.results.claiming import CONTRIBUTION_FILES
 from headcount.results.json_file import JsonObject, encoded, write_sealed
+from headcount.results.rows import frame_of, read_rows
 
 ROWS, _, RECORD = CONTRIBUTION_FILES
 
@@ -103,8 +103,7 @@ class ContributionTable:
 
     def frame(self) -> pd.DataFrame:
         """The rows as a data frame."""
-        names = [each.name for each in fields(ContributionRow)]
-        return pd.DataFrame([asdict(row) for row in self.rows], columns=names)
+        return frame_of(ContributionRow, self.rows)
 
     def write(self, folder: Path) -> None:
         """Write `contributions.parquet` and, last, `contributions.json`."""
@@ -118,8 +117,10 @@ def read_contributions(folder: Path) -> ContributionTable:
         InputError: if a file is missing, damaged or of a newer version.
     """
     record = ContributionRecord.read(folder / RECORD)
-    advice = "run `headcount reproduce kobayashi2020` again"
-    with reading(folder / ROWS, "what tokens contribute", advice):
-        found = pd.read_parquet(folder / ROWS).to_dict("records")
-        rows = (ContributionRow(**{str(name): each for name, each in row.items()}) for row in found)
-        return ContributionTable(tuple(rows), record)
+    rows = read_rows(
+        folder / ROWS,
+        ContributionRow,
+        "what tokens contribute",
+        "run `headcount reproduce kobayashi2020` again",
+    )
+    return ContributionTable(rows, record)

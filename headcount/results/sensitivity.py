@@ -1,15 +1,15 @@
 """Sensitivity: how the loss reacts to attention on kinds of tokens, a row for each number."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
 
 import pandas as pd
 
-from headcount.core import reading
 from headcount.results.claiming import SENSITIVITY_FILES
 from headcount.results.json_file import JsonObject, encoded, write_sealed
+from headcount.results.rows import frame_of, read_rows
 
 ROWS, RECORD = SENSITIVITY_FILES
 
@@ -115,8 +115,7 @@ class Sensitivity:
 
     def frame(self) -> pd.DataFrame:
         """The rows as a data frame."""
-        names = [each.name for each in fields(SensitivityRow)]
-        return pd.DataFrame([asdict(row) for row in self.rows], columns=names)
+        return frame_of(SensitivityRow, self.rows)
 
     def write(self, folder: Path) -> None:
         """Write `sensitivity.parquet` and, last, `sensitivity.json`."""
@@ -130,7 +129,7 @@ def read_sensitivity(folder: Path) -> Sensitivity:
         InputError: if a file is missing, damaged or of a newer version.
     """
     record = SensitivityRecord.read(folder / RECORD)
-    with reading(folder / ROWS, "how the loss reacts", "run `headcount sensitivity` again"):
-        found = pd.read_parquet(folder / ROWS).to_dict("records")
-        rows = (SensitivityRow(**{str(name): each for name, each in row.items()}) for row in found)
-        return Sensitivity(tuple(rows), record)
+    rows = read_rows(
+        folder / ROWS, SensitivityRow, "how the loss reacts", "run `headcount sensitivity` again"
+    )
+    return Sensitivity(rows, record)

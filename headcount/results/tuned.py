@@ -1,15 +1,15 @@
 """Tuned maps: how fine-tuning changes attention, a row for each number, with the disabled heads."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
 
 import pandas as pd
 
-from headcount.core import reading
 from headcount.results.claiming import TUNED_FILES
 from headcount.results.json_file import JsonObject, encoded, write_sealed
+from headcount.results.rows import frame_of, read_rows
 
 ROWS, _, RECORD = TUNED_FILES
 
@@ -111,8 +111,7 @@ class TunedMaps:
 
     def frame(self) -> pd.DataFrame:
         """The rows as a data frame."""
-        names = [each.name for each in fields(TunedRow)]
-        return pd.DataFrame([asdict(row) for row in self.rows], columns=names)
+        return frame_of(TunedRow, self.rows)
 
     def write(self, folder: Path) -> None:
         """Write `tuned.parquet` and, last, `tuned.json`."""
@@ -126,7 +125,7 @@ def read_tuned_maps(folder: Path) -> TunedMaps:
         InputError: if a file is missing, damaged or of a newer version.
     """
     record = TunedRecord.read(folder / RECORD)
-    with reading(folder / ROWS, "maps after fine-tuning", "run `reproduce kovaleva2019` again"):
-        found = pd.read_parquet(folder / ROWS).to_dict("records")
-        rows = (TunedRow(**{str(name): each for name, each in row.items()}) for row in found)
-        return TunedMaps(tuple(rows), record)
+    rows = read_rows(
+        folder / ROWS, TunedRow, "maps after fine-tuning", "run `reproduce kovaleva2019` again"
+    )
+    return TunedMaps(rows, record)

@@ -7,6 +7,8 @@ from rich.console import Console
 from rich.table import Table
 
 from headcount.cli import console
+from headcount.cli.train import training_shown
+from headcount.training import TrainingProgress
 
 
 def test_lines_of_a_log(
@@ -85,3 +87,12 @@ def test_colours_of_our_own_stay(monkeypatch: pytest.MonkeyPatch):
     with where.capture() as captured:
         where.print("warning: \x1b[2J", style="yellow")
     assert "\x1b[33mwarning: \u241b[2J\x1b[0m" in captured.get()
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+def test_quiet_shows_no_progress(quiet: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    moment = TrainingProgress(1, 2, 0.5, 100.0, 9.0, {"loss": 1.0})
+    with console.quietly(quiet), console.shown() as report, training_shown() as tell:
+        report("measuring", 0, 2)
+        tell(moment)
+    assert (capsys.readouterr().err == "") == quiet

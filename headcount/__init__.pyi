@@ -46,6 +46,7 @@ from .pruning import Pruned as Pruned
 from .pruning import PruneSettings as PruneSettings
 from .pruning import choose_heads as choose_heads
 from .pruning import prune as prune
+from .reports import show as show
 from .reports import write_figures as write_figures
 from .reports import write_report as write_report
 from .results import Analysis as Analysis

@@ -20,3 +20,11 @@ from .tuned_rows import map_rows as map_rows
 from .tuned_rows import word_rows as word_rows
 from .word_classes import WORD_CLASSES as WORD_CLASSES
 from .word_classes import attention_to_words as attention_to_words
+from .word_maps import HeadGates as HeadGates
+from .word_maps import SiteAttention as SiteAttention
+from .word_maps import WordAttention as WordAttention
+from .word_maps import check_text as check_text
+from .word_maps import check_tokens as check_tokens
+from .word_maps import inputs_of as inputs_of
+from .word_maps import translate as translate
+from .word_maps import word_attention as word_attention

@@ -16,6 +16,9 @@ from .corpus import Corpus as Corpus
 from .encoder import Encoder as Encoder
 from .frequencies import Frequencies as Frequencies
 from .hub import HUB as HUB
+from .labelled_tokens import LabelledTokens as LabelledTokens
+from .labelled_tokens import label_source as label_source
+from .labelled_tokens import label_target as label_target
 from .languages import Languages as Languages
 from .languages import check_language_position as check_language_position
 from .languages import check_languages_set as check_languages_set

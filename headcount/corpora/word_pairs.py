@@ -195,7 +195,7 @@ def _side(encoder: Encoder, pair: WordPair, is_target: bool) -> tuple[list[int],
     encoded = encode_slow_text(tokenizer, [text], side, None)[0]
     kept = [place for place, special in enumerate(encoded.is_special) if not special]
     content = [encoded.ids[place] for place in kept]
-    word_of = _words_of_slow(encoder, text, spans, content, is_target)
+    word_of = words_of_slow(encoder, text, spans, content, is_target)
     if word_of is None:
         piece = encoder.target_piece if is_target else encoder.source_piece
         words = tuple(text[start:end] for start, end in spans)
@@ -204,7 +204,7 @@ def _side(encoder: Encoder, pair: WordPair, is_target: bool) -> tuple[list[int],
     return encoded.ids, [by_place.get(place, NO_WORD) for place in range(len(encoded.ids))]
 
 
-def _words_of_slow(
+def words_of_slow(
     encoder: Encoder, text: str, spans: Sequence[Span], ids: Sequence[int], is_target: bool
 ) -> list[int] | None:
     """The word of every piece of a slow tokenizer, which says nothing itself.

@@ -20,6 +20,8 @@ from .kinds import untested_roles as untested_roles
 from .names import SITE_TITLES as SITE_TITLES
 from .page.html import render as render
 from .page.html import write_report as write_report
+from .page.shown import Shown as Shown
+from .page.shown import show as show
 from .page.story import story as story
 from .page.view import Report as Report
 from .page.view import report_view as report_view

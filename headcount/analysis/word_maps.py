@@ -1,0 +1,231 @@
+r"""Word attention: every head's attention on one sentence or one pair, between words.
+
+$$A_h(u, v) = \frac{1}{|u|} \sum_{q \in u} \sum_{k \in v} A_h(q, k)$$
+
+The weights to the pieces of a word v are added, those from the pieces of a word u are averaged.
+Reference: What Does BERT Look At? (Clark et al., 2019), section 4.1,
+https://arxiv.org/abs/1906.04341
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from inspect import signature
+from typing import final
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from headcount.analysis.examples import GroupedMap
+from headcount.core import Head, InputError, LayerId
+from headcount.corpora import (
+    TOKEN_TYPES,
+    LabelledTokens,
+    check_languages_set,
+    label_source,
+    label_target,
+    language_in_generation,
+)
+from headcount.models import Loaded
+from headcount.tap import AttentionLayer, Block, evaluating, tapped
+
+MAX_CHARACTERS = 2000
+"""Largest number of characters of a text."""
+MAX_TOKENS = 160
+"""Largest number of tokens of a text: maps of more can't be read."""
+
+HeadGates = Mapping[str, int | float]
+"""Gates by head name; heads not named keep 1."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class SiteAttention:
+    """The maps of all heads of one site."""
+
+    site: str
+    queries: tuple[str, ...]
+    """Words that attend."""
+    keys: tuple[str, ...]
+    """Words attended to."""
+    is_special_query: tuple[bool, ...]
+    """Whether each of the words that attend is a special token."""
+    is_special_key: tuple[bool, ...]
+    """Whether each of the words attended to is a special token."""
+    maps: Mapping[int, Float[np.ndarray, "head query key"]]
+    """Weights between words, by layer."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class WordAttention:
+    """Attention on one text or one pair."""
+
+    model: str
+    text: str
+    second: str | None
+    """The second sentence, or the target; of a translation, the model's own if none was given."""
+    sites: tuple[SiteAttention, ...]
+
+    def map(self, head: str) -> Float[np.ndarray, "query key"]:
+        """Weights of one head between words.
+
+        Raises:
+            InputError: for a head that the model lacks.
+        """
+        where = Head.parse(head)
+        for each in self.sites:
+            if each.site == where.site and where.layer in each.maps:
+                if where.index < len(each.maps[where.layer]):
+                    return each.maps[where.layer][where.index]
+        raise InputError(f"Expected a head of {self.model}, got {head}.")
+
+
+def check_text(text: str, what: str = "sentence") -> str:
+    """The text on one line.
+
+    Raises:
+        InputError: if it is empty or too long.
+    """
+    if len(text) > MAX_CHARACTERS:
+        raise InputError(
+            f"Expected a {what} of at most {MAX_CHARACTERS:,} characters, got {len(text):,}. Give "
+            "one sentence, or measure a text with `headcount analyze`."
+        )
+    if not (line := " ".join(text.split())):
+        raise InputError(f"Expected a {what} of at least one word, got none. Give a text.")
+    return line
+
+
+def check_tokens(loaded: Loaded, tokens: LabelledTokens, what: str = "sentence") -> None:
+    """Check that a text has a readable number of tokens.
+
+    Raises:
+        InputError: if it has none or too many.
+    """
+    limit = min(MAX_TOKENS, loaded.max_length or MAX_TOKENS)
+    if all(tokens.is_special):
+        raise InputError(f"Expected a {what} with words, got none that {loaded.name} reads.")
+    if len(tokens.ids) > limit:
+        raise InputError(
+            f"Expected a {what} of at most {limit} tokens, got {len(tokens.ids)}. Shorten it."
+        )
+
+
+def word_attention(
+    loaded: Loaded, text: str, second: str | None = None, gates: HeadGates | None = None
+) -> WordAttention:
+    """Every head's attention between the words of a text.
+
+    Args:
+        loaded: any model that reads text.
+        text: one sentence.
+        second: the target of a translation, by default the model's own greedy one; otherwise the
+            second sentence of a pair that the model reads as one input.
+        gates: factors by head name; heads not named keep 1.
+
+    Raises:
+        InputError: for a text that is empty or too long, or an unknown head.
+    """
+    text = check_text(text)
+    encoder, is_translation = loaded.encoder(), loaded.model.config.is_encoder_decoder
+    second = None if second is None else check_text(second, "second sentence")
+    source = label_source(encoder, text, None if is_translation else second)
+    check_tokens(loaded, source)
+    target = None
+    if is_translation:
+        second = translate(loaded, source, gates) if second is None else second
+        target = label_target(encoder, second)
+        if len(target.ids) > 1:
+            check_tokens(loaded, target, "target")
+    listener = _Maps(source, target or source)
+    body = loaded.model.base_model
+    options = {"use_cache": False} if "use_cache" in signature(body.forward).parameters else {}
+    with evaluating(loaded.model), torch.inference_mode():
+        with tapped(loaded.model, listener, gates, loaded.anatomy):
+            body(**inputs_of(loaded, source, target), **options)
+    return WordAttention(loaded.name, text, second, listener.sites())
+
+
+def translate(loaded: Loaded, source: LabelledTokens, gates: HeadGates | None = None) -> str:
+    """The greedy translation under gates, of at most twice as many tokens as the source plus 16.
+
+    Raises:
+        InputError: if the model does not generate.
+    """
+    model, encoder = loaded.model, loaded.encoder()
+    if not model.can_generate():
+        raise InputError(
+            f"Expected a target, since a {type(model).__name__} reads targets but does not "
+            "generate them. Give a pair of texts."
+        )
+    check_languages_set(encoder.tokenizer)
+    longest = min(2 * len(source.ids) + 16, MAX_TOKENS - 2, loaded.max_length or MAX_TOKENS)
+    with evaluating(model), torch.inference_mode():
+        with tapped(model, None, gates, loaded.anatomy):
+            out_BN = model.generate(  # type: ignore[operator]
+                **inputs_of(loaded, source),
+                num_beams=1,
+                do_sample=False,
+                max_new_tokens=longest,
+                **language_in_generation(encoder.tokenizer),
+            )
+    text = encoder.tokenizer.batch_decode(out_BN, skip_special_tokens=True)[0]
+    return " ".join(text.split())
+
+
+def inputs_of(
+    loaded: Loaded, source: LabelledTokens, target: LabelledTokens | None = None
+) -> dict[str, Tensor]:
+    """The inputs of a model for one text or pair, on the model's device."""
+    rows = {"input_ids": source.ids, "attention_mask": (1,) * len(source.ids)}
+    if source.type_ids is not None:
+        rows[TOKEN_TYPES] = source.type_ids
+    if target is not None:
+        rows["decoder_input_ids"] = target.ids
+        rows["decoder_attention_mask"] = (1,) * len(target.ids)
+    device = loaded.model.device
+    return {name: torch.tensor([row], device=device) for name, row in rows.items()}
+
+
+@final
+class _Maps:
+    """A listener that keeps the map between words of every head."""
+
+    def __init__(self, source: LabelledTokens, target: LabelledTokens) -> None:
+        self._source, self._target = source, target
+        self._maps: dict[LayerId, np.ndarray] = {}
+
+    def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> None:
+        """Begin a layer."""
+        queries, keys = (
+            torch.tensor([side.word_of], device=value_BHKD.device)
+            for side in self._of_site(layer.site)
+        )
+        self._map = GroupedMap(queries, keys, value_BHKD.shape[1], torch.float32)
+
+    def block(self, block: Block) -> None:
+        """Add a block."""
+        self._map.block(block)
+
+    def end(self, layer: AttentionLayer) -> None:
+        """Keep the layer's maps."""
+        self._maps[layer.layer_id] = self._map.map_BHWW[0].cpu().numpy()
+
+    def sites(self) -> tuple[SiteAttention, ...]:
+        """The maps by site, in the order of the forward pass."""
+        found = []
+        for site in dict.fromkeys(place.site for place in self._maps):
+            queries, keys = self._of_site(site)
+            maps = {place.layer: each for place, each in self._maps.items() if place.site == site}
+            found.append(
+                SiteAttention(
+                    site, queries.words, keys.words, queries.is_special, keys.is_special, maps
+                )
+            )
+        return tuple(found)
+
+    def _of_site(self, site: str) -> tuple[LabelledTokens, LabelledTokens]:
+        queries = self._source if site == "encoder.self" else self._target
+        return queries, self._target if site == "decoder.self" else self._source

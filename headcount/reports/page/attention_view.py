@@ -1,0 +1,68 @@
+"""Attention on one text as the scripts of a page read it, and the page of `show`."""
+
+import base64
+from typing import Any
+
+import numpy as np
+
+from headcount.analysis import SiteAttention, WordAttention
+from headcount.core import SITES
+from headcount.reports.names import SITE_TITLES
+from headcount.reports.page.assets import fill_template
+from headcount.reports.sentences import short_name
+
+LOOKING_STYLES = ("base.css", "grid.css", "card.css", "attention.css")
+LOOKING_SCRIPTS = ("elements.js", "rove.js", "sentence.js", "attention.js")
+
+
+def attention_data(attention: WordAttention) -> dict[str, Any]:
+    """The maps as base64 of bytes, row by row; 255 is a weight of 1."""
+    return {"sites": [_site_data(site) for site in attention.sites]}
+
+
+def _site_data(site: SiteAttention) -> dict[str, Any]:
+    return {
+        "short": SITES[site.site],
+        "title": SITE_TITLES[site.site],
+        "queries": site.queries,
+        "keys": site.keys,
+        "special_queries": site.is_special_query,
+        "special_keys": site.is_special_key,
+        "maps": {str(layer): list(map(_text, maps)) for layer, maps in site.maps.items()},
+    }
+
+
+def _text(weights_QK: np.ndarray) -> str:
+    return base64.b64encode((weights_QK.clip(0, 1) * 255).round().astype(np.uint8)).decode()
+
+
+def sharpest(attention: WordAttention) -> str:
+    """The head whose largest weight between words, special tokens aside, is largest on average."""
+    best, found = -1.0, ""
+    for site in attention.sites:
+        is_word_Q, is_word_K = (~np.array(each) for each in _special(site))
+        for layer, maps in site.maps.items():
+            between = maps[:, is_word_Q][:, :, is_word_K]
+            if not between.size:
+                continue
+            peak_H = between.max(2).mean(1)
+            if peak_H.max() > best:
+                best = float(peak_H.max())
+                found = f"{SITES[site.site]}.{layer}.{int(peak_H.argmax())}"
+    return found or f"{SITES[attention.sites[0].site]}.{min(attention.sites[0].maps)}.0"
+
+
+def _special(site: SiteAttention) -> tuple[tuple[bool, ...], tuple[bool, ...]]:
+    return site.is_special_query, site.is_special_key
+
+
+def render_attention(attention: WordAttention, head: str) -> str:
+    """The page of one text, opened at one head."""
+    return fill_template(
+        "attention.html.j2",
+        styles=LOOKING_STYLES,
+        scripts=(*LOOKING_SCRIPTS, "show.js"),
+        data={"attention": attention_data(attention), "head": head, "kinds": {}},
+        title=short_name(attention.model),
+        attention=attention,
+    )

@@ -1,0 +1,86 @@
+"""Shown: a page that a notebook displays, and attention on one text as such a page."""
+
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import final
+
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from headcount.analysis import HeadGates, word_attention
+from headcount.core import Head, InputError, write_text
+from headcount.models import Loaded, as_loaded, check_has_heads
+from headcount.reports.page.attention_view import render_attention, sharpest
+from headcount.reports.sentences import short_name
+
+HEIGHT = 760
+"""Height of a page in a notebook, in pixels."""
+
+
+@final
+@dataclass(frozen=True)
+class Shown:
+    """An offline page: notebooks display it, `save` writes it."""
+
+    title: str
+    """What the page shows, in a few words."""
+    html: str
+    """The page."""
+    height: int = HEIGHT
+    """Height in a notebook, in pixels."""
+
+    def __repr__(self) -> str:
+        size = f"{len(self.html.encode()) / 1e6:.1f} MB"
+        return f"Shown({self.title!r}, {size}): display it in a notebook, or .save('page.html')"
+
+    def _repr_html_(self) -> str:
+        return framed(self.title, self.html, self.height)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the page, completely or not at all."""
+        write_text(Path(path), self.html)
+        return Path(path)
+
+
+def framed(title: str, html: str, height: int) -> str:
+    """A frame that holds a page: its scripts can't reach the notebook."""
+    return (
+        f'<iframe title="{escape(title)}" srcdoc="{escape(html)}" sandbox="allow-scripts" '
+        f'style="width: 100%; height: {height}px; border: 0; color-scheme: light dark"></iframe>'
+    )
+
+
+def show(
+    model: Loaded | PreTrainedModel,
+    text: str | tuple[str, str],
+    head: str | None = None,
+    *,
+    tokenizer: PreTrainedTokenizerBase | None = None,
+    gates: HeadGates | None = None,
+) -> Shown:
+    """Every head's attention between the words of one text, as a page.
+
+    >>> show(loaded, "The old dog barked at the moon.", "enc.2.8")  # doctest: +SKIP
+
+    Args:
+        model: the result of `load`, or a plain transformers model with its tokenizer.
+        text: one sentence, or two: source and target of a translation, or a pair that the model
+            reads as one input. Without a target, the model translates greedily.
+        head: the head to open; by default the one that looks most sharply from word to word.
+        tokenizer: tokenizer of a plain model.
+        gates: factors by head name, e.g. `{"enc.2.8": 0}`; heads not named keep 1.
+
+    Raises:
+        InputError: for an unknown head, or a text that is empty or too long.
+    """
+    loaded = as_loaded(model, tokenizer)
+    check_has_heads(loaded)
+    if head is not None and Head.parse(head) not in loaded.heads:
+        raise InputError(f"Expected a head of {loaded.name} ({loaded.heads}), got {head}.")
+    attention = word_attention(loaded, *_sides(text), gates)
+    page = render_attention(attention, head or sharpest(attention))
+    return Shown(f"Attention of {short_name(loaded.name)} on one text", page)
+
+
+def _sides(text: str | tuple[str, str]) -> tuple[str, str | None]:
+    return (text, None) if isinstance(text, str) else text

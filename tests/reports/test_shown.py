@@ -1,0 +1,72 @@
+"""Attention on one text, as a page and in the frame of a notebook, in Chromium."""
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser
+
+from headcount.core import InputError
+from headcount.reports import Shown, show
+from tests.tasks.loaded import loaded
+
+TEXT = "She doesn't believe that <b>three</b> chairs jumped!"
+
+
+@pytest.fixture(scope="module")
+def shown() -> Shown:
+    return show(loaded("BertForMaskedLM"), TEXT, "enc.1.3")
+
+
+def test_it_is_offline_and_reads_well(shown: Shown, tmp_path: Path) -> None:
+    path = shown.save(tmp_path / "page.html")
+    assert path.read_text(encoding="utf-8") == shown.html and "http" not in shown.html.replace(
+        "http-equiv", ""
+    ).replace("http://www.w3.org/2000/svg", "")
+    assert len(repr(shown)) < 160 and "<b>three" not in shown.html
+    assert len(shown.html) < 60_000
+
+
+def test_unknown_heads_and_plain_models(shown: Shown) -> None:
+    with pytest.raises(InputError, match=r"Expected a head of .* \(encoder.self 2 layers x 5"):
+        show(loaded("BertForMaskedLM"), TEXT, "enc.2.0")
+    model = loaded("BertForMaskedLM")
+    assert "enc.1.3" in show(model.model, TEXT, "enc.1.3", tokenizer=model.tokenizer).html
+
+
+@pytest.mark.browser
+def test_a_notebook_shows_it_in_a_frame(shown: Shown, browser: Browser) -> None:
+    page = browser.new_page(viewport={"width": 900, "height": 900})
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
+    page.set_content(f"<!doctype html><body>{shown._repr_html_()}</body>")
+    frame = page.frames[1]
+    frame.wait_for_selector("svg.sentence")
+    assert frame.inner_text("#head-name") == "enc.1.3"
+    assert frame.locator(".thumb canvas").count() == 10
+    words = frame.locator("svg.sentence .word").all_text_contents()
+    assert words[:3] == ["[CLS]", "She", "doesn't"] and "three" in words
+    frame.click('[data-head="enc.0.2"]')
+    assert frame.inner_text("#head-title").endswith("layer 0, head 2")
+    frame.press('[data-head="enc.0.2"]', "ArrowRight")
+    frame.press('[data-head="enc.0.3"]', "Enter")
+    frame.click("[data-view=matrix]")
+    assert frame.inner_text("#head-name") == "enc.0.3"
+    size = frame.locator("svg.sentence").count(), frame.locator("svg.matrix-drawing rect").count()
+    assert size == (0, (len(words) // 2) ** 2)
+    frame.focus("[data-view=lines]")
+    page.keyboard.press("Enter")
+    assert frame.locator("svg.sentence .line").count() > 10
+    assert frame.locator("b").count() == 0 and errors == []
+    page.close()
+
+
+@pytest.mark.browser
+def test_it_fits_a_phone(browser: Browser, tmp_path: Path) -> None:
+    path = show(loaded("MarianMTModel"), TEXT).save(tmp_path / "page.html")
+    page = browser.new_page(viewport={"width": 390, "height": 800})
+    page.goto(path.as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.click("[data-view=matrix]")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.close()

@@ -1,6 +1,7 @@
 """`headcount reproduce clark2019`, `coenen2019` and `hewitt2019`: papers that train probes."""
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from headcount import probes, reproduce, results
@@ -65,13 +66,19 @@ class ProbePaperArguments(FolderArguments, ModelArguments):
 
 @dataclass(frozen=True)
 class Clark2019(ProbePaperArguments):
-    """Reproduce "What Does BERT Look At?": attention probes, and the best head by relation."""
+    """Reproduce "What Does BERT Look At?": attention probes, relations, coreference, clusters."""
+
+    coreference: tuple[Path, ...] = ()
+    """Files with coreference (.conllu, .conll, GAP's .tsv), those of one folder as one corpus;
+    coreference is left out by default."""
 
     def run(self) -> int:
         """Train the probes and write the document."""
+        check_data(self.coreference)
         check_no_unused_options(self, "ranks", "hewitt2019", "Reproduce hewitt2019")
         options = replace(self.options(), vectors=self.vectors)
-        return self.reproduced(reproduce.reproduce_clark2019, options)
+        by = partial(reproduce.reproduce_clark2019, documents=self.coreference)
+        return self.reproduced(by, options)
 
 
 @dataclass(frozen=True)

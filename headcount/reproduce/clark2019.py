@@ -1,10 +1,12 @@
 """What Does BERT Look At?: dependency heads (table 1) and attention probes (table 3).
 
+Coreference (table 2) and clusters (section 6) are in `clark2019_heads`.
+
 Reference: What Does BERT Look At? An Analysis of BERT's Attention (Clark et al., 2019),
 https://arxiv.org/abs/1906.04341
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,12 @@ from headcount.core import Progress, silent, table
 from headcount.corpora import Corpus
 from headcount.models import Loaded
 from headcount.probes import ProbeOptions
+from headcount.reproduce.clark2019_heads import (
+    clusters_run,
+    clusters_section,
+    coreference_runs,
+    coreference_section,
+)
 from headcount.reproduce.document import write_document
 from headcount.reproduce.probing import Files, about, apart, points, run_probes, verdict
 from headcount.results import Probed
@@ -55,8 +63,12 @@ def reproduce_clark2019(
     options: ProbeOptions | None = None,
     arguments: Mapping[str, Any] | None = None,
     progress: Progress = silent,
+    *,
+    documents: Sequence[str | Path] = (),
 ) -> Path:
-    """Measure dependency heads and train attention probes, and write the document.
+    """Train attention probes, measure relations, coreference and clusters; write the document.
+
+    Of an encoder-decoder relations and clusters are left out, since a treebank has no targets.
 
     Args:
         loaded: the model.
@@ -65,20 +77,25 @@ def reproduce_clark2019(
         options: options of the probes; which ones is decided by the paper.
         arguments: arguments of the command, for the record.
         progress: called with the progress.
+        documents: files with coreference (see `corpora/coreference.py`); none leaves it out.
 
     Returns:
         The path of `clark2019.md`.
     """
     options = replace(options or ProbeOptions(), probes=("attention", "words"))
     found = run_probes(loaded, files, out, options, arguments, progress)
-    relations = None
-    if not loaded.model.config.is_encoder_decoder:  # a treebank has no targets
+    relations, parts = None, list[str]()
+    if documents:
+        parts += coreference_section(coreference_runs(loaded, documents, out, options, progress))
+    if not loaded.model.config.is_encoder_decoder:
         relations = analyze(loaded, Corpus(files[1]), progress=progress).relations
-    return write_document(out / "clark2019.md", clark2019_document(found, relations))
+        parts += clusters_section(clusters_run(loaded, files[1], out, options, progress))
+    text = "\n".join([clark2019_document(found, relations), *(f"{part}\n" for part in parts)])
+    return write_document(out / "clark2019.md", text)
 
 
 def clark2019_document(found: Probed, relations: pd.DataFrame | None) -> str:
-    """The document, from probes and the accuracies of heads by relation."""
+    """The document's part on probes and on the accuracies of heads by relation."""
     parts = [
         "# What Does BERT Look At? (Clark et al. 2019)",
         about(found),

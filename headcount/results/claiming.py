@@ -1,5 +1,6 @@
 """The files that runs leave in a folder; whether a run may write into it. Needs no pandas."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from headcount.core import (
@@ -19,6 +20,18 @@ SCORES = ("importance.json", "evaluation.json", "translations.txt")
 PROBE_FILES = ("probes.json", "probes.parquet", "probe_weights.parquet")
 """Files that probes leave, in a folder of their own or beside an analysis."""
 
+ALIGNMENT_FILES = ("alignment.parquet", "alignment.md", "alignment.json")
+"""Files that a word alignment leaves, in a folder of their own or beside an analysis."""
+
+CLUSTER_FILES = ("distances.parquet", "groups.parquet", "clusters.md", "clusters.json")
+"""Files that distances between heads leave, in a folder of their own or beside an analysis."""
+
+COREFERENCE_FILES = ("coreference.parquet", "coreference.md", "coreference.json")
+"""Files that antecedent selection leaves, in a folder of their own or beside an analysis."""
+
+BESIDE_FILES = (*PROBE_FILES, *ALIGNMENT_FILES, *CLUSTER_FILES, *COREFERENCE_FILES)
+"""Files of commands that write into a folder of their own or beside an analysis."""
+
 FILES = (
     "heads.parquet",
     "profiles.parquet",
@@ -36,7 +49,7 @@ FILES = (
     "michel2019.md",
     "voita2019.md",
     *SCORES,
-    *PROBE_FILES,
+    *BESIDE_FILES,
 )
 """All files that a run may leave, besides `state/` and `figures/`."""
 
@@ -48,12 +61,6 @@ STATE = (
 
 CURVE_FILES = ("curve.parquet", "curve.md", "curve.json")
 """Files that a curve leaves, besides `state/` and `figures/`."""
-
-ALIGNMENT_FILES = ("alignment.parquet", "alignment.md", "alignment.json")
-"""Files that a word alignment leaves, besides `figures/`."""
-
-CLUSTER_FILES = ("distances.parquet", "groups.parquet", "clusters.md", "clusters.json")
-"""Files that distances between heads leave, besides `figures/`."""
 
 SENSITIVITY_FILES = ("sensitivity.parquet", "sensitivity.json")
 """Files that a sensitivity leaves, besides `figures/`."""
@@ -75,9 +82,6 @@ EVOLUTION_FILES = (
 
 FOLLOW_FILES = ("follow.json", "follow.parquet", "follow.md")
 """Files that checkpoints followed along a training leave, besides `state/` and `figures/`."""
-
-COREFERENCE_FILES = ("coreference.parquet", "coreference.md", "coreference.json")
-"""Files that antecedent selection leaves, besides `figures/`."""
 
 CURVE = "curve"
 """Folder of a curve beside an analysis, whose report shows it."""
@@ -115,18 +119,37 @@ def claim_probes(folder: Path, policy: ResumePolicy) -> None:
     Raises:
         InputError: if it holds something else, or probes that may be neither resumed nor replaced.
     """
+    claim_beside(folder, PROBE_FILES, "probes", policy)
+
+
+def claim_beside(folder: Path, files: Sequence[str], what: str, policy: ResumePolicy) -> None:
+    """Check that a command may write into a folder, beside an analysis; nothing is deleted.
+
+    Args:
+        folder: the folder.
+        files: names of the command's files.
+        what: what the files hold; the state of an unfinished run is in the folder `state/WHAT`.
+        policy: what to do with earlier files of the command.
+
+    Raises:
+        InputError: if the folder holds something else, or earlier files that may be neither resumed
+            nor replaced.
+    """
     check_is_folder(folder)
-    present = {path.name for path in folder.iterdir()} if folder.exists() else set()
+    remove_leftovers(folder, set(files).__contains__)
+    state = folder / "state" / what
+    remove_leftovers(state)
+    present = {path.name for path in entries(folder)}
     foreign = present - set(FILES) - set(FOLDERS)
     if foreign:
         raise InputError(
-            f"{folder} holds files that neither probes nor an analysis write "
+            f"{folder} holds files that neither {what} nor an analysis write "
             f"({', '.join(sorted(foreign)[:3])}). Name a new folder or that of an analysis."
         )
-    state = folder / "state" / "probes"
-    if not present.isdisjoint(PROBE_FILES) or (state.is_dir() and any(state.iterdir())):
-        check_no_earlier_run(folder, "earlier probes", policy)
-    state.mkdir(parents=True, exist_ok=True)
+    if not present.isdisjoint(files) or (state.is_dir() and any(state.iterdir())):
+        check_no_earlier_run(folder, f"earlier {what}", policy)
+    make_folder(state)
+    hold(folder)
 
 
 def start_over(folder: Path) -> None:

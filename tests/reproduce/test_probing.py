@@ -15,8 +15,21 @@ from headcount.reproduce import (
     reproduce_coenen2019,
     reproduce_hewitt2019,
 )
+from headcount.reproduce.clark2019_heads import clusters_section, coreference_section
 from headcount.reproduce.probing import apart, points, verdict
-from headcount.results import Probed, ProbeRecord, ProbeRow
+from headcount.results import (
+    ChosenHead,
+    Clusters,
+    ClustersRecord,
+    Coreference,
+    CoreferenceRecord,
+    LayerTest,
+    Probed,
+    ProbeRecord,
+    ProbeRow,
+    read_clusters,
+    read_coreference,
+)
 from tests import saved
 from tests.cli.conftest import SAMPLE, headcount
 
@@ -33,6 +46,22 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Path], list[Pa
 @pytest.fixture(scope="module")
 def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return saved.bert(tmp_path_factory.mktemp("bert"))
+
+
+@pytest.fixture(scope="module")
+def documents(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Two corpora, of four and of two documents, in which a dog is named three times."""
+    paths = list[Path]()
+    for number in (4, 2):
+        folder = tmp_path_factory.mktemp("documents")
+        for name in range(number):
+            words = [("The", "(1"), ("dog", "1)"), ("saw", "-"), ("it", "(2)"), ("and", "-")]
+            words += [("it", "(1)"), ("saw", "-"), ("the", "(1"), ("dog", "1)"), (".", "-")]
+            lines = [f"d 0 {at} {word} - {mark}" for at, (word, mark) in enumerate(words)]
+            path = folder / f"{name}.conll"
+            path.write_text("\n".join([f"#begin document ({name}); part 0", *lines, "", "#end"]))
+            paths.append(path)
+    return paths
 
 
 def probed(*rows: ProbeRow, vectors: float | None = None) -> Probed:
@@ -97,6 +126,61 @@ def test_clark_marks_relations_with_few_cases() -> None:
     assert "| 60.0 | 50.0 | enc.0.0 | 74, too few |" in text
 
 
+def coreference(best: ChosenHead, **more: int) -> Coreference:
+    facts = {"windows": 5, "window": 512, "mentions": 90, "cases": 50, "out_of_reach": 3}
+    facts |= {"single": 0, "too_long": 0} | more
+    record = CoreferenceRecord(
+        signature="s",
+        model="bert",
+        corpora=("a.conll", "b.conll"),
+        documents=4,
+        best=(best,),
+        warnings=("3 were left out",),
+        **facts,  # pyright: ignore
+    )
+    return Coreference((), record)
+
+
+def chosen(accuracy: float, head_match: float, rules: float) -> ChosenHead:
+    rest = {"low": accuracy - 0.05, "high": accuracy + 0.05, "cases": 25, "nearest": 0.3}
+    scores = {"accuracy": accuracy, "head_match": head_match, "rules": rules}
+    return ChosenHead(kind="all", head="enc.1.1", chosen_on=0.9, **rest, **scores)  # pyright: ignore
+
+
+def test_clark_compares_the_head_with_head_match_and_rules() -> None:
+    text = "\n".join(coreference_section([coreference(chosen(0.7, 0.6, 0.74))]))
+    assert "| all | 65 | 27 | 52 | 69 | enc.1.1 | 70.0 (65.0 to 75.0) | 30.0 | 60.0 |" in squeezed(
+        text
+    )
+    assert "than matching head words does: **holds** (enc.1.1 70.0 (65.0 to 75.0)" in text
+    assert "close to rules: **holds**" in text and "Warning: 3 were left out." in text
+    below = "\n".join(coreference_section([coreference(chosen(0.7, 0.66, 0.76))]))
+    assert below.count("**does not hold**") == 2
+    trivial = coreference_section([coreference(chosen(1.0, 1.0, 1.0), single=50)])
+    assert "hold" not in "\n".join(trivial), "nothing to choose from"
+
+
+def test_clark_says_whether_layers_cluster() -> None:
+    tests = [
+        LayerTest(site="encoder.self", same_layer=0.2, other_layers=0.3, p=p, permutations=99)
+        for p in (0.01, 0.2)
+    ]
+    record = ClustersRecord(
+        signature="s",
+        model="bert",
+        corpora=("a.conllu",),
+        sentences=1234,
+        queries={"encoder.self": 9},
+        within=0.1,
+        tests=tuple(tests),
+    )
+    frame = pd.DataFrame({"head_a": ["enc.0.0"], "head_b": ["enc.0.1"], "distance": [0.0456]})
+    text = "\n".join(clusters_section(Clusters(frame, (), record)))
+    assert "1,234 sentences of a.conllu" in text and "enc.0.0 and enc.0.1 (0.046)" in text
+    assert "**holds** (0.200 nats within layers, 0.300 between layers, p = 0.01 in 99" in text
+    assert text.count("**does not hold**") == 1
+
+
 def test_coenen_asks_that_every_control_is_beaten() -> None:
     rows = [
         row("edges", variant, metric, value)
@@ -144,6 +228,7 @@ def test_sentences() -> None:
 def test_papers_run_from_files_to_documents(
     bert: Path,
     files: tuple[list[Path], list[Path]],
+    documents: list[Path],
     tmp_path: Path,
     one_format: None,
     monkeypatch: pytest.MonkeyPatch,
@@ -151,8 +236,15 @@ def test_papers_run_from_files_to_documents(
     monkeypatch.setattr("headcount.probes.structural_probe.EPOCHS", 1)
     loaded = load(bert)
     options = ProbeOptions(samples=20, min_cases=5)
-    clark = reproduce_clark2019(loaded, files, tmp_path / "clark", options)
-    assert "## Heads and relations (table 1)" in clark.read_text(encoding="utf-8")
+    clark = reproduce_clark2019(loaded, files, tmp_path / "clark", options, documents=documents)
+    text = clark.read_text(encoding="utf-8")
+    assert "## Heads and relations (table 1)" in text and "## Clusters of heads" in text
+    assert text.count("documents (0.conll and others) in windows") == 2, "one for each folder"
+    assert "| all | 65 | 27 | 52 | 69 | enc." in squeezed(text)
+    assert read_clusters(tmp_path / "clark").record.sentences == 8
+    assert read_coreference(tmp_path / "clark").record.documents == 4
+    other = tmp_path / "clark" / "other" / "coreference-2"
+    assert read_coreference(other).record.documents == 2
     coenen = reproduce_coenen2019(loaded, files, tmp_path / "coenen", options)
     assert "## By relation" in coenen.read_text(encoding="utf-8")
     ranks = ProbeOptions(samples=20, ranks=(4, 2))

@@ -18,6 +18,11 @@ SITE_TITLES: Mapping[str, str] = {
 """Titles of the grids."""
 
 
+def site_titles(sites: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """Sites with their titles, for legends."""
+    return tuple((site, SITE_TITLES.get(site, site)) for site in sites)
+
+
 DIRECTIONS: Mapping[str, tuple[str, str]] = {
     "dependent->head": ("dependent → head", "the dependent looks most at its head"),
     "head->dependent": ("head → dependent", "the head looks most at this dependent"),

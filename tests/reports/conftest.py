@@ -1,13 +1,17 @@
 """Run folders and a browser for the tests of the report."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, Route, sync_playwright
 
+from headcount.reports import write_report
 from tests.reports.run_folder import Wish, write_run
+
+Open = Callable[..., Page]
+"""A function that opens a report, and may add a fragment to its address."""
 
 ALL_SITES = ("encoder.self", "decoder.self", "decoder.cross")
 
@@ -58,3 +62,32 @@ def browser() -> Iterator[Browser]:
         chromium = playwright.chromium.launch(executable_path=path, args=arguments)
         yield chromium
         chromium.close()
+
+
+@pytest.fixture
+def open_page(browser: Browser) -> Iterator[Open]:
+    """A function that opens a report; no request may be made and no error logged."""
+    context = browser.new_context(viewport={"width": 1400, "height": 900})
+    requests: list[str] = []
+    errors: list[str] = []
+
+    def open_(folder: Path, fragment: str = "") -> Page:
+        path = folder / "report.html"
+        url = (path if path.exists() else write_report(folder)).as_uri()
+
+        def guard(route: Route) -> None:
+            if route.request.url.partition("#")[0] == url:
+                return route.continue_()
+            requests.append(route.request.url)
+            return route.abort()
+
+        page = context.new_page()
+        page.route("**/*", guard)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
+        page.goto(url + fragment)
+        return page
+
+    yield open_
+    context.close()
+    assert requests == [] and errors == []

@@ -1,46 +1,14 @@
 """Reader actions on the page, in Chromium; every request except the page itself is refused."""
 
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, Route
+from playwright.sync_api import Page
 
-from headcount.reports import write_report
+from tests.reports.conftest import Open
 from tests.reports.run_folder import HOSTILE
 
 pytestmark = pytest.mark.browser
-
-Open = Callable[..., Page]
-
-
-@pytest.fixture
-def open_page(browser: Browser) -> Iterator[Open]:
-    """A function that opens a report; no request may be made and no error logged."""
-    context = browser.new_context(viewport={"width": 1400, "height": 900})
-    requests: list[str] = []
-    errors: list[str] = []
-
-    def open_(folder: Path, fragment: str = "") -> Page:
-        path = folder / "report.html"
-        url = (path if path.exists() else write_report(folder)).as_uri()
-
-        def guard(route: Route) -> None:
-            if route.request.url.partition("#")[0] == url:
-                return route.continue_()
-            requests.append(route.request.url)
-            return route.abort()
-
-        page = context.new_page()
-        page.route("**/*", guard)
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
-        page.goto(url + fragment)
-        return page
-
-    yield open_
-    context.close()
-    assert requests == [] and errors == []
 
 
 def colour(page: Page, head: str) -> str:

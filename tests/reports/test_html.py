@@ -11,7 +11,7 @@ import pytest
 from headcount.core import InputError
 from headcount.reports import render, report_view, write_report
 from headcount.reports.page.assets import script_json
-from headcount.reports.page.view import NO_TREES
+from headcount.reports.page.method_view import NO_TREES
 from headcount.results import read_run
 from tests.reports.run_folder import HOSTILE, Wish, write_run
 

@@ -10,8 +10,9 @@ import pytest
 from headcount.reports import report_view
 from headcount.reports.numbers import percent
 from headcount.reports.page.card_view import MAX_LINES, MAX_WORDS, example_view, offset_bins
-from headcount.reports.page.layer_view import layer_means
+from headcount.reports.page.layer_view import layer_means, panels
 from headcount.reports.page.map_view import head_map
+from headcount.reports.page.null_view import role_counts
 from headcount.reports.relation_view import best_of_head, relation_table
 from headcount.results import (
     CurvePoint,
@@ -30,7 +31,7 @@ def result(head: str, relation: str, accuracy: float, baseline: float = 0.5, cas
 
 def test_chips_count_heads(plain: Path):
     run = read_run(plain)
-    for chip in report_view(run).chips:
+    for chip in role_counts(run):
         roles = [row.roles for row in run.heads]
         counted = sum(chip.role.name in found if chip.role else not found for found in roles)
         assert chip.count == str(counted)
@@ -212,8 +213,8 @@ def test_long_example_is_cut_around_its_arc():
 def test_a_measure_that_is_0_for_every_head_has_no_chart(plain: Path):
     run = read_run(plain)
     without = [replace(row, values={**row.values, "attn_sep": 0.0}) for row in run.heads]
-    titles = [panel.title for panel in report_view(run).panels]
-    kept = [panel.title for panel in report_view(replace(run, heads=tuple(without))).panels]
+    titles = [panel.title for panel in panels(run)]
+    kept = [panel.title for panel in panels(replace(run, heads=tuple(without)))]
     assert "Separators" in titles and kept == [each for each in titles if each != "Separators"]
 
 

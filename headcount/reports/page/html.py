@@ -10,12 +10,22 @@ from headcount.reports.page import worth_plot
 from headcount.reports.page.assets import fill_template
 from headcount.reports.page.card_view import Card
 from headcount.reports.page.layer_view import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH
-from headcount.reports.page.method_notes import NOTES, WORTH_NOTES
-from headcount.reports.page.view import NO_TREES, Report, report_view
+from headcount.reports.page.view import Report, report_view
 from headcount.results import read_run
 
-STYLES = ("base.css", "grid.css", "card.css", "sections.css", "worth.css")
-SCRIPTS = ("elements.js", "rove.js", "grid.js", "sentence.js", "card.js", "table.js", "main.js")
+STYLES = ("base.css", "grid.css", "card.css", "sections.css", "worth.css", "contents.css")
+SCRIPTS = (
+    "elements.js",
+    "rove.js",
+    "grid.js",
+    "sentence.js",
+    "card.js",
+    "table.js",
+    "download.js",
+    "map_figure.js",
+    "search.js",
+    "main.js",
+)
 
 
 def render(report: Report) -> str:
@@ -26,9 +36,6 @@ def render(report: Report) -> str:
         scripts=SCRIPTS,
         data=page_data(report),
         report=report,
-        cards={card.head: card for card in report.cards},
-        notes=(*NOTES, *(WORTH_NOTES if report.worth else ())),
-        no_trees=NO_TREES,
         plot={
             "width": WIDTH,
             "height": HEIGHT,
@@ -44,6 +51,7 @@ def render(report: Report) -> str:
 def page_data(report: Report) -> dict[str, Any]:
     """The data for the scripts: kinds, maps and cards."""
     return {
+        "title": report.title,
         "heads": report.heads,
         "kinds": {
             name: {"letter": letter, "colour": role.colour, "ink": role.ink}

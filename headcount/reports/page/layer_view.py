@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Literal, final
 
 from headcount.reports import numbers
-from headcount.reports.names import SITE_TITLES
+from headcount.reports.names import site_titles
+from headcount.reports.page.section import Section
 from headcount.results import HeadRow, Run
 
-WIDTH, HEIGHT = 280, 150
-LEFT, RIGHT, TOP, BOTTOM = 40, 12, 10, 24
+WIDTH, HEIGHT = 350, 190
+LEFT, RIGHT, TOP, BOTTOM = 58, 12, 14, 30
 
 PANELS: tuple[tuple[str, str, str | None, Callable[[float], str]], ...] = (
     ("Confidence", "confidence", None, numbers.weight),
@@ -66,6 +67,32 @@ def layer_means(heads: Sequence[HeadRow], measure: str) -> dict[str, list[float]
     return means
 
 
+@final
+@dataclass(frozen=True)
+class Layers:
+    """The section on layers."""
+
+    panels: tuple[Panel, ...]
+    sites: tuple[tuple[str, str], ...]
+    """Sites and their titles, for the legend."""
+    has_norm: bool
+    """Whether a panel has a norm-weighted line."""
+    has_null: bool
+    """Whether a panel has a line for random weights."""
+
+
+def section(run: Run) -> Section | None:
+    """The section on layers; None if no measure is there."""
+    shown = panels(run)
+    kinds = {curve.kind for panel in shown for curve in panel.curves}
+    view = Layers(shown, site_titles(run.sites), "norm" in kinds, "null" in kinds)
+    return (
+        Section("layers", "From layer to layer", "layers", "_curves.html.j2", view)
+        if shown
+        else None
+    )
+
+
 def panels(run: Run) -> tuple[Panel, ...]:
     """The panels whose measure was taken and is not 0 for every head."""
     made = (
@@ -74,11 +101,6 @@ def panels(run: Run) -> tuple[Panel, ...]:
         if panel[1] in run.measures and any(row.values[panel[1]] for row in run.heads)
     )
     return tuple(panel for panel in made if panel.curves)
-
-
-def sites(run: Run) -> tuple[tuple[str, str], ...]:
-    """Sites and their titles, for the legend."""
-    return tuple((site, SITE_TITLES.get(site, site)) for site in run.sites)
 
 
 def _panel(
@@ -93,7 +115,7 @@ def _panel(
         for layer, value in values
         if math.isfinite(value)
     ]
-    step = math.ceil(run.num_layers / 12)
+    step = math.ceil(run.num_layers / 10)
     return Panel(
         title=title,
         curves=tuple(

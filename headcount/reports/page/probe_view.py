@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import final
 
 from headcount.reports import numbers
-from headcount.results import Probed, ProbeRow
+from headcount.reports.page.section import Section
+from headcount.results import Probed, ProbeRow, Run
 
 PROBE_TITLES = {
     "attention": "heads of words, from attention",
@@ -83,6 +84,13 @@ class ProbesView:
     sections: tuple[ProbeSection, ...]
     heads: tuple[ProbeHead, ...]
     """The heads that add most, the most first."""
+
+
+def section(run: Run) -> Section | None:
+    """The section on probes; None if there are none."""
+    view = probes_view(run.probes)
+    title = "What the heads know together"
+    return view and Section("probes", title, "probes", "_probes.html.j2", view)
 
 
 def probes_view(found: Probed | None) -> ProbesView | None:

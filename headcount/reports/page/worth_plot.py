@@ -7,7 +7,7 @@ from typing import final
 
 from headcount.results import Effect
 
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 780, 230, 52, 8, 12, 24
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 770, 250, 66, 8, 14, 14
 """Size and margins of the chart of all heads."""
 
 ROW_WIDTH, ROW_MARGIN = 200, 6

@@ -7,7 +7,8 @@ from typing import final
 
 from headcount.core import SITES
 from headcount.reports import numbers
-from headcount.reports.names import MEASURES, SITE_TITLES, WORTH
+from headcount.reports.names import MEASURES, SITE_TITLES, WORTH, site_titles
+from headcount.reports.page.section import Section
 from headcount.reports.page.worth_plot import Axis, Mark, Ranking, ranking
 from headcount.results import Effect, HeadRow, ImportanceRecord, Matrix, Run, p_beside
 
@@ -88,6 +89,15 @@ class Worth:
     matrix: MatrixView | None
     across: str
     """A sentence on agreement with the effects on other data; empty if not compared."""
+    site_titles: tuple[tuple[str, str], ...]
+    """Sites and their titles, for the key of the chart; empty if there is only one."""
+
+
+def section(run: Run) -> Section | None:
+    """The section on what heads are worth; None if nothing was measured."""
+    view = worth_view(run)
+    title = "What each head is worth"
+    return view and Section("worth", title, "worth", "_worth.html.j2", view)
 
 
 def scores_of(run: Run) -> list[str]:
@@ -138,6 +148,7 @@ def worth_view(run: Run) -> Worth | None:
         best_alone=best_alone(importance),
         matrix=matrix_view(importance.agreement),
         across="" if importance.across is None else importance.across.sentence,
+        site_titles=site_titles(run.sites) if len(run.sites) > 1 else (),
     )
 
 

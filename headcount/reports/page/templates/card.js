@@ -12,13 +12,26 @@ function openHead() {
 function showCard() {
   const head = openHead();
   const focused = card.contains(document.activeElement) ? document.activeElement : null;
-  leads.hidden = head !== null;
-  card.hidden = head === null;
+  keepPlace(() => {
+    leads.hidden = head !== null;
+    card.hidden = head === null;
+    document.querySelector(".explore").classList.toggle("open", head !== null);
+  });
   markCurrent();
   if (head === null) return card.replaceChildren();
   card.replaceChildren(...cardParts(data.cards[head]));
+  offerDownloads(card);
   document.getElementById("panel").scrollTop = 0;
   if (focused) refocus(focused.ariaLabel);
+}
+
+// The story is wide without a card and narrow beside one: what the reader looks at keeps its place.
+function keepPlace(change) {
+  const held = [...document.querySelectorAll(".story section, .story tr, .story figure")].filter((one) => one.getBoundingClientRect().top >= 60)[0];
+  const looks = held && held.getBoundingClientRect().top < innerHeight ? held : null;
+  const before = looks?.getBoundingClientRect().top;
+  change();
+  if (looks) scrollBy({ top: looks.getBoundingClientRect().top - before, behavior: "instant" });
 }
 
 // The card was rebuilt, so focus the new copy of the pressed button, or the title if it is disabled.
@@ -96,7 +109,7 @@ function probePart(probe) {
 const signed = (offset) => (offset > 0 ? `+${offset}` : String(offset).replace("-", "−"));
 
 function offsetsPart(shares) {
-  const [width, base, top] = [280, 92, 14];
+  const [width, base, top] = [320, 96, 20];
   const highest = Math.max(...shares, 0.01);
   const best = shares.indexOf(Math.max(...shares));
   const step = width / shares.length;
@@ -106,10 +119,10 @@ function offsetsPart(shares) {
     return s("rect", { class: `column${i === best ? " top" : ""}`, x: step * i + 1, y: base - tall, width: step - 2, height: Math.max(tall, share > 0 ? 0.8 : 0) }, s("title", {}, `${name(i)}: ${(100 * share).toFixed(1)} %`));
   });
   const ticks = [[0, "‹"], [1, "−10"], [6, "−5"], [11, "0"], [16, "+5"], [21, "+10"], [22, "›"]];
-  const labels = ticks.map(([i, text]) => s("text", { class: "tick", x: step * (i + 0.5), y: base + 13, "text-anchor": "middle" }, text));
+  const labels = ticks.map(([i, text]) => s("text", { class: "tick", x: step * (i + 0.5), y: base + 18, "text-anchor": "middle" }, text));
   const end = best < 2 ? "start" : best > shares.length - 3 ? "end" : "middle";
-  const value = s("text", { class: "column-text", x: step * (best + 0.5), y: top - 4, "text-anchor": end }, `${name(best)}: ${Math.round(100 * shares[best])} %`);
-  const drawing = s("svg", { class: "offsets", viewBox: `0 0 ${width} 110`, role: "img", "aria-label": `Offsets of the largest weight; most often ${name(best)}, ${Math.round(100 * shares[best])} %` }, s("path", { class: "rule", d: `M0 ${base}H${width}` }), ...columns, ...labels, value);
+  const value = s("text", { class: "column-text", x: step * (best + 0.5), y: top - 6, "text-anchor": end }, `${name(best)}: ${Math.round(100 * shares[best])} %`);
+  const drawing = s("svg", { class: "offsets", viewBox: `0 0 ${width} 118`, role: "img", "aria-label": `Offsets of the largest weight; most often ${name(best)}, ${Math.round(100 * shares[best])} %` }, s("path", { class: "rule", d: `M0 ${base}H${width}` }), ...columns, ...labels, value);
   return part("Offset of the largest weight, special tokens aside", drawing);
 }
 
@@ -171,7 +184,7 @@ function examplesPart(examples, hasRole) {
     buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(i === index)));
     const example = examples[index];
     const caption = h("p", { class: "caption" }, Object.hasOwn(data.kinds, example.role) && swatch(example.role), ` ${example.caption}`, example.note ? ` (${example.note})` : "");
-    body.replaceChildren(caption, drawSentence(example));
+    body.replaceChildren(caption, drawSentence(example, card.clientWidth - 4));
   }
   show(0);
   return part(hasRole ? "Sentences that show its role best" : "Sentences where it is most confident", h("div", { class: "tabs" }, ...buttons), body);

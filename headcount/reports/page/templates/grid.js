@@ -13,8 +13,9 @@ function colourBy(key) {
   document.getElementById("kind-legend").hidden = shownMap !== null;
   document.getElementById("map-legend").hidden = shownMap === null;
   if (shownMap) showScale(shownMap);
+  const widths = new Map(cells.map((cell) => [cell.parentElement, cell.clientWidth]));
   for (const cell of cells) {
-    if (shownMap) showValue(cell, shownMap);
+    if (shownMap) showValue(cell, shownMap, widths.get(cell.parentElement));
     else showKind(cell);
   }
   highlight(shownMap ? null : shownFilter);
@@ -38,14 +39,17 @@ function showKind(cell) {
   cell.replaceChildren(...saved.nodes);
 }
 
+const DIGIT = 8.2;  // widest digit in pixels
+
 // Cells are small: no percent sign, and .0031 for 0.0031.
 const short = (text) => text.replace(/\s?%$/, "").replace(/^([<−]?)0(?=\.\d{3})/, "$1");
 
-function showValue(cell, map) {
+function showValue(cell, map, width) {
   const index = place.get(cell.dataset.head);
   const value = map.values[index];
   cell.ariaLabel = `${cell.dataset.head}: ${map.label} ${value === null ? "not measured" : map.texts[index]}`;
-  cell.replaceChildren(value === null ? NO_VALUE : short(map.texts[index]));
+  const text = value === null ? NO_VALUE : short(map.texts[index]);
+  cell.replaceChildren(text.length * DIGIT <= width ? text : "");  // a narrow cell has its colour only
   cell.className = `cell value ${value === null ? "missing" : map.scale}`;
   if (value !== null) setColour(cell, map, value);
 }
@@ -75,6 +79,12 @@ function highlight(filter) {
   const [name, value] = (filter ?? "").split(":");
   for (const chip of document.querySelectorAll(".chip")) chip.ariaPressed = String(chip.dataset.filter === filter);
   for (const cell of cells) cell.classList.toggle("dim", filter !== null && cell.dataset[name] !== value);
+}
+
+/** Show only some heads, for the moment; null means all that the chips show. */
+function dimOthers(heads) {
+  if (heads === null) return highlight(shownMap ? null : shownFilter);
+  for (const cell of cells) cell.classList.toggle("dim", !heads.has(cell.dataset.head));
 }
 
 function showTip(cell) {

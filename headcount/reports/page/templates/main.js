@@ -7,6 +7,11 @@ function closeCard() {
   cells.find((cell) => cell.dataset.head === head)?.focus();
 }
 
+function showOnMap(key) {
+  colourBy(key);
+  document.querySelector(".map").scrollIntoView();
+}
+
 function revealPanel() {
   if (matchMedia("(max-width: 959px)").matches) document.getElementById("panel").scrollIntoView();
 }
@@ -25,12 +30,16 @@ for (const chip of document.querySelectorAll(".chip")) {
   chip.addEventListener("click", () => highlight(chip.ariaPressed === "true" ? null : chip.dataset.filter));
 }
 for (const button of document.querySelectorAll(".relation")) {
-  button.addEventListener("click", () => {
-    colourBy(button.dataset.map);
-    document.querySelector(".map").scrollIntoView();
-  });
+  button.addEventListener("click", () => showOnMap(button.dataset.map));
 }
 for (const table of document.querySelectorAll(".sortable")) sortable(table);
+for (const link of document.querySelectorAll(".contents > ul a")) {
+  link.addEventListener("click", (event) => {  // the part after # names the open card, so it stays
+    event.preventDefault();
+    document.getElementById(link.hash.slice(1)).scrollIntoView();
+  });
+}
+offerDownloads(document.querySelector(".story"));
 
 document.getElementById("colour-by").addEventListener("change", (event) => colourBy(event.target.value));
 document.getElementById("copy").addEventListener("click", async (event) => {

@@ -1,25 +1,32 @@
 // One example: queries on the left, keys on the right; a line is as strong as the weight.
 
-const ROW = 18;
-const WORDS = { left: 150, right: 290, width: 440, longest: 21 };
+const ROW = 21;
 
-function drawSentence(example) {
+/** Where words stand in a drawing of a width in pixels, so that text keeps its size. */
+function columnsOf(width) {
+  const side = Math.round(0.375 * width);
+  return { left: side, right: width - side, width, longest: Math.floor((side - 4) / 7.6) };
+}
+
+/** One example as an SVG element, drawn for a width in pixels. */
+function drawSentence(example, width = 470) {
+  const columns = columnsOf(Math.max(300, Math.min(560, Math.floor(width))));
   const keys = example.keys ?? example.queries;
   const height = ROW * Math.max(example.queries.length, keys.length) + 26;
   const arcs = pairs(example.arcs, 2);
   const isArc = new Set(arcs.map(([query, key]) => `${query} ${key}`));
   const lines = pairs(example.lines, 3)
-    .map(([query, key, weight]) => line(query, key, weight / 255, isArc.has(`${query} ${key}`)))
+    .map(([query, key, weight]) => line(columns, query, key, weight / 255, isArc.has(`${query} ${key}`)))
     .sort((a, b) => a.classList.contains("arc") - b.classList.contains("arc"));
   const words = [
-    ...example.queries.map((text, i) => word(text, i, "query", arcs.some(([query]) => query === i))),
-    ...keys.map((text, i) => word(text, i, "key", arcs.some(([, key]) => key === i))),
+    ...example.queries.map((text, i) => word(columns, text, i, "query", arcs.some(([query]) => query === i))),
+    ...keys.map((text, i) => word(columns, text, i, "key", arcs.some(([, key]) => key === i))),
   ];
   const drawing = s(
     "svg",
-    { class: "sentence", viewBox: `0 0 ${WORDS.width} ${height}`, role: "img", "aria-label": says(example, keys, arcs) },
-    s("text", { class: "tick", x: WORDS.left, y: 10, "text-anchor": "end" }, "looks from"),
-    s("text", { class: "tick", x: WORDS.right, y: 10 }, "to"),
+    { class: "sentence", viewBox: `0 0 ${columns.width} ${height}`, role: "img", "aria-label": says(example, keys, arcs) },
+    s("text", { class: "tick", x: columns.left, y: 14, "text-anchor": "end" }, "looks from"),
+    s("text", { class: "tick", x: columns.right, y: 14 }, "to"),
     ...lines, ...words,
   );
   watch(drawing, words, lines);
@@ -30,10 +37,10 @@ function pairs(flat, size) {
   return Array.from({ length: flat.length / size }, (_, i) => flat.slice(size * i, size * (i + 1)));
 }
 
-const rowMiddle = (index) => 24 + ROW * index + ROW / 2;
+const rowMiddle = (index) => 22 + ROW * index + ROW / 2;
 
-function line(query, key, weight, isArc) {
-  const [x0, x1, y0, y1] = [WORDS.left + 6, WORDS.right - 6, rowMiddle(query), rowMiddle(key)];
+function line(columns, query, key, weight, isArc) {
+  const [x0, x1, y0, y1] = [columns.left + 6, columns.right - 6, rowMiddle(query), rowMiddle(key)];
   const bend = (x0 + x1) / 2;
   const missed = isArc && weight < 0.05;
   return s(
@@ -47,14 +54,14 @@ function line(query, key, weight, isArc) {
   );
 }
 
-function word(text, index, side, isArc) {
-  const short = text.length > WORDS.longest ? `${text.slice(0, WORDS.longest - 1)}…` : text;
+function word(columns, text, index, side, isArc) {
+  const short = text.length > columns.longest ? `${text.slice(0, columns.longest - 1)}…` : text;
   const left = side === "query";
   return s(
     "text",
     {
-      class: `word${isArc ? " arc" : ""}`, "data-side": side, "data-index": index, y: rowMiddle(index) + 4.3,
-      x: left ? WORDS.left : WORDS.right, "text-anchor": left ? "end" : "start",
+      class: `word${isArc ? " arc" : ""}`, "data-side": side, "data-index": index, y: rowMiddle(index) + 5,
+      x: left ? columns.left : columns.right, "text-anchor": left ? "end" : "start",
     },
     short,
     short === text ? null : s("title", {}, text),

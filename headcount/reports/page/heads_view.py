@@ -1,0 +1,30 @@
+"""The table of all heads: one row a head, one column a measured number."""
+
+from dataclasses import dataclass
+from typing import final
+
+from headcount.reports.names import MeasureName, measures
+from headcount.reports.page.section import Section
+from headcount.results import Run
+
+
+@final
+@dataclass(frozen=True)
+class HeadsTable:
+    """The table."""
+
+    columns: tuple[MeasureName, ...]
+    rows: tuple[tuple[str, str, tuple[str, ...]], ...]
+    """Head, roles and the texts of its numbers."""
+
+
+def section(run: Run) -> Section:
+    """The section with the table of all heads."""
+    columns = tuple(measures(run.measures))
+    rows = tuple(
+        (row.head, ", ".join(row.roles), tuple(c.show(row.values[c.key]) for c in columns))
+        for row in run.heads
+    )
+    return Section(
+        "numbers", "All numbers", "all numbers", "_heads.html.j2", HeadsTable(columns, rows)
+    )

@@ -1,0 +1,35 @@
+"""The sections of the page, in their order: numbers first, methods last.
+
+To add one, write a module with a function `section(run)`, which returns a Section or None, and a
+template; then name the function here.
+"""
+
+from collections.abc import Callable
+
+from headcount.reports.page import (
+    heads_view,
+    layer_view,
+    method_view,
+    null_view,
+    probe_view,
+    syntax_section,
+    worth_view,
+)
+from headcount.reports.page.section import Section
+from headcount.results import Run
+
+SECTIONS: tuple[Callable[[Run], Section | None], ...] = (
+    worth_view.section,
+    syntax_section.section,
+    probe_view.section,
+    layer_view.section,
+    null_view.section,
+    heads_view.section,
+    method_view.section,
+)
+"""Builders of all sections; a section of which the run holds nothing is None."""
+
+
+def sections_of(run: Run) -> tuple[Section, ...]:
+    """The sections for which the run holds something."""
+    return tuple(found for build in SECTIONS if (found := build(run)) is not None)

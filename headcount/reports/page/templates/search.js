@@ -1,0 +1,90 @@
+// The search field: heads by name or by what they do, numbers for the map, sections.
+
+const find = document.getElementById("find");
+const found = document.getElementById("found");
+const MOST_FOUND = 9;
+let texts = null;
+let chosen = -1;
+
+/** What every head does, in lower case, built when it is needed. */
+function headTexts() {
+  texts ??= data.heads.map((head) => data.cards[head].findings.map((one) => `${one.verdict}: ${one.text}`));
+  return texts;
+}
+
+/** Heads of a query, those named by it first; each with what it does that fits. */
+function headsOf(query) {
+  const named = [];
+  const doing = [];
+  headTexts().forEach((lines, i) => {
+    const fits = lines.find((line) => line.toLowerCase().includes(query));
+    if (data.heads[i].startsWith(query)) named.push([data.heads[i], lines[0] ?? "no role or tendency"]);
+    else if (fits) doing.push([data.heads[i], fits]);
+  });
+  const exact = (pair) => (pair[0] === query ? 0 : 1);
+  return [...named.sort((a, b) => exact(a) - exact(b)), ...doing];
+}
+
+function results(query) {
+  const heads = headsOf(query);
+  const numbers = data.maps.filter((map) => map.label.toLowerCase().includes(query));
+  const links = [...document.querySelectorAll(".contents > ul a")].filter((link) => link.textContent.toLowerCase().includes(query));
+  return {
+    heads,
+    rows: [
+      ...heads.slice(0, MOST_FOUND).map(([head, does]) => ({ name: head, text: does, go: () => { location.hash = head; } })),
+      ...numbers.slice(0, 4).map((map) => ({ name: "map", text: map.label, go: () => showOnMap(map.key) })),
+      ...links.map((link) => ({ name: "section", text: link.textContent, go: () => link.click() })),
+    ],
+  };
+}
+
+function search() {
+  const query = find.value.trim().toLowerCase();
+  if (!query) return stopSearch();
+  const { heads, rows } = results(query);
+  chosen = rows.length ? 0 : -1;
+  const options = rows.map((row, i) => h("li", { role: "option", id: `found-${i}`, "aria-selected": String(i === chosen), onmousedown: (event) => { event.preventDefault(); take(row); } }, h("b", {}, row.name), row.text));
+  const more = heads.length > MOST_FOUND && h("li", { class: "none", role: "presentation" }, `${heads.length} heads in all, marked on the map`);
+  found.replaceChildren(...(rows.length ? [...options, ...(more ? [more] : [])] : [h("li", { class: "none", role: "option", "aria-disabled": "true" }, "Nothing found. Try a head (enc.2.8), a word (subject) or a relation (nsubj).")]));
+  found.hidden = false;
+  found.rows = rows;
+  find.ariaExpanded = "true";
+  point();
+  dimOthers(heads.length ? new Set(heads.map(([head]) => head)) : null);
+}
+
+function point() {
+  [...found.querySelectorAll("[id]")].forEach((option, i) => { option.ariaSelected = String(i === chosen); });
+  if (chosen < 0) return find.removeAttribute("aria-activedescendant");
+  find.setAttribute("aria-activedescendant", `found-${chosen}`);
+  document.getElementById(`found-${chosen}`).scrollIntoView({ block: "nearest" });
+}
+
+function take(row) {
+  find.value = "";
+  stopSearch();
+  row.go();
+}
+
+function stopSearch() {
+  found.hidden = true;
+  find.ariaExpanded = "false";
+  find.removeAttribute("aria-activedescendant");
+  highlight(shownMap ? null : shownFilter);
+}
+
+find.addEventListener("input", search);
+find.addEventListener("blur", stopSearch);
+find.addEventListener("focus", () => { if (find.value) search(); });
+find.addEventListener("keydown", (event) => {
+  if (event.key === "Escape") { find.value = ""; stopSearch(); event.stopPropagation(); }
+  if (found.hidden) return;
+  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  if (step && found.rows.length) {
+    event.preventDefault();
+    chosen = (chosen + step + found.rows.length) % found.rows.length;
+    point();
+  }
+  if (event.key === "Enter" && chosen >= 0) { event.preventDefault(); take(found.rows[chosen]); }
+});

@@ -1,0 +1,62 @@
+"""The search field and the contents list, in Chromium."""
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.reports.conftest import Open
+
+pytestmark = pytest.mark.browser
+
+
+def options(page: Page, query: str) -> list[str]:
+    page.fill("#find", query)
+    return page.locator("#found [id]").all_inner_texts()
+
+
+def test_a_head_is_found_by_name_and_opened_by_enter(profiled: Path, open_page: Open):
+    page = open_page(profiled)
+    assert options(page, "enc.1.1")[0].startswith("enc.1.1")
+    assert len(options(page, "ENC.1.1")) == 3  # and enc.1.10, enc.1.11
+    page.keyboard.press("Enter")
+    assert page.inner_text("#card h2") == "enc.1.1" and page.is_hidden("#found")
+
+
+def test_heads_are_found_by_what_they_do_and_marked_on_the_map(profiled: Path, open_page: Open):
+    page = open_page(profiled)
+    found = options(page, "previous token")
+    assert found and all("previous token" in each for each in found)
+    heads = page.locator(".cell:not(.dim)").count()
+    assert 0 < heads < 72
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowUp")
+    assert page.get_attribute("#find", "aria-activedescendant") == "found-0"
+    page.keyboard.press("Escape")
+    assert page.locator(".cell.dim").count() == 0 and page.input_value("#find") == ""
+
+
+def test_a_relation_is_found_as_a_map(plain: Path, open_page: Open):
+    page = open_page(plain)
+    page.fill("#find", "nsubj, dep")
+    page.locator("#found li", has_text="nsubj, dependent").first.click()
+    assert page.input_value("#colour-by") == "nsubj dependent->head"
+
+
+def test_nothing_found_is_said(hostile: Path, open_page: Open):
+    page = open_page(hostile)
+    page.fill("#find", "<img src=x onerror=stolen=1>")
+    assert "Nothing found" in page.inner_text("#found") and page.locator("#found img").count() == 0
+    page.keyboard.press("Enter")
+    assert page.is_visible("#leads")
+
+
+def test_the_contents_list_names_every_section_and_keeps_the_card(profiled: Path, open_page: Open):
+    page = open_page(profiled, "#enc.0.0")
+    hrefs = "links => links.map(link => link.hash.slice(1))"
+    links = page.eval_on_selector_all(".contents a", hrefs)
+    sections = page.eval_on_selector_all("section[id]", "all => all.map(one => one.id)")
+    assert links == sections and len(links) > 4
+    page.click(".contents a[href='#methods']")
+    assert page.is_visible("#card")
+    expect(page.locator("#methods-title")).to_be_in_viewport()

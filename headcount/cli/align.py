@@ -9,9 +9,10 @@ from rich.console import Console
 from rich.table import Table
 
 from headcount import probes, reports, results
-from headcount.cli.arguments import ModelArguments, check_data, check_model, recorded
+from headcount.cli.arguments import check_data, check_model, recorded
+from headcount.cli.beside_arguments import BesideArguments
 from headcount.cli.console import plain_console, print_warnings, shown
-from headcount.core import ResumePolicy, amount, check_single_process, claim
+from headcount.core import amount
 from headcount.corpora import Corpus
 from headcount.probes import AlignmentOptions
 from headcount.results import ALIGNMENT_FILES
@@ -47,7 +48,7 @@ def print_best(found: "results.Alignment", console: Console) -> None:
 
 
 @dataclass(frozen=True)
-class Align(ModelArguments):
+class Align(BesideArguments):
     """Measure how well every head links words to their translations, against gold links."""
 
     pairs: Annotated[
@@ -56,29 +57,24 @@ class Align(ModelArguments):
     """Parallel text: .tsv (source<TAB>target)."""
     gold: Path = field(kw_only=True)
     """Gold links of every pair in Pharaoh's format (0-0 1p2) or NAACL's (1 1 2 S)."""
-    out: Path = field(kw_only=True)
-    """Folder for the results; must be new or empty unless --overwrite is given."""
     source: Path | None = None
     """One side of a parallel text (.txt or .conllu)."""
     target: Path | None = None
     """The other side, line by line."""
-    overwrite: bool = False
-    """Replace an earlier run in --out."""
     how: Annotated[AlignmentOptions, tyro.conf.arg(name="")] = field(
         default_factory=AlignmentOptions
     )
 
     def run(self) -> int:
         """Align and write everything into `out`."""
-        check_single_process()
         check_model(self.model)
         check_data([self.gold])
         corpus = Corpus(self.pairs, self.source, self.target)
-        claim(self.out, ALIGNMENT_FILES, self.out / "state", ResumePolicy.of(False, self.overwrite))
+        self.claim(ALIGNMENT_FILES, "alignment")
         with shown() as progress:
-            found = probes.align(self.loaded(), corpus, self.gold, self.how, progress)
+            found = probes.align(self.loaded_beside(), corpus, self.gold, self.how, progress)
         record = replace(found.record, arguments=recorded(self))
         results.write_alignment(replace(found, record=record), self.out)
-        reports.write_alignment_figures(self.out)
+        path = reports.write_alignment_document(self.out)
         print_best(found, plain_console(soft_wrap=False))
-        return 0
+        return self.finish(path)

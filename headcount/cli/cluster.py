@@ -9,9 +9,10 @@ from rich.console import Console
 from rich.table import Table
 
 from headcount import artifact, probes, reports, results
-from headcount.cli.arguments import ModelArguments, check_model, recorded
+from headcount.cli.arguments import check_model, recorded
+from headcount.cli.beside_arguments import BesideArguments
 from headcount.cli.console import plain_console, print_warnings, shown
-from headcount.core import ResumePolicy, amount, check_single_process, claim
+from headcount.core import amount
 from headcount.corpora import Corpus
 from headcount.probes import ClusterOptions
 from headcount.results import CLUSTER_FILES
@@ -47,15 +48,13 @@ def print_clusters(found: "results.Clusters", console: Console) -> None:
 
 
 @dataclass(frozen=True)
-class Cluster(ModelArguments):
+class Cluster(BesideArguments):
     """Measure the distances between all heads, and group those that look at the same places."""
 
     corpus: Annotated[
         tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CORPUS ...")
     ] = ()
     """Files: .txt (an example per line), .jsonl (field text), .conllu, .tsv (source<TAB>target)."""
-    out: Path = field(kw_only=True)
-    """Folder for the results; must be new or empty unless --overwrite is given."""
     source: Path | None = None
     """One side of a parallel text (.txt or .conllu)."""
     target: Path | None = None
@@ -63,24 +62,22 @@ class Cluster(ModelArguments):
     limit: int | None = None
     """Largest number of sentences to read; all by default."""
     analysis: Path | None = None
-    """Folder of `headcount analyze` of this model, whose roles colour the map; layers do by
-    default."""
-    overwrite: bool = False
-    """Replace an earlier run in --out."""
+    """Folder of `headcount analyze` of this model, whose roles colour the map; --out by default.
+    Without one, layers do."""
     how: Annotated[ClusterOptions, tyro.conf.arg(name="")] = field(default_factory=ClusterOptions)
 
     def run(self) -> int:
         """Compare the heads and write everything into `out`."""
-        check_single_process()
         check_model(self.model)
         corpus = Corpus(self.corpus, self.source, self.target, self.limit)
-        claim(self.out, CLUSTER_FILES, self.out / "state", ResumePolicy.of(False, self.overwrite))
-        loaded = self.loaded()
-        roles = None if self.analysis is None else artifact.read_roles(self.analysis, loaded)
+        self.claim(CLUSTER_FILES, "clusters")
+        loaded = self.loaded_beside()
+        analysis = self.analysis or (self.out if (self.out / "run.json").exists() else None)
+        roles = None if analysis is None else artifact.read_roles(analysis, loaded)
         with shown() as progress:
             found = probes.cluster(loaded, corpus, self.how, progress)
         record = replace(found.record, arguments=recorded(self))
         results.write_clusters(replace(found, record=record), self.out)
-        reports.write_cluster_figures(self.out, roles)
+        path = reports.write_clusters_document(self.out, roles)
         print_clusters(found, plain_console(soft_wrap=False))
-        return 0
+        return self.finish(path)

@@ -8,10 +8,11 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from headcount import probes, results
-from headcount.cli.arguments import ModelArguments, check_data, check_model, recorded
+from headcount import probes, reports, results
+from headcount.cli.arguments import check_data, check_model, recorded
+from headcount.cli.beside_arguments import BesideArguments
 from headcount.cli.console import plain_console, print_warnings, shown
-from headcount.core import CorpusError, ResumePolicy, amount, check_single_process, claim
+from headcount.core import CorpusError, amount
 from headcount.probes import CoreferenceOptions
 from headcount.results import COREFERENCE_FILES
 
@@ -52,33 +53,28 @@ def _cells(row: "results.CoreferenceRow | results.ChosenHead") -> list[str]:
 
 
 @dataclass(frozen=True)
-class Coreference(ModelArguments):
+class Coreference(BesideArguments):
     """Measure how often every head points from a mention at its antecedent, beside baselines."""
 
     corpus: Annotated[
         tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CORPUS ...")
     ] = ()
     """Files: .conllu with Entity= in MISC (GUM, CorefUD), .conll (CoNLL-2012), .tsv (GAP)."""
-    out: Path = field(kw_only=True)
-    """Folder for the results; must be new or empty unless --overwrite is given."""
-    overwrite: bool = False
-    """Replace an earlier run in --out."""
     how: Annotated[CoreferenceOptions, tyro.conf.arg(name="")] = field(
         default_factory=CoreferenceOptions
     )
 
     def run(self) -> int:
         """Resolve the mentions and write everything into `out`."""
-        check_single_process()
         check_model(self.model)
         if not self.corpus:
             raise CorpusError("Expected a corpus, got nothing. Give at least one file.")
         check_data(self.corpus)
-        policy = ResumePolicy.of(False, self.overwrite)
-        claim(self.out, COREFERENCE_FILES, self.out / "state", policy)
+        self.claim(COREFERENCE_FILES, "coreference")
         with shown() as progress:
-            found = probes.select_antecedents(self.loaded(), self.corpus, self.how, progress)
+            found = probes.select_antecedents(self.loaded_beside(), self.corpus, self.how, progress)
         record = replace(found.record, arguments=recorded(self))
         results.write_coreference(replace(found, record=record), self.out)
+        path = reports.write_coreference_document(self.out)
         print_antecedents(found, plain_console(soft_wrap=False))
-        return 0
+        return self.finish(path)

@@ -1,5 +1,6 @@
 """`headcount report`: the report and figures of a finished run."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -26,9 +27,31 @@ class Report:
         check_is_run(self.out)
         check_is_folder(self.out)
         console = plain_console(soft_wrap=False)
-        console.print(f"Report: {reports.write_report(self.out)}", soft_wrap=True)
-        figures = reports.write_figures(self.out, self.formats)
+        beside = [name for name in DOCUMENTS if (self.out / name).exists()]
+        if (self.out / "run.json").exists() or not beside:
+            console.print(f"Report: {reports.write_report(self.out)}", soft_wrap=True)
+            reports.write_figures(self.out, self.formats)
         if (self.out / results.PROBES).exists():
-            figures += reports.write_probe_figures(self.out, self.formats)
-        console.print(f"{len(figures)} figures in {self.out / 'figures'}", soft_wrap=True)
+            reports.write_probe_figures(self.out, self.formats)
+        for name in beside:
+            path = DOCUMENTS[name](self.out, self.formats)
+            console.print(f"Document: {path}", soft_wrap=True)
+        number = len([*(self.out / "figures").glob("*")])
+        console.print(f"{number} figures in {self.out / 'figures'}", soft_wrap=True)
         return 0
+
+
+def _clusters(folder: Path, formats: Sequence[str]) -> Path:
+    """The document on clusters; the map has the colours of roles if the folder has an analysis."""
+    roles = None
+    if (folder / "run.json").exists():
+        roles = {row.head: row.roles for row in results.read_run(folder).heads}
+    return reports.write_clusters_document(folder, roles, formats)
+
+
+DOCUMENTS: dict[str, Callable[[Path, Sequence[str]], Path]] = {
+    "clusters.json": _clusters,
+    "coreference.json": lambda *given: reports.write_coreference_document(*given),
+    "alignment.json": lambda *given: reports.write_alignment_document(*given),
+}
+"""Writers of documents by the records that they are about."""

@@ -9,13 +9,14 @@ from .evolution_text import evolution_document as evolution_document
 from .evolution_text import write_evolution as write_evolution
 from .figures.evolution import evolution_figures as evolution_figures
 from .figures.figures import write_figures as write_figures
-from .figures.head_relations import write_alignment_figures as write_alignment_figures
-from .figures.head_relations import write_cluster_figures as write_cluster_figures
 from .figures.maps import draw_numbers as draw_numbers
 from .figures.maps import draw_roles as draw_roles
 from .figures.probes import write_probe_figures as write_probe_figures
 from .figures.sensitivity import write_sensitivity_figures as write_sensitivity_figures
 from .following_text import write_followed as write_followed
+from .head_relations_text import write_alignment_document as write_alignment_document
+from .head_relations_text import write_clusters_document as write_clusters_document
+from .head_relations_text import write_coreference_document as write_coreference_document
 from .kinds import untested_roles as untested_roles
 from .names import SITE_TITLES as SITE_TITLES
 from .page.html import render as render

@@ -17,7 +17,7 @@ from headcount.probes import (
     cluster,
     select_antecedents,
 )
-from headcount.reports import write_cluster_figures
+from headcount.reports import write_clusters_document, write_coreference_document
 from headcount.reproduce.probing import names, verdict
 from headcount.results import (
     ChosenHead,
@@ -54,6 +54,7 @@ def coreference_runs(
         found.append(select_antecedents(loaded, files, how, progress))
         place = out if len(found) == 1 else out / "other" / f"coreference-{len(found)}"
         write_coreference(found[-1], place)
+        write_coreference_document(place)
     return found
 
 
@@ -64,11 +65,11 @@ def clusters_run(
     options: ProbeOptions,
     progress: Progress,
 ) -> Clusters:
-    """Measure the distances between all heads on a treebank, and draw their map, into `out`."""
+    """Measure the distances between all heads on a treebank, and write tables, document and map into `out`."""
     corpus = Corpus(files, limit=options.test_limit)
     found = cluster(loaded, corpus, ClusterOptions(seed=options.seed), progress)
     write_clusters(found, out)
-    write_cluster_figures(out)
+    write_clusters_document(out)
     return found
 
 

@@ -26,6 +26,7 @@ from .claiming import SENSITIVITY_FILES as SENSITIVITY_FILES
 from .claiming import TUNED_FILES as TUNED_FILES
 from .claiming import check_is_run as check_is_run
 from .claiming import claim as claim
+from .claiming import claim_beside as claim_beside
 from .claiming import claim_probes as claim_probes
 from .claiming import start_over as start_over
 from .clusters import Clusters as Clusters

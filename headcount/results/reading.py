@@ -9,7 +9,10 @@ from typing import Any, TypeVar
 import pyarrow.parquet as pq
 
 from headcount.core import Head, InputError, reading
+from headcount.results.alignment import read_alignment
 from headcount.results.claiming import CURVE, check_is_run
+from headcount.results.clusters import read_clusters
+from headcount.results.coreference import read_coreference
 from headcount.results.curve import read_curve
 from headcount.results.examples import read_examples
 from headcount.results.importance import ImportanceRecord
@@ -58,6 +61,11 @@ def read_run(folder: Path) -> Run:
         importance=_if_there(ImportanceRecord.read, folder / "importance.json"),
         curve=_if_there(lambda path: read_curve(path.parent), folder / CURVE / "curve.json"),
         probes=_if_there(lambda path: read_probes(path.parent), folder / PROBES),
+        coreference=_if_there(
+            lambda path: read_coreference(path.parent), folder / "coreference.json"
+        ),
+        clusters=_if_there(lambda path: read_clusters(path.parent), folder / "clusters.json"),
+        alignment=_if_there(lambda path: read_alignment(path.parent), folder / "alignment.json"),
     )
 
 

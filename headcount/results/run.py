@@ -6,6 +6,9 @@ from pathlib import Path
 from typing import Any, final
 
 from headcount.core import LayerId
+from headcount.results.alignment import Alignment
+from headcount.results.clusters import Clusters
+from headcount.results.coreference import Coreference
 from headcount.results.curve import CurvePoints, CurveRecord
 from headcount.results.examples import Example
 from headcount.results.importance import ImportanceRecord
@@ -152,6 +155,12 @@ class Run:
     """Importance of the heads for a task; None until `headcount importance` was run."""
     probes: Probed | None = None
     """Numbers of probes; None until `headcount probe` was run."""
+    coreference: Coreference | None = None
+    """Antecedents that heads point at; None until `headcount coreference` was run."""
+    clusters: Clusters | None = None
+    """Distances between heads; None until `headcount cluster` was run."""
+    alignment: Alignment | None = None
+    """Links between words by heads; None until `headcount align` was run."""
     curve: tuple[CurvePoints, CurveRecord] | None = None
     """The curve in the folder `curve/` of the run; None until `headcount curve` wrote one there."""
 

@@ -20,6 +20,7 @@ def test_a_table_and_a_record(marian: Path, tmp_path: Path) -> None:
     assert set(table["direction"]) == {"output", "input"}
     assert (out / "figures" / "alignment.svg").exists()
     record = read_alignment(out).record
+    assert record.signature in (out / "alignment.md").read_text(encoding="utf-8")
     assert record.arguments["gold"].endswith("gold")
     assert record.signature in output
     status, _, errors = headcount("align", marian, pairs, *options)

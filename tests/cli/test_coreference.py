@@ -32,6 +32,9 @@ def test_a_table_and_a_record(bert: Path, tmp_path: Path) -> None:
     assert set(table["kind"]) == {"all", "pronoun"}
     found = read_coreference(out)
     assert found.record.signature in output and len(found.record.best) == 2
+    document = (out / "coreference.md").read_text(encoding="utf-8")
+    assert found.record.signature in document and "](figures/coreference.svg)" in document
+    assert (out / "figures" / "coreference_kinds.svg").exists()
     status, _, errors = headcount("coreference", bert, corpus, "--out", out)
     assert status == 2 and "--overwrite to replace it" in errors
     status, _, errors = headcount("coreference", bert, "--out", tmp_path / "b")

@@ -1,6 +1,6 @@
-"""Figures of what heads have in common: a map of their distances, and error rates of links."""
+"""Figures of distances between heads, of links between words, and of antecedents."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +21,14 @@ from headcount.core import (
     styled,
 )
 from headcount.reports.names import SITE_TITLES, role_names
-from headcount.results import Alignment, Clusters, read_alignment, read_clusters
+from headcount.results import (
+    Alignment,
+    Clusters,
+    Coreference,
+    read_alignment,
+    read_clusters,
+    read_coreference,
+)
 
 _PANEL = 3.4
 """Width and height of one site's map, in inches."""
@@ -87,30 +94,97 @@ def _shade(share: float) -> str:
     return f"#{red:02x}{green:02x}{blue:02x}"
 
 
+def distance_matrix(clusters: Clusters) -> Figure:
+    """Distances between all heads of each site, in the order of the hierarchy: dark is near."""
+    sites = dict.fromkeys(Head.parse(place.head).site for place in clusters.places)
+    figure = new_figure(_PANEL * len(sites) + 1.0, _PANEL + 0.5)
+    grid = figure.subplots(1, len(sites), squeeze=False)
+    distance = {
+        frozenset((row["head_a"], row["head_b"])): row["distance"]
+        for row in clusters.distances.to_dict("records")
+    }
+    largest = max(distance.values(), default=1.0)
+    image = None
+    for axes, site in zip(grid.flat, sites, strict=True):
+        places = [each for each in clusters.places if Head.parse(each.head).site == site]
+        heads = [each.head for each in sorted(places, key=lambda each: each.order)]
+        rows = [[distance.get(frozenset((a, b)), 0.0) for b in heads] for a in heads]
+        image = axes.imshow(np.array(rows), cmap="Blues_r", vmin=0, vmax=largest)
+        labels = [head.partition(".")[2] for head in heads]
+        size = min(7.0, 250 / max(1, len(heads)))
+        axes.set_xticks(range(len(heads)), labels, rotation=90, fontsize=size)
+        axes.set_yticks(range(len(heads)), labels, fontsize=size)
+        axes.tick_params(length=0, pad=1)
+        axes.set_title(SITE_TITLES.get(site, site))
+    if image is not None:
+        bar = figure.colorbar(image, ax=grid.ravel().tolist(), shrink=0.8)
+        bar.set_label("distance in nats per query")
+    return figure
+
+
 def alignment_map(alignment: Alignment) -> Figure:
     """Layers x heads, shaded by the lowest error rate of each head; the best head is marked."""
-    rows = alignment.ranked()
-    best: dict[str, dict[tuple[int, int], float]] = {}
-    for row in rows:
-        head = Head.parse(row.head)
-        best.setdefault(head.site, {})[head.layer, head.index] = row.aer
-    sites = [site for site in SITES if site in best]
+    shares = {row.head: 1 - row.aer for row in alignment.ranked()}
+    return _share_map(shares, "1 - alignment error rate", lambda share: f"{1 - share:.3f}")
+
+
+def coreference_map(coreference: Coreference) -> Figure:
+    """Layers x heads, shaded by the share of antecedents that are right; the best is marked."""
+    shares = {row.head: row.accuracy for row in coreference.ranked()}
+    return _share_map(shares, "share of mentions with a right antecedent", lambda s: f"{s:.3f}")
+
+
+def _share_map(shares: Mapping[str, float], label: str, text: Callable[[float], str]) -> Figure:
+    """Layers x heads of each site, shaded by a share; the head with the largest is marked."""
+    by_site: dict[str, dict[tuple[int, int], float]] = {}
+    for name, share in shares.items():
+        head = Head.parse(name)
+        by_site.setdefault(head.site, {})[head.layer, head.index] = share
+    sites = [site for site in SITES if site in by_site]
     figure = new_figure(4.2 * len(sites), 3.2)
     grid = figure.subplots(1, len(sites), squeeze=False)
     image = None
     for axes, site in zip(grid.flat, sites, strict=True):
-        shape = tuple(1 + max(each[axis] for each in best[site]) for axis in (0, 1))
-        rates = np.full(shape, np.nan)
-        for place, rate in best[site].items():
-            rates[place] = rate
+        its = by_site[site]
+        shape = tuple(1 + max(each[axis] for each in its) for axis in (0, 1))
+        shown = np.full(shape, np.nan)
+        for place, share in its.items():
+            shown[place] = share
         plain_grid(axes, *shape)
-        image = axes.imshow(1 - rates, cmap="Blues", vmin=0, vmax=1, aspect="auto")
-        first = min(best[site], key=best[site].__getitem__)
+        image = axes.imshow(shown, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+        first = max(its, key=its.__getitem__)
         axes.plot(first[1], first[0], "s", ms=13, mfc="none", mec=ACCENT, mew=1.4)
-        axes.set_title(f"{SITE_TITLES.get(site, site)}: best {best[site][first]:.3f}")
+        axes.set_title(f"{SITE_TITLES.get(site, site)}: best {text(its[first])}")
     if image is not None:
         bar = figure.colorbar(image, ax=grid.ravel().tolist(), shrink=0.8)
-        bar.set_label("1 - alignment error rate")
+        bar.set_label(label)
+    return figure
+
+
+def coreference_kinds(coreference: Coreference) -> Figure | None:
+    """The best head of half the documents on the other half, by kind of mention, and baselines."""
+    best = coreference.record.best
+    if not best:
+        return None
+    figure = new_figure(5.4, 0.42 * len(best) + 0.9)
+    axes = figure.subplots()
+    baselines = {
+        "nearest": ("nearest", "v"),
+        "head_match": ("head match", "s"),
+        "rules": ("rules", "D"),
+    }
+    places = range(len(best))
+    for field, (title, marker) in baselines.items():
+        values = [getattr(each, field) for each in best]
+        axes.plot(values, places, marker, ms=5, mfc="none", mec=MUTED, label=title)
+    for place, each in enumerate(best):
+        axes.plot([each.low, each.high], [place, place], color=ACCENT, linewidth=1.6)
+    axes.plot([each.accuracy for each in best], places, "o", ms=5, color=ACCENT, label="best head")
+    axes.set_yticks(places, [f"{each.kind}: {each.head}, {each.cases:,}" for each in best])
+    axes.set_ylim(len(best) - 0.4, -0.6)
+    axes.set_xlim(0, 1.02)
+    axes.set_xlabel("share of mentions with a right antecedent, with its 95 % interval")
+    figure.legend(loc="outside upper right", ncols=4)
     return figure
 
 
@@ -119,15 +193,15 @@ def write_cluster_figures(
     roles: Mapping[str, Sequence[str]] | None = None,
     formats: Sequence[str] = FORMATS,
 ) -> list[Path]:
-    """Draw the map of the heads of a folder with clusters into `folder/figures`.
+    """Draw the map of the heads of a folder with clusters, and their distances, into `figures/`.
 
     Raises:
         InputError: if the folder has no clusters, or they are damaged.
     """
     found = read_clusters(folder)
     with styled():
-        figure = cluster_map(found, roles)
-        return [save(figure, folder / "figures" / f"clusters.{kind}") for kind in formats]
+        drawn = {"clusters": cluster_map(found, roles), "distances": distance_matrix(found)}
+    return _saved(folder, drawn, formats)
 
 
 def write_alignment_figures(folder: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
@@ -138,5 +212,28 @@ def write_alignment_figures(folder: Path, formats: Sequence[str] = FORMATS) -> l
     """
     found = read_alignment(folder)
     with styled():
-        figure = alignment_map(found)
-        return [save(figure, folder / "figures" / f"alignment.{kind}") for kind in formats]
+        drawn = {"alignment": alignment_map(found)}
+    return _saved(folder, drawn, formats)
+
+
+def write_coreference_figures(folder: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
+    """Draw the accuracies of a folder with antecedent selection into `folder/figures`.
+
+    Raises:
+        InputError: if the folder has no antecedent selection, or it is damaged.
+    """
+    found = read_coreference(folder)
+    with styled():
+        drawn = {"coreference": coreference_map(found)}
+        if (kinds := coreference_kinds(found)) is not None:
+            drawn["coreference_kinds"] = kinds
+    return _saved(folder, drawn, formats)
+
+
+def _saved(folder: Path, drawn: Mapping[str, Figure], formats: Sequence[str]) -> list[Path]:
+    with styled():
+        return [
+            save(figure, folder / "figures" / f"{name}.{kind}")
+            for name, figure in drawn.items()
+            for kind in formats
+        ]

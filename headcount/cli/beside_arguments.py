@@ -1,0 +1,43 @@
+"""Arguments of commands that write into a folder of their own or into that of an analysis."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from headcount import importance, models, reports, results
+from headcount.cli.arguments import ModelArguments
+from headcount.cli.console import plain_console
+from headcount.core import ResumePolicy, check_single_process
+
+
+@dataclass(frozen=True)
+class BesideArguments(ModelArguments):
+    """The folder of a command whose results may lie beside an analysis."""
+
+    out: Path = field(kw_only=True)
+    """Folder for the results: new, or the folder of an analysis of this model."""
+    overwrite: bool = field(default=False, kw_only=True)
+    """Replace an earlier run of this command in --out."""
+
+    def claim(self, files: Sequence[str], what: str) -> None:
+        """Check that the command may write into `out`.
+
+        Args:
+            files: Names of the command's files.
+            what: What they hold, in one word.
+        """
+        check_single_process()
+        results.claim_beside(self.out, files, what, ResumePolicy.of(False, self.overwrite))
+
+    def loaded_beside(self) -> "models.Loaded":
+        """The model, after a check that any analysis in `out` is of exactly this model."""
+        loaded = self.loaded()
+        importance.check_same_model(self.out, loaded.heads, models.revision(loaded.model))
+        return loaded
+
+    def finish(self, document: Path) -> int:
+        """Rewrite the report of an analysis in `out`, and print where the document is."""
+        if (self.out / "run.json").exists():
+            reports.write_report(self.out)
+        plain_console().print(f"Tables and figures: {document}")
+        return 0

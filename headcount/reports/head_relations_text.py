@@ -1,0 +1,243 @@
+"""Documents on distances between heads, links between words, and antecedents; their figures."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from headcount.core import FORMATS, Head, amount, table, write_text
+from headcount.reports.figures.head_relations import (
+    write_alignment_figures,
+    write_cluster_figures,
+    write_coreference_figures,
+)
+from headcount.results import (
+    Alignment,
+    ChosenHead,
+    Clusters,
+    Coreference,
+    CoreferenceRow,
+    LayerTest,
+    read_alignment,
+    read_clusters,
+    read_coreference,
+)
+
+SHOWN = 10
+"""Number of heads, pairs and groups in a table."""
+
+
+def write_clusters_document(
+    folder: Path,
+    roles: Mapping[str, Sequence[str]] | None = None,
+    formats: Sequence[str] = FORMATS,
+) -> Path:
+    """Write `clusters.md` and the figures of a folder with clusters; returns the document's path.
+
+    Args:
+        folder: the folder.
+        roles: roles by head, the main one first, which colour the map; None colours by layer.
+        formats: formats of the figures.
+
+    Raises:
+        InputError: if the folder has no clusters, or they are damaged.
+    """
+    figures = write_cluster_figures(folder, roles, formats)
+    return _written(folder / "clusters.md", clusters_document(read_clusters(folder)), figures)
+
+
+def write_alignment_document(folder: Path, formats: Sequence[str] = FORMATS) -> Path:
+    """Write `alignment.md` and the figure of a folder with an alignment; returns the path.
+
+    Raises:
+        InputError: if the folder has no alignment, or it is damaged.
+    """
+    figures = write_alignment_figures(folder, formats)
+    return _written(folder / "alignment.md", alignment_document(read_alignment(folder)), figures)
+
+
+def write_coreference_document(folder: Path, formats: Sequence[str] = FORMATS) -> Path:
+    """Write `coreference.md` and the figures of a folder with antecedents; returns the path.
+
+    Raises:
+        InputError: if the folder has no antecedent selection, or it is damaged.
+    """
+    figures = write_coreference_figures(folder, formats)
+    document = coreference_document(read_coreference(folder))
+    return _written(folder / "coreference.md", document, figures)
+
+
+def _written(path: Path, text: str, figures: Iterable[Path]) -> Path:
+    """Write a document with a link to every figure, once whatever the number of its formats."""
+    by_name = {figure.stem: figure for figure in reversed([*figures])}
+    links = "".join(f"\n![{stem}](figures/{by_name[stem].name})\n" for stem in reversed(by_name))
+    write_text(path, text + links)
+    return path
+
+
+def clusters_document(found: Clusters) -> str:
+    """The nearest heads, the groups, and the test of the layers."""
+    record, groups = found.record, [group for group in found.groups if len(group) > 1]
+    nearest = found.distances.nsmallest(SHOWN, "distance").to_dict("records")
+    pairs = [[row["head_a"], row["head_b"], f"{row['distance']:.3f}"] for row in nearest]
+    groups.sort(key=len, reverse=True)
+    parts = [
+        "# Heads that look at the same places",
+        f"{record.model}: {amount(len(found.places), 'head')} on "
+        f"{amount(record.sentences, 'sentence')}. A distance is the mean Jensen-Shannon divergence "
+        "of two heads' weights per query, from 0 to 0.69 nats.",
+        *map(layers_sentence, record.tests),
+        "## Nearest heads",
+        table(["head", "head", "nats"], pairs),
+        f"## Groups: heads at most {record.within} nats apart",
+        groups_sentence(found),
+        table(
+            ["heads", "layers", "names"],
+            [[str(len(each)), _layers(each), ", ".join(each)] for each in groups[:SHOWN]],
+        )
+        if groups
+        else "",
+    ]
+    return _joined(parts, record.warnings, record.signature)
+
+
+def layers_sentence(test: LayerTest) -> str:
+    """What a test of the layers found."""
+    if test.p != test.p:
+        return f"{test.site}: there is one layer only, or one head in each layer."
+    is_near = test.p <= 0.05 and test.same_layer < test.other_layers
+    return (
+        f"{test.site}: heads of one layer are {test.same_layer:.3f} nats apart, heads of different "
+        f"layers {test.other_layers:.3f}. Heads of one layer are "
+        f"{'nearer to each other' if is_near else 'not clearly nearer'} (p = {test.p:.2g}, "
+        f"{test.permutations:,} permutations)."
+    )
+
+
+def groups_sentence(found: Clusters) -> str:
+    """The number of groups, of heads in them, and of heads on their own."""
+    groups = [group for group in found.groups if len(group) > 1]
+    heads = sum(map(len, groups))
+    alone = len(found.places) - heads
+    return (
+        f"{amount(heads, 'head')} in {amount(len(groups), 'group')} of two or more; "
+        f"{amount(alone, 'head')} without a near one."
+    )
+
+
+def _layers(heads: Sequence[str]) -> str:
+    return ", ".join(map(str, sorted({Head.parse(head).layer for head in heads})))
+
+
+def alignment_document(found: Alignment) -> str:
+    """The heads and layers with the lowest error rates."""
+    record = found.record
+    headers = ["", "read from", "direction", "AER", "95 %", "precision", "recall", "accuracy"]
+    rows = []
+    for level, number in (("aligner", SHOWN), ("head", SHOWN), ("layer", 3)):
+        of_level = [*found.ranked(level), *found.ranked(level, "norms")]
+        for row in sorted(of_level, key=lambda row: row.aer)[:number]:
+            scores = (row.precision, row.recall, row.accuracy)
+            rows.append(
+                [
+                    row.head,
+                    row.quantity,
+                    row.direction,
+                    f"{row.aer:.3f}",
+                    f"{row.aer_low:.3f} to {row.aer_high:.3f}",
+                    *(f"{score:.3f}" for score in scores),
+                ]
+            )
+    parts = [
+        "# Word alignment by heads",
+        f"{record.model}: {amount(record.pairs, 'pair')} with {record.sure:,} sure and "
+        f"{record.possible:,} possible links ({record.gold}). AER is the alignment error rate; "
+        "lower is better.",
+        best_aligner(found),
+        table(headers, rows),
+        *record.sentences,
+    ]
+    return _joined(parts, record.warnings, record.signature)
+
+
+def best_aligner(found: Alignment) -> str:
+    """The head with the lowest error rate, and the next one."""
+    ranked = found.ranked()
+    if not ranked:
+        return ""
+    first = ranked[0]
+    text = (
+        f"By its weights {first.head} links words best ({first.direction}): its error rate is "
+        f"{first.aer:.3f} ({first.aer_low:.3f} to {first.aer_high:.3f})"
+    )
+    return (
+        f"{text}; the next is {ranked[1].head} with {ranked[1].aer:.3f}."
+        if ranked[1:]
+        else f"{text}."
+    )
+
+
+def coreference_document(found: Coreference) -> str:
+    """The best heads for each kind of mention beside baselines."""
+    record = found.record
+    numbers = ["accuracy", "95 %", "cases", "nearest", "head match", "rules"]
+    parts = [
+        "# Heads that point at antecedents",
+        f"{record.model}: {amount(record.cases, 'mention')} of "
+        f"{amount(record.documents, 'document')} with an antecedent in a window of at most "
+        f"{amount(record.window, 'token')}.",
+        coreference_sentence(found),
+        "## Best head of one half of the documents, measured on the other half",
+        table(
+            ["mentions", "head", *numbers],
+            [[each.kind, each.head, *cells(each)] for each in record.best],
+        )
+        if record.best
+        else "Too few documents for two halves with such mentions.",
+        "## Heads with the highest accuracy on all documents",
+        table(["head", *numbers], [[row.head, *cells(row)] for row in found.ranked()[:SHOWN]]),
+    ]
+    return _joined(parts, record.warnings, record.signature)
+
+
+def coreference_sentence(found: Coreference) -> str:
+    """How the best head compares with its baselines; empty without two halves."""
+    best = next((each for each in found.record.best if each.kind == "all"), None)
+    if best is None:
+        return ""
+    if found.record.single == found.record.cases:
+        return "Every mention has one candidate only, so every choice is right."
+    below = [name for name, value in baselines(best) if best.low > value]
+    above = [name for name, value in baselines(best) if best.high < value]
+    said = [f"above {_listed(below)}"] * bool(below) + [f"below {_listed(above)}"] * bool(above)
+    return (
+        f"{best.head} points at an antecedent of {100 * best.accuracy:.1f} % of the mentions "
+        f"({100 * best.low:.1f} to {100 * best.high:.1f}), "
+        f"{' and '.join(said) or 'as often as baselines do'}."
+    )
+
+
+def baselines(each: ChosenHead | CoreferenceRow) -> list[tuple[str, float]]:
+    """The baselines by name."""
+    return [
+        ("the nearest mention", each.nearest),
+        ("head match", each.head_match),
+        ("rules", each.rules),
+    ]
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+
+
+def cells(each: ChosenHead | CoreferenceRow) -> list[str]:
+    """Accuracy, interval, cases and baselines as text."""
+    return [
+        f"{each.accuracy:.3f}",
+        f"{each.low:.3f} to {each.high:.3f}",
+        f"{each.cases:,}",
+        *(f"{value:.3f}" for _, value in baselines(each)),
+    ]
+
+
+def _joined(parts: Iterable[str], warnings: Iterable[str], signature: str) -> str:
+    more = [*(f"Warning: {each}." for each in warnings), f"`{signature}`"]
+    return "\n\n".join([part for part in parts if part] + more) + "\n"

@@ -1,0 +1,157 @@
+"""Documents on distances, links and antecedents: what they say of given numbers."""
+
+import pandas as pd
+import pytest
+
+from headcount.reports.head_relations_text import (
+    alignment_document,
+    clusters_document,
+    coreference_document,
+)
+from headcount.results import (
+    Alignment,
+    AlignmentRecord,
+    AlignmentRow,
+    ChosenHead,
+    Clusters,
+    ClustersRecord,
+    Coreference,
+    CoreferenceRecord,
+    CoreferenceRow,
+    HeadPlace,
+    LayerTest,
+)
+
+
+def squeezed(text: str) -> str:
+    """The text with single spaces, since columns of tables are padded."""
+    return " ".join(text.split())
+
+
+def clusters(p: float, same: float = 0.2) -> Clusters:
+    heads = ("enc.0.0", "enc.1.0", "enc.3.1", "enc.0.1")
+    groups = (0, 0, 0, 1)
+    places = [
+        HeadPlace(head=head, group=group, order=0, x=0.0, y=0.0)
+        for head, group in zip(heads, groups, strict=True)
+    ]
+    test = LayerTest(site="encoder.self", same_layer=same, other_layers=0.3, p=p, permutations=99)
+    record = ClustersRecord(
+        signature="sig",
+        model="bert",
+        corpora=(),
+        sentences=1000,
+        queries={},
+        within=0.1,
+        tests=(test,),
+        warnings=("2 were cut",),
+    )
+    frame = pd.DataFrame(
+        {
+            "head_a": ["enc.0.0", "enc.0.0"],
+            "head_b": ["enc.1.0", "enc.0.1"],
+            "distance": [0.06, 0.0512],
+        }
+    )
+    return Clusters(frame, tuple(places), record)
+
+
+def test_clusters_in_words() -> None:
+    text = squeezed(clusters_document(clusters(0.01)))
+    assert "bert: 4 heads on 1,000 sentences." in text
+    assert "Heads of one layer are nearer to each other (p = 0.01, 99 permutations)." in text
+    assert "3 heads in 1 group of two or more; 1 head without a near one." in text
+    assert "| 3 | 0, 1, 3 | enc.0.0, enc.1.0, enc.3.1 |" in text
+    assert text.index("enc.0.1 | 0.051") < text.index("enc.1.0 | 0.060"), "the nearest first"
+    assert "Warning: 2 were cut." in text and "`sig`" in text
+
+
+@pytest.mark.parametrize(("p", "same"), [(0.2, 0.2), (0.01, 0.4)])
+def test_layers_that_are_not_near_are_not_said_to_be(p: float, same: float) -> None:
+    assert "Heads of one layer are not clearly nearer" in clusters_document(clusters(p, same))
+
+
+def test_one_layer_has_no_test() -> None:
+    assert "encoder.self: there is one layer only" in clusters_document(clusters(float("nan")))
+
+
+def test_alignment_in_words() -> None:
+    def row(head: str, aer: float, quantity: str = "weights", level: str = "head") -> AlignmentRow:
+        return AlignmentRow(
+            head=head,
+            level=level,
+            quantity=quantity,
+            direction="input",
+            aer=aer,
+            aer_low=aer - 0.01,
+            aer_high=aer + 0.01,
+            precision=0.5,
+            recall=0.6,
+        )
+
+    rows = (
+        row("cross.0.1", 0.4),
+        row("cross.0.0", 0.25),
+        row("cross.0.2", 0.22, "norms"),
+        row("cross.0", 0.3, level="layer"),
+    )
+    record = AlignmentRecord(
+        signature="sig",
+        model="marian",
+        corpora=(),
+        gold="gold.txt",
+        pairs=20,
+        sure=30,
+        possible=40,
+        cases=35,
+    )
+    text = squeezed(alignment_document(Alignment(rows, record)))
+    assert "20 pairs with 30 sure and 40 possible links (gold.txt)" in text
+    assert "By its weights cross.0.0 links words best (input): its error rate is 0.250 (0.240 to "
+    assert "the next is cross.0.1 with 0.400." in text
+    places = [text.index(f"| {head} ") for head in ("cross.0.2", "cross.0.0", "cross.0.1")]
+    assert places == sorted(places), "the lowest error first, of weights and norms together"
+    assert "| cross.0 | weights | input | 0.300 | 0.290 to 0.310 |" in text
+
+
+def coreference(accuracy: float, single: int = 0) -> Coreference:
+    numbers = {"accuracy": accuracy, "low": accuracy - 0.04, "high": accuracy + 0.04}
+    rules = {"nearest": 0.3, "head_match": 0.6, "rules": 0.7}
+    facts = {"documents": 5, "windows": 5, "window": 512, "mentions": 90, "cases": 50}
+    best = ChosenHead(kind="all", head="enc.2.1", chosen_on=0.9, cases=25, **numbers, **rules)
+    record = CoreferenceRecord(
+        signature="sig",
+        model="bert",
+        corpora=(),
+        out_of_reach=0,
+        single=single,
+        too_long=0,
+        best=(best,),
+        **facts,  # pyright: ignore
+    )
+    rows = tuple(
+        CoreferenceRow(
+            head=f"enc.2.{index}",
+            kind="all",
+            cases=50,
+            **rules,
+            **numbers | {"accuracy": accuracy - index / 10},
+        )
+        for index in range(3)
+    )
+    return Coreference(rows, record)
+
+
+def test_coreference_in_words() -> None:
+    text = squeezed(coreference_document(coreference(0.65)))
+    assert "bert: 50 mentions of 5 documents with an antecedent in a window of at most 512" in text
+    assert (
+        "enc.2.1 points at an antecedent of 65.0 % of the mentions (61.0 to 69.0), above the "
+        "nearest mention and head match and below rules."
+    ) in text
+    assert "| all | enc.2.1 | 0.650 | 0.610 to 0.690 | 25 | 0.300 | 0.600 | 0.700 |" in text
+    assert text.index("| enc.2.0 | 0.650") < text.index("| enc.2.2 | 0.450")
+    assert "above the nearest mention, head match and rules." in coreference_document(
+        coreference(0.9)
+    )
+    assert "so every choice is right" in coreference_document(coreference(1.0, single=50))

@@ -65,7 +65,7 @@ def clusters_run(
     options: ProbeOptions,
     progress: Progress,
 ) -> Clusters:
-    """Measure the distances between all heads on a treebank, and write tables, document and map into `out`."""
+    """Measure distances between all heads on a treebank; write tables, document and map."""
     corpus = Corpus(files, limit=options.test_limit)
     found = cluster(loaded, corpus, ClusterOptions(seed=options.seed), progress)
     write_clusters(found, out)

@@ -73,6 +73,8 @@ class Leading:
     """What the head does, without numbers."""
     first_gain: float
     """Share minus null in the half of the corpus that chose; the role's score without profiles."""
+    second: Kind | None = None
+    """The next finding of another kind, a role or tendency; None without one."""
 
 
 def kinds_of(run: Run) -> list[Kind]:
@@ -130,8 +132,10 @@ def _by_traits(
         return None
     best = found[0]
     strength = min(1.0, max(0.0, best.strength))
-    kind = kind_of(best, roles)
-    return Leading(kind, best.verdict, strength, finding(best), does(best), best.first_gain)
+    kind, *others = dict.fromkeys(kind_of(each, roles) for each in found)
+    second = next((each for each in others if each.key != kind.key), None)
+    says, short = finding(best), does(best)
+    return Leading(kind, best.verdict, strength, says, short, best.first_gain, second)
 
 
 def _by_role(found: Sequence[Role], roles: Mapping[str, RoleName]) -> Leading | None:
@@ -139,7 +143,8 @@ def _by_role(found: Sequence[Role], roles: Mapping[str, RoleName]) -> Leading | 
     if not found:
         return None
     kind = _kind(found[0].role, roles[found[0].role])
-    return Leading(kind, "role", 1.0, found[0].evidence, kind.one, found[0].score)
+    second = _kind(found[1].role, roles[found[1].role]) if len(found) > 1 else None
+    return Leading(kind, "role", 1.0, found[0].evidence, kind.one, found[0].score, second)
 
 
 def _kind(key: str, role: RoleName) -> Kind:

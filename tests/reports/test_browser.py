@@ -129,22 +129,49 @@ def test_roles_tendencies_and_nothing_differ_without_colour(profiled: Path, open
     assert page.eval_on_selector(".cell.tendency", frame) == "none"
 
 
+def test_a_head_shows_what_it_does_next(profiled: Path, open_page: Open):
+    page = open_page(profiled)
+    cell = page.locator(".cell:has(.second)").first
+    assert "; also " in str(cell.get_attribute("aria-label"))
+
+
+def test_related_heads_are_a_press_away(profiled: Path, open_page: Open):
+    page = open_page(profiled, "#enc.0.0")
+    link = page.locator("#card .related a").first
+    head = link.inner_text()
+    link.click()
+    assert page.inner_text("#card h2") == head
+
+
+def test_what_is_beyond_chance_is_framed_on_a_relation_map(profiled: Path, open_page: Open):
+    page = open_page(profiled)
+    page.select_option("#colour-by", "gain")
+    marked = page.locator(".cell.sure")
+    assert 0 < marked.count() < 72 and page.is_visible("#sure-key")
+    assert "beyond chance" in str(marked.first.get_attribute("aria-label"))
+    page.select_option("#colour-by", "confidence")
+    assert page.locator(".cell.sure").count() == 0 and page.is_hidden("#sure-key")
+
+
 def test_heads_that_matter_are_marked(translator: Path, open_page: Open):
     page = open_page(translator)
     marked = page.locator(".cell.matters").count()
     assert 0 < marked == int(page.inner_text('.chip[data-filter="matters:true"] b'))
 
 
-@pytest.mark.parametrize("width", [390, 768, 1024, 1400])
-def test_text_is_large_and_fits(profiled: Path, open_page: Open, width: int):
-    page = open_page(profiled, "#enc.0.0")
+@pytest.mark.parametrize("width", [390, 1024, 1400])
+@pytest.mark.parametrize("name", ["profiled", "translator"])
+def test_text_is_large_and_fits(name: str, request, open_page: Open, width: int):
+    page = open_page(request.getfixturevalue(name), "#enc.0.0")
     page.set_viewport_size({"width": width, "height": 900})
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.eval_on_selector_all("details", "all => all.forEach(one => { one.open = true; })")
     small = page.eval_on_selector_all(
-        "header *, .map *, .panel *",
+        "main *",
         """all => all.filter(one => [...one.childNodes].some(c => c.nodeType === 3 && c.data.trim())
-          && one.checkVisibility() && !one.closest('svg')
-          && parseFloat(getComputedStyle(one).fontSize) < 14.9).map(one => one.outerHTML)""",
+          && one.checkVisibility() && !one.closest('title, option')
+          && parseFloat(getComputedStyle(one).fontSize) * (one.getScreenCTM?.().a ?? 1) < 14.9)
+          .map(one => one.outerHTML)""",
     )
     assert small == []
 

@@ -83,3 +83,23 @@ def test_without_profiles_roles_lead(plain: Path):
     for row in run.heads:
         leads = found[row.head]
         assert (leads.kind.role.name if leads else None) == (row.roles[0] if row.roles else None)
+
+
+def test_the_second_letter_is_the_next_finding_of_another_kind(profiled: Path):
+    run = read_run(profiled)
+    run = replace(run, roles={row.head: () for row in run.heads})
+    head = run.heads[0].head
+    subject = replace(
+        TRAIT, trait="nsubj", role="syntactic", relation="nsubj", direction="head->dependent"
+    )
+    traits = (
+        replace(TRAIT, verdict="tendency", strength=0.9),
+        replace(subject, verdict="tendency", strength=0.5),
+        replace(subject, trait="obj", relation="obj", verdict="tendency", strength=0.7),
+        replace(TRAIT, trait="self", role="positional", offset=0, verdict="none", strength=0.8),
+    )
+    led = leading(replace(run, profiles={head: traits}))[head]
+    assert led is not None and led.second is not None
+    assert (led.kind.key, led.second.key) == ("first", "syntax")
+    alone = leading(replace(run, profiles={head: (traits[1], traits[2])}))[head]
+    assert alone is not None and alone.kind.key == "syntax" and alone.second is None

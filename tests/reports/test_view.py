@@ -13,6 +13,7 @@ from headcount.reports.page.card_view import MAX_LINES, MAX_WORDS, example_view,
 from headcount.reports.page.layer_view import layer_means, panels
 from headcount.reports.page.map_view import head_map
 from headcount.reports.page.null_view import role_counts
+from headcount.reports.page.worth_view import effect_of
 from headcount.reports.relation_view import best_of_head, relation_table
 from headcount.results import (
     CurvePoint,
@@ -239,3 +240,42 @@ def test_a_curve_in_the_folder_says_how_many_can_be_pruned(profiled: Path):
         "On test data, BLEU is 45.4 with all 12 heads, 40.0 with 8 and 30.0 with 4, chosen by "
         "fisher. Random choices of 8 reach 20.0 on average."
     )
+
+
+def test_relation_maps_mark_the_heads_that_beat_position_beyond_chance(profiled: Path):
+    run = read_run(profiled)
+    assert run.profiles is not None
+    marked = {
+        (trait.relation, trait.direction, head)
+        for head, traits in run.profiles.items()
+        for trait in traits
+        if trait.relation and trait.verdict in ("role", "tendency")
+    }
+    report = report_view(run)
+    shown = {each.key: each for each in report.maps if each.group == "Relation accuracy"}
+    found = {
+        (*key.split(" "), head)
+        for key, each in shown.items()
+        for head, sure in zip(report.heads, each.sure or (), strict=True)
+        if sure
+    }
+    assert found and found == {each for each in marked if f"{each[0]} {each[1]}" in shown}
+    (gain,) = [each for each in report.maps if each.key == "gain"]
+    assert gain.sure == tuple(any(each[2] == head for each in marked) for head in report.heads)
+
+
+def test_the_map_of_effects_marks_those_beyond_chance(translator: Path):
+    run = read_run(translator)
+    maps = {each.key: each for each in report_view(run).maps}
+    p = [effect_of(row, "ablation_delta").p for row in run.heads]
+    assert maps["ablation_delta"].sure == tuple(each < 0.05 for each in p) and min(p) < 0.05
+    assert maps["gradient"].sure is None
+
+
+def test_a_card_says_what_happens_without_the_head(translator: Path, plain: Path):
+    run = read_run(translator)
+    cards = {card.head: card for card in report_view(run).cards}
+    for row in run.heads:
+        verb = "rises" if row.values["ablation_delta"] >= 0 else "drops"
+        assert cards[row.head].without.startswith(f"Without it, the loss {verb} by ")
+    assert report_view(read_run(plain)).cards[0].without == ""

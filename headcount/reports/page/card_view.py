@@ -12,7 +12,8 @@ from headcount.reports.kinds import findings, kind_of, roles_of
 from headcount.reports.names import MEASURES, SITE_TITLES, RoleName, measures
 from headcount.reports.page.probe_view import ProbeHead, probe_heads
 from headcount.reports.page.profile_view import ProfileView, profile_view
-from headcount.reports.page.worth_view import effect_of, interval, ranked, scores_of
+from headcount.reports.page.related import Relative, related_heads
+from headcount.reports.page.worth_view import effect_of, interval, ranked, scores_of, without
 from headcount.reports.plain_words import finding
 from headcount.reports.relation_view import RelationScore, best_of_head
 from headcount.reports.sentences import arrows, head_line
@@ -158,6 +159,8 @@ class Card:
     line: str
     profile: ProfileView | None
     """Strengths of the head's traits; None in runs from before there were profiles."""
+    without: str
+    """What happens to the model without the head, in a sentence; empty if not measured."""
     worth: tuple[Score, ...]
     probe: ProbeHead | None
     """What the head adds to the attention probe; None without that probe."""
@@ -168,6 +171,8 @@ class Card:
     patterns: tuple[Share, ...]
     rare: str
     numbers: tuple[Number, ...]
+    related: tuple[Relative, ...]
+    """Heads with the most similar profiles."""
     examples: tuple[ExampleView, ...]
 
 
@@ -178,6 +183,7 @@ def cards(run: Run) -> tuple[Card, ...]:
     relations = best_of_head(results, run.null_relations, run.record.thresholds)
     null = {row.head: row.values for row in run.null_heads or ()}
     worth, probed, names = _worth(run), probe_heads(run.probes), roles_of(run)
+    related = related_heads(run.profiles or {}, [row.head for row in run.heads])
     return tuple(
         Card(
             head=row.head,
@@ -186,6 +192,7 @@ def cards(run: Run) -> tuple[Card, ...]:
             findings=_findings(run, row.head, names),
             line=head_line(row.values),
             profile=None if run.profiles is None else profile_view(run.profiles.get(row.head, ())),
+            without=without(run, row),
             worth=worth[row.head],
             probe=probed.get(row.head),
             offsets=offset_bins(run.offsets.get(row.head, {})),
@@ -194,6 +201,7 @@ def cards(run: Run) -> tuple[Card, ...]:
             patterns=_patterns(row.values),
             rare=_rare(row.values),
             numbers=_numbers(row.values, null.get(row.head)),
+            related=related[row.head],
             examples=tuple(example_view(e) for e in run.examples.get(row.head, ())),
         )
         for row in run.heads

@@ -23,6 +23,8 @@ class Cell:
     index: int
     kind: Kind | None
     """What leads the head; None if nothing was found."""
+    second: Kind | None
+    """What else it does; None without another role or tendency."""
     verdict: str
     """`role`, `tendency` or `none`."""
     tint: int
@@ -101,6 +103,10 @@ def grids(run: Run, found: Found) -> tuple[Grid, ...]:
 def _cell(head: str, index: int, leading: Leading | None, matters: bool) -> Cell:
     worth = "; matters" if matters else ""
     if leading is None:
-        return Cell(head, index, None, "none", 0, matters, f"{head}: no role or tendency{worth}")
-    says = f"{head}: {leading.verdict}, {leading.short}{worth}"
-    return Cell(head, index, leading.kind, leading.verdict, tint(leading), matters, says)
+        return Cell(
+            head, index, None, None, "none", 0, matters, f"{head}: no role or tendency{worth}"
+        )
+    kind, second = leading.kind, leading.second
+    also = f"; also {second.label}" if second else ""
+    says = f"{head}: {leading.verdict}, {leading.short}{also}{worth}"
+    return Cell(head, index, kind, second, leading.verdict, tint(leading), matters, says)

@@ -2,12 +2,14 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal, final
 
 from headcount.analysis import NOT_SYNTAX
 from headcount.reports import numbers
 from headcount.reports.names import DIRECTIONS, SIGNED, measures
+from headcount.reports.page.worth_view import SURE, effect_of
 from headcount.reports.relation_view import Key, is_few, map_key, measured
 from headcount.results import RelationResult, Run
 
@@ -30,6 +32,10 @@ class Map:
     values: tuple[float | None, ...]
     """Values in the order of the heads; None if not measured."""
     texts: tuple[str, ...]
+    sure: tuple[bool, ...] | None = None
+    """Whether each head's number is beyond chance; None if that was not tested."""
+    sure_about: str = ""
+    """What a head is that is marked as sure."""
 
 
 def maps(run: Run) -> tuple[Map, ...]:
@@ -46,7 +52,18 @@ def maps(run: Run) -> tuple[Map, ...]:
         )
         for name in measures(run.measures)
     ]
-    return (*result, *_relation_maps(run))
+    return (*map(partial(_with_test, run), result), *_relation_maps(run))
+
+
+def _with_test(run: Run, shown: Map) -> Map:
+    """The map of measured effects with the heads whose effect is beyond chance."""
+    if shown.key != "ablation_delta":
+        return shown
+    p = [effect_of(row, shown.key).p for row in run.heads]
+    if not any(map(math.isfinite, p)):
+        return shown
+    about = f"beyond chance (p < {SURE}, corrected)"
+    return replace(shown, sure=tuple(each < SURE for each in p), sure_about=about)
 
 
 def head_map(
@@ -103,14 +120,39 @@ def _relation_maps(run: Run) -> list[Map]:
     first = head_map(
         "gain", "best gain in syntax", "Syntax", about, numbers.points, gains, diverging=True
     )
-    return [first, *(_relation_map(key, own, heads) for key, own in sorted(by_key.items()))]
+    found = _found(run)
+    if found is not None:
+        first = replace(first, sure=_are_in(heads, set[str]().union(*found.values())))
+        first = replace(first, sure_about="finds a relation beyond chance, in the other half")
+    return [first, *(_relation_map(key, own, heads, found) for key, own in sorted(by_key.items()))]
 
 
-def _relation_map(key: Key, results: Mapping[str, RelationResult], heads: list[str]) -> Map:
+def _found(run: Run) -> dict[Key, set[str]] | None:
+    """Heads that find each relation more often than position explains; None if not tested."""
+    if run.profiles is None:
+        return None
+    found: dict[Key, set[str]] = {}
+    for head, traits in run.profiles.items():
+        for trait in traits:
+            if trait.relation is not None and trait.verdict in ("role", "tendency"):
+                found.setdefault((trait.relation, trait.direction or ""), set()).add(head)
+    return found
+
+
+def _are_in(heads: list[str], chosen: set[str]) -> tuple[bool, ...]:
+    return tuple(head in chosen for head in heads)
+
+
+def _relation_map(
+    key: Key,
+    results: Mapping[str, RelationResult],
+    heads: list[str],
+    found: Mapping[Key, set[str]] | None,
+) -> Map:
     relation, direction = key
     short, meaning = DIRECTIONS.get(direction, (direction, ""))
     baseline = numbers.percent(next(iter(results.values())).baseline)
-    return head_map(
+    shown = head_map(
         map_key(key),
         f"{relation}, {short}",
         "Relation accuracy",
@@ -118,3 +160,7 @@ def _relation_map(key: Key, results: Mapping[str, RelationResult], heads: list[s
         numbers.percent,
         [results[head].accuracy if head in results else math.nan for head in heads],
     )
+    if found is None:
+        return shown
+    sure = _are_in(heads, found.get(key, set()))
+    return replace(shown, sure=sure, sure_about="beats position beyond chance, in the other half")

@@ -218,6 +218,24 @@ def mattering(run: Run) -> frozenset[str] | None:
     )
 
 
+def without(run: Run, row: HeadRow) -> str:
+    """What happens to the model without a head, in a sentence; empty if that was not measured."""
+    if run.importance is None or "ablation_delta" not in row.values:
+        return ""
+    effect = effect_of(row, "ablation_delta")
+    if not math.isfinite(effect.delta):
+        return ""
+    up, down = ("rises", "drops") if run.importance.rises else ("drops", "rises")
+    within = f" (95\u202f% {interval(effect)})" if math.isfinite(effect.low) else ""
+    noise = ""
+    if math.isfinite(effect.p):
+        p = numbers.probability(effect.p)
+        noise = f"; {'beyond' if effect.p < SURE else 'within'} chance, corrected p {p}"
+    by = numbers.effect(abs(effect.delta))
+    verb = up if effect.delta >= 0 else down
+    return f"Without it, {run.importance.quantity_words} {verb} by {by}{within}{noise}."
+
+
 def _effect_p(row: HeadRow) -> float:
     return effect_of(row, "ablation_delta").p if "ablation_delta" in row.values else math.nan
 

@@ -45,17 +45,27 @@ function cardParts(shown) {
     cardTop(shown),
     h("p", { class: "card-title" }, `${shown.title}, counted from 0`),
     cardFindings(shown),
+    shown.without ? h("p", { class: "card-without" }, shown.without) : null,
     h("p", { class: "card-line" }, shown.line),
+    shown.examples.length ? examplesPart(shown.examples, shown.roles.length > 0) : null,
     shown.profile ? profilePart(shown.profile) : null,
     shown.worth.length ? worthPart(shown.worth) : null,
     shown.probe ? probePart(shown.probe) : null,
-    shown.examples.length ? examplesPart(shown.examples, shown.roles.length > 0) : null,
+    shown.related.length ? relatedPart(shown.related) : null,
     h("div", { class: "card-pair" }, offsetsPart(shown.offsets), sinksPart(shown.sinks)),
     shown.relations.length ? relationsPart(shown.relations) : null,
     shown.patterns.length ? patternsPart(shown.patterns) : null,
     part("Rare words", h("p", { class: "rare" }, shown.rare)),
     numbersPart(shown.head, shown.numbers),
   ].filter(Boolean);
+}
+
+function relatedPart(related) {
+  const item = ({ head, similarity }) => {
+    const finding = data.cards[head].findings[0];
+    return h("li", {}, finding ? swatch(finding.kind) : h("span", { class: "swatch none", "aria-hidden": "true" }, "·"), h("span", {}, h("a", { class: "head", href: `#${head}` }, head), ` ${finding ? finding.text : "no role or tendency"}`), h("span", { class: "number", title: "cosine of the two profiles" }, similarity));
+  };
+  return part("Related heads, by the cosine of their profiles", h("ul", { class: "related" }, ...related.map(item)));
 }
 
 function part(title, ...children) {
@@ -185,7 +195,10 @@ function examplesPart(examples, hasRole) {
     const example = examples[index];
     const caption = h("p", { class: "caption" }, Object.hasOwn(data.kinds, example.role) && swatch(example.role), ` ${example.caption}`, example.note ? ` (${example.note})` : "");
     body.replaceChildren(caption, drawSentence(example, card.clientWidth - 4));
+    drawn = [index, card.clientWidth];
   }
+  let drawn;
   show(0);
+  new ResizeObserver(() => { if (card.clientWidth && card.clientWidth !== drawn[1]) show(drawn[0]); }).observe(body);
   return part(hasRole ? "Sentences that show its role best" : "Sentences where it is most confident", h("div", { class: "tabs" }, ...buttons), body);
 }

@@ -28,6 +28,8 @@ function showScale(map) {
   document.getElementById("scale-high").textContent = map.high_text;
   document.getElementById("scale-bar").className = map.scale;
   document.getElementById("unmeasured").hidden = !map.values.includes(null);
+  document.getElementById("sure-key").hidden = map.sure === null;
+  document.getElementById("sure-about").textContent = map.sure_about;
 }
 
 function showKind(cell) {
@@ -50,7 +52,9 @@ function showValue(cell, map, width) {
   cell.ariaLabel = `${cell.dataset.head}: ${map.label} ${value === null ? "not measured" : map.texts[index]}`;
   const text = value === null ? NO_VALUE : short(map.texts[index]);
   cell.replaceChildren(text.length * DIGIT <= width ? text : "");  // a narrow cell has its colour only
-  cell.className = `cell value ${value === null ? "missing" : map.scale}`;
+  const sure = map.sure?.[index] ?? false;
+  if (sure) cell.ariaLabel += `; ${map.sure_about}`;
+  cell.className = `cell value ${value === null ? "missing" : map.scale}${sure ? " sure" : ""}`;
   if (value !== null) setColour(cell, map, value);
 }
 

@@ -85,7 +85,7 @@ def coreference_section(found: Sequence[Coreference]) -> list[str]:
             f"window, {record.out_of_reach:,} more have one before it only.",
             _coreference_table(record.best),
             *(f"Warning: {warning}." for warning in record.warnings),
-            "\n".join(_coreference_claims(record.best, record.single == record.cases)),
+            "\n".join(_coreference_claims(record.best, 2 * record.single > record.cases)),
         ]
     parts.append(
         "The head is the best one on a random half of the documents; all numbers are those of the "
@@ -119,7 +119,7 @@ def _points(each: ChosenHead) -> str:
 
 
 def _coreference_claims(best: Sequence[ChosenHead], is_trivial: bool) -> list[str]:
-    """The paper's claims on one corpus; none if every choice is right."""
+    """The paper's claims on one corpus; none if most mentions have one candidate only."""
     every = next((each for each in best if each.kind == "all"), None)
     if every is None or is_trivial:
         return []

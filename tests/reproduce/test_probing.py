@@ -156,7 +156,7 @@ def test_clark_compares_the_head_with_head_match_and_rules() -> None:
     assert "close to rules: **holds**" in text and "Warning: 3 were left out." in text
     below = "\n".join(coreference_section([coreference(chosen(0.7, 0.66, 0.76))]))
     assert below.count("**does not hold**") == 2
-    trivial = coreference_section([coreference(chosen(1.0, 1.0, 1.0), single=50)])
+    trivial = coreference_section([coreference(chosen(1.0, 1.0, 1.0), single=26)])
     assert "hold" not in "\n".join(trivial), "nothing to choose from"
 
 

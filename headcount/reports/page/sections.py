@@ -7,6 +7,9 @@ template; then name the function here.
 from collections.abc import Callable
 
 from headcount.reports.page import (
+    alignment_view,
+    cluster_view,
+    coreference_view,
     heads_view,
     layer_view,
     method_view,
@@ -22,6 +25,9 @@ SECTIONS: tuple[Callable[[Run], Section | None], ...] = (
     worth_view.section,
     syntax_section.section,
     probe_view.section,
+    cluster_view.section,
+    coreference_view.section,
+    alignment_view.section,
     layer_view.section,
     null_view.section,
     heads_view.section,

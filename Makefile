@@ -4,13 +4,13 @@ BIN := .venv/bin
 export HF_HUB_OFFLINE ?= 1
 unexport PYTHONDONTWRITEBYTECODE  # every test process would compile the package and its tests
 
-.PHONY: demo test lint types pytest versions faults bench clean FORCE
+.PHONY: demo test lint types pytest docs versions wheel faults bench clean FORCE
 
 demo: .venv/installed  ## what the heads of our own translation model do and are worth
 	$(BIN)/headcount demo --out demo
 
-test: lint  ## everything that must hold: ruff, then pyright beside pytest
-	$(MAKE) --jobs 2 types pytest
+test: lint  ## everything that must hold: ruff, then pyright and the docs beside pytest
+	$(MAKE) --jobs 2 docs types pytest
 
 lint: .venv/installed
 	$(BIN)/ruff format --check .
@@ -21,6 +21,9 @@ types: .venv/installed  ## the package, the tests and the benchmarks
 
 pytest: .venv/installed  ## a process for every core, at most eight
 	$(BIN)/pytest --numprocesses auto --maxprocesses 8 --dist loadfile
+
+docs: .venv/installed  ## the site in build/docs; a broken link or reference is an error
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet docs build/docs
 
 # What pyproject.toml allows at least, and what was newest on 2026-11-26
 VERSIONS := $(shell sed -n 's/.*"transformers>=\(.*\)".*/\1/p' pyproject.toml) 5.24.0
@@ -44,6 +47,9 @@ transformers-%: .versions/%/installed FORCE
 
 .SECONDARY:
 PACKAGES := "import sysconfig; print(sysconfig.get_path('purelib'))"
+
+wheel: .venv/installed  ## the wheel in build/wheel, installed in an environment of its own, where the demo runs
+	.ci/wheel
 
 faults: .venv/installed  ## make faults TRIES=1000: damaged files and killed runs, the table in faults.md
 	HEADCOUNT_FUZZ=$(or $(TRIES),100) HEADCOUNT_FAULTS=faults.md $(BIN)/pytest tests/faults

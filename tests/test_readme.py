@@ -37,7 +37,7 @@ def test_python_of_the_readme_runs(
     assert not torch.equal(stock, names["output"].last_hidden_state)
 
 
-TEXTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+TEXTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 COMMANDS = [
     (path.name, line)
     for path in TEXTS

@@ -74,7 +74,7 @@ class Translation(Task):
         columns: `{"source": NAME, "target": NAME}`.
         metric: `bleu` or `chrf`.
         num_beams: number of beams in the search.
-        prefix: text before every source (T5: `translate English to German: `).
+        prefix: text before every source (T5: "translate English to German: ").
         tokenize: sacreBLEU's tokenizer for BLEU: `13a`, `zh`, `ja-mecab`, `intl`, ...
         generation: further arguments of `generate`, e.g. `{"forced_bos_token_id": 5}`.
         limit: largest number of examples.

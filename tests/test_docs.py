@@ -1,0 +1,68 @@
+"""Python of the how-to pages runs as printed, on tiny models in place of those of the hub."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from shutil import copy
+from typing import Any
+
+import pytest
+from transformers import ViTConfig, ViTForImageClassification, WhisperFeatureExtractor
+
+from tests import saved, tiny
+
+ROOT = Path(__file__).parents[1]
+DATA = ROOT / "headcount" / "data"
+
+
+def vit(folder: Path) -> Path:
+    config: Any = ViTConfig(image_size=8, patch_size=4, num_labels=3, **saved.SIZES)
+    tiny.seeded(ViTForImageClassification(config)).save_pretrained(folder)
+    return folder
+
+
+def whisper(folder: Path) -> Path:
+    model = tiny.MODELS["whisper"]()
+    model.save_pretrained(folder)
+    bins, positions = model.config.num_mel_bins, model.config.max_source_positions
+    extract: Any = WhisperFeatureExtractor
+    extract(
+        feature_size=bins, chunk_length=1, hop_length=16_000 // (2 * positions)
+    ).save_pretrained(folder)
+    return folder
+
+
+PLACES: dict[str, Callable[[Path], Path]] = {
+    "bert-base-uncased": saved.bert,
+    "HuggingFaceTB/SmolLM2-135M-Instruct": saved.gpt2,
+    "google/vit-base-patch16-224": vit,
+    "openai/whisper-tiny.en": whisper,
+}
+"""Names of the pages and the tiny models that stand in for them."""
+
+PAGES = sorted(
+    path for path in (ROOT / "docs" / "howto").glob("*.md") if "```python" in path.read_text()
+)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_python_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    trees = (DATA / "sample.conllu").read_text().split("\n\n")
+    Path("treebank.conllu").write_text("\n\n".join(trees[:12]) + "\n\n")
+    copy(DATA / "sample.tsv", "dev.tsv")
+    lines = (DATA / "sample.tsv").read_text().splitlines()[:12]
+    Path("dev.txt").write_text("\n".join(line.split("\t")[0] for line in lines))
+    names: dict[str, Any] = {}
+    for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
+        for name, make in PLACES.items():
+            if name in block:
+                place = tmp_path / name.replace("/", "-")
+                block = block.replace(name, str(place if place.exists() else make(place)))
+        exec(compile(block, page.name, "exec"), names)
+
+
+def test_pages_are_there() -> None:
+    assert [page.stem for page in PAGES] == [
+        "bert", "causal_lm", "opus_mt", "trainer", "vit", "whisper",
+    ]  # fmt: skip

@@ -21,6 +21,8 @@ class Report:
     """Folder of the run."""
     formats: tuple[Literal["svg", "png", "pdf"], ...] = ("svg", "png", "pdf")
     """Formats of the figures, which are written into `figures/`."""
+    pruned: Path | None = None
+    """Folder of a model pruned from this one: the report shows it before and after."""
 
     def run(self) -> int:
         """Write the report and figures, and print where they are."""
@@ -28,8 +30,8 @@ class Report:
         check_is_folder(self.out)
         console = plain_console(soft_wrap=False)
         beside = [name for name in DOCUMENTS if (self.out / name).exists()]
-        if (self.out / "run.json").exists() or not beside:
-            console.print(f"Report: {reports.write_report(self.out)}", soft_wrap=True)
+        if (self.out / "run.json").exists() or not beside or self.pruned:
+            console.print(f"Report: {reports.write_report(self.out, self.pruned)}", soft_wrap=True)
             reports.write_figures(self.out, self.formats)
         if (self.out / results.PROBES).exists():
             reports.write_probe_figures(self.out, self.formats)

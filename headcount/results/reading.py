@@ -18,6 +18,7 @@ from headcount.results.examples import read_examples
 from headcount.results.importance import ImportanceRecord
 from headcount.results.probe import PROBES, read_probes
 from headcount.results.profiles import PROFILE_COLUMNS, TraitStrength, from_row
+from headcount.results.prune import PruneRecord
 from headcount.results.roles import Role
 from headcount.results.run import HeadRow, RelationResult, Run, RunRecord
 
@@ -39,11 +40,16 @@ _RELATION_COLUMNS = (
 _OFFSET_COLUMNS = ("head", "offset", "share")
 
 
-def read_run(folder: Path) -> Run:
+def read_run(folder: Path, pruned: Path | None = None) -> Run:
     """Read a run folder.
 
+    Args:
+        folder: folder of the run.
+        pruned: folder of a model that was pruned from the run's model.
+
     Raises:
-        InputError: if the folder or a file is missing, damaged or of another version.
+        InputError: if a folder or a file is missing, damaged or of another version, or the pruned
+            model was made from one with other heads.
     """
     check_is_run(folder)
     record = RunRecord.read(folder / "run.json")
@@ -66,7 +72,19 @@ def read_run(folder: Path) -> Run:
         ),
         clusters=_if_there(lambda path: read_clusters(path.parent), folder / "clusters.json"),
         alignment=_if_there(lambda path: read_alignment(path.parent), folder / "alignment.json"),
+        pruned=None if pruned is None else _read_pruned(pruned, heads),
     )
+
+
+def _read_pruned(folder: Path, heads: tuple[HeadRow, ...]) -> PruneRecord:
+    record = PruneRecord.read(folder)
+    dense, analysed = {*record.kept, *record.pruned}, {row.head for row in heads}
+    if dense != analysed:
+        raise InputError(
+            f"Expected a model pruned from the analysed one, with {len(analysed)} heads, got "
+            f"{folder}, pruned from {record.model} with {len(dense)}. Name another folder."
+        )
+    return record
 
 
 def _if_there(read: Callable[[Path], T], path: Path) -> T | None:

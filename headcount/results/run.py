@@ -15,6 +15,7 @@ from headcount.results.importance import ImportanceRecord
 from headcount.results.json_file import VERSION, JsonObject, encoded, write_sealed
 from headcount.results.probe import Probed
 from headcount.results.profiles import Profiles
+from headcount.results.prune import PruneRecord
 from headcount.results.roles import Role, Thresholds
 from headcount.results.sealing import Described
 
@@ -163,6 +164,8 @@ class Run:
     """Links between words by heads; None until `headcount align` was run."""
     curve: tuple[CurvePoints, CurveRecord] | None = None
     """The curve in the folder `curve/` of the run; None until `headcount curve` wrote one there."""
+    pruned: PruneRecord | None = None
+    """How a model was pruned from this one; None unless its folder was named."""
 
     @property
     def measures(self) -> tuple[str, ...]:

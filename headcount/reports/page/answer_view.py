@@ -102,12 +102,11 @@ def pruning_answer(run: Run) -> str:
     if run.curve is None:
         return ""
     points, record = run.curve
-    known = [name for name in points.methods if math.isfinite(points.mean(name, "loss"))]
-    own = [name for name in known if name != RANDOM] or known
+    best = best_method(points)
     columns = [name for name in ("test_score", "score", "test_loss", "loss") if name in points]
-    if not own or not columns:
+    if best is None or not columns:
         return ""
-    best, column = min(own, key=lambda name: points.mean(name, "loss")), columns[0]
+    column = columns[0]
     keeps = [keep for keep in points.keeps if points.values(best, keep, column)][:BUDGETS]
     what = METRICS.get(record.metric, record.metric) if "score" in column else "the loss"
     data = "test data" if column.startswith("test") else "the data that chose the method"
@@ -122,6 +121,13 @@ def pruning_answer(run: Run) -> str:
         chance = _mean(points, RANDOM, random[0], column)
         text += f" Random choices of {random[0]:,} reach {chance} on average."
     return text
+
+
+def best_method(points: CurvePoints) -> str | None:
+    """The method with the lowest mean loss on the development data; None without any loss."""
+    known = [name for name in points.methods if math.isfinite(points.mean(name, "loss"))]
+    own = [name for name in known if name != RANDOM] or known
+    return min(own, key=lambda name: points.mean(name, "loss"), default=None)
 
 
 def _mean(points: CurvePoints, method: str, keep: int, column: str) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from headcount.reports import numbers
 from headcount.reports.kinds import findings, kind_of, roles_of
 from headcount.reports.names import MEASURES, SITE_TITLES, RoleName, measures
+from headcount.reports.page.kept_view import fates, keepings
 from headcount.reports.page.probe_view import ProbeHead, probe_heads
 from headcount.reports.page.profile_view import ProfileView, profile_view
 from headcount.reports.page.related import Relative, related_heads
@@ -161,6 +162,8 @@ class Card:
     """Strengths of the head's traits; None in runs from before there were profiles."""
     without: str
     """What happens to the model without the head, in a sentence; empty if not measured."""
+    fate: str
+    """Where the head is kept and where it is pruned; empty without a choice of heads."""
     worth: tuple[Score, ...]
     probe: ProbeHead | None
     """What the head adds to the attention probe; None without that probe."""
@@ -183,6 +186,7 @@ def cards(run: Run) -> tuple[Card, ...]:
     relations = best_of_head(results, run.null_relations, run.record.thresholds)
     null = {row.head: row.values for row in run.null_heads or ()}
     worth, probed, names = _worth(run), probe_heads(run.probes), roles_of(run)
+    fate = fates(run, keepings(run))
     related = related_heads(run.profiles or {}, [row.head for row in run.heads])
     return tuple(
         Card(
@@ -193,6 +197,7 @@ def cards(run: Run) -> tuple[Card, ...]:
             line=head_line(row.values),
             profile=None if run.profiles is None else profile_view(run.profiles.get(row.head, ())),
             without=without(run, row),
+            fate=fate[row.head],
             worth=worth[row.head],
             probe=probed.get(row.head),
             offsets=offset_bins(run.offsets.get(row.head, {})),

@@ -6,18 +6,27 @@ from typing import Any
 
 from headcount.core import write_text
 from headcount.reports.names import RoleName
-from headcount.reports.page import worth_plot
+from headcount.reports.page import curve_plot, worth_plot
 from headcount.reports.page.assets import fill_template
 from headcount.reports.page.card_view import Card
 from headcount.reports.page.layer_view import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH
 from headcount.reports.page.view import Report, report_view
 from headcount.results import read_run
 
-STYLES = ("base.css", "grid.css", "card.css", "sections.css", "worth.css", "contents.css")
+STYLES = (
+    "base.css",
+    "grid.css",
+    "card.css",
+    "sections.css",
+    "worth.css",
+    "contents.css",
+    "curve.css",
+)
 SCRIPTS = (
     "elements.js",
     "rove.js",
     "grid.js",
+    "kept.js",
     "sentence.js",
     "card.js",
     "table.js",
@@ -44,6 +53,13 @@ def render(report: Report) -> str:
             "top": TOP,
             "bottom": HEIGHT - BOTTOM,
         },
+        curve={
+            "width": curve_plot.WIDTH,
+            "height": curve_plot.HEIGHT,
+            "left": curve_plot.LEFT,
+            "right": curve_plot.WIDTH - curve_plot.RIGHT,
+            "bottom": curve_plot.HEIGHT - curve_plot.BOTTOM,
+        },
         chart={"width": worth_plot.WIDTH, "height": worth_plot.HEIGHT, "left": worth_plot.LEFT},
     )
 
@@ -57,6 +73,7 @@ def page_data(report: Report) -> dict[str, Any]:
             name: {"letter": letter, "colour": role.colour, "ink": role.ink}
             for name, letter, role in _swatches(report)
         },
+        "kept": [asdict(choice) for choice in report.keepings],
         "maps": [asdict(shown) for shown in report.maps],
         "cards": {card.head: _card_data(card) for card in report.cards},
         "hasNull": report.has_null,
@@ -74,12 +91,17 @@ def _card_data(card: Card) -> dict[str, Any]:
     return asdict(card) | {"numbers": [number.null_text for number in card.numbers]}
 
 
-def write_report(folder: str | Path) -> Path:
+def write_report(folder: str | Path, pruned: str | Path | None = None) -> Path:
     """Read the results of a run folder and write `report.html` into it, atomically.
 
+    Args:
+        folder: folder of the run.
+        pruned: folder of a model that was pruned from the run's model, to show before and after.
+
     Raises:
-        InputError: if a result file is missing or damaged.
+        InputError: if a result file is missing or damaged, or the pruned model is of another model.
     """
     path = Path(folder) / "report.html"
-    write_text(path, render(report_view(read_run(path.parent))))
+    run = read_run(path.parent, None if pruned is None else Path(pruned))
+    write_text(path, render(report_view(run)))
     return path

@@ -10,11 +10,13 @@ from headcount.reports.page import (
     alignment_view,
     cluster_view,
     coreference_view,
+    curve_view,
     heads_view,
     layer_view,
     method_view,
     null_view,
     probe_view,
+    pruned_view,
     syntax_section,
     worth_view,
 )
@@ -23,6 +25,8 @@ from headcount.results import Run
 
 SECTIONS: tuple[Callable[[Run], Section | None], ...] = (
     worth_view.section,
+    curve_view.section,
+    pruned_view.section,
     syntax_section.section,
     probe_view.section,
     cluster_view.section,

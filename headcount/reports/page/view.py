@@ -9,7 +9,9 @@ from headcount.reports.names import RoleName, role_names
 from headcount.reports.page.answer_view import Start, next_steps, pruning_answer, starts
 from headcount.reports.page.card_view import Card, cards
 from headcount.reports.page.grid_view import Grid, Legend, grids, legend
+from headcount.reports.page.kept_view import Keeping, keepings
 from headcount.reports.page.map_view import Map, maps
+from headcount.reports.page.pruned_view import pruned_answer
 from headcount.reports.page.section import Section
 from headcount.reports.page.sections import sections_of
 from headcount.reports.page.worth_view import answer
@@ -38,6 +40,8 @@ class Report:
     """What leads heads, by key."""
     legend: Legend
     grids: tuple[Grid, ...]
+    keepings: tuple[Keeping, ...]
+    """Choices of heads that the map can show."""
     starts: tuple[Start, ...]
     """Heads worth a look."""
     maps: tuple[Map, ...]
@@ -69,6 +73,7 @@ def report_view(run: Run) -> Report:
         kinds={kind.key: kind for kind in kinds_of(run)},
         legend=legend(run, found),
         grids=grids(run, found),
+        keepings=keepings(run),
         starts=starts(run, found),
         maps=maps(run),
         heads=tuple(row.head for row in run.heads),
@@ -80,5 +85,9 @@ def report_view(run: Run) -> Report:
 
 
 def _answers(run: Run) -> tuple[tuple[str, str], ...]:
-    answers = (("Which matter", answer(run)), ("How many can be pruned", pruning_answer(run)))
+    answers = (
+        ("Which matter", answer(run)),
+        ("How many can be pruned", pruning_answer(run)),
+        ("Pruned", pruned_answer(run)),
+    )
     return tuple((title, text) for title, text in answers if text)

@@ -46,6 +46,7 @@ function cardParts(shown) {
     h("p", { class: "card-title" }, `${shown.title}, counted from 0`),
     cardFindings(shown),
     shown.without ? h("p", { class: "card-without" }, shown.without) : null,
+    shown.fate ? h("p", { class: "card-without" }, shown.fate) : null,
     h("p", { class: "card-line" }, shown.line),
     shown.examples.length ? examplesPart(shown.examples, shown.roles.length > 0) : null,
     shown.profile ? profilePart(shown.profile) : null,

@@ -19,6 +19,7 @@ function colourBy(key) {
     else showKind(cell);
   }
   highlight(shownMap ? null : shownFilter);
+  markGone();
   markCurrent();
 }
 

@@ -6,7 +6,7 @@ function mapPicture() {
   const picture = s("svg", { xmlns: "http://www.w3.org/2000/svg" });
   const grids = [...document.querySelectorAll(".map .grid")];
   let [y, width] = [LINE, 480];
-  picture.append(label(shownMap ? shownMap.label : "What heads do", MARGIN, y, 600));
+  picture.append(label(`${shownMap ? shownMap.label : "What heads do"}${shownKept ? `, ${shownKept.label}` : ""}`, MARGIN, y, 600));
   for (const grid of grids) {
     const title = grid.querySelector("figcaption");
     if (title) picture.append(label(title.firstChild.textContent.trim(), MARGIN, (y += LINE + 6), 600));
@@ -37,8 +37,9 @@ function drawCell(cell, x, y) {
   const missing = cell.classList.contains("missing");
   const box = s("rect", { x, y, width: SIDE.width, height: SIDE.height, rx: 2, style: `fill:${missing ? "none" : look.backgroundColor};stroke:${look.color};stroke-width:${cell.matches(".role, .sure") ? 2 : missing ? 0.6 : 0.15}${missing ? ";stroke-dasharray:3 3" : ""}` });
   const dot = cell.classList.contains("matters") ? [s("circle", { cx: x + SIDE.width - 7, cy: y + 7, r: 4, style: `fill:${getComputedStyle(document.body).color}` })] : [];
+  const gone = cell.classList.contains("gone") ? [s("path", { d: `M${x} ${y + SIDE.height}L${x + SIDE.width} ${y}`, style: `stroke:${look.color};stroke-width:1.5` })] : [];
   const text = [...cell.childNodes].map((node) => node.textContent).join(" ");
-  return [box, centred(text, x + SIDE.width / 2, y + SIDE.height / 2 + 5, Number(look.fontWeight), look.color), ...dot];
+  return [box, centred(text, x + SIDE.width / 2, y + SIDE.height / 2 + 5, Number(look.fontWeight), look.color), ...gone, ...dot];
 }
 
 /** The legend below the map; returns where it ends. */
@@ -47,7 +48,7 @@ function addLegend(picture, width, top) {
     ? [[null, "", `${shownMap.low_text} to ${shownMap.high_text}${shownMap.about ? `: ${shownMap.about}` : ""}`]]
     : [...document.querySelectorAll(".chip")].map((chip) => {
       const sample = chip.querySelector(".swatch, .sample");
-      return [sample, sample.textContent, chip.textContent.replace(sample.textContent, "").replace(/\s+/g, " ").trim()];
+      return [sample, sample.classList.contains("matters") ? "●" : sample.textContent, chip.textContent.replace(sample.textContent, "").replace(/\s+/g, " ").trim()];
     });
   let [x, y] = [MARGIN, top];
   for (const [sample, sign, text] of items) {

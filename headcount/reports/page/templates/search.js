@@ -17,12 +17,12 @@ function headsOf(query) {
   const named = [];
   const doing = [];
   headTexts().forEach((lines, i) => {
-    const fits = lines.find((line) => line.toLowerCase().includes(query));
+    const at = lines.findIndex((line) => line.toLowerCase().includes(query));
     if (data.heads[i].startsWith(query)) named.push([data.heads[i], lines[0] ?? "no role or tendency"]);
-    else if (fits) doing.push([data.heads[i], fits]);
+    else if (at >= 0) doing.push([data.heads[i], lines[at], at]);
   });
   const exact = (pair) => (pair[0] === query ? 0 : 1);
-  return [...named.sort((a, b) => exact(a) - exact(b)), ...doing];
+  return [...named.sort((a, b) => exact(a) - exact(b)), ...doing.sort((a, b) => Math.min(1, a[2]) - Math.min(1, b[2]))];  // those that it leads first
 }
 
 function results(query) {

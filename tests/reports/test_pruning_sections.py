@@ -1,0 +1,168 @@
+"""The sections on a curve and on a pruned model, and what the map and cards say of kept heads."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from headcount.core import InputError
+from headcount.reports import report_view, write_report
+from headcount.reports.kinds import leading
+from headcount.reports.page import curve_plot
+from headcount.reports.page.curve_view import curve_view
+from headcount.reports.page.kept_view import keepings, kept_rows
+from headcount.reports.page.pruned_view import pruned_view
+from headcount.results import CurvePoints, Run, read_run
+from tests.cli.conftest import headcount
+from tests.reports.conftest import Open
+from tests.reports.pruned_folder import BUDGETS, prune_record, write_curve_beside
+from tests.reports.run_folder import Wish, write_run
+
+
+@pytest.fixture(scope="module")
+def dense(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with a curve, 3 x 8 heads."""
+    folder = write_run(
+        tmp_path_factory.mktemp("dense"), Wish(layers=3, heads=8, profiles=True, importance=True)
+    )
+    write_curve_beside(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pruned(dense: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model pruned from it, with 13 heads."""
+    folder = tmp_path_factory.mktemp("pruned")
+    heads = [row.head for row in read_run(dense).heads]
+    prune_record(heads, heads[:13]).write(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(dense: Path, pruned: Path) -> Run:
+    return read_run(dense, pruned)
+
+
+def of_curve(run: Run) -> CurvePoints:
+    assert run.curve is not None
+    return run.curve[0]
+
+
+def test_axis_ticks_are_the_budgets_that_were_run(run: Run):
+    chart = curve_plot.chart(of_curve(run), "test_score", "BLEU")
+    assert [text for _, text in chart.budgets] == ["24", *map(str, BUDGETS)]
+    xs = [x for x, _ in chart.budgets]
+    assert xs == sorted(xs, reverse=True) and xs[0] == curve_plot.WIDTH - curve_plot.RIGHT
+
+
+def test_labels_that_have_no_room_are_left_out_but_not_their_ticks(run: Run):
+    points = of_curve(run).points
+    close = replace(points[1], keep=18)
+    chart = curve_plot.chart(CurvePoints((*points, close)), "test_score", "BLEU")
+    assert [text for _, text in chart.budgets] == ["24", "18", "", "11", "5"]
+
+
+def test_lines_stand_where_the_axis_says(run: Run):
+    """A value between two ticks stands between them in proportion."""
+    points = of_curve(run)
+    chart = curve_plot.chart(points, "test_score", "BLEU")
+    (low_y, low), (high_y, high) = chart.ticks[0], chart.ticks[-1]
+    for line in chart.lines:
+        for dot, keep in zip(line.dots, (24, *BUDGETS), strict=True):
+            values = points.values(line.method, keep, "test_score") or [41.3]
+            mean = sum(values) / len(values)
+            part = (mean - float(low)) / (float(high) - float(low))
+            assert dot.y == pytest.approx(low_y + part * (high_y - low_y), abs=0.1)
+    random = chart.lines[-1]
+    assert random.is_random and random.band.endswith("Z")
+    assert not any(line.band for line in chart.lines[:-1])
+
+
+def test_the_section_on_the_curve(run: Run):
+    view = curve_view(run)
+    assert view is not None and view.best == "fisher"
+    assert [each.title for each in view.charts] == ["BLEU on test data", "Loss (nats) on test data"]
+    rows = dict(view.tables[0].rows)
+    assert list(rows) == ["24 (all)", "17", "11", "5"]
+    assert rows["11"] == ("26.1", "25.9", "13.2 (11.7 to 14.7)")
+    assert curve_view(replace(run, curve=None)) is None
+
+
+def test_heads_of_each_kind_are_counted_at_each_budget(run: Run):
+    found = leading(run)
+    choices = [each.kept for each in keepings(run)]
+    assert [len(each) for each in choices] == [13, *BUDGETS]
+    for row in kept_rows(run, found, choices):
+        heads = [
+            head
+            for head, leads in found.items()
+            if (leads.kind.key if leads else None) == (row.kind.key if row.kind else None)
+        ]
+        assert row.total == len(heads)
+        counts = [sum(head in choice for head in heads) for choice in choices]
+        assert [number for number, _ in row.kept] == counts
+
+
+def test_the_section_on_the_pruned_model(run: Run):
+    assert run.pruned is not None
+    view = pruned_view(run, run.pruned)
+    assert view.lede.replace("\u202f", " ") == (
+        "11 of 24 heads were pruned, chosen by fisher. On test data, BLEU drops from 41.3 to 37.1, "
+        "a change of −4.20 (95 % −7.30 to −1.10)."
+    )
+    (score, loss) = view.changes
+    assert (score.change, score.interval, score.p) == ("−4.20", "−7.30 to −1.10", "0.003")
+    assert (loss.name, loss.change) == ("loss, test data", "+0.300")
+    assert [(row.role, row.still, row.taken_over) for row in view.survivals] == [
+        ("positional", "1", ("enc.0.2",))
+    ]
+    assert dict(report_view(run).answers)["Pruned"] == view.lede
+
+
+def test_cards_say_where_a_head_is_kept(run: Run):
+    cards = {card.head: card.fate for card in report_view(run).cards}
+    assert cards["enc.0.0"] == (
+        "Kept in the pruned model. The curve's best method, fisher, keeps it among 17, 11 and 5 "
+        "heads."
+    )
+    assert cards["enc.1.4"] == (  # the 13th head
+        "Kept in the pruned model. The curve's best method, fisher, keeps it among 17 heads and "
+        "prunes it at 11 and 5."
+    )
+    assert cards["enc.2.7"] == (
+        "Pruned in the pruned model. The curve's best method, fisher, prunes it at 17, 11 and 5."
+    )
+
+
+def test_a_model_of_other_heads_is_refused(dense: Path, tmp_path: Path):
+    prune_record(["enc.0.0", "enc.0.1"], ["enc.0.0"]).write(tmp_path)
+    with pytest.raises(InputError, match="with 24 heads, got .*, pruned from dense with 2"):
+        read_run(dense, tmp_path)
+    with pytest.raises(InputError, match=r"prune\.json"):
+        read_run(dense, dense)
+
+
+def test_the_command_takes_a_pruned_folder(dense: Path, pruned: Path, tmp_path: Path):
+    status, _, errors = headcount("report", dense, "--pruned", pruned, "--formats", "svg")
+    assert status == 0, errors
+    assert "Before and after pruning" in (dense / "report.html").read_text()
+
+
+@pytest.mark.browser
+def test_the_map_strikes_out_pruned_heads_and_counts_the_kept_ones(
+    dense: Path, pruned: Path, open_page: Open
+):
+    write_report(dense, pruned)
+    page = open_page(dense)
+    page.click("[data-kept=pruned]")
+    assert page.locator(".cell.gone").count() == 11
+    assert str(page.get_attribute("[data-head='enc.2.7']", "aria-label")).endswith("; pruned")
+    counts = page.locator(".chip.verdict[data-filter^=verdict] b").all_inner_texts()
+    assert sum(int(text.split(" of ")[0]) for text in counts) == 13
+    page.select_option("#colour-by", "confidence")
+    assert page.locator(".cell.gone").count() == 11
+    page.click("[data-kept=keep-5]")
+    assert page.locator(".cell.gone").count() == 19
+    page.click("[data-kept='']")
+    assert page.locator(".cell.gone").count() == 0 and page.inner_text("#kept-about") == ""
+    assert "pruned" not in str(page.get_attribute("[data-head='enc.2.7']", "aria-label"))

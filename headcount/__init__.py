@@ -45,6 +45,7 @@ Smaller models:
 
 More of what commands do:
     reproduce: a paper's tables and figures on your model and data, beside the published numbers
+    serve: a local page on which a model answers (`serve.open_model`, `serve.run_server`)
     reports: two runs side by side (`reports.write_comparison`)
     pruning: the methods; all of them under the same budgets (`pruning.curve`)
     speed: a pruned model timed beside the dense one (`speed.compare_speed`)

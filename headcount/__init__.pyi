@@ -4,6 +4,7 @@ from . import probes as probes
 from . import pruning as pruning
 from . import reports as reports
 from . import reproduce as reproduce
+from . import serve as serve
 from . import speed as speed
 from . import tasks as tasks
 from . import training as training

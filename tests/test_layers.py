@@ -24,7 +24,7 @@ LAYERS = (
     ("training", "speed"),
     ("pruning",),
     ("artifact", "reports"),
-    ("reproduce",),
+    ("reproduce", "serve"),
     ("doctor",),
     ("cli",),
     ("__main__",),

@@ -20,6 +20,7 @@ from .tuned_rows import map_rows as map_rows
 from .tuned_rows import word_rows as word_rows
 from .word_classes import WORD_CLASSES as WORD_CLASSES
 from .word_classes import attention_to_words as attention_to_words
+from .word_maps import MAX_CHARACTERS as MAX_CHARACTERS
 from .word_maps import HeadGates as HeadGates
 from .word_maps import SiteAttention as SiteAttention
 from .word_maps import WordAttention as WordAttention

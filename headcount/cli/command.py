@@ -31,6 +31,7 @@ GROUPS = {
         "coreference": "Coreference",
         "probe": "Probe",
         "evolve": "Evolve",
+        "serve": "Serve",
     },
     "Score heads": {
         "importance": "Importance",

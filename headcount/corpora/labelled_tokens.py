@@ -80,7 +80,7 @@ def _by_offsets(encoding: Any, texts: Sequence[str], types: Sequence[int] | None
             continue
         start, end = encoding.offsets[place]
         touched = [span for span in spans[side] if span[0] < end and start < span[1]]
-        labels.piece(side, texts[side], touched)
+        labels.piece(side, str(texts[side]), touched)
     labels.close()
     found = tuple(types) if types is not None else None
     return labels.tokens(tuple(encoding.ids), found)

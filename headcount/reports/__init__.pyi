@@ -19,6 +19,11 @@ from .head_relations_text import write_clusters_document as write_clusters_docum
 from .head_relations_text import write_coreference_document as write_coreference_document
 from .kinds import untested_roles as untested_roles
 from .names import SITE_TITLES as SITE_TITLES
+from .page.assets import fill_template as fill_template
+from .page.attention_view import LOOKING_SCRIPTS as LOOKING_SCRIPTS
+from .page.attention_view import LOOKING_STYLES as LOOKING_STYLES
+from .page.attention_view import attention_data as attention_data
+from .page.attention_view import sharpest as sharpest
 from .page.html import render as render
 from .page.html import write_report as write_report
 from .page.shown import Shown as Shown
@@ -28,3 +33,4 @@ from .page.view import Report as Report
 from .page.view import report_view as report_view
 from .page.worth_view import site_sentence as site_sentence
 from .page.worth_view import verdict as verdict
+from .sentences import short_name as short_name

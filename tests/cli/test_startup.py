@@ -18,7 +18,10 @@ from headcount.cli.command import COMMANDS, main, parse
 from headcount.core import option_types
 from tests.cli.conftest import PARALLEL, ROOT, SAMPLE
 
-HEAVY = ("torch", "transformers", "pandas", "sklearn", "scipy", "matplotlib", "jinja2", "sacrebleu")
+HEAVY = (
+    *("torch", "transformers", "pandas", "sklearn", "scipy", "matplotlib", "jinja2", "sacrebleu"),
+    *("starlette", "uvicorn"),
+)
 
 SCRIPT = """
 import json, sys
@@ -157,6 +160,8 @@ REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
         ("reproduce", "michel2019", "gpt2", *SCORED, "--out", "OUT", "--prune"),
         "needs a development set",
     ),
+    "a live model": (("serve", "./none"), "./none, which does not exist"),
+    "a port": (("serve", "gpt2", "--port", "70000"), "Expected a port between 0 and 65535"),
     "a demo's model": (("demo", "./none", "--out", "OUT"), "./none, which does not exist"),
 }
 """Arguments of commands that need no model to be refused, and part of the error."""

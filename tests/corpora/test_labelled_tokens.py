@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from headcount.corpora import Encoder, LabelledTokens, label_source, label_target
-from tests import tiny_tokenizers
+from tests import saved, tiny_tokenizers
 
 TEXT = "She doesn't believe it: 2,024 green chairs (and a dog)!"
 WORDS = ["She", "doesn't", "believe", "it", ":", "2,024", "green", "chairs", "(", "and", "a"]
@@ -56,7 +56,7 @@ def test_a_pair_is_one_sequence_with_types() -> None:
 @pytest.mark.parametrize("separate", [False, True])
 def test_a_target_is_shifted_behind_the_start(tmp_path: Path, separate: bool) -> None:
     tokenizer = tiny_tokenizers.marian(tmp_path, separate_vocabs=separate)
-    encoder = Encoder(tokenizer, start_id=tokenizer.pad_token_id)
+    encoder = Encoder(tokenizer, start_id=saved.number(tokenizer.pad_token_id))
     tokens = label_target(encoder, "Der alte Hund bellte.")
     assert tokens.words == ("(start)", "Der", "alte", "Hund", "bellte", ".")
     assert tokens.ids[0] == tokenizer.pad_token_id and tokens.word_of[0] == 0

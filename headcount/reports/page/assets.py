@@ -12,12 +12,21 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
+
+PACKAGE = "headcount.reports.page"
+"""The package of the report, whose templates all pages share."""
 
 
 def fill_template(
-    name: str, *, styles: Sequence[str], scripts: Sequence[str], data: object, **values: Any
+    name: str,
+    *,
+    styles: Sequence[str],
+    scripts: Sequence[str],
+    data: object,
+    package: str = PACKAGE,
+    **values: Any,
 ) -> str:
     """A page: a template with its styles, its scripts and the data that they read.
 
@@ -26,18 +35,22 @@ def fill_template(
         styles: file names of the styles.
         scripts: file names of the scripts, which share one function's names.
         data: the data that the scripts find as `data`, in JSON's types.
+        package: a package whose files in `templates` are found, too.
         values: the template's variables.
     """
     environment = Environment(
-        loader=PackageLoader("headcount.reports.page", "templates"),
+        loader=ChoiceLoader([PackageLoader(each, "templates") for each in (package, PACKAGE)]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    script = '"use strict";\n(() => {\n' + "\n".join(map(_asset, scripts)) + "})();\n"
+    style, script = (
+        "\n".join(_asset(each, package) for each in names) for names in (styles, scripts)
+    )
+    script = f'"use strict";\n(() => {{\n{script}}})();\n'
     return environment.get_template(name).render(
-        style=Markup("\n".join(map(_asset, styles))),
+        style=Markup(style),
         script=Markup(script),
         script_hash=_hash(script),
         data=Markup(script_json(data)),
@@ -64,8 +77,10 @@ def script_json(value: object) -> str:
     return text
 
 
-def _asset(name: str) -> str:
-    return files("headcount.reports.page").joinpath("templates", name).read_text(encoding="utf-8")
+def _asset(name: str, package: str) -> str:
+    """The text of a file in the templates of a package or, without one there, of the report."""
+    places = (files(each).joinpath("templates", name) for each in (package, PACKAGE))
+    return next(each for each in places if each.is_file()).read_text(encoding="utf-8")
 
 
 def _hash(script: str) -> str:

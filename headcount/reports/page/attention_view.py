@@ -33,7 +33,9 @@ def _site_data(site: SiteAttention) -> dict[str, Any]:
 
 
 def _text(weights_QK: np.ndarray) -> str:
-    return base64.b64encode((weights_QK.clip(0, 1) * 255).round().astype(np.uint8)).decode()
+    return base64.b64encode(
+        (weights_QK.clip(0, 1) * 255).round().astype(np.uint8).tobytes()
+    ).decode()
 
 
 def sharpest(attention: WordAttention) -> str:
@@ -65,4 +67,5 @@ def render_attention(attention: WordAttention, head: str) -> str:
         data={"attention": attention_data(attention), "head": head, "kinds": {}},
         title=short_name(attention.model),
         attention=attention,
+        live=False,
     )

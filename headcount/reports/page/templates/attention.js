@@ -35,7 +35,7 @@ function thumb(head, row, column, below) {
   const canvas = h("canvas", { "aria-hidden": "true" });
   looking.canvases.set(head, canvas);
   const attributes = { type: "button", class: "thumb", "data-head": head, "data-row": row, "data-column": column, "aria-label": `head ${head}`, title: head };
-  return h("div", { class: "thumb-box" }, h("button", { ...attributes, onclick: () => chooseHead(head), onkeydown: moveFocus }, canvas), below(head));
+  return h("div", { class: "thumb-box" }, h("button", { ...attributes, onclick: () => pressHead(head), onkeydown: moveFocus }, canvas), below(head));
 }
 
 /** Paint every small map with the attention at hand. */
@@ -64,6 +64,11 @@ function shades() {
 }
 
 const channels = (hex) => [1, 3, 5].map((start) => parseInt(hex.trim().slice(start, start + 2), 16));
+
+function pressHead(head) {
+  chooseHead(head);
+  if (matchMedia("(max-width: 799px)").matches) document.querySelector(".panel").scrollIntoView();
+}
 
 function chooseHead(head) {
   looking.head = head;

@@ -1,0 +1,64 @@
+"""Asking: what a browser may send, checked before a model sees it."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, final
+
+from headcount.core import Head, Heads, InputError, parse_json
+
+MAX_BODY = 64 * 1024
+"""Largest number of bytes of a request."""
+MAX_GATE = 2.0
+"""Largest gate: a head at twice its strength."""
+
+
+@final
+@dataclass(frozen=True)
+class Question:
+    """A text, and the gates under which the model reads it."""
+
+    text: str
+    second: str | None = None
+    gates: Mapping[str, float] = field(default_factory=dict)
+    """Gates other than 1, by head name."""
+
+
+def parse_question(body: bytes, heads: Heads) -> Question:
+    """The question in the body of a request.
+
+    Raises:
+        InputError: for anything but texts and gates between 0 and 2 of heads of the model.
+    """
+    try:
+        found = parse_json(body.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise InputError("Expected a request in JSON, got something else.") from error
+    if not isinstance(found, dict) or not isinstance(found.get("text"), str):
+        raise InputError('Expected a request such as {"text": "The dog barked."}, got another.')
+    second = found.get("second")
+    if not isinstance(second, str | None):
+        raise InputError(f"Expected a text as the second sentence, got {_short(second)}.")
+    gates = found.get("gates", {})
+    if not isinstance(gates, dict):
+        raise InputError(f"Expected gates by head name, got {_short(gates)}.")
+    given = {name: _gate(name, gate, heads) for name, gate in gates.items()}
+    changed = {name: gate for name, gate in given.items() if gate != 1}
+    return Question(found["text"], second if second and second.strip() else None, changed)
+
+
+def _gate(name: str, gate: Any, heads: Heads) -> float:
+    if Head.parse(name) not in heads:
+        raise InputError(f"Expected a head of this model ({heads}), got {name}.")
+    is_number = isinstance(gate, int | float) and not isinstance(gate, bool)
+    if not is_number or not math.isfinite(gate) or not 0 <= gate <= MAX_GATE:
+        raise InputError(
+            f"Expected a number between 0 and {MAX_GATE:g} as the gate of {name}, got "
+            f"{_short(gate)}."
+        )
+    return float(gate)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:39]}…"

@@ -1,0 +1,102 @@
+"""The live model: answers questions about one text at a time."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, final
+
+from headcount.analysis import check_text, word_attention
+from headcount.models import Loaded
+from headcount.reports import attention_data, sharpest
+from headcount.serve.asking import Question
+from headcount.serve.predicting import (
+    Choices,
+    Kind,
+    Number,
+    Prediction,
+    Text,
+    kind_of,
+    predict,
+    spelled,
+)
+
+SHOWN = 8
+"""Number of most probable options shown, of the dense model and of the gated one each."""
+
+Findings = Mapping[str, Sequence[tuple[str, str]]]
+"""What heads do, by head name: verdicts (role, tendency) and sentences."""
+
+
+@final
+@dataclass(eq=False)
+class LiveModel:
+    """A model to ask, with what is known about its heads."""
+
+    loaded: Loaded
+    pruned: tuple[str, ...] | None = None
+    """Heads that a plan prunes; None without a plan."""
+    findings: Findings = field(default_factory=dict)
+    """What heads do, from a finished run."""
+    kind: Kind | None = field(init=False)
+    """What the model predicts."""
+    _dense: dict[tuple[str, str | None], list[Prediction]] = field(default_factory=dict, init=False)
+    """The dense model's answer to the last text."""
+
+    def __post_init__(self) -> None:
+        self.kind = kind_of(self.loaded)
+        _ = self.loaded.anatomy  # found now, so that the first answer comes as fast as the others
+
+    def __repr__(self) -> str:
+        plan = "" if self.pruned is None else f", a plan that prunes {len(self.pruned)}"
+        return f"LiveModel({self.loaded.name!r}, predicts: {self.kind}{plan})"
+
+    def answer(self, question: Question) -> dict[str, Any]:
+        """Attention and predictions, as the page reads them.
+
+        Raises:
+            InputError: for a text that is empty or too long.
+        """
+        start = time.perf_counter()
+        text = check_text(spelled(self.loaded, question.text))
+        second = question.second and check_text(question.second, "second sentence")
+        dense = self._dense_predictions(text, second)
+        gates = question.gates
+        gated = predict(self.loaded, self.kind, text, second, gates) if gates else dense
+        other = None if self.kind == "similarity" else second
+        if self.kind == "translation" and other is None:
+            other = next((each.text for each in gated if isinstance(each, Text)), None) or None
+        attention = word_attention(self.loaded, text, other, gates)
+        return {
+            "attention": attention_data(attention),
+            "head": sharpest(attention),
+            "second": attention.second,
+            "predictions": [_compared(*pair) for pair in zip(dense, gated, strict=True)],
+            "seconds": time.perf_counter() - start,
+        }
+
+    def _dense_predictions(self, text: str, second: str | None) -> list[Prediction]:
+        key = (text, second)
+        if key not in self._dense:
+            found = predict(self.loaded, self.kind, text, second, {})
+            self._dense = {key: found}
+        return self._dense[key]
+
+
+def _compared(dense: Prediction, gated: Prediction) -> dict[str, Any]:
+    """One prediction of the dense model and of the gated one."""
+    if isinstance(dense, Text) and isinstance(gated, Text):
+        return {"kind": "text", "title": dense.title, "dense": dense.text, "gated": gated.text}
+    if isinstance(dense, Number) and isinstance(gated, Number):
+        return {"kind": "number", "title": dense.title, "dense": dense.value, "gated": gated.value}
+    assert isinstance(dense, Choices) and isinstance(gated, Choices)
+    count = min(SHOWN, len(dense.probability_V))
+    tops = [each.probability_V.topk(count).indices.tolist() for each in (dense, gated)]
+    rows = [
+        {
+            "text": dense.name(index),
+            "dense": float(dense.probability_V[index]),
+            "gated": float(gated.probability_V[index]),
+        }
+        for index in dict.fromkeys([*tops[0], *tops[1]])
+    ]
+    return {"kind": "choices", "title": dense.title, "rows": rows}

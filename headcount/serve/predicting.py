@@ -1,0 +1,177 @@
+"""Predicting: what a model makes of a text, in the form that its head has.
+
+A translator translates, a causal model gives the next token, a masked model fills [MASK], a
+classifier gives its labels, and any other encoder compares two sentences.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, final
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from headcount.analysis import HeadGates, check_text, check_tokens, inputs_of, translate
+from headcount.corpora import encode_text, label_source, label_target
+from headcount.models import Loaded
+from headcount.tap import evaluating, tapped
+from headcount.tasks import Similarity, fitting
+
+Kind = Literal["translation", "classification", "causal-lm", "masked-lm", "similarity"]
+"""Kinds of predictions, named as the tasks; a model makes the first that fits it."""
+KINDS: tuple[Kind, ...] = (
+    "translation",
+    "classification",
+    "causal-lm",
+    "masked-lm",
+    "similarity",
+)
+
+MASK = "[MASK]"
+"""What stands for the model's own mask token in a text."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Choices:
+    """Probabilities of tokens or labels in one place."""
+
+    title: str
+    probability_V: Float[Tensor, " option"]
+    """Probability of every option."""
+    name: Callable[[int], str]
+    """Text of an option."""
+
+
+@final
+@dataclass(frozen=True)
+class Number:
+    """One number."""
+
+    title: str
+    value: float
+
+
+@final
+@dataclass(frozen=True)
+class Text:
+    """A text that the model wrote."""
+
+    title: str
+    text: str
+
+
+Prediction = Choices | Number | Text
+
+
+def kind_of(loaded: Loaded) -> Kind | None:
+    """What a model can predict; None if nothing fits."""
+    tasks = fitting(loaded.model)
+    return next((kind for kind in KINDS if kind in tasks), None)
+
+
+def spelled(loaded: Loaded, text: str) -> str:
+    """The text with the model's own mask token in place of [MASK]."""
+    token = getattr(loaded.tokenizer, "mask_token", None)
+    return text if token is None else text.replace(MASK, str(token))
+
+
+def predict(
+    loaded: Loaded, kind: Kind | None, text: str, second: str | None, gates: HeadGates
+) -> list[Prediction]:
+    """What the model makes of a text under gates; empty without what the kind needs.
+
+    Raises:
+        InputError: for a text that is empty or too long, or an unknown head.
+    """
+    if kind is None:
+        return []
+    return list(_PREDICTORS[kind](loaded, text, second, gates))
+
+
+def _translations(
+    loaded: Loaded, text: str, second: str | None, gates: HeadGates
+) -> list[Prediction]:
+    source = label_source(loaded.encoder(), text)
+    found: list[Prediction] = [Text("Translation", translate(loaded, source, gates))]
+    if second is not None:
+        target = label_target(loaded.encoder(), second)
+        logits_NV = _outputs(loaded, inputs_of(loaded, source, target), gates).logits[0]
+        (labels,) = encode_text(loaded.encoder().tokenizer, [second], "text_target", None)
+        labels_N = torch.tensor(labels.ids, device=logits_NV.device)
+        loss = torch.nn.functional.cross_entropy(logits_NV.float(), labels_N)
+        found.append(Number("Loss of your target, nats a token", float(loss)))
+    return found
+
+
+def _classes(loaded: Loaded, text: str, second: str | None, gates: HeadGates) -> list[Prediction]:
+    source = label_source(loaded.encoder(), text, second)
+    logits_V = _outputs(loaded, inputs_of(loaded, source), gates).logits[0].float()
+    config = loaded.model.config
+    several = config.problem_type == "multi_label_classification" or len(logits_V) == 1
+    probability_V = logits_V.sigmoid() if several else logits_V.softmax(-1)
+    names: dict[Any, Any] = dict(config.id2label or {})
+    return [Choices("Label", probability_V, lambda index: str(names.get(index, index)))]
+
+
+def _next_tokens(
+    loaded: Loaded, text: str, second: str | None, gates: HeadGates
+) -> list[Prediction]:
+    source = label_source(loaded.encoder(), text)
+    logits_V = _outputs(loaded, inputs_of(loaded, source), gates).logits[0, -1].float()
+    return [Choices(f"Next token after “{source.words[-1]}”", logits_V.softmax(-1), _name(loaded))]
+
+
+def _masked_tokens(
+    loaded: Loaded, text: str, second: str | None, gates: HeadGates
+) -> list[Prediction]:
+    source = label_source(loaded.encoder(), text, second)
+    mask = loaded.encoder().tokenizer.mask_token_id
+    places = [place for place, token in enumerate(source.ids) if token == mask]
+    if not places:
+        return []
+    logits_NV = _outputs(loaded, inputs_of(loaded, source), gates).logits[0, places].float()
+    return [
+        Choices(f"In place of {MASK}, number {number}", row_V.softmax(-1), _name(loaded))
+        for number, row_V in enumerate(logits_NV, 1)
+    ]
+
+
+def _similarity(
+    loaded: Loaded, text: str, second: str | None, gates: HeadGates
+) -> list[Prediction]:
+    if second is None:
+        return []
+    second = check_text(second, "second sentence")
+    check_tokens(loaded, label_source(loaded.encoder(), second), "second sentence")
+    pairs = {"sentence1": [text] * 2, "sentence2": [second] * 2, "score": [0, 5]}
+    task = Similarity(loaded, pairs)  # needs two different scores, of which no number depends
+    batch = task.batch(np.array([0])).to(loaded.model.device)
+    with evaluating(loaded.model), torch.inference_mode():
+        with tapped(loaded.model, None, gates, loaded.anatomy):
+            output = task.output(loaded.model, batch)
+        cosine = task.cosines(output.last_hidden_state, batch)
+    return [Number("Cosine similarity of the two sentences", float(cosine[0]))]
+
+
+_PREDICTORS = {
+    "translation": _translations,
+    "classification": _classes,
+    "causal-lm": _next_tokens,
+    "masked-lm": _masked_tokens,
+    "similarity": _similarity,
+}
+
+
+def _name(loaded: Loaded) -> Callable[[int], str]:
+    piece = loaded.encoder().target_piece
+    return lambda token: piece(token).replace("▁", " ").strip() or "␣"
+
+
+def _outputs(loaded: Loaded, inputs: dict[str, Tensor], gates: HeadGates) -> Any:
+    options = {"use_cache": False} if loaded.model.can_generate() else {}
+    with evaluating(loaded.model), torch.inference_mode():
+        with tapped(loaded.model, None, gates, loaded.anatomy):
+            return loaded.model(**inputs, **options)

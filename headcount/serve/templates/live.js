@@ -1,0 +1,188 @@
+// The live page: asks for every change of the text or the gates; one question runs at a time, the last one counts.
+
+const token = new URLSearchParams(location.search).get("token") ?? "";
+const field = (name) => document.getElementById(name);
+const gates = new Map();  // gates other than 1
+let running = false;
+let again = false;
+let shape = "";
+
+async function ask() {
+  if (running) { again = true; return; }
+  running = true;
+  document.body.classList.add("waiting");
+  const started = performance.now();
+  try {
+    const asked = { text: field("text").value, second: field("second")?.value ?? null, gates: Object.fromEntries(gates) };
+    const response = await fetch("look", { method: "POST", headers: { Authorization: `Bearer ${token}`, "Content-Type": "application/json" }, body: JSON.stringify(asked) });
+    const answer = await response.json();
+    if (response.ok) showAnswer(answer, (performance.now() - started) / 1000);
+    else complain(answer.error);
+  } catch {
+    complain("The server does not answer. Is headcount serve still running?");
+  }
+  running = false;
+  document.body.classList.remove("waiting");
+  if (again) { again = false; ask(); }
+}
+
+function complain(sentence) {
+  field("problem").textContent = sentence;
+  field("problem").hidden = false;
+  field("state").textContent = "";
+}
+
+function showAnswer(answer, seconds) {
+  field("problem").hidden = true;
+  looking.attention = answer.attention;
+  const now = JSON.stringify(answer.attention.sites.map((site) => [site.short, Object.values(site.maps).map((maps) => maps.length)]));
+  if (now !== shape) {
+    shape = now;
+    field("grids").replaceChildren(...buildGrids(sliderBelow));
+    for (const [index, caption] of [...document.querySelectorAll("#grids figcaption")].entries()) caption.append(siteButton(answer.attention.sites[index].short));
+    showGates();
+  }
+  paintGrids();
+  chooseHead(looking.head ?? answer.head);
+  showPredictions(answer.predictions);
+  field("state").textContent = `Answered in ${seconds.toFixed(2)} s.`;
+}
+
+// Gates
+
+function setGates(changes) {
+  for (const [head, gate] of changes) {
+    if (gate === 1) gates.delete(head);
+    else gates.set(head, gate);
+  }
+  showGates();
+  ask();
+}
+
+const gateOf = (head) => gates.get(head) ?? 1;
+const headsOf = (site) => [...looking.canvases.keys()].filter((head) => head.startsWith(`${site}.`));
+const say = (gate) => String(Number(gate.toFixed(2)));
+
+function showGates() {
+  for (const [head, canvas] of looking.canvases) {
+    const [box, gate] = [canvas.closest(".thumb-box"), gateOf(head)];
+    box.style.setProperty("--gate", gate);
+    box.classList.toggle("off", gate === 0);
+    box.classList.toggle("weaker", gate < 1);
+    box.classList.toggle("stronger", gate > 1);
+    box.querySelector(".thumb").setAttribute("aria-label", `head ${head}${gate === 1 ? "" : `, gate ${say(gate)}`}`);
+    box.querySelector(".below").value = gate;
+  }
+  for (const button of document.querySelectorAll(".site-off")) button.textContent = isOff(button.dataset.site) ? "All on" : "All off";
+  const off = [...gates.values()].filter((gate) => gate === 0).length;
+  const parts = [off && `${off} off`, gates.size - off && `${gates.size - off} at other gates`].filter(Boolean);
+  field("gates-say").textContent = parts.length ? `${parts.join(", ")} of ${looking.canvases.size} heads` : "";
+  field("reset").disabled = gates.size === 0;
+  showGate();
+}
+
+function showGate() {
+  if (!looking.head) return;
+  const gate = gateOf(looking.head);
+  field("gate").value = gate;
+  field("gate-value").textContent = say(gate);
+  field("head-off").textContent = gate === 0 ? "Switch on" : "Switch off";
+}
+
+const isOff = (site) => headsOf(site).every((head) => gateOf(head) === 0);
+
+function sliderBelow(head) {
+  const slider = h("input", { type: "range", class: "below", min: 0, max: data.largest, step: 0.05, value: 1, tabindex: -1, "aria-label": `gate of ${head}` });
+  slider.addEventListener("input", () => setGates([[head, Number(slider.value)]]));
+  return slider;
+}
+
+function siteButton(site) {
+  const button = h("button", { type: "button", class: "site-off", "data-site": site }, "All off");
+  button.addEventListener("click", () => {
+    const gate = isOff(site) ? 1 : 0;
+    setGates(headsOf(site).map((head) => [head, gate]));
+  });
+  return button;
+}
+
+// Predictions
+
+function showPredictions(predictions) {
+  const changed = gates.size > 0;
+  const makers = { text: textPrediction, number: numberPrediction, choices: choicesPrediction };
+  const parts = predictions.map((each) => h("div", { class: "prediction" }, h("h2", {}, each.title), ...makers[each.kind](each, changed)));
+  if (!parts.length && data.hint) parts.push(h("p", { class: "hint" }, data.hint));
+  field("predictions").replaceChildren(...parts);
+}
+
+function textPrediction({ dense, gated }, changed) {
+  const shown = (text) => (text === "" ? [h("i", {}, "nothing")] : [text]);
+  if (!changed) return [h("p", {}, ...shown(dense))];
+  if (dense === gated) return [h("p", {}, h("small", {}, "all heads, and with these gates"), ...shown(dense))];
+  return [h("p", {}, h("small", {}, "all heads"), ...shown(dense)), h("p", {}, h("small", {}, "with these gates"), ...(gated === "" ? shown(gated) : marked(dense, gated)))];
+}
+
+/** The words of a text, marked if they are not part of a longest common subsequence. */
+function marked(before, after) {
+  const [a, b] = [before.split(" "), after.split(" ")];
+  const longest = Array.from({ length: a.length + 1 }, () => new Array(b.length + 1).fill(0));
+  for (let i = a.length - 1; i >= 0; i--) for (let j = b.length - 1; j >= 0; j--) longest[i][j] = a[i] === b[j] ? 1 + longest[i + 1][j + 1] : Math.max(longest[i + 1][j], longest[i][j + 1]);
+  const found = [];
+  for (let i = 0, j = 0; j < b.length;) {
+    if (i < a.length && a[i] === b[j]) { found.push(b[j], " "); i++; j++; }
+    else if (i < a.length && longest[i + 1][j] >= longest[i][j + 1]) i++;
+    else { found.push(h("mark", {}, b[j]), " "); j++; }
+  }
+  return found;
+}
+
+const digits = (value) => value.toFixed(3).replace("-", "−");
+
+function numberPrediction({ dense, gated }, changed) {
+  return [h("p", {}, changed ? `${digits(dense)} → ${digits(gated)}` : digits(dense), changed && h("small", {}, "all heads → with these gates"))];
+}
+
+function choicesPrediction({ rows }, changed) {
+  const titles = ["", "", "all heads", ...(changed ? ["these gates"] : [])];
+  const row = (each) => h(
+    "tr", {},
+    h("th", { scope: "row", title: each.text }, each.text),
+    h("td", { class: "bars", "aria-hidden": "true" }, track(each.dense), changed && track(each.gated, "norm")),
+    h("td", { class: "number" }, `${(100 * each.dense).toFixed(1)} %`),
+    changed && h("td", { class: "number" }, `${(100 * each.gated).toFixed(1)} %`),
+  );
+  return [h("table", {}, h("thead", {}, h("tr", {}, ...titles.map((title, i) => h(i < 2 ? "td" : "th", { scope: i < 2 ? false : "col", class: i < 2 ? "" : "number" }, title)))), h("tbody", {}, ...rows.map(row)))];
+}
+
+function showFindings(head) {
+  const found = data.findings[head] ?? [];
+  field("head-findings").replaceChildren(...found.map(([verdict, text]) => h("li", { class: verdict }, h("b", {}, verdict), h("span", {}, text))));
+}
+
+// What the reader does
+
+let typing = 0;
+for (const name of ["text", "second"]) {
+  field(name)?.addEventListener("input", () => {
+    clearTimeout(typing);
+    typing = setTimeout(ask, 250);
+  });
+}
+document.addEventListener("head", (event) => { showGate(); showFindings(event.detail); });
+field("gate").addEventListener("input", (event) => setGates([[looking.head, Number(event.target.value)]]));
+field("head-off").addEventListener("click", () => setGates([[looking.head, gateOf(looking.head) === 0 ? 1 : 0]]));
+field("sliders").addEventListener("click", (event) => {
+  const on = field("grids").classList.toggle("with-sliders");
+  event.target.setAttribute("aria-pressed", String(on));
+  for (const slider of document.querySelectorAll(".below")) slider.tabIndex = on ? 0 : -1;
+});
+field("plan")?.addEventListener("click", () => {
+  gates.clear();
+  setGates(data.pruned.map((head) => [head, 0]));
+});
+field("reset").addEventListener("click", () => {
+  gates.clear();
+  setGates([]);
+});
+ask();

@@ -1,0 +1,99 @@
+"""What a live model answers is what the model computes."""
+
+import base64
+
+import numpy as np
+import pytest
+import torch
+
+from headcount.analysis import word_attention
+from headcount.serve import LiveModel
+from headcount.serve.asking import Question
+from headcount.tap import gated
+from tests.tasks.loaded import loaded
+
+TEXT = "Three tired children jumped."
+GATES = {"enc.0.1": 0.0, "enc.1.2": 0.5}
+
+
+def live(name: str) -> LiveModel:
+    return LiveModel(loaded(name))
+
+
+def test_maps_are_those_of_the_gated_model() -> None:
+    answer = live("BertForMaskedLM").answer(Question(TEXT, None, GATES))
+    expected = word_attention(loaded("BertForMaskedLM"), TEXT, None, GATES)
+    (site,) = answer["attention"]["sites"]
+    for layer, maps in expected.sites[0].maps.items():
+        for text, map_QK in zip(site["maps"][str(layer)], maps, strict=True):
+            found = np.frombuffer(base64.b64decode(text), np.uint8).reshape(map_QK.shape)
+            np.testing.assert_allclose(found / 255, map_QK, atol=0.5 / 255 + 1e-6)
+
+
+def test_a_masked_model_fills_every_mask() -> None:
+    model = loaded("BertForMaskedLM")
+    text = "Three [MASK] children [MASK]."
+    answer = live("BertForMaskedLM").answer(Question(text, None, GATES))
+    assert "[MASK]" in answer["attention"]["sites"][0]["queries"]
+    assert model.tokenizer is not None
+    inputs = model.tokenizer([text], return_tensors="pt")
+    with torch.no_grad():
+        dense = model.model(**inputs).logits.softmax(-1)[0]
+        with gated(model.model, GATES, model.anatomy):
+            under = model.model(**inputs).logits.softmax(-1)[0]
+    places = (inputs["input_ids"][0] == model.tokenizer.mask_token_id).nonzero()[:, 0].tolist()
+    assert len(answer["predictions"]) == len(places) == 2
+    for place, prediction in zip(places, answer["predictions"], strict=True):
+        row = prediction["rows"][0]
+        best = int(dense[place].argmax())
+        assert row["text"] == str(model.tokenizer.decode([best])).strip()
+        assert row["dense"] == pytest.approx(float(dense[place, best]), abs=1e-6)
+        assert row["gated"] == pytest.approx(float(under[place, best]), abs=1e-6)
+    assert live("BertForMaskedLM").answer(Question(TEXT))["predictions"] == []
+
+
+def test_a_causal_model_gives_the_next_token() -> None:
+    model = loaded("LlamaForCausalLM")
+    answer = live("LlamaForCausalLM").answer(Question(TEXT))
+    assert model.tokenizer is not None
+    inputs = model.tokenizer([TEXT], return_tensors="pt", return_token_type_ids=False)
+    with torch.no_grad():
+        expected = model.model(**inputs).logits[0, -1].softmax(-1)
+    (prediction,) = answer["predictions"]
+    shares = [row["dense"] for row in prediction["rows"]]
+    np.testing.assert_allclose(shares, expected.topk(8).values, rtol=1e-4)
+    assert prediction["title"] == "Next token after “.”"
+
+
+def test_a_classifier_gives_labels_also_for_pairs() -> None:
+    (single,) = live("BertForSequenceClassification").answer(Question(TEXT))["predictions"]
+    (pair,) = live("BertForSequenceClassification").answer(Question(TEXT, "A dog."))["predictions"]
+    assert sum(row["dense"] for row in single["rows"]) == pytest.approx(1, abs=1e-5)
+    assert {row["text"] for row in pair["rows"]} == {"LABEL_0", "LABEL_1", "LABEL_2"}
+    assert single["rows"] != pair["rows"]
+
+
+def test_an_encoder_compares_two_sentences() -> None:
+    model = live("BertModel")
+    (same,) = model.answer(Question(TEXT, TEXT))["predictions"]
+    (other,) = model.answer(Question(TEXT, "A dog barked.", GATES))["predictions"]
+    assert same["dense"] == pytest.approx(1, abs=1e-5)
+    assert other["dense"] != pytest.approx(other["gated"], abs=1e-4)
+    assert model.answer(Question(TEXT))["predictions"] == []
+
+
+def test_a_translator_translates_and_scores_a_target(translator: LiveModel) -> None:
+    loaded_ = translator.loaded
+    own = translator.answer(Question(TEXT))
+    (translation,) = own["predictions"]
+    assert own["second"] == translation["dense"] == translation["gated"]
+    given = translator.answer(Question(TEXT, "Der Hund bellte.", {"dec.1.3": 0.0}))
+    title, loss = given["predictions"][1]["title"], given["predictions"][1]["dense"]
+    assert loaded_.tokenizer is not None and title.startswith("Loss of your target")
+    labels = loaded_.tokenizer(text_target=["Der Hund bellte."], return_tensors="pt")["input_ids"]
+    source = loaded_.tokenizer([TEXT], return_tensors="pt")
+    with torch.no_grad():
+        # The last token of the target is not read, but the end of it is predicted, too
+        expected = float(loaded_.model(**source, labels=labels).loss)
+    assert loss == pytest.approx(expected, abs=1e-5)
+    assert given["predictions"][1]["gated"] != pytest.approx(loss, abs=1e-6)

@@ -1,0 +1,207 @@
+"""The server by HTTP: who may ask, what may be asked, and the sentence for everything else."""
+
+import json
+import socket
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from headcount.core import InputError, Plan
+from headcount.results import PruneRecord
+from headcount.serve import LiveModel, bind, make_application, open_model
+from headcount.serve.application import MAX_WAITING
+from headcount.serve.asking import MAX_BODY
+from tests import saved
+from tests.reports.run_folder import Wish, write_run
+
+TOKEN = "secret"
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
+TEXT = "The old dog barked."
+
+
+@pytest.fixture(scope="module")
+def client(filler: LiveModel) -> TestClient:
+    return TestClient(make_application(filler, TOKEN), base_url="http://127.0.0.1:8765")
+
+
+def ask(client: TestClient, body: Any, headers: dict[str, str] = BEARER) -> tuple[int, str]:
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    response = client.post("/look", content=content, headers=headers)
+    return response.status_code, response.json().get("error", "")
+
+
+def test_the_page_needs_the_token(client: TestClient) -> None:
+    page = client.get("/", params={"token": TOKEN})
+    assert page.status_code == 200 and "connect-src 'self'" in page.text
+    assert page.headers["x-frame-options"] == "DENY"
+    assert "looks \\u003cb" in page.text and TOKEN not in page.text
+    for params in ({}, {"token": "other"}, {"token": "sécret"}):
+        refused = client.get("/", params=params)
+        assert refused.status_code == 403 and "token" in refused.text
+
+
+@pytest.mark.parametrize(
+    "headers", [{}, {"Authorization": "Bearer x"}, {"Cookie": f"token={TOKEN}"}]
+)
+def test_questions_need_the_token(client: TestClient, headers: dict[str, str]) -> None:
+    status, error = ask(client, {"text": TEXT}, headers)
+    assert status == 403 and error.startswith("Expected the address with the token")
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:8765", "127.0.0.1.evil.example", "10.0.0.1"]
+)
+def test_other_hosts_are_refused(client: TestClient, host: str) -> None:
+    response = client.get("/", params={"token": TOKEN}, headers={"Host": host})
+    assert response.status_code == 421 and "Expected the address" in response.text
+
+
+def test_an_open_server_takes_addresses_but_no_names(filler: LiveModel) -> None:
+    client = TestClient(make_application(filler, TOKEN, "0.0.0.0"), base_url="http://10.0.0.1")
+    assert client.get("/", params={"token": TOKEN}).status_code == 200
+    other = client.get("/", params={"token": TOKEN}, headers={"Host": "evil.example"})
+    assert other.status_code == 421
+
+
+def test_an_answer(client: TestClient) -> None:
+    response = client.post("/look", json={"text": TEXT, "gates": {"enc.0.0": 0.5}}, headers=BEARER)
+    assert response.status_code == 200
+    (site,) = response.json()["attention"]["sites"]
+    assert site["queries"][1:3] == ["The", "old"] and len(site["maps"]["0"]) == 5
+
+
+REFUSED: dict[str, tuple[Any, str]] = {
+    "no JSON": (b"{", "Expected a request in JSON"),
+    "no UTF-8": (b"\xff\xfe", "Expected a request in JSON"),
+    "deep": (b"[" * 30000, "Expected a request in JSON"),
+    "a list": ([1], "Expected a request such as"),
+    "no text": ({"text": 3}, "Expected a request such as"),
+    "an empty text": ({"text": " \n"}, "Expected a sentence of at least one word"),
+    "10,000 characters": ({"text": "a" * 10_000}, "at most 2,000 characters, got 10,000"),
+    "many tokens": ({"text": "dog " * 100}, "at most 64 tokens, got"),
+    "a number as second": ({"text": TEXT, "second": 1}, "a text as the second sentence, got 1"),
+    "a list of gates": ({"text": TEXT, "gates": [1]}, "Expected gates by head name"),
+    "an unknown head": ({"text": TEXT, "gates": {"enc.7.0": 0}}, "Expected a head of this model"),
+    "no head": ({"text": TEXT, "gates": {"<b>": 0}}, "Expected a head such as"),
+    "a word as gate": ({"text": TEXT, "gates": {"enc.0.0": "off"}}, "between 0 and 2 as the gate"),
+    "a truth as gate": ({"text": TEXT, "gates": {"enc.0.0": True}}, "between 0 and 2 as the gate"),
+    "infinity": (b'{"text": "a", "gates": {"enc.0.0": Infinity}}', "between 0 and 2"),
+    "NaN": (b'{"text": "a", "gates": {"enc.0.0": NaN}}', "between 0 and 2"),
+    "a negative gate": ({"text": TEXT, "gates": {"enc.0.0": -1}}, "got -1"),
+    "a long gate": ({"text": TEXT, "gates": {"enc.0.0": "x" * 99}}, "…"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_bad_questions_get_a_sentence(client: TestClient, name: str) -> None:
+    body, says = REFUSED[name]
+    status, error = ask(client, body)
+    assert status == 400 and says in error and error[0].isupper() and len(error) < 300
+
+
+def test_a_large_body_is_not_read(client: TestClient) -> None:
+    status, error = ask(client, b"x" * (MAX_BODY + 1))
+    assert status == 413 and "at most 65,536 bytes" in error
+
+
+HOSTILE = ["</script><script>alert(1)</script>", "\u202e\u0000\ufffe", "🙂" * 20, "a\u0301" * 30]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_sentences_are_answered(client: TestClient, text: str) -> None:
+    assert ask(client, {"text": text})[0] == 200
+
+
+def test_half_a_surrogate_is_answered_or_gets_a_sentence(client: TestClient) -> None:
+    status, error = ask(client, b'{"text": "\\ud83d dog"}')
+    assert status == 400 and error.startswith("Expected")
+
+
+def test_one_question_runs_at_a_time_and_too_many_are_refused(
+    filler: LiveModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go, running, seen = Event(), list[int](), list[int]()
+
+    def slow(self: LiveModel, question: object) -> dict[str, Any]:
+        running.append(1)
+        seen.append(len(running))
+        go.wait(10)
+        running.pop()
+        return {}
+
+    monkeypatch.setattr(LiveModel, "answer", slow)
+    statuses: list[int] = []
+    with TestClient(make_application(filler), base_url="http://localhost") as client:
+
+        def post() -> None:
+            statuses.append(ask(client, {"text": TEXT})[0])
+            if statuses.count(503) == 3:
+                go.set()
+
+        threads = [Thread(target=post) for _ in range(MAX_WAITING + 3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert sorted(statuses) == [200] * MAX_WAITING + [503] * 3 and set(seen) == {1}
+
+
+def test_a_port_in_use_gets_a_sentence() -> None:
+    address = bind(port=0)
+    assert address.token is not None and address.url.endswith(f"?token={address.token}")
+    with pytest.raises(InputError, match=rf"127.0.0.1 port {address.port} can't be used"):
+        bind(port=address.port)
+    address.socket.close()
+    for host, port in (("no such host", 0), ("127.0.0.1", 70000), ("203.0.113.1", 0)):
+        with pytest.raises(InputError, match="Expected a"):
+            bind(host, port)
+
+
+def test_it_listens_on_this_machine_only_by_default() -> None:
+    address = bind(port=0)
+    assert address.socket.getsockname()[0] == "127.0.0.1"
+    assert address.socket.family == socket.AF_INET
+    address.socket.close()
+    everywhere = bind("0.0.0.0", 0, has_token=False)
+    assert everywhere.url == f"http://127.0.0.1:{everywhere.port}/"
+    everywhere.socket.close()
+
+
+def test_opening_a_model_with_a_plan(tmp_path: Path) -> None:
+    folder = saved.bert(tmp_path / "bert")
+    live = open_model(str(folder))
+    assert live.pruned is None and live.kind == "masked-lm"
+    heads = live.loaded.heads
+    Plan.keeping(heads, list(heads)[:4]).write(tmp_path / "plan.json")
+    found = open_model(str(folder), plan=tmp_path)
+    assert found.pruned == ("enc.1.1", "enc.1.2")
+    Plan({"decoder.self": {0: (1,)}}).write(tmp_path / "plan.json")
+    with pytest.raises(InputError, match="Expected a plan for this model"):
+        open_model(str(folder), plan=tmp_path / "plan.json")
+
+
+def test_opening_a_pruned_model_opens_the_dense_one(tmp_path: Path) -> None:
+    folder = saved.bert(tmp_path / "bert")
+    heads = open_model(str(folder)).loaded.heads
+    pruned = tmp_path / "pruned"
+    pruned.mkdir()
+    Plan.keeping(heads, list(heads)[1:]).write(pruned / "plan.json")
+    names = tuple(map(str, heads))
+    PruneRecord("lost", dict(heads.counts), names[1:], names[:1]).write(pruned)
+    assert open_model(str(pruned), model=str(folder)).pruned == ("enc.0.0",)
+    with pytest.raises(InputError, match="names its model as lost.*--model"):
+        open_model(str(pruned))
+
+
+def test_opening_a_run_shows_what_heads_do(tmp_path: Path) -> None:
+    folder = saved.bert(tmp_path / "bert")
+    run = write_run(tmp_path / "run", Wish(layers=2, heads=3, profiles=True))
+    live = open_model(str(run), model=str(folder))
+    assert set(live.findings) == set(map(str, live.loaded.heads))
+    assert any(found for found in live.findings.values())
+    other = write_run(tmp_path / "other", Wish(layers=3, heads=3))
+    with pytest.raises(InputError, match="Expected the model of the run other"):
+        open_model(str(other), model=str(folder))

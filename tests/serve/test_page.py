@@ -1,0 +1,92 @@
+"""The live page in Chromium: type, look, set gates, and see the prediction change."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from headcount.serve import LiveModel
+
+pytestmark = pytest.mark.browser
+
+Served = Callable[[LiveModel], str]
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page on which no script fails; answers of refused questions are logged by Chromium."""
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    yield page
+    page.close()
+    assert errors == []
+
+
+def answered(page: Page) -> None:
+    expect(page.locator("#state")).to_contain_text("Answered")
+    expect(page.locator("body")).not_to_have_class("waiting")
+
+
+def test_gates_by_hand_change_the_translation(served: Served, translator: LiveModel, page: Page):
+    page.goto(served(translator))
+    answered(page)
+    assert page.locator(".thumb").count() == len(translator.loaded.heads)
+    total = len(translator.loaded.heads)
+    before = page.inner_text("#predictions")
+    page.click('[data-head="cross.1.3"]')
+    assert page.inner_text("#head-name") == "cross.1.3"
+    page.click("#head-off")
+    expect(page.locator("#gates-say")).to_have_text(f"1 off of {total} heads")
+    assert page.inner_text("#head-off") == "Switch on"
+    page.click("#plan")
+    expect(page.locator("#gates-say")).to_have_text(f"2 off of {total} heads")
+    page.click("#sliders")
+    page.locator('[aria-label="gate of enc.1.0"]').fill("0.5")
+    expect(page.locator("#gates-say")).to_have_text(f"2 off, 1 at other gates of {total} heads")
+    page.click('[data-site="dec"]')
+    expect(page.locator("#predictions")).to_contain_text("with these gates")
+    assert page.locator(".thumb-box.off").count() == 35
+    page.click("#reset")
+    expect(page.locator("#predictions")).not_to_contain_text("gates")
+    answered(page)
+    assert page.inner_text("#predictions") == before
+
+
+def test_typing_asks_again_and_problems_are_sentences(
+    served: Served, filler: LiveModel, page: Page
+):
+    page.goto(served(filler))
+    answered(page)
+    assert page.locator("#predictions tbody tr").count() == 8
+    page.click('[data-head="enc.1.3"]')
+    assert page.inner_text("#head-findings") == "role\nlooks <b>back</b>"
+    page.fill("#text", "")
+    expect(page.locator("#problem")).to_contain_text("Expected a sentence of at least one word")
+    page.fill("#text", "<img src=x onerror=window.stolen=1> barked")
+    expect(page.locator("#problem")).to_be_hidden()
+    words = page.locator("svg.sentence .word").all_text_contents()
+    assert "img" in words and page.locator("main img").count() == 0
+    assert page.evaluate("window.stolen") is None
+    expect(page.locator("#predictions")).to_contain_text("Write [MASK]")
+    page.click("[data-view=matrix]")
+    assert page.locator("svg.matrix-drawing").count() == 1
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_fits_a_phone_with_readable_text(
+    served: Served, translator: LiveModel, page: Page, scheme
+):
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.emulate_media(color_scheme=scheme)
+    page.goto(served(translator))
+    answered(page)
+    page.click("#sliders")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    small = page.eval_on_selector_all(
+        "main *",
+        """all => all.filter(one => [...one.childNodes].some(c => c.nodeType === 3 && c.data.trim())
+          && one.checkVisibility() && !one.closest('svg')
+          && parseFloat(getComputedStyle(one).fontSize) < 14.9).map(one => one.outerHTML)""",
+    )
+    assert small == []

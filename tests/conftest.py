@@ -1,6 +1,8 @@
 """Settings of all tests: shapes and types are checked, hypothesis keeps no files."""
 
 import gc
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,7 @@ import hypothesis
 import pytest
 import torch
 from matplotlib.figure import Figure
+from playwright.sync_api import Browser, sync_playwright
 
 from tests import checked
 
@@ -36,3 +39,16 @@ def one_format(monkeypatch: pytest.MonkeyPatch) -> None:
             path.write_text(format)
 
     monkeypatch.setattr(Figure, "savefig", saved)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Debian's Chromium, without a screen."""
+    path = shutil.which("chromium") or shutil.which("chromium-browser")
+    if path is None:
+        pytest.skip("needs Chromium: apt-get install chromium")
+    arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=path, args=arguments)
+        yield chromium
+        chromium.close()

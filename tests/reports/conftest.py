@@ -1,11 +1,10 @@
 """Run folders and a browser for the tests of the report."""
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, sync_playwright
+from playwright.sync_api import Browser, Page, Route
 
 from headcount.reports import write_report
 from tests.reports.run_folder import Wish, write_run
@@ -49,19 +48,6 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def roleless(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model without any role."""
     return write_run(tmp_path_factory.mktemp("roleless"), Wish(layers=2, heads=3, roles=False))
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """Debian's Chromium, without a screen."""
-    path = shutil.which("chromium") or shutil.which("chromium-browser")
-    if path is None:
-        pytest.skip("needs Chromium: apt-get install chromium")
-    arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=path, args=arguments)
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A server of tiny models in a thread, and a browser."""
+"""A server of tiny models in a thread."""
 
 from collections.abc import Callable, Iterator
 from threading import Thread
@@ -7,7 +7,6 @@ import pytest
 import uvicorn
 
 from headcount.serve import LiveModel, bind, make_application
-from tests.reports.conftest import browser as browser
 from tests.tasks.loaded import loaded
 
 

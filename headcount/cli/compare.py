@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 import tyro
+from rich.console import Console
 
 from headcount import reports, results
 from headcount.cli.console import plain_console
@@ -14,12 +15,12 @@ from headcount.results import check_is_run
 
 @dataclass(frozen=True)
 class Compare:
-    """Compare two runs over the same heads: roles, scores, side-by-side maps."""
+    """Compare two runs on one page: what heads do, relations with intervals, scores."""
 
     one: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="OUT_A")]
     """Folder of a run."""
     other: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="OUT_B")]
-    """Folder of a second run: same model on other data, or another of the same architecture."""
+    """Folder of a second run: same model on other data, or another model."""
     out: Path = Path("headcount-comparison")
     """Folder for the comparison; an earlier comparison in it is replaced."""
 
@@ -30,15 +31,23 @@ class Compare:
         check_is_folder(self.out)
         found = reports.write_comparison(self.one, self.other, self.out)
         console = plain_console(soft_wrap=False)
-        console.print(
-            f"{found.same_roles} heads have the same roles in both, {len(found.changes)} differ"
-        )
-        for name in ("ablation_delta", "relevance", "gradient", "confidence"):
-            if name in found.by_head:
-                console.print(
-                    f"{name}: rank correlation {found.by_head[name]} head by head, "
-                    f"{results.signed(found.by_layer[name].rho)} between layer means"
-                )
-        console.print("For models trained separately, compare only layer means.")
-        console.print(f"Comparison: {self.out / 'comparison.md'}", soft_wrap=True)
+        if not found.is_paired:
+            console.print("The runs are over different heads: nothing is compared head by head.")
+        else:
+            _print(found, console)
+        console.print(f"Comparison: {self.out / 'comparison.html'}", soft_wrap=True)
         return 0
+
+
+def _print(found: reports.Comparison, console: Console) -> None:
+    """Print the main numbers of runs over the same heads."""
+    console.print(
+        f"{found.same_roles} heads have the same roles in both, {len(found.changes)} differ"
+    )
+    for name in ("ablation_delta", "relevance", "gradient", "confidence"):
+        if name in found.by_head:
+            console.print(
+                f"{name}: rank correlation {found.by_head[name]} head by head, "
+                f"{results.signed(found.by_layer[name].rho)} between layer means"
+            )
+    console.print("For models trained separately, compare only layer means.")

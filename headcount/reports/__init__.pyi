@@ -1,7 +1,7 @@
 from .comparison import Comparison as Comparison
 from .comparison import compare as compare
 from .comparison import document as document
-from .comparison import write_comparison as write_comparison
+from .comparison_files import write_comparison as write_comparison
 from .curve_document import CurveFacts as CurveFacts
 from .curve_document import numbers_table as numbers_table
 from .curve_document import write_curve as write_curve

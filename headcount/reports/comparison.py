@@ -1,15 +1,14 @@
-"""Comparison: two runs over one grid of heads, head by head and layer by layer.
+"""Comparison: two runs, head by head and layer by layer.
 
 Comparing head by head is meaningful only if one model was trained further from the other, or both
 runs are of one model on different data: models trained independently number their heads by chance.
-For those, compare the number of heads with each role, and the means of layers.
-The comparison is written as one Markdown file and one figure.
+For those, compare the number of heads with each role, and the means of layers. Runs over different
+heads are compared by what their heads do and find, never head by head.
 """
 
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import final
 
 import numpy as np
@@ -17,20 +16,15 @@ from matplotlib.figure import Figure
 
 from headcount.analysis import ROLES
 from headcount.core import (
-    FORMATS,
-    InputError,
     new_figure,
     plain_grid,
-    save,
-    styled,
     table,
-    write_text,
 )
 from headcount.importance import correlation
 from headcount.reports.figures.maps import COLUMNS, draw_kinds, legend_patches
 from headcount.reports.kinds import leading
 from headcount.reports.names import MEASURES, SITE_TITLES
-from headcount.results import Correlation, HeadRow, Run, read_run, signed
+from headcount.results import Correlation, HeadRow, Run, signed
 
 
 @final
@@ -48,6 +42,8 @@ class Change:
 class Comparison:
     """The similarities and differences of two runs."""
 
+    is_paired: bool
+    """Whether both runs are over the same heads; if not, nothing is compared head by head."""
     counts: Mapping[str, Mapping[str, tuple[int, int]]]
     """Number of heads in the first and the second run, by site and role."""
     changes: tuple[Change, ...]
@@ -61,24 +57,18 @@ class Comparison:
 
 
 def compare(one: Run, other: Run) -> Comparison:
-    """Compare two runs.
-
-    Raises:
-        InputError: if they are not over the same grid of heads.
-    """
-    names = [[row.head for row in run.heads] for run in (one, other)]
-    if names[0] != names[1]:
-        raise InputError(
-            f"Expected two runs over the same heads, but the first has {len(names[0])} "
-            f"({', '.join(one.sites)}) and the second {len(names[1])} ({', '.join(other.sites)}). "
-            "Compare models of one architecture and size. To compare a pruned model with the "
-            "dense one, run `headcount prune --analysis --corpus`"
-        )
+    """Compare two runs."""
+    is_paired = [row.head for row in one.heads] == [row.head for row in other.heads]
+    if not is_paired:
+        sites = dict.fromkeys((*one.sites, *other.sites))
+        counts = {site: _counts(one, other, site) for site in sites}
+        return Comparison(False, counts, (), 0, {}, {})
     pairs = list(zip(one.heads, other.heads, strict=True))
     changes = [Change(a.head, a.roles, b.roles) for a, b in pairs if set(a.roles) != set(b.roles)]
     same = sum(bool(a.roles) and set(a.roles) == set(b.roles) for a, b in pairs)
     shared = [name for name in one.measures if name in other.measures]
     return Comparison(
+        True,
         {site: _counts(one, other, site) for site in one.sites},
         tuple(changes),
         same,
@@ -114,9 +104,11 @@ SKIPPED = ("ablation_low", "ablation_high", "ablation_p", "positional_offset", "
 def document(comparison: Comparison, names: tuple[str, str]) -> str:
     """The comparison of two runs, named after their folders."""
     one, other = names
-    parts = [
-        f"# {one} and {other}",
-        _roles(comparison, names),
+    parts = [f"# {one} and {other}", _roles(comparison, names)]
+    if not comparison.is_paired:
+        parts.append("The runs are over different heads, so nothing is compared head by head.")
+        return "\n\n".join(parts) + "\n"
+    parts += [
         _changes(comparison.changes, comparison.same_roles, names),
         _correlations(comparison.by_head, comparison.by_layer),
         "Models trained independently number their heads by chance: compare their layers, not "
@@ -180,29 +172,3 @@ def side_by_side(one: Run, other: Run, names: tuple[str, str]) -> Figure:
     handles = legend_patches([each for leads in found for each in leads.values()])
     figure.legend(handles=handles, loc="outside lower center", ncols=min(COLUMNS, len(handles)))
     return figure
-
-
-def write_comparison(one: Path, other: Path, out: Path) -> Comparison:
-    """Compare the runs in two folders; write `comparison.md` and `comparison.svg`, `.png`, `.pdf`.
-
-    Raises:
-        InputError: if a folder holds no run, the runs are not over the same heads, or the output
-            folder holds a run, whose files would be mixed with the comparison's.
-    """
-    if (out / "run.json").exists():
-        raise InputError(
-            f"Expected a folder for the comparison, got {out}, which holds a run. "
-            "Name another folder."
-        )
-    runs = (read_run(one), read_run(other))
-    found = compare(*runs)
-    names = (one.resolve().name, other.resolve().name)
-    names = names if names[0] != names[1] else (str(one), str(other))
-    out.mkdir(parents=True, exist_ok=True)
-    with styled():
-        figure = side_by_side(*runs, names)
-        for kind in FORMATS:
-            save(figure, out / f"comparison.{kind}")
-    text = document(found, names) + "\n![roles side by side](comparison.svg)\n"
-    write_text(out / "comparison.md", text)
-    return found

@@ -72,10 +72,15 @@ def test_correlations_over_heads_and_over_layers(run: Run) -> None:
     assert found.by_layer["confidence"].num_heads == len(means[0]) == 5
 
 
-def test_other_heads_are_refused(run: Run, tmp_path: Path) -> None:
+def test_other_heads_are_compared_by_what_they_do_only(run: Run, tmp_path: Path) -> None:
     other = read_run(write_run(tmp_path / "b", Wish(layers=2, heads=4)))
-    with pytest.raises(InputError, match="Expected two runs over the same heads"):
-        compare(run, other)
+    found = compare(run, other)
+    assert not found.is_paired and (found.changes, found.by_head) == ((), {})
+    counts = found.counts["encoder.self"]
+    assert counts["none"] == tuple(
+        sum(not row.roles for row in each.heads) for each in (run, other)
+    )
+    assert "nothing is compared head by head" in document(found, ("a", "b"))
 
 
 def test_the_command(tmp_path: Path) -> None:
@@ -85,7 +90,12 @@ def test_the_command(tmp_path: Path) -> None:
     assert status == 0, errors
     assert "have the same roles in both" in output
     written = {path.name for path in (tmp_path / "out").iterdir()}
-    assert written == {f"comparison.{kind}" for kind in ("md", "svg", "png", "pdf")}
+    assert written == {f"comparison.{kind}" for kind in ("html", "md", "svg", "png", "pdf")}
+    larger = write_run(tmp_path / "larger", Wish(layers=3, heads=3))
+    status, output, errors = headcount("compare", one, larger, "--out", tmp_path / "out")
+    assert status == 0 and "nothing is compared head by head" in output, errors
+    written = {path.name for path in (tmp_path / "out").iterdir()}
+    assert written == {"comparison.html", "comparison.md"}
     status, _, errors = headcount("compare", one, tmp_path, "--out", tmp_path / "out")
     assert status == 2 and "run.json" in errors
     assert write_comparison(one, one, tmp_path / "out").changes == ()

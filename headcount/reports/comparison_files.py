@@ -1,0 +1,43 @@
+"""Files of a comparison: a page, a document and, of runs over the same heads, a figure."""
+
+from pathlib import Path
+
+from headcount.core import FORMATS, InputError, save, styled, write_text
+from headcount.reports.comparison import Comparison, compare, document, side_by_side
+from headcount.reports.page.compare_html import render_comparison
+from headcount.reports.page.compare_view import compare_view
+from headcount.results import read_run
+
+
+def write_comparison(one: Path, other: Path, out: Path) -> Comparison:
+    """Compare the runs in two folders, and write the page, the document and the figure.
+
+    The files are `comparison.html` and `comparison.md`; of runs over the same heads also
+    `comparison.svg`, `.png` and `.pdf`.
+
+    Raises:
+        InputError: if a folder holds no run, or the output folder holds a run, whose files would be
+            mixed with the comparison's.
+    """
+    if (out / "run.json").exists():
+        raise InputError(
+            f"Expected a folder for the comparison, got {out}, which holds a run. "
+            "Name another folder."
+        )
+    runs = (read_run(one), read_run(other))
+    found = compare(*runs)
+    names = (one.resolve().name, other.resolve().name)
+    names = names if names[0] != names[1] else (str(one), str(other))
+    out.mkdir(parents=True, exist_ok=True)
+    text = document(found, names)
+    for kind in FORMATS:  # of an earlier comparison, if these runs have no figure
+        (out / f"comparison.{kind}").unlink(missing_ok=True)
+    if found.is_paired:
+        text += "\n![roles side by side](comparison.svg)\n"
+        with styled():
+            figure = side_by_side(*runs, names)
+            for kind in FORMATS:
+                save(figure, out / f"comparison.{kind}")
+    write_text(out / "comparison.md", text)
+    write_text(out / "comparison.html", render_comparison(compare_view(*runs, found, names)))
+    return found

@@ -34,7 +34,7 @@ def print_best(found: "results.Alignment", console: Console) -> None:
         pad_edge=False,
     )
     for level in ("aligner", "head", "layer"):
-        for row in found.ranked(level)[: SHOWN if level == "head" else 1]:
+        for row in found.ranked(level)[: 1 if level == "layer" else SHOWN]:
             interval = f"{row.aer_low:.3f}-{row.aer_high:.3f}"
             numbers = (f"{each:.3f}" for each in (row.precision, row.recall, row.accuracy))
             table.add_row(
@@ -68,7 +68,7 @@ class Align(BesideArguments):
     def run(self) -> int:
         """Align and write everything into `out`."""
         check_model(self.model)
-        check_data([self.gold])
+        check_data([self.gold, *self.how.compare])
         corpus = Corpus(self.pairs, self.source, self.target)
         self.claim(ALIGNMENT_FILES, "alignment")
         with shown() as progress:

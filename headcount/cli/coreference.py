@@ -37,6 +37,14 @@ def print_antecedents(found: "results.Coreference", console: Console) -> None:
     for each in record.best:
         halves.add_row(each.head, *_cells(each))
     console.print(halves)
+    if record.best_names:
+        console.print("Which of two names a pronoun means (GAP), head chosen on the other half:")
+        answers = Table("head", "pronouns", "F1", "95 %", "passages", "nearest", box=None)
+        for row in record.best_names:
+            interval = f"{row.low:.3f}-{row.high:.3f}"
+            numbers = (f"{row.passages:,}", f"{row.nearest:.3f}")
+            answers.add_row(row.head, row.gender, f"{row.f1:.3f}", interval, *numbers)
+        console.print(answers)
     print_warnings(record.warnings, console)
     console.print(record.signature, style="dim", soft_wrap=True)
 

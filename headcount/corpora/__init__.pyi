@@ -11,6 +11,7 @@ from .census import Census as Census
 from .census import chunks as chunks
 from .census import take_census as take_census
 from .coreference import Document as Document
+from .coreference import NameQuestion as NameQuestion
 from .coreference import read_documents as read_documents
 from .corpus import Corpus as Corpus
 from .encoder import Encoder as Encoder

@@ -19,7 +19,7 @@ from typing import final
 
 from headcount.core import CorpusError
 from headcount.corpora.conllu import read_conllu
-from headcount.corpora.gap import read_gap
+from headcount.corpora.gap import Passage, read_gap
 from headcount.corpora.mentions import (
     PRONOUNS,
     Mention,
@@ -37,6 +37,19 @@ ONTONOTES = {"PRP": "PRON", "PRP$": "PRON", "NNP": "PROPN", "NNPS": "PROPN"}
 
 @final
 @dataclass(frozen=True)
+class NameQuestion:
+    """Which of two names a pronoun means, as GAP asks."""
+
+    pronoun: int
+    """Number of the pronoun among the mentions of its document."""
+    names: tuple[int, int]
+    """Numbers of both names."""
+    is_right: tuple[bool, bool]
+    """Whether the pronoun means each of them; it may mean neither."""
+
+
+@final
+@dataclass(frozen=True)
 class Document:
     """A text with its mentions of entities."""
 
@@ -47,6 +60,8 @@ class Document:
     """In the order of their first words, longer ones first."""
     origin: str
     """File and line where it begins."""
+    question: NameQuestion | None = None
+    """Which of two names a pronoun means; None if the document does not ask."""
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -82,7 +97,7 @@ def _reader(path: Path) -> "Callable[[Path], Iterator[Document]]":
     if path.suffix == ".conll" or path.name.endswith("_conll"):
         return _read_conll2012
     if path.suffix == ".tsv":
-        return lambda file: (_of_gap(*each) for each in read_gap(file))
+        return lambda file: map(_of_gap, read_gap(file))
     raise CorpusError(
         f"Expected a file ending in .conllu, .conll, _conll or .tsv (GAP), got {path}. The ending "
         "says how documents are read, so rename or convert the file."
@@ -293,12 +308,17 @@ def _read_conll_entities(text: str, found: _Brackets, word: int, origin: str) ->
             found.close(entity, word, origin)
 
 
-def _of_gap(
-    name: str, words: tuple[str, ...], spans: list[tuple[int, int, str]], origin: str
-) -> Document:
+def _of_gap(passage: Passage) -> Document:
     """The document of a line of GAP: the head of a name, which is proper, is its last word."""
+    entities = ["it" if right else name for name, right in zip("AB", passage.is_right, strict=True)]
+    spans = [(passage.pronoun, "it"), *zip(passage.names, entities, strict=True)]
+    words = passage.words
     mentions = [
         Mention(start, end, end, entity, "pronoun" if words[end].lower() in PRONOUNS else "proper")
-        for start, end, entity in spans
+        for (start, end), entity in spans
     ]
-    return Document(name, (words,), tuple(mentions), origin)
+    order = sorted(range(3), key=lambda place: (*spans[place][0], spans[place][1]))
+    pronoun, first, second = (order.index(place) for place in range(3))
+    question = NameQuestion(pronoun, (first, second), passage.is_right)
+    in_order = tuple(mentions[place] for place in order)
+    return Document(passage.name, (words,), in_order, passage.origin, question)

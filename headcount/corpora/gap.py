@@ -5,7 +5,9 @@ Reference: Mind the GAP (Webster et al., 2018), https://arxiv.org/abs/1810.05201
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import final
 
 from headcount.core import CorpusError
 from headcount.corpora.text import numbered_lines
@@ -14,8 +16,24 @@ COLUMNS = "ID Text Pronoun Pronoun-offset A A-offset A-coref B B-offset B-coref 
 WORD = re.compile(r"\w+(?:-\w+)*|['’]\w+|[^\w\s]")
 
 
-def read_gap(path: Path) -> Iterator[tuple[str, tuple[str, ...], list[tuple[int, int, str]], str]]:
-    """Yield name, words, mentions (first word, last word, entity) and origin of every passage.
+@final
+@dataclass(frozen=True)
+class Passage:
+    """One line of GAP: spans are the first and the last word."""
+
+    name: str
+    words: tuple[str, ...]
+    pronoun: tuple[int, int]
+    names: tuple[tuple[int, int], tuple[int, int]]
+    """Spans of the names A and B."""
+    is_right: tuple[bool, bool]
+    """Whether the pronoun means A, and whether it means B."""
+    origin: str
+    """File and line."""
+
+
+def read_gap(path: Path) -> Iterator[Passage]:
+    """Yield every passage.
 
     Raises:
         CorpusError: for another header, a line with other columns, or text that is not at its
@@ -38,12 +56,17 @@ def read_gap(path: Path) -> Iterator[tuple[str, tuple[str, ...], list[tuple[int,
         row: dict[str, str] = dict(zip(COLUMNS, cells, strict=True))
         origin = f"{path}:{number}"
         words = list(WORD.finditer(row["Text"]))
-        spans = []
-        for column in ("Pronoun", "A", "B"):
-            start, end = _span(row, column, words, origin)
-            means = column == "Pronoun" or row[f"{column}-coref"].upper() == "TRUE"
-            spans.append((start, end, "it" if means else column))
-        yield row["ID"], tuple(word[0] for word in words), sorted(spans), origin
+        pronoun, first, second = (
+            _span(row, column, words, origin) for column in ("Pronoun", "A", "B")
+        )
+        yield Passage(
+            row["ID"],
+            tuple(word[0] for word in words),
+            pronoun,
+            (first, second),
+            (row["A-coref"].upper() == "TRUE", row["B-coref"].upper() == "TRUE"),
+            origin,
+        )
 
 
 def _span(

@@ -36,6 +36,7 @@ from headcount.models import Loaded, as_loaded, check_has_heads, signature
 from headcount.probes.alignment_options import AlignmentOptions
 from headcount.probes.link_maps import LinkFinder, pair_batch
 from headcount.probes.link_scores import Found, GoldCounts, Place, gold_grid, score
+from headcount.probes.other_aligners import check_names, other_links
 from headcount.results import Alignment, AlignmentRecord
 from headcount.tap import AttentionLayer, Tap, evaluating
 
@@ -70,9 +71,12 @@ def align(
     """
     loaded, options = as_loaded(model, tokenizer), options or AlignmentOptions()
     check_has_heads(loaded)
+    check_names(options.compare)
     start = time.perf_counter()
     work = _Work.of(loaded, pairs, gold, options)
-    found = _find(loaded, work, options, progress)
+    takes_part = (work.is_source, work.is_target)
+    others = dict(other_links(options.compare, work.all_pairs, work.kept, work.gold, takes_part))
+    found = others | _find(loaded, work, options, progress)
     counts = GoldCounts.of(work.gold, work.is_target)
     rows = tuple(score(found, counts, options.samples, options.seed))
     seconds = {"align_s": round(time.perf_counter() - start, 3)}
@@ -83,6 +87,7 @@ def align(
         "join": options.join,
         "punctuation": "split" if options.split_punctuation else None,
         "elements": options.elements,
+        "compare": _files_sha256(options.compare),
         "samples": options.samples,
         "seed": options.seed,
     }
@@ -115,11 +120,20 @@ def _sha256(gold: Sequence[Links]) -> str:
     return hashlib.sha256(repr(links).encode()).hexdigest()[:12]
 
 
+def _files_sha256(files: Sequence[str]) -> str | None:
+    """A hash over the contents of some files; None without any."""
+    contents = b"\0".join(Path(file).read_bytes() for file in files)
+    return hashlib.sha256(contents).hexdigest()[:12] if files else None
+
+
 @final
 @dataclass(frozen=True)
 class _Work:
     """The pairs that fit the model, their gold links, and the words that take part."""
 
+    all_pairs: tuple[WordPair, ...]
+    kept: tuple[int, ...]
+    """Numbers of the pairs that fit the model."""
     pairs: tuple[WordPair, ...]
     tokens: tuple[PairTokens, ...]
     gold: tuple[Links, ...]
@@ -149,6 +163,8 @@ class _Work:
             )
         begins = re.compile(options.elements or "")
         return cls(
+            tuple(pairs),
+            tuple(kept),
             tuple(pairs[place] for place in kept),
             tuple(tokens[place] for place in kept),
             tuple(links[place] for place in kept),

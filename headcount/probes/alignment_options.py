@@ -20,6 +20,9 @@ class AlignmentOptions:
     elements: str | None = None
     """Regular expression that a word must begin with to take part, such as [A-Za-z[] for atoms; by
     default all words do."""
+    compare: tuple[str, ...] = ()
+    """Files with links of the same pairs by other aligners, as GIZA++ or eflomal write them
+    (0-0 1-2), to score beside the heads."""
     max_tokens: int = 4096
     """Number of padded tokens in a batch; lower it if memory runs out."""
     samples: int = 1000

@@ -31,6 +31,7 @@ from headcount.models import Loaded, as_loaded, check_has_heads, signature
 from headcount.probes.antecedents import BASELINES, Window, Windows, baseline_choices, windows_of
 from headcount.probes.coreference_options import CoreferenceOptions
 from headcount.probes.extraction import probe_encoder, probe_heads, probe_layers
+from headcount.probes.name_questions import NameAnswers, chosen_names
 from headcount.results import ChosenHead, Coreference, CoreferenceRecord, CoreferenceRow
 from headcount.tap import AttentionLayer, Block, Tap, evaluating
 
@@ -69,9 +70,10 @@ def select_antecedents(
     encoder = probe_encoder(loaded)
     size = min(size for size in (options.window, encoder.max_length, LONGEST) if size)
     cut = _cut(encoder, read, size)
-    hits = _hits(loaded, encoder, cut, options.max_tokens, progress)
+    hits, chosen = _hits(loaded, encoder, read, cut, options.max_tokens, progress)
     counts = _Counts(read, cut, hits)
     heads = list(map(str, probe_heads(loaded)))
+    names = NameAnswers(read, chosen, heads)
     drawn = Bootstrap(len(read), options.samples, options.seed)
     rows = tuple(row for kind in KINDS for row in counts.rows(heads, kind, drawn))
     cases = int(sum(window.is_case_M.sum() for window in cut.windows))
@@ -95,10 +97,11 @@ def select_antecedents(
         single=sum(_single(window) for window in cut.windows),
         too_long=cut.too_long,
         best=tuple(counts.best(heads, options)),
+        best_names=tuple(names.best(options)),
         warnings=tuple(_warnings(cut, cases)),
         timings={"coreference_s": round(time.perf_counter() - start, 3)},
     )
-    return Coreference(rows, record)
+    return Coreference(rows, record, tuple(names.rows(options)) if record.best_names else ())
 
 
 def _warnings(cut: Windows, cases: int) -> Iterator[str]:
@@ -196,9 +199,14 @@ class _Chooser:
 
 
 def _hits(
-    loaded: Loaded, encoder: Encoder, cut: Windows, max_tokens: int, progress: Progress
-) -> list[Int[np.ndarray, "head case"]]:
-    """For every window, whether each head chooses an antecedent in each case."""
+    loaded: Loaded,
+    encoder: Encoder,
+    documents: Sequence[Document],
+    cut: Windows,
+    max_tokens: int,
+    progress: Progress,
+) -> tuple[list[Int[np.ndarray, "head case"]], dict[int, Int[np.ndarray, " head"]]]:
+    """Whether each head chooses an antecedent in each case of every window; the names of GAP."""
     model, layers = loaded.model, probe_layers(loaded)
     body = (
         model.get_encoder()
@@ -209,6 +217,7 @@ def _hits(
     if "use_cache" in parameters_of(body.forward).parameters:
         more = {"use_cache": False}
     found: list[Int[np.ndarray, "head case"]] = [np.zeros((0, 0), int)] * len(cut.windows)
+    names = dict[int, Int[np.ndarray, " head"]]()
     texts = [Sentence(" ".join(window.words), window.words) for window in cut.windows]
     encoded = encoder.sources(texts)
     chooser, done = _Chooser(layers), 0
@@ -225,9 +234,12 @@ def _hits(
             body(**inputs, **more)
             for row, place in enumerate(places):
                 found[place] = are_right(chooser.weights_BHMM[row], cut.windows[place])
+                document = cut.windows[place].document
+                if (question := documents[document].question) is not None:
+                    names[document] = chosen_names(chooser.weights_BHMM[row], question)
             done += len(places)
             progress("choosing antecedents", done, len(texts))
-    return found
+    return found, names
 
 
 def _groups(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:

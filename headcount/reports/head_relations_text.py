@@ -16,6 +16,7 @@ from headcount.results import (
     Coreference,
     CoreferenceRow,
     LayerTest,
+    NameRow,
     read_alignment,
     read_clusters,
     read_coreference,
@@ -133,7 +134,8 @@ def alignment_document(found: Alignment) -> str:
     headers = ["", "read from", "direction", "AER", "95 %", "precision", "recall", "accuracy"]
     rows = []
     for level, number in (("aligner", SHOWN), ("head", SHOWN), ("layer", 3)):
-        of_level = [*found.ranked(level), *found.ranked(level, "norms")]
+        norms = found.ranked(level, "norms") if level != "aligner" else ()
+        of_level = [*found.ranked(level), *norms]
         for row in sorted(of_level, key=lambda row: row.aer)[:number]:
             scores = (row.precision, row.recall, row.accuracy)
             rows.append(
@@ -192,10 +194,32 @@ def coreference_document(found: Coreference) -> str:
         )
         if record.best
         else "Too few documents for two halves with such mentions.",
+        *_names(record.best_names),
         "## Heads with the highest accuracy on all documents",
         table(["head", *numbers], [[row.head, *cells(row)] for row in found.ranked()[:SHOWN]]),
     ]
     return _joined(parts, record.warnings, record.signature)
+
+
+def _names(best: Sequence[NameRow]) -> list[str]:
+    """The part on GAP's questions; empty for other corpora."""
+    if not best:
+        return []
+    headers = ["pronouns", "head", "F1", "95 %", "accuracy", "passages", "F1 of the nearest name"]
+    rows = [[row.gender, row.head, *name_cells(row)] for row in best]
+    return [
+        "## Which of two names a pronoun means (GAP)",
+        "The head is the one with the highest F1 on one half of the passages; the numbers are "
+        "those of the other half.",
+        table(headers, rows),
+    ]
+
+
+def name_cells(row: NameRow) -> list[str]:
+    """F1, interval, accuracy, passages and the baseline as text."""
+    interval = f"{row.low:.3f} to {row.high:.3f}"
+    passages = f"{row.passages:,}"
+    return [f"{row.f1:.3f}", interval, f"{row.accuracy:.3f}", passages, f"{row.nearest:.3f}"]
 
 
 def coreference_sentence(found: Coreference) -> str:

@@ -43,6 +43,7 @@ from .coreference import ChosenHead as ChosenHead
 from .coreference import Coreference as Coreference
 from .coreference import CoreferenceRecord as CoreferenceRecord
 from .coreference import CoreferenceRow as CoreferenceRow
+from .coreference import NameRow as NameRow
 from .coreference import read_coreference as read_coreference
 from .coreference import write_coreference as write_coreference
 from .curve import ALL as ALL

@@ -22,10 +22,10 @@ class AlignmentRow:
     level: str
     """`head`, `layer`, `mean of heads` (of a layer's numbers), or `aligner`."""
     quantity: str
-    """What links are read from: `weights`, or `norms` of the weighted vectors."""
+    """What links are read from: `weights`, `norms` of the weighted vectors, or a `file`."""
     direction: str
     """The row of a target word: `output`, `input`, `target->source`, `target<-source` or both,
-    `target<->source`."""
+    `target<->source`; `file` for another aligner."""
     aer: float
     """Alignment error rate, from 0 to 1; lower is better."""
     aer_low: float = math.nan
@@ -103,7 +103,7 @@ class Alignment:
         """The rows of one level and quantity, each head in its best direction, the best first."""
         best: dict[str, AlignmentRow] = {}
         for row in self.rows:
-            if (row.level, row.quantity) == (level, quantity):
+            if row.level == level and row.quantity in (quantity, "file"):
                 other = best.get(row.head)
                 if other is None or row.aer < other.aer:
                     best[row.head] = row

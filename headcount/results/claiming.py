@@ -26,7 +26,12 @@ ALIGNMENT_FILES = ("alignment.parquet", "alignment.md", "alignment.json")
 CLUSTER_FILES = ("distances.parquet", "groups.parquet", "clusters.md", "clusters.json")
 """Files that distances between heads leave, in a folder of their own or beside an analysis."""
 
-COREFERENCE_FILES = ("coreference.parquet", "coreference.md", "coreference.json")
+COREFERENCE_FILES = (
+    "coreference.parquet",
+    "coreference_names.parquet",
+    "coreference.md",
+    "coreference.json",
+)
 """Files that antecedent selection leaves, in a folder of their own or beside an analysis."""
 
 BESIDE_FILES = (*PROBE_FILES, *ALIGNMENT_FILES, *CLUSTER_FILES, *COREFERENCE_FILES)

@@ -3,12 +3,16 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, final
+from typing import Any, TypeVar, final
 
 import pandas as pd
 
 from headcount.core import reading
+from headcount.results.claiming import COREFERENCE_FILES
 from headcount.results.json_file import JsonObject, encoded, write_sealed
+
+T = TypeVar("T")
+NAMES = COREFERENCE_FILES[1]
 
 
 @final
@@ -65,6 +69,29 @@ class ChosenHead:
 
 @final
 @dataclass(frozen=True, kw_only=True)
+class NameRow:
+    """How often one head chooses the name that a pronoun means, out of two (GAP)."""
+
+    head: str
+    """Name of the head, e.g. `enc.3.7`."""
+    gender: str
+    """Gender of the pronouns: `all`, `feminine` or `masculine`."""
+    f1: float
+    """F1 of the answers for both names, each of which is right or wrong."""
+    low: float
+    """Lower end of the 95 % interval of F1 over passages."""
+    high: float
+    """Upper end of the 95 % interval of F1 over passages."""
+    accuracy: float
+    """Share of the passages with a right name in which it is chosen."""
+    passages: int
+    """Number of passages."""
+    nearest: float
+    """F1 of the name nearest to the pronoun."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
 class CoreferenceRecord:
     """Facts about antecedent selection that its rows do not hold."""
 
@@ -92,6 +119,8 @@ class CoreferenceRecord:
     """Number of sentences that are longer than a window and were left out."""
     best: tuple[ChosenHead, ...]
     """The best head for each kind of mention, chosen on one half and measured on the other."""
+    best_names: tuple[NameRow, ...] = ()
+    """The head with the highest F1 on one half of GAP's passages, measured on the other."""
     warnings: tuple[str, ...] = ()
     """Sentences about what was left out."""
     timings: Mapping[str, float] = field(default_factory=dict)
@@ -120,6 +149,8 @@ class Coreference:
 
     rows: tuple[CoreferenceRow, ...]
     record: CoreferenceRecord
+    names: tuple[NameRow, ...] = ()
+    """Answers to GAP's questions, by head and gender; empty for other corpora."""
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -133,8 +164,12 @@ class Coreference:
 
 
 def write_coreference(coreference: Coreference, folder: Path) -> None:
-    """Write `coreference.parquet`, then `coreference.json`."""
+    """Write `coreference.parquet`, the names of GAP if there are any, then `coreference.json`."""
     tables = {"coreference.parquet": coreference.frame}
+    if coreference.names:
+        tables[NAMES] = pd.DataFrame([asdict(row) for row in coreference.names])
+    else:  # of an earlier run
+        (folder / NAMES).unlink(missing_ok=True)
     write_sealed(folder / "coreference.json", coreference.record, tables=tables)
 
 
@@ -145,12 +180,12 @@ def read_coreference(folder: Path) -> Coreference:
         InputError: if a file is missing, damaged or of a newer version.
     """
     record = CoreferenceRecord.read(folder / "coreference.json")
-    path = folder / "coreference.parquet"
+    rows = _rows(folder / "coreference.parquet", CoreferenceRow)
+    names = _rows(folder / NAMES, NameRow) if record.best_names else ()
+    return Coreference(rows, record, names)
+
+
+def _rows(path: Path, row_type: type[T]) -> tuple[T, ...]:
     with reading(path, "accuracies of antecedents", "run `headcount coreference` again"):
         rows = pd.read_parquet(path).to_dict("records")
-        return Coreference(
-            tuple(
-                CoreferenceRow(**{str(name): each for name, each in row.items()}) for row in rows
-            ),
-            record,
-        )
+        return tuple(row_type(**{str(name): each for name, each in row.items()}) for row in rows)

@@ -39,3 +39,14 @@ def test_a_table_and_a_record(bert: Path, tmp_path: Path) -> None:
     assert status == 2 and "--overwrite to replace it" in errors
     status, _, errors = headcount("coreference", bert, "--out", tmp_path / "b")
     assert status == 2 and "Expected a corpus, got nothing." in errors
+
+
+def test_gap_s_questions_are_answered(bert: Path, tmp_path: Path) -> None:
+    header = "ID Text Pronoun Pronoun-offset A A-offset A-coref B B-offset B-coref URL".split()
+    row = ["d", "Ann met Eve . She left", "She", "14", "Ann", "0", "TRUE", "Eve", "8", "FALSE", "u"]
+    corpus, out = tmp_path / "gap.tsv", tmp_path / "out"
+    corpus.write_text("\n".join("\t".join(each) for each in (header, row, row)) + "\n")
+    status, output, errors = headcount("coreference", bert, corpus, "--out", out)
+    assert status == 0, errors
+    assert "Which of two names a pronoun means (GAP)" in output and "feminine" in output
+    assert set(pd.read_parquet(out / "coreference_names.parquet")["gender"]) == {"all", "feminine"}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from headcount.core import CorpusError
-from headcount.corpora.coreference import Document, read_documents
+from headcount.corpora.coreference import Document, NameQuestion, read_documents
 from headcount.corpora.mentions import head_without_parse, kind_without_parse
 
 GUM = """\
@@ -104,6 +104,7 @@ def test_gap(tmp_path: Path) -> None:
         ("B", "proper", "Bo", "Bo"),
         ("it", "pronoun", "She", "She"),
     ]
+    assert document.question == NameQuestion(2, (0, 1), (True, False))
     path = write(tmp_path / "b.tsv", content.replace("\t23\t", "\t22\t"))
     with pytest.raises(CorpusError, match=re.escape(f"{path}:2: expected 'She' at offset 22")):
         read_documents([path])

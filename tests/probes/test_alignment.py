@@ -251,3 +251,40 @@ def test_a_listener_needs_complete_layers() -> None:
     with pytest.raises(AssertionError, match="one block"):
         with torch.inference_mode(), Tap(model.model, model.anatomy, finder, block=1):
             model.model(**batch.inputs)
+
+
+def test_other_aligners_are_scored_beside_the_heads(tmp_path: Path) -> None:
+    """Of pairs that fit the model, and of words that take part."""
+    long = Sentence(" ".join(["dog"] * 70), target=" ".join(["Hund"] * 70))
+    pairs = Corpus.from_sentences([long, *PAIRS])
+    gold = [Links(frozenset({(0, 0)}), frozenset({(0, 0)})), *GOLD]
+    drawn = [{(0, 0)}, {(0, 0), (1, 1), (4, 3), (5, 5)}, set(), {(0, 0), (1, 2), (1, 3)}]
+    file = tmp_path / "ibm.links"
+    file.write_text("".join(" ".join(f"{s}-{t}" for s, t in sorted(e)) + "\n" for e in drawn))
+    options = AlignmentOptions(samples=9, compare=(str(file),))
+    model = loaded("BertForMaskedLM")
+    found = align(model, pairs, gold, options)
+    (row,) = found.ranked("aligner")
+    assert (row.head, row.quantity, row.direction) == ("ibm", "file", "file")
+    sets = [
+        {(n, *link) for n, each in enumerate(some) for link in each}
+        for some in (drawn[1:], SURE, [a | b for a, b in zip(SURE, POSSIBLE, strict=True)])
+    ]
+    assert row.aer == pytest.approx(textbook.alignment_error_rate(*sets))
+    assert row.precision == pytest.approx(5 / 7) and row.recall == pytest.approx(3 / 8)
+    plain = align(model, pairs, gold, AlignmentOptions(samples=9))
+    assert found.rows[1:] == plain.rows and found.record.signature != plain.record.signature
+    some = AlignmentOptions(samples=9, compare=(str(file),), elements="[A-Z]")
+    (upper,) = align(model, pairs, gold, some).ranked("aligner")
+    assert upper.precision == 1, "only The-Der and A-Ein join two words with a capital"
+
+
+def test_bad_links_of_other_aligners_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "ibm.links"
+    file.write_text("0-0\n0-0\n0-9\n")
+    model, same = loaded("BertForMaskedLM"), tmp_path / "other" / "ibm.links"
+    options = AlignmentOptions(compare=(str(file),))
+    with pytest.raises(CorpusError, match=re.escape("ibm.links:3: the link 0-9")):
+        align(model, PAIRS, GOLD, options)
+    with pytest.raises(InputError, match="links with different names, got ibm twice"):
+        align(model, PAIRS, GOLD, AlignmentOptions(compare=(str(file), str(same))))

@@ -1,5 +1,7 @@
 """Documents on distances, links and antecedents: what they say of given numbers."""
 
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 
@@ -20,6 +22,7 @@ from headcount.results import (
     CoreferenceRow,
     HeadPlace,
     LayerTest,
+    NameRow,
 )
 
 
@@ -153,5 +156,21 @@ def test_coreference_in_words() -> None:
     assert text.index("| enc.2.0 | 0.650") < text.index("| enc.2.2 | 0.450")
     assert "above the nearest mention, head match and rules." in coreference_document(
         coreference(0.9)
+    )
+    assert "GAP" not in text
+    names = NameRow(
+        head="enc.4.1",
+        gender="feminine",
+        f1=0.6,
+        low=0.5,
+        high=0.7,
+        accuracy=0.65,
+        passages=1200,
+        nearest=0.4,
+    )
+    found = coreference(0.65)
+    asked = replace(found, record=replace(found.record, best_names=(names,)))
+    assert ("| feminine | enc.4.1 | 0.600 | 0.500 to 0.700 | 0.650 | 1,200 | 0.400 |") in squeezed(
+        coreference_document(asked)
     )
     assert "so every choice is right" in coreference_document(coreference(1.0, single=50))

@@ -93,7 +93,7 @@ def _attention(loaded: Loaded) -> Iterator[Finding]:
         if layer.num_heads != layer.num_key_value_heads
     }
     for num_heads, num_key_value_heads in sorted(grouped):
-        shared = f"{num_heads} query heads share {num_key_value_heads} key/value heads"
+        shared = f"{num_heads} query heads share {amount(num_key_value_heads, 'key/value head')}"
         text = f"{shared}; a head is a query head"
         yield Finding("grouped queries", True, text)
     worst = max(anatomy.differences.values())
@@ -125,7 +125,9 @@ def _projections(loaded: Loaded) -> Iterator[Finding]:
         )
         yield Finding("output projections", False, text)
     else:
-        yield Finding("output projections", True, f"found for all {len(layers)} attention layers")
+        yield Finding(
+            "output projections", True, f"found for {amount(len(layers), 'attention layer')}"
+        )
 
 
 def _compaction(loaded: Loaded) -> Iterator[Finding]:
@@ -171,5 +173,6 @@ def _words(loaded: Loaded) -> Iterator[Finding]:
     if lost := encoded.num_words_lost:
         text = f"{lost} of {len(WORDS)} trial words have no piece in the vocabulary, the rest do"
     if unknown := sum(each == encoder.tokenizer.unk_token_id for each in encoded.ids):
-        text += f"; {unknown} of {len(encoded.ids)} pieces are {encoder.tokenizer.unk_token}"
+        pieces = amount(len(encoded.ids), "piece")
+        text += f"; {unknown} of {pieces} are {encoder.tokenizer.unk_token}"
     yield Finding("treebank words", True, text)

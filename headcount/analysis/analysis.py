@@ -21,7 +21,7 @@ from headcount.analysis.repeated_tokens import repeated_profiles
 from headcount.analysis.roles import find_roles, judged, tendencies
 from headcount.analysis.streaming import Totals, load_state, of_all_processes, run, save_state
 from headcount.analysis.tables import head_table, offset_table, relation_table
-from headcount.core import HeadTable, ModelError, Progress, name_of, processes, silent
+from headcount.core import HeadTable, ModelError, Progress, amount, name_of, processes, silent
 from headcount.corpora import (
     Batch,
     Census,
@@ -65,17 +65,12 @@ def versions() -> dict[str, str]:
 
 def warnings_of(census: Census, max_length: int | None, anatomy: Anatomy) -> list[str]:
     """A sentence for everything that was truncated, lost or could not be measured."""
-    reported = []
-    if census.num_truncated:
-        reported.append(
-            f"{census.num_truncated:,} of {census.num_sentences:,} sentences were longer than the "
-            f"model's limit of {max_length} tokens and were truncated"
-        )
+    reported = list(census.truncation(max_length))
     if census.num_words_cut or census.num_words_lost:
         reported.append(
-            f"{census.num_words_cut:,} words were cut off by truncation and "
-            f"{census.num_words_lost:,} have no piece in the model's vocabulary; their "
-            "dependency arcs are not counted"
+            f"dependency arcs are not counted for {amount(census.num_words_cut, 'word')} cut off "
+            f"by truncation and {amount(census.num_words_lost, 'word')} without a piece in the "
+            "model's vocabulary"
         )
     blind = [layer.module for layer in anatomy.layers if layer.output is None]
     if blind:

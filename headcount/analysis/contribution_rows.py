@@ -91,11 +91,7 @@ def measure_contributions(
 def _warnings(
     census: Census, max_length: int | None, rows: tuple[ContributionRow, ...]
 ) -> Iterator[str]:
-    if census.num_truncated:
-        yield (
-            f"{census.num_truncated:,} of {census.num_sentences:,} sentences were longer than the "
-            f"model's limit of {max_length} tokens and were truncated"
-        )
+    yield from census.truncation(max_length)
     own = {row.site for row in rows if row.metric == "mixing"}
     for method, what in (
         ("attnres-n", "the residual"),

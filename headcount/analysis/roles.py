@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from headcount.analysis.clustered import holm
+from headcount.core import amount
 from headcount.results import Role, Thresholds
 
 ROLES = (
@@ -169,7 +170,7 @@ def _syntactic(rows: Sequence[Mapping]) -> Role:
     best = rows[0]
     parts = [
         f"{row['relation']} {row['direction']} {row['share']:.0%} "
-        f"(fixed offset {row['chance']:.0%}, {int(row['cases']):,} cases)"
+        f"(fixed offset {row['chance']:.0%}, {amount(int(row['cases']), 'case')})"
         for row in rows[:SHOWN]
     ]
     more = f" and {len(rows) - SHOWN} more" if len(rows) > SHOWN else ""
@@ -183,7 +184,7 @@ def _syntactic(rows: Sequence[Mapping]) -> Role:
 
 
 def _cases(row: Mapping) -> str:
-    return f", {int(row['cases']):,} cases"
+    return f", {amount(int(row['cases']), 'case')}"
 
 
 _EVIDENCE: dict[str, Callable[[Sequence[Mapping]], Role]] = {

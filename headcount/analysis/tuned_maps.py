@@ -24,7 +24,7 @@ from torch import Tensor
 
 from headcount.analysis.pattern_classifier import PatternClassifier
 from headcount.analysis.streaming import sides
-from headcount.core import LayerId, ModelError
+from headcount.core import LayerId, ModelError, amount
 from headcount.corpora import Batch
 from headcount.measures import AttentionReducer, Patterns, Sides, shows_pattern
 from headcount.models import Loaded
@@ -70,8 +70,8 @@ def compare_maps(
     if before.heads != after.heads:
         raise ModelError(
             f"Expected a model and the same model after fine-tuning, got {before.name} with "
-            f"{len(before.heads)} heads and {after.name} with {len(after.heads)}. Name the model "
-            "that was fine-tuned."
+            f"{amount(len(before.heads), 'head')} and {after.name} with {len(after.heads)}. Name "
+            "the model that was fine-tuned."
         )
     parts: dict[LayerId, list[MapsOfLayer]] = {}
     number = 0

@@ -207,7 +207,7 @@ class FurtherTraining:
         few = [
             sentence
             for name, task in self.splits.measured.items()
-            for sentence in few_examples(task.num_examples, f"{name} examples")
+            for sentence in few_examples(task.num_examples, f"{name} example")
         ]
         return (*([self._origin] if isinstance(self._origin, str) else []), *few)
 

@@ -65,7 +65,7 @@ def card(record: PruneRecord) -> str:
 
 def _left(record: PruneRecord) -> str:
     kept_heads = len(record.kept)
-    return f"{kept_heads} of {kept_heads + len(record.pruned)} heads kept"
+    return f"{kept_heads} of {amount(kept_heads + len(record.pruned), 'head')} kept"
 
 
 def _about(record: PruneRecord) -> str:
@@ -78,8 +78,9 @@ def _about(record: PruneRecord) -> str:
         stages = record.kept_stages
         compensated = f", compensated by {', '.join(stages)}" if stages else ""
         made += (
-            f"{compensated}, then trained for {updates:,} more updates with the dense model as "
-            "teacher; budget, scores and compensation refer to the model before this training"
+            f"{compensated}, then trained for {amount(updates, 'more update')} with the dense "
+            "model as teacher; budget, scores and compensation refer to the model before this "
+            "training"
         )
     return (
         f"{made}. Loads with `headcount.load(folder)`, or with transformers alone by "
@@ -309,7 +310,7 @@ def _speed(record: PruneRecord) -> Iterator[str]:
     if record.ceiling is not None:
         yield (
             f"Ceiling by FLOPs: {record.ceiling.value:.2f} times as fast in one forward "
-            f"pass of {record.ceiling.tokens} tokens."
+            f"pass of {amount(record.ceiling.tokens, 'token')}."
         )
     if record.speed is None:
         yield "Not measured. Run `headcount speed DENSE PRUNED --card` to add it."
@@ -327,8 +328,9 @@ def _speed(record: PruneRecord) -> Iterator[str]:
 
 
 def _tokens(case: SpeedCase) -> str:
-    added = f" + {case.new_tokens}" if case.new_tokens else ""
-    return f"{case.length}{added} tokens"
+    if not case.new_tokens:
+        return amount(case.length, "token")
+    return f"{case.length} + {amount(case.new_tokens, 'token')}"
 
 
 def _number(value: float) -> str:

@@ -25,8 +25,8 @@ def print_best(found: "results.Alignment", console: Console) -> None:
     """Print the best heads and layers, each in its best direction."""
     record = found.record
     console.print(
-        f"Aligned {amount(record.pairs, 'pair')} with {record.sure:,} sure and {record.possible:,} "
-        "possible links"
+        f"Aligned {amount(record.pairs, 'pair')} with {record.sure:,} sure and "
+        f"{amount(record.possible, 'possible link')}"
     )
     table = Table(
         *("head", "read from", "direction", "AER", "95 %", "precision", "recall", "accuracy"),

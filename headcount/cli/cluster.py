@@ -39,8 +39,8 @@ def print_clusters(found: "results.Clusters", console: Console) -> None:
     for test in record.tests:
         console.print(
             f"{test.site}: heads of one layer are {test.same_layer:.3f} nats apart, heads of "
-            f"different layers {test.other_layers:.3f} (p = {test.p:.2g}, {test.permutations:,} "
-            "permutations)",
+            f"different layers {test.other_layers:.3f} (p = {test.p:.2g}, "
+            f"{amount(test.permutations, 'permutation')})",
             soft_wrap=True,
         )
     print_warnings(record.warnings, console)

@@ -38,7 +38,7 @@ class Compact(ModelArguments):
         console = plain_console()
         kept = len(plan.kept_heads(loaded.heads))
         console.print(
-            f"Kept {kept:,} of {len(loaded.heads):,} heads; {_size(self.out)} of weights",
+            f"Kept {kept:,} of {amount(len(loaded.heads), 'head')}; {_size(self.out)} of weights",
         )
         print_certificate(certificate, console)
         console.print(
@@ -52,7 +52,7 @@ def print_certificate(certificate: "results.Certificate", console: Console) -> N
     """Print one line for every comparison."""
     for each in certificate.comparisons:
         on = amount(each.sentences, "sentence") if each.sentences else "a made-up batch"
-        on += f" and {len(each.runs)} short random batches" if each.runs else ""
+        on += f" and {amount(len(each.runs), 'short random batch')}" if each.runs else ""
         console.print(
             f"Equal on {on}: {each.what} differ by at most {each.difference:.1e}, {each.share:.1e} "
             f"of the largest output (tolerance {each.tolerance:g})",

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from headcount import reports, results
 from headcount.cli.console import plain_console
-from headcount.core import check_is_folder
+from headcount.core import amount, check_is_folder
 from headcount.results import check_is_run
 
 
@@ -42,7 +42,8 @@ class Compare:
 def _print(found: reports.Comparison, console: Console) -> None:
     """Print the main numbers of runs over the same heads."""
     console.print(
-        f"{found.same_roles} heads have the same roles in both, {len(found.changes)} differ"
+        f"Same roles in both runs: {amount(found.same_roles, 'head')}; "
+        f"different roles: {amount(len(found.changes), 'head')}"
     )
     for name in ("ablation_delta", "relevance", "gradient", "confidence"):
         if name in found.by_head:

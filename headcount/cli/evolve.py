@@ -12,7 +12,7 @@ from headcount import evolution, models, reports, reproduce, results
 from headcount.cli.arguments import DeviceArguments, check_data, check_model, recorded
 from headcount.cli.console import plain_console, print_warnings, show_document, shown
 from headcount.cli.train import training_shown
-from headcount.core import InputError, ResumePolicy, claim
+from headcount.core import InputError, ResumePolicy, amount, claim
 from headcount.corpora import Corpus
 from headcount.evolution import EvolutionOptions
 from headcount.results import EVOLUTION_FILES
@@ -116,8 +116,8 @@ def print_evolution(found: "results.Evolution", console: Console) -> None:
     for facts in found.record.stores:
         if facts.occurrences:
             console.print(
-                f"{facts.objective}-{facts.seed}, {facts.view}: {facts.types:,} tokens x "
-                f"{facts.occurrences:,} occurrences"
+                f"{facts.objective}-{facts.seed}, {facts.view}: {amount(facts.types, 'token')} x "
+                f"{amount(facts.occurrences, 'occurrence')}"
             )
     layers = sorted({row.layer for row in found.rows})
     table = Table("quantity", "against", "model", *map(str, layers), box=None, pad_edge=False)

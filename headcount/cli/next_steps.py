@@ -10,7 +10,7 @@ from headcount import models, results
 from headcount.cli.arguments import DeviceArguments, TaskArguments
 from headcount.cli.console import plain_console
 from headcount.cli.data_arguments import LearningArguments, TrialArguments
-from headcount.core import Head
+from headcount.core import Head, amount
 from headcount.pruning import METHOD_OPTIONS
 
 CLOSE = 0.01
@@ -115,7 +115,7 @@ def after_curve(
     if close:
         best = min(close, key=lambda each: (each.keep, drop[id(each)]))
         yield (
-            f"Next: {best.keep} heads chosen by {best.method} keep {metric} within "
+            f"Next: {amount(best.keep, 'head')} chosen by {best.method} keep {metric} within "
             f"{CLOSE:.0%} of {dense:.4g} on --dev, the fewest here. Prune to that budget and "
             "measure it on data that chose nothing (--test):"
         )
@@ -124,7 +124,7 @@ def after_curve(
         best = min(chosen, key=lambda each: drop[id(each)])
         yield (
             f"Next: no budget here keeps {metric} within {CLOSE:.0%} of {dense:.4g}. Name larger "
-            f"ones, or train the other weights after pruning, here to {best.keep} heads:"
+            f"ones, or train the other weights after pruning, here to {amount(best.keep, 'head')}:"
         )
         recovery = ["--recover", UPDATES]
     shared = given(on, TrialArguments)

@@ -12,7 +12,7 @@ from headcount.cli.arguments import check_data, recorded
 from headcount.cli.console import plain_console, print_warnings, shown
 from headcount.cli.data_arguments import TrialArguments, check_calibration
 from headcount.cli.next_steps import after_prune, group_size, print_steps
-from headcount.core import InputError, ResumePolicy, made
+from headcount.core import InputError, ResumePolicy, amount, made
 from headcount.training import FinetuneConfig
 
 
@@ -140,7 +140,8 @@ class Prune:
         if len(self.keep) != max(1, len(self.on.site)):
             raise InputError(
                 f"Expected one number for --keep, or one for each --site, got "
-                f"{len(self.keep)} numbers and {len(self.on.site)} sites. Give one for each."
+                f"{amount(len(self.keep), 'number')} and {amount(len(self.on.site), 'site')}. Give "
+                "one for each."
             )
         return dict(zip(self.on.site, self.keep, strict=True)) if self.on.site else self.keep[0]
 
@@ -171,7 +172,7 @@ def _print(record: "results.PruneRecord", warnings: Sequence[str], out: Path) ->
     console, choice, pipeline = plain_console(), record.choice, record.pipeline
     assert choice is not None and pipeline is not None
     total = len(record.kept) + len(record.pruned)
-    console.print(f"Kept {len(record.kept)} of {total} heads, chosen by {choice.method}")
+    console.print(f"Kept {len(record.kept)} of {amount(total, 'head')}, chosen by {choice.method}")
     for each in pipeline.stages:
         kept = "" if each.kept else "  not kept"
         console.print(f"{each.stage:<31} loss {each.before:.4f} -> {each.after:.4f}{kept}")

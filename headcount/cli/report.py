@@ -9,7 +9,7 @@ import tyro
 
 from headcount import reports, results
 from headcount.cli.console import plain_console
-from headcount.core import check_is_folder
+from headcount.core import amount, check_is_folder
 from headcount.results import check_is_run
 
 
@@ -38,8 +38,8 @@ class Report:
         for name in beside:
             path = DOCUMENTS[name](self.out, self.formats)
             console.print(f"Document: {path}", soft_wrap=True)
-        number = len([*(self.out / "figures").glob("*")])
-        console.print(f"{number} figures in {self.out / 'figures'}", soft_wrap=True)
+        number = amount(len([*(self.out / "figures").glob("*")]), "figure")
+        console.print(f"{number} in {self.out / 'figures'}", soft_wrap=True)
         return 0
 
 

@@ -15,7 +15,7 @@ from torch import nn
 
 from headcount.compaction.cut import Cut, kept_heads
 from headcount.compaction.wiring import NOBODY, Wiring
-from headcount.core import Head, InputError, ModelError
+from headcount.core import Head, InputError, ModelError, amount
 from headcount.tap import Anatomy, AttentionLayer
 
 
@@ -32,8 +32,8 @@ def kept_groups(layer: AttentionLayer, kept: Sequence[int]) -> tuple[int, ...]:
             str(Head(layer.site, layer.layer, index)) for index in nearest_kept(layer, kept)
         )
         raise InputError(
-            f"{layer.site} layer {layer.layer}: {size} query heads share a key/value head. "
-            "Expected the same number of heads in each kept group, got "
+            f"{layer.site} layer {layer.layer}: {amount(size, 'query head')} share a key/value "
+            "head. Expected the same number of heads in each kept group, got "
             f"{', '.join(map(str, counts))}. The nearest choice is to keep {nearest or 'none'}."
         )
     return tuple(group for group, count in enumerate(counts) if count)

@@ -4,8 +4,13 @@
 def amount(number: int, noun: str) -> str:
     """A number of things.
 
-    >>> amount(1, "sentence"), amount(2000, "sentence"), amount(0, "batch")
-    ('1 sentence', '2,000 sentences', '0 batches')
+    >>> amount(1, "sentence"), amount(2000, "sentence"), amount(0, "batch"), amount(3, "query")
+    ('1 sentence', '2,000 sentences', '0 batches', '3 queries')
     """
-    plural = "es" if noun.endswith(("ch", "s", "x")) else "s"
-    return f"{number:,} {noun}{plural if number != 1 else ''}"
+    return f"{number:,} {noun if number == 1 else _plural(noun)}"
+
+
+def _plural(noun: str) -> str:
+    if noun.endswith("y") and noun[-2] not in "aeiou":
+        return f"{noun[:-1]}ies"
+    return f"{noun}es" if noun.endswith(("ch", "s", "x")) else f"{noun}s"

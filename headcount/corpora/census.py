@@ -61,6 +61,14 @@ class Census:
         """Frequencies of the target tokens."""
         return Frequencies.of_counts(self.target_counts)
 
+    def truncation(self, limit: int | None) -> Iterator[str]:
+        """A warning about sentences that are longer than the model's limit."""
+        if self.num_truncated:
+            yield (
+                f"sentences longer than the model's limit of {limit} tokens, truncated: "
+                f"{self.num_truncated:,} of {self.num_sentences:,}"
+            )
+
 
 def take_census(corpus: Corpus, encoder: Encoder) -> Census:
     """Read the corpus once and count."""

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from headcount.core import CorpusError
+from headcount.core import CorpusError, amount
 from headcount.corpora.sentence import Sentence, Tree
 from headcount.corpora.text import numbered_lines
 
@@ -85,7 +85,7 @@ def _head(path: Path, number: int, column: str, num_words: int) -> int:
     if int(column) > num_words:
         raise CorpusError(
             f"{path}:{number}: the head {column} points nowhere, since the sentence has "
-            f"{num_words} words. Fix column 7."
+            f"{amount(num_words, 'word')}. Fix column 7."
         )
     return int(column) - 1
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import final
 
-from headcount.core import CorpusError
+from headcount.core import CorpusError, amount
 from headcount.corpora.conllu import read_conllu
 from headcount.corpora.gap import Passage, read_gap
 from headcount.corpora.mentions import (
@@ -281,7 +281,8 @@ def _read_conll2012(path: Path) -> Iterator[Document]:
             if len(columns) < 6:
                 raise CorpusError(
                     f"{path}:{number}: expected the columns of CoNLL-2012, with the word in the "
-                    f"fourth and entities in the last, got {len(columns)} columns. Fix the line."
+                    f"fourth and entities in the last, got {amount(len(columns), 'column')}. Fix "
+                    "the line."
                 )
             has_entities = len(line.rstrip().split("\t")) == len(line.split("\t"))
             if has_entities:

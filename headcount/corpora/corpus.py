@@ -8,7 +8,7 @@ from itertools import islice, zip_longest
 from pathlib import Path
 from typing import final
 
-from headcount.core import CorpusError
+from headcount.core import CorpusError, amount
 from headcount.corpora.conllu import read_conllu
 from headcount.corpora.parallel import read_pair, read_tsv
 from headcount.corpora.sentence import Sentence
@@ -191,7 +191,8 @@ def _held(number: int, item: str | Sentence) -> Sentence:
     num_words, tree = len(sentence.words or ()), sentence.tree
     if tree is not None and not num_words == len(tree.heads) == len(tree.relations):
         raise CorpusError(
-            f"{origin}: expected a head and a relation for every word, got {num_words} words, "
-            f"{len(tree.heads)} heads and {len(tree.relations)} relations. Complete the tree."
+            f"{origin}: expected a head and a relation for every word, got "
+            f"{amount(num_words, 'word')}, {amount(len(tree.heads), 'head')} and "
+            f"{amount(len(tree.relations), 'relation')}. Complete the tree."
         )
     return sentence

@@ -143,8 +143,9 @@ class Encoder:
             )
         if encoded.truncated and self.strict:
             raise CorpusError(
-                f"{sentence.origin}: expected a {side} of at most {self.max_length} tokens, got "
-                f"{encoded.full_length}. Split it, or run without --strict to truncate it."
+                f"{sentence.origin}: expected a {side} of at most "
+                f"{self.max_length} tokens, got {encoded.full_length}. Split it, or run "
+                "without --strict to truncate it."
             )
 
 

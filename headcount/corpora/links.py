@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
-from headcount.core import CorpusError
+from headcount.core import CorpusError, amount
 from headcount.corpora.text import numbered_lines
 
 Link = tuple[int, int]
@@ -59,8 +59,8 @@ class Links:
                 if word >= count:
                     raise CorpusError(
                         f"{self.origin}: the link {source}-{target} (counted from 0) is out of "
-                        f"range, since the {side} has {count} words. Give the gold links of these "
-                        "pairs, source first, for the same words."
+                        f"range, since the {side} has {amount(count, 'word')}. Give the gold links "
+                        "of these pairs, source first, for the same words."
                     )
 
 
@@ -87,7 +87,7 @@ def read_links(path: str | Path, num_pairs: int) -> list[Links]:
 def _read_pharaoh(path: Path, lines: Sequence[tuple[int, str]], num_pairs: int) -> list[Links]:
     if len(lines) != num_pairs:
         raise CorpusError(
-            f"Expected one line of links in {path} for each of {num_pairs} pairs, got "
+            f"Expected one line of links in {path} for each of {amount(num_pairs, 'pair')}, got "
             f"{len(lines)}. Line i holds the links of pair i, and is empty if it has none."
         )
     found = []

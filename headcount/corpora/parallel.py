@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 
-from headcount.core import CorpusError
+from headcount.core import CorpusError, amount
 from headcount.corpora.conllu import read_conllu
 from headcount.corpora.sentence import Sentence
 from headcount.corpora.text import numbered_lines
@@ -19,8 +19,9 @@ def read_tsv(path: Path) -> Iterator[Sentence]:
         columns = line.split("\t")
         if len(columns) != 2:
             raise CorpusError(
-                f"{path}:{number}: expected source<TAB>target, got {len(columns)} "
-                "columns. Keep two columns (sources alone belong in a .txt file)."
+                f"{path}:{number}: expected source<TAB>target, got "
+                f"{amount(len(columns), 'column')}. Keep two columns (sources alone belong in a "
+                ".txt file)."
             )
         source, target = columns[0].strip(), columns[1].strip()
         if not source or not target:

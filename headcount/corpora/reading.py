@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from headcount.core import CorpusError, InputError
+from headcount.core import CorpusError, InputError, amount
 from headcount.corpora.hub import HUB, flattened, hub_data
 from headcount.corpora.parallel import read_pair
 from headcount.corpora.table import (
@@ -154,11 +154,11 @@ def _of_width(
             if width < least:
                 raise CorpusError(
                     f"{path}:{number}: expected a column {least - 1} (counted from 0), got "
-                    f"{width} columns. Number the columns from 0 to {width - 1}."
+                    f"{amount(width, 'column')}. Number the columns from 0 to {width - 1}."
                 )
         if len(cells) != width:
             raise CorpusError(
-                f"{path}:{number}: expected {width} columns as in line {first}, got "
+                f"{path}:{number}: expected {amount(width, 'column')} as in line {first}, got "
                 f"{len(cells)}. Fix the line."
             )
         yield f"{path}:{number}", dict(zip(header or range(width), cells, strict=True))
@@ -187,7 +187,7 @@ def _lines(path: Path, width: int | None) -> Iterator[Row]:
         cells = line.split("\t") if separator == "tab" else line.strip().split(None, width - 1)
         if len(cells) < width:
             raise CorpusError(
-                f"{origin}: expected {width} columns separated by a {separator}, got "
+                f"{origin}: expected {amount(width, 'column')} separated by a {separator}, got "
                 f"{len(cells)}. Complete the line."
             )
         yield origin, dict(enumerate(cells))

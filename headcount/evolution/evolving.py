@@ -252,8 +252,8 @@ class _Run:
         for tokens in self.stores.tokens.values():
             if tokens.truncated:
                 yield (
-                    f"{tokens.truncated:,} of {tokens.num_sentences:,} sentences were longer than "
-                    "the model's limit and were cut off"
+                    f"sentences longer than the model's limit, cut off: {tokens.truncated:,} of "
+                    f"{tokens.num_sentences:,}"
                 )
         if len(self.stores.tokens) > 1:
             yield (

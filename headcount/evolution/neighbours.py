@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float32, Float64, Int64
 
-from headcount.core import CorpusError
+from headcount.core import CorpusError, amount
 from headcount.evolution.options import EvolutionOptions
 from headcount.evolution.state_store import StateStore
 from headcount.evolution.tokens import NONE, Occurrences
@@ -56,8 +56,8 @@ def neighbour_rows(
     size = min(options.pool, len(chosen))
     if size <= options.nearest:
         raise CorpusError(
-            f"Expected more than {options.nearest} states to search the nearest among, got {size}. "
-            "Give a larger corpus, or lower --nearest."
+            f"Expected more than {amount(options.nearest, 'state')} to search the nearest among, "
+            f"got {size}. Give a larger corpus, or lower --nearest."
         )
     pool_P = np.sort(generator.choice(len(chosen), size, replace=False))
     queries_Q = np.sort(generator.choice(size, min(options.queries, size), replace=False))

@@ -24,7 +24,7 @@ from typing import final
 import numpy as np
 from jaxtyping import Float32, Float64
 
-from headcount.core import InputError
+from headcount.core import InputError, amount
 
 RANK_TOLERANCE = 1e-5
 """Singular values below this share of the largest are rounding of float16."""
@@ -54,7 +54,7 @@ class Basis:
         scale = np.abs(states_SD).max(initial=0.0)
         if not np.abs(centred_SD).max(initial=0.0) > 1e-6 * scale:
             raise InputError(
-                f"Expected states that vary, got the same state {count:,} times in {name}: "
+                f"Expected states that vary, got the same state {amount(count, 'time')} in {name}: "
                 "canonical correlations are not defined. Leave this layer out."
             )
         if count <= width:

@@ -7,7 +7,7 @@ from typing import final
 import numpy as np
 from jaxtyping import Bool, Int64
 
-from headcount.core import CorpusError
+from headcount.core import CorpusError, amount
 from headcount.corpora import Corpus, Encoded, Encoder, Sentence, chunks
 
 NONE = -1
@@ -158,9 +158,9 @@ def balanced(
     chosen = order[count_I[order] >= occurrences][:types]
     if len(chosen) < 2:
         raise CorpusError(
-            f"Expected at least 2 tokens with {occurrences:,} occurrences, got {len(chosen)}: the "
-            f"second most frequent has {count_I[order[1]]:,}. Give a larger corpus, or lower "
-            "--occurrences."
+            f"Expected at least 2 tokens with {amount(occurrences, 'occurrence')}, got "
+            f"{len(chosen)}: the second most frequent has {count_I[order[1]]:,}. Give a larger "
+            "corpus, or lower --occurrences."
         )
     by_token = places[np.argsort(tokens.ids_T[places], kind="stable")]
     start_I = np.concatenate([[0], np.cumsum(count_I)])

@@ -25,7 +25,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from headcount.core import Gates, UnsuitedError
+from headcount.core import Gates, UnsuitedError, amount
 from headcount.gates.head_gates import (
     Layout,
     LearnedGates,
@@ -157,7 +157,7 @@ def _units(layout: Layout, quota: Quota) -> int:
     sizes = set(layout.size_U[layout.is_at(quota.site)].int().tolist())
     if len(sizes) != 1 or quota.heads % min(sizes):
         raise UnsuitedError(
-            f"Expected units of one size that add up to {quota.heads} heads"
+            f"Expected units of one size that add up to {amount(quota.heads, 'head')}"
             f"{'' if quota.site is None else f' at {quota.site}'}, got sizes {sorted(sizes)}. "
             "Give a budget for each site, or use the method l0."
         )

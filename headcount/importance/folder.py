@@ -10,6 +10,7 @@ from headcount.core import (
     Heads,
     InputError,
     ResumePolicy,
+    amount,
     check_is_folder,
     check_no_earlier_run,
     hold,
@@ -58,7 +59,7 @@ def check_same_model(folder: Path, heads: Heads, revision: str | None) -> None:
         if names != list(map(str, heads)):
             raise InputError(
                 f"Expected the heads of this model ({heads}) in {folder / 'heads.parquet'}, got "
-                f"{len(names)} heads of another. {advice}"
+                f"{amount(len(names), 'head')} of another. {advice}"
             )
     if (path := folder / "run.json").exists():
         signed = results.RunRecord.read(path).signature

@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from headcount.core import amount
 from headcount.importance.statistics.agreement import Effects, effects
 from headcount.results import Across, ImportanceRecord, signed
 
@@ -37,7 +38,7 @@ def _sentence(found: Effects, other: ImportanceRecord) -> str:
         )
     says = "agree with" if r.low > 0 else "contradict" if r.high < 0 else "say nothing about"
     return (
-        f"The effects of single heads {says} those on the other data ({other.num_examples:,} "
-        f"examples of {other.task}): Pearson's r {r} over {r.num_heads} heads, rank correlation "
-        f"{signed(rho.rho)}."
+        f"The effects of single heads {says} those on the other data ("
+        f"{amount(other.num_examples, 'example')} of {other.task}): Pearson's r {r} over "
+        f"{amount(r.num_heads, 'head')}, rank correlation {signed(rho.rho)}."
     )

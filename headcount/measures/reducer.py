@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from headcount.core import SITES, ModelError
+from headcount.core import SITES, ModelError, amount
 from headcount.measures.arcs import ArcHits
 from headcount.measures.reductions import (
     MASSES,
@@ -235,8 +235,8 @@ class AttentionReducer:
             name = f"{SITES[self.layer.site]}.{self.layer.layer}.{int(broken_H.nonzero()[0])}"
             raise ModelError(
                 f"Expected finite attention weights and values, got NaN or infinity in head {name} "
-                f"({int(broken_H.sum())} of the layer's {len(broken_H)} heads have some). "
-                f"Check the parameters of {self.layer.module}, or load the model in float32."
+                f"({int(broken_H.sum())} of the layer's {amount(len(broken_H), 'head')} have "
+                f"some). Check the parameters of {self.layer.module}, or load the model in float32."
             )
 
 

@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.models.auto import modeling_auto
 
-from headcount.core import Heads, InputError, ModelError, Plan, kept_sha256
+from headcount.core import Heads, InputError, ModelError, Plan, amount, kept_sha256
 from headcount.models import modeling_headcount
 from headcount.models.modeling_headcount import pruned
 from headcount.results import CERTIFICATE, Certificate
@@ -126,9 +126,9 @@ def check_plan_hash(plan: Mapping[str, Any]) -> None:
             columns = plan["maps"][layer["output"]].get("in", 0)
             if columns != len(kept) * layer["head_dim"]:
                 raise ModelError(
-                    f"the plan keeps {len(kept)} heads of {site} layer {number}, but {columns} "
-                    f"columns of {layer['output']} instead of {len(kept) * layer['head_dim']}: it "
-                    f"was changed; {_AGAIN}"
+                    f"the plan keeps {amount(len(kept), 'head')} of {site} layer {number}, but "
+                    f"{amount(columns, 'column')} of {layer['output']} instead of "
+                    f"{len(kept) * layer['head_dim']}: it was changed; {_AGAIN}"
                 )
 
 

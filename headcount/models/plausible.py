@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedConfig
 
-from headcount.core import InputError, ModelError, read_json, reading
+from headcount.core import InputError, ModelError, amount, read_json, reading
 
 LAYERS = 200
 """Largest number of layers in any case, since layers may share tensors (ALBERT)."""
@@ -53,10 +53,10 @@ def check_plausible(folder: Path) -> None:
     if not files:
         return  # transformers says which are missing
     num_bytes, num_tensors = sum(file.stat().st_size for file in files), _num_tensors(files)
-    held = f"{num_bytes:,} bytes of weights"
+    held = f"{amount(num_bytes, 'byte')} of weights"
     for name, value in _numbers(config):
         if _LAYERS.search(name):
-            most, holds = max(LAYERS, num_tensors or num_bytes), f"{num_tensors:,} tensors"
+            most, holds = max(LAYERS, num_tensors or num_bytes), amount(num_tensors, "tensor")
         elif _POSITIONS.search(name):
             most, holds = max(POSITIONS, num_bytes), held
         elif _SIZES.search(name):

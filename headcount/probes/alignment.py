@@ -20,7 +20,7 @@ import torch
 from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
-from headcount.core import SITES, CorpusError, Head, InputError, Progress, name_of, silent
+from headcount.core import SITES, CorpusError, Head, InputError, Progress, amount, name_of, silent
 from headcount.corpora import (
     Corpus,
     Encoder,
@@ -110,8 +110,8 @@ def align(
 def _warnings(work: "_Work") -> Iterator[str]:
     if work.too_long:
         yield (
-            f"{work.too_long:,} of {work.too_long + len(work.pairs):,} pairs were longer than the "
-            f"model's limit of {work.limit} tokens and were left out"
+            f"pairs longer than the model's limit of {work.limit} tokens, left out: "
+            f"{work.too_long:,} of {work.too_long + len(work.pairs):,}"
         )
 
 
@@ -179,7 +179,8 @@ class _Work:
 def _check_links(pairs: Sequence[WordPair], links: Sequence[Links]) -> None:
     if len(pairs) != len(links):
         raise CorpusError(
-            f"Expected gold links for each of {len(pairs)} pairs, got {len(links)}. Give as many."
+            f"Expected gold links for each of {amount(len(pairs), 'pair')}, got {len(links)}. Give "
+            "as many."
         )
     for pair, its in zip(pairs, links, strict=True):
         its.check(len(pair.source_spans), len(pair.target_spans))

@@ -84,7 +84,7 @@ def cluster(
         truncated=census.num_truncated,
         within=options.within,
         tests=tuple(tests),
-        warnings=tuple(_warnings(census, encoder.max_length)),
+        warnings=tuple(census.truncation(encoder.max_length)),
         timings=timings,
     )
     return Clusters(_frame(names, distances), tuple(places), record)
@@ -99,14 +99,6 @@ def _signed(options: ClusterOptions, census: Census, max_length: int | None) -> 
         "permutations": options.permutations,
         "seed": options.seed,
     }
-
-
-def _warnings(census: Census, max_length: int | None) -> Iterator[str]:
-    if census.num_truncated:
-        yield (
-            f"{census.num_truncated:,} of {census.num_sentences:,} sentences were longer than the "
-            f"model's limit of {max_length} tokens and were truncated"
-        )
 
 
 def _layers(heads: Heads, site: str) -> list[int]:

@@ -25,7 +25,7 @@ from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from headcount.analysis import Bootstrap, Estimate
-from headcount.core import CorpusError, Progress, name_of, silent
+from headcount.core import CorpusError, Progress, amount, name_of, silent
 from headcount.corpora import Document, Encoder, Sentence, padded, present, read_documents
 from headcount.models import Loaded, as_loaded, check_has_heads, signature
 from headcount.probes.antecedents import BASELINES, Window, Windows, baseline_choices, windows_of
@@ -107,16 +107,16 @@ def select_antecedents(
 def _warnings(cut: Windows, cases: int) -> Iterator[str]:
     if cut.out_of_reach:
         yield (
-            f"{cut.out_of_reach:,} of {cut.anaphoric:,} mentions with an antecedent have none in "
-            "their window and were left out"
+            f"mentions without their antecedent in a window, left out: {cut.out_of_reach:,} of "
+            f"{cut.anaphoric:,}"
         )
     if cut.too_long:
-        yield f"{cut.too_long:,} sentences are longer than a window and were left out"
+        yield f"sentences longer than a window, left out: {cut.too_long:,}"
     single = sum(_single(window) for window in cut.windows)
     if 4 * single > cases:
         yield (
-            f"in {single:,} of {cases:,} cases there is one candidate only, which every head and "
-            "every baseline gets right"
+            f"in {single:,} of {amount(cases, 'case')} there is one candidate only, which every "
+            "head and every baseline gets right"
         )
 
 
@@ -147,9 +147,10 @@ def _cut(encoder: Encoder, documents: Sequence[Document], size: int) -> Windows:
     cut = windows_of(documents, lengths, size - special)
     if not any(window.is_case_M.any() for window in cut.windows):
         raise CorpusError(
-            f"Expected a mention with an antecedent in a window of {size} tokens, got none among "
-            f"{sum(len(document.mentions) for document in documents):,} mentions. Give a corpus "
-            "with coreference, or a larger window."
+            f"Expected a mention with an antecedent in a window of {amount(size, 'token')}, got "
+            "none among "
+            f"{amount(sum(len(document.mentions) for document in documents), 'mention')}. Give a "
+            "corpus with coreference, or a larger window."
         )
     return cut
 

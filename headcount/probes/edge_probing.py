@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from headcount.analysis import Bootstrap
-from headcount.core import CorpusError
+from headcount.core import CorpusError, amount
 from headcount.probes.attention_probe import ProbeData
 from headcount.probes.edge_probe import (
     Pairs,
@@ -49,8 +49,8 @@ def probe_edges(
     relations = frequent_relations(train.sentences, min_cases)
     if len(relations) < 2:
         raise CorpusError(
-            f"Expected at least 2 relations with {min_cases} training arcs each for the edge "
-            f"probe, got {len(relations)}. Give more training files or lower --min-cases."
+            f"Expected at least 2 relations with {amount(min_cases, 'training arc')} each for the "
+            f"edge probe, got {len(relations)}. Give more training files or lower --min-cases."
         )
     edges = _Task(EDGE, ("none", "edge"), edge_pairs(train.sentences, seed))
     arcs = _Task(RELATION, relations, relation_pairs(train.sentences, relations))

@@ -13,6 +13,7 @@ from transformers import PreTrainedTokenizerBase as Tokenizer
 from headcount.analysis import versions
 from headcount.core import (
     Progress,
+    amount,
     check_single_process,
     name_of,
     nulls_for_nan,
@@ -175,8 +176,8 @@ class _Probing:
         found = [*self.train.warnings("training"), *self.test.warnings("test")]
         if shared:
             found.append(
-                f"{shared:,} of {len(self.test.sentences):,} test sentences are also among the "
-                "training sentences"
+                f"{shared:,} of {amount(len(self.test.sentences), 'test sentence')} are also among "
+                "the training sentences"
             )
         if "structure" in self.options.probes:
             if too_large := sorted(set(self.options.ranks) - set(self.units.ranks)):

@@ -9,7 +9,7 @@ from typing import final
 import numpy as np
 from jaxtyping import Bool, Int64
 
-from headcount.core import CorpusError
+from headcount.core import CorpusError, amount
 from headcount.corpora import Corpus, Encoded, Encoder, Sentence, chunks
 from headcount.probes.options import ProbeOptions
 
@@ -69,7 +69,7 @@ class Treebank:
         """A sentence for everything that was left out."""
         total = len(self.sentences) + sum(self.lost.values())
         return [
-            f"{count:,} of {total:,} {side} sentences were left out: {why}"
+            f"{side} sentences left out, {count:,} of {total:,}: {why}"
             for why, count in sorted(self.lost.items())
         ]
 
@@ -104,7 +104,7 @@ def read_treebank(
             break
     if len(found) < 2:
         raise CorpusError(
-            f"Expected at least 2 sentences of 2 to {options.max_words} words in "
+            f"Expected at least 2 sentences of 2 to {amount(options.max_words, 'word')} in "
             f"{', '.join(corpus.names)}, got {len(found)}. Give more files or raise --max-words."
         )
     return Treebank(corpus.names, tuple(found), dict(lost), corpus.sha256())

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headcount.core import InputError, ModelError
+from headcount.core import InputError, ModelError, amount
 from headcount.models import Loaded
 from headcount.probes.treebank import ProbeSentence
 
@@ -77,7 +77,7 @@ def word_vectors(
     if not found:
         raise InputError(
             f"Expected vectors of the treebank's words in {name}, got none for any of "
-            f"{len(words):,} words. Check the language of the vectors."
+            f"{amount(len(words), 'word')}. Check the language of the vectors."
         )
     rows, row_of = list(found), {}
     number_of = {word: number for number, word in enumerate(rows)}
@@ -150,8 +150,8 @@ def _array_rows(path: Path, words: list[str], wanted: set[str]) -> Iterator[tupl
     words = words[:-1] if words and not words[-1] else words
     if vectors_VD.ndim != 2 or len(vectors_VD) != len(words):
         raise InputError(
-            f"Expected one row of {path} for each of {len(words):,} words, got an array of shape "
-            f"{vectors_VD.shape}. Make them of the same length."
+            f"Expected one row of {path} for each of {amount(len(words), 'word')}, got an array of "
+            f"shape {vectors_VD.shape}. Make them of the same length."
         )
     for number, word in enumerate(words):
         if word in wanted:
@@ -170,8 +170,8 @@ def _text_rows(path: Path, wanted: set[str]) -> Iterator[tuple[str, np.ndarray]]
             width = width or len(numbers)
             if len(numbers) != width:
                 raise InputError(
-                    f"{path}:{number}: expected a word and {width} numbers, got {len(numbers)}. "
-                    "Fix the line."
+                    f"{path}:{number}: expected a word and {amount(width, 'number')}, got "
+                    f"{len(numbers)}. Fix the line."
                 )
             if word in wanted:
                 yield word, _vector(path, number, numbers)

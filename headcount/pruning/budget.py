@@ -9,7 +9,7 @@ from functools import reduce
 from typing import SupportsIndex, final
 
 from headcount.compaction import compact
-from headcount.core import Head, Heads, InputError, Plan
+from headcount.core import Head, Heads, InputError, Plan, amount
 from headcount.models import Loaded
 from headcount.pruning.options import check_share
 from headcount.tap import Anatomy
@@ -202,7 +202,7 @@ def by_site(units: Units, keep: GivenKeep) -> Mapping[str | None, int]:
         possible = units.possible(site)
         if number not in possible:
             raise InputError(
-                f"Expected between {possible[0]} and {possible[-1]} heads to keep "
+                f"Expected between {possible[0]} and {amount(possible[-1], 'head')} to keep "
                 f"{'in all' if site is None else f'at {site}'}"
                 f"{_in_groups(units, site)}, got {number}. The nearest is "
                 f"{nearest(possible, number)}."

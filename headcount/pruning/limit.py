@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import final
 
-from headcount.core import InputError, read_checkpoint, write_checkpoint
+from headcount.core import InputError, amount, read_checkpoint, write_checkpoint
 from headcount.models import Loaded, signature
 from headcount.pruning.before_after import drop, evaluate_gated
 from headcount.pruning.budget import GivenKeep, Keep, Units, by_site, dense, share
@@ -54,7 +54,7 @@ def last_within(
     if not tried[budgets[0]] <= limit:
         raise InputError(
             f"Expected {what} of at most {limit:g}, got {tried[budgets[0]]:.4g} with "
-            f"{budgets[0]} heads already. Raise the limit."
+            f"{amount(budgets[0], 'head')} already. Raise the limit."
         )
     within, beyond = 0, len(budgets)
     while beyond - within > 1:

@@ -291,7 +291,7 @@ def _few(tasks: Mapping[str, Task]) -> list[str]:
     return [
         sentence
         for name, task in tasks.items()
-        for sentence in few_examples(task.num_examples, f"{name} examples")
+        for sentence in few_examples(task.num_examples, f"{name} example")
     ]
 
 

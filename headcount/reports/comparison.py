@@ -132,7 +132,7 @@ def _changes(changes: tuple[Change, ...], same: int, names: tuple[str, str]) -> 
     kept = (
         "1 head has the same roles in both."
         if same == 1
-        else f"{same} heads have the same roles in both."
+        else f"{same:,} heads have the same roles in both."
     )
     if not changes:
         return f"{title}\n\nNone. {kept}"

@@ -9,6 +9,7 @@ from typing import Any, final
 from headcount.core import (
     FORMATS,
     Heads,
+    amount,
     save,
     styled,
     table,
@@ -169,7 +170,7 @@ def sentences(points: CurvePoints, facts: CurveFacts) -> list[str]:
 
 def _trained(points: CurvePoints, method: str, updates: int) -> str:
     """What sets a method's points apart from the dense model as it was given."""
-    along = f"{method} also trained the weights, {updates:,} updates per point. "
+    along = f"{method} also trained the weights, {amount(updates, 'update')} per point. "
     if method in points.controls:
         return (
             along + "Compare it with its control: the dense model after as many updates, without a "

@@ -111,7 +111,7 @@ def count(number: Real) -> str:
     return UNKNOWN if math.isnan(number) else f"{number:,.0f}"
 
 
-def of(number: int, one: str, many: str) -> str:
+def of(number: Real, one: str, many: str) -> str:
     """A count with its noun.
 
     >>> of(1, "head", "heads"), of(1204, "head", "heads")

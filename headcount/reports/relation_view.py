@@ -7,6 +7,7 @@ from functools import partial
 from typing import final
 
 from headcount.analysis import NOT_SYNTAX
+from headcount.core import amount
 from headcount.measures import ALL
 from headcount.reports import numbers
 from headcount.reports.names import DIRECTIONS
@@ -176,7 +177,7 @@ def _summary(scores: list[RelationScore], limits: Thresholds) -> str:
     relations = {score.relation for score in enough}
     beating = {score.relation for score in enough if score.beats}
     noun = numbers.of(len(relations), "relation", "relations")
-    of = f"the {noun} with at least {limits.syntactic_cases} cases"
+    of = f"the {noun} with at least {amount(limits.syntactic_cases, 'case')}"
     if not beating:
         return f"None beats its baseline: for {of}, a fixed offset is at least as good as any head."
     clearly = {score.relation for score in enough if score.clearly}

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import final
 
+from headcount.core import amount
 from headcount.reports import numbers
 from headcount.reports.names import DIRECTIONS
 from headcount.reports.plain_words import relation_target, relation_words
@@ -109,7 +110,7 @@ def _row(trait: TraitStrength) -> TestedRow:
 
 def _summary(best: list[TraitStrength], limits: Thresholds) -> str:
     if not best:
-        return f"No relation has the {limits.syntactic_cases} cases that a test needs."
+        return f"No relation has the {amount(limits.syntactic_cases, 'case')} that a test needs."
     beyond = sum(trait.verdict in ("role", "tendency") for trait in best)
     roles = sum(trait.verdict == "role" for trait in best)
     if not beyond:

@@ -20,6 +20,7 @@ from headcount.core import (
     MUTED,
     SITES,
     Progress,
+    amount,
     new_figure,
     silent,
     styled,
@@ -85,8 +86,9 @@ def kobayashi2020_document(found: ContributionTable) -> str:
     record, sites = found.record, _sites(found)
     parts = [
         "# Attention is Not Only a Weight (Kobayashi et al. 2020 and 2021)",
-        f"Here: {record.model} ({record.heads} heads), {record.sentences:,} sentences of "
-        f"{names(record.corpora)}. Intervals are 95 %, by a bootstrap over sentences. The papers' "
+        f"Here: {record.model} ({amount(record.heads, 'head')}), "
+        f"{amount(record.sentences, 'sentence')} of {names(record.corpora)}. Intervals are 95 %, "
+        "by a bootstrap over sentences. The papers' "
         "model is BERT-base on Wikipedia.",
         "## Weights and norms by kind of token (2020, section 4), means over layers",
         _kinds_table(found, sites),

@@ -27,6 +27,7 @@ from headcount.core import (
     SITES,
     Head,
     Progress,
+    amount,
     name_of,
     new_figure,
     plain_grid,
@@ -202,10 +203,11 @@ def kovaleva2019_document(found: TunedMaps) -> str:
     sites = [site for site in SITES if any(row.site == site for row in found.rows)]
     parts = [
         "# Revealing the Dark Secrets of BERT (Kovaleva et al. 2019)",
-        f"Here: {record.model}, fine-tuned as {record.tuned}, on {record.examples:,} examples of "
-        f"{names(record.data)}: {in_unit(record.metric, True)} "
-        f"{scale(record.metric) * record.score:.1f}. Intervals are 95 %, by a bootstrap over "
-        "examples; those of disabled heads are `headcount importance`'s. The "
+        f"Here: {record.model}, fine-tuned as {record.tuned}, on "
+        f"{amount(record.examples, 'example')} of {names(record.data)}: "
+        f"{in_unit(record.metric, True)} {scale(record.metric) * record.score:.1f}. Intervals are "
+        "95 %, by a bootstrap over examples; those of disabled heads are `headcount "
+        "importance`'s. The "
         "paper's model is BERT-base, its tasks seven of GLUE.",
         "## Patterns (section 4.1): share of maps, per cent",
         _pattern_table(found, sites),
@@ -218,7 +220,8 @@ def kovaleva2019_document(found: TunedMaps) -> str:
     ]
     if record.treebank:
         parts += [
-            f"## Attention to classes of words (4.3), {record.treebank_sentences:,} sentences of "
+            "## Attention to classes of words (4.3), "
+            f"{amount(record.treebank_sentences, 'sentence')} of "
             f"{names(record.treebank)}",
             _word_table(found, sites),
         ]
@@ -334,10 +337,10 @@ def _claims(found: TunedMaps, sites: list[str]) -> list[str]:
             verdict(
                 p < 0.05,
                 f"{SITES[site]}: disabling some heads raises the score",
-                f"{len(gains)} of {len(heads)} heads, most {best.head}: "
+                f"{len(gains)} of {amount(len(heads), 'head')}, most {best.head}: "
                 f"{0.0 - factor * best.value:+.2f}, uncorrected 95 % interval "
-                f"{0.0 - factor * best.high:+.2f} to {0.0 - factor * best.low:+.2f}; {better} "
-                f"intervals lie above 0, of which chance explains {0.025 * len(heads):.1f} "
+                f"{0.0 - factor * best.high:+.2f} to {0.0 - factor * best.low:+.2f}; "
+                f"intervals above 0: {better}, of which chance explains {0.025 * len(heads):.1f} "
                 f"(binomial p = {p:.2g})",
             )
         )

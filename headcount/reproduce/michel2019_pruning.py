@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import fmean
 
 from headcount.compaction import compact
-from headcount.core import Head, ModelError, share, table
+from headcount.core import Head, ModelError, amount, share, table
 from headcount.importance import DeltaOf
 from headcount.models import Loaded, plan_for
 from headcount.pruning import Gradient, Greedy, Method, Random, RankingMethod, Units
@@ -189,7 +189,7 @@ def _speeds(speed: Speed) -> str:
     rows = [
         [
             str(each.case.batch),
-            f"{each.case.mode}, {each.case.length} tokens",
+            f"{each.case.mode}, {amount(each.case.length, 'token')}",
             f"{SPEED[each.case.batch]:+.1f}" if each.case.batch in SPEED else "–",
             _gain(each.speedup.value),
             f"{_gain(each.speedup.low)} to {_gain(each.speedup.high)}",

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from headcount.core import Progress, silent
+from headcount.core import Progress, amount, silent
 from headcount.models import Loaded
 from headcount.probes import ProbeOptions, forget_probes, probe
 from headcount.reports import write_probe_figures
@@ -63,10 +63,11 @@ def about(found: Probed) -> str:
     """The sentence that names model and data."""
     record = found.record
     return (
-        f"Here: {record.model} ({record.heads} heads in {record.layers} layers), trained on "
-        f"{record.train_sentences:,} sentences ({record.train_words:,} words) of "
-        f"{names(record.train)}, measured on {record.test_sentences:,} sentences "
-        f"({record.test_words:,} words) of {names(record.test)}. Intervals are 95 %, by a "
+        f"Here: {record.model} ({amount(record.heads, 'head')} in "
+        f"{amount(record.layers, 'layer')}), trained on "
+        f"{amount(record.train_sentences, 'sentence')} ({amount(record.train_words, 'word')}) of "
+        f"{names(record.train)}, measured on {amount(record.test_sentences, 'sentence')} "
+        f"({amount(record.test_words, 'word')}) of {names(record.test)}. Intervals are 95 %, by a "
         "bootstrap over sentences."
     )
 

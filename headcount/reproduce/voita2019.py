@@ -234,8 +234,8 @@ def _most_relevant(run: Run) -> str:
     heads = [row for row in run.heads if functions_of(row)]
     expected = len(best) * len(heads) / len(run.heads)
     return (
-        f"Of the {len(best)} heads that are the most relevant in their layer, {len(with_function)} "
-        f"have one of the functions ({expected:.1f} expected by chance): "
+        f"Of the {amount(len(best), 'head')} that are the most relevant in their layer, "
+        f"{len(with_function)} have one of the functions ({expected:.1f} expected by chance): "
         f"{', '.join(row.head for row in with_function) or 'none'}."
     )
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, final
 
-from headcount.core import InputError, Plan, change, changed, table
+from headcount.core import InputError, Plan, amount, change, changed, table
 from headcount.models import revision
 from headcount.pruning import (
     Keep,
@@ -198,8 +198,9 @@ def table2_document(
     parts = [
         "# Kept heads: from trained and from scratch (Voita et al., 2019, table 2)",
         f"{in_unit(metric, higher_is_better)}; `{column}` of `curve.parquet`. From scratch: "
-        f"{scratch.updates:,} updates of {scratch.batch_tokens * scratch.accumulate:,} tokens; the "
-        "first row has all heads, so it shows what that training reaches. The trained model is the "
+        f"{amount(scratch.updates, 'update')} of "
+        f"{amount(scratch.batch_tokens * scratch.accumulate, 'token')}; the first row has all "
+        "heads, so it shows what that training reaches. The trained model is the "
         "given one in the first row, and was trained further with gates in the others.",
         table(header, rows),
         *[

@@ -7,6 +7,7 @@ from typing import Any, final
 import numpy as np
 from jaxtyping import Float
 
+from headcount.core import amount
 from headcount.speed.timing import Ratio
 
 
@@ -24,8 +25,14 @@ class Case:
     """Number of tokens to generate."""
 
     def __str__(self) -> str:
-        added = f" + {self.new_tokens}" if self.new_tokens else ""
-        return f"{self.mode}, batch {self.batch}, {self.length}{added} tokens"
+        return f"{self.mode}, batch {self.batch}, {self.size}"
+
+    @property
+    def size(self) -> str:
+        """Length in words, with the tokens to generate."""
+        if not self.new_tokens:
+            return amount(self.length, "token")
+        return f"{self.length} + {amount(self.new_tokens, 'token')}"
 
     @property
     def counted_tokens(self) -> int:

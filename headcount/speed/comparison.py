@@ -8,7 +8,7 @@ from typing import Any, final
 import numpy as np
 import torch
 
-from headcount.core import InputError, Progress, silent
+from headcount.core import InputError, Progress, amount, silent
 from headcount.corpora import Corpus
 from headcount.models import Loaded
 from headcount.speed.case import Case, Cost, Timing
@@ -103,8 +103,8 @@ def _cases(dense: Loaded, pruned: Loaded, options: Options) -> tuple[list[Case],
         needed = max(length, added and beside + added)
         if limit is not None and needed > limit:
             left_out.append(
-                f"{mode} at {length} tokens was left out: it needs {needed} positions, the model "
-                f"has {limit}"
+                f"{mode} at {amount(length, 'token')} was left out: it needs "
+                f"{amount(needed, 'position')}, the model has {limit}"
             )
             continue
         cases += [Case(mode, batch, length, added) for batch in options.batch]

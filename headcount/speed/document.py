@@ -15,6 +15,7 @@ from headcount.core import (
     INK,
     LINE,
     MUTED,
+    amount,
     new_figure,
     save,
     share,
@@ -47,7 +48,7 @@ def document(speed: Speed, names: tuple[str, str]) -> str:
         "and inputs.",
         table(COSTS, [cost_cells(each) for each in speed.timings]),
         "\n".join(f"- {reported}" for reported in speed.warnings()),
-        f"{machine['name']}, {machine['device']}, {machine['threads']} threads, "
+        f"{machine['name']}, {machine['device']}, {amount(machine['threads'], 'thread')}, "
         f"{machine['dtype']}, attention {machine['attention']}, load before the run "
         f"{machine['load']}; torch {machine['versions']['torch']}, transformers "
         f"{machine['versions']['transformers']}.",
@@ -157,8 +158,7 @@ def _panel(axes: Axes, timings: Sequence[Timing]) -> None:
         label="measured, 95 % interval",
     )
     case = timings[0].case
-    added = f" + {case.new_tokens}" if case.new_tokens else ""
-    axes.set_title(f"{case.mode}, {case.length}{added} tokens")
+    axes.set_title(f"{case.mode}, {case.size}")
     axes.set_xticks(places, [str(each.case.batch) for each in timings])
     axes.set_xlim(-0.6, len(timings) - 0.4)
     axes.set_xlabel("batch", color=MUTED)

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
-from headcount.core import InputError, LayerId, ModelError
+from headcount.core import InputError, LayerId, ModelError, amount
 from headcount.tap.anatomy import Anatomy, AttentionLayer, dead_modules
 from headcount.tap.attention_interface import dispatching, implementation_of, plain_attention
 from headcount.tap.own_softmax import OwnAttention, OwnSoftmax
@@ -328,8 +328,9 @@ def _check_sides(model: PreTrainedModel, anatomy: Anatomy, calls: list[_Call]) -
         if call.num_keys - call.num_queries in encoded and call.num_keys not in encoded:
             raise ModelError(
                 f"Expected self-attention and cross-attention apart, but {call.module} of {name} "
-                f"attends to encoder and decoder at once ({call.num_keys} keys for "
-                f"{call.num_queries} queries). Its heads belong to no site, so it is refused."
+                f"attends to encoder and decoder at once ({amount(call.num_keys, 'key')} for "
+                f"{amount(call.num_queries, 'query')}). Its heads belong to no site, so it is "
+                "refused."
             )
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
-from headcount.core import ModelError
+from headcount.core import ModelError, amount
 
 LENGTHS = (7, 4)
 """Tokens of the two rows (the second is padded); decoder rows are shorter, so that sites differ."""
@@ -142,8 +142,8 @@ def _rows(
     if not usual:
         raise ModelError(
             "Expected a vocabulary with tokens besides those for padding, start and end, of which "
-            f"sample inputs are made, got {size} tokens, all of them special. Check vocab_size and "
-            "the special ids in config.json."
+            f"sample inputs are made, got {amount(size, 'token')}, all of them special. Check "
+            "vocab_size and the special ids in config.json."
         )
     choice = torch.randint(len(usual), (len(lengths), max(lengths)), generator=generator)
     mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]

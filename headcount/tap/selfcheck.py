@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import Head, InputError, LayerId, ModelError
+from headcount.core import Head, InputError, LayerId, ModelError, amount
 from headcount.tap.anatomy import Anatomy, AttentionLayer, CallOrder
 from headcount.tap.attention_interface import implementation_of
 from headcount.tap.check import Check, difference
@@ -40,7 +40,7 @@ def check_finite(model: PreTrainedModel, anatomy: Anatomy, check: Check) -> None
     if listener.head is not None:
         causes.append(
             f"head {listener.head} is the first with such attention weights or values "
-            f"({listener.num_broken} of the layer's {listener.num_heads} heads have some)"
+            f"({listener.num_broken} of the layer's {amount(listener.num_heads, 'head')} have some)"
         )
     broken = (name for name, each in model.named_parameters() if not each.isfinite().all())
     if (name := next(broken, None)) is not None:

@@ -16,7 +16,7 @@ from jaxtyping import Float, Int, Int64
 from torch.nn.functional import cross_entropy
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from headcount.core import CorpusError, ModelError, check_choice
+from headcount.core import CorpusError, ModelError, amount, check_choice
 from headcount.corpora import TOKEN_TYPES, Columns, Data, Table, read_data
 from headcount.models import Loaded
 from headcount.tasks.options import COLUMNS, ClassMetric
@@ -45,7 +45,7 @@ def class_numbers(table: Table, config: PreTrainedConfig) -> Int64[np.ndarray, "
         if label not in classes:
             listed = [f"{number} {name}" for name, number in names.items()]
             raise CorpusError(
-                f"{origin}: expected one of the model's {count} classes "
+                f"{origin}: expected one of the model's {amount(count, 'class')} "
                 f"({_shortened(listed)}), got {label!r}. Labels are numbers from 0 to {count - 1}, "
                 "or names of classes in the model's config, the same kind in all lines."
             )
@@ -170,8 +170,9 @@ class Classification(Task):
         self._num_classes = loaded.model.config.num_labels or 0
         if metric != "accuracy" and len(set(self.gold_N.tolist())) < 2:
             raise CorpusError(
-                f"Expected examples of at least two classes for {metric}, got {len(table)} "
-                f"examples of class {self.gold_N[0]}. Add others, or use the metric accuracy."
+                f"Expected examples of at least two classes for {metric}, got "
+                f"{amount(len(table), 'example')} of class {self.gold_N[0]}. Add others, or use "
+                "the metric accuracy."
             )
         self._rows, self.num_truncated = encoded_pairs(loaded, table, "text", "second")
         self._pad_id = pad_id(loaded)
@@ -303,7 +304,7 @@ def _check_problem_type(loaded: Loaded) -> None:
     ):
         raise ModelError(
             f"Expected a model that chooses one of several classes, got {loaded.name} with "
-            f"{config.num_labels} labels and problem_type {config.problem_type!r}."
+            f"{amount(config.num_labels or 0, 'label')} and problem_type {config.problem_type!r}."
         )
     text_config = config.get_text_config()
     # These find the last token that is not padding by its id.

@@ -10,7 +10,7 @@ import torch
 from sacrebleu.metrics.chrf import CHRF
 from transformers import PreTrainedModel
 
-from headcount.core import ModelError, check_is_folder, write_text
+from headcount.core import ModelError, amount, check_is_folder, write_text
 from headcount.models import Loaded, signature
 from headcount.results import EvaluationRecord
 from headcount.tap import evaluating
@@ -53,8 +53,8 @@ def _check_finite(losses: Losses, index_E: np.ndarray, task: Task) -> None:
         first = index_E[broken_E].min()
         raise ModelError(
             f"Expected finite losses, got NaN or infinity in {broken_E.sum()} of the "
-            f"{len(broken_E)} losses of a batch, such as the {task.name} loss of example {first} "
-            "(from 0). "
+            f"{amount(len(broken_E), 'loss')} of a batch, such as the {task.name} loss of example "
+            f"{first} (from 0). "
             "Load the model in float32, or repair the checkpoint."
         )
 

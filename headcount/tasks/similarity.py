@@ -24,7 +24,7 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity, normalize
 from transformers import PreTrainedModel
 
-from headcount.core import CorpusError, InputError, check_choice
+from headcount.core import CorpusError, InputError, amount, check_choice
 from headcount.corpora import Columns, Data, Encoder, Sentence, Table, read_data
 from headcount.models import Loaded, NotLookedUpError, SentenceEncoding
 from headcount.tasks.options import COLUMNS, Pooling
@@ -235,8 +235,8 @@ def _gold(table: Table, low: int | float, high: int | float) -> Float[np.ndarray
             )
     if len(set(numbers)) < 2:
         raise CorpusError(
-            f"Expected different scores for Spearman's correlation, got {len(numbers)} scores of "
-            f"{numbers[0]:g} each."
+            "Expected different scores for Spearman's correlation, got "
+            f"{amount(len(numbers), 'score')} of {numbers[0]:g} each."
         )
     return np.array(numbers)
 
@@ -245,6 +245,6 @@ def _check_scale(gold_N: Float[np.ndarray, " example"]) -> None:
     """Check that the data can be on the STS scale."""
     if gold_N.max() <= 1:
         raise CorpusError(
-            f"Expected STS scores from 0 to 5, got {len(gold_N)} scores of at most 1. Give the "
-            "scale of the data: --scale 0 1 or --scale 0 5."
+            f"Expected STS scores from 0 to 5, got {amount(len(gold_N), 'score')} of at most 1. "
+            "Give the scale of the data: --scale 0 1 or --scale 0 5."
         )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, final
 
+from headcount.core import amount
 from headcount.corpora import Columns, Data, Table, read_data, read_parallel
 from headcount.models import Loaded, signature
 from headcount.tasks.options import COLUMNS
@@ -145,8 +146,8 @@ def warning(one: DataSet, other: DataSet, names: tuple[str, str]) -> str | None:
     if not shared:
         return None
     return (
-        f"{shared:,} of {len(inputs):,} examples of {names[1]} are in {names[0]} too: results on "
-        f"{names[1]} are better than they would be on new data"
+        f"{shared:,} of {amount(len(inputs), 'example')} of {names[1]} are in {names[0]} too: "
+        f"results on {names[1]} are better than they would be on new data"
     )
 
 

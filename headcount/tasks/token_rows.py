@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Int, Int64
 from torch import Tensor
 
-from headcount.core import InputError
+from headcount.core import InputError, amount
 from headcount.corpora import Encoded, Encoder, Sentence, Table, present
 from headcount.corpora import padded as padded_rows
 from headcount.models import Loaded
@@ -39,7 +39,7 @@ def piece_length(loaded: Loaded, max_length: int | None) -> int | None:
     longest = loaded.max_length
     if max_length is not None and longest is not None and max_length > longest:
         raise InputError(
-            f"Expected pieces of at most {longest} tokens, the limit of {loaded.name}, "
+            f"Expected pieces of at most {amount(longest, 'token')}, the limit of {loaded.name}, "
             f"got max_length={max_length}."
         )
     return longest if max_length is None else max_length
@@ -64,8 +64,8 @@ def framed(encoded: Encoded, max_length: int | None) -> Iterator[tuple[list[int]
     step = len(inside) if max_length is None else max_length - len(before) - len(after)
     if step < 1:
         raise InputError(
-            f"Expected more than {len(before) + len(after)} tokens in a piece, since that many are "
-            f"special, got max_length={max_length}."
+            f"Expected more than {amount(len(before) + len(after), 'token')} in a piece, since "
+            f"that many are special, got max_length={max_length}."
         )
     for start in range(0, len(inside), step):
         special = encoded.is_special[begin:end][start : start + step]

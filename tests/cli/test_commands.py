@@ -219,7 +219,7 @@ def test_long_sentences_are_counted_or_refused(bert: Path, tmp_path: Path) -> No
     corpus = tmp_path / "long.txt"
     corpus.write_text("a short one\n" + "word " * 500 + "\n")
     status, output, _ = headcount("analyze", bert, corpus, "--out", tmp_path / "out")
-    warning = "1 of 2 sentences were longer than the model's limit of 64 tokens"
+    warning = "sentences longer than the model's limit of 64 tokens, truncated: 1 of 2"
     assert status == 0 and warning in output.replace("\n", " ")
     status, _, errors = headcount("analyze", bert, corpus, "--out", tmp_path / "strict", "--strict")
     assert status == 2 and "long.txt:2" in errors and "64" in errors

@@ -49,8 +49,8 @@ def test_sentences_left_out_are_counted_up_to_the_limit(loaded: Loaded, tmp_path
         ("the", "moon"),
     ]
     assert treebank.warnings("training") == [
-        "1 of 6 training sentences were left out: more than 3 words (--max-words)",
-        "2 of 6 training sentences were left out: one word, so no arc",
+        "training sentences left out, 1 of 6: more than 3 words (--max-words)",
+        "training sentences left out, 2 of 6: one word, so no arc",
     ]
     limited = read(loaded, file, limit=2, max_words=3)
     assert len(limited.sentences) == 2 and sum(limited.lost.values()) == 2

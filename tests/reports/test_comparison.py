@@ -88,7 +88,7 @@ def test_the_command(tmp_path: Path) -> None:
     other = write_run(tmp_path / "other", Wish(layers=2, heads=3, null=True))
     status, output, errors = headcount("compare", one, other, "--out", tmp_path / "out")
     assert status == 0, errors
-    assert "have the same roles in both" in output
+    assert "Same roles in both runs: " in output
     written = {path.name for path in (tmp_path / "out").iterdir()}
     assert written == {f"comparison.{kind}" for kind in ("html", "md", "svg", "png", "pdf")}
     larger = write_run(tmp_path / "larger", Wish(layers=3, heads=3))

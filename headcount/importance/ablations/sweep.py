@@ -25,6 +25,7 @@ from headcount.core import (
     Head,
     LayerId,
     ModelError,
+    amount,
     arrays_sha256,
     check_arrays,
     check_same_key,
@@ -79,8 +80,9 @@ def load_sweep(path: Path | None, key: str, num_rows: int, num_examples: int) ->
         arrays = {name: file.get_tensor(name).copy() for name in _ARRAYS}
         check_arrays(arrays, metadata)
         rows, examples = arrays["loss_AN"].shape
-    made = f"{metadata.get('key')}, {rows} losses of {examples} examples"
-    check_same_key(path, made, f"{key}, {num_rows} losses of {num_examples} examples")
+    made = f"{metadata.get('key')}, {amount(rows, 'loss')} of {amount(examples, 'example')}"
+    wanted = f"{key}, {amount(num_rows, 'loss')} of {amount(num_examples, 'example')}"
+    check_same_key(path, made, wanted)
     return SweepTable(**arrays)
 
 

@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int
 
-from headcount.core import InputError
+from headcount.core import InputError, amount
 from headcount.results import Correlation, Matrix, signed
 
 SCORES = ("ablation_delta", "gradient", "relevance", "norm_score", "sink_score")
@@ -87,7 +87,7 @@ def effects(
     if strangers:
         raise InputError(
             f"Expected two tables with the same heads, but {strangers[0]} is in only one "
-            f"({len(strangers)} such heads)."
+            f"({amount(len(strangers), 'such head')})."
         )
     one, other = a.to_numpy(), b.loc[a.index].to_numpy()
     return Effects(correlation(one, other, ranks=False), correlation(one, other))
@@ -139,13 +139,13 @@ class Agreement:
         if _by_chance(found):
             return (
                 f"On this model no score predicts {_plain(of)} better than chance: the closest, "
-                f"{_plain(best)}, has rho {found} over {found.num_heads} heads{rest}."
+                f"{_plain(best)}, has rho {found} over {amount(found.num_heads, 'head')}{rest}."
             )
         way = ", in reverse" if found.rho < 0 else ""
         chosen = f"; chosen from {len(ranked)} on the same heads" if others else ""
         return (
             f"On this model {_plain(best)} predicts {_plain(of)} best{way} (rho {found} over "
-            f"{found.num_heads} heads{chosen}){rest}."
+            f"{amount(found.num_heads, 'head')}{chosen}){rest}."
         )
 
     def as_matrix(self) -> Matrix:
@@ -216,7 +216,7 @@ def _closest_pair(found: Agreement) -> str:
     best, one, other = max(pairs, key=lambda pair: abs(pair[0].rho))
     return (
         f"Ablation was not measured, so no score can be tested; {_plain(other)} and {_plain(one)} "
-        f"agree most (rho {best} over {best.num_heads} heads)."
+        f"agree most (rho {best} over {amount(best.num_heads, 'head')})."
     )
 
 

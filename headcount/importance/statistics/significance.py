@@ -30,7 +30,7 @@ from typing import final
 import numpy as np
 from jaxtyping import Float, Int
 
-from headcount.core import InputError
+from headcount.core import InputError, amount
 from headcount.importance.options import ScoreTest
 from headcount.importance.statistics.draws import resamples
 from headcount.importance.statistics.randomization import FEWEST_SWAPS, OfSums, randomization
@@ -224,7 +224,7 @@ def enough_samples(num_heads: int) -> int:
     return max(1000, int(np.ceil(num_heads / SMALLEST)))
 
 
-def few_examples(num_examples: int, what: str = "examples") -> tuple[str, ...]:
+def few_examples(num_examples: int, what: str = "example") -> tuple[str, ...]:
     """A warning if there are too few examples for exact intervals; else nothing.
 
     >>> few_examples(100)
@@ -232,9 +232,9 @@ def few_examples(num_examples: int, what: str = "examples") -> tuple[str, ...]:
     """
     if num_examples >= FEW:
         return ()
-    what = what.removesuffix("s") if num_examples == 1 else what
     return (
-        f"intervals and p-values from {num_examples:,} {what} are rough: with fewer than {FEW}, "
+        f"intervals and p-values from {amount(num_examples, what)} are rough: with fewer than "
+        f"{FEW}, "
         "95 % intervals of skewed losses hold the truth in about 92 % of cases. Use more of them",
     )
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from headcount.core import Head, InputError, Plan
+from headcount.core import Head, InputError, Plan, amount
 from headcount.gates import LearnedGates
 from headcount.models import Loaded, plan_for
 from headcount.pruning.budget import Keep, Units, pruned_heads
@@ -65,8 +65,8 @@ def plan_of(gates: LearnedGates, loaded: Loaded, units: Units, keep: Keep) -> Pl
     if set(gates.layout.units) != set(units.named(keep).units):
         raise InputError(
             "Expected gates for the units that can be pruned, got gates for others: "
-            f"{len(gates.layout.units)} of them, for {len(units.units)} units. Make them from "
-            "`Layout(units.heads, units.units)`."
+            f"{len(gates.layout.units)} of them, for {amount(len(units.units), 'unit')}. Make them "
+            "from `Layout(units.heads, units.units)`."
         )
     gates.layout.check_finite(gates.scores(), "score")
     score_of = _score_of(gates)

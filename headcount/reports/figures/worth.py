@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
-from headcount.core import INK, MUTED, SITE_COLOURS, new_figure
+from headcount.core import INK, MUTED, SITE_COLOURS, amount, new_figure
 from headcount.reports import numbers
 from headcount.reports.names import MEASURES, SITE_TITLES
 from headcount.reports.page.worth_view import SURE, effect_of, label, ranked, scores_of
@@ -44,7 +44,7 @@ def importance(run: Run) -> Figure | None:
             va="center",
         )
     axes.set_xlim(-1, len(rows))
-    axes.set_xlabel(f"{len(rows)} heads, the most important first")
+    axes.set_xlabel(f"{amount(len(rows), 'head')}, the most important first")
     axes.set_ylabel(_title(run.importance, scores[0]))
     if len(run.sites) > 1:
         axes.legend(loc="upper right")

@@ -7,6 +7,7 @@ from typing import final
 
 import numpy as np
 
+from headcount.core import amount
 from headcount.reports import numbers
 from headcount.reports.kinds import findings, kind_of, roles_of
 from headcount.reports.names import MEASURES, SITE_TITLES, RoleName, measures
@@ -95,7 +96,7 @@ def _note(dense: Example, cut: Example) -> str:
         return ""
     longest = max(len(dense.queries), len(dense.keys))
     shown = max(len(cut.queries), len(cut.keys))
-    return f"{shown} of {longest} words shown"
+    return f"{shown} of {amount(longest, 'word')} shown"
 
 
 MAX_OFFSET = 10
@@ -285,10 +286,10 @@ def _rare(values: Mapping[str, float]) -> str:
     share, two = values.get("rare_share", math.nan), values.get("rare2_share", math.nan)
     if math.isnan(share):
         return "Not measured: no sentence has a token outside the 500 most frequent ones."
-    cases = numbers.count(values.get("rare_cases", math.nan))
+    queries = numbers.of(values.get("rare_cases", math.nan), "query", "queries")
     return (
-        f"Looks most at the sentence's rarest token in {numbers.percent(share)} of {cases} "
-        f"queries, and at one of the two rarest in {numbers.percent(two)}."
+        f"Looks most at the sentence's rarest token in {numbers.percent(share)} of {queries}, and "
+        f"at one of the two rarest in {numbers.percent(two)}."
     )
 
 

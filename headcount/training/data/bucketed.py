@@ -22,7 +22,7 @@ import numpy as np
 from jaxtyping import Int
 from torch.utils.data import Dataset
 
-from headcount.core import InputError
+from headcount.core import InputError, amount
 
 NO_PART = -1
 """Stands in for the second part of an example that is not in a pair."""
@@ -79,8 +79,8 @@ class Batches(Dataset):
                 else f"Set batch_tokens lower than {max_tokens}."
             )
             raise InputError(
-                f"Expected at least {multiple} batches, one for each process and accumulated "
-                f"gradient, got {num_batches} from the data. {remedy}"
+                f"Expected at least {amount(multiple, 'batch')}, one for each process and "
+                f"accumulated gradient, got {num_batches} from the data. {remedy}"
             )
 
     def __len__(self) -> int:

@@ -15,7 +15,7 @@ from jaxtyping import Int
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from headcount.core import CorpusError, ModelError
+from headcount.core import CorpusError, ModelError, amount
 from headcount.corpora import check_language_position, check_languages_set
 from headcount.tasks import IGNORED, SHARE_MASK, SHARE_RANDOM, padded, text_inputs
 from headcount.training.data.bpe_dropout import BpeDropout, Ids
@@ -141,8 +141,9 @@ def encode(
     sides = [list(compress(side, is_kept_N)) for side in encoded]
     if not any(is_kept_N):
         raise CorpusError(
-            f"Expected examples of at most {recipe.max_length} tokens, got {len(rows.rows)} that "
-            "are all longer. Set the recipe's max_length higher, or split the lines."
+            f"Expected examples of at most {amount(recipe.max_length, 'token')}, got "
+            f"{len(rows.rows)} that are all longer. Set the recipe's max_length higher, or split "
+            "the lines."
         )
     dropout = (
         BpeDropout(tokenizer, texts, sides, recipe.bpe_dropout, seed)

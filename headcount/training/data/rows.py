@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import final
 
-from headcount.core import CorpusError, InputError
+from headcount.core import CorpusError, InputError, amount
 from headcount.corpora import (
     Column,
     Columns,
@@ -108,7 +108,7 @@ def _without_empty(rows: list[Row], sides: tuple[str, ...], where: str) -> Rows:
     if not full:
         raise CorpusError(
             f"{where}: expected at least one example with {' and '.join(sides)}, got none among "
-            f"{len(rows)} lines."
+            f"{amount(len(rows), 'line')}."
         )
     return Rows(sides, full, len(rows) - len(full))
 
@@ -137,8 +137,9 @@ def hold_out(rows: Rows, sizes: Sequence[int], seed: int = 0) -> tuple[Rows, lis
     left = [row for row, key in zip(rows.rows, keys, strict=True) if not _shares(key, taken)]
     if len(drawn) < sum(sizes) or not left:
         raise InputError(
-            f"Expected {sum(sizes)} rows to hold out that share no side, got {len(drawn)} of "
-            f"{len(keys)} rows, which leaves {len(left)} for training. Hold out fewer."
+            f"Expected {amount(sum(sizes), 'row')} to hold out that share no side, got "
+            f"{len(drawn)} of {amount(len(keys), 'row')}, which leaves {len(left)} for training. "
+            "Hold out fewer."
         )
     sets, first = [], 0
     for size in sizes:

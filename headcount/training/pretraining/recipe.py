@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import final
 
-from headcount.core import InputError
+from headcount.core import InputError, amount
 from headcount.training.optim.optimization import Optimization, Precision
 
 
@@ -87,7 +87,7 @@ class ModelRecipe(Optimization):
             )
         if self.width % (2 * self.heads):
             raise InputError(
-                f"Expected a width that {self.heads} heads can share in even parts, got "
+                f"Expected a width that {amount(self.heads, 'head')} can share in even parts, got "
                 f"{self.width}. Use a multiple of {2 * self.heads}."
             )
 

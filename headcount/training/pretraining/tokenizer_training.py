@@ -21,7 +21,7 @@ from tokenizers import (
 )
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from headcount.core import CorpusError, ModelError, reason
+from headcount.core import CorpusError, ModelError, amount, reason
 from headcount.models import place_of
 from headcount.training.data.rows import Rows
 from headcount.training.pretraining.recipe import ModelRecipe
@@ -61,7 +61,7 @@ def learn_pieces(texts: Iterable[str], size: int, max_length: int) -> PreTrained
     backend.train_from_iterator(texts, trainer)
     if backend.get_vocab_size() != size:
         raise CorpusError(
-            f"Expected text for a vocabulary of {size:,} pieces, got text that supports "
+            f"Expected text for a vocabulary of {amount(size, 'piece')}, got text that supports "
             f"{backend.get_vocab_size():,}. Set the recipe's pieces to that (pieces="
             f"{backend.get_vocab_size()}), or train on more text."
         )

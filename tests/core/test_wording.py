@@ -1,0 +1,80 @@
+"""Numbers of things are worded by `amount`, so that no sentence says "1 words"."""
+
+import ast
+import re
+from pathlib import Path
+
+import headcount
+from headcount.core import amount
+
+PACKAGE = Path(headcount.__file__).parent
+NOUNS = (
+    "batches|bytes|cases|classes|columns|documents|examples|figures|files|folders|groups|heads|keys|"
+    "labels|layers|lines|links|losses|mentions|models|numbers|occurrences|pairs|permutations|pieces|"
+    "positions|processes|queries|relations|rows|samples|scores|sentences|sites|states|steps|tensors|"
+    "texts|threads|times|tokens|types|units|updates|windows|words"
+)
+COUNTED = re.compile(rf" (?:[a-z/-]+ )?(?:{NOUNS})\b")
+MAY_COUNT = re.compile(rf"}}[\s\"'f]*(?:[a-z/-]+[\s\"'f]+)?(?:{NOUNS})\b")
+"""Also over the end of a line; a faster look at a file before it is parsed."""
+OTHERS = {
+    "BESIDE": "a constant",
+    "NUM_COLUMNS": "a constant",
+    "SHORTEST": "a constant",
+    "len(COLUMNS)": "a constant",
+    "len(WORDS)": "a constant",
+    "abs(int(offset))": "offsets of one token have names",
+    "few": "a word",
+    "limit": "of a model, which reads more than one token",
+    "loaded.max_length": "of a model",
+    "self.max_length": "of a model",
+    "work.limit": "of a model",
+    "num_heads": "query heads that share others",
+    "same": "one has a sentence of its own",
+    "total": "one has a sentence of its own",
+    "len(best)": "more than one",
+    "len(layers)": "layers that share a module",
+    "shape[1]": "for programmers",
+    "much": "a share",
+} | dict.fromkeys(("folder", "kind", "name", "out", "role", "side", "state"), "a name")
+"""What may stand before a plural, and why."""
+
+
+def _counts(text: str) -> list[str]:
+    """The values that stand before a plural in f-strings, unless as a share or by `amount`."""
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        values = node.values if isinstance(node, ast.JoinedStr) else []
+        for value, after in zip(values, values[1:], strict=False):
+            if not (isinstance(value, ast.FormattedValue) and isinstance(after, ast.Constant)):
+                continue
+            form = ast.unparse(value.format_spec) if value.format_spec else ""
+            source = ast.unparse(value.value)
+            is_number = form in ("", "f','") and not re.match(r"numbers\.|amount\(|str\(", source)
+            if is_number and COUNTED.match(str(after.value)):
+                found.append(source)
+    return found
+
+
+def test_counts_are_worded_in_one_place() -> None:
+    found = {
+        f"{path.relative_to(PACKAGE)}: {source}"
+        for path in PACKAGE.rglob("*.py")
+        if MAY_COUNT.search(text := path.read_text(encoding="utf-8"))
+        for source in _counts(text)
+        if source not in OTHERS and not source.startswith("type(")
+    }
+    assert not found
+
+
+def test_a_plural_is_found() -> None:
+    assert _counts('f"got {len(words)} words, {n:,} query heads of {share:.0%} tokens"') == [
+        "len(words)",
+        "n",
+    ]
+
+
+def test_nouns() -> None:
+    assert amount(1, "class") == "1 class" and amount(2, "class") == "2 classes"
+    assert amount(1, "query") == "1 query" and amount(0, "query") == "0 queries"
+    assert amount(2, "key") == "2 keys" and amount(1, "loss") == "1 loss"

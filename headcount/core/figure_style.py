@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from headcount.core.files import write_atomically
+from headcount.core.files import remove_leftovers, write_atomically
 
 INK, MUTED, LINE, ACCENT = "#1b1f24", "#6b727a", "#dcd8d0", "#b34700"
 SITE_COLOURS = {"encoder.self": INK, "decoder.self": "#0072B2", "decoder.cross": "#D55E00"}
@@ -55,8 +55,12 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def save(figure: Figure, path: Path) -> Path:
-    """Save atomically, in the format of the file's suffix, without a date inside."""
+    """Save atomically, in the format of the file's suffix, without a date inside.
+
+    What killed processes left of this figure is removed.
+    """
     kind = path.suffix[1:]
+    remove_leftovers(path.parent, {path.name}.__contains__)
     write_atomically(path, lambda file: figure.savefig(file, format=kind, metadata=_NO_DATE[kind]))
     return path
 

@@ -238,7 +238,7 @@ class _Run:
         }
         return EvolutionRecord(
             signature=signature(first, self.corpus.sha256(), models=len(self.subjects), **changed),
-            models=tuple(each.loaded.name for each in self.subjects),
+            models=tuple(each.name for each in self.subjects),
             corpora=self.corpus.names,
             stores=tuple(facts),
             clusters=options.clusters or default_clusters(states),

@@ -7,7 +7,7 @@ from typing import Any, final
 
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
-from headcount.core import InputError, ModelError
+from headcount.core import InputError, ModelError, name_of
 from headcount.corpora import Encoder
 from headcount.models import Loaded, tokenizer_revision
 from headcount.tap import StateId, state_ids
@@ -32,9 +32,14 @@ class Subject:
         return f"{self.objective}-{self.seed}"
 
     @property
+    def name(self) -> str:
+        """Hub name of the model, or the name of its folder."""
+        return name_of(self.loaded.name)
+
+    @property
     def names(self) -> dict[str, Any]:
         """The fields of a row that name the model."""
-        return {"model": self.loaded.name, "objective": self.objective, "seed": self.seed}
+        return {"model": self.name, "objective": self.objective, "seed": self.seed}
 
     @cached_property
     def encoder(self) -> Encoder:

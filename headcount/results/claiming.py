@@ -141,7 +141,7 @@ def claim_beside(folder: Path, files: Sequence[str], what: str, policy: ResumePo
             nor replaced.
     """
     check_is_folder(folder)
-    remove_leftovers(folder, set(files).__contains__)
+    remove_leftovers(folder, set(FILES).union(files).__contains__)
     state = folder / "state" / what
     remove_leftovers(state)
     present = {path.name for path in entries(folder)}

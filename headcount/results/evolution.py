@@ -23,7 +23,7 @@ class EvolutionRow:
     """One number of one layer of one model."""
 
     model: str
-    """Name of the model, as given."""
+    """Hub name of the model, or the name of its folder."""
     objective: str
     """Training objective: translation, causal-lm, masked-lm, or encoder for any other encoder."""
     seed: int
@@ -54,7 +54,7 @@ class EvolutionPoint:
     """One state of a token in a plane (t-SNE)."""
 
     model: str
-    """Name of the model, as given."""
+    """Hub name of the model, or the name of its folder."""
     objective: str
     """Training objective of the model."""
     seed: int
@@ -79,7 +79,7 @@ class StoreFacts:
     """Facts about the states of one model that were compared."""
 
     model: str
-    """Name of the model, as given."""
+    """Hub name of the model, or the name of its folder."""
     objective: str
     """Training objective of the model."""
     seed: int
@@ -104,7 +104,7 @@ class EvolutionRecord:
     signature: str
     """Models, corpus, options and versions that the numbers depend on, in one text."""
     models: tuple[str, ...]
-    """Names of the models, as given."""
+    """Names of the models, as in the rows."""
     corpora: tuple[str, ...]
     """Files of the corpus."""
     stores: tuple[StoreFacts, ...] = ()

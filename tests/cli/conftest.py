@@ -8,6 +8,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from headcount.cli import main
@@ -52,6 +53,26 @@ def start(*arguments: object) -> subprocess.Popen[str]:
     )
 
 
+TEMPORARY = b"/pytest-of-"
+"""A part of the path of every folder that tests make."""
+
+
+def check_no_paths(out: Path) -> None:
+    """Check that no file of a folder holds the path of a folder, but at most its name."""
+    for path in out.rglob("*"):
+        if path.is_symlink() or not path.is_file():
+            continue
+        if path.suffix == ".parquet":
+            found = str(pq.read_table(path).to_pydict()).encode()
+        elif path.suffix == ".safetensors":
+            with path.open("rb") as file:
+                found = file.read(int.from_bytes(file.read(8), "little"))
+        else:
+            found = path.read_bytes()
+        place = found.find(TEMPORARY)
+        assert place < 0, f"{path}: {found[max(0, place - 200) : place + 100]!r}"
+
+
 def headcount(*arguments: object) -> tuple[int, str, str]:
     """Run a command to its end in this process: exit status, output, errors."""
     with (
@@ -61,6 +82,8 @@ def headcount(*arguments: object) -> tuple[int, str, str]:
     ):
         patch.setenv("COLUMNS", "400")
         status = main([str(argument) for argument in arguments])
+    if status == 0 and "--out" in arguments:
+        check_no_paths(Path(str(arguments[arguments.index("--out") + 1])))
     return status, output.getvalue(), errors.getvalue()
 
 

@@ -14,6 +14,8 @@ from headcount.core import (
     is_begun,
     mark,
     marked,
+    new_figure,
+    save,
 )
 
 POLICIES = list(ResumePolicy)
@@ -44,6 +46,14 @@ def test_a_half_written_file_is_no_hindrance(tmp_path: Path, policy: ResumePolic
     assert not is_begun(out / "state")
     claim(out, ("curve.json",), out / "state", policy)
     assert not half.exists() and entries(out) == [out / "state"]
+
+
+def test_a_figure_takes_the_place_of_a_half_written_one(tmp_path: Path):
+    half, other = (tmp_path / f".{name}.svg.{KILLED}.part" for name in ("sites", "mine"))
+    half.touch()
+    other.touch()
+    save(new_figure(1.0, 1.0), tmp_path / "sites.svg")
+    assert {path.name for path in tmp_path.iterdir()} == {"sites.svg", other.name}
 
 
 def test_a_file_that_another_process_is_writing_stays(tmp_path: Path):

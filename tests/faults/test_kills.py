@@ -9,6 +9,7 @@ import shutil
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -18,6 +19,7 @@ from safetensors.torch import load_file
 
 from tests.cli.conftest import SAMPLE, headcount
 from tests.cli.test_compact import plan
+from tests.cli.test_coreference import TEXT
 from tests.cli.test_train import DATA, TINY
 from tests.faults.damage import number_of_tries
 from tests.faults.tally import survive
@@ -58,7 +60,9 @@ class Job:
 
 
 @pytest.fixture(scope="session")
-def jobs(bert: Path, data: list[Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Job]:
+def jobs(
+    bert: Path, marian: Path, data: list[Path], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Job]:
     """All commands that write folders, small."""
     task = ("--task", "masked-lm", "--data", data[0], "--limit", 4)
     sets = (*task, "--dev", data[1], "--test", data[2])
@@ -87,8 +91,36 @@ def jobs(bert: Path, data: list[Path], tmp_path_factory: pytest.TempPathFactory)
             "model.safetensors",
             resumes=False,
         ),
+        *_tables(bert, marian, data, tmp_path_factory.mktemp("inputs")),
     )
     return {job.name: job for job in made}
+
+
+def _tables(bert: Path, marian: Path, data: list[Path], folder: Path) -> list[Job]:
+    """Commands that write a table of their own."""
+    pairs, gold, mentions = folder / "pairs.tsv", folder / "gold", folder / "a.conll"
+    pairs.write_text("A dog barked.\tEin Hund bellte.\n")
+    gold.write_text("0-0 1-1 2-2 3-3\n")
+    mentions.write_text(TEXT.format(0))
+    steps = [folder / f"checkpoint-{step}" for step in (5, 10)]
+    for step in steps:
+        shutil.copytree(bert, step)
+    task = ("--task", "masked-lm", "--data", data[0])
+    few = ("--occurrences", 5, "--types", 8, "--clusters", 6)
+    once = partial(Job, resumes=False)
+    return [
+        Job(
+            "probe",
+            (bert, "--train", SAMPLE, "--test", SAMPLE, "--samples", 20, "--limit", 12),
+            "probes.parquet",
+        ),
+        Job("evolve", (bert, SAMPLE, *few), "evolution.parquet"),
+        Job("follow", (*steps, *task, "--method", "norm"), "follow.parquet"),
+        once("sensitivity", (bert, *task, "--samples", 20), "sensitivity.parquet"),
+        once("align", (marian, pairs, "--gold", gold, "--split-punctuation"), "alignment.parquet"),
+        once("cluster", (bert, SAMPLE, "--limit", 9, "--permutations", 20), "distances.parquet"),
+        once("coreference", (bert, mentions), "coreference.parquet"),
+    ]
 
 
 @pytest.fixture(scope="session")
@@ -124,16 +156,19 @@ def _points(name: str, most: int) -> Sequence[int]:
 
 
 JOBS = ("analyze", "importance", "curve", "train", "finetune", "prune", "compact")
+BY_HAND = ("probe", "evolve", "follow", "sensitivity", "align", "cluster", "coreference")
+"""Not in CI, for its time."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("earlier", [False, True], ids=["new", "over an earlier run"])
-@pytest.mark.parametrize("name", JOBS)
+@pytest.mark.parametrize("name", (*JOBS, *BY_HAND))
 def test_killed_at_a_write(
     name: str, earlier: bool, jobs: dict[str, Job], found: dict[str, Path], tmp_path: Path
 ) -> None:
-    if number_of_tries(0) == 0 and earlier != (name in ("analyze", "compact", "train")):
-        pytest.skip("one of the two in CI")
+    in_ci = name in JOBS and earlier == (name in ("analyze", "compact", "train"))
+    if number_of_tries(0) == 0 and not in_ci:
+        pytest.skip("by `make faults` only")
     job = jobs[name]
     dense = tmp_path / "dense" / "out"
     status, output = _killed(job, dense, 10**6)

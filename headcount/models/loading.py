@@ -21,7 +21,7 @@ from headcount.corpora import TOKEN_TYPES, Encoder, Languages, language_in_gener
 from headcount.models.compact_checkpoint import check_plan_file, is_compact, load_compact, others
 from headcount.models.encoder_lm import EncoderConfig, EncoderForCausalLM, EncoderForMaskedLM
 from headcount.models.model_files import NotLookedUpError, check_files, file_of, place_of
-from headcount.models.plausible import check_plausible, first_mismatch
+from headcount.models.plausible import check_plausible, first_mismatch, unknown_value
 from headcount.models.sentence_transformer import follow_settings, transformer_folder
 from headcount.results import CERTIFICATE, LAPSED, Certificate
 from headcount.tap import Anatomy, check_is_model, examine
@@ -162,6 +162,7 @@ def _why_not(name: str, place: str | Path, error: Exception, options: Mapping[st
     why = reason(error).rstrip(".")
     if "ignore_mismatched_sizes" in why:  # transformers logs which
         why = _mismatch(place, options) or why
+    why = unknown_value(Path(place), error) or why
     if not Path(place).exists() and isinstance(error, OSError):
         return (
             f"Expected a folder or a Hugging Face model name, but there is no folder {name!r} "

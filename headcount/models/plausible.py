@@ -3,13 +3,14 @@
 A number of layers, a width or a vocabulary of a million million would be built, layer by layer or
 number by number, until the process is killed. Every size needs at least as many bytes of weights,
 and every layer a tensor, except in models whose layers share theirs. Afterwards, the first tensor
-that does not fit is the reason why a model can't be loaded.
+that does not fit, or the field whose value is unknown, is the reason why a model can't be loaded.
 """
 
 import json
 import re
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,19 @@ SIZE = 1_000_000
 """Largest width, vocabulary or number of heads in any case."""
 POSITIONS = 20_000_000
 """Largest number of positions in any case, since rotary positions need no weights."""
+COMPUTED_POSITIONS = 65_536
+"""Largest number of positions of models that compute a table of sines, often number by number."""
 
 _LAYERS = re.compile(r"(layers?|blocks?|depths?|repeats?)$")
 _POSITIONS = re.compile(r"(position|context|length|window)")
 _SIZES = re.compile(r"(heads?|groups?|experts|size|dims?|embd|inner|labels|states?|^d_\w+|_rank)$")
+_FIT = "to fit the weight files beside it, which hold"
+_POSITIVE = re.compile(r"(^|_)(heads|layers|hidden_size|vocab_size|intermediate_size|d_model)$")
+_WITH_SINES = frozenset(
+    "autoformer codegen distilbert flaubert fsmt gptj informer kosmos-2 m2m_100 marian "
+    "musicgen_decoder musicgen_melody_decoder nllb-moe pegasus pegasus_x roformer seamless_m4t "
+    "seamless_m4t_v2 speech_to_text speecht5 time_series_transformer trocr whisper xglm xlm".split()
+)
 _WEIGHTS = ("*.safetensors", "*.bin", "*.pt", "*.h5", "*.msgpack", "*.gguf")
 
 
@@ -54,21 +64,49 @@ def check_plausible(folder: Path) -> None:
         return  # transformers says which are missing
     num_bytes, num_tensors = sum(file.stat().st_size for file in files), _num_tensors(files)
     held = f"{amount(num_bytes, 'byte')} of weights"
+    sines = sorted(_WITH_SINES.intersection(_model_types(config)))
     for name, value in _numbers(config):
+        if value < 0 and _POSITIVE.search(name):
+            raise ModelError(
+                f"Expected {name} in {path} to be positive, got {value:,}. Copy config.json again."
+            )
         if _LAYERS.search(name):
-            most, holds = max(LAYERS, num_tensors or num_bytes), amount(num_tensors, "tensor")
+            holds = amount(num_tensors, "tensor") if num_tensors else held
+            most, must = max(LAYERS, num_tensors or num_bytes), f"{_FIT} {holds}"
+        elif "position" in name and sines:
+            most = COMPUTED_POSITIONS
+            must = f"to be at most {most:,}, since a {sines[0]} computes a row of sines for each"
         elif _POSITIONS.search(name):
-            most, holds = max(POSITIONS, num_bytes), held
+            most, must = max(POSITIONS, num_bytes), f"{_FIT} {held}"
         elif _SIZES.search(name):
-            most, holds = max(SIZE, num_bytes), held
+            most, must = max(SIZE, num_bytes), f"{_FIT} {held}"
         else:
             continue
         if value > most:
-            holds = holds if num_tensors else held
             raise ModelError(
-                f"Expected {name} in {path} to fit the weight files beside it, which hold {holds}, "
-                f"got {value:,}. Copy config.json again, or the weights."
+                f"Expected {name} in {path} {must}, got {value:,}. Copy config.json again, or the "
+                "weights."
             )
+
+
+def unknown_value(folder: Path, error: BaseException) -> str | None:
+    """The field of a folder's config.json that an error is about; None if it is not found.
+
+    Args:
+        folder: Folder of the model.
+        error: A failed look-up of a name, or a division by zero.
+    """
+    value = error.args[0] if isinstance(error, KeyError) and error.args else None
+    value = error.name if isinstance(error, AttributeError) else value
+    with suppress(Exception):  # the error that is being explained comes first
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        if isinstance(error, ZeroDivisionError):
+            zero = [name for name, each in _numbers(config) if each == 0 and _SIZES.search(name)]
+            return f"config.json says {zero[0]}: 0" if zero else None
+        fields = [name for name, each in config.items() if isinstance(value, str) and each == value]
+        if fields:
+            return f"config.json says {fields[0]}: {value!r}, which transformers does not know"
+    return None
 
 
 def first_mismatch(folder: Path, kind: Any, config: PreTrainedConfig) -> str | None:
@@ -105,6 +143,15 @@ def _numbers(value: Any, name: str = "") -> Iterator[tuple[str, int]]:
             yield from _numbers(each, name)
     elif isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300:
         yield name, int(value)
+
+
+def _model_types(value: Any) -> Iterator[str]:
+    """The types of a model and of the models that it consists of."""
+    if isinstance(value, dict):
+        if isinstance(found := value.get("model_type"), str):
+            yield found
+        for each in value.values():
+            yield from _model_types(each)
 
 
 def _num_tensors(files: list[Path]) -> int:

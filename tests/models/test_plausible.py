@@ -96,6 +96,10 @@ def test_large_numbers_that_need_no_weights(
         ),
         ({"vocab_size": 999_999}, r"word_embeddings.weight in .* makes it \(999999, 24\)"),
         ({"num_hidden_layers": "x"}, "'num_hidden_layers': TypeError: .* expected int, got str"),
+        ({"hidden_act": "x"}, "says hidden_act: 'x', which transformers does not know"),
+        ({"dtype": "x"}, "says dtype: 'x', which transformers does not know"),
+        ({"num_attention_heads": 0}, "says num_attention_heads: 0"),
+        ({"num_attention_heads": -1}, "num_attention_heads in .* to be positive, got -1. Copy"),
     ],
 )
 def test_the_cause_is_in_the_message(
@@ -104,6 +108,12 @@ def test_the_cause_is_in_the_message(
     with pytest.raises(ModelError, match=cause) as caught:
         headcount.load(changed(folders / "bert", tmp_path / "wrong", **values))
     assert "Check the name" not in str(caught.value)
+
+
+def test_a_table_of_sines_that_takes_minutes(folders: Path, tmp_path: Path) -> None:
+    path = changed(folders / "marian", tmp_path / "huge", max_position_embeddings=10**7)
+    with pytest.raises(ModelError, match="to be at most 65,536, since a marian computes a row"):
+        headcount.load(path)
 
 
 @pytest.mark.parametrize("text", ["[]", "null", '"x"'])

@@ -116,7 +116,8 @@ def _output_weight(layer: AttentionLayer, model: PreTrainedModel) -> Tensor:
     if layer.output is None:
         raise ModelError(
             f"Expected an output projection after {layer.module}, whose norms are measured, found "
-            "none. Contributions can't be measured for this model."
+            "none. Contributions can't be measured for this model. If it has adapters, merge them "
+            "(`merge_and_unload()` of PEFT)."
         )
     return layer.output_weight(model).to(torch.promote_types(model.dtype, torch.float32))
 

@@ -20,7 +20,7 @@ from headcount.artifact.making import certify, heads_record
 from headcount.artifact.saving import write_model
 from headcount.artifact.staging import FINETUNED, forget_run, staged
 from headcount.compaction import Projection, relative, restorable, restored
-from headcount.core import ModelError, Plan, Progress, silent
+from headcount.core import ModelError, Plan, Progress, name_of, silent
 from headcount.importance import few_examples
 from headcount.models import Loaded, is_compact, place_of, plan_for, revision
 from headcount.pruning import BeforeAfter
@@ -90,7 +90,7 @@ def origin_of(smaller: Loaded, dense: Loaded) -> Origin:
     stock = vars(type(smaller.model)).get("stock_class")
     if found["heads"] != counts or type(dense.model) is not stock:
         raise ModelError(
-            f"Expected a teacher of the kind that {smaller.name} was cut out of, got a "
+            f"Expected a teacher of the kind that {name_of(smaller.name)} was cut out of, got a "
             f"{type(dense.model).__name__} with {dense.heads}."
         )
     dense = _with_biases(dense, found["maps"])
@@ -107,7 +107,8 @@ def origin_of(smaller: Loaded, dense: Loaded) -> Origin:
     ]
     if shapes[0] != shapes[1]:
         raise ModelError(
-            f"Expected a teacher of the size that {smaller.name} was cut out of, got another size."
+            f"Expected a teacher of the size that {name_of(smaller.name)} was cut out of, got "
+            "another size."
         )
     return Origin(dense, plan)
 

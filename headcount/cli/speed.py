@@ -15,7 +15,7 @@ from headcount.cli.arguments import (
     recorded,
 )
 from headcount.cli.console import is_quiet, plain_console, print_warnings
-from headcount.core import check_is_folder
+from headcount.core import check_is_folder, name_of
 from headcount.corpora import Corpus
 from headcount.speed import Options
 
@@ -61,10 +61,11 @@ class SpeedCommand(DeviceArguments):
         _print(found)
         if self.out is not None:
             sha256 = "random" if corpus is None else corpus.sha256()
-            signed = {each.name: models.signature(each, sha256) for each in (dense, pruned)}
+            names = name_of(self.dense), name_of(self.pruned)
+            names = names if names[0] != names[1] else (names[0], f"{names[1]} (pruned)")
+            both = zip(names, (dense, pruned), strict=True)
+            signed = {name: models.signature(each, sha256) for name, each in both}
             about = {"signatures": signed, "arguments": recorded(self)}
-            names = (Path(self.dense).name, Path(self.pruned).name)
-            names = names if names[0] != names[1] else (str(self.dense), str(self.pruned))
             speed.write_speed(found, names, self.out, about)
         if self.card:
             artifact.add_speed(Path(self.pruned), found)

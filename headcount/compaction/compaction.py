@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.initialization import no_init_weights
 
@@ -114,6 +114,7 @@ def compact(
     _check_not_gated(given)
     check_plan(plan, given, anatomy.heads)
     _check_same_sizes(plan, anatomy)
+    _check_no_adapter(given)
     check_prunable_layers(anatomy)
     inputs = model.inputs if isinstance(model, Loaded) else None
     layers = layers_of(given, anatomy, plan, inputs)
@@ -124,6 +125,17 @@ def compact(
         _check_unchanged(given, anatomy, inputs)
         raise
     return smaller
+
+
+def _check_no_adapter(model: PreTrainedModel) -> None:
+    """Check that no module is wrapped by an adapter, whose part of a head can't be cut out."""
+    for path, module in model.named_modules():
+        if isinstance(getattr(module, "base_layer", None), nn.Module):
+            raise ModelError(
+                f"Expected a model without adapters, got {path}, which is wrapped by a "
+                f"{type(module).__module__}.{type(module).__name__}. Merge them first "
+                "(`merge_and_unload()` of PEFT). Until then it can be gated but not made smaller."
+            )
 
 
 def _check_unchanged(

@@ -68,8 +68,7 @@ def wire(
         if not isinstance(projection, nn.Linear | Conv1D | None):
             raise ModelError(
                 f"Expected a linear map as output projection, got {layer.output}, a "
-                f"{type(projection).__name__}. If it is an adapter, merge it first "
-                "(`merge_and_unload()` of PEFT)."
+                f"{type(projection).__name__}. The model can be gated but not made smaller."
             )
     tracer = _Tracer(model, anatomy)
     with (

@@ -80,7 +80,7 @@ def align(
     counts = GoldCounts.of(work.gold, work.is_target)
     rows = tuple(score(found, counts, options.samples, options.seed))
     seconds = {"align_s": round(time.perf_counter() - start, 3)}
-    file = str(gold) if isinstance(gold, str | Path) else "<python>"
+    file = name_of(gold) if isinstance(gold, str | Path) else "<python>"
     signed = {
         "n": len(work.pairs),
         "gold": _sha256(work.gold),

@@ -87,7 +87,7 @@ def select_antecedents(
             seed=options.seed,
         ),
         model=name_of(loaded.name),
-        corpora=tuple(files),
+        corpora=tuple(name_of(file) for file in files),
         documents=len(read),
         windows=len(cut.windows),
         window=size,

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
-from headcount.core import SITES, Heads, LayerId
+from headcount.core import SITES, Heads, LayerId, ModelError
 
 
 def dead_modules(model: PreTrainedModel) -> set[str]:
@@ -62,8 +62,17 @@ class AttentionLayer:
         return LayerId(self.site, self.layer)
 
     def output_weight(self, model: PreTrainedModel) -> Float[Tensor, "head dim hidden"]:
-        """W_O split by head: row d of `[head]` is what the head's dimension d adds to outputs."""
-        assert self.output is not None
+        """W_O split by head: row d of `[head]` is what the head's dimension d adds to outputs.
+
+        Raises:
+            ModelError: If no output projection was found.
+        """
+        if self.output is None:
+            raise ModelError(
+                f"Expected an output projection after {self.module}, found none: what attention "
+                "returns does not go straight into a linear map. If the model has adapters, merge "
+                "them (`merge_and_unload()` of PEFT)."
+            )
         projection = model.get_submodule(self.output)
         if isinstance(projection, nn.Linear):
             weight = projection.weight.T

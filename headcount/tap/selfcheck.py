@@ -145,9 +145,19 @@ def check_is_model(model: object) -> None:
     names = [base.__name__ for base in type(model).__mro__ if base.__name__ in _UNWRAPPED]
     otherwise = "Pass a PreTrainedModel, or what headcount.load returns."
     advice = _UNWRAPPED[names[0]] if names else otherwise
+    if names == ["PeftModel"] and _has_virtual_tokens(model):
+        advice = (
+            "Its virtual tokens are added outside the transformers model, where heads can't be "
+            "measured with them. `.get_base_model()` is the model without them."
+        )
     if isinstance(model, str):
         advice = "Pass the result of headcount.load(...), which reads names and folders."
     raise InputError(f"Expected a transformers model, got {_article(kind)} {kind}. {advice}")
+
+
+def _has_virtual_tokens(model: object) -> bool:
+    """Whether a PeftModel tunes a prompt or prefix, not the weights."""
+    return bool(getattr(getattr(model, "active_peft_config", None), "is_prompt_learning", False))
 
 
 _UNWRAPPED = {

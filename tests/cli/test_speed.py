@@ -29,7 +29,7 @@ def test_a_table_a_record_and_a_figure(bert: Path, tmp_path: Path) -> None:
     assert "warning: forward at 999 tokens was left out: it needs 999 positions" in output
     found = json.loads((out / "speed.json").read_text())
     assert [(each["batch"], each["length"]) for each in found["cases"]] == [(1, 8), (2, 8)]
-    assert found["arguments"]["rounds"] == 2 and "|corpus:" in found["signatures"][str(bert)]
+    assert found["arguments"]["rounds"] == 2 and "|corpus:" in found["signatures"][bert.name]
     assert found["dense"]["disk_bytes"] == (bert / "model.safetensors").stat().st_size
     assert {"speed.md", "speed.svg", "speed.png", "speed.pdf"} <= {
         each.name for each in out.iterdir()

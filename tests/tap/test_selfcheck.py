@@ -208,8 +208,52 @@ LORA = peft.LoraConfig(r=2, target_modules=["q_proj", "o_proj"], init_lora_weigh
 def test_an_adapter_must_be_merged_before_heads_are_cut_out():
     peft_model: Any = peft.get_peft_model(tiny.MODELS["llama"](), LORA)
     model = peft_model.get_base_model().eval()
-    with pytest.raises(ModelError, match="If it is an adapter, merge it first"):
+    with pytest.raises(ModelError, match=r"wrapped by a peft\..*Merge them first \(`merge_and_unl"):
         compact(model, Plan({"decoder.self": {0: (0, 1, 2)}}))
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        peft.IA3Config(target_modules=["v_proj"], feedforward_modules=[]),
+        peft.OFTConfig(target_modules=["o_proj"], r=0, oft_block_size=2),
+        peft.HRAConfig(target_modules=["q_proj"], r=2),
+        peft.TrainableTokensConfig(token_indices=[0], target_modules=["embed_tokens"]),
+    ],
+    ids=lambda config: type(config).__name__,
+)
+@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing.:FutureWarning")
+def test_adapters_of_other_kinds_are_named_too(config: peft.PeftConfig):
+    peft_model: Any = peft.get_peft_model(tiny.MODELS["llama"](), config)
+    model = peft_model.get_base_model().eval()
+    with pytest.raises(ModelError, match="Expected a model without adapters, got model"):
+        compact(model, Plan({"decoder.self": {0: (0, 1, 2)}}))
+
+
+@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing.:FutureWarning")
+def test_a_rotation_in_front_of_the_output_projection_is_gated_but_has_no_norms():
+    """OFT rotates what enters W_O: gates are those of the merged model, W_O is refused."""
+    config = peft.OFTConfig(target_modules=["o_proj"], r=0, oft_block_size=2, init_weights=False)
+    peft_model: Any = peft.get_peft_model(tiny.MODELS["llama"](), config)
+    model = peft_model.get_base_model().eval()
+    batch, anatomy = tiny.inputs(model), examine(model)
+    with pytest.raises(ModelError, match="Expected an output projection after model.layers.0.self"):
+        anatomy.layers[0].output_weight(model)
+    outputs = []
+    for each in (model, peft_model.merge_and_unload().eval()):
+        with torch.no_grad(), gated(each, {"dec.0.1": 0.0}):
+            outputs.append(each(**batch)[0])
+    torch.testing.assert_close(*outputs, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing.:FutureWarning")
+@pytest.mark.parametrize("kind", [peft.PrefixTuningConfig, peft.PromptTuningConfig])
+def test_virtual_tokens_are_not_merged(kind: Any):
+    wrapped = peft.get_peft_model(
+        tiny.MODELS["llama"](), kind(task_type="CAUSAL_LM", num_virtual_tokens=3)
+    )
+    with pytest.raises(InputError, match=r"Its virtual tokens are added outside.* without them\.$"):
+        check_is_model(wrapped)
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,11 @@ def test_a_table_a_record_and_a_figure(bert: Path, tmp_path: Path) -> None:
     assert {"speed.md", "speed.svg", "speed.png", "speed.pdf"} <= {
         each.name for each in out.iterdir()
     }
-    assert (out / "speed.md").read_text().startswith(f"# Speed of {bert} beside {bert}\n")
+    assert (
+        (out / "speed.md")
+        .read_text()
+        .startswith(f"# Speed of {bert.name} (pruned) beside {bert.name}\n")
+    )
 
 
 def test_a_compact_model_that_was_saved(bert: Path, tmp_path: Path) -> None:

@@ -119,6 +119,6 @@ def test_bad_sentences_in_memory_are_refused() -> None:
         Corpus.from_sentences([])
     with pytest.raises(CorpusError, match="sentence 2: expected some text, got none"):
         Corpus.from_sentences(["a", " "])
-    message = "sentence 1: expected a head and a relation for every word, got 1 words, 2 heads"
+    message = "sentence 1: expected a head and a relation for every word, got 1 word, 2 heads"
     with pytest.raises(CorpusError, match=message):
         Corpus.from_sentences([Sentence("a", ("a",), tree)])

@@ -26,7 +26,7 @@ def test_tsv(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("A dog.", "expected source<TAB>target, got 1 columns. Keep two columns"),
+        ("A dog.", "expected source<TAB>target, got 1 column. Keep two columns"),
         ("a\tb\tc", "expected source<TAB>target, got 3 columns"),
         ("\tb", "expected text on both sides of the tab, got an empty source. Complete"),
         ("a\t ", "expected text on both sides of the tab, got an empty target"),

@@ -211,7 +211,7 @@ def test_what_is_wrong_names_file_and_line(
     [
         ("a.dev", "1 A dog.\n0\n", ":2: expected 2 columns separated by a blank, got 1"),
         ("a.txt", "1\tA dog.\n0 A\n", ":2: expected 2 columns separated by a tab, got 1"),
-        ("a.tsv", "1\n0\n", ":1: expected a column 1 (counted from 0), got 1 columns"),
+        ("a.tsv", "1\n0\n", ":1: expected a column 1 (counted from 0), got 1 column"),
         ("a.jsonl", "{}", ": expected names for fields of a .jsonl, got column 0"),
     ],
 )

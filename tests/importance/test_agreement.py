@@ -175,7 +175,7 @@ def test_effects_on_two_data_sets():
 
 
 def test_effects_of_two_models_are_refused():
-    with pytest.raises(InputError, match=r"enc\.6\.0 is in only one \(1 such heads\)"):
+    with pytest.raises(InputError, match=r"enc\.6\.0 is in only one \(1 such head\)"):
         effects(frame(61), frame(60))
     with pytest.raises(InputError, match="with the column fisher"):
         effects(frame(), frame(), "fisher")

@@ -197,4 +197,4 @@ def test_bad_input_is_refused() -> None:
         CoreferenceOptions(window=7)
     easy = select_antecedents(model, [document("d", "a:dogs saw a:it")], SMALL).record
     assert easy.single == easy.cases == 1
-    assert "in 1 of 1 cases there is one candidate only" in easy.warnings[0]
+    assert "in 1 of 1 case there is one candidate only" in easy.warnings[0]

@@ -123,5 +123,7 @@ def test_nothing_is_found_in_noise(tmp_path: Path) -> None:
 
 def test_too_few_arcs_for_relations(tmp_path: Path) -> None:
     made = ProbeData.of(TRAIN, planted.maps(tmp_path / "maps", TRAIN, 2, None))
-    with pytest.raises(CorpusError, match="at least 2 relations with 5000 training arcs each .* 0"):
+    with pytest.raises(
+        CorpusError, match="at least 2 relations with 5,000 training arcs each .* 0"
+    ):
         probe_edges(made, made, Bootstrap(150, 10, 0), variant="trained", min_cases=5000, seed=0)

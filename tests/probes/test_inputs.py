@@ -168,7 +168,7 @@ def test_vectors_without_words_or_file_are_refused(loaded: Loaded, tmp_path: Pat
     with pytest.raises(InputError, match=r"Expected .*v.txt beside .*v.npy"):
         word_vectors(str(tmp_path / "v.npy"), loaded, sentences)
     (tmp_path / "v.txt").write_text("the\n")
-    with pytest.raises(InputError, match=r"one row of .*v.npy for each of 1 words, .*\(2, 3\)"):
+    with pytest.raises(InputError, match=r"one row of .*v.npy for each of 1 word, .*\(2, 3\)"):
         word_vectors(str(tmp_path / "v.npy"), loaded, sentences)
     with pytest.raises(InputError, match="there is no file gone.txt"):
         check_vectors("gone.txt")

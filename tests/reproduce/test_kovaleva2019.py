@@ -28,4 +28,4 @@ def test_disabled_heads_help_if_more_do_than_by_chance(better: int, holds: bool)
     text = kovaleva2019_document(TunedMaps(tuple(rows), RECORD))
     (line,) = (line for line in text.splitlines() if "raises the score" in line)
     assert ("**holds**" in line) == holds
-    assert f"{better} intervals lie above 0, of which chance explains 2.0" in line
+    assert f"intervals above 0: {better}, of which chance explains 2.0" in line

@@ -94,7 +94,7 @@ def test_multiple() -> None:
     whole = Batches(LENGTHS, 200, 1, seed=5)
     even = Batches(LENGTHS, 200, 2, seed=5, multiple=4)
     assert even.per_epoch == whole.per_epoch // 4 * 4
-    with pytest.raises(InputError, match="at least 1000 batches, .*, got .* from the data"):
+    with pytest.raises(InputError, match="at least 1,000 batches, .*, got .* from the data"):
         Batches(LENGTHS, 200, 1, seed=5, multiple=1000)
     with pytest.raises(
         InputError, match="got 1 from the data. Start fewer processes, or lower accumulate"

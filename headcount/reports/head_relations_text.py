@@ -109,7 +109,7 @@ def layers_sentence(test: LayerTest) -> str:
         f"{test.site}: heads of one layer are {test.same_layer:.3f} nats apart, heads of different "
         f"layers {test.other_layers:.3f}. Heads of one layer are "
         f"{'nearer to each other' if is_near else 'not clearly nearer'} (p = {test.p:.2g}, "
-        f"{test.permutations:,} permutations)."
+        f"{amount(test.permutations, 'permutation')})."
     )
 
 
@@ -151,7 +151,7 @@ def alignment_document(found: Alignment) -> str:
     parts = [
         "# Word alignment by heads",
         f"{record.model}: {amount(record.pairs, 'pair')} with {record.sure:,} sure and "
-        f"{record.possible:,} possible links ({record.gold}). AER is the alignment error rate; "
+        f"{amount(record.possible, 'possible link')} ({record.gold}). AER is the alignment error rate; "
         "lower is better.",
         best_aligner(found),
         table(headers, rows),

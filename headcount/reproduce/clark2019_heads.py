@@ -7,7 +7,7 @@ https://arxiv.org/abs/1906.04341
 from collections.abc import Sequence
 from pathlib import Path
 
-from headcount.core import Progress, table
+from headcount.core import Progress, amount, table
 from headcount.corpora import Corpus
 from headcount.models import Loaded
 from headcount.probes import (
@@ -79,9 +79,9 @@ def coreference_section(found: Sequence[Coreference]) -> list[str]:
     for each in found:
         record = each.record
         parts += [
-            f"{record.documents:,} documents ({names(record.corpora[:1])}"
+            f"{amount(record.documents, 'document')} ({names(record.corpora[:1])}"
             f"{' and others' if len(record.corpora) > 1 else ''}) in windows of at most "
-            f"{record.window} tokens: {record.cases:,} mentions have an antecedent in their "
+            f"{record.window} tokens: {amount(record.cases, 'mention')} with an antecedent in their "
             f"window, {record.out_of_reach:,} more have one before it only.",
             _coreference_table(record.best),
             *(f"Warning: {warning}." for warning in record.warnings),
@@ -154,7 +154,7 @@ def clusters_section(found: Clusters) -> list[str]:
             test.p <= SIGNIFICANT,
             f"Heads of one layer are nearer to each other than to others ({test.site})",
             f"{test.same_layer:.3f} nats within layers, {test.other_layers:.3f} between layers, "
-            f"p = {test.p:.2g} in {test.permutations:,} permutations",
+            f"p = {test.p:.2g} in {amount(test.permutations, 'permutation')}",
         )
         for test in record.tests
     ]
@@ -164,7 +164,7 @@ def clusters_section(found: Clusters) -> list[str]:
     ]
     return [
         "## Clusters of heads (section 6): Jensen-Shannon distances in nats per query",
-        f"{record.sentences:,} sentences of {names(record.corpora)}. The paper gives a "
+        f"{amount(record.sentences, 'sentence')} of {names(record.corpora)}. The paper gives a "
         "map of BERT-base's heads (figure 6), but no numbers.",
         table(["site", "heads of one layer", "heads of different layers", "p"], rows),
         f"Nearest heads: {', '.join(nearest)}.",

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import pyarrow.parquet as pq
 
-from headcount.core import Head, InputError, reading
+from headcount.core import Head, InputError, amount, reading
 from headcount.results.alignment import read_alignment
 from headcount.results.claiming import CURVE, check_is_run
 from headcount.results.clusters import read_clusters
@@ -81,7 +81,7 @@ def _read_pruned(folder: Path, heads: tuple[HeadRow, ...]) -> PruneRecord:
     dense, analysed = {*record.kept, *record.pruned}, {row.head for row in heads}
     if dense != analysed:
         raise InputError(
-            f"Expected a model pruned from the analysed one, with {len(analysed)} heads, got "
+            f"Expected a model pruned from the analysed one, with {amount(len(analysed), 'head')}, got "
             f"{folder}, pruned from {record.model} with {len(dense)}. Name another folder."
         )
     return record

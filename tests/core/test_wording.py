@@ -14,7 +14,7 @@ NOUNS = (
     "positions|processes|queries|relations|rows|samples|scores|sentences|sites|states|steps|tensors|"
     "texts|threads|times|tokens|types|units|updates|windows|words"
 )
-COUNTED = re.compile(rf" (?:[a-z/-]+ )?(?:{NOUNS})\b")
+COUNTED = re.compile(rf" (?:(?!with|links)[a-z/-]+ )?(?:{NOUNS})\b")
 MAY_COUNT = re.compile(rf"}}[\s\"'f]*(?:[a-z/-]+[\s\"'f]+)?(?:{NOUNS})\b")
 """Also over the end of a line; a faster look at a file before it is parsed."""
 OTHERS = {
@@ -30,6 +30,8 @@ OTHERS = {
     "self.max_length": "of a model",
     "work.limit": "of a model",
     "num_heads": "query heads that share others",
+    "record.window": "of a model",
+    "first.head": "a name",
     "same": "one has a sentence of its own",
     "total": "one has a sentence of its own",
     "len(best)": "more than one",

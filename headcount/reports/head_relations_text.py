@@ -151,7 +151,8 @@ def alignment_document(found: Alignment) -> str:
     parts = [
         "# Word alignment by heads",
         f"{record.model}: {amount(record.pairs, 'pair')} with {record.sure:,} sure and "
-        f"{amount(record.possible, 'possible link')} ({record.gold}). AER is the alignment error rate; "
+        f"{amount(record.possible, 'possible link')} ({record.gold}). AER is the alignment error "
+        "rate; "
         "lower is better.",
         best_aligner(found),
         table(headers, rows),

@@ -81,7 +81,8 @@ def coreference_section(found: Sequence[Coreference]) -> list[str]:
         parts += [
             f"{amount(record.documents, 'document')} ({names(record.corpora[:1])}"
             f"{' and others' if len(record.corpora) > 1 else ''}) in windows of at most "
-            f"{record.window} tokens: {amount(record.cases, 'mention')} with an antecedent in their "
+            f"{record.window} tokens: {amount(record.cases, 'mention')} with an antecedent in "
+            "their "
             f"window, {record.out_of_reach:,} more have one before it only.",
             _coreference_table(record.best),
             *(f"Warning: {warning}." for warning in record.warnings),

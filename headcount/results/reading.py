@@ -81,8 +81,8 @@ def _read_pruned(folder: Path, heads: tuple[HeadRow, ...]) -> PruneRecord:
     dense, analysed = {*record.kept, *record.pruned}, {row.head for row in heads}
     if dense != analysed:
         raise InputError(
-            f"Expected a model pruned from the analysed one, with {amount(len(analysed), 'head')}, got "
-            f"{folder}, pruned from {record.model} with {len(dense)}. Name another folder."
+            f"Expected a model pruned from the analysed one, with {amount(len(analysed), 'head')}, "
+            f"got {folder}, pruned from {record.model} with {len(dense)}. Name another folder."
         )
     return record
 

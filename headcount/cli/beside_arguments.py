@@ -19,15 +19,16 @@ class BesideArguments(ModelArguments):
     overwrite: bool = field(default=False, kw_only=True)
     """Replace an earlier run of this command in --out."""
 
-    def claim(self, files: Sequence[str], what: str) -> None:
+    def claim(self, files: Sequence[str], what: str, resume: bool = False) -> None:
         """Check that the command may write into `out`.
 
         Args:
             files: Names of the command's files.
             what: What they hold, in one word.
+            resume: Whether an interrupted run is resumed.
         """
         check_single_process()
-        results.claim_beside(self.out, files, what, ResumePolicy.of(False, self.overwrite))
+        results.claim_beside(self.out, files, what, ResumePolicy.of(resume, self.overwrite))
 
     def loaded_beside(self) -> "models.Loaded":
         """The model, after a check that any analysis in `out` is of exactly this model."""

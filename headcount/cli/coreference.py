@@ -68,6 +68,8 @@ class Coreference(BesideArguments):
         tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CORPUS ...")
     ] = ()
     """Files: .conllu with Entity= in MISC (GUM, CorefUD), .conll (CoNLL-2012), .tsv (GAP)."""
+    resume: bool = False
+    """Resume an interrupted run in --out."""
     how: Annotated[CoreferenceOptions, tyro.conf.arg(name="")] = field(
         default_factory=CoreferenceOptions
     )
@@ -78,11 +80,16 @@ class Coreference(BesideArguments):
         if not self.corpus:
             raise CorpusError("Expected a corpus, got nothing. Give at least one file.")
         check_data(self.corpus)
-        self.claim(COREFERENCE_FILES, "coreference")
+        self.claim(COREFERENCE_FILES, "coreference", self.resume)
+        if self.overwrite:
+            probes.forget_coreference(self.out)
         with shown() as progress:
-            found = probes.select_antecedents(self.loaded_beside(), self.corpus, self.how, progress)
+            found = probes.select_antecedents(
+                self.loaded_beside(), self.corpus, self.how, progress, out=self.out
+            )
         record = replace(found.record, arguments=recorded(self))
         results.write_coreference(replace(found, record=record), self.out)
+        probes.forget_coreference(self.out)
         path = reports.write_coreference_document(self.out)
         print_antecedents(found, plain_console(soft_wrap=False))
         return self.finish(path)

@@ -41,7 +41,11 @@ class Probe(ModelArguments):
     def run(self) -> int:
         """Run the probes, and write and print their numbers."""
         policy = ResumePolicy.of(self.resume, self.overwrite)
-        for option, probe in (("vectors", "words"), ("ranks", "structure")):
+        for option, probe in (
+            ("vectors", "words"),
+            ("ranks", "structure"),
+            ("standardize", "structure"),
+        ):
             if probe not in self.how.probes:
                 check_no_unused_options(self.how, option, f"the probe {probe}", f"Add {probe}")
         if not self.how.needs_states:

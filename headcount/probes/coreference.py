@@ -25,16 +25,19 @@ from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from headcount.analysis import Bootstrap, Estimate
-from headcount.core import CorpusError, Progress, amount, name_of, silent
+from headcount.core import CorpusError, Progress, amount, name_of, remove_state, silent
 from headcount.corpora import Document, Encoder, Sentence, padded, present, read_documents
 from headcount.models import Loaded, as_loaded, check_has_heads, signature
 from headcount.probes.antecedents import BASELINES, Window, Windows, baseline_choices, windows_of
 from headcount.probes.coreference_options import CoreferenceOptions
 from headcount.probes.extraction import probe_encoder, probe_heads, probe_layers
 from headcount.probes.name_questions import NameAnswers, chosen_names
+from headcount.probes.saved_choices import SavedChoices
 from headcount.results import ChosenHead, Coreference, CoreferenceRecord, CoreferenceRow
 from headcount.tap import AttentionLayer, Block, Tap, evaluating
 
+STATE = Path("state") / "coreference"
+"""Folder of an unfinished run within its folder of results."""
 KINDS = ("all", "pronoun", "proper", "nominal")
 LONGEST = 512
 """Largest default size of a window in tokens."""
@@ -46,6 +49,7 @@ def select_antecedents(
     options: CoreferenceOptions | None = None,
     progress: Progress = silent,
     tokenizer: Tokenizer | None = None,
+    out: str | Path | None = None,
 ) -> Coreference:
     """Measure how often every head chooses an antecedent, beside three baselines.
 
@@ -57,9 +61,12 @@ def select_antecedents(
         options: how to run.
         progress: called with the stage and the number of windows done.
         tokenizer: the tokenizer of a plain model.
+        out: the folder of the run. Finished windows are kept in `out/state/coreference`, and a run
+            that finds some there resumes; `forget_coreference` deletes them.
 
     Raises:
         CorpusError: if the documents can't be read, or no mention has an antecedent in reach.
+        InputError: if the finished windows are those of another run.
         ModelError: if the model's attention can't be observed.
     """
     loaded, options = as_loaded(model, tokenizer), options or CoreferenceOptions()
@@ -70,22 +77,30 @@ def select_antecedents(
     encoder = probe_encoder(loaded)
     size = min(size for size in (options.window, encoder.max_length, LONGEST) if size)
     cut = _cut(encoder, read, size)
-    hits, chosen = _hits(loaded, encoder, read, cut, options.max_tokens, progress)
-    counts = _Counts(read, cut, hits)
+    signed = signature(
+        loaded,
+        _sha256(read),
+        n=len(read),
+        window=size,
+        samples=options.samples,
+        seed=options.seed,
+    )
+    file = None if out is None else Path(out) / STATE / "windows.json"
+    saved = SavedChoices(file, f"{signed}|tokens:{options.max_tokens}")
+    _choose(loaded, encoder, cut, saved, options.max_tokens, progress, read)
+    counts = _Counts(read, cut, [saved.hits(place) for place in range(len(cut.windows))])
+    chosen = {
+        window.document: name_H
+        for place, window in enumerate(cut.windows)
+        if (name_H := saved.names(place)) is not None
+    }
     heads = list(map(str, probe_heads(loaded)))
     names = NameAnswers(read, chosen, heads)
     drawn = Bootstrap(len(read), options.samples, options.seed)
     rows = tuple(row for kind in KINDS for row in counts.rows(heads, kind, drawn))
     cases = int(sum(window.is_case_M.sum() for window in cut.windows))
     record = CoreferenceRecord(
-        signature=signature(
-            loaded,
-            _sha256(read),
-            n=len(read),
-            window=size,
-            samples=options.samples,
-            seed=options.seed,
-        ),
+        signature=signed,
         model=name_of(loaded.name),
         corpora=tuple(name_of(file) for file in files),
         documents=len(read),
@@ -199,15 +214,21 @@ class _Chooser:
         """Do nothing."""
 
 
-def _hits(
+def forget_coreference(out: Path) -> None:
+    """Delete the finished windows of an unfinished run."""
+    remove_state(out / STATE)
+
+
+def _choose(
     loaded: Loaded,
     encoder: Encoder,
-    documents: Sequence[Document],
     cut: Windows,
+    saved: SavedChoices,
     max_tokens: int,
     progress: Progress,
-) -> tuple[list[Int[np.ndarray, "head case"]], dict[int, Int[np.ndarray, " head"]]]:
-    """Whether each head chooses an antecedent in each case of every window; the names of GAP."""
+    documents: Sequence[Document],
+) -> None:
+    """Add the choices of all windows to those that are saved."""
     model, layers = loaded.model, probe_layers(loaded)
     body = (
         model.get_encoder()
@@ -217,13 +238,13 @@ def _hits(
     more: dict[str, Any] = {}
     if "use_cache" in parameters_of(body.forward).parameters:
         more = {"use_cache": False}
-    found: list[Int[np.ndarray, "head case"]] = [np.zeros((0, 0), int)] * len(cut.windows)
-    names = dict[int, Int[np.ndarray, " head"]]()
     texts = [Sentence(" ".join(window.words), window.words) for window in cut.windows]
     encoded = encoder.sources(texts)
-    chooser, done = _Chooser(layers), 0
+    chooser = _Chooser(layers)
     with evaluating(model), torch.inference_mode(), Tap(model, loaded.anatomy, chooser):
         for places in _groups([len(one.ids) for one in encoded], max_tokens):
+            if all(place in saved for place in places):
+                continue
             ids = [encoded[place].ids for place in places]
             inputs = {
                 "input_ids": torch.from_numpy(padded(ids, encoder.pad_id)).to(model.device),
@@ -234,13 +255,12 @@ def _hits(
             chooser.start(_pieces(windows, words), model.device)
             body(**inputs, **more)
             for row, place in enumerate(places):
-                found[place] = are_right(chooser.weights_BHMM[row], cut.windows[place])
-                document = cut.windows[place].document
-                if (question := documents[document].question) is not None:
-                    names[document] = chosen_names(chooser.weights_BHMM[row], question)
-            done += len(places)
-            progress("choosing antecedents", done, len(texts))
-    return found, names
+                weights_HMM, window = chooser.weights_BHMM[row], cut.windows[place]
+                question = documents[window.document].question
+                name_H = None if question is None else chosen_names(weights_HMM, question)
+                saved.add(place, are_right(weights_HMM, window), name_H)
+            saved.save()
+            progress("choosing antecedents", len(saved), len(texts))
 
 
 def _groups(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:

@@ -24,8 +24,8 @@ from headcount.corpora import FEMININE, MASCULINE, Document, NameQuestion
 from headcount.probes.coreference_options import CoreferenceOptions
 from headcount.results import NameRow
 
-GENDERS = {"all": FEMININE | MASCULINE, "feminine": FEMININE, "masculine": MASCULINE}
-"""Pronouns by gender."""
+GENDERS = {"all": None, "feminine": FEMININE, "masculine": MASCULINE}
+"""Pronouns by gender; None for any."""
 
 
 def chosen_names(
@@ -97,7 +97,8 @@ class NameAnswers:
             yield from self._rows([best], gender, np.intersect1d(second, self._of(gender)), options)
 
     def _of(self, gender: str) -> Int[np.ndarray, " passage"]:
-        return np.flatnonzero([pronoun in GENDERS[gender] for pronoun in self.pronouns])
+        some = GENDERS[gender]
+        return np.flatnonzero([some is None or pronoun in some for pronoun in self.pronouns])
 
     def _f1(self, places_P: Int[np.ndarray, " passage"]) -> Float[np.ndarray, " answerer"]:
         return 2 * self.hit_PR[places_P].sum(0) / (1 + self.num_right_P[places_P]).sum()

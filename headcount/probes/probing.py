@@ -139,6 +139,7 @@ class _Probing:
             max_words=options.max_words,
             vectors=options.vectors,
             subtypes=options.subtypes or None,
+            standardize=options.standardize or None,
             samples=options.samples,
             seed=options.seed,
         )

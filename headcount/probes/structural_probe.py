@@ -8,14 +8,19 @@ or n words. Adam at 1e-3 in batches of 20 sentences, at most 40 epochs. A tenth 
 sentences, drawn by the seed, is held out: when its loss does not fall for an epoch, the rate falls
 to a tenth; after three such epochs training stops. The best epoch's B is kept.
 
+With standardized states $h$ is $(h - \mu) / \sigma$ in every dimension, with mean and standard
+deviation over the words of the training sentences. Some models have a few dimensions that are a
+thousand times as large as the rest (massive activations); Adam's steps of one size then move B too
+far there and too little elsewhere.
+
 Reference: A Structural Probe for Finding Syntax in Word Representations (Hewitt and Manning, 2019),
 https://aclanthology.org/N19-1419/
-Departure: the paper holds out the treebank's development set.
+Departure: the paper holds out the treebank's development set, and never standardizes.
 """
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, final
 
 import numpy as np
@@ -52,6 +57,9 @@ class StructureData:
     """Number of the hidden state, 0 for the embeddings."""
     distances: Sequence[Float[np.ndarray, "_ _"]]
     """Tree distances of each sentence."""
+    scaling_2D: Float[np.ndarray, "moment width"] | None = None
+    """Mean and standard deviation of each dimension, by which states are standardized; None leaves
+    them as they are."""
 
     @classmethod
     def of(
@@ -62,8 +70,17 @@ class StructureData:
         return cls(sentences, states, state, distances)
 
     def at(self, state: int) -> "StructureData":
-        """The same sentences with another hidden state."""
+        """The same sentences with another hidden state, as the model gives it."""
         return StructureData(self.sentences, self.states, state, self.distances)
+
+    def standardized(self, by: "StructureData") -> "StructureData":
+        """The same states, standardized by those of (training) data."""
+        return replace(self, scaling_2D=by.moments())
+
+    def moments(self) -> Float[np.ndarray, "moment width"]:
+        """Mean and standard deviation of each dimension of the state over all words."""
+        all_WD = self.states.of_all(self.state).astype(np.float32)
+        return np.stack([all_WD.mean(0), all_WD.std(0).clip(1e-6)])
 
     def depths(self, sentence: int) -> Float[np.ndarray, " word"]:
         """Number of arcs between every word and the root of the sentence."""
@@ -76,7 +93,10 @@ class StructureData:
 
     def vectors(self, sentence: int) -> Float[Tensor, "word width"]:
         """The hidden state of every word of a sentence."""
-        return torch.from_numpy(self.states.of(sentence)[self.state].astype(np.float32))
+        vectors_WD = self.states.of(sentence)[self.state].astype(np.float32)
+        if self.scaling_2D is not None:
+            vectors_WD = (vectors_WD - self.scaling_2D[0]) / self.scaling_2D[1]
+        return torch.from_numpy(vectors_WD)
 
     def batch(self, indices: Sequence[int], kind: Kind) -> "StructureBatch":
         """Some sentences, padded to the longest."""

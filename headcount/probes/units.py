@@ -170,6 +170,8 @@ class Units:
         self, state: int, rank: int, so_far: Sequence[ProbeRow], variant: str = TRAINED
     ) -> UnitResult:
         train, test = (self._structure_data[variant, side].at(state) for side in (TRAIN, TEST))
+        if self.options.standardize:
+            train, test = (each.standardized(by=train) for each in (train, test))
         rows, distance_DR = probe_structure(
             train,
             test,

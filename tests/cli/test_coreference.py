@@ -2,8 +2,13 @@
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
+import pytest
+import torch
 
+from headcount.probes import coreference
+from headcount.probes.antecedents import Window
 from headcount.results import read_coreference
 from tests.cli.conftest import headcount
 
@@ -50,3 +55,34 @@ def test_gap_s_questions_are_answered(bert: Path, tmp_path: Path) -> None:
     assert status == 0, errors
     assert "Which of two names a pronoun means (GAP)" in output and "feminine" in output
     assert set(pd.read_parquet(out / "coreference_names.parquet")["gender"]) == {"all", "feminine"}
+
+
+def test_an_interrupted_command_resumes(
+    bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus, out = tmp_path / "a.conll", tmp_path / "out"
+    corpus.write_text("".join(map(TEXT.format, range(4))))
+    given = (bert, corpus, "--max-tokens", 1, "--out")
+    status, whole, errors = headcount("coreference", *given, tmp_path / "whole")
+    assert status == 0, errors
+    monkeypatch.setattr("headcount.probes.saved_choices.EVERY", 0)
+    with monkeypatch.context() as patch:
+        right, calls = coreference.are_right, list[int]()
+
+        def dying(weights_HMM: torch.Tensor, window: Window) -> np.ndarray:
+            calls.append(1)
+            if len(calls) == 3:
+                raise KeyboardInterrupt
+            return right(weights_HMM, window)
+
+        patch.setattr(coreference, "are_right", dying)
+        status, _, errors = headcount("coreference", *given, out)
+        assert status == 130 and not (out / "coreference.json").exists()
+    status, _, errors = headcount("coreference", *given, out)
+    assert status == 2 and "--resume" in errors
+    status, _, errors = headcount("coreference", *given, out, "--resume", "--seed", 3)
+    assert status == 2, "other options"
+    status, output, errors = headcount("coreference", *given, out, "--resume")
+    assert status == 0, errors
+    assert output.replace(str(out), "") == whole.replace(str(tmp_path / "whole"), "")
+    assert not (out / "state" / "coreference").exists()

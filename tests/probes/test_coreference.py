@@ -1,5 +1,6 @@
 """Antecedent selection: windows, baselines, planted antecedents, and every head by the book."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -7,10 +8,10 @@ import pytest
 import torch
 
 from headcount.core import CorpusError, InputError
-from headcount.corpora import Document, Mention, Sentence
+from headcount.corpora import Document, Mention, NameQuestion, Sentence
 from headcount.corpora.mentions import head_without_parse, kind_without_parse
 from headcount.models import Loaded
-from headcount.probes import CoreferenceOptions, select_antecedents
+from headcount.probes import CoreferenceOptions, forget_coreference, select_antecedents
 from headcount.probes.antecedents import Window, baseline_choices, windows_of
 from headcount.probes.coreference import are_right
 from headcount.probes.extraction import probe_encoder
@@ -198,3 +199,36 @@ def test_bad_input_is_refused() -> None:
     easy = select_antecedents(model, [document("d", "a:dogs saw a:it")], SMALL).record
     assert easy.single == easy.cases == 1
     assert "in 1 of 1 case there is one candidate only" in easy.warnings[0]
+
+
+class Killed(Exception):
+    """Stands for a signal."""
+
+
+def test_a_run_that_was_killed_resumes_to_the_same_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headcount.probes.saved_choices.EVERY", 0)
+    model, question = loaded("BertModel"), NameQuestion(2, (0, 1), (True, False))
+    asked = replace(DOCUMENTS[0], question=question)
+    documents = [asked, *DOCUMENTS[1:], asked]
+    options = CoreferenceOptions(samples=20, max_tokens=1)
+    plain = select_antecedents(model, documents, options)
+    seen: list[int] = []
+
+    def die(stage: str, done: int, total: int) -> None:
+        if done == 3:
+            raise Killed
+
+    with pytest.raises(Killed):
+        select_antecedents(model, documents, options, die, out=tmp_path)
+    again = select_antecedents(
+        model, documents, options, lambda _, done, total: seen.append(done), out=tmp_path
+    )
+    assert seen == [4], "three of four windows were done"
+    assert (again.rows, again.names) == (plain.rows, plain.names) and again.names
+    assert replace(again.record, timings={}) == replace(plain.record, timings={})
+    with pytest.raises(InputError):
+        select_antecedents(model, documents, replace(options, seed=1), out=tmp_path)
+    forget_coreference(tmp_path)
+    assert not (tmp_path / "state" / "coreference").exists()

@@ -140,3 +140,40 @@ def test_a_planted_tree_is_found_and_none_in_noise(
     assert value(found[1], "spearman-distance") > 0.8 > 0.4 > value(found[0], "spearman-distance")
     assert value(found[1], "root") > value(found[0], "root") + 0.3
     assert value(found[1], "spearman-depth") > 0.7
+
+
+def test_standardized_states_have_mean_0_and_variance_1_in_training(tmp_path: Path) -> None:
+    train, test = data(tmp_path / "a", TRAIN, True), data(tmp_path / "b", TEST, True)
+    every = np.concatenate([train.vectors(number).numpy() for number in range(len(TRAIN))])
+    mean, deviation = every.mean(0), every.std(0)
+    for some in (train, test):
+        scaled = some.standardized(by=train)
+        np.testing.assert_allclose(
+            scaled.vectors(3), (some.vectors(3).numpy() - mean) / deviation, rtol=1e-3, atol=1e-3
+        )
+    assert test.standardized(by=train).at(0).scaling_2D is None
+
+
+def test_a_massive_dimension_hides_the_tree_unless_states_are_standardized(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headcount.probes.structural_probe.RATE", 1e-2)
+    monkeypatch.setattr("headcount.probes.structural_probe.EPOCHS", 8)
+    train, test = data(tmp_path / "a", TRAIN, True), data(tmp_path / "b", TEST, True)
+    noise = np.random.default_rng(0)
+    for some in (train, test):
+        massive_W = some.states.of_all(1)[:, 0]
+        massive_W[:] = 900 * noise.standard_normal(len(massive_W))
+    bootstrap, found = Bootstrap(len(TEST), 9, 0), []
+    for each, held in ((train, test), tuple(d.standardized(by=train) for d in (train, test))):
+        rows, _ = probe_structure(
+            each,
+            held,
+            bootstrap,
+            rank=12,
+            variant="trained",
+            seed=0,
+            after_epoch=lambda epoch: None,
+        )
+        found.append(value(rows, "uuas"))
+    assert found[1] > 0.8 > 0.5 > found[0]

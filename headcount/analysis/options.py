@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import final
 
-from headcount.core import check_seed
+from headcount.core import brief_repr, check_seed
 from headcount.results import Thresholds
 
 
@@ -15,6 +15,8 @@ class Options:
 
     The defaults are the papers' definitions.
     """
+
+    __repr__ = brief_repr
 
     frequencies: Path | None = None
     """File of `word count` lines that defines rare words; by default counted on the corpus."""

@@ -20,7 +20,7 @@ from headcount.artifact.making import certify, heads_record
 from headcount.artifact.saving import write_model
 from headcount.artifact.staging import FINETUNED, forget_run, staged
 from headcount.compaction import Projection, relative, restorable, restored
-from headcount.core import ModelError, Plan, Progress, name_of, silent
+from headcount.core import ModelError, Plan, Progress, brief_repr, name_of, silent
 from headcount.importance import few_examples
 from headcount.models import Loaded, is_compact, place_of, plan_for, revision
 from headcount.pruning import BeforeAfter
@@ -179,6 +179,8 @@ class FurtherTraining:
         InputError: If the model can't be trained like this, or the teacher has another vocabulary.
     """
 
+    __repr__ = brief_repr
+
     loaded: Loaded
     """The model; it is not changed."""
     splits: TaskSplits
@@ -279,6 +281,8 @@ class FurtherTraining:
 @dataclass(frozen=True, eq=False)
 class FurtherTrained:
     """A model that was trained further, and its record."""
+
+    __repr__ = brief_repr
 
     loaded: Loaded
     """The trained model."""

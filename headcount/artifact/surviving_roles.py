@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import final
 
 from headcount.analysis import Options, analyze
-from headcount.core import Head, Heads, InputError, Plan
+from headcount.core import Head, Heads, InputError, Plan, brief_repr
 from headcount.corpora import Corpus, Frequencies
 from headcount.importance import check_same_model
 from headcount.models import Loaded, revision
@@ -178,6 +178,8 @@ def _corpus(record: RunRecord, files: Sequence[Path], pairs: bool) -> Corpus | N
 @dataclass(frozen=True)
 class DenseAnalysis:
     """The roles of a dense model's heads, to find which of them survive pruning."""
+
+    __repr__ = brief_repr
 
     heads: Heads
     """Heads of the dense model."""

@@ -1,3 +1,4 @@
+from .brief import brief_repr as brief_repr
 from .disk import check_disk as check_disk
 from .disk import memory_map as memory_map
 from .disk import size_in_words as size_in_words
@@ -51,6 +52,9 @@ from .locking import release as release
 from .markdown import change as change
 from .markdown import share as share
 from .markdown import table as table
+from .notebook import drawn_card as drawn_card
+from .notebook import drawn_html as drawn_html
+from .notebook import small_table as small_table
 from .option_parsing import changed as changed
 from .option_parsing import check_choice as check_choice
 from .option_parsing import check_known as check_known

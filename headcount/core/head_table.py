@@ -11,6 +11,12 @@ import pandas as pd
 from headcount.core.errors import InputError
 from headcount.core.files import write_atomically
 from headcount.core.heads import Head, Heads
+from headcount.core.wording import amount
+
+NAMES = ("head", "site", "layer", "index")
+"""Columns that name a head."""
+SHOWN, SHOWN_ROWS = 5, 12
+"""Numbers of columns in a `repr`, and of rows in a notebook."""
 
 
 @final
@@ -20,11 +26,19 @@ class HeadTable:
 
     frame: pd.DataFrame
 
+    def __repr__(self) -> str:
+        columns = [str(name) for name in self.frame if name not in NAMES]
+        shown = ", ".join(columns[:SHOWN]) + (", ..." if len(columns) > SHOWN else "")
+        return f"HeadTable({amount(len(self.frame), 'head')}: {shown or 'no numbers'})"
+
+    def _repr_html_(self) -> str:
+        return self.frame.to_html(max_rows=SHOWN_ROWS, index=False, border=0, float_format="%.4g")
+
     @classmethod
     def of(cls, heads: Heads, columns: Mapping[str, object]) -> "HeadTable":
         """A table of all `heads`; each column follows the iteration order of `heads`."""
         rows = [(str(head), head.site, head.layer, head.index) for head in heads]
-        frame = pd.DataFrame(rows, columns=["head", "site", "layer", "index"])
+        frame = pd.DataFrame(rows, columns=list(NAMES))
         return cls(frame.assign(**dict(columns)))
 
     @classmethod

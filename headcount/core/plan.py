@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, final
 from headcount.core.errors import InputError
 from headcount.core.files import parse_json, reason, write_json
 from headcount.core.heads import SITES, Head, Heads, is_number
+from headcount.core.wording import amount
 
 if TYPE_CHECKING:
     from headcount.core.gates import Gates
@@ -34,6 +35,13 @@ class Plan:
     """`revision` of the model the plan was made for; None fits any model with these heads."""
     head_dim: int | None = None
     """Size of a head's output, if all layers have the same; None fits any."""
+
+    def __repr__(self) -> str:
+        sites = (
+            f"{site} keeps {sum(map(len, layers.values()))} in {amount(len(layers), 'layer')}"
+            for site, layers in self.kept.items()
+        )
+        return f"Plan({', '.join(sites) or 'all heads'}; sha256 {self.sha256[:16]})"
 
     def __post_init__(self) -> None:
         """Sort the heads.

@@ -10,7 +10,7 @@ from typing import Any, TypedDict, final
 import numpy as np
 from jaxtyping import Float
 
-from headcount.core import Heads, HeadTable, LayerId, Progress, silent
+from headcount.core import Heads, HeadTable, LayerId, Progress, drawn_html, silent
 from headcount.importance.ablations.cross_fit import cross_fit
 from headcount.importance.ablations.measured import (
     all_but_one,
@@ -59,6 +59,15 @@ class Assessment:
     """Columns of the head table, in the order of the heads."""
     record: ImportanceRecord
     """Contents of `importance.json`, without the agreement."""
+    heads: HeadTable
+    """The same columns, with one row per head."""
+
+    def __repr__(self) -> str:
+        scores, task = ", ".join(self.columns), self.record.task
+        return f"Assessment({len(self.heads.frame)} heads on {task}: {scores})"
+
+    def _repr_html_(self) -> str:
+        return drawn_html(self)
 
 
 def assess(
@@ -122,7 +131,8 @@ class _Assessing:
                 self.columns[column_of] = column(self._scores(name), self.heads)
             self.progress(name, 1, 1)
             self.seconds[name] = round(perf_counter() - start, 2)
-        return Assessment(self.columns, replace(record, seconds=self.seconds))
+        record = replace(record, seconds=self.seconds)
+        return Assessment(self.columns, record, HeadTable.of(self.heads, self.columns))
 
     @cached_property
     def base(self) -> Evaluation:

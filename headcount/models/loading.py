@@ -16,7 +16,7 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedConfig, PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
-from headcount.core import Heads, InputError, ModelError, processes, reason
+from headcount.core import Heads, InputError, ModelError, processes, reason, small_table
 from headcount.corpora import TOKEN_TYPES, Encoder, Languages, language_in_generation, set_languages
 from headcount.models.compact_checkpoint import check_plan_file, is_compact, load_compact, others
 from headcount.models.encoder_lm import EncoderConfig, EncoderForCausalLM, EncoderForMaskedLM
@@ -45,6 +45,21 @@ class Loaded:
     name: str
     inputs: Mapping[str, Tensor] | None = None
     """Inputs that its attention layers are found with; made up if None."""
+
+    def __repr__(self) -> str:
+        tokenizer = "no tokenizer" if self.tokenizer is None else type(self.tokenizer).__name__
+        return f"Loaded({self.name!r}: {type(self.model).__name__}, {tokenizer})"
+
+    def _repr_html_(self) -> str:
+        rows = {
+            "class": type(self.model).__name__,
+            "heads": str(self.heads),
+            "parameters": f"{self.model.num_parameters():,}",
+            "tokenizer": "none" if self.tokenizer is None else type(self.tokenizer).__name__,
+            "longest text": "no limit" if self.max_length is None else f"{self.max_length} tokens",
+            "on": f"{self.model.device}, {str(self.model.dtype).removeprefix('torch.')}",
+        }
+        return small_table(self.name, list(rows.items()))
 
     @cached_property
     def anatomy(self) -> Anatomy:

@@ -14,7 +14,7 @@ import numpy as np
 from transformers import PreTrainedModel
 
 from headcount.compaction import compact
-from headcount.core import InputError, Plan, options_of
+from headcount.core import InputError, Plan, brief_repr, options_of
 from headcount.importance import few_examples
 from headcount.models import Loaded, as_loaded, revision
 from headcount.pruning.before_after import BeforeAfter, slices
@@ -96,6 +96,8 @@ def milliseconds(loaded: Loaded, task: Task, rounds: int = 9) -> float:
 @dataclass(frozen=True, eq=False)
 class Pruned:
     """A pruned model and its record."""
+
+    __repr__ = brief_repr
 
     plan: Plan
     """Plan for the given model."""

@@ -19,6 +19,9 @@ from .head_relations_text import write_clusters_document as write_clusters_docum
 from .head_relations_text import write_coreference_document as write_coreference_document
 from .kinds import untested_roles as untested_roles
 from .names import SITE_TITLES as SITE_TITLES
+from .notebook import notebook_html as notebook_html
+from .notebook import show_analysis as show_analysis
+from .notebook import show_card as show_card
 from .page.assets import fill_template as fill_template
 from .page.attention_view import LOOKING_SCRIPTS as LOOKING_SCRIPTS
 from .page.attention_view import LOOKING_STYLES as LOOKING_STYLES

@@ -7,7 +7,7 @@ from typing import Any, final
 
 import pandas as pd
 
-from headcount.core import HeadTable
+from headcount.core import HeadTable, amount, drawn_card, drawn_html
 from headcount.results.claiming import FILES, PROBE_FILES, SCORES
 from headcount.results.examples import Example, write_examples
 from headcount.results.importance import read_head_table
@@ -37,6 +37,24 @@ class Analysis:
     """Tables of heads and relations for the random-weight copy."""
     record: RunRecord
     """Contents of run.json: signature, counts, warnings, timings."""
+
+    def __repr__(self) -> str:
+        found = sum(map(bool, self.roles.values()))
+        sentences = amount(self.record.counts.sentences, "sentence")
+        what = f"{amount(len(self.heads.frame), 'head')} on {sentences}, {found} with a role"
+        return f"Analysis({self.record.model!r}: {what})"
+
+    def _repr_html_(self) -> str:
+        """The report, in a frame."""
+        return drawn_html(self)
+
+    def card(self, head: str) -> Any:
+        """The card of one head, which notebooks display and `.save(path)` writes.
+
+        Raises:
+            InputError: for a head that was not analysed.
+        """
+        return drawn_card(self, head)
 
 
 def write_results(

@@ -4,12 +4,13 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from textwrap import shorten
 from typing import Any, final
 
 import numpy as np
 import pandas as pd
 
-from headcount.core import Head, reading, write_atomically
+from headcount.core import Head, drawn_html, reading, write_atomically
 from headcount.results.json_file import JsonObject, encoded, write_sealed
 
 ALL = "all heads"
@@ -85,6 +86,14 @@ class CurvePoints:
     """All points of a curve."""
 
     points: tuple[CurvePoint, ...]
+
+    def __repr__(self) -> str:
+        methods, keeps = ", ".join(self.methods), ", ".join(map(str, self.keeps))
+        text = f"CurvePoints({len(self.points)} points: {methods}; {keeps} heads kept)"
+        return shorten(text, 200, placeholder=" ...)")
+
+    def _repr_html_(self) -> str:
+        return drawn_html(self)
 
     @classmethod
     def of(cls, frame: pd.DataFrame) -> "CurvePoints":

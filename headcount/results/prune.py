@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
 
+from headcount.core import brief_repr
 from headcount.results.certificate import Comparison
 from headcount.results.changes import DataSetChange, by_data_set
 from headcount.results.json_file import JsonObject, encoded, write_sealed
@@ -79,6 +80,8 @@ class Survival:
 @dataclass(frozen=True)
 class PruneRecord:
     """How a pruned model was made, and every number before and after."""
+
+    __repr__ = brief_repr
 
     model: str
     """Name of the dense model."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, final
 
-from headcount.core import amount
+from headcount.core import amount, brief_repr
 from headcount.corpora import Columns, Data, Table, read_data, read_parallel
 from headcount.models import Loaded, signature
 from headcount.tasks.options import COLUMNS
@@ -32,6 +32,8 @@ class TaskSplits:
     ...     "translation", loaded, train="train.tsv", dev="dev.tsv", test="test.tsv"
     ... )
     """
+
+    __repr__ = brief_repr
 
     train: Task
     """The task on the data to train on or to choose heads on."""

@@ -36,6 +36,8 @@ SCRIPTS = (
     "main.js",
 )
 
+CARD_SCRIPTS = ("elements.js", "rove.js", "grid.js", "sentence.js", "card.js", "card_page.js")
+
 
 def render(report: Report) -> str:
     """The page as a string."""
@@ -61,6 +63,23 @@ def render(report: Report) -> str:
             "bottom": curve_plot.HEIGHT - curve_plot.BOTTOM,
         },
         chart={"width": worth_plot.WIDTH, "height": worth_plot.HEIGHT, "left": worth_plot.LEFT},
+    )
+
+
+def render_card(report: Report, head: str) -> str:
+    """The page of one head's card."""
+    data = page_data(report)
+    place = report.heads.index(head)
+    for shown in data["maps"]:
+        shown["values"], shown["texts"] = [shown["values"][place]], [shown["texts"][place]]
+    card = data["cards"][head] | {"related": ()}
+    return fill_template(
+        "card_page.html.j2",
+        styles=STYLES,
+        scripts=CARD_SCRIPTS,
+        data=data | {"heads": [head], "cards": {head: card}, "kept": []},
+        title=report.title,
+        head=head,
     )
 
 

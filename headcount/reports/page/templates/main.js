@@ -1,8 +1,20 @@
 // Reader actions: press a cell, chip or relation; choose a number; follow #enc.3.7.
 
+// In the frame of a notebook, links and addresses are those of the notebook; only the part after # is the page's own.
+const inFrame = location.protocol === "about:";
+if (inFrame) {
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest('a[href^="#"]');
+    if (!link || event.defaultPrevented) return;
+    event.preventDefault();
+    location.hash = link.getAttribute("href").slice(1);
+  });
+}
+
 function closeCard() {
   const head = openHead();
-  history.pushState(null, "", location.pathname + location.search);
+  if (inFrame) location.hash = "";
+  else history.pushState(null, "", location.pathname + location.search);
   showCard();
   cells.find((cell) => cell.dataset.head === head)?.focus();
 }

@@ -110,7 +110,7 @@ def test_a_role_needs_the_test_too(failing: dict[str, Any]):
 
 def test_p_is_corrected_for_the_cells_that_were_chosen():
     """Holm over three; two others were not chosen or had too few cases."""
-    p = (0.02, 0.01, 0.03, 1e-9, 1e-9)
+    p = (0.02, 0.01, 0.03, 0.9, 0.8)
     rows = [{"trait": "first", "p": each, "score": 0.9} for each in p]
     rows[3] |= {"first_gain": -0.1}
     rows[4] |= {"cases": 99}

@@ -297,3 +297,11 @@ def test_the_p_of_sacrebleu(metric: Any):
     (theirs,) = (each for name, each in test()[1].items() if name != "System")
     for ours, other in zip(found.p, theirs[1:], strict=True):
         assert ours == pytest.approx(other.p_value, abs=0.06)  # pyright: ignore
+
+
+def test_a_p_comes_from_ten_thousand_swaps_or_more():
+    """The smallest p is that of a difference that no swap reaches."""
+    right, wrong = (
+        Evaluation(np.zeros(NUM), np.ones(NUM, dtype=int), np.full(NUM, sign)) for sign in (1.0, -1)
+    )
+    assert score_deltas(Right(), [wrong], right).p[0] == pytest.approx(1 / 10_001)

@@ -141,13 +141,25 @@ def by_size(function: Function, input: Any, other: Any) -> Any:
 
 
 def activations(model: PreTrainedModel) -> list[nn.Module]:
-    """Modules that are one non-linearity with value 0 at 0, whatever operations they consist of."""
-    zero = torch.zeros(1, 1, dtype=model.dtype, device=model.device)
-    found = []
-    for module in model.modules():
-        if type(module).__module__ == "transformers.activations":
-            with torch.no_grad():
-                at_zero = module(zero)
-            if not at_zero.any():
-                found.append(module)
-    return found
+    """Modules that are one non-linearity with value 0 at 0, whatever operations they consist of.
+
+    Either transformers' own, or those of a model's code (Bloom) that do it to every number alone.
+    """
+    probe = torch.linspace(-2, 2, 6, dtype=model.dtype, device=model.device).view(2, 3)
+    with torch.no_grad():
+        return [module for module in model.modules() if _is_activation(module, probe)]
+
+
+def _is_activation(module: nn.Module, probe_23: Tensor) -> bool:
+    place = type(module).__module__
+    if place == "transformers.activations":
+        return not module(torch.zeros_like(probe_23)).any()
+    state = (*module.children(), *module.parameters(), *module.buffers())
+    if not place.startswith("transformers.models.") or state:
+        return False
+    try:
+        y, alone, at_zero = map(module, (probe_23, probe_23[:1, :1], torch.zeros_like(probe_23)))
+    except Exception:  # a module of another kind, with other inputs
+        return False
+    is_map = isinstance(y, Tensor) and y.shape == probe_23.shape and not torch.equal(y, probe_23)
+    return is_map and torch.allclose(alone, y[:1, :1]) and not at_zero.any()

@@ -15,6 +15,7 @@ from headcount.core import (
     MUTED,
     SITES,
     Head,
+    amount,
     new_figure,
     plain_grid,
     save,
@@ -180,7 +181,9 @@ def coreference_kinds(coreference: Coreference) -> Figure | None:
     for place, each in enumerate(best):
         axes.plot([each.low, each.high], [place, place], color=ACCENT, linewidth=1.6)
     axes.plot([each.accuracy for each in best], places, "o", ms=5, color=ACCENT, label="best head")
-    axes.set_yticks(places, [f"{each.kind}: {each.head}, {each.cases:,}" for each in best])
+    axes.set_yticks(
+        places, [f"{each.kind}: {each.head}\n{amount(each.cases, 'mention')}" for each in best]
+    )
     axes.set_ylim(len(best) - 0.4, -0.6)
     axes.set_xlim(0, 1.02)
     axes.set_xlabel("share of mentions with a right antecedent, with its 95 % interval")

@@ -1,10 +1,12 @@
 """Reader actions on the page, in Chromium; every request except the page itself is refused."""
 
+import shutil
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
+from headcount.reports.page import assets, heads_view
 from tests.reports.conftest import Open
 from tests.reports.run_folder import HOSTILE
 
@@ -266,3 +268,18 @@ def test_a_print_keeps_colours_and_shows_where_to_start(profiled: Path, open_pag
     assert page.eval_on_selector(".cell.role", adjust) == "exact"
     paper = "body => getComputedStyle(body).getPropertyValue('--paper').trim()"
     assert page.eval_on_selector("body", paper) == "#ffffff"
+
+
+def test_a_large_page_unpacks_its_data_and_makes_its_table(
+    plain: Path, open_page: Open, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setattr(assets, "LARGE", 1000)
+    monkeypatch.setattr(heads_view, "MANY", 10)
+    folder = tmp_path / "large"
+    shutil.copytree(plain, folder, ignore=shutil.ignore_patterns("report.html"))
+    page = open_page(folder, "#enc.3.7")
+    expect(page.locator("#card h2")).to_have_text("enc.3.7")
+    page.click("section details summary:has-text('Table of all')")
+    expect(page.locator("#all-heads tbody tr")).to_have_count(72)
+    texts = column(page, "confidence")
+    assert texts == sorted(texts, reverse=True)

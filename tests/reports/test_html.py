@@ -1,7 +1,9 @@
 """The page: complete, small, escaped, and self-contained."""
 
+import base64
 import json
 import re
+import zlib
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
@@ -10,6 +12,7 @@ import pytest
 
 from headcount.core import InputError
 from headcount.reports import render, report_view, write_report
+from headcount.reports.page import assets, heads_view
 from headcount.reports.page.assets import script_json
 from headcount.reports.page.method_view import NO_TREES
 from headcount.results import read_run
@@ -124,6 +127,27 @@ def test_signature_warnings_thresholds_and_sources_are_there(plain: Path):
 def test_144_heads_with_432_long_sentences_fit_in_3_mb(tmp_path: Path):
     folder = write_run(tmp_path, Wish(layers=12, heads=12, null=True, importance=True))
     assert write_report(folder).stat().st_size < 3_000_000
+
+
+def test_1024_heads_fit_in_3_mb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """What each head adds to a page that is made as large ones are, 1,024 times.
+
+    A sentence of UD English-EWT has 13 words.
+    """
+    monkeypatch.setattr(assets, "LARGE", 1000)
+    monkeypatch.setattr(heads_view, "MANY", 1)
+    sizes = {}
+    for heads in (8, 56):
+        many = {"null": True, "profiles": True, "importance": True, "num_words": 13}
+        wish = Wish(layers=2, heads=heads // 2, **many)
+        path = write_report(write_run(tmp_path / str(heads), wish))
+        sizes[heads] = path.stat().st_size
+        plain = json.loads(
+            zlib.decompress(base64.b64decode(json.loads(Page(path.read_text()).scripts[0])))
+        )
+        assert len(plain["heads"]) == len(plain["cards"]) == heads
+    each = (sizes[56] - sizes[8]) / 48
+    assert sizes[8] + 1016 * each < 3_000_000
 
 
 def test_same_run_same_page(plain: Path):

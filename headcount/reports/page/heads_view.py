@@ -7,6 +7,9 @@ from headcount.reports.names import MeasureName, measures
 from headcount.reports.page.section import Section
 from headcount.results import Run
 
+MANY = 400
+"""Number of heads above which the page holds no table; its script makes it when it is opened."""
+
 
 @final
 @dataclass(frozen=True)
@@ -15,7 +18,8 @@ class HeadsTable:
 
     columns: tuple[MeasureName, ...]
     rows: tuple[tuple[str, str, tuple[str, ...]], ...]
-    """Head, roles and the texts of its numbers."""
+    """Head, roles and the texts of its numbers; of many heads, the page's script adds them."""
+    num_heads: int
 
 
 def section(run: Run) -> Section:
@@ -24,7 +28,7 @@ def section(run: Run) -> Section:
     rows = tuple(
         (row.head, ", ".join(row.roles), tuple(c.show(row.values[c.key]) for c in columns))
         for row in run.heads
+        if len(run.heads) <= MANY
     )
-    return Section(
-        "numbers", "All numbers", "all numbers", "_heads.html.j2", HeadsTable(columns, rows)
-    )
+    view = HeadsTable(columns, rows, len(run.heads))
+    return Section("numbers", "All numbers", "all numbers", "_heads.html.j2", view)

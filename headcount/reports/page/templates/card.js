@@ -100,7 +100,7 @@ function profilePart(profile) {
     h("td", {}, track(line.value)), h("td", { title: line.about }, line.strength, h("small", {}, line.interval)),
     h("td", {}, line.verdict === "none" ? "–" : line.verdict, line.p && h("small", {}, `p ${line.p}`)),
   ));
-  const titles = ["trait", "", "strength, 90 % interval", "verdict, corrected p"].map((title) => h("th", { scope: "col" }, title));
+  const titles = ["trait", "bar", "strength, 90 % interval", "verdict, corrected p"].map((title) => h("th", { scope: "col" }, title === "bar" ? h("span", { class: "unseen" }, title) : title));
   const table = h("table", { class: "profile" }, h("thead", {}, h("tr", {}, ...titles)), h("tbody", {}, ...rows));
   const about = "0: explained by chance, position or the best fixed offset; 1: as strong as this corpus allows. Measured on the half of the corpus that chose nothing.";
   return part("Profile", rows.length ? table : null, h("p", { class: "profile-note" }, about, profile.note ? ` ${profile.note}` : ""));
@@ -184,7 +184,7 @@ function numbersPart(head, nullTexts) {
     h("td", { class: "number" }, data.maps[i].texts[index]),
     data.hasNull && h("td", { class: "number" }, nullText),
   ));
-  const heading = data.hasNull && h("thead", {}, h("tr", {}, h("th", {}, ""), h("th", { scope: "col", class: "number" }, "this head"), h("th", { scope: "col", class: "number" }, "random weights")));
+  const heading = data.hasNull && h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "number"), h("th", { scope: "col", class: "number" }, "this head"), h("th", { scope: "col", class: "number" }, "random weights")));
   return h("details", { class: "all-numbers" }, h("summary", {}, "All its numbers"), h("table", {}, heading, h("tbody", {}, ...rows)));
 }
 

@@ -149,7 +149,7 @@ function atHeading(table, buttons) {
 
 /** Adds the buttons to all figures and tables below a node. */
 function offerDownloads(root) {
-  for (const drawing of root.querySelectorAll("figure svg[role=img]")) {
+  for (const drawing of root.querySelectorAll("figure svg[aria-label]")) {
     const figure = drawing.closest("figure");
     const key = figure.querySelector(".curve-key") ?? figure.parentElement.parentElement.querySelector(".curve-key");
     const title = titleOf(drawing);

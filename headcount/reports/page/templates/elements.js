@@ -1,6 +1,14 @@
 // Elements are built, never parsed: strings from the data become text nodes and attributes only.
 
-const data = JSON.parse(document.getElementById("data").textContent);
+const packed = JSON.parse(document.getElementById("data").textContent);
+const data = typeof packed === "string" ? await unpack(packed) : packed;
+
+/** Data from the base64 of its compressed JSON; only large pages have that. */
+function unpack(text) {
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).json();
+}
+
 const NO_VALUE = "–";
 
 function fill(node, attributes, children) {

@@ -18,6 +18,7 @@ function colourBy(key) {
     if (shownMap) showValue(cell, shownMap, widths.get(cell.parentElement));
     else showKind(cell);
   }
+  if (shownMap) ["on-light", "on-dark"].forEach((ink, i) => inked(i === 1).forEach((cell) => cell.classList.add(ink)));
   highlight(shownMap ? null : shownFilter);
   markGone();
   markCurrent();
@@ -31,6 +32,12 @@ function showScale(map) {
   document.getElementById("unmeasured").hidden = !map.values.includes(null);
   document.getElementById("sure-key").hidden = map.sure === null;
   document.getElementById("sure-about").textContent = map.sure_about;
+}
+
+/** Cells with a number on a dark colour, or on a light one, by the lightness that the browser computed. */
+function inked(dark) {
+  const lightness = (cell) => parseFloat(/^oklab\(([\d.]+)/.exec(getComputedStyle(cell).backgroundColor)?.[1] ?? 1);
+  return cells.filter((cell) => !cell.classList.contains("missing") && (lightness(cell) < 0.56) === dark);
 }
 
 function showKind(cell) {
@@ -67,15 +74,12 @@ function setColour(cell, map, value) {
     const size = Math.abs(2 * part - 1);
     cell.style.setProperty("--to", part < 0.5 ? "var(--minus)" : "var(--plus)");
     cell.style.setProperty("--part", `${100 * size}%`);
-    cell.classList.toggle("strong", size > 0.8);
-    cell.classList.toggle("halfway", size > 0.6);
     return;
   }
   const upper = part >= 0.5;
   cell.style.setProperty("--from", upper ? "var(--middle)" : "var(--low)");
   cell.style.setProperty("--to", upper ? "var(--high)" : "var(--middle)");
   cell.style.setProperty("--part", `${100 * (upper ? 2 * part - 1 : 2 * part)}%`);
-  cell.classList.toggle("strong", part > 0.62);
 }
 
 /** Show only the heads that a chip names, such as "kind:first" or "verdict:role"; null means all heads. */

@@ -51,6 +51,8 @@ for (const link of document.querySelectorAll(".contents > ul a")) {
     document.getElementById(link.hash.slice(1)).scrollIntoView();
   });
 }
+const allHeads = document.getElementById("all-heads");
+allHeads.closest("details").addEventListener("toggle", () => { if (!allHeads.tBodies[0].rows.length) fillHeads(allHeads); });
 offerDownloads(document.querySelector(".story"));
 
 document.getElementById("colour-by").addEventListener("change", (event) => colourBy(event.target.value));
@@ -71,5 +73,8 @@ document.addEventListener("keydown", (event) => {
 });
 addEventListener("hashchange", () => { showCard(); if (openHead()) revealPanel(); });
 addEventListener("popstate", showCard);
+for (const query of ["print", "(prefers-color-scheme: dark)"]) {
+  matchMedia(query).addEventListener("change", () => { if (shownMap) colourBy(shownMap.key); });
+}
 showCard();
 if (openHead()) revealPanel();

@@ -16,6 +16,17 @@ function sortable(table) {
   });
 }
 
+/** Fills the table of all heads, which the page of a large model has without rows, from the data. */
+function fillHeads(table) {
+  const columns = data.maps.slice(0, table.tHead.rows[0].cells.length - 2);
+  const row = (head, i) => h(
+    "tr", {},
+    h("th", { scope: "row" }, h("a", { class: "head", href: `#${head}` }, head)), h("td", {}, data.cards[head].roles.join(", ")),
+    ...columns.map((map) => h("td", { class: "number" }, map.texts[i])),
+  );
+  table.tBodies[0].append(...data.heads.map(row));
+}
+
 function compare(a, b, order) {
   const [x, y] = [a, b].map((cell) => cell.textContent.trim());
   if (x === NO_VALUE || y === NO_VALUE) return (x === NO_VALUE) - (y === NO_VALUE);

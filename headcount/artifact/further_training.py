@@ -161,7 +161,7 @@ def choice_of(folder: Path, origin: Origin) -> PruneRecord:
 
 def _of_any_model(choice: ChoiceRecord) -> ChoiceRecord:
     """A choice without the numbers about a model's own heads."""
-    return replace(choice, scores={}, open=None, swept=None, history=None)
+    return replace(choice, scores={}, open=None, swept=None, compared=None, history=None)
 
 
 Evaluations = Mapping[str, Evaluation]

@@ -71,7 +71,11 @@ def _left(record: PruneRecord) -> str:
 def _about(record: PruneRecord) -> str:
     made = "Pruned with headcount from a plan"
     if (choice := record.choice) is not None:
-        made = f"Pruned with headcount by {choice.method} (budget: {_budget(choice.limit)})"
+        by = choice.method_used
+        if choice.compared:
+            losses = ", ".join(f"{name} {loss:.4g}" for name, loss in choice.compared.items())
+            by += f", the best of some scores on this model (losses: {losses})"
+        made = f"Pruned with headcount by {by} (budget: {_budget(choice.limit)})"
     if options := _options(record.arguments or {}):
         made += f", with {options}"
     if (updates := record.trained_on) is not None:
@@ -163,7 +167,7 @@ def _why(choice: ChoiceRecord) -> str:
             "The lowest-scoring heads of each budget were pruned."
         )
     return (
-        f"Why: {choice.method} scored each head, and the lowest-scoring heads of each budget "
+        f"Why: {choice.method_used} scored each head, and the lowest-scoring heads of each budget "
         "were pruned. A pruned head's score is from the step that pruned it, a kept head's is its "
         "last one. If heads were rescored after each step, scores from different steps are not "
         "comparable."

@@ -172,7 +172,11 @@ def _print(record: "results.PruneRecord", warnings: Sequence[str], out: Path) ->
     console, choice, pipeline = plain_console(), record.choice, record.pipeline
     assert choice is not None and pipeline is not None
     total = len(record.kept) + len(record.pruned)
-    console.print(f"Kept {len(record.kept)} of {amount(total, 'head')}, chosen by {choice.method}")
+    kept = f"{len(record.kept)} of {amount(total, 'head')}"
+    console.print(f"Kept {kept}, chosen by {choice.method_used}")
+    if choice.compared:
+        losses = ", ".join(f"{name} {loss:.4f}" for name, loss in choice.compared.items())
+        console.print(f"Losses of the candidates, on examples that did not score heads: {losses}")
     for each in pipeline.stages:
         kept = "" if each.kept else "  not kept"
         console.print(f"{each.stage:<31} loss {each.before:.4f} -> {each.after:.4f}{kept}")

@@ -37,6 +37,7 @@ METHOD_OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "sink": {"step": float},
     "fisher": {"step": float},
     "random": {},
+    "auto": {"step": float},
     "l0": {
         "tuning": FinetuneConfig,
         "coefficient": float | None,

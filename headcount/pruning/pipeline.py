@@ -208,6 +208,7 @@ class Pruning:
             scores=selection.scores,
             open=selection.open,
             swept=selection.swept,
+            compared=selection.compared,
             history=selection.history,
         )
 

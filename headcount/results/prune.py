@@ -40,6 +40,13 @@ class ChoiceRecord:
     """Number of heads whose gates training left open, at each site; None without such gates."""
     swept: Mapping[str, int] | None = None
     """Number of open heads by coefficient tried; None if no coefficient was searched."""
+    compared: Mapping[str, float] | None = None
+    """Loss by candidate of `auto`, on examples that did not score the heads; None for the others."""
+
+    @property
+    def method_used(self) -> str:
+        """The method that ranked the heads: of `auto`, the candidate with the lowest loss."""
+        return self.method if not self.compared else min(self.compared, key=self.compared.__getitem__)
     history: tuple[Mapping[str, Any], ...] | None = None
     """Log entries of a training with gates; None if the method trains nothing."""
 

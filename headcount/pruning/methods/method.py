@@ -72,6 +72,8 @@ class Selection:
     """Number of heads whose gates training left open, at each site; None without such gates."""
     swept: Mapping[str, int] | None = None
     """Number of open heads by coefficient tried; None if no coefficient was searched."""
+    compared: Mapping[str, float] | None = None
+    """Loss by candidate, with the heads that it would keep; None if no methods were compared."""
 
 
 class Method(ABC):

@@ -5,6 +5,7 @@ from functools import wraps
 
 from headcount.core import check_known, made
 from headcount.pruning.methods.ablation import Greedy
+from headcount.pruning.methods.auto import Auto
 from headcount.pruning.methods.fisher import Fisher
 from headcount.pruning.methods.gradient import Gradient
 from headcount.pruning.methods.l0 import L0
@@ -34,10 +35,11 @@ METHODS: dict[str, Callable[..., Method]] = {
     "sink": _ranked(Sink),
     "fisher": _ranked(Fisher),
     "random": _ranked(Random),
+    "auto": Auto,
     "l0": L0,
     "subset": Subset,
 }
-"""Methods that rank, followed by methods that learn gates in training."""
+"""Methods that rank, the best of some of them, and methods that learn gates in training."""
 
 
 def method(name: str, options: Sequence[str] = ()) -> Method:

@@ -24,7 +24,7 @@ class Prune:
     out: Path = field(kw_only=True)
     """Folder for the pruned model; an unfinished run keeps its state in OUT.state."""
     method: str | None = None
-    """Method that chooses the heads; gradient by default."""
+    """Method that chooses the heads; auto by default: the cheap score that loses least here."""
     preset: str | None = None
     """Follow a paper: voita2019, michel2019 or li2021; nothing is folded or rescaled."""
     set: tuple[str, ...] = ()
@@ -120,7 +120,7 @@ class Prune:
     def _method(self) -> tuple[str, list[str]]:
         """The name of the method, and its options."""
         if self.preset is None:
-            return self.method or "gradient", list(self.set)
+            return self.method or "auto", list(self.set)
         if self.method is not None:
             raise InputError("Expected one of --method and --preset, got both. Leave one out.")
         found = pruning.preset(self.preset)

@@ -244,7 +244,7 @@ class Pruning:
 def prune(
     model: Loaded | PreTrainedModel,
     splits: TaskSplits | Task,
-    method: Method | Ranking | str = "gradient",
+    method: Method | Ranking | str = "auto",
     keep: BudgetSpec | GivenKeep | None = None,
     compensation: Compensation | None = None,
     settings: PruneSettings | None = None,

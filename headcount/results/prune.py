@@ -46,7 +46,10 @@ class ChoiceRecord:
     @property
     def method_used(self) -> str:
         """The method that ranked the heads: of `auto`, the candidate with the lowest loss."""
-        return self.method if not self.compared else min(self.compared, key=self.compared.__getitem__)
+        return (
+            self.method if not self.compared else min(self.compared, key=self.compared.__getitem__)
+        )
+
     history: tuple[Mapping[str, Any], ...] | None = None
     """Log entries of a training with gates; None if the method trains nothing."""
 

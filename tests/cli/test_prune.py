@@ -1,6 +1,7 @@
 """`headcount prune` and `headcount curve` on saved tiny models: files, budgets, refusals."""
 
 import json
+import re
 import signal
 from pathlib import Path
 from types import SimpleNamespace
@@ -41,7 +42,7 @@ def test_one_head_per_group_is_spared(bert: Path, data: list[Path], tmp_path: Pa
     assert headcount("cluster", bert, SAMPLE, *found)[0] == 0
     groups = read_clusters(clusters).groups
     assert 1 <= len(groups) < 6
-    spared = ("--one-per-group", clusters, "--no-fold", "--no-rescale")
+    spared = ("--one-per-group", clusters, "--method", "gradient", "--no-fold", "--no-rescale")
     status, output, errors = run("prune", bert, data, out, "--keep", len(groups), *spared)
     assert status == 0, errors
     assert "chosen by gradient, one head per group spared" in output
@@ -63,7 +64,14 @@ def test_pruned_folder(bert: Path, data: list[Path], tmp_path: Path) -> None:
     more = ("--analysis", analysis, "--corpus", SAMPLE)
     status, output, errors = run("prune", bert, data, out, "--keep", 2, *more)
     assert status == 0, errors
-    assert "Kept 2 of 6 heads, chosen by gradient" in output and "test: perplexity" in output
+    chosen = re.search(r"Kept 2 of 6 heads, chosen by (\w+)\n", output)
+    assert chosen and "test: perplexity" in output
+    losses = dict(
+        re.findall(r"(\w+) (\d+\.\d{4})", output.partition("Losses of")[2].splitlines()[0])
+    )
+    assert chosen[1] == min(losses, key=lambda name: float(losses[name])) and len(losses) == 4
+    card = (out / "README.md").read_text()
+    assert f"by {chosen[1]}, the best of some scores on this model (losses: gradient " in card
     assert "\nfolding " in output and "\nrescaling by map, folding " in output
     assert not (tmp_path / "out.state").exists()
     record, plan = json.loads((out / "prune.json").read_text()), Plan.read(out / "plan.json")

@@ -8,7 +8,7 @@ import torch
 
 from headcount.core import InputError
 from headcount.models import Loaded
-from headcount.pruning import method
+from headcount.pruning import method, spare_groups
 from headcount.pruning.before_after import evaluate_gated
 from headcount.pruning.methods.auto import halves
 from headcount.tasks import Similarity, drawn
@@ -65,6 +65,11 @@ def test_a_score_that_misleads_is_not_taken() -> None:
     assert found.compared is not None
     assert min(found.compared, key=found.compared.__getitem__) != "norm"
     assert all(head.index % 2 == 1 for head in found.plan.kept_heads(deaf.heads))
+
+
+def test_it_is_no_single_ranking() -> None:
+    with pytest.raises(InputError, match="got auto"):
+        spare_groups(method("auto"), [["enc.0.0"]])
 
 
 def test_a_step_is_checked_and_used() -> None:

@@ -78,12 +78,12 @@ def spare_groups(method: Method, groups: Groups) -> Method:
     """A method that spares the last head of every group.
 
     Raises:
-        InputError: if the method learns its choice, or scores heads again while it prunes.
+        InputError: if the method is no single ranking, or scores heads again while it prunes.
     """
     if not isinstance(method, RankingMethod):
         raise InputError(
-            f"Expected a method that ranks heads, since one head per group is spared, got "
-            f"{method.name}, which learns its choice in training. Use another --method."
+            f"Expected a method that ranks heads by one score, since one head per group is spared, "
+            f"got {method.name}. Name one, such as --method fisher."
         )
     ranking = method.ranking
     if isinstance(ranking, Stepwise) and ranking.step < 1:

@@ -41,7 +41,7 @@ class ChoiceRecord:
     swept: Mapping[str, int] | None = None
     """Number of open heads by coefficient tried; None if no coefficient was searched."""
     compared: Mapping[str, float] | None = None
-    """Loss by candidate of `auto`, on examples that did not score the heads; None for the others."""
+    """Loss by candidate of `auto`, on examples that did not score heads; None for the others."""
 
     @property
     def method_used(self) -> str:

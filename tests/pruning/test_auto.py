@@ -51,7 +51,7 @@ def test_a_score_that_misleads_is_not_taken() -> None:
     model = copy.deepcopy(loaded.model)
     deaf = Loaded(model, loaded.tokenizer, "deaf")
     for layer in deaf.anatomy.layers:
-        weight = model.get_submodule(layer.output or "").weight
+        weight = model.get_parameter(f"{layer.output}.weight")
         with torch.no_grad():
             for head in range(0, layer.num_heads, 2):
                 rows = slice(head * layer.head_dim, (head + 1) * layer.head_dim)

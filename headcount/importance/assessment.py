@@ -10,7 +10,7 @@ from typing import Any, TypedDict, final
 import numpy as np
 from jaxtyping import Float
 
-from headcount.core import Heads, HeadTable, LayerId, Progress, drawn_html, silent
+from headcount.core import Heads, HeadTable, LayerId, Progress, amount, drawn_html, silent
 from headcount.importance.ablations.cross_fit import cross_fit
 from headcount.importance.ablations.measured import (
     all_but_one,
@@ -64,7 +64,7 @@ class Assessment:
 
     def __repr__(self) -> str:
         scores, task = ", ".join(self.columns), self.record.task
-        return f"Assessment({len(self.heads.frame)} heads on {task}: {scores})"
+        return f"Assessment({amount(len(self.heads.frame), 'head')} on {task}: {scores})"
 
     def _repr_html_(self) -> str:
         return drawn_html(self)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from headcount.core import InputError, styled
+from headcount.core import InputError, amount, styled
 from headcount.importance import Assessment
 from headcount.reports import numbers
 from headcount.reports.figures.curves import score_curve
@@ -82,7 +82,9 @@ def _assessment(assessment: Assessment) -> str:
     shown = {"head": ordered["head"]}
     for name in scores:
         shown[MEASURES[name].label] = ordered[name].map(MEASURES[name].show)
-    found = f"{len(frame)} heads on {record.num_examples:,} examples of {record.task}"
+    found = (
+        f"{amount(len(frame), 'head')} on {amount(record.num_examples, 'example')} of {record.task}"
+    )
     sentences = [f"{found}; the {len(ordered)} with the highest {MEASURES[first].label}."]
     if {"ablation_delta", "ablation_p"} <= set(scores):
         sentences += verdict(zip(frame["ablation_delta"], frame["ablation_p"], strict=True))

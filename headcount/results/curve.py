@@ -10,7 +10,7 @@ from typing import Any, final
 import numpy as np
 import pandas as pd
 
-from headcount.core import Head, drawn_html, reading, write_atomically
+from headcount.core import Head, amount, drawn_html, reading, write_atomically
 from headcount.results.json_file import JsonObject, encoded, write_sealed
 
 ALL = "all heads"
@@ -89,7 +89,7 @@ class CurvePoints:
 
     def __repr__(self) -> str:
         methods, keeps = ", ".join(self.methods), ", ".join(map(str, self.keeps))
-        text = f"CurvePoints({len(self.points)} points: {methods}; {keeps} heads kept)"
+        text = f"CurvePoints({amount(len(self.points), 'point')}: {methods}; heads kept: {keeps})"
         return shorten(text, 200, placeholder=" ...)")
 
     def _repr_html_(self) -> str:

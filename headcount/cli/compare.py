@@ -39,7 +39,7 @@ class Compare:
         return 0
 
 
-def _print(found: reports.Comparison, console: Console) -> None:
+def _print(found: "reports.Comparison", console: Console) -> None:
     """Print the main numbers of runs over the same heads."""
     console.print(
         f"Same roles in both runs: {amount(found.same_roles, 'head')}; "

@@ -122,15 +122,15 @@ def test_the_section_on_the_pruned_model(run: Run):
 def test_cards_say_where_a_head_is_kept(run: Run):
     cards = {card.head: card.fate for card in report_view(run).cards}
     assert cards["enc.0.0"] == (
-        "Kept in the pruned model. The curve's best method, fisher, keeps it among 17, 11 and 5 "
+        "The pruned model keeps it. The curve's best method, fisher, keeps it among 17, 11 and 5 "
         "heads."
     )
     assert cards["enc.1.4"] == (  # the 13th head
-        "Kept in the pruned model. The curve's best method, fisher, keeps it among 17 heads and "
+        "The pruned model keeps it. The curve's best method, fisher, keeps it among 17 heads and "
         "prunes it at 11 and 5."
     )
     assert cards["enc.2.7"] == (
-        "Pruned in the pruned model. The curve's best method, fisher, prunes it at 17, 11 and 5."
+        "The pruned model is without it. The curve's best method, fisher, prunes it at 17, 11 and 5."
     )
 
 

@@ -84,8 +84,8 @@ def _fate(head: str, shown: Sequence[Keeping]) -> list[str]:
     found = []
     for each in shown:
         if each.key == "pruned":
-            verb = "Kept" if head in each.kept else "Pruned"
-            found.append(f"{verb} in the pruned model.")
+            verb = "keeps it" if head in each.kept else "is without it"
+            found.append(f"The pruned model {verb}.")
     budgets = [each for each in shown if each.key != "pruned"]
     kept, gone = (
         [each.label for each in budgets if (head in each.kept) is wanted]

@@ -130,7 +130,8 @@ def test_cards_say_where_a_head_is_kept(run: Run):
         "prunes it at 11 and 5."
     )
     assert cards["enc.2.7"] == (
-        "The pruned model is without it. The curve's best method, fisher, prunes it at 17, 11 and 5."
+        "The pruned model is without it. The curve's best method, fisher, prunes it at 17, 11 and "
+        "5."
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import final
 
 from transformers import PreTrainedTokenizerBase
@@ -9,7 +10,14 @@ from transformers import PreTrainedTokenizerBase
 from headcount.core import CorpusError
 from headcount.corpora.punctuation import PunctuationTable
 from headcount.corpora.sentence import NO_WORD, Encoded, Sentence
-from headcount.corpora.words import encode_pairs, encode_text, encode_words, spell, spelling_of
+from headcount.corpora.words import (
+    Spelling,
+    encode_pairs,
+    encode_text,
+    encode_words,
+    spell,
+    spelling_of,
+)
 
 PieceReader = Callable[[int], str]
 
@@ -60,7 +68,11 @@ class Encoder:
         self.source_piece, self.target_piece = _piece_readers(tokenizer)
         self.source_punctuation = PunctuationTable(self.source_piece)
         self.target_punctuation = PunctuationTable(self.target_piece)
-        self._spelling = spelling_of(tokenizer)
+
+    @cached_property
+    def _spelling(self) -> Spelling:
+        """How words are passed to the tokenizer, which is tried out once they are."""
+        return spelling_of(self.tokenizer)
 
     def encode(self, sentences: Sequence[Sentence]) -> list[EncodedPair]:
         """Encode both sides of some sentences, in order."""

@@ -106,7 +106,7 @@ def _tables(bert: Path, marian: Path, data: list[Path], folder: Path) -> list[Jo
     for step in steps:
         shutil.copytree(bert, step)
     task = ("--task", "masked-lm", "--data", data[0])
-    limits = ("--samples", 20, "--train-limit", 20, "--test-limit", 20)
+    limits = ("--samples", 20, "--train-limit", 20, "--test-limit", 20, "--allow-overlap")
     few = ("--occurrences", 5, "--types", 8, "--clusters", 6)
     once = partial(Job, resumes=False)
     return [

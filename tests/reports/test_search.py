@@ -58,5 +58,5 @@ def test_the_contents_list_names_every_section_and_keeps_the_card(profiled: Path
     sections = page.eval_on_selector_all("section[id]", "all => all.map(one => one.id)")
     assert links == sections and len(links) > 4
     page.click(".contents a[href='#methods']")
-    assert page.is_visible("#card")
     expect(page.locator("#methods-title")).to_be_in_viewport()
+    assert page.is_visible("#card")

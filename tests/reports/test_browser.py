@@ -268,6 +268,12 @@ def test_a_print_keeps_colours_and_shows_where_to_start(profiled: Path, open_pag
     assert page.eval_on_selector(".cell.role", adjust) == "exact"
     paper = "body => getComputedStyle(body).getPropertyValue('--paper').trim()"
     assert page.eval_on_selector("body", paper) == "#ffffff"
+    for name in ("accent", "plus", "minus", "site-a", "site-b"):  # those of the dark page are pale
+        shown = f"body => getComputedStyle(body).getPropertyValue('--{name}').trim()"
+        colour_on_paper = page.eval_on_selector("body", shown)
+        page.emulate_media(media="screen", color_scheme="light")
+        assert page.eval_on_selector("body", shown) == colour_on_paper
+        page.emulate_media(media="print", color_scheme="dark")
 
 
 def test_a_large_page_unpacks_its_data_and_makes_its_table(

@@ -49,8 +49,8 @@ def _counts(loaded: Loaded, corpus: Corpus) -> list[str]:
     return [
         str(len(loaded.heads)),
         f"{len(tested):,}",
-        _kinds(found[found["verdict"] == "role"]),
-        _kinds(found[found["verdict"] == "tendency"]),
+        _kinds(found.query("verdict == 'role'")),
+        _kinds(found.query("verdict == 'tendency'")),
     ]
 
 

@@ -32,6 +32,10 @@ def test_beside_an_analysis_the_report_rewrites_everything(bert: Path, tmp_path:
     options = (SAMPLE, "--limit", 5, "--permutations", 9, "--out", out)
     status, _, errors = headcount("cluster", other, *options)
     assert status == 2 and "Name the folder of this model's analysis, or a new one." in errors
+    corpus = tmp_path / "a.conll"
+    corpus.write_text("#begin document (d)\nd 0 0 It PRP (1)\nd 0 1 it PRP (1)\n#end document\n")
+    status, _, errors = headcount("coreference", other, corpus, "--out", out)
+    assert status == 2 and "Name the folder of this model's analysis, or a new one." in errors
     status, output, errors = headcount("cluster", bert, *options)
     assert status == 0, errors
     document = out / "clusters.md"

@@ -152,6 +152,8 @@ def test_coreference_in_words() -> None:
         "enc.2.1 points at an antecedent of 65.0 % of the mentions (61.0 to 69.0), above the "
         "nearest mention and head match and below rules."
     ) in text
+    near = coreference_document(coreference(0.62))
+    assert "above the nearest mention and below rules." in near, "head match is in the interval"
     assert "| all | enc.2.1 | 0.650 | 0.610 to 0.690 | 25 | 0.300 | 0.600 | 0.700 |" in text
     assert text.index("| enc.2.0 | 0.650") < text.index("| enc.2.2 | 0.450")
     assert "above the nearest mention, head match and rules." in coreference_document(

@@ -44,7 +44,7 @@ class Probe(ModelArguments):
         for option, probe in (
             ("vectors", "words"),
             ("ranks", "structure"),
-            ("standardize", "structure"),
+            ("normalize", "structure"),
         ):
             if probe not in self.how.probes:
                 check_no_unused_options(self.how, option, f"the probe {probe}", f"Add {probe}")

@@ -34,9 +34,9 @@ class ProbeOptions:
     """Keep the subtypes of relations, as nsubj:pass; without them it is nsubj."""
     ranks: tuple[int, ...] = (64,)
     """Ranks of the structural probe."""
-    standardize: bool = False
-    """Scale each dimension of hidden states to variance 1 for the structural probe, for models with
-    massive activations, such as Llama; the paper does not."""
+    normalize: bool = False
+    """Divide each word's hidden state by its root mean square for the structural probe, for models
+    with massive activations, such as Llama; the paper does not."""
     layers: tuple[int, ...] = ()
     """Hidden states for structure and layers, 0 for the embeddings; all by default."""
     min_cases: int = 100

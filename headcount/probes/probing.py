@@ -139,7 +139,7 @@ class _Probing:
             max_words=options.max_words,
             vectors=options.vectors,
             subtypes=options.subtypes or None,
-            standardize=options.standardize or None,
+            normalize=options.normalize or None,
             samples=options.samples,
             seed=options.seed,
         )

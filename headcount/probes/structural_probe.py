@@ -8,14 +8,13 @@ or n words. Adam at 1e-3 in batches of 20 sentences, at most 40 epochs. A tenth 
 sentences, drawn by the seed, is held out: when its loss does not fall for an epoch, the rate falls
 to a tenth; after three such epochs training stops. The best epoch's B is kept.
 
-With standardized states $h$ is $(h - \mu) / \sigma$ in every dimension, with mean and standard
-deviation over the words of the training sentences. Some models have a few dimensions that are a
-thousand times as large as the rest (massive activations); Adam's steps of one size then move B too
-far there and too little elsewhere.
+With normalized states every word's $h$ is divided by its root mean square, as RMSNorm in a model's
+blocks does before they read it. In models such as Llama the first token's state is a hundred times
+as large as the others (massive activations), and with it every distance to the first word.
 
 Reference: A Structural Probe for Finding Syntax in Word Representations (Hewitt and Manning, 2019),
 https://aclanthology.org/N19-1419/
-Departure: the paper holds out the treebank's development set, and never standardizes.
+Departure: the paper holds out the treebank's development set, and never normalizes.
 """
 
 import math
@@ -57,9 +56,8 @@ class StructureData:
     """Number of the hidden state, 0 for the embeddings."""
     distances: Sequence[Float[np.ndarray, "_ _"]]
     """Tree distances of each sentence."""
-    scaling_2D: Float[np.ndarray, "moment width"] | None = None
-    """Mean and standard deviation of each dimension, by which states are standardized; None leaves
-    them as they are."""
+    is_normalized: bool = False
+    """Whether each word's state is divided by its root mean square."""
 
     @classmethod
     def of(
@@ -73,14 +71,9 @@ class StructureData:
         """The same sentences with another hidden state, as the model gives it."""
         return StructureData(self.sentences, self.states, state, self.distances)
 
-    def standardized(self, by: "StructureData") -> "StructureData":
-        """The same states, standardized by those of (training) data."""
-        return replace(self, scaling_2D=by.moments())
-
-    def moments(self) -> Float[np.ndarray, "moment width"]:
-        """Mean and standard deviation of each dimension of the state over all words."""
-        all_WD = self.states.of_all(self.state).astype(np.float32)
-        return np.stack([all_WD.mean(0), all_WD.std(0).clip(1e-6)])
+    def normalized(self) -> "StructureData":
+        """The same states, each divided by its root mean square."""
+        return replace(self, is_normalized=True)
 
     def depths(self, sentence: int) -> Float[np.ndarray, " word"]:
         """Number of arcs between every word and the root of the sentence."""
@@ -94,8 +87,9 @@ class StructureData:
     def vectors(self, sentence: int) -> Float[Tensor, "word width"]:
         """The hidden state of every word of a sentence."""
         vectors_WD = self.states.of(sentence)[self.state].astype(np.float32)
-        if self.scaling_2D is not None:
-            vectors_WD = (vectors_WD - self.scaling_2D[0]) / self.scaling_2D[1]
+        if self.is_normalized:
+            size_W1 = np.sqrt(np.square(vectors_WD).mean(1, keepdims=True))
+            vectors_WD = vectors_WD / size_W1.clip(1e-6)
         return torch.from_numpy(vectors_WD)
 
     def batch(self, indices: Sequence[int], kind: Kind) -> "StructureBatch":

@@ -170,8 +170,8 @@ class Units:
         self, state: int, rank: int, so_far: Sequence[ProbeRow], variant: str = TRAINED
     ) -> UnitResult:
         train, test = (self._structure_data[variant, side].at(state) for side in (TRAIN, TEST))
-        if self.options.standardize:
-            train, test = (each.standardized(by=train) for each in (train, test))
+        if self.options.normalize:
+            train, test = train.normalized(), test.normalized()
         rows, distance_DR = probe_structure(
             train,
             test,

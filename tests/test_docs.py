@@ -16,7 +16,8 @@ DATA = ROOT / "headcount" / "data"
 
 
 def vit(folder: Path) -> Path:
-    config: Any = ViTConfig(image_size=8, patch_size=4, num_labels=3, **saved.SIZES)
+    make: Any = ViTConfig
+    config = make(image_size=8, patch_size=4, num_labels=3, **saved.SIZES)
     tiny.seeded(ViTForImageClassification(config)).save_pretrained(folder)
     return folder
 

@@ -19,16 +19,17 @@ class BesideArguments(ModelArguments):
     overwrite: bool = field(default=False, kw_only=True)
     """Replace an earlier run of this command in --out."""
 
-    def claim(self, files: Sequence[str], what: str, resume: bool = False) -> None:
+    def claim(self, files: Sequence[str], what: str, resume: bool | None = None) -> None:
         """Check that the command may write into `out`.
 
         Args:
             files: Names of the command's files.
             what: What they hold, in one word.
-            resume: Whether an interrupted run is resumed.
+            resume: Whether an interrupted run is resumed; None if the command starts over.
         """
         check_single_process()
-        results.claim_beside(self.out, files, what, ResumePolicy.of(resume, self.overwrite))
+        policy = ResumePolicy.of(resume or False, self.overwrite)
+        results.claim_beside(self.out, files, what, policy, resumes=resume is not None)
 
     def loaded_beside(self) -> "models.Loaded":
         """The model, after a check that any analysis in `out` is of exactly this model."""

@@ -60,20 +60,24 @@ def check_is_folder(folder: Path) -> None:
         )
 
 
-def check_no_earlier_run(folder: Path, what: str, policy: ResumePolicy) -> None:
+def check_no_earlier_run(
+    folder: Path, what: str, policy: ResumePolicy, resumes: bool = True
+) -> None:
     """Check that using a folder with results of an earlier run is intended.
 
     Args:
         folder: the folder.
         what: what it holds, e.g. "an earlier run".
         policy: what to do with it.
+        resumes: whether the command can resume.
 
     Raises:
         InputError: if it may be neither resumed nor replaced.
     """
     if policy is ResumePolicy.REFUSE:
+        resume = "--resume to resume it, " if resumes else ""
         raise InputError(
-            f"Expected a new folder, but {folder} holds {what}. Give --resume to resume it, "
+            f"Expected a new folder, but {folder} holds {what}. Give {resume}"
             "--overwrite to replace it, or name another folder."
         )
 

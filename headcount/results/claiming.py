@@ -127,7 +127,9 @@ def claim_probes(folder: Path, policy: ResumePolicy) -> None:
     claim_beside(folder, PROBE_FILES, "probes", policy)
 
 
-def claim_beside(folder: Path, files: Sequence[str], what: str, policy: ResumePolicy) -> None:
+def claim_beside(
+    folder: Path, files: Sequence[str], what: str, policy: ResumePolicy, resumes: bool = True
+) -> None:
     """Check that a command may write into a folder, beside an analysis; nothing is deleted.
 
     Args:
@@ -135,6 +137,7 @@ def claim_beside(folder: Path, files: Sequence[str], what: str, policy: ResumePo
         files: names of the command's files.
         what: what the files hold; the state of an unfinished run is in the folder `state/WHAT`.
         policy: what to do with earlier files of the command.
+        resumes: whether the command can resume.
 
     Raises:
         InputError: if the folder holds something else, or earlier files that may be neither resumed
@@ -152,7 +155,7 @@ def claim_beside(folder: Path, files: Sequence[str], what: str, policy: ResumePo
             f"({', '.join(sorted(foreign)[:3])}). Name a new folder or that of an analysis."
         )
     if not present.isdisjoint(files) or (state.is_dir() and any(state.iterdir())):
-        check_no_earlier_run(folder, f"earlier {what}", policy)
+        check_no_earlier_run(folder, f"earlier {what}", policy, resumes)
     make_folder(state)
     hold(folder)
 

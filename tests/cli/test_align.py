@@ -24,7 +24,7 @@ def test_a_table_and_a_record(marian: Path, tmp_path: Path) -> None:
     assert record.arguments["gold"].endswith("gold")
     assert record.signature in output
     status, _, errors = headcount("align", marian, pairs, *options)
-    assert status == 2 and "--overwrite to replace it" in errors
+    assert status == 2 and "Give --overwrite to replace it" in errors
 
 
 def test_bad_input_is_a_sentence(marian: Path, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ def test_tables_and_a_record(bert: Path, tmp_path: Path) -> None:
     assert found.record.model == bert.name, "without its folder"
     assert found.record.arguments["limit"] == 9 and found.record.signature in output
     status, _, errors = headcount("cluster", bert, SAMPLE, *options)
-    assert status == 2 and "--overwrite to replace it" in errors
+    assert status == 2 and "Give --overwrite to replace it" in errors
 
 
 def test_beside_an_analysis_the_report_rewrites_everything(bert: Path, tmp_path: Path) -> None:

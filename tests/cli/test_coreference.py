@@ -41,7 +41,7 @@ def test_a_table_and_a_record(bert: Path, tmp_path: Path) -> None:
     assert found.record.signature in document and "](figures/coreference.svg)" in document
     assert (out / "figures" / "coreference_kinds.svg").exists()
     status, _, errors = headcount("coreference", bert, corpus, "--out", out)
-    assert status == 2 and "--overwrite to replace it" in errors
+    assert status == 2 and "Give --resume to resume it, --overwrite to replace it" in errors
     status, _, errors = headcount("coreference", bert, "--out", tmp_path / "b")
     assert status == 2 and "Expected a corpus, got nothing." in errors
 

@@ -186,6 +186,12 @@ class _Probing:
                     f"ranks above the width of a hidden state were left out: "
                     f"{', '.join(map(str, too_large))}"
                 )
+            if not self.options.normalize and (massive := self.units.massive_states()):
+                found.append(
+                    f"hidden states {', '.join(map(str, massive))} have words whose norm is up to "
+                    f"{max(massive.values()):.0f} times the median, which hide all others from a "
+                    "structural probe: try --normalize"
+                )
         return found
 
 

@@ -75,6 +75,12 @@ class StructureData:
         """The same states, each divided by its root mean square."""
         return replace(self, is_normalized=True)
 
+    def norm_ratio(self) -> float:
+        """The largest norm of a word's state, as a multiple of the median norm."""
+        norms = [self.vectors(index).norm(dim=1) for index in range(len(self.sentences))]
+        norm_N = torch.cat(norms)
+        return float(norm_N.max() / norm_N.median().clip(1e-12))
+
     def depths(self, sentence: int) -> Float[np.ndarray, " word"]:
         """Number of arcs between every word and the root of the sentence."""
         root = int(np.flatnonzero(self.sentences[sentence].head_W == self.num_words(sentence))[0])

@@ -22,6 +22,9 @@ from headcount.results import ProbeRow, ProbeTree, ProbeWeight
 
 ASKED: tuple[Asked, ...] = ("tag", "relation")
 
+MASSIVE = 20
+"""Norm of a word's state, in medians, from which a structural probe sees little else."""
+
 
 @final
 @dataclass(frozen=True)
@@ -184,6 +187,12 @@ class Units:
         drawn = variant == TRAINED and rank == self.ranks[0]
         trees = predicted_trees(test, distance_DR) if drawn else ()
         return UnitResult(tuple(rows), trees=tuple(trees))
+
+    def massive_states(self) -> dict[int, float]:
+        """The probed states with words whose norm is above `MASSIVE` medians, and the largest."""
+        test = self._structure_data[TRAINED, TEST]
+        ratios = {state: test.at(state).norm_ratio() for state in self.states}
+        return {state: ratio for state, ratio in ratios.items() if ratio > MASSIVE}
 
     def _best(self, rank: int, variant: str, so_far: Sequence[ProbeRow]) -> UnitResult:
         return self._structure(best_state(so_far), rank, so_far, variant)

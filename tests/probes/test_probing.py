@@ -122,6 +122,7 @@ def test_probes_of_states_and_pairs(
     options = replace(
         OPTIONS, probes=("edges", "structure", "layers"), ranks=(4, 2, 99), layers=(0, 2)
     )
+    monkeypatch.setattr("headcount.probes.units.MASSIVE", 1.0)
     found = probes.probe(loaded, files[:1], files[1:], options, tmp_path)
     structure = [(row.layer, row.rank, row.variant) for row in found.rows if row.metric == "uuas"]
     best = max(
@@ -139,6 +140,7 @@ def test_probes_of_states_and_pairs(
         (best, 4, "random-init"),
     ]
     assert "ranks above the width of a hidden state were left out: 99" in found.record.warnings
+    assert any("hidden states 0, 2 have words whose norm" in each for each in found.record.warnings)
     edges = {(row.variant, row.metric) for row in found.rows if row.probe == "edges"}
     assert ("random-labels", "edge-accuracy") in edges and ("random-init", "edge-accuracy") in edges
     layers = [row.layer for row in found.rows if row.metric == "tag-accuracy"]
@@ -148,5 +150,8 @@ def test_probes_of_states_and_pairs(
     assert read_probes(tmp_path / "written").record == found.record
     again = probes.probe(loaded, files[:1], files[1:], options, tmp_path)  # all units are done
     assert repr(again.rows) == repr(found.rows) and again.record.trees == found.record.trees
+    asked = replace(options, probes=("structure",), ranks=(4,), layers=(0,), normalize=True)
+    normalized = probes.probe(loaded, files[:1], files[1:], asked)
+    assert not any("--normalize" in each for each in normalized.record.warnings)
     with pytest.raises(InputError, match="hidden states from 0 to 2 in --layers, got 7"):
         probes.probe(loaded, files[:1], files[1:], replace(options, layers=(0, 7)))

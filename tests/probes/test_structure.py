@@ -23,6 +23,7 @@ from headcount.probes.structure_scores import (
     spanning_tree,
     tree_hits,
 )
+from headcount.probes.units import MASSIVE
 from headcount.results import ProbeRow
 from tests.probes import planted
 from tests.textbook import probes as textbook
@@ -159,6 +160,9 @@ def test_massive_first_words_hide_the_tree_unless_states_are_normalized(
     train, test = data(tmp_path / "a", TRAIN, True), data(tmp_path / "b", TEST, True)
     for some in (train, test):
         some.states.of_all(1)[some.states.starts[:-1], -1] = 2000
+    norms = sorted(float(np.linalg.norm(word.astype(float))) for word in test.states.of_all(1))
+    middle = norms[(len(norms) - 1) // 2]
+    assert test.norm_ratio() == pytest.approx(norms[-1] / middle) and norms[-1] / middle > MASSIVE
     bootstrap, found = Bootstrap(len(TEST), 9, 0), []
     for each, held in ((train, test), (train.normalized(), test.normalized())):
         rows, _ = probe_structure(

@@ -48,7 +48,7 @@ def keepings(run: Run) -> tuple[Keeping, ...]:
 def _pruned(run: Run) -> tuple[Keeping, ...]:
     if run.pruned is None:
         return ()
-    by = "" if run.pruned.choice is None else f", chosen by {run.pruned.choice.method}"
+    by = "" if run.pruned.choice is None else f", chosen by {run.pruned.choice.method_used}"
     kept = numbers.count(len(run.pruned.kept))
     about = f"The pruned model keeps {kept} of {numbers.of(len(run.heads), 'head', 'heads')}{by}."
     return (Keeping("pruned", kept, about, "pruned model", run.pruned.kept),)

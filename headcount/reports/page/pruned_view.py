@@ -89,7 +89,7 @@ def pruned_answer(run: Run) -> str:
 def _opening(record: PruneRecord) -> str:
     gone, total = len(record.pruned), len(record.pruned) + len(record.kept)
     verb = "was" if gone == 1 else "were"
-    by = "" if record.choice is None else f", chosen by {record.choice.method}"
+    by = "" if record.choice is None else f", chosen by {record.choice.method_used}"
     return f"{numbers.count(gone)} of {numbers.of(total, 'head', 'heads')} {verb} pruned{by}."
 
 

@@ -29,6 +29,7 @@ from headcount.corpora import (
     Frequencies,
     batches,
     check_batch_sizes,
+    check_is_corpus,
     take_census,
 )
 from headcount.measures import MEASURES, Confidence, Sums, confidence_variant
@@ -126,6 +127,7 @@ def analyze(
         CorpusError: if the corpus can't be read, or not with this tokenizer.
         ModelError: if the model's attention can't be observed, or is not finite.
     """
+    check_is_corpus(corpus)
     loaded, folder = as_loaded(model, tokenizer), None if out is None else Path(out)
     with TemporaryDirectory() as temporary:  # for the state of a run without a folder
         place = folder or Path(temporary)

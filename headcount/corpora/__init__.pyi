@@ -14,6 +14,7 @@ from .coreference import Document as Document
 from .coreference import NameQuestion as NameQuestion
 from .coreference import read_documents as read_documents
 from .corpus import Corpus as Corpus
+from .corpus import check_is_corpus as check_is_corpus
 from .encoder import Encoder as Encoder
 from .frequencies import Frequencies as Frequencies
 from .hub import HUB as HUB

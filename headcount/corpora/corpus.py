@@ -24,6 +24,19 @@ SOURCE_SUFFIXES = (".txt", ".conllu")
 HASH_BLOCK = 1 << 20
 
 
+def check_is_corpus(corpus: object) -> None:
+    """Check that something is a corpus.
+
+    Raises:
+        CorpusError: if it is not; says how to make one.
+    """
+    if not isinstance(corpus, Corpus):
+        raise CorpusError(
+            f"Expected a Corpus, got {corpus!r:.80}. "
+            "Pass headcount.Corpus(FILE), or headcount.Corpus.from_sentences(TEXTS)."
+        )
+
+
 @final
 class Corpus:
     """The sentences of some files, in order; every `for` rereads the files.

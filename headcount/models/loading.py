@@ -114,6 +114,19 @@ class Loaded:
         return Encoder(self.tokenizer, self.max_length, start, strict, self.takes_token_types)
 
 
+def check_is_name(name: object) -> None:
+    """Check that something is the name of a model or a path.
+
+    Raises:
+        InputError: if it is neither.
+    """
+    if not isinstance(name, str | Path):
+        raise InputError(
+            f"Expected a Hugging Face model name or a folder, got {name!r:.80}. A model in memory "
+            "needs no loading: pass it with tokenizer=... to analyze."
+        )
+
+
 def load(
     name: str | Path,
     device: str = "cpu",
@@ -141,6 +154,7 @@ def load(
             not trusted.
         InputError: if there is no such device, or the tokenizer knows no such languages.
     """
+    check_is_name(name)
     where = _device(device)
     place = place_of(name)
     if Path(place).is_file():

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import Head, LayerId, ModelError
+from headcount.core import Head, InputError, LayerId, ModelError
 from headcount.tap.anatomy import Anatomy
 from headcount.tap.selfcheck import examine
 from headcount.tap.tap import Block, FunctionListener, Listener, Replacement, Tap
@@ -37,6 +37,7 @@ def tapped(
             None, which takes a dozen forward passes on short inputs.
         replacement: makes the replacement of a head whose gate is closed; None for zero.
     """
+    check_gates(gates or {})
     anatomy = anatomy or examine(model)
     heard = FunctionListener(listener) if callable(listener) else listener
     with Tap(model, anatomy, heard, _gates(model, anatomy, gates or {}), replacement) as tap:
@@ -63,6 +64,23 @@ def gated(
     """
     with tapped(model, gates=gates, anatomy=anatomy):
         yield
+
+
+def check_gates(gates: object) -> None:
+    """Check that gates are numbers by the names of heads.
+
+    Raises:
+        InputError: if they are anything else.
+    """
+    if not isinstance(gates, Mapping):
+        raise InputError(
+            f"Expected gates by head, such as {{'enc.0.0': 0.0}}, got a {type(gates).__name__}."
+        )
+    for name, gate in gates.items():
+        if not isinstance(gate, int | float):
+            raise InputError(
+                f"Expected a number as the gate of {name}, got {gate!r}. Use 0 to leave it out."
+            )
 
 
 def _gates(

@@ -113,7 +113,8 @@ def examine(model: PreTrainedModel, inputs: Mapping[str, Tensor] | None = None) 
     """
     check_is_model(model)
     check_no_random_weights(model)
-    with evaluating(model), torch.inference_mode():
+    check_no_block_sparse(model)
+    with evaluating(model), _keeping_modules(model), torch.inference_mode():
         anatomy = discover(model, inputs)
         checks = dict[str, Check]()
         for name, run in sample_runs(model, inputs).items():
@@ -131,6 +132,42 @@ def examine(model: PreTrainedModel, inputs: Mapping[str, Tensor] | None = None) 
             stacklevel=2,
         )
     return anatomy
+
+
+def check_no_block_sparse(model: PreTrainedModel) -> None:
+    """Check that a model does not choose its attention by the length of a text, as BigBird does.
+
+    BigBird attends in blocks on long texts. On a short one it replaces its modules by those of full
+    attention, for good: measured on short texts first, it would not be the model that was given.
+
+    Raises:
+        ModelError: if it does; says how to choose full attention.
+    """
+    if any(getattr(each, "attention_type", None) == "block_sparse" for each in model.modules()):
+        raise ModelError(
+            f"Expected attention that is the same on texts of every length, got that of "
+            f"{type(model).__name__}, which is block-sparse on long texts and full on short ones. "
+            'Set `"attention_type": "original_full"` in config.json, or call '
+            "model.base_model.set_attention_type('original_full'), to work with full attention."
+        )
+
+
+@contextmanager
+def _keeping_modules(model: PreTrainedModel) -> Iterator[None]:
+    """Check that a model has the modules that it had before it ran on short texts.
+
+    Raises:
+        ModelError: if it replaced some.
+    """
+    before = {name: type(module) for name, module in model.named_modules()}
+    yield
+    after = {name: type(module) for name, module in model.named_modules()}
+    if changed := [name for name in {**before, **after} if before.get(name) != after.get(name)]:
+        raise ModelError(
+            f"Expected a model that stays as it is while it runs, but {type(model).__name__} "
+            f"replaced {changed[0]} on a short text, so it is no longer the model that was given. "
+            "Load it again, with attention that does not depend on the length of texts."
+        )
 
 
 def check_is_model(model: object) -> None:

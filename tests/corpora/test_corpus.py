@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headcount.core import CorpusError
-from headcount.corpora import Corpus, Sentence, Tree
+from headcount.corpora import Corpus, Sentence, Tree, check_is_corpus
 
 
 @pytest.fixture
@@ -122,3 +122,9 @@ def test_bad_sentences_in_memory_are_refused() -> None:
     message = "sentence 1: expected a head and a relation for every word, got 1 word, 2 heads"
     with pytest.raises(CorpusError, match=message):
         Corpus.from_sentences([Sentence("a", ("a",), tree)])
+
+
+@pytest.mark.parametrize("given", ["corpus.txt", None, 3])
+def test_what_is_no_corpus_is_refused(given: object) -> None:
+    with pytest.raises(CorpusError, match="Expected a Corpus, got .*Pass headcount.Corpus"):
+        check_is_corpus(given)

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import headcount
-from headcount.core import ModelError
+from headcount.core import InputError, ModelError
+from headcount.models.loading import check_is_name
 from tests import saved
 
 HUGE = 10**12
@@ -122,3 +123,9 @@ def test_a_configuration_that_is_no_object(folders: Path, tmp_path: Path, text: 
     (path / "config.json").write_text(text)
     with pytest.raises(ModelError, match="Expected the configuration of a model in .*config.json"):
         headcount.load(path)
+
+
+@pytest.mark.parametrize("given", [None, 3])
+def test_what_is_no_name_is_refused(given: object) -> None:
+    with pytest.raises(InputError, match="Expected a Hugging Face model name or a folder, got"):
+        check_is_name(given)

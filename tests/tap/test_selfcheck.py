@@ -12,10 +12,12 @@ from transformers import AttentionInterface, PreTrainedModel
 from headcount.compaction import compact
 from headcount.core import InputError, ModelError, Plan
 from headcount.tap import AttentionLayer, examine, gated, heard, tapped
+from headcount.tap.gating import check_gates
 from headcount.tap.selfcheck import check_is_model
 from tests import tiny
 from tests.examined import examined
 from tests.laws import leaving_no_trace
+from tests.saved import SIZES
 
 
 @pytest.mark.parametrize("name", tiny.TAPPED)
@@ -426,6 +428,21 @@ def test_a_name_that_is_no_head_name():
             pass
 
 
+@pytest.mark.parametrize(
+    ("gates", "sentence"),
+    [
+        (["enc.0.0"], "Expected gates by head, such as {'enc.0.0': 0.0}, got a list"),
+        ({"enc.0.0": "off"}, "Expected a number as the gate of enc.0.0, got 'off'"),
+        ({"enc.0.0": None}, "got None"),
+    ],
+)
+def test_gates_are_numbers_by_head(gates: object, sentence: str) -> None:
+    with pytest.raises(InputError) as caught:
+        check_gates(gates)
+    assert sentence in str(caught.value)
+    check_gates({"enc.0.0": 0, "enc.0.1": 0.5})
+
+
 def test_gated_multiplies_the_named_heads_only():
     model, anatomy = examined("marian")
     batch = tiny.inputs(model)
@@ -472,3 +489,29 @@ def test_a_classifier_with_a_decoder_is_examined_through_its_body(kind: str) -> 
     with gated(model, {"cross.0.0": 0}):
         assert not torch.equal(model(**inputs).logits, stock)
     assert torch.equal(model(**inputs).logits, stock)
+
+
+def test_attention_that_depends_on_the_length_is_refused() -> None:
+    """BigBird on a short text replaces its modules for good."""
+    config: Any = hf.BigBirdConfig(
+        vocab_size=60, block_size=4, num_random_blocks=1, max_position_embeddings=128, **SIZES
+    )
+    model = tiny.seeded(hf.BigBirdModel(config))
+    with pytest.raises(ModelError, match="block-sparse on long texts.*original_full"):
+        examine(model)
+    assert model.attention_type == "block_sparse"
+    model.set_attention_type("original_full")
+    assert len(examine(model).heads) == 6
+
+
+class Fickle(hf.BertModel):
+    def forward(self, *given: Any, **more: Any) -> Any:
+        layer: Any = self.encoder.layer[0]
+        layer.intermediate.intermediate_act_fn = nn.GELU()
+        return super().forward(*given, **more)
+
+
+def test_a_model_that_replaces_its_modules_is_refused() -> None:
+    config: Any = hf.BertConfig(vocab_size=60, **SIZES)
+    with pytest.raises(ModelError, match="replaced encoder.layer.0.intermediate.intermediate_act"):
+        examine(tiny.seeded(Fickle(config)))

@@ -496,7 +496,7 @@ def test_attention_that_depends_on_the_length_is_refused() -> None:
     config: Any = hf.BigBirdConfig(
         vocab_size=60, block_size=4, num_random_blocks=1, max_position_embeddings=128, **SIZES
     )
-    model = tiny.seeded(hf.BigBirdModel(config))
+    model: Any = tiny.seeded(hf.BigBirdModel(config))
     with pytest.raises(ModelError, match="block-sparse on long texts.*original_full"):
         examine(model)
     assert model.attention_type == "block_sparse"

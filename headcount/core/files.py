@@ -132,7 +132,8 @@ def reason(error: BaseException) -> str:
         return error.strerror
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
-    lines = [line.strip().rstrip(".") for line in str(error).strip().splitlines()] or [""]
+    text = str(error).partition("; use sys.set_int_max_str_digits()")[0]  # no user can call it
+    lines = [line.strip().rstrip(".") for line in text.strip().splitlines()] or [""]
     if lines[0].endswith(":") and len(lines) > 1:  # the cause is in the next line
         lines[0] += f" {lines[1]}"
     named = isinstance(error, KeyError | TypeError | AttributeError | IndexError) or not lines[0]

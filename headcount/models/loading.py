@@ -114,6 +114,19 @@ class Loaded:
         return Encoder(self.tokenizer, self.max_length, start, strict, self.takes_token_types)
 
 
+def check_is_no_adapter(folder: Path) -> None:
+    """Check that a folder holds a model, not an adapter of PEFT alone.
+
+    Raises:
+        InputError: if it holds an adapter; says how to merge it.
+    """
+    if (folder / "adapter_config.json").exists() and not (folder / "config.json").exists():
+        raise InputError(
+            "Expected a model, got an adapter of PEFT. Merge it and save the model: "
+            "peft.AutoPeftModel.from_pretrained(FOLDER).merge_and_unload().save_pretrained(NEW)."
+        )
+
+
 def check_is_name(name: object) -> None:
     """Check that something is the name of a model or a path.
 
@@ -166,6 +179,7 @@ def load(
     options: dict[str, Any] = {"subfolder": "", "trust_remote_code": trust_remote_code}
     try:
         if Path(place).is_dir():
+            check_is_no_adapter(Path(place))
             check_files(Path(place))
             check_files(weights := Path(place, _weights_folder(place)))
             check_plausible(weights)

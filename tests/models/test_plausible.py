@@ -6,7 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import peft
 import pytest
+from transformers import AutoModel
 
 import headcount
 from headcount.core import InputError, ModelError
@@ -129,3 +131,11 @@ def test_a_configuration_that_is_no_object(folders: Path, tmp_path: Path, text: 
 def test_what_is_no_name_is_refused(given: object) -> None:
     with pytest.raises(InputError, match="Expected a Hugging Face model name or a folder, got"):
         check_is_name(given)
+
+
+def test_an_adapter_alone_is_no_model(tmp_path: Path) -> None:
+    config = peft.LoraConfig(target_modules=["query"])
+    model = AutoModel.from_pretrained(saved.bert(tmp_path / "bert"))
+    peft.get_peft_model(model, config).save_pretrained(tmp_path / "adapter")
+    with pytest.raises(ModelError, match="got an adapter of PEFT. Merge it and save the model"):
+        headcount.load(tmp_path / "adapter")

@@ -188,7 +188,8 @@ class _Probing:
                 )
             if not self.options.normalize and (massive := self.units.massive_states()):
                 found.append(
-                    f"hidden states {', '.join(map(str, massive))} have words whose norm is up to "
+                    f"words of {amount(len(massive), 'hidden state')} "
+                    f"({', '.join(map(str, massive))}) have norms of up to "
                     f"{max(massive.values()):.0f} times the median, which hide all others from a "
                     "structural probe: try --normalize"
                 )

@@ -140,7 +140,10 @@ def test_probes_of_states_and_pairs(
         (best, 4, "random-init"),
     ]
     assert "ranks above the width of a hidden state were left out: 99" in found.record.warnings
-    assert any("hidden states 0, 2 have words whose norm" in each for each in found.record.warnings)
+    assert any(
+        "words of 2 hidden states (0, 2) have norms of up to" in each
+        for each in found.record.warnings
+    )
     edges = {(row.variant, row.metric) for row in found.rows if row.probe == "edges"}
     assert ("random-labels", "edge-accuracy") in edges and ("random-init", "edge-accuracy") in edges
     layers = [row.layer for row in found.rows if row.metric == "tag-accuracy"]

@@ -17,7 +17,7 @@ STARTS = 3
 """Number of heads to start with."""
 
 FEW_SENTENCES = 60
-"""Smallest number of sentences at which traits can be tested in one half of the corpus."""
+"""Number of sentences of which one half can be enough for a test of the most frequent traits."""
 
 
 @final
@@ -141,8 +141,8 @@ def next_steps(run: Run, found: Mapping[str, Leading | None]) -> tuple[str, ...]
     without, few = not any(found.values()), run.record.counts.sentences
     if without and few < 10 * FEW_SENTENCES:
         steps.append(
-            f"More text: {numbers.of(few, 'sentence was', 'sentences were')} measured. Tests need "
-            f"at least {FEW_SENTENCES}, and small effects need thousands."
+            f"More text: {numbers.of(few, 'sentence was', 'sentences were')} measured. A test "
+            "needs 100 cases in 30 sentences of one half of them, and small effects need thousands."
         )
     elif untested_roles(run.profiles):
         steps.append(f"More text: {_untested(run)} could not be tested with so few cases.")

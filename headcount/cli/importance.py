@@ -160,5 +160,5 @@ class Importance(TaskArguments):
                 soft_wrap=True,
             )
         print_steps(
-            after_importance(self, len(loaded.heads), found.best_predictor(), group_size(loaded))
+            after_importance(self, len(loaded.heads), found.pruning_score(), group_size(loaded))
         )

@@ -148,7 +148,7 @@ def after_importance(
     Args:
         on: arguments of the assessment.
         num_heads: number of heads of the model.
-        score: column of the score that predicts ablation best; None if none does.
+        score: column of the score that predicts ablation best; None if none does beyond chance.
         size: number of heads that are pruned at once.
     """
     keep = between(0, num_heads, size)

@@ -112,6 +112,8 @@ def test_best_predictor_is_the_largest_of_either_sign():
     turned = frame().assign(relevance=lambda table: -table["relevance"])
     found = agreement(turned)
     assert found.best_predictor() == "relevance"
+    assert agreement(frame()).pruning_score() == "relevance"
+    assert found.pruning_score() != "relevance", "it would prune the heads that matter"
     assert found.sentence().startswith(
         "On this model relevance predicts measured ablation best, in reverse (rho −0.9"
     )

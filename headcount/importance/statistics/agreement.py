@@ -129,6 +129,11 @@ class Agreement:
         """The first score of `ranked`; None if there is none."""
         return next((name for name, _ in self.ranked(of)), None)
 
+    def pruning_score(self, of: str = "ablation_delta") -> str | None:
+        """The best predictor beyond chance by which low heads can be pruned; None if none is."""
+        ranked = self.ranked(of)
+        return next((name for name, found in ranked if found.low > 0), None)
+
     def sentence(self, of: str = "ablation_delta") -> str:
         """The meaning of the correlations in one sentence."""
         ranked = self.ranked(of)

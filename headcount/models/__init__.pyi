@@ -18,13 +18,13 @@ from .loading import OWN_CLASSES as OWN_CLASSES
 from .loading import Loaded as Loaded
 from .loading import as_loaded as as_loaded
 from .loading import check_has_heads as check_has_heads
-from .loading import keep_formats as keep_formats
 from .loading import load as load
 from .loading import max_length as max_length
-from .loading import random_copy as random_copy
 from .model_files import NotLookedUpError as NotLookedUpError
 from .model_files import file_of as file_of
 from .model_files import place_of as place_of
+from .random_weights import keep_formats as keep_formats
+from .random_weights import random_copy as random_copy
 from .sentence_transformer import MODULES as MODULES
 from .sentence_transformer import SENTENCE_CONFIG as SENTENCE_CONFIG
 from .sentence_transformer import TRANSFORMER_CONFIGS as TRANSFORMER_CONFIGS

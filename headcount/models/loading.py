@@ -1,6 +1,5 @@
 """Load: a model and its tokenizer by hub name or folder, with its heads found and checked."""
 
-import copy
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -20,7 +19,14 @@ from headcount.core import Heads, InputError, ModelError, processes, reason, sma
 from headcount.corpora import TOKEN_TYPES, Encoder, Languages, language_in_generation, set_languages
 from headcount.models.compact_checkpoint import check_plan_file, is_compact, load_compact, others
 from headcount.models.encoder_lm import EncoderConfig, EncoderForCausalLM, EncoderForMaskedLM
-from headcount.models.model_files import NotLookedUpError, check_files, file_of, place_of
+from headcount.models.model_files import (
+    NotLookedUpError,
+    check_files,
+    check_is_name,
+    check_is_no_adapter,
+    file_of,
+    place_of,
+)
 from headcount.models.plausible import check_plausible, first_mismatch, unknown_value
 from headcount.models.sentence_transformer import follow_settings, transformer_folder
 from headcount.results import CERTIFICATE, LAPSED, Certificate
@@ -112,32 +118,6 @@ class Loaded:
                     "encoder-decoder, got none. Set it in config.json."
                 )
         return Encoder(self.tokenizer, self.max_length, start, strict, self.takes_token_types)
-
-
-def check_is_no_adapter(folder: Path) -> None:
-    """Check that a folder holds a model, not an adapter of PEFT alone.
-
-    Raises:
-        InputError: if it holds an adapter; says how to merge it.
-    """
-    if (folder / "adapter_config.json").exists() and not (folder / "config.json").exists():
-        raise InputError(
-            "Expected a model, got an adapter of PEFT. Merge it and save the model: "
-            "peft.AutoPeftModel.from_pretrained(FOLDER).merge_and_unload().save_pretrained(NEW)."
-        )
-
-
-def check_is_name(name: object) -> None:
-    """Check that something is the name of a model or a path.
-
-    Raises:
-        InputError: if it is neither.
-    """
-    if not isinstance(name, str | Path):
-        raise InputError(
-            f"Expected a Hugging Face model name or a folder, got {name!r:.80}. A model in memory "
-            "needs no loading: pass it with tokenizer=... to analyze."
-        )
 
 
 def load(
@@ -415,21 +395,3 @@ def _warn_of_tokenizer(name: str, folder: str, error: Exception) -> None:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         reason = _NEEDS_TRUST if _needs_trust(error) else reason
         warnings.warn(f"{name}: its tokenizer can't be read and is ignored: {reason}", stacklevel=4)
-
-
-def keep_formats(model: PreTrainedModel, state: Mapping[str, Tensor]) -> None:
-    """Convert a model's tensors to the formats of those in a state."""
-    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
-        if name in state:
-            tensor.data = tensor.data.to(state[name].dtype)
-
-
-def random_copy(model: PreTrainedModel, seed: int = 0) -> PreTrainedModel:
-    """The same class and configurations, newly initialised; global random state is kept."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        # In the model's number format, except for tables that the class keeps in another
-        fresh = type(model)._from_config(copy.deepcopy(model.config), dtype=model.dtype)
-    if fresh.can_generate():
-        fresh.generation_config = copy.deepcopy(model.generation_config)
-    return fresh.to(model.device).eval()  # type: ignore[arg-type]

@@ -59,6 +59,32 @@ def check_files(folder: Path) -> None:
                 inside(folder, name)
 
 
+def check_is_name(name: object) -> None:
+    """Check that something is the name of a model or a path.
+
+    Raises:
+        InputError: if it is neither.
+    """
+    if not isinstance(name, str | Path):
+        raise InputError(
+            f"Expected a Hugging Face model name or a folder, got {name!r:.80}. A model in memory "
+            "needs no loading: pass it with tokenizer=... to analyze."
+        )
+
+
+def check_is_no_adapter(folder: Path) -> None:
+    """Check that a folder holds a model, not an adapter of PEFT alone.
+
+    Raises:
+        InputError: if it holds an adapter; says how to merge it.
+    """
+    if (folder / "adapter_config.json").exists() and not (folder / "config.json").exists():
+        raise InputError(
+            "Expected a model, got an adapter of PEFT. Merge it and save the model: "
+            "peft.AutoPeftModel.from_pretrained(FOLDER).merge_and_unload().save_pretrained(NEW)."
+        )
+
+
 PREFIX = "headcount:"
 SHIPPED = {f"{PREFIX}en-de": "en-de"}
 """Folder of each model by name; each has a card, README.md."""

@@ -81,18 +81,8 @@ def align(
     rows = tuple(score(found, counts, options.samples, options.seed))
     seconds = {"align_s": round(time.perf_counter() - start, 3)}
     file = name_of(gold) if isinstance(gold, str | Path) else "<python>"
-    signed = {
-        "n": len(work.pairs),
-        "gold": _sha256(work.gold),
-        "join": options.join,
-        "punctuation": "split" if options.split_punctuation else None,
-        "elements": options.elements,
-        "compare": _files_sha256(options.compare),
-        "samples": options.samples,
-        "seed": options.seed,
-    }
     record = AlignmentRecord(
-        signature=signature(loaded, pairs.sha256(), **signed),
+        signature=_signature(loaded, pairs, work, options),
         model=name_of(loaded.name),
         corpora=pairs.names,
         gold=file,
@@ -105,6 +95,22 @@ def align(
         timings=seconds,
     )
     return Alignment(rows, record)
+
+
+def _signature(loaded: Loaded, pairs: Corpus, work: "_Work", options: AlignmentOptions) -> str:
+    """Everything that the numbers depend on."""
+    return signature(
+        loaded,
+        pairs.sha256(),
+        n=len(work.pairs),
+        gold=_sha256(work.gold),
+        join=options.join,
+        punctuation="split" if options.split_punctuation else None,
+        elements=options.elements,
+        compare=_files_sha256(options.compare),
+        samples=options.samples,
+        seed=options.seed,
+    )
 
 
 def _warnings(work: "_Work") -> Iterator[str]:

@@ -77,46 +77,52 @@ def select_antecedents(
     encoder = probe_encoder(loaded)
     size = min(size for size in (options.window, encoder.max_length, LONGEST) if size)
     cut = _cut(encoder, read, size)
-    signed = signature(
-        loaded,
-        _sha256(read),
-        n=len(read),
-        window=size,
-        samples=options.samples,
-        seed=options.seed,
-    )
+    drawing = {"samples": options.samples, "seed": options.seed}
+    signed = signature(loaded, _sha256(read), n=len(read), window=size, **drawing)
     file = None if out is None else Path(out) / STATE / "windows.json"
     saved = SavedChoices(file, f"{signed}|tokens:{options.max_tokens}")
     _choose(loaded, encoder, cut, saved, options.max_tokens, progress, read)
     counts = _Counts(read, cut, [saved.hits(place) for place in range(len(cut.windows))])
-    chosen = {
-        window.document: name_H
-        for place, window in enumerate(cut.windows)
-        if (name_H := saved.names(place)) is not None
-    }
     heads = list(map(str, probe_heads(loaded)))
-    names = NameAnswers(read, chosen, heads)
+    names = NameAnswers(read, _chosen_names(cut, saved), heads)
     drawn = Bootstrap(len(read), options.samples, options.seed)
     rows = tuple(row for kind in KINDS for row in counts.rows(heads, kind, drawn))
-    cases = int(sum(window.is_case_M.sum() for window in cut.windows))
+    best_names = tuple(names.best(options))
     record = CoreferenceRecord(
         signature=signed,
         model=name_of(loaded.name),
         corpora=tuple(name_of(file) for file in files),
         documents=len(read),
-        windows=len(cut.windows),
         window=size,
-        mentions=sum(len(document.mentions) for document in read),
-        cases=cases,
-        out_of_reach=cut.out_of_reach,
-        single=sum(_single(window) for window in cut.windows),
-        too_long=cut.too_long,
         best=tuple(counts.best(heads, options)),
-        best_names=tuple(names.best(options)),
-        warnings=tuple(_warnings(cut, cases)),
+        best_names=best_names,
         timings={"coreference_s": round(time.perf_counter() - start, 3)},
+        **_amounts(read, cut),
     )
-    return Coreference(rows, record, tuple(names.rows(options)) if record.best_names else ())
+    return Coreference(rows, record, tuple(names.rows(options)) if best_names else ())
+
+
+def _chosen_names(cut: Windows, saved: SavedChoices) -> dict[int, Int[np.ndarray, " head"]]:
+    """The name that each head chose, by document."""
+    return {
+        window.document: name_H
+        for place, window in enumerate(cut.windows)
+        if (name_H := saved.names(place)) is not None
+    }
+
+
+def _amounts(read: Sequence[Document], cut: Windows) -> dict[str, Any]:
+    """What was measured and what was left out, by the record's fields."""
+    cases = int(sum(window.is_case_M.sum() for window in cut.windows))
+    return {
+        "windows": len(cut.windows),
+        "mentions": sum(len(document.mentions) for document in read),
+        "cases": cases,
+        "out_of_reach": cut.out_of_reach,
+        "single": sum(_single(window) for window in cut.windows),
+        "too_long": cut.too_long,
+        "warnings": tuple(_warnings(cut, cases)),
+    }
 
 
 def _warnings(cut: Windows, cases: int) -> Iterator[str]:

@@ -11,7 +11,7 @@ import pytest
 
 import headcount
 from headcount.core import InputError, ModelError
-from headcount.models.loading import check_is_name
+from headcount.models.model_files import check_is_name
 from tests import saved
 
 HUGE = 10**12

@@ -3,20 +3,11 @@
 from dataclasses import asdict
 from typing import Any
 
-from headcount.reports.page import compare_plot
+from headcount.reports.page import compare_plot, html
 from headcount.reports.page.assets import fill_template
 from headcount.reports.page.compare_view import ComparisonView
 
-STYLES = (
-    "base.css",
-    "grid.css",
-    "card.css",
-    "sections.css",
-    "worth.css",
-    "contents.css",
-    "curve.css",
-    "compare.css",
-)
+STYLES = (*html.STYLES, "compare.css")
 SCRIPTS = ("elements.js", "rove.js", "table.js", "download.js", "compare.js")
 
 

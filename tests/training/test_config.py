@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headcount.core import InputError, ResumePolicy
+from headcount.core import InputError, ResumePolicy, write_json
 from headcount.training import RECIPES, PretrainingConfig, Rows
 from headcount.training.pretraining.config import claim, coming_back
 
@@ -22,6 +22,10 @@ ROWS = Rows(("text",), [("a",)])
         ({"hold_out": (0,)}, "each at least 1"),
         ({"patience": 0, "dev": "b.tsv"}, "patience of at least 1 evaluation, got 0"),
         ({"seed": -1}, "Expected a seed of at least 0, got -1"),
+        (
+            {"objective": "causal-lm", "recipe": replace(RECIPES["tiny"], swapped=0.1)},
+            "Expected swapped=0 for causal-lm, which would predict the swapped tokens, got 0.1",
+        ),
         ({"patience": 2}, "Expected a development set for early stopping, got none"),
     ],
 )
@@ -36,6 +40,11 @@ def test_claim(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds an earlier training. Give --resume"):
         claim(out, identity, ResumePolicy.REFUSE)
     claim(out, identity, ResumePolicy.RESUME)
+    older = {name: value for name, value in identity.items() if name != "recipe.swapped"}
+    write_json(out / "training.json", older)
+    claim(out, identity, ResumePolicy.RESUME)
+    with pytest.raises(InputError, match=r"begun with recipe.swapped 0.0, and .* has 0.1"):
+        claim(out, identity | {"recipe.swapped": 0.1}, ResumePolicy.RESUME)
     (out / "checkpoints").mkdir()
     claim(out, identity, ResumePolicy.OVERWRITE)
     assert not (out / "checkpoints").exists()

@@ -47,6 +47,32 @@ def test_concatenated_by_hand(tokenizer: PreTrainedTokenizerFast, pairs: Rows) -
     assert batch["labels"][0].tolist() == [*last[:-1], *first]
 
 
+def test_swapped(tokenizer: PreTrainedTokenizerFast, pairs: Rows) -> None:
+    """A tenth of the source's tokens are others, as frequent as in the text; nothing else is."""
+    encoded = encode(pairs, tokenizer, TINY, 0)
+    part_EP, some = np.arange(len(encoded.sides[0]))[:, None], np.arange(9)[:, None]
+    plain = TranslationExamples(encoded, 3).collate(0, part_EP)
+    examples = TranslationExamples(encode(pairs, tokenizer, replace(TINY, swapped=0.1), 0), 3)
+    usual = torch.tensor([t for ids in encoded.sides[0] for t in ids[:-1]])
+    expected = torch.bincount(usual, minlength=len(tokenizer)) / len(usual)
+    put, content, changed = torch.zeros(len(tokenizer)), 0, 0
+    for number in range(40):
+        batch = examples.collate(number, part_EP)
+        assert all(torch.equal(batch[name], plain[name]) for name in {*plain} - {"input_ids"})
+        is_other_EN = batch["input_ids"] != plain["input_ids"]
+        assert not torch.isin(
+            plain["input_ids"][is_other_EN], torch.tensor(tokenizer.all_special_ids)
+        ).any()
+        put += torch.bincount(batch["input_ids"][is_other_EN], minlength=len(tokenizer))
+        content, changed = content + len(usual), changed + int(is_other_EN.sum())
+    same = float(expected.square().sum())  # a token that is drawn may be the one it replaces
+    assert changed / content == pytest.approx(0.1 * (1 - same), abs=0.005)
+    drawn = expected * (1 - expected)
+    assert torch.allclose(put / put.sum(), drawn / drawn.sum(), atol=0.01)
+    assert torch.equal(*(examples.collate(5, some)["input_ids"] for _ in range(2)))
+    assert not torch.equal(*(examples.collate(n, some)["input_ids"] for n in (5, 6)))
+
+
 def test_causal_by_hand(tokenizer: PreTrainedTokenizerFast) -> None:
     rows = Rows(("text",), [("the dog",), ("a",)])
     ids = [tokenizer(text)["input_ids"] for (text,) in rows.rows]

@@ -6,7 +6,8 @@ Labels are at the positions that predict them; positions with label -100 are not
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import compress
+from functools import cached_property
+from itertools import chain, compress
 from typing import Any, final
 
 import numpy as np
@@ -79,11 +80,19 @@ class Encoded:
     """Number of examples left out because a side is longer than the recipe allows."""
     bpe_dropout: BpeDropout | None = None
     """Splitter that cuts the examples into different pieces in every batch; None for none."""
+    swapped: float = 0.0
+    """Probability that a token of a translation's source is replaced by another."""
 
     @property
     def length_NS(self) -> Int[np.ndarray, "example side"]:
         """Number of tokens on each side of every example."""
         return np.array([[len(ids) for ids in side] for side in self.sides]).T
+
+    @cached_property
+    def usual_T(self) -> Int[np.ndarray, " token"]:
+        """All tokens of the first side of all examples, in order, without special ones."""
+        ids = np.fromiter(chain.from_iterable(self.sides[0]), dtype=np.int64)
+        return ids[np.isin(ids, self.symbols.usual)]
 
     def inputs(self, number: int, part_EP: Parts) -> dict[str, Tensor]:
         """The first side of batch `number` as model inputs."""
@@ -118,7 +127,7 @@ def encode(
     Args:
         rows: the text.
         tokenizer: the tokenizer that splits it into pieces.
-        recipe: sets the longest example and the BPE-dropout.
+        recipe: sets the longest example, the BPE-dropout and the share of swapped tokens.
         seed: seed of the BPE-dropout.
         masks: whether tokens will be masked.
 
@@ -151,13 +160,16 @@ def encode(
         else None
     )
     num_long = is_kept_N.count(False)
-    return Encoded(sides, Symbols.of(tokenizer, masks), num_long, dropout)
+    return Encoded(sides, Symbols.of(tokenizer, masks), num_long, dropout, recipe.swapped)
 
 
 @final
 @dataclass(frozen=True)
 class TranslationExamples(Examples):
-    """The target is predicted; the decoder reads it shifted one place right, after `</s>`."""
+    """The target is predicted; the decoder reads it shifted one place right, after `</s>`.
+
+    Every batch draws which tokens of the source are swapped, from the seed and the batch's number.
+    """
 
     encoded: Encoded
     seed: int
@@ -168,11 +180,22 @@ class TranslationExamples(Examples):
         labels_EN = padded(self.encoded.ids(1, number, part_EP), IGNORED)
         shifted_EN = labels_EN.roll(1, 1)
         shifted_EN[:, 0] = self.encoded.symbols.end
-        return self.encoded.inputs(number, part_EP) | {
+        inputs = self.encoded.inputs(number, part_EP)
+        if self.encoded.swapped:
+            inputs["input_ids"] = self._swapped(inputs["input_ids"], number)
+        return inputs | {
             "decoder_input_ids": shifted_EN.masked_fill(shifted_EN == IGNORED, pad),
             "decoder_attention_mask": (labels_EN != IGNORED).to(torch.int64),
             "labels": labels_EN,
         }
+
+    def _swapped(self, ids_EN: Int[Tensor, "row token"], number: int) -> Int[Tensor, "row token"]:
+        """Token ids with a share replaced by tokens of all sources, frequent ones more often."""
+        rng = np.random.default_rng((self.seed, number))
+        usual_T = self.encoded.usual_T
+        is_swapped_EN = np.isin(ids_EN, self.encoded.symbols.usual)
+        is_swapped_EN &= rng.random(ids_EN.shape) < self.encoded.swapped
+        return torch.from_numpy(np.where(is_swapped_EN, rng.choice(usual_T, ids_EN.shape), ids_EN))
 
 
 @final

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from shutil import rmtree
 from typing import Any, Literal, final
@@ -88,6 +88,11 @@ class PretrainingConfig:
                 "A model that training starts from keeps its pieces. Drop one of --start and "
                 "--pieces."
             )
+        if self.recipe.swapped and self.objective != "translation":
+            raise InputError(
+                f"Expected swapped=0 for {self.objective}, which would predict the swapped tokens, "
+                f"got {self.recipe.swapped}. Only a translation's source can be swapped."
+            )
         check_seed(self.seed)
         if self.patience is not None and self.patience < 1:
             raise InputError(f"Expected patience of at least 1 evaluation, got {self.patience}.")
@@ -161,6 +166,8 @@ def _replaced(out: Path) -> Path:
 
 
 def _check_same_run(out: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
+    added = {f"recipe.{field.name}": field.default for field in fields(ModelRecipe)}
+    before = added | before  # earlier versions had fewer fields, and trained as by the defaults
     for name in {**before, **now}:
         earlier, asked = before.get(name, "nothing"), now.get(name, "nothing")
         if name in ("pieces", "start") and isinstance(earlier, str):

@@ -51,6 +51,8 @@ class ModelRecipe(Optimization):
     """Weight of the distance between two passes through dropout (R-Drop's alpha); 0: one pass."""
     bpe_dropout: float = 0.0
     """Probability to skip a merge when words are split; it makes examples and batches longer."""
+    swapped: float = 0.0
+    """Probability that a token of the source is replaced by one drawn from all sources' tokens."""
     concatenated: float = 0.0
     """Share of the examples that are concatenated in pairs, which change in every epoch."""
     epochs: int = 7
@@ -71,7 +73,7 @@ class ModelRecipe(Optimization):
             "epochs",
             "average",
         )
-        self._shares("dropout", "attention_dropout", "bpe_dropout")
+        self._shares("dropout", "attention_dropout", "bpe_dropout", "swapped")
         if not (self.consistency >= 0 and math.isfinite(self.consistency)):
             raise InputError(
                 f"Expected a finite consistency of at least 0, got {self.consistency}."

@@ -78,7 +78,13 @@ RECORDS = {
 }
 """The record that a command writes into --out, which --json prints."""
 
-QUIET, JSON = "--quiet", "--json"
+TABULAR = (
+    *("analyze", "cluster", "align", "coreference", "probe", "evolve", "importance"),
+    *("sensitivity", "curve", "follow", "report", "reproduce", "demo"),
+)
+"""The commands whose --out has tables, of which --csv writes copies."""
+
+QUIET, JSON, CSV = "--quiet", "--json", "--csv"
 """Options of every command; the second prints the record instead of the summary."""
 
 EXAMPLES = """\
@@ -218,10 +224,28 @@ def record_of(name: str, command: Command) -> Path:
             f"Expected a command that writes a record ({', '.join(RECORDS)}), got {name}, which "
             f"writes none. Leave {JSON} out."
         )
+    return _out(command, f"{JSON} prints the record") / RECORDS[name]
+
+
+def tables_of(name: str, command: Command) -> Path:
+    """The folder in which `--csv` writes.
+
+    Raises:
+        InputError: If the command writes no table, or has no --out to write it into.
+    """
+    if name not in TABULAR:
+        raise InputError(
+            f"Expected a command that writes tables ({', '.join(TABULAR)}), got {name}, which "
+            f"writes none. Leave {CSV} out."
+        )
+    return _out(command, f"{CSV} copies the tables")
+
+
+def _out(command: Command, what: str) -> Path:
     out: Path | None = getattr(command, "out", None)
     if out is None:
-        raise InputError(f"Expected --out, since {JSON} prints the record there. Name a folder.")
-    return out / RECORDS[name]
+        raise InputError(f"Expected --out, since {what} there. Name a folder.")
+    return out
 
 
 MAY_BE_EMPTY = ("--prefix",)
@@ -255,7 +279,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    words = [each for each in arguments if each not in (QUIET, JSON)]
+    words = [each for each in arguments if each not in (QUIET, JSON, CSV)]
     if words[:1] == ["--version"]:
         plain_console().print(f"headcount {__version__}")
         return 0
@@ -271,8 +295,11 @@ def _run(arguments: list[str]) -> int:
             quiet, as_json = QUIET in arguments, JSON in arguments
             command = parse(words)
             record = record_of(words[0], command) if as_json else None
+            copied = tables_of(words[0], command) if CSV in arguments else None
             with quietly(quiet or as_json):
                 status, is_main = _finish(command)
+                if copied is not None and is_main and status == 0:
+                    _write_csv(copied)
             if record is not None and is_main and status == 0:
                 sys.stdout.write(record.read_text(encoding="utf-8"))
             return status
@@ -302,6 +329,13 @@ def _finish(command: Command) -> tuple[int, bool]:
     return status, is_main
 
 
+def _write_csv(folder: Path) -> None:
+    from headcount.results import write_csv  # imports pandas, which few commands need
+
+    names = [path.relative_to(folder).as_posix() for path in write_csv(folder)]
+    plain_console().print(f"CSV in {folder}: {', '.join(names)}")
+
+
 def _silence_transformers() -> None:
     """Set the verbosity of transformers, which may be imported later or already is."""
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
@@ -322,5 +356,6 @@ def _print_commands() -> None:
             console.print(f"  {name:<11} {doc.splitlines()[0]}")
     console.print(
         f"\nEvery command: {QUIET} prints warnings and errors only; {JSON} prints the run's "
-        "record\ninstead of a summary. headcount --version prints the version."
+        f"record\ninstead of a summary; {CSV} writes a CSV beside each table. headcount --version\n"
+        "prints the version."
     )

@@ -282,6 +282,11 @@ class Reproduce:
         ]
     ]
 
+    @property
+    def out(self) -> Path:
+        """Folder for the results."""
+        return self.paper.out
+
     def run(self) -> int:
         """Run the paper's own command."""
         return self.paper.run()

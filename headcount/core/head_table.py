@@ -9,12 +9,14 @@ import numpy as np
 import pandas as pd
 
 from headcount.core.errors import InputError
-from headcount.core.files import write_atomically
+from headcount.core.files import write_atomically, write_text
 from headcount.core.heads import Head, Heads
 from headcount.core.wording import amount
 
 NAMES = ("head", "site", "layer", "index")
 """Columns that name a head."""
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""Characters with which a spreadsheet's formula begins."""
 SHOWN, SHOWN_ROWS = 5, 12
 """Numbers of columns in a `repr`, and of rows in a notebook."""
 
@@ -47,8 +49,27 @@ class HeadTable:
         return cls(pd.read_parquet(path))
 
     def write(self, path: Path) -> None:
-        """Write as parquet, completely or not at all."""
+        """Write as Parquet, completely or not at all; the CSV of an earlier table is replaced."""
+        beside = path.with_suffix(".csv")
+        is_copied = beside.exists() and path.exists() and _is_copy(beside, path)
+        if is_copied:
+            beside.unlink()  # a run that is killed leaves no CSV of another table
         write_atomically(path, lambda file: self.frame.to_parquet(file, index=False))
+        if is_copied:
+            self.write_csv(beside)
+
+    def write_csv(self, path: Path) -> None:
+        """Write as CSV, completely or not at all; see `to_csv`."""
+        write_text(path, self.to_csv())
+
+    def to_csv(self) -> str:
+        """The table as CSV: lists joined by "; ", nothing for a missing number.
+
+        A text that a spreadsheet would run as a formula gets an apostrophe.
+        """
+        frame = self.frame.apply(lambda column: column.map(_cell))
+        frame.columns = [_cell(str(name)) for name in frame.columns]
+        return frame.to_csv(index=False, lineterminator="\n")
 
     def row(self, head: str | Head) -> pd.Series:
         """The row of one head, e.g. `table.row("enc.3.7")`."""
@@ -67,3 +88,20 @@ class HeadTable:
         # A layer without heads has no rows
         num_layers = max(rows["layer"], default=-1) + 1
         return grid.reindex(range(num_layers)).to_numpy(dtype=float)
+
+
+def _is_copy(copy: Path, path: Path) -> bool:
+    """Whether a file is the CSV of the table in a Parquet file."""
+    try:
+        return copy.read_text(encoding="utf-8") == HeadTable.read(path).to_csv()
+    except (OSError, ValueError):  # damaged, or of another program
+        return False
+
+
+def _cell(value: object) -> object:
+    """A value as a cell of a CSV."""
+    if isinstance(value, np.ndarray | list | tuple):
+        value = "; ".join(map(str, value))
+    if isinstance(value, str) and value.startswith(FORMULA):
+        return f"'{value}"
+    return value

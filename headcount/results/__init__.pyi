@@ -46,6 +46,7 @@ from .coreference import CoreferenceRow as CoreferenceRow
 from .coreference import NameRow as NameRow
 from .coreference import read_coreference as read_coreference
 from .coreference import write_coreference as write_coreference
+from .csv_copies import write_csv as write_csv
 from .curve import ALL as ALL
 from .curve import RANDOM as RANDOM
 from .curve import CurvePoint as CurvePoint

@@ -88,6 +88,25 @@ EVOLUTION_FILES = (
 FOLLOW_FILES = ("follow.json", "follow.parquet", "follow.md")
 """Files that checkpoints followed along a training leave, besides `state/` and `figures/`."""
 
+TABLES = tuple(
+    name
+    for name in (
+        *(*FILES, *CURVE_FILES, *SENSITIVITY_FILES, *CONTRIBUTION_FILES),
+        *(*TUNED_FILES, *EVOLUTION_FILES, *FOLLOW_FILES),
+    )
+    if name.endswith(".parquet")
+)
+"""The tables that a run may leave."""
+
+
+def csv_name(name: str) -> str:
+    """Name of the CSV beside a table."""
+    return name.removesuffix(".parquet") + ".csv"
+
+
+OURS = (*FILES, *map(csv_name, TABLES))
+"""All files that a run may leave, the copies of its tables as CSV included."""
+
 CURVE = "curve"
 """Folder of a curve beside an analysis, whose report shows it."""
 
@@ -101,10 +120,10 @@ def claim(folder: Path, policy: ResumePolicy) -> None:
         InputError: if the folder holds something that may be neither resumed nor overwritten.
     """
     check_is_folder(folder)
-    remove_leftovers(folder, set(FILES).__contains__)
+    remove_leftovers(folder, set(OURS).__contains__)
     remove_leftovers(folder / "state")
     present = {path.name for path in entries(folder)}
-    foreign = present - set(FILES) - set(FOLDERS)
+    foreign = present - set(OURS) - set(FOLDERS)
     if foreign:
         raise InputError(
             f"{folder} holds files that an analysis does not write "
@@ -144,11 +163,11 @@ def claim_beside(
             nor replaced.
     """
     check_is_folder(folder)
-    remove_leftovers(folder, set(FILES).union(files).__contains__)
+    remove_leftovers(folder, set(OURS).union(files).__contains__)
     state = folder / "state" / what
     remove_leftovers(state)
     present = {path.name for path in entries(folder)}
-    foreign = present - set(FILES) - set(FOLDERS)
+    foreign = present - set(OURS) - set(FOLDERS)
     if foreign:
         raise InputError(
             f"{folder} holds files that neither {what} nor an analysis write "

@@ -10,7 +10,7 @@ from typing import Any, final
 import numpy as np
 import pandas as pd
 
-from headcount.core import Head, amount, drawn_html, reading, write_atomically
+from headcount.core import Head, HeadTable, amount, drawn_html, reading
 from headcount.results.json_file import JsonObject, encoded, write_sealed
 
 ALL = "all heads"
@@ -202,8 +202,7 @@ class CurveRecord:
 
 def write_points(folder: Path, points: CurvePoints) -> None:
     """Write the points of a curve as `curve.parquet`."""
-    frame = points.frame
-    write_atomically(folder / "curve.parquet", lambda file: frame.to_parquet(file, index=False))
+    HeadTable(points.frame).write(folder / "curve.parquet")
 
 
 def read_curve(folder: Path) -> tuple[CurvePoints, CurveRecord]:

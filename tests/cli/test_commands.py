@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from headcount.cli.command import RECORDS, command_class, main
+from headcount.cli.command import RECORDS, TABULAR, command_class, main
 from headcount.models import load, revision
 from tests.cli.conftest import PARALLEL, SAMPLE, headcount, start
 
@@ -284,6 +284,30 @@ def test_json_prints_the_record(bert: Path, data: list[Path], tmp_path: Path) ->
     assert status == 2 and "Expected --out, since --json" in errors, "it may stand first"
     status, output, _ = headcount("--quiet")
     assert status == 2 and "headcount demo" in output
+
+
+def test_csv_beside_every_table(bert: Path, data: list[Path], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    status, output, errors = headcount("analyze", bert, data[0], "--out", out, "--csv")
+    assert status == 0, errors
+    assert f"CSV in {out}: heads.csv, " in output
+    assert {path.stem for path in out.glob("*.csv")} == {path.stem for path in out.glob("*.pa*")}
+    task = ("--task", "masked-lm", "--data", data[0], "--methods", "norm", "--out", out)
+    assert headcount("importance", bert, *task)[0] == 0
+    assert "norm" in (out / "heads.csv").read_text().splitlines()[0], "the copy is kept up to date"
+    (out / "heads.csv").unlink()
+    status, _, errors = headcount("report", out, "--csv", "--formats", "svg")
+    assert status == 0 and (out / "heads.csv").exists(), errors
+    status, _, errors = headcount("doctor", bert, "--csv")
+    assert status == 2 and "Expected a command that writes tables" in errors
+    again = headcount("analyze", bert, data[0], "--out", out, "--csv", "--overwrite", "--quiet")
+    assert (again[0], again[1]) == (0, ""), again[2]
+
+
+@pytest.mark.parametrize("name", TABULAR)
+def test_every_command_with_tables_has_a_folder(name: str) -> None:
+    found = command_class(name)
+    assert hasattr(found, "out") or "out" in {each.name for each in fields(found)}  # type: ignore[arg-type]
 
 
 def test_one_process_prints_the_record(

@@ -83,7 +83,9 @@ def columns_sha256(file: Path, columns: Sequence[str]) -> str:
 
     with reading(file, f"a table with the columns {', '.join(map(str, columns))}"):
         frame = HeadTable.read(file).frame
-        values = {name: [_plain(each) for each in frame[name]] for name in columns}
+        given = {name: frame[name].astype(object) for name in columns}
+        known = {name: column.where(column.notna(), None) for name, column in given.items()}
+        values = {name: [_plain(each) for each in column] for name, column in known.items()}
     return hashlib.sha256(json.dumps(values).encode()).hexdigest()
 
 

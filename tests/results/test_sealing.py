@@ -38,7 +38,9 @@ def analysed(folder: Path, confidence: float = 0.5) -> Path:
         roles={},
     )
     table = HeadTable.of(HEADS, {"confidence": [confidence] * 4 + [float("nan")]})
-    table = HeadTable(table.frame.assign(roles=[[] for _ in HEADS], num_cases=7))
+    known = pd.array([-1, 0, 1, 2, None], dtype="Int64")  # a head without queries has no offset
+    frame = table.frame.assign(roles=[[] for _ in HEADS], num_cases=7, positional_offset=known)
+    table = HeadTable(frame)
     offsets = pd.DataFrame({"head": ["enc.0.0"], "offset": [0], "share": [confidence]})
     profiles = pd.DataFrame(columns=[*PROFILE_COLUMNS])
     write_results(Analysis(table, None, profiles, offsets, {}, {}, None, record), folder)

@@ -24,17 +24,23 @@ class Compare:
     out: Path = Path("headcount-comparison")
     """Folder for the comparison; an earlier comparison in it is replaced."""
 
+    match: bool = False
+    """Pair heads by their profiles, for models trained apart, whose numbers of heads mean
+    nothing; writes matching.json."""
+
     def run(self) -> int:
         """Compare the runs, write the comparison, and print the main numbers."""
         for folder in (self.one, self.other):
             check_is_run(folder)
         check_is_folder(self.out)
-        found = reports.write_comparison(self.one, self.other, self.out)
+        found = reports.write_comparison(self.one, self.other, self.out, self.match)
         console = plain_console(soft_wrap=False)
         if not found.is_paired:
             console.print("The runs are over different heads: nothing is compared head by head.")
         else:
             _print(found, console)
+        for site in found.matching.sites if found.matching else ():
+            console.print(f"{reports.matching_title(site)}: {reports.matching_sentence(site)}")
         console.print(f"Comparison: {self.out / 'comparison.html'}", soft_wrap=True)
         return 0
 
@@ -51,4 +57,4 @@ def _print(found: "reports.Comparison", console: Console) -> None:
                 f"{name}: rank correlation {found.by_head[name]} head by head, "
                 f"{results.signed(found.by_layer[name].rho)} between layer means"
             )
-    console.print("For models trained separately, compare only layer means.")
+    console.print("For models trained separately, compare layer means, or heads matched by --match.")

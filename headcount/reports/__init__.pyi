@@ -18,6 +18,10 @@ from .head_relations_text import write_alignment_document as write_alignment_doc
 from .head_relations_text import write_clusters_document as write_clusters_document
 from .head_relations_text import write_coreference_document as write_coreference_document
 from .kinds import untested_roles as untested_roles
+from .matching import match_heads as match_heads
+from .matching_text import matching_document as matching_document
+from .matching_text import matching_sentence as matching_sentence
+from .matching_text import matching_title as matching_title
 from .names import SITE_TITLES as SITE_TITLES
 from .notebook import notebook_html as notebook_html
 from .notebook import show_analysis as show_analysis

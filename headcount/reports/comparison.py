@@ -24,7 +24,7 @@ from headcount.importance import correlation
 from headcount.reports.figures.maps import COLUMNS, draw_kinds, legend_patches
 from headcount.reports.kinds import leading
 from headcount.reports.names import MEASURES, SITE_TITLES
-from headcount.results import Correlation, HeadRow, Run, signed
+from headcount.results import Correlation, HeadRow, Matching, Run, signed
 
 
 @final
@@ -54,6 +54,8 @@ class Comparison:
     """Spearman's rank correlation over heads, by column."""
     by_layer: Mapping[str, Correlation]
     """Spearman's rank correlation over the means of layers, by column."""
+    matching: Matching | None = None
+    """Heads paired by what they do; None unless that was asked for."""
 
 
 def compare(one: Run, other: Run) -> Comparison:

@@ -1,23 +1,32 @@
 """Files of a comparison: a page, a document and, of runs over the same heads, a figure."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from headcount.core import FORMATS, InputError, save, styled, write_text
 from headcount.reports.comparison import Comparison, compare, document, side_by_side
+from headcount.reports.matching import match_heads
+from headcount.reports.matching_text import matching_document
 from headcount.reports.page.compare_html import render_comparison
 from headcount.reports.page.compare_view import compare_view
-from headcount.results import read_run
+from headcount.results import MATCHING, Matching, read_run
 
 
-def write_comparison(one: Path, other: Path, out: Path) -> Comparison:
+def write_comparison(one: Path, other: Path, out: Path, match: bool = False) -> Comparison:
     """Compare the runs in two folders, and write the page, the document and the figure.
 
     The files are `comparison.html` and `comparison.md`; of runs over the same heads also
-    `comparison.svg`, `.png` and `.pdf`.
+    `comparison.svg`, `.png` and `.pdf`; of matched heads `matching.json`.
+
+    Args:
+        one: folder of the first run.
+        other: folder of the second run.
+        out: folder for the comparison.
+        match: whether to pair heads by what they do, for models trained apart.
 
     Raises:
         InputError: if a folder holds no run, or the output folder holds a run, whose files would be
-            mixed with the comparison's.
+            mixed with the comparison's; or if heads can't be matched.
     """
     if (out / "run.json").exists():
         raise InputError(
@@ -28,16 +37,22 @@ def write_comparison(one: Path, other: Path, out: Path) -> Comparison:
     found = compare(*runs)
     names = (one.resolve().name, other.resolve().name)
     names = names if names[0] != names[1] else (str(one), str(other))
+    matching: Matching | None = match_heads(*runs, names) if match else None
     out.mkdir(parents=True, exist_ok=True)
     text = document(found, names)
     for kind in FORMATS:  # of an earlier comparison, if these runs have no figure
         (out / f"comparison.{kind}").unlink(missing_ok=True)
+    (out / MATCHING).unlink(missing_ok=True)
     if found.is_paired:
         text += "\n![roles side by side](comparison.svg)\n"
         with styled():
             figure = side_by_side(*runs, names)
             for kind in FORMATS:
                 save(figure, out / f"comparison.{kind}")
+    if matching is not None:
+        text += f"\n{matching_document(matching)}\n"
+        matching.write(out)
     write_text(out / "comparison.md", text)
-    write_text(out / "comparison.html", render_comparison(compare_view(*runs, found, names)))
-    return found
+    view = compare_view(*runs, found, names, matching)
+    write_text(out / "comparison.html", render_comparison(view))
+    return replace(found, matching=matching)

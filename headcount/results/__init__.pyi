@@ -88,6 +88,13 @@ from .importance import signed as signed
 from .importance import write_scores as write_scores
 from .json_file import JsonObject as JsonObject
 from .json_file import write_sealed as write_sealed
+from .matching import MATCHING as MATCHING
+from .matching import Chance as Chance
+from .matching import MatchedPair as MatchedPair
+from .matching import Matching as Matching
+from .matching import PairCorrelation as PairCorrelation
+from .matching import SiteMatching as SiteMatching
+from .matching import read_matching as read_matching
 from .pipeline import Calibration as Calibration
 from .pipeline import ControlChange as ControlChange
 from .pipeline import ControlRecord as ControlRecord

@@ -12,10 +12,11 @@ from headcount.reports.kinds import Kind, Leading, counted, kinds_of, leading
 from headcount.reports.names import MEASURES, site_titles
 from headcount.reports.page.compare_plot import Scatter, Span, scatter, span
 from headcount.reports.page.grid_view import Grid, grids
+from headcount.reports.page.matching_view import MatchingView, matching_view
 from headcount.reports.page.worth_view import without
 from headcount.reports.plain_words import finding, relation_words
 from headcount.reports.sentences import headline, measured
-from headcount.results import Profiles, Run, TraitStrength
+from headcount.results import Matching, Profiles, Run, TraitStrength
 
 Found = Mapping[str, Leading | None]
 """What leads each head, by name."""
@@ -116,9 +117,17 @@ class ComparisonView:
     sites: tuple[tuple[str, str], ...]
     differ: tuple[tuple[str, str, str], ...]
     """Facts that differ between the runs: name and both values."""
+    matching: MatchingView | None = None
+    """Heads paired by what they do; None unless that was asked for."""
 
 
-def compare_view(one: Run, other: Run, found: Comparison, names: tuple[str, str]) -> ComparisonView:
+def compare_view(
+    one: Run,
+    other: Run,
+    found: Comparison,
+    names: tuple[str, str],
+    matching: Matching | None = None,
+) -> ComparisonView:
     """The view model of a comparison.
 
     Args:
@@ -126,6 +135,7 @@ def compare_view(one: Run, other: Run, found: Comparison, names: tuple[str, str]
         other: the second run.
         found: the comparison of the two.
         names: names of the runs.
+        matching: the heads of both paired by what they do.
     """
     runs, leads = (one, other), (leading(one), leading(other))
     kinds = {kind.key: kind for run in runs for kind in kinds_of(run)}
@@ -150,6 +160,7 @@ def compare_view(one: Run, other: Run, found: Comparison, names: tuple[str, str]
         scores=_scores(one, other, found) if found.is_paired else None,
         sites=site_titles(dict.fromkeys((*one.sites, *other.sites))),
         differ=_differ(one, other),
+        matching=matching_view(matching) if matching else None,
     )
 
 

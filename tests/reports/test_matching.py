@@ -1,0 +1,181 @@
+"""Heads matched by what they do: a shuffled copy is found, random numbers agree by chance only."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import spearmanr
+
+from headcount.core import InputError
+from headcount.reports import match_heads, write_comparison
+from headcount.results import Matching, Run, SiteMatching, read_matching, read_run
+from tests.cli.conftest import headcount
+from tests.reports.run_folder import TRAITS, Wish, write_run
+from tests.textbook.matching import best_pairs
+
+
+def match(one: Run, other: Run) -> Matching:
+    return match_heads(one, other, draws=200)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run over 3 layers x 5 heads at two sites, with random traits."""
+    wish = Wish(sites=("encoder.self", "decoder.cross"), layers=3, heads=5, profiles=True)
+    found = read_run(write_run(tmp_path_factory.mktemp("run"), wish))
+    return with_traits(found, np.random.default_rng(0).normal(0, 0.3, (30, len(TRAITS))))
+
+
+def with_traits(run: Run, strengths: np.ndarray) -> Run:
+    """The run with other strengths, by head and trait."""
+    profiles = {
+        row.head: tuple(
+            replace(trait, strength=float(strength))
+            for trait, strength in zip((run.profiles or {})[row.head], values, strict=True)
+        )
+        for row, values in zip(run.heads, strengths, strict=True)
+    }
+    return replace(run, profiles=profiles)
+
+
+def strengths_of(run: Run) -> np.ndarray:
+    profiles = run.profiles or {}
+    return np.array([[trait.strength for trait in profiles[row.head]] for row in run.heads])
+
+
+def shuffled(run: Run, order: Callable[[np.ndarray], np.ndarray]) -> tuple[Run, dict[str, str]]:
+    """The run with the heads of each site in another order, and the new name of each head."""
+    places = np.arange(len(run.heads))
+    new = np.concatenate([order(places[:15]), order(places[15:])])
+    heads = tuple(
+        replace(row, values=run.heads[old].values) for row, old in zip(run.heads, new, strict=True)
+    )
+    names = {run.heads[old].head: row.head for row, old in zip(run.heads, new, strict=True)}
+    return with_traits(replace(run, heads=heads), strengths_of(run)[new]), names
+
+
+def first(run: Run, other: Run) -> SiteMatching:
+    return match(run, other).sites[0]
+
+
+def test_a_copy_with_other_numbers_of_heads_is_matched_exactly(run: Run) -> None:
+    other, names = shuffled(run, np.random.default_rng(1).permutation)
+    found = [site for site in match(run, other).sites if site.across_layers]
+    assert {pair.one: pair.other for site in found for pair in site.pairs} == names
+    for site in found:
+        assert site.distance == pytest.approx(0, abs=1e-9)
+        assert site.distance_by_chance.p == 1 / 101 and site.distance_by_chance.low > 0.1
+        rhos = {each.number: each.rho for each in site.correlations}
+        assert rhos["confidence"] == pytest.approx(1) and rhos["all held-out traits"] > 0.99
+        moved = [abs(int(a.split(".")[1]) - int(b.split(".")[1])) for a, b in names.items()]
+        half = slice(0, 15) if site.site == "encoder.self" else slice(15, 30)
+        assert site.layers_apart == pytest.approx(np.mean(moved[half]))
+    assert first(run, run).same_names == 15
+    assert first(run, run).layers_apart_by_chance.p == 1 / 201
+
+
+def test_within_layers_heads_keep_their_layer(run: Run) -> None:
+    other, names = shuffled(run, lambda places: places.reshape(3, 5)[:, ::-1].ravel())
+    across, within = match(run, other).sites[:2]
+    assert not within.across_layers and within.layers_apart == 0
+    assert {pair.one: pair.other for pair in within.pairs} == {
+        head: names[head] for head in names if head.startswith("enc")
+    }
+    assert [pair.one for pair in across.pairs] == [row.head for row in run.heads[:15]]
+    moved, _ = shuffled(run, np.random.default_rng(2).permutation)
+    for pair in match(run, moved).sites[1].pairs:
+        assert pair.one.split(".")[:2] == pair.other.split(".")[:2]
+
+
+def test_pairs_and_distances_are_those_of_the_definition(run: Run) -> None:
+    other = with_traits(run, np.random.default_rng(5).normal(0, 0.9, (30, len(TRAITS))))
+    few = [replace(each, heads=each.heads[:6]) for each in (run, other)]
+    tables = [dict(zip(TRAITS, strengths_of(each).T[:, :6].tolist(), strict=True)) for each in few]
+    pairs, distance = best_pairs(tables[0], tables[1], TRAITS)
+    found = first(few[0], few[1])
+    heads = [row.head for row in run.heads]
+    assert [heads.index(pair.other) for pair in found.pairs] == pairs
+    assert found.distance == pytest.approx(distance)
+    held_out = {trait: role for trait, role in TRAITS.items() if role != "positional"}
+    pairs, _ = best_pairs(tables[0], tables[1], held_out)
+    rho = spearmanr(tables[0]["previous"], np.array(tables[1]["previous"])[pairs])[0]
+    (previous,) = (each for each in found.correlations if each.number == "previous")
+    assert previous.rho == pytest.approx(rho) and previous.group == "positional"
+
+
+def test_random_numbers_give_what_chance_gives(run: Run) -> None:
+    random = np.random.default_rng(7)
+    one = replace(run, heads=run.heads[:15])
+    p, distances = [], []
+    for _ in range(12):
+        site = first(one, with_traits(one, random.normal(0, 0.3, (15, len(TRAITS)))))
+        p.append(site.correlations[0].random.p)
+        distances.append(site.distance_by_chance.p)
+    assert sum(each < 0.1 for each in p) <= 3 and 0.25 < np.mean(p) < 0.75
+    assert sum(each < 0.1 for each in distances) <= 3
+
+
+def test_traits_that_come_together_are_found_and_depth_alone_is_not_enough(run: Run) -> None:
+    random = np.random.default_rng(3)
+
+    def noisy(latent: np.ndarray) -> Run:
+        return with_traits(run, 0.3 * latent[:, None] + random.normal(0, 0.05, (30, len(TRAITS))))
+
+    latent = random.normal(0, 1, 30)
+    other, _ = shuffled(noisy(latent), random.permutation)
+    for found in (first(noisy(latent), other), first(noisy(latent), noisy(latent))):
+        mean = found.correlations[0]
+        assert mean.rho > 0.6 and mean.random.p < 0.01
+        assert mean.same_layers is not None and mean.same_layers.p < 0.01
+    depth = np.repeat([0.0, 1.0, 2.0, 0.0, 1.0, 2.0], 5)
+    layers = first(noisy(depth), noisy(depth)).correlations[0]
+    assert layers.random.p < 0.01
+    assert layers.same_layers is not None and layers.same_layers.p > 0.05
+    assert layers.rho - layers.same_layers.mean < 0.15
+
+
+def test_the_larger_model_keeps_heads_without_a_pair(run: Run) -> None:
+    larger = replace(run, heads=run.heads[:15])
+    smaller = replace(run, heads=run.heads[2:9])
+    for pair in (larger, smaller), (smaller, larger):
+        site = first(*pair)
+        assert sorted(site.heads) == [7, 15] and len(site.pairs) == site.same_names == 7
+
+
+def test_what_cannot_be_matched_is_refused(run: Run) -> None:
+    with pytest.raises(InputError, match="profiles, but B has none"):
+        match(run, replace(run, profiles=None))
+    cross = replace(run, heads=run.heads[15:])
+    assert match(run, cross).warnings == ("encoder.self: only one of the models has it",)
+    with pytest.raises(InputError, match="share a site with traits of two kinds"):
+        match(cross, replace(run, heads=run.heads[:15]))
+    constant = strengths_of(run)
+    constant[:, 1:] = 0.5
+    with pytest.raises(InputError, match="fewer than two kinds of traits"):
+        match(run, with_traits(run, constant))
+    untested = {
+        head: tuple(replace(trait, verdict="untested") for trait in traits)
+        for head, traits in (run.profiles or {}).items()
+    }
+    with pytest.raises(InputError, match="fewer than two kinds of traits"):
+        match(run, replace(run, profiles=untested))
+
+
+def test_the_command_writes_the_matching(tmp_path: Path) -> None:
+    wish = Wish(layers=2, heads=11, profiles=True)
+    one = write_run(tmp_path / "one", wish)
+    other = write_run(tmp_path / "other", replace(wish, heads=7, seed=4))
+    out = tmp_path / "out"
+    status, output, errors = headcount("compare", one, other, "--match", "--out", out)
+    assert status == 0, errors
+    assert "Encoder self-attention, across layers: Held-out traits of matched heads" in output
+    found = read_matching(out)
+    assert [site.across_layers for site in found.sites] == [True, False]
+    assert found.runs == ("one", "other") and len(found.sites[0].pairs) == 14
+    for name in ("comparison.md", "comparison.html"):
+        text = (out / name).read_text(encoding="utf-8")
+        assert "atched heads correlate" in text and found.sites[0].pairs[0].other in text
+    assert write_comparison(one, other, out).matching is None
+    assert not (out / "matching.json").exists()

@@ -57,4 +57,6 @@ def _print(found: "reports.Comparison", console: Console) -> None:
                 f"{name}: rank correlation {found.by_head[name]} head by head, "
                 f"{results.signed(found.by_layer[name].rho)} between layer means"
             )
-    console.print("For models trained separately, compare layer means, or heads matched by --match.")
+    console.print(
+        "For models trained separately, compare layer means, or heads matched by --match."
+    )

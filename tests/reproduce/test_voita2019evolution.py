@@ -1,14 +1,17 @@
 """Findings of Voita et al. on evolution: planted ones are found; bands decide; models are read."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from headcount import reproduce
+from headcount.evolution import EvolutionOptions
 from headcount.reproduce import Finding, findings
 from headcount.reproduce.evolution_findings import CAUSAL, INFORMATION, MASKED, TRANSLATION
-from headcount.results import Evolution, EvolutionRecord, EvolutionRow
+from headcount.reproduce.voita2019evolution import OPTIONS, ceiling_sentence
+from headcount.results import Evolution, EvolutionRecord, EvolutionRow, StoreFacts
 
 RECORD = EvolutionRecord(signature="headcount:1", models=("a",), corpora=("b.txt",))
 
@@ -83,6 +86,23 @@ def test_the_document_shows_findings_curves_and_figures(tmp_path: Path) -> None:
     assert "| A causal language model forgets the past" in text and "holds" in text
     assert "causal-lm drops from 3.9" in text and "lowest 2.5" in text
     assert (tmp_path / "figures" / "mi-miller-madow-input.svg").exists()
+
+
+def test_the_document_says_how_near_information_is_to_its_ceiling() -> None:
+    assert ceiling_sentence(evolution()) == ""
+    facts = StoreFacts("a", TRANSLATION, 1, "text", 50, 300, 15_000, 1)
+    found = replace(evolution(noise=0), record=replace(RECORD, stores=(facts,)))
+    said = ceiling_sentence(found)
+    assert "300 tokens have at most ln 300 = 5.704 nats" in said
+    assert "translation 64.87 to 64.87 %, causal-lm 35.06 to 35.06 %" in said
+
+
+def test_information_of_the_reproduction_does_not_saturate() -> None:
+    """States are bounded, tokens are many, and each can have clusters of its own."""
+    assert isinstance(OPTIONS, EvolutionOptions) and OPTIONS.clusters is not None
+    assert OPTIONS.types * OPTIONS.occurrences <= 20_000
+    assert OPTIONS.types >= 300 and OPTIONS.clusters >= 2 * OPTIONS.types
+    assert OPTIONS.nearest < OPTIONS.occurrences
 
 
 def test_missing_models_have_trainings() -> None:

@@ -52,9 +52,16 @@ def counts_of(census: Census) -> Counts:
     )
 
 
-def timings_of(timings: dict[str, float], num_sentences: int) -> dict[str, float]:
-    """Seconds of every step, and the rate of the main one."""
-    return timings | {"sentences_per_s": round(num_sentences / max(timings["measure_s"], 1e-3), 1)}
+def timings_of(timings: dict[str, float], read: Totals) -> dict[str, float]:
+    """Seconds of every step, and the rates of measuring; none if a resumed run had read all.
+
+    Args:
+        timings: the seconds.
+        read: the amounts that were read in them, without those that an interrupted run read.
+    """
+    amounts = {"sentences_per_s": read.num_sentences, "tokens_per_s": read.num_tokens}
+    seconds = max(timings["measure_s"], 1e-3)
+    return timings | {name: round(each / seconds, 1) for name, each in amounts.items() if each}
 
 
 def versions() -> dict[str, str]:
@@ -144,6 +151,7 @@ class _Analyzing:
         self.loaded, self.options = loaded, options
         self.out, self.progress = out, progress
         self.timings: dict[str, float] = {}
+        self.read = Totals()
         self.untested: str | None = None
         sharpness = confidence_variant(options.exclude_keys, options.exclude_queries)
         self.measures = tuple(sharpness if each is Confidence else each for each in MEASURES)
@@ -175,7 +183,7 @@ class _Analyzing:
 
     def analysis(self) -> Analysis:
         """Run every step in order."""
-        totals = self._timed("measure", lambda: self._measure(self.loaded, "measuring"))
+        totals, self.read = self._timed("measure", lambda: self._measure(self.loaded, "measuring"))
         repeated = self._timed("induction", lambda: self._repeated(self.loaded))
         heads, relations, profiles, roles = self._tables(totals, repeated)
         null = self._timed("null", self._null) if self.options.null else None
@@ -228,9 +236,10 @@ class _Analyzing:
             frequencies=self.frequencies,
         )
 
-    def _measure(self, loaded: Loaded, stage: str) -> Totals:
+    def _measure(self, loaded: Loaded, stage: str) -> tuple[Totals, Totals]:
+        """The sums over the corpus, and the amounts that this run read, of all processes."""
         path = self.out / "state" / f"{stage}-{processes().process_index}.safetensors"
-        latest = load_state(path, self._run_key, self.measures)
+        latest = resumed = load_state(path, self._run_key, self.measures)
         saved = time.monotonic()
         # Other processes have got about as far as this one, close enough for a progress bar
         in_all = round(self.census.num_sentences / processes().num_processes)
@@ -248,12 +257,16 @@ class _Analyzing:
             totals = run(loaded.model, self.anatomy, work, self.measures, latest, after_batch)
         finally:  # after Ctrl-C too
             save_state(path, latest, self._run_key)
-        return of_all_processes(totals)
+        read = Totals(
+            num_sentences=totals.num_sentences - resumed.num_sentences,
+            num_tokens=totals.num_tokens - resumed.num_tokens,
+        )
+        return of_all_processes(totals), of_all_processes(read)
 
     def _null(self) -> tuple[HeadTable, pd.DataFrame | None]:
         model = random_copy(self.loaded.model, self.options.seed)
         copy = Loaded(model, self.loaded.tokenizer, "null", self.loaded.inputs)
-        return self._tables(self._measure(copy, "null"), self._repeated(copy))[:2]
+        return self._tables(self._measure(copy, "null")[0], self._repeated(copy))[:2]
 
     def _examples(self, roles: Roles) -> dict[str, list[Example]]:
         chosen = candidates(self.corpus)
@@ -302,7 +315,7 @@ class _Analyzing:
             roles={head: tuple(found) for head, found in roles.items()},
             thresholds=self.options.thresholds,
             warnings=tuple(warnings),
-            timings=timings_of(self.timings, self.census.num_sentences),
+            timings=timings_of(self.timings, self.read),
             versions=versions(),
         )
 

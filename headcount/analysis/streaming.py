@@ -5,7 +5,7 @@ the shares of several processes. What is kept is one set of sums per layer.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from inspect import signature
 from itertools import islice
 from pathlib import Path
@@ -35,18 +35,24 @@ from headcount.tap import Anatomy, AttentionLayer, Block, Listener, Tap, evaluat
 @final
 @dataclass(frozen=True)
 class Totals:
-    """Sums that add: those of every measure in every layer, with the number of batches."""
+    """Sums that add: those of every measure in every layer, with the amounts that were read."""
 
     sums: Mapping[tuple[type[Sums], LayerId], Sums] = field(default_factory=dict)
     num_batches: int = 0
     num_sentences: int = 0
+    num_tokens: int = 0
+    """Number of tokens on both sides, without padding."""
 
     def __add__(self, other: "Totals") -> "Totals":
         sums = dict(self.sums)
         for key, part in other.sums.items():
             sums[key] = sums[key] + part if key in sums else part
-        num_batches = self.num_batches + other.num_batches
-        return Totals(sums, num_batches, self.num_sentences + other.num_sentences)
+        return Totals(
+            sums,
+            self.num_batches + other.num_batches,
+            self.num_sentences + other.num_sentences,
+            self.num_tokens + other.num_tokens,
+        )
 
     def on_cpu(self) -> "Totals":
         """The same sums in main memory."""
@@ -54,7 +60,7 @@ class Totals:
             key: type(part)(**{name: tensor.cpu() for name, tensor in part.state().items()})
             for key, part in self.sums.items()
         }
-        return Totals(sums, self.num_batches, self.num_sentences)
+        return replace(self, sums=sums)
 
 
 @final
@@ -112,7 +118,9 @@ class Measuring:
     def part(self) -> Totals:
         """The sums over the batch that was run."""
         assert self._batch is not None
-        return Totals(self._sums, 1, len(self._batch.sentences))
+        batch, sides = self._batch, (self._batch.source, self._batch.target)
+        num_tokens = sum(int(side.is_token_BN.sum()) for side in sides if side is not None)
+        return Totals(self._sums, 1, len(batch.sentences), num_tokens)
 
 
 def sides(layer: AttentionLayer, batch: Batch) -> Sides:
@@ -199,7 +207,11 @@ def save_state(path: Path, totals: Totals, run_key: str) -> None:
         for (measure, (site, layer)), sums in totals.on_cpu().sums.items()
         for name, tensor in sums.state().items()
     }
-    counts = {"batches": str(totals.num_batches), "sentences": str(totals.num_sentences)}
+    counts = {
+        "batches": str(totals.num_batches),
+        "sentences": str(totals.num_sentences),
+        "tokens": str(totals.num_tokens),
+    }
     metadata = {"run_key": run_key, **counts}
     arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
     metadata["sha256"] = arrays_sha256(arrays, metadata)
@@ -231,4 +243,5 @@ def load_state(path: Path, run_key: str, measures: Sequence[type[Sums]]) -> Tota
             (by_name[measure], LayerId(site, int(layer))): by_name[measure](**state)
             for (measure, site, layer), state in fields.items()
         }
-        return Totals(sums, int(metadata["batches"]), int(metadata["sentences"]))
+        num_tokens = int(metadata.get("tokens", 0))  # earlier versions did not count them
+        return Totals(sums, int(metadata["batches"]), int(metadata["sentences"]), num_tokens)

@@ -12,7 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from headcount.core import Head, amount, table, write_text
+from headcount.core import Head, amount, table, write_readable
 from headcount.results import (
     CERTIFICATE,
     Certificate,
@@ -34,7 +34,7 @@ CARD = "README.md"
 
 def write_head_card(folder: Path, record: PruneRecord) -> None:
     """Write the card and, last, the record."""
-    write_text(folder / CARD, card(record))
+    write_readable(folder / CARD, card(record))
     record.write(folder)
 
 

@@ -28,11 +28,11 @@ SHOWN = 3
 def print_summary(run: "results.Run", console: Console) -> None:
     """Print what the report opens with: what heads do, by role and trait, and where to look."""
     record = run.record
+    rate = record.timings.get("tokens_per_s")
     console.print(
         f"Analysed {amount(len(run.heads), 'head')} on "
         f"{amount(record.counts.sentences, 'sentence')}, "
-        f"{amount(record.counts.tokens, 'token')} "
-        f"({record.timings['sentences_per_s']:,.0f} sentences/s)"
+        f"{amount(record.counts.tokens, 'token')}{f' ({rate:,.0f} tokens/s)' if rate else ''}"
     )
     headline, *rest = reports.story(run)
     console.print(headline, style="bold", soft_wrap=True)

@@ -4,7 +4,9 @@ import errno
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stderr
 from importlib import import_module
+from io import StringIO
 from pathlib import Path
 from typing import Protocol, cast, runtime_checkable
 
@@ -21,6 +23,7 @@ from headcount.core import (
     processes,
     reason,
     release,
+    visible,
 )
 
 GROUPS = {
@@ -210,7 +213,19 @@ def parse(arguments: Sequence[str]) -> Command:
     name, *others = arguments
     check_known("a command", name, COMMANDS)
     check_not_empty(others)
-    return tyro.cli(command_class(name), args=others, prog=f"headcount {name}")
+    if list(map(visible, others)) == others:
+        return _parsed(name, others)
+    try:
+        with redirect_stderr(StringIO()):
+            return _parsed(name, others)
+    except SystemExit as error:
+        if error.code:  # the same error again, without characters that a terminal obeys
+            _parsed(name, list(map(visible, others)))
+        raise
+
+
+def _parsed(name: str, arguments: Sequence[str]) -> Command:
+    return tyro.cli(command_class(name), args=arguments, prog=f"headcount {name}")
 
 
 def record_of(name: str, command: Command) -> Path:

@@ -26,7 +26,7 @@ from rich.segment import Segment
 from rich.text import Text
 
 from headcount.core import Progress as Report
-from headcount.core import is_main_process, silent
+from headcount.core import is_main_process, silent, visible
 
 _QUIET = ContextVar("_QUIET", default=False)
 
@@ -57,12 +57,6 @@ def plain_console(soft_wrap: bool = True, stderr: bool = False) -> Console:
     return _Plain(stderr=stderr, highlight=False, soft_wrap=soft_wrap, markup=False, quiet=quiet)
 
 
-_HARMLESS = {number: chr(0x2400 + number) for number in range(32) if chr(number) not in "\n\t"}
-_HARMLESS |= {127: "\u2421"} | dict.fromkeys([*range(0x80, 0xA0)], "\ufffd")
-_HARMLESS |= dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A)], "\ufffd")
-"""A visible sign for each character that a terminal obeys: escape sequences, reversed writing."""
-
-
 @final
 class _Plain(Console):
     """A console on which texts of files can't move the cursor, recolour or rename the terminal."""
@@ -73,7 +67,7 @@ class _Plain(Console):
         """The segments of something to print, with control characters made visible."""
         for segment in super().render(renderable, options):
             text, style, control = segment
-            yield segment if control else Segment(text.translate(_HARMLESS), style)
+            yield segment if control else Segment(visible(text), style)
 
 
 def plain_warnings() -> None:

@@ -1,4 +1,5 @@
 from .brief import brief_repr as brief_repr
+from .control_characters import visible as visible
 from .disk import check_disk as check_disk
 from .disk import memory_map as memory_map
 from .disk import size_in_words as size_in_words
@@ -38,6 +39,7 @@ from .files import sha256_of as sha256_of
 from .files import write_atomically as write_atomically
 from .files import write_checkpoint as write_checkpoint
 from .files import write_json as write_json
+from .files import write_readable as write_readable
 from .files import write_text as write_text
 from .gates import Gates as Gates
 from .head_table import HeadTable as HeadTable

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headcount.core.control_characters import HIDDEN, visible
 from headcount.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -87,6 +88,11 @@ def write_text(path: Path, text: str) -> None:
     write_atomically(path, lambda file: file.write_text(text, encoding="utf-8"))
 
 
+def write_readable(path: Path, text: str) -> None:
+    """Write a document or page, completely or not at all, with signs for control characters."""
+    write_text(path, visible(text))
+
+
 def nulls_for_nan(value: Any) -> Any:
     """Copy lists and mappings with None in place of NaN and infinite numbers.
 
@@ -101,8 +107,12 @@ def nulls_for_nan(value: Any) -> Any:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write JSON that a person can read, completely or not at all; NaN is refused."""
-    write_text(path, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    """Write JSON that a person can read, completely or not at all; NaN is refused.
+
+    Characters that a terminal could obey are written as escapes.
+    """
+    text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
+    write_text(path, HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
 
 
 @contextmanager

@@ -45,4 +45,5 @@ from .statistics.significance import Delta as Delta
 from .statistics.significance import few_examples as few_examples
 from .statistics.significance import holm as holm
 from .statistics.significance import loss_deltas as loss_deltas
+from .statistics.significance import rough_score as rough_score
 from .statistics.significance import score_deltas as score_deltas

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from headcount.core import FORMATS, InputError, save, styled, write_text
+from headcount.core import FORMATS, InputError, save, styled, write_readable
 from headcount.reports.comparison import Comparison, compare, document, side_by_side
 from headcount.reports.matching import match_heads
 from headcount.reports.matching_text import matching_document
@@ -35,8 +35,7 @@ def write_comparison(one: Path, other: Path, out: Path, match: bool = False) -> 
         )
     runs = (read_run(one), read_run(other))
     found = compare(*runs)
-    names = (one.resolve().name, other.resolve().name)
-    names = names if names[0] != names[1] else (str(one), str(other))
+    names = _names(one, other)
     matching: Matching | None = match_heads(*runs, names) if match else None
     out.mkdir(parents=True, exist_ok=True)
     text = document(found, names)
@@ -52,7 +51,20 @@ def write_comparison(one: Path, other: Path, out: Path, match: bool = False) -> 
     if matching is not None:
         text += f"\n{matching_document(matching)}\n"
         matching.write(out)
-    write_text(out / "comparison.md", text)
+    write_readable(out / "comparison.md", text)
     view = compare_view(*runs, found, names, matching)
-    write_text(out / "comparison.html", render_comparison(view))
+    write_readable(out / "comparison.html", render_comparison(view))
     return replace(found, matching=matching)
+
+
+def _names(one: Path, other: Path) -> tuple[str, str]:
+    """The names of two folders, with as many folders above them as it takes to distinguish them.
+
+    >>> _names(Path("/runs/news"), Path("/runs/web")), _names(Path("/a/b/out"), Path("/a/c/out"))
+    (('news', 'web'), ('b/out', 'c/out'))
+    """
+    first, second = one.resolve().parts, other.resolve().parts
+    lengths = range(1, max(len(first), len(second)))
+    differ = (number for number in lengths if first[-number:] != second[-number:])
+    number = next(differ, 1)
+    return "/".join(first[-number:]), "/".join(second[-number:])

@@ -13,7 +13,7 @@ from headcount.core import (
     save,
     styled,
     table,
-    write_text,
+    write_readable,
 )
 from headcount.models import Loaded
 from headcount.pruning import Method, trained
@@ -94,7 +94,7 @@ def write_curve(
     for stale in set(CURVE_FIGURES) - set(figures):  # of an earlier run with more data
         for kind in FORMATS:
             (folder / "figures" / f"{stale}.{kind}").unlink(missing_ok=True)
-    write_text(folder / "curve.md", document(points, facts, list(figures)))
+    write_readable(folder / "curve.md", document(points, facts, list(figures)))
     record = CurveRecord(
         metric=facts.metric,
         heads=facts.heads.counts,

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from scipy.spatial import KDTree
 
-from headcount.core import FORMATS, save, styled, table, write_text
+from headcount.core import FORMATS, save, styled, table, write_readable
 from headcount.reports.figures.evolution import CURVES, CurveFigure, evolution_figures, label_of
 from headcount.results import Evolution, EvolutionPoint
 
@@ -29,7 +29,7 @@ def write_evolution(evolution: Evolution, folder: Path) -> Path:
                 save(figure, folder / "figures" / f"{name}.{kind}")
     path = folder / "evolution.md"
     links = "".join(f"\n![{name}](figures/{name}.svg)\n" for name in figures)
-    write_text(path, evolution_document(evolution) + links)
+    write_readable(path, evolution_document(evolution) + links)
     return path
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from headcount.core import FORMATS, save, styled, table, write_text
+from headcount.core import FORMATS, save, styled, table, write_readable
 from headcount.reports.figures.following import following_figures
 from headcount.reports.numbers import of
 from headcount.results import Followed, FollowRecord
@@ -19,7 +19,7 @@ def write_followed(followed: Followed, folder: Path) -> Path:
                 save(figure, folder / "figures" / f"{name}.{kind}")
     path = folder / "follow.md"
     links = "".join(f"\n![{name}](figures/{name}.svg)\n" for name in figures)
-    write_text(path, _document(record) + links)
+    write_readable(path, _document(record) + links)
     return path
 
 

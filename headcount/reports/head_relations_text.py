@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from headcount.core import FORMATS, Head, amount, table, write_text
+from headcount.core import FORMATS, Head, amount, table, write_readable
 from headcount.reports.figures.head_relations import (
     write_alignment_figures,
     write_cluster_figures,
@@ -70,7 +70,7 @@ def _written(path: Path, text: str, figures: Iterable[Path]) -> Path:
     """Write a document with a link to every figure, once whatever the number of its formats."""
     by_name = {figure.stem: figure for figure in reversed([*figures])}
     links = "".join(f"\n![{stem}](figures/{by_name[stem].name})\n" for stem in reversed(by_name))
-    write_text(path, text + links)
+    write_readable(path, text + links)
     return path
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from headcount.core import FORMATS, save, write_text
+from headcount.core import FORMATS, save, write_readable
 from headcount.results import CurvePoints
 
 IN_POINTS = ("accuracy", "f1", "matthews", "spearman")
@@ -39,5 +39,5 @@ def write_document(path: Path, text: str, figures: Mapping[str, Figure] | None =
         for kind in FORMATS:
             save(figure, path.parent / "figures" / f"{name}.{kind}")
         text += f"\n![{name}](figures/{name}.svg)\n"
-    write_text(path, text)
+    write_readable(path, text)
     return path

@@ -124,7 +124,7 @@ def read_alignment(folder: Path) -> Alignment:
     """
     record = AlignmentRecord.read(folder / "alignment.json")
     path = folder / "alignment.parquet"
-    with reading(path, "the rows of an alignment", "run `headcount align` again"):
+    with reading(path, "the rows of an alignment", "Run `headcount align` again."):
         rows = pd.read_parquet(path).to_dict("records")
         return Alignment(
             tuple(AlignmentRow(**{str(k): v for k, v in row.items()}) for row in rows), record

@@ -124,7 +124,7 @@ def read_clusters(folder: Path) -> Clusters:
         InputError: if a file is missing, damaged or of a newer version.
     """
     record = ClustersRecord.read(folder / "clusters.json")
-    with reading(folder, "distances between heads", "run `headcount cluster` again"):
+    with reading(folder, "distances between heads", "Run `headcount cluster` again."):
         places = pd.read_parquet(folder / "groups.parquet").to_dict("records")
         return Clusters(
             pd.read_parquet(folder / "distances.parquet"),

@@ -121,6 +121,6 @@ def read_contributions(folder: Path) -> ContributionTable:
         folder / ROWS,
         ContributionRow,
         "what tokens contribute",
-        "run `headcount reproduce kobayashi2020` again",
+        "Run `headcount reproduce kobayashi2020` again.",
     )
     return ContributionTable(rows, record)

@@ -186,6 +186,6 @@ def read_coreference(folder: Path) -> Coreference:
 
 
 def _rows(path: Path, row_type: type[T]) -> tuple[T, ...]:
-    with reading(path, "accuracies of antecedents", "run `headcount coreference` again"):
+    with reading(path, "accuracies of antecedents", "Run `headcount coreference` again."):
         rows = pd.read_parquet(path).to_dict("records")
         return tuple(row_type(**{str(name): each for name, each in row.items()}) for row in rows)

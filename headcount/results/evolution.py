@@ -14,7 +14,7 @@ from headcount.results.json_file import JsonObject, encoded, write_sealed
 
 EVOLUTION, EVOLUTION_ROWS, EVOLUTION_POINTS = EVOLUTION_FILES[:3]
 
-_ADVICE = "name a folder that `headcount evolve` wrote, or run it again"
+_ADVICE = "Name a folder that `headcount evolve` wrote, or run it again."
 
 
 @final

@@ -304,7 +304,8 @@ def read_head_table(folder: Path) -> HeadTable | None:
     what = "what a finished run wrote"
     with reading(path, what, "Name a complete folder, or run the command again that wrote it."):
         table = HeadTable.read(path)
-        list(table.frame["head"])
+        if not all(isinstance(name, str) for name in table.frame["head"]):
+            raise ValueError("the column head does not hold names of heads")
     return table
 
 

@@ -16,7 +16,7 @@ PROBES, PROBE_ROWS, PROBE_WEIGHTS = PROBE_FILES
 
 T = TypeVar("T")
 
-_ADVICE = "name a folder that `headcount probe` wrote, or run it again"
+_ADVICE = "Name a folder that `headcount probe` wrote, or run it again."
 
 
 @final

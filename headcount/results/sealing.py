@@ -58,7 +58,7 @@ def check_sealed(path: Path, record: Mapping[str, Any], command: str) -> None:
     for file, columns, sha256 in found:
         if not file.is_file():
             raise InputError(f"{path} describes {file.name}, which is missing. {again}")
-        now = sha256_of(file) if columns is None else columns_sha256(file, columns)
+        now = sha256_of(file) if columns is None else columns_sha256(file, columns, again)
         if now != sha256:
             raise InputError(
                 f"Expected {file} as {path.name} describes it, got other contents. It "
@@ -73,15 +73,20 @@ def _parts(seal: Any) -> tuple[list[str] | None, str]:
     return [str(name) for name in seal["columns"]], str(seal["sha256"])
 
 
-def columns_sha256(file: Path, columns: Sequence[str]) -> str:
+def columns_sha256(file: Path, columns: Sequence[str], advice: str = "") -> str:
     """Hash of some columns of a table, independent of its other columns.
+
+    Args:
+        file: the table.
+        columns: names of the columns.
+        advice: what to do if the table can't be read.
 
     Raises:
         InputError: If the table can't be read, or lacks a column.
     """
     from headcount.core import HeadTable  # imports pandas, which files do without
 
-    with reading(file, f"a table with the columns {', '.join(map(str, columns))}"):
+    with reading(file, f"a table with the columns {', '.join(map(str, columns))}", advice):
         frame = HeadTable.read(file).frame
         given = {name: frame[name].astype(object) for name in columns}
         known = {name: column.where(column.notna(), None) for name, column in given.items()}

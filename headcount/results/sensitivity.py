@@ -130,6 +130,6 @@ def read_sensitivity(folder: Path) -> Sensitivity:
     """
     record = SensitivityRecord.read(folder / RECORD)
     rows = read_rows(
-        folder / ROWS, SensitivityRow, "how the loss reacts", "run `headcount sensitivity` again"
+        folder / ROWS, SensitivityRow, "how the loss reacts", "Run `headcount sensitivity` again."
     )
     return Sensitivity(rows, record)

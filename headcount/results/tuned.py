@@ -126,6 +126,9 @@ def read_tuned_maps(folder: Path) -> TunedMaps:
     """
     record = TunedRecord.read(folder / RECORD)
     rows = read_rows(
-        folder / ROWS, TunedRow, "maps after fine-tuning", "run `reproduce kovaleva2019` again"
+        folder / ROWS,
+        TunedRow,
+        "maps after fine-tuning",
+        "Run `headcount reproduce kovaleva2019` again.",
     )
     return TunedMaps(rows, record)

@@ -21,7 +21,7 @@ from headcount.core import (
     share,
     styled,
     table,
-    write_text,
+    write_readable,
 )
 from headcount.results import write_sealed
 from headcount.speed.case import Case, Timing
@@ -180,7 +180,7 @@ def write_speed(
         figure = speed_figure(speed)
         for kind in FORMATS:
             save(figure, out / f"speed.{kind}")
-    write_text(out / "speed.md", document(speed, names) + "\n![speed](speed.svg)\n")
+    write_readable(out / "speed.md", document(speed, names) + "\n![speed](speed.svg)\n")
     drawn = ["speed.md", *(f"speed.{kind}" for kind in FORMATS)]
     write_sealed(out / "speed.json", record(speed) | dict(about or {}), drawn)
 

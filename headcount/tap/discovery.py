@@ -21,7 +21,7 @@ from headcount.core import InputError, LayerId, ModelError, amount
 from headcount.tap.anatomy import Anatomy, AttentionLayer, dead_modules
 from headcount.tap.attention_interface import dispatching, implementation_of, plain_attention
 from headcount.tap.own_softmax import OwnAttention, OwnSoftmax
-from headcount.tap.sample_inputs import ERRORS, refusal, run_tiny, tiny_inputs
+from headcount.tap.sample_inputs import ERRORS, check_given, refusal, run_tiny, tiny_inputs
 
 
 def discover(model: PreTrainedModel, inputs: Mapping[str, Tensor] | None = None) -> Anatomy:
@@ -32,10 +32,12 @@ def discover(model: PreTrainedModel, inputs: Mapping[str, Tensor] | None = None)
         inputs: Its inputs, with different numbers of queries on both sides; made up if None.
 
     Raises:
+        InputError: If inputs are given that are not tensors by names that the model takes.
         ModelError: If no attention is seen, if some can't be attributed, or if the model does not
             run on the inputs.
     """
-    inputs = tiny_inputs(model) if inputs is None else inputs
+    if inputs is not None:
+        check_given(model, inputs)
     recorder = _record(model, inputs, None)
     implementation = None
     if recorder.fused and not recorder.calls and implementation_of(model) == "sdpa":
@@ -90,9 +92,9 @@ class _Call:
 
 
 def _record(
-    model: PreTrainedModel, inputs: Mapping[str, Tensor], implementation: str | None
+    model: PreTrainedModel, given: Mapping[str, Tensor] | None, implementation: str | None
 ) -> "_Recorder":
-    recorder = _Recorder(model)
+    recorder, inputs = _Recorder(model), tiny_inputs(model) if given is None else given
     with (
         torch.inference_mode(),
         dispatching(model, recorder.attend, implementation),
@@ -104,7 +106,7 @@ def _record(
             raise  # it already says so
         except ERRORS as error:
             why = next(iter(str(error).splitlines()), type(error).__name__)
-            raise ModelError(refusal(model, why)) from error
+            raise ModelError(refusal(model, why, given)) from error
     with torch.inference_mode():
         recorder.find_adapters()
     return recorder

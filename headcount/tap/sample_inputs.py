@@ -11,7 +11,7 @@ from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
-from headcount.core import ModelError, amount
+from headcount.core import InputError, ModelError, amount
 
 LENGTHS = (7, 4)
 """Tokens of the two rows (the second is padded); decoder rows are shorter, so that sites differ."""
@@ -67,13 +67,45 @@ def tiny_inputs(model: PreTrainedModel) -> dict[str, Tensor]:
     raise ModelError(refusal(model, reasons[0]))
 
 
-def refusal(model: PreTrainedModel, reason: str) -> str:
-    """Why a model that does not run on made-up inputs is refused."""
+def refusal(model: PreTrainedModel, reason: str, given: Mapping[str, Tensor] | None = None) -> str:
+    """Why a model is refused that does not run on inputs that were given, or made up for it."""
+    if given is not None:
+        shapes = [f"{name} of {' x '.join(map(str, each.shape))}" for name, each in given.items()]
+        return (
+            f"Expected inputs that {type(model).__name__} runs on, got {', '.join(shapes)}: "
+            f"{reason.rstrip('.')}. Pass what its processor returns."
+        )
     return (
         f"Expected a model that runs on two short rows of its main input, got a "
         f"{type(model).__name__}, which does not: {reason}. Pass inputs that it takes to `examine` "
         "or `load`."
     )
+
+
+def check_given(model: PreTrainedModel, inputs: object) -> None:
+    """Check that inputs are tensors by names that a model's forward takes.
+
+    Raises:
+        InputError: if they are not; says what the model takes.
+    """
+    taken, main = signature(model.forward).parameters, _main_input(model)
+    advice = f'Pass a mapping such as {{"{main}": ...}}, as the model\'s processor returns it.'
+    if not isinstance(inputs, Mapping):
+        raise InputError(
+            f"Expected inputs by name, since {type(model).__name__} takes {main} and others, got "
+            f"one {type(inputs).__name__}. {advice}"
+        )
+    if not any(name in taken for name in inputs):
+        names = ", ".join(map(repr, inputs)) or "none"
+        raise InputError(
+            f"Expected inputs that {type(model).__name__} takes, such as {main}, got {names}. "
+            f"{advice}"
+        )
+    for name, each in inputs.items():
+        if not isinstance(each, Tensor):
+            raise InputError(
+                f"Expected a tensor for {name!r}, got one {type(each).__name__}. {advice}"
+            )
 
 
 def check_inputs(model: PreTrainedModel) -> dict[str, dict[str, Tensor]]:

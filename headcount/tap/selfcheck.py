@@ -106,7 +106,8 @@ def examine(model: PreTrainedModel, inputs: Mapping[str, Tensor] | None = None) 
         The anatomy, with the arithmetic that reproduces the stock model and the differences seen.
 
     Raises:
-        InputError: if it is not a transformers model.
+        InputError: if it is not a transformers model, or the inputs are not tensors by names that
+            it takes.
         ModelError: if its attention can't be seen or attributed, if the tap would change the
             model, if outputs are not finite (names the head), or if attention weights were drawn
             at random.

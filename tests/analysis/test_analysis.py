@@ -101,3 +101,28 @@ def test_batches_without_tokens_are_refused_before_anything_is_written(
 def test_a_negative_seed_is_refused() -> None:
     with pytest.raises(headcount.InputError, match="Expected a seed of at least 0, got -2"):
         headcount.Options(seed=-2)
+
+
+def test_rates_are_of_what_this_run_read(loaded: Loaded, tmp_path: Path) -> None:
+    """Not of what an interrupted one had read, nor of all that both did."""
+    corpus, options = headcount.Corpus(SAMPLE, limit=12), headcount.Options(max_tokens=60)
+    seen: list[int] = []
+
+    def interrupted(stage: str, done: int, total: int) -> None:
+        seen.append(done)
+        if done > 5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        headcount.analyze(loaded, corpus, options, tmp_path, interrupted)
+    record = headcount.analyze(loaded, corpus, options, tmp_path).record
+    read = [record.timings[name] * record.timings["measure_s"] for name in RATES]
+    assert read[0] == pytest.approx(12 - seen[-1], rel=0.2)
+    first = headcount.analyze(loaded, corpus, options).record
+    ratio = first.timings["tokens_per_s"] / first.timings["sentences_per_s"]
+    assert ratio == pytest.approx(record.counts.tokens / 12, rel=0.01)
+    nothing = headcount.analyze(loaded, corpus, options, tmp_path).record
+    assert not {*RATES} & {*nothing.timings}
+
+
+RATES = ("sentences_per_s", "tokens_per_s")

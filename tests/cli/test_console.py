@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from headcount.cli import console
+from headcount.cli import console, main
 from headcount.cli.train import training_shown
 from headcount.training import TrainingProgress
 
@@ -96,3 +96,25 @@ def test_quiet_shows_no_progress(quiet: bool, capsys: pytest.CaptureFixture[str]
         report("measuring", 0, 2)
         tell(moment)
     assert (capsys.readouterr().err == "") == quiet
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("analyze", "model", "corpus.txt", "--out", "out", f"--{HOSTILE}"),
+        ("analyze", "model", "corpus.txt", "--out", "out", "--limit", HOSTILE),
+        ("analyze", "model", HOSTILE, "--out", "out"),
+        (HOSTILE,),
+    ],
+)
+def test_arguments_never_reach_the_terminal_as_commands(
+    arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+):
+    try:
+        status = main([*arguments])
+    except SystemExit as error:
+        status = error.code
+    assert status == 2
+    shown = "".join(capsys.readouterr())
+    assert "[2Jb" in shown, "it is named"
+    assert not set(shown) & set("\x1b\x07\r\x9b\x7f\u202e\x00")

@@ -55,6 +55,17 @@ def test_masked(bert: Path) -> None:
     assert status == 0 and "perplexity" in output and "bleu" not in output, errors
 
 
+@pytest.mark.parametrize(("limit", "warned"), [(1, True), (100, False)])
+def test_few_examples(limit: int, warned: bool, bert: Path, tmp_path: Path) -> None:
+    texts = tmp_path / "texts.txt"
+    texts.write_text("One dog.\n" * 100)
+    task = ("--task", "masked-lm", "--data", texts, "--limit", limit)
+    status, output, errors = headcount("evaluate", bert, *task)
+    assert status == 0, errors
+    said = "warning: loss and score of 1 example are rough, and have no interval" in output
+    assert said == warned
+
+
 def test_pieces_of_a_length(bert: Path) -> None:
     data = ("--data", PARALLEL, "--columns", "text=0", "--limit", 9)
     run = ("evaluate", bert, "--task", "masked-lm", *data, "--max-length")

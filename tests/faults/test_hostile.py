@@ -13,7 +13,7 @@ from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
 import headcount
 from headcount.artifact import save_compact
 from headcount.artifact.staging import replaced
-from headcount.core import InputError, ModelError, Plan
+from headcount.core import InputError, ModelError, Plan, visible
 from headcount.doctor import diagnose
 from tests import saved
 from tests.cli.conftest import PARALLEL, SAMPLE
@@ -229,3 +229,33 @@ def test_a_vocabulary_of_one_token(size: int, says: str, tmp_path: Path):
     fast.save_pretrained(tmp_path / "model")
     status, _, errors = run("analyze", tmp_path / "model", SAMPLE, "--out", tmp_path / "out")
     assert status == 2 and says in errors
+
+
+ESCAPES = "a\x1b]0;t\x07\x1b[31m\x9b\u202e\udcff"
+"""Set the title, colour, write backwards, and a byte that is no UTF-8: as a file could be named."""
+
+
+def test_no_file_holds_control_characters(bert: Path, tmp_path: Path):
+    """Not of the names of models, files and folders, nor of texts."""
+    corpus, out = tmp_path / f"{ESCAPES}.conllu", tmp_path / "out"
+    lines = SAMPLE.read_text(encoding="utf-8").splitlines(keepends=True)
+    words = [line.replace("\tthe\t", f"\tthe{ESCAPES[:-1]}\t", 1) for line in lines]
+    corpus.write_text("".join(words), encoding="utf-8")
+    model = shutil.copytree(bert, tmp_path / f"m{ESCAPES[:-1]}")
+    for arguments in (
+        ("analyze", model, corpus, "--limit", 20, "--out", out),
+        ("report", out, "--formats", "svg"),
+        ("compare", out, out, "--out", tmp_path / "compared"),
+        ("compact", model, "--plan", plan(tmp_path), "--out", tmp_path / "small"),
+    ):
+        status, _, errors = run(*arguments)
+        assert status == 0, errors
+    written = [out, tmp_path / "compared", tmp_path / "small" / "README.md"]
+    texts = (path for each in written for path in (each, *each.rglob("*")))
+    kinds = (".html", ".md", ".json", ".svg")
+    found = [path for path in texts if path.suffix in kinds]
+    assert {path.suffix for path in found} == {*kinds}
+    for path in found:
+        text = path.read_text(encoding="utf-8")
+        assert visible(text) == text.replace("\r", "\u240d"), path
+    assert "a\u241b]0;t\u2407\u241b[31m" in (out / "report.html").read_text(encoding="utf-8")

@@ -101,3 +101,15 @@ def test_the_command(tmp_path: Path) -> None:
     assert write_comparison(one, one, tmp_path / "out").changes == ()
     with pytest.raises(InputError, match="which holds a run. Name another folder"):
         write_comparison(one, one, one)
+
+
+def test_runs_of_one_name_are_named_by_the_folders_above(tmp_path: Path) -> None:
+    """A page names folders, but never the path of a machine."""
+    runs = [write_run(tmp_path / each / "out", Wish(layers=2, heads=3)) for each in "ab"]
+    status, _, errors = headcount("compare", *runs, "--out", tmp_path / "both")
+    assert status == 0, errors
+    text = (tmp_path / "both" / "comparison.md").read_text()
+    assert text.startswith("# a/out and b/out\n")
+    status, _, errors = headcount("compare", runs[0], runs[0], "--out", tmp_path / "one")
+    assert status == 0, errors
+    assert (tmp_path / "one" / "comparison.md").read_text().startswith("# out and out\n")

@@ -15,6 +15,7 @@ from headcount.results import (
     ImportanceRecord,
     JsonObject,
     RunRecord,
+    read_head_table,
     read_run,
     write_results,
     write_scores,
@@ -132,3 +133,20 @@ def test_a_record_describes_files_of_its_folder_only(tmp_path: Path, name: str):
 def test_a_version_is_the_number_one(version: object):
     with pytest.raises(InputError, match="Expected version 1 in run.json, got"):
         JsonObject.of({"version": version}, "run.json", "headcount analyze")
+
+
+def test_a_table_that_is_cut_short_says_what_to_run(tmp_path: Path):
+    """`report`, `compare` and others read it, which have no --overwrite or --resume."""
+    folder = analysed(tmp_path)
+    table = (folder / "heads.parquet").read_bytes()
+    (folder / "heads.parquet").write_bytes(table[: len(table) // 2])
+    with pytest.raises(InputError, match=r"heads\.parquet, but it can't be read") as raised:
+        read_run(folder)
+    assert str(raised.value).endswith(". Run `headcount analyze` again.")
+
+
+def test_names_of_heads_that_are_lists_are_refused(tmp_path: Path):
+    frame = pd.DataFrame({"head": [[1, 2]] * len(HEADS)})
+    HeadTable(frame).write(tmp_path / "heads.parquet")
+    with pytest.raises(InputError, match=r"heads.parquet, but .* does not hold names of heads"):
+        read_head_table(tmp_path)

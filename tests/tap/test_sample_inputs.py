@@ -9,9 +9,9 @@ import transformers as hf
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import ModelError
+from headcount.core import InputError, ModelError
 from headcount.tap import examine, gated, tapped, tiny_inputs
-from headcount.tap.sample_inputs import check_inputs
+from headcount.tap.sample_inputs import check_given, check_inputs
 from tests import tiny
 
 LAYERS: dict[str, Any] = {
@@ -189,3 +189,28 @@ def test_gates_take_the_models_own_inputs_only_by_an_anatomy() -> None:
     with pytest.raises(ModelError, match=r"Expected a head of this model .* got enc\.0\.1"):
         with gated(model, {"enc.0.1": 0.0}):
             pytest.fail("text alone does not show the heads of the vision tower")
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (torch.zeros(2, 3, 8, 8), r"by name, since ViT\w+ takes pixel_values .*got one Tensor"),
+        ({"images": torch.zeros(2, 3, 8, 8)}, r"such as pixel_values, got 'images'\. Pass a map"),
+        ({}, r"such as pixel_values, got none\."),
+        ({"pixel_values": [[0.0]]}, r"a tensor for 'pixel_values', got one list\. Pass a mapping"),
+    ],
+)
+def test_wrong_inputs_of_ones_own(given: object, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        check_given(tiny.MODELS["vit"](), given)
+
+
+def test_a_picture_of_another_size() -> None:
+    model = tiny.MODELS["vit"]()
+    picture = torch.zeros(2, 2, 25, 25)
+    with pytest.raises(
+        ModelError, match=r"runs on, got pixel_values of 2 x 2 x 25 x 25: Input ima"
+    ):
+        examine(model, {"pixel_values": picture})
+    with pytest.raises(InputError, match="such as pixel_values, got 'images'"):
+        examine(model, {"images": picture})

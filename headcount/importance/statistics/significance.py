@@ -239,6 +239,20 @@ def few_examples(num_examples: int, what: str = "example") -> tuple[str, ...]:
     )
 
 
+def rough_score(num_examples: int) -> tuple[str, ...]:
+    """A warning if there are too few examples for a score that has no interval; else nothing.
+
+    >>> rough_score(1)[0].partition(":")[0]
+    'loss and score of 1 example are rough, and have no interval'
+    """
+    if num_examples >= FEW:
+        return ()
+    return (
+        f"loss and score of {amount(num_examples, 'example')} are rough, and have no interval: "
+        f"with fewer than {FEW}, other examples can give quite other numbers. Use more of them",
+    )
+
+
 def holm(p_H: Float[np.ndarray, " head"]) -> Float[np.ndarray, " head"]:
     """P-values corrected for testing many heads (Holm 1979).
 

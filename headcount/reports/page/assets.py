@@ -1,13 +1,14 @@
 """What every page is made of: templates, styles and scripts, and data that scripts can read.
 
-Three measures keep a page safe: the template escapes all text, the data for the scripts is JSON
-with `<`, `>` and `&` as escapes, and the Content-Security-Policy allows no scripts except the
-page's own, and no requests.
+Four measures keep a page safe: the template escapes all text, the data for the scripts is JSON
+with `<`, `>` and `&` as escapes, signs stand for control characters, and the
+Content-Security-Policy allows no scripts except the page's own, and no requests.
 """
 
 import base64
 import hashlib
 import json
+import re
 import zlib
 from collections.abc import Sequence
 from importlib.resources import files
@@ -15,6 +16,8 @@ from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
+
+from headcount.core import visible
 
 PACKAGE = "headcount.reports.page"
 """The package of the report, whose templates all pages share."""
@@ -53,13 +56,18 @@ def fill_template(
         "\n".join(_asset(each, package) for each in names) for names in (styles, scripts)
     )
     script = f'"use strict";\n(async () => {{\n{script}}})();\n'
-    return environment.get_template(name).render(
+    page = environment.get_template(name).render(
         style=Markup(style),
         script=Markup(script),
         script_hash=_hash(script),
         data=Markup(packed_json(data)),
         **values,
     )
+    return visible(page)
+
+
+_ESCAPE = re.compile(r"\\(?:u00..|.)")
+"""Pattern of an escape in JSON."""
 
 
 def packed_json(value: object) -> str:
@@ -76,10 +84,11 @@ def packed_json(value: object) -> str:
 def script_json(value: object) -> str:
     r"""JSON that is safe inside a script element, whatever its strings contain.
 
-    >>> script_json("</script>")
-    '"\\u003c/script\\u003e"'
+    >>> script_json("</script>"), script_json("\x1b[2J")
+    ('"\\u003c/script\\u003e"', '"␛[2J"')
     """
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = visible(_ESCAPE.sub(_shown, text))
     escapes = {
         "<": "\\u003c",
         ">": "\\u003e",
@@ -90,6 +99,13 @@ def script_json(value: object) -> str:
     for character, escape in escapes.items():
         text = text.replace(character, escape)
     return text
+
+
+def _shown(escape: re.Match[str]) -> str:
+    """The sign of a control character that JSON escapes; other escapes stay."""
+    character = json.loads(f'"{escape[0]}"')
+    sign = visible(character)
+    return escape[0] if sign == character else sign
 
 
 def _asset(name: str, package: str) -> str:

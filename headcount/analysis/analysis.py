@@ -26,6 +26,7 @@ from headcount.corpora import (
     Batch,
     Census,
     Corpus,
+    Encoder,
     Frequencies,
     batches,
     check_batch_sizes,
@@ -49,6 +50,9 @@ def counts_of(census: Census) -> Counts:
         words_cut=census.num_words_cut,
         words_lost=census.num_words_lost,
         longest=census.longest,
+        windowed=census.num_windowed,
+        windows=census.num_windows,
+        out_of_reach=census.num_out_of_reach,
     )
 
 
@@ -75,10 +79,10 @@ def warnings_of(census: Census, max_length: int | None, anatomy: Anatomy) -> lis
     """A sentence for everything that was truncated, lost or could not be measured."""
     reported = list(census.truncation(max_length))
     if census.num_words_cut or census.num_words_lost:
+        cut = "longer than a window" if census.num_windowed else "cut off by truncation"
         reported.append(
-            f"dependency arcs are not counted for {amount(census.num_words_cut, 'word')} cut off "
-            f"by truncation and {amount(census.num_words_lost, 'word')} without a piece in the "
-            "model's vocabulary"
+            f"dependency arcs are not counted for {amount(census.num_words_cut, 'word')} {cut} "
+            f"and {amount(census.num_words_lost, 'word')} without a piece in the model's vocabulary"
         )
     blind = [layer.module for layer in anatomy.layers if layer.output is None]
     if blind:
@@ -93,6 +97,7 @@ def measure(
     corpus: Corpus,
     measures: Sequence[type[Sums]] = MEASURES,
     tokenizer: Tokenizer | None = None,
+    windows: bool = False,
 ) -> HeadTable:
     """Take measures, including your own, in one pass; gives numbers only, no roles.
 
@@ -101,9 +106,10 @@ def measure(
         corpus: what to measure on; encoder-decoders need parallel text.
         measures: the measures to take.
         tokenizer: the tokenizer of a plain model.
+        windows: whether to read texts that are too long in windows instead of truncating them.
     """
     loaded = as_loaded(model, tokenizer)
-    encoder = loaded.encoder()
+    encoder = loaded.encoder(windows=windows)
     work = batches(corpus, encoder, take_census(corpus, encoder))
     totals = of_all_processes(run(loaded.model, loaded.anatomy, work, measures))
     return head_table(loaded.heads, totals, measures)
@@ -158,7 +164,7 @@ class _Analyzing:
         check_has_heads(loaded)
         check_batch_sizes(options.max_tokens, options.window)
         self.anatomy = loaded.anatomy
-        self.encoder = loaded.encoder(options.strict)
+        self.encoder = loaded.encoder(options.strict, options.windows)
         self.corpus = self._timed("translate", lambda: self._with_targets(corpus))
         self.census = self._timed("census", lambda: take_census(self.corpus, self.encoder))
         self.frequencies = None
@@ -226,10 +232,10 @@ class _Analyzing:
         self.timings[f"{name}_s"] = round(time.perf_counter() - start, 3)
         return result
 
-    def _batches(self, corpus: Corpus) -> Iterator[Batch]:
+    def _batches(self, corpus: Corpus, encoder: Encoder) -> Iterator[Batch]:
         return batches(
             corpus,
-            self.encoder,
+            encoder,
             self.census,
             max_tokens=self.options.max_tokens,
             window=self.options.window,
@@ -242,7 +248,7 @@ class _Analyzing:
         latest = resumed = load_state(path, self._run_key, self.measures)
         saved = time.monotonic()
         # Other processes have got about as far as this one, close enough for a progress bar
-        in_all = round(self.census.num_sentences / processes().num_processes)
+        in_all = round(self.census.num_rows / processes().num_processes)
 
         def after_batch(totals: Totals) -> None:
             nonlocal latest, saved
@@ -253,7 +259,7 @@ class _Analyzing:
                 saved = time.monotonic()
 
         try:
-            work = self._batches(self.corpus)
+            work = self._batches(self.corpus, self.encoder)
             totals = run(loaded.model, self.anatomy, work, self.measures, latest, after_batch)
         finally:  # after Ctrl-C too
             save_state(path, latest, self._run_key)
@@ -272,8 +278,9 @@ class _Analyzing:
         chosen = candidates(self.corpus)
         if not chosen or not processes().is_main_process:
             return {head: [] for head in roles}
-        few = self._batches(Corpus.from_sentences(chosen))
-        return find_examples(self.loaded.model, self.anatomy, self.encoder, few, roles)
+        encoder = self.loaded.encoder()  # sentences that are shown are not cut into windows
+        few = self._batches(Corpus.from_sentences(chosen), encoder)
+        return find_examples(self.loaded.model, self.anatomy, encoder, few, roles)
 
     def _signature(self) -> str:
         options = self.options
@@ -284,6 +291,7 @@ class _Analyzing:
             n=self.census.num_sentences,
             max_length=self.encoder.max_length,
             pairs=self.corpus.pairs or None,
+            windows=self.encoder.windows or None,
             frequencies=rare,
             seed=options.seed if options.null else None,
             special=_special(options),

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import final
 
-from headcount.core import brief_repr, check_seed
+from headcount.core import InputError, brief_repr, check_seed
 from headcount.results import Thresholds
 
 
@@ -26,6 +26,9 @@ class Options:
     """Causal models: also test every head on repeated random tokens, for induction heads."""
     strict: bool = False
     """Refuse sentences that are too long for the model instead of truncating and counting them."""
+    windows: bool = False
+    """Read sentences that are too long for the model in windows that overlap by half, instead of
+    truncating them; not for encoder-decoders."""
     max_tokens: int = 4096
     """Number of padded tokens in a batch; lower it if memory runs out."""
     window: int = 2000
@@ -43,3 +46,8 @@ class Options:
 
     def __post_init__(self) -> None:
         check_seed(self.seed)
+        if self.strict and self.windows:
+            raise InputError(
+                "Expected one of --strict and --windows, got both. Give --windows to read "
+                "sentences that are too long, or --strict to refuse them."
+            )

@@ -129,7 +129,11 @@ def sides(layer: AttentionLayer, batch: Batch) -> Sides:
     queries = batch.source if layer.site == "encoder.self" else target
     keys = target if layer.site == "decoder.self" else batch.source
     arcs = batch.arcs if queries is keys is batch.source else None
-    return Sides(queries, keys, arcs, is_causal=layer.site == "decoder.self")
+    is_causal = layer.site == "decoder.self"
+    if batch.is_measured_BN is None:
+        return Sides(queries, keys, arcs, is_causal)
+    assert queries is keys is batch.source
+    return Sides(queries.only(batch.is_measured_BN), keys, arcs, is_causal, with_context=keys)
 
 
 @runtime_checkable

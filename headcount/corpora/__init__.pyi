@@ -54,6 +54,7 @@ from .table import ColumnSpec as ColumnSpec
 from .table import Data as Data
 from .table import Table as Table
 from .text import numbered_lines as numbered_lines
+from .windows import stretches as stretches
 from .word_pairs import PairTokens as PairTokens
 from .word_pairs import WordPair as WordPair
 from .word_pairs import encode_one_sequence as encode_one_sequence

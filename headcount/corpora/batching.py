@@ -68,6 +68,11 @@ class Tokens:
     is_second_BN: Bool[Tensor, "batch token"]
     """True in units of the second half of the corpus."""
 
+    def only(self, is_left_BN: Bool[Tensor, "batch token"]) -> "Tokens":
+        """The same tokens; those that are not left count as padding."""
+        names = ("is_token_BN", "is_content_BN", "is_sep_BN", "is_punct_BN")
+        return replace(self, **{name: getattr(self, name) & is_left_BN for name in names})
+
     def to(self, device: torch.device | str) -> "Tokens":
         """Copy the tokens to another device."""
         tensors = (getattr(self, field.name).to(device) for field in fields(self))
@@ -120,6 +125,9 @@ class Batch:
     arcs: Arcs | None
     """Dependency arcs; None if the corpus has no trees."""
     sentences: tuple[Sentence, ...]
+    """Sentence of each row; a text that is read in windows has several rows."""
+    is_measured_BN: Bool[Tensor, "batch token"] | None = None
+    """False for the context at the beginning of windows; None if no row is a window."""
 
     def to(self, device: torch.device | str) -> "Batch":
         """Copy the batch to another device."""
@@ -129,6 +137,7 @@ class Batch:
             source=self.source.to(device),
             target=None if self.target is None else self.target.to(device),
             arcs=None if self.arcs is None else self.arcs.to(device),
+            is_measured_BN=None if self.is_measured_BN is None else self.is_measured_BN.to(device),
         )
 
 
@@ -215,7 +224,16 @@ class _Maker:
             inputs["decoder_input_ids"] = target.ids_BN
             inputs["decoder_attention_mask"] = target.is_token_BN.long()
         arcs = _arcs(pairs, self._relations, self._baselines) if self._relations else None
-        return Batch(inputs, source, target, arcs, sentences)
+        measured = _measured([pair.source for pair in pairs])
+        return Batch(inputs, source, target, arcs, sentences, measured)
+
+
+def _measured(encoded: Sequence[Encoded]) -> Bool[Tensor, "batch token"] | None:
+    """Tokens that are measured; None if no row is a window."""
+    if all(one.is_measured is None for one in encoded):
+        return None
+    flags = [one.is_measured or [True] * len(one.ids) for one in encoded]
+    return torch.from_numpy(padded(flags, False).astype(bool))
 
 
 def _token_types(encoded: Sequence[Encoded]) -> dict[str, Int64[Tensor, "batch token"]]:
@@ -244,7 +262,8 @@ def _tokens(
     rarest_B2 = frequencies.rarest(ids_BN, is_content_BN)
     kinds = (ids_BN, is_token_BN, is_content_BN, is_sep_BN, is_punct_BN, word_BN, rarest_B2)
     rarity = (frequencies.counts(ids_BN), frequencies.is_rare(ids_BN))
-    halves = units(sentences, [len(one.ids) for one in encoded])
+    lengths, firsts = zip(*((len(one.ids), one.first_unit) for one in encoded), strict=True)
+    halves = units(sentences, lengths, firsts)
     return Tokens(*map(torch.from_numpy, (*kinds, *rarity, *halves)))
 
 
@@ -255,17 +274,11 @@ def _arcs(
     found: list[tuple[int, int, int, int, bool]] = []
     num_roots = 0
     for row, pair in enumerate(pairs):
-        tree, encoded = pair.sentence.tree, pair.source
-        if tree is None:
-            continue
-        present = range(len(tree.heads))
-        if encoded.num_words_cut or encoded.num_words_lost:
-            present = set(encoded.word_of)
-        for dependent, (head, relation) in enumerate(zip(tree.heads, tree.relations, strict=True)):
-            if head >= 0 and dependent in present and head in present:
+        for dependent, head, relation in pair.arcs():
+            num_roots += head < 0
+            if head >= 0:
                 is_baseline = head - dependent == baselines.get(relation)
                 found.append((row, dependent, head, relations[relation], is_baseline))
-            num_roots += head < 0 and dependent in present
     arcs_5A = torch.tensor(found, dtype=torch.int64).reshape(-1, 5).T.contiguous()
     sentence_A, dependent_A, head_A, relation_A, is_baseline_A = arcs_5A.unbind()
     ends = sentence_A, dependent_A, head_A

@@ -3,17 +3,18 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import count, islice
 from typing import final
 
 import numpy as np
 from jaxtyping import Int64
 
+from headcount.core import amount
 from headcount.corpora.corpus import Corpus
 from headcount.corpora.encoder import EncodedPair, Encoder
 from headcount.corpora.frequencies import Frequencies, add_counts
 from headcount.corpora.halves import is_in_second_half
-from headcount.corpora.sentence import Encoded, Sentence
+from headcount.corpora.sentence import NO_WORD, Encoded, Sentence
 
 SENTENCES_AT_ONCE = 1000
 
@@ -25,7 +26,7 @@ class Census:
 
     num_sentences: int
     num_tokens: int
-    """Number of source tokens after truncation."""
+    """Number of source tokens after truncation; in windows, of those that are measured."""
     num_target_tokens: int
     """Number of tokens read by the decoder of an encoder-decoder; 0 for other models."""
     num_words: int
@@ -50,6 +51,17 @@ class Census:
     """Number of times each token id is a content token of a target."""
     sha256: str
     """Hash of the bytes of the corpus."""
+    num_windowed: int = 0
+    """Number of sentences that are read in windows."""
+    num_windows: int = 0
+    """Number of windows that they are read in."""
+    num_out_of_reach: int = 0
+    """Number of arcs that connect words without a common window."""
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows in all batches."""
+        return self.num_sentences - self.num_windowed + self.num_windows
 
     @property
     def source_frequencies(self) -> Frequencies:
@@ -62,29 +74,44 @@ class Census:
         return Frequencies.of_counts(self.target_counts)
 
     def truncation(self, limit: int | None) -> Iterator[str]:
-        """A warning about sentences that are longer than the model's limit."""
+        """Warnings about sentences that are longer than the model's limit."""
         if self.num_truncated:
             yield (
                 f"sentences longer than the model's limit of {limit} tokens, truncated: "
                 f"{self.num_truncated:,} of {self.num_sentences:,}"
+            )
+        if self.num_windowed:
+            yield (
+                f"sentences longer than the model's limit of {limit} tokens, read in windows: "
+                f"{self.num_windowed:,} of {self.num_sentences:,}, in "
+                f"{amount(self.num_windows, 'window')}"
+            )
+        if self.num_out_of_reach:
+            yield (
+                "dependency arcs between words without a common window, not counted: "
+                f"{self.num_out_of_reach:,}"
             )
 
 
 def take_census(corpus: Corpus, encoder: Encoder) -> Census:
     """Read the corpus once and count."""
     source, target = _Side(), _Side()
-    num_sentences = num_words = num_truncated = 0
+    num_sentences = num_words = num_truncated = num_windows = num_windowed = out_of_reach = 0
     relations: set[str] = set()
     offsets: dict[str, Counter[int]] = {}
     for sentences in chunks(corpus, SENTENCES_AT_ONCE):
         pairs = encoder.encode(sentences)
         source.add([pair.source for pair in pairs])
         target.add([pair.target for pair in pairs if pair.target is not None])
-        num_sentences += len(pairs)
+        num_sentences += len(sentences)
         num_words += sum(len(sentence.words or ()) for sentence in sentences)
         num_truncated += sum(_is_truncated(pair) for pair in pairs)
         relations.update(*map(_relations, sentences))
-        _add_offsets(offsets, sentences)
+        texts = _windowed(pairs)
+        num_windowed += len(texts)
+        num_windows += sum(map(len, texts))
+        out_of_reach += sum(map(_out_of_reach, texts))
+        _add_offsets(offsets, pairs)
     return Census(
         num_sentences=num_sentences,
         num_tokens=source.num_tokens,
@@ -100,6 +127,9 @@ def take_census(corpus: Corpus, encoder: Encoder) -> Census:
         source_counts=source.counts_V,
         target_counts=target.counts_V,
         sha256=corpus.sha256(),
+        num_windowed=num_windowed,
+        num_windows=num_windows,
+        num_out_of_reach=out_of_reach,
     )
 
 
@@ -121,8 +151,8 @@ class _Side:
     counts_V: Int64[np.ndarray, " id"] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def add(self, encoded: Sequence[Encoded]) -> None:
-        ids = np.array([token for one in encoded for token in one.ids], dtype=np.int64)
-        special = np.array([flag for one in encoded for flag in one.is_special], dtype=bool)
+        ids = np.array([token for one in encoded for token in one.measured(one.ids)], np.int64)
+        special = np.array([flag for one in encoded for flag in one.measured(one.is_special)], bool)
         self.counts_V = add_counts(self.counts_V, np.bincount(ids[~special]))
         self.num_tokens += len(ids)
         self.num_words_cut += sum(one.num_words_cut for one in encoded)
@@ -134,13 +164,36 @@ def _is_truncated(pair: EncodedPair) -> bool:
     return pair.source.truncated or (pair.target is not None and pair.target.truncated)
 
 
-def _add_offsets(offsets: dict[str, Counter[int]], sentences: Iterable[Sentence]) -> None:
+def _windowed(pairs: Iterable[EncodedPair]) -> list[list[EncodedPair]]:
+    """The windows of each text that has some."""
+    texts = list[list[EncodedPair]]()
+    for pair in pairs:
+        if pair.source.is_measured is not None:
+            texts += [[]] if pair.source.first_unit == 0 else []
+            texts[-1].append(pair)
+    return texts
+
+
+def _out_of_reach(windows: Sequence[EncodedPair]) -> int:
+    """Number of arcs between two words of a text that no window has in common."""
+    tree = windows[0].sentence.tree
+    if tree is None:
+        return 0
+    present = {word for window in windows for word in window.source.word_of} - {NO_WORD}
+    arcs = sum(head in present and word in present for word, head in enumerate(tree.heads))
+    return arcs - sum(head >= 0 for window in windows for _, head, _ in window.arcs())
+
+
+def _add_offsets(offsets: dict[str, Counter[int]], pairs: Iterable[EncodedPair]) -> None:
     """Count the offsets of arcs in the first half of the corpus, by relation."""
-    for sentence in sentences:
-        tree = sentence.tree
-        if tree is None or is_in_second_half(sentence):
+    for pair in pairs:
+        tree, unit = pair.sentence.tree, pair.source.first_unit
+        if tree is None or is_in_second_half(pair.sentence, unit):
             continue
-        for word, (head, relation) in enumerate(zip(tree.heads, tree.relations, strict=True)):
+        arcs: Iterable[tuple[int, int, str]] = pair.arcs()
+        if pair.source.is_measured is None:  # arcs that truncation cuts count, too
+            arcs = zip(count(), tree.heads, tree.relations, strict=False)
+        for word, head, relation in arcs:
             if head >= 0:
                 offsets.setdefault(relation, Counter())[head - word] += 1
 

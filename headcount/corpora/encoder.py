@@ -1,6 +1,6 @@
 """The encoder: all knowledge about a tokenizer, shared by both passes over a corpus."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import final
@@ -10,6 +10,7 @@ from transformers import PreTrainedTokenizerBase
 from headcount.core import CorpusError
 from headcount.corpora.punctuation import PunctuationTable
 from headcount.corpora.sentence import NO_WORD, Encoded, Sentence
+from headcount.corpora.windows import SMALLEST, in_windows
 from headcount.corpora.words import (
     Spelling,
     encode_pairs,
@@ -37,6 +38,24 @@ class EncodedPair:
         target = 0 if self.target is None else len(self.target.ids)
         return max(len(self.source.ids), target)
 
+    def arcs(self) -> Iterator[tuple[int, int, str]]:
+        """Dependent, head (-1 for the root) and relation of each arc that counts here.
+
+        Both words have a piece here. An arc counts in the window that measures its later word, and
+        is out of reach if the earlier one is not in it.
+        """
+        tree, source = self.sentence.tree, self.source
+        if tree is None:
+            return
+        present = range(len(tree.heads))
+        if source.num_words_cut or source.num_words_lost or source.is_measured:
+            present = set(source.word_of)
+        measured = present if source.is_measured is None else {*source.measured(source.word_of)}
+        for dependent, (head, relation) in enumerate(zip(tree.heads, tree.relations, strict=True)):
+            is_here = dependent in present and (head < 0 or head in present)
+            if is_here and (dependent in measured or (head >= 0 and head in measured)):
+                yield dependent, head, relation
+
 
 @final
 class Encoder:
@@ -49,6 +68,11 @@ class Encoder:
         start_id: `config.decoder_start_token_id` of an encoder-decoder; set, it requires targets.
         strict: whether to refuse a sentence that is too long instead of truncating it.
         token_types: whether the model has an input that distinguishes the sentences of a pair.
+        windows: whether to read a text that is too long in windows (see `windows`) instead of
+            truncating it.
+
+    Raises:
+        CorpusError: for windows of an encoder-decoder, or of hardly a token.
     """
 
     def __init__(
@@ -58,8 +82,15 @@ class Encoder:
         start_id: int | None = None,
         strict: bool = False,
         token_types: bool = False,
+        windows: bool = False,
     ) -> None:
         self.tokenizer, self.token_types = tokenizer, token_types
+        self.windows = windows and max_length is not None
+        if windows and start_id is not None:
+            raise CorpusError(
+                "Expected a model that reads one text to read it in windows, got an "
+                "encoder-decoder: a window of a source has no target. Leave --windows out."
+            )
         self.max_length, self.start_id, self.strict = max_length, start_id, strict
         pad_id = tokenizer.pad_token_id
         self.pad_id = pad_id if isinstance(pad_id, int) else 0
@@ -75,15 +106,24 @@ class Encoder:
         return spelling_of(self.tokenizer)
 
     def encode(self, sentences: Sequence[Sentence]) -> list[EncodedPair]:
-        """Encode both sides of some sentences, in order."""
+        """Encode both sides of some sentences, in order; a long text gives several windows."""
         sources = self.sources(sentences)
+        if self.windows:
+            return [
+                EncodedPair(sentence, window, None)
+                for sentence, source in zip(sentences, sources, strict=True)
+                for window in self._windows(sentence, source)
+            ]
         targets: Sequence[Encoded | None] = [None] * len(sentences)
         if self.start_id is not None:
             targets = self.targets(sentences)
         return [EncodedPair(*row) for row in zip(sentences, sources, targets, strict=True)]
 
     def sources(self, sentences: Sequence[Sentence]) -> list[Encoded]:
-        """Encode the source side: treebank words word by word, pairs as one input, else text."""
+        """Encode the source side: treebank words word by word, pairs as one input, else text.
+
+        Texts that are too long are truncated, unless they will be read in windows.
+        """
         encoders = {"text": self._texts, "words": self._words, "pair": self._pairs}
         kinds = [_kind(sentence) for sentence in sentences]
         encoded_as = {
@@ -113,6 +153,25 @@ class Encoder:
         assert self.start_id is not None
         return [_shifted_right(encoded, self.start_id) for encoded in labels]
 
+    @property
+    def _limit(self) -> int | None:
+        """Number of tokens to which sources are truncated; None if they are not."""
+        return None if self.windows else self.max_length
+
+    def _windows(self, sentence: Sentence, source: Encoded) -> list[Encoded]:
+        assert self.max_length is not None
+        if len(source.ids) <= self.max_length:
+            return [source]
+        room = self.max_length - sum(source.is_special)
+        if sentence.second is not None or room < SMALLEST:
+            what = f"room for {SMALLEST} tokens in a window, got {room}"
+            if sentence.second is not None:
+                what = f"a pair of at most {self.max_length} tokens, got {len(source.ids)}"
+            raise CorpusError(
+                f"{sentence.origin}: expected {what}. Leave --windows out to truncate it."
+            )
+        return in_windows(source, self.max_length)
+
     def single_words(self, words: Sequence[str]) -> list[list[int]]:
         """Content token ids of single words as they appear inside a text."""
         if not self.tokenizer.is_fast:
@@ -128,7 +187,7 @@ class Encoder:
 
     def _texts(self, sentences: Sequence[Sentence]) -> list[Encoded]:
         texts = [sentence.text for sentence in sentences]
-        return encode_text(self.tokenizer, texts, "text", self.max_length)
+        return encode_text(self.tokenizer, texts, "text", self._limit)
 
     def _pairs(self, sentences: Sequence[Sentence]) -> list[Encoded]:
         if not sentences:
@@ -140,12 +199,12 @@ class Encoder:
                 "translations (pairs that a classifier with a decoder reads as one can't be "
                 "analysed)."
             )
-        return encode_pairs(self.tokenizer, sentences, self.max_length, self.sep_ids)
+        return encode_pairs(self.tokenizer, sentences, self._limit, self.sep_ids)
 
     def _words(self, sentences: Sequence[Sentence]) -> list[Encoded]:
         if not sentences:
             return []
-        return encode_words(self.tokenizer, sentences, self._spelling, self.max_length)
+        return encode_words(self.tokenizer, sentences, self._spelling, self._limit)
 
     def _check(self, sentence: Sentence, encoded: Encoded, side: str) -> None:
         if not encoded.ids:

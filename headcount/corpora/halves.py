@@ -3,7 +3,8 @@
 Which half a text is in depends on a hash of the text alone: not on its place in the corpus, on the
 model or on batches, and equal texts are in the same half. A *unit* is what a test takes as
 independent: a text, or, if a text has more than `LONG` tokens, a run of `UNIT` tokens in it. The
-units of a long text are in either half, so that a corpus of one text can be tested too.
+units of a long text are in either half, so that a corpus of one text can be tested too. A window of
+a text (see `windows`) is a text of its own here.
 """
 
 from collections.abc import Sequence
@@ -27,18 +28,30 @@ def is_in_second_half(sentence: Sentence, unit: int = 0) -> bool:
     return bool(blake2b(text.encode(), digest_size=1).digest()[0] & 1)
 
 
+def num_units(length: int) -> int:
+    """Number of units in a text, or a window of one, with some number of tokens."""
+    return 1 if length <= LONG else length // UNIT
+
+
 def units(
-    sentences: Sequence[Sentence], lengths: Sequence[int]
+    sentences: Sequence[Sentence], lengths: Sequence[int], firsts: Sequence[int]
 ) -> tuple[Int64[np.ndarray, "row token"], Bool[np.ndarray, "row token"]]:
-    """Number of each token's unit, from 0 in a batch, and whether it is in the second half."""
+    """Number of each token's unit, from 0 in a batch, and whether it is in the second half.
+
+    Args:
+        sentences: the text of each row.
+        lengths: number of tokens of each row.
+        firsts: number of units in the earlier windows of each row's text.
+    """
     shape = (len(sentences), max(lengths))
     unit_RN, is_second_RN = np.full(shape, NO_UNIT, dtype=np.int64), np.zeros(shape, dtype=bool)
-    num_units = 0
-    for row, (sentence, length) in enumerate(zip(sentences, lengths, strict=True)):
-        count = 1 if length <= LONG else length // UNIT
+    total = 0
+    rows = zip(sentences, lengths, firsts, strict=True)
+    for row, (sentence, length, first) in enumerate(rows):
+        count = num_units(length)
         own_N = np.minimum(np.arange(length) // UNIT, count - 1)
-        second_U = np.array([is_in_second_half(sentence, unit) for unit in range(count)])
-        unit_RN[row, :length] = num_units + own_N
+        second_U = np.array([is_in_second_half(sentence, first + unit) for unit in range(count)])
+        unit_RN[row, :length] = total + own_N
         is_second_RN[row, :length] = second_U[own_N]
-        num_units += count
+        total += count
     return unit_RN, is_second_RN

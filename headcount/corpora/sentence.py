@@ -1,6 +1,11 @@
 """One example of a corpus, whatever its file format."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -54,8 +59,16 @@ class Encoded:
     """Number of words that the tokenizer turns into no piece at all."""
     type_ids: list[int] | None = None
     """Token types of a pair by the tokenizer's template; None for a single sentence."""
+    is_measured: list[bool] | None = None
+    """False for the context at the beginning of a window; None if this is no window."""
+    first_unit: int = 0
+    """Number of units (see `halves`) in the earlier windows of the text."""
 
     @property
     def truncated(self) -> bool:
         """Whether the sentence was too long for the model."""
         return len(self.ids) < self.full_length
+
+    def measured(self, values: Sequence[T]) -> list[T]:
+        """The values of the tokens that are measured here, one value per token given."""
+        return [*values] if self.is_measured is None else [*compress(values, self.is_measured)]

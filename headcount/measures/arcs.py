@@ -33,10 +33,11 @@ class Words:
     Args:
         tokens: the tokens of the batch.
         arcs: the arcs of all sentences.
+        is_measured_BN: the tokens whose words' looks count.
     """
 
-    def __init__(self, tokens: Tokens, arcs: Arcs) -> None:
-        self.tokens, self.arcs = tokens, arcs
+    def __init__(self, tokens: Tokens, arcs: Arcs, is_measured_BN: Tensor) -> None:
+        self.tokens, self.arcs, self.is_measured_BN = tokens, arcs, is_measured_BN
         self.num_words = max(1, int(tokens.word_BN.max()) + 1)
         self._found: dict[tuple[int, int], _Rows] = {}
 
@@ -68,13 +69,16 @@ class Words:
             (is_other_BN & self.tokens.is_token_BN[rows]).nonzero(as_tuple=True),
             (is_wordless_BN & self.tokens.is_content_BN[rows]).nonzero(as_tuple=True),
             *self._arcs_of(rows, first_BW),
-            *self._near(first_BW),
+            *self._near(first_BW, self.is_measured_BN[rows]),
         )
 
-    def _near(self, first_BW: Tensor) -> tuple[tuple[Tensor, Tensor], Tensor, Tensor]:
-        """The words that have pieces, and the words around each."""
+    def _near(
+        self, first_BW: Tensor, is_measured_BN: Tensor
+    ) -> tuple[tuple[Tensor, Tensor], Tensor, Tensor]:
+        """The words that have pieces and are measured, and the words around each."""
         num_tokens = self.tokens.word_BN.shape[1]
-        row_V, word_V = (first_BW < num_tokens).nonzero(as_tuple=True)
+        is_measured_BW = pad(is_measured_BN, (0, 1)).gather(1, first_BW)
+        row_V, word_V = is_measured_BW.nonzero(as_tuple=True)
         first_V = first_BW[row_V, word_V]
         padded_BW = pad(first_BW, (REACH, REACH), value=num_tokens)
         around_O = torch.arange(2 * REACH + 1, device=first_BW.device)

@@ -40,7 +40,8 @@ class Norms(Sums):
     @classmethod
     def of(cls, attention: Attention) -> "Norms":
         """The sums over one batch."""
-        is_key_BK, is_query_BQ = attention.keys.is_token_BN, attention.queries.is_token_BN
+        is_query_BQ = attention.queries.is_token_BN
+        is_key_BK = attention.sides.measured_keys.is_token_BN
         kinds = ("norm", "norm_first", "norm_sep", "norm_punct")
         weighted = [over_queries(attention.norm_mass(kind), is_query_BQ) for kind in kinds]
         value_norm = over_queries(attention.value_norm_BHK, is_key_BK)

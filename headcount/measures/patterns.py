@@ -24,8 +24,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headcount.measures.reductions import OFFSETS, Attention, Reduction
+from headcount.measures.reductions import OFFSETS, Attention, Reduction, Sides
 from headcount.measures.sums import Sums
+from headcount.measures.visibility import around
 
 ALONE = 0.4
 """Excess from which one feature alone determines the pattern."""
@@ -106,14 +107,19 @@ def _vertical(attention: Attention) -> Float[Tensor, "batch head"]:
 
 
 def _diagonal(attention: Attention) -> Float[Tensor, "batch head"]:
-    queries_B1, keys_B1 = _lengths(attention)
+    _, keys_B1 = _lengths(attention)
     is_query_BQ = attention.queries.is_token_BN
     diagonals_OBHQ = attention.diagonals_BHQO.movedim(-1, 0)  # as it lies in memory
     summed_BHO = (diagonals_OBHQ * is_query_BQ[:, None]).sum(-1).movedim(0, -1)
-    offset_O = torch.tensor(OFFSETS, device=summed_BHO.device)
-    first_BO, last_BO = (-offset_O).clamp_min(0), torch.minimum(queries_B1, keys_B1 - offset_O)
-    with_key_BO = (last_BO - first_BO).clamp_min(1)
+    with_key_BO = attention.sides.once(_with_key)
     return _excess((summed_BHO / with_key_BO[:, None]).amax(-1), 1 / keys_B1)
+
+
+def _with_key(sides: Sides) -> Int[Tensor, "batch offset"]:
+    """Number of queries that have a key at each of `OFFSETS`, at least 1."""
+    is_query_BQ = sides.queries.is_token_BN
+    near_BQO = around(sides.keys.is_token_BN, is_query_BQ.shape[1], max(OFFSETS), False)
+    return (near_BQO & is_query_BQ[..., None]).sum(1).clamp_min(1)
 
 
 def _is_segmented(attention: Attention) -> Bool[Tensor, " batch"]:
@@ -127,9 +133,12 @@ def _block(attention: Attention) -> Float[Tensor, "batch head"]:
     if attention.own_segment_BHQ is None or attention.segment_BN is None:
         return torch.zeros_like(attention.column_BHK[..., 0])
     queries_B1, keys_B1 = _lengths(attention)
-    is_token_BN, segment_BN = attention.queries.is_token_BN, attention.segment_BN
-    own = attention.own_segment_BHQ.masked_fill(~is_token_BN[:, None], 0).sum(-1) / queries_B1
-    size_BS = is_token_BN.new_zeros(len(segment_BN), int(segment_BN.max()) + 1, dtype=torch.long)
-    size_BS = size_BS.scatter_add(1, segment_BN, is_token_BN.long())
-    chance_B1 = (size_BS**2).sum(1, keepdim=True) / (queries_B1 * keys_B1)
+    is_query_BN, segment_BN = attention.queries.is_token_BN, attention.segment_BN
+    own = attention.own_segment_BHQ.masked_fill(~is_query_BN[:, None], 0).sum(-1) / queries_B1
+    empty_BS = is_query_BN.new_zeros(len(segment_BN), int(segment_BN.max()) + 1, dtype=torch.long)
+    queries_BS, keys_BS = (
+        empty_BS.scatter_add(1, segment_BN, side.is_token_BN.long())
+        for side in (attention.queries, attention.keys)
+    )
+    chance_B1 = (queries_BS * keys_BS).sum(1, keepdim=True) / (queries_B1 * keys_B1)
     return _excess(own, chance_B1)

@@ -142,15 +142,22 @@ class AttentionReducer:
             logs = weights.clamp_min(torch.finfo(weights.dtype).tiny).log_()
             self._entropy_BHQ[place] = -logs.mul_(weights).sum(-1)
         if self.needs & _QUERIES and self.sides.has_padding:
-            is_query_BQ = self.sides.queries.is_token_BN[block.rows, block.queries]
+            is_query_BQ = self.sides.attending.is_token_BN[block.rows, block.queries]
             weights *= is_query_BQ[:, None, :, None].to(weights.dtype)
         if Reduction.COLUMN in self.needs:
             column_BHK = self._column_BHK[block.rows, block.heads, : weights.shape[3]]
-            column_BHK += weights.sum(-2)
+            column_BHK += self._measured(block).sum(-2)
         if self.needs & _CONTENT:
             self._peaks(block)
         if self._arc_hits is not None:
             self._arc_hits.block(block)
+
+    def _measured(self, block: Block) -> Tensor:
+        """The weights of a block, 0 where the query is context."""
+        if self.sides.with_context is None:
+            return block.weights_BHQK
+        is_query_BQ = self.sides.queries.is_token_BN[block.rows, block.queries]
+        return block.weights_BHQK * is_query_BQ[:, None, :, None]
 
     def _diagonals(self, block: Block) -> None:
         start, num_queries = block.queries.start, block.weights_BHQK.shape[2]

@@ -63,13 +63,15 @@ class Sides:
     """The tokens of one batch's attention; what its layers share is computed once."""
 
     queries: Tokens
-    """The tokens that attend."""
+    """The tokens that attend and are measured."""
     keys: Tokens
-    """The tokens attended to; the same object in self-attention."""
+    """The tokens attended to; in self-attention the same object as `attending`."""
     arcs: Arcs | None = None
     """Dependency arcs over the words, if sentences have trees and attend to themselves."""
     is_causal: bool = False
     """Whether no token attends to a later one."""
+    with_context: Tokens | None = None
+    """All tokens that attend, if some are context and not measured (see `corpora/windows.py`)."""
     _special_keys: dict[tuple[int, int], tuple[Tensor, ...]] = field(
         default_factory=dict, init=False, repr=False
     )
@@ -78,10 +80,25 @@ class Sides:
     )
     _made: dict[Callable[..., Any], Any] = field(default_factory=dict, init=False, repr=False)
 
+    @property
+    def attending(self) -> Tokens:
+        """All tokens that attend, context included."""
+        return self.queries if self.with_context is None else self.with_context
+
+    @property
+    def is_self(self) -> bool:
+        """Whether tokens attend to their own sequence."""
+        return self.attending is self.keys
+
+    @property
+    def measured_keys(self) -> Tokens:
+        """The keys; in self-attention, without those that are context here."""
+        return self.queries if self.is_self else self.keys
+
     @cached_property
     def segment_BN(self) -> Int64[Tensor, "batch token"] | None:
         """Segment of each token; None if no row has two, and between two sequences."""
-        return segments(self.keys) if self.queries is self.keys else None
+        return segments(self.keys) if self.is_self else None
 
     @cached_property
     def has_content_first(self) -> bool:
@@ -90,8 +107,8 @@ class Sides:
 
     @cached_property
     def has_padding(self) -> bool:
-        """Whether some queries are padding."""
-        return not bool(self.queries.is_token_BN.all())
+        """Whether some tokens that attend are padding."""
+        return not bool(self.attending.is_token_BN.all())
 
     def parts(self, rows: slice) -> list[tuple[slice, int, int]]:
         """Cuts of some rows, each with its number of queries and keys up to the last token.
@@ -105,7 +122,7 @@ class Sides:
         return self._parts[place]
 
     def _cut(self, rows: slice) -> list[tuple[slice, int, int]]:
-        is_query_BQ, is_key_BK = self.queries.is_token_BN, self.keys.is_token_BN
+        is_query_BQ, is_key_BK = self.attending.is_token_BN, self.keys.is_token_BN
         stop = min(rows.stop, len(is_key_BK))
         num_weights = (stop - rows.start) * is_query_BQ.shape[1] * is_key_BK.shape[1]
         num_parts = max(1, min(MAX_PARTS, num_weights // MIN_PART))
@@ -132,7 +149,7 @@ class Sides:
     @cached_property
     def words(self) -> Words | None:
         """The words that arcs are between."""
-        return None if self.arcs is None else Words(self.keys, self.arcs)
+        return None if self.arcs is None else Words(self.keys, self.arcs, self.queries.is_token_BN)
 
 
 def _longest(is_token_BN: Tensor) -> int:
@@ -172,12 +189,12 @@ class Attention:
 
     @property
     def queries(self) -> Tokens:
-        """The tokens that attend."""
+        """The tokens that attend and are measured."""
         return self.sides.queries
 
     @property
     def keys(self) -> Tokens:
-        """The tokens attended to; the same object in self-attention."""
+        """The tokens attended to."""
         return self.sides.keys
 
     @property
@@ -251,7 +268,7 @@ class Attention:
 
     @property
     def column_BHK(self) -> Float[Tensor, "batch head key"]:
-        """Sum over the (non-padding) queries of the weight on each key."""
+        """Sum over the measured queries of the weight on each key."""
         return self._of(Reduction.COLUMN)
 
     @property

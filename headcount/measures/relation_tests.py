@@ -147,11 +147,15 @@ def _words(sides: Sides) -> Int[Tensor, " offset"]:
     """Number of words with a word at each offset, and of pairs farther before and after."""
     word_BN = sides.keys.word_BN
     num_words = max(1, int(word_BN.max()) + 1)
-    is_word_BW = torch.zeros(len(word_BN), num_words + 1, dtype=torch.bool, device=word_BN.device)
-    is_word_BW.scatter_(1, word_BN + 1, True)  # tokens without a word are in the first column
-    is_word_BW = is_word_BW[:, 1:]
-    near_BWO = around(is_word_BW, num_words, REACH, False) & is_word_BW[..., None]
+    # Tokens without a word are in the first column
+    none_BW = torch.zeros(len(word_BN), num_words + 1, dtype=torch.bool, device=word_BN.device)
+    is_word_BW = none_BW.scatter(1, word_BN + 1, True)[:, 1:]
+    is_query_BW = is_word_BW
+    if sides.with_context is not None:
+        measured_BN = word_BN.masked_fill(~sides.queries.is_token_BN, -1)
+        is_query_BW = none_BW.scatter(1, measured_BN + 1, True)[:, 1:]
+    near_BWO = around(is_word_BW, num_words, REACH, False) & is_query_BW[..., None]
     near_O = near_BWO.sum((0, 1))
     near_O[REACH] = 0  # the word itself
-    far_BW2 = far(is_word_BW, num_words, REACH, False) * is_word_BW[..., None]
+    far_BW2 = far(is_word_BW, num_words, REACH, False) * is_query_BW[..., None]
     return torch.cat([near_O, far_BW2.sum((0, 1))])

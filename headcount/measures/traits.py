@@ -236,7 +236,7 @@ def _are_cases(
     is_early_Q = position_Q < (LATE if sides.is_causal else num_queries)
     first_content_B1 = keys.is_content_BN.long().argmax(1)[:, None]
     first_is_rare_BQ = (rarest_BQ2 == 0).any(-1)
-    is_self = queries is keys
+    is_self = sides.is_self
     beside_sep_BQ = around(keys.is_sep_BN, num_queries, 1, sides.is_causal).any(-1)
     starts_with_punct_B1 = keys.is_punct_BN[:, :1]
     has_rare_BQ = (rarest_BQ2 >= 0).all(-1) & queries.is_content_BN & (content_BQ > 2)

@@ -41,7 +41,9 @@ class Slots:
         slot_BQ[queries.is_second_BN] = slot_U
         slot_BQ[~queries.is_token_BN] = num_second + 1
         is_first_BQ = queries.unit_BN == queries.unit_BN[:, :1]
-        has_one_each = bool((is_first_BQ | ~queries.is_token_BN).all())
+        has_one_each = sides.with_context is None and bool(
+            (is_first_BQ | ~queries.is_token_BN).all()
+        )
         return cls(slot_BQ, num_second, has_one_each)
 
     def sums(

@@ -88,7 +88,7 @@ class Loaded:
         several = (getattr(self.model.config, "type_vocab_size", 0) or 0) >= 2
         return several and TOKEN_TYPES in signature(self.model.forward).parameters
 
-    def encoder(self, strict: bool = False) -> Encoder:
+    def encoder(self, strict: bool = False, windows: bool = False) -> Encoder:
         """The encoder that turns sentences into the model's inputs.
 
         Raises:
@@ -117,7 +117,9 @@ class Loaded:
                     f"Expected a decoder_start_token_id in the config of {self.name}, an "
                     "encoder-decoder, got none. Set it in config.json."
                 )
-        return Encoder(self.tokenizer, self.max_length, start, strict, self.takes_token_types)
+        return Encoder(
+            self.tokenizer, self.max_length, start, strict, self.takes_token_types, windows
+        )
 
 
 def load(

@@ -17,7 +17,7 @@ Reference: Stanford's Multi-Pass Sieve Coreference Resolution System (Lee et al.
 https://aclanthology.org/W11-1902
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -33,6 +33,7 @@ from headcount.corpora import (
     SECOND,
     Document,
     Mention,
+    stretches,
 )
 
 MALE_WORDS = frozenset("mr mr. sir man boy father brother son uncle husband king lord".split())
@@ -96,32 +97,11 @@ def windows_of(
             seen.add(mention.entity)
         too_long += sum(size > limit for size in sizes)
         starts = np.cumsum([0, *map(len, document.sentences)])
-        for begin, resolved, end in _stretches(sizes, limit):
+        for begin, resolved, end in stretches(sizes, limit):
             window = _window(number, document, *(int(starts[i]) for i in (begin, resolved, end)))
             cases += int(window.is_case_M.sum())
             found.append(window)
     return Windows(tuple(found), anaphoric, anaphoric - cases, too_long)
-
-
-def _stretches(sizes: Sequence[int], limit: int) -> Iterator[tuple[int, int, int]]:
-    """First sentence, first sentence whose mentions are resolved here, and end of each window."""
-    resolved = 0
-    while resolved < len(sizes):
-        if sizes[resolved] > limit:  # it fits no window
-            resolved += 1
-            continue
-        begin, size = resolved, sizes[resolved]
-        while begin > 0 and size - sizes[resolved] + sizes[begin - 1] <= limit // 2:
-            if size + sizes[begin - 1] > limit:
-                break
-            begin -= 1
-            size += sizes[begin]
-        end = resolved + 1
-        while end < len(sizes) and size + sizes[end] <= limit:
-            size += sizes[end]
-            end += 1
-        yield begin, resolved, end
-        resolved = end
 
 
 def _window(number: int, document: Document, begin: int, resolved: int, end: int) -> Window:

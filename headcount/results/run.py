@@ -12,7 +12,7 @@ from headcount.results.coreference import Coreference
 from headcount.results.curve import CurvePoints, CurveRecord
 from headcount.results.examples import Example
 from headcount.results.importance import ImportanceRecord
-from headcount.results.json_file import VERSION, JsonObject, encoded, write_sealed
+from headcount.results.json_file import VERSION, JsonObject, encoded, omitted, write_sealed
 from headcount.results.probe import Probed
 from headcount.results.profiles import Profiles
 from headcount.results.prune import PruneRecord
@@ -28,7 +28,8 @@ class Counts:
     sentences: int
     """Number of sentences."""
     tokens: int
-    """Number of source tokens after truncation, special tokens included."""
+    """Number of source tokens after truncation, special tokens included; context of windows is
+    not counted again."""
     target_tokens: int = 0
     """Number of tokens read by the decoder of an encoder-decoder; 0 for other models."""
     words: int = 0
@@ -40,7 +41,13 @@ class Counts:
     words_lost: int = 0
     """Number of words that the tokenizer turns into no piece at all."""
     longest: int = 0
-    """Number of tokens of the longest source after truncation."""
+    """Number of tokens of the longest source after truncation, or of the longest window."""
+    windowed: int = omitted(0)
+    """Number of sentences too long for the model that were read in windows."""
+    windows: int = omitted(0)
+    """Number of windows that they were read in."""
+    out_of_reach: int = omitted(0)
+    """Number of dependency arcs between words without a common window."""
 
 
 @final

@@ -286,9 +286,12 @@ def test_json_prints_the_record(bert: Path, data: list[Path], tmp_path: Path) ->
     assert status == 2 and "headcount demo" in output
 
 
-def test_csv_beside_every_table(bert: Path, data: list[Path], tmp_path: Path) -> None:
+def test_csv_beside_every_table(
+    bert: Path, data: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     out = tmp_path / "out"
-    status, output, errors = headcount("analyze", bert, data[0], "--out", out, "--csv")
+    analyze = ("analyze", bert, data[0], "--limit", 5, "--out", out)
+    status, output, errors = headcount(*analyze, "--csv")
     assert status == 0, errors
     assert f"CSV in {out}: heads.csv, " in output
     assert {path.stem for path in out.glob("*.csv")} == {path.stem for path in out.glob("*.pa*")}
@@ -296,11 +299,11 @@ def test_csv_beside_every_table(bert: Path, data: list[Path], tmp_path: Path) ->
     assert headcount("importance", bert, *task)[0] == 0
     assert "norm" in (out / "heads.csv").read_text().splitlines()[0], "the copy is kept up to date"
     (out / "heads.csv").unlink()
-    status, _, errors = headcount("report", out, "--csv", "--formats", "svg")
-    assert status == 0 and (out / "heads.csv").exists(), errors
+    monkeypatch.setattr("headcount.cli.report.Report.run", lambda self: 0)
+    assert headcount("report", out, "--csv")[0] == 0 and (out / "heads.csv").exists()
     status, _, errors = headcount("doctor", bert, "--csv")
     assert status == 2 and "Expected a command that writes tables" in errors
-    again = headcount("analyze", bert, data[0], "--out", out, "--csv", "--overwrite", "--quiet")
+    again = headcount(*analyze, "--csv", "--overwrite", "--quiet")
     assert (again[0], again[1]) == (0, ""), again[2]
 
 

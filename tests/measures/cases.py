@@ -229,10 +229,12 @@ def attend(
     padding: int = 0,
     norms_known: bool = True,
     needs: Collection[Reduction] = tuple(Reduction),
+    is_measured: Sequence[Sequence[bool]] | None = None,
 ) -> Attention:
     """The package's sums over sentences in one batch, in blocks of rows, heads and queries.
 
-    `padding` tokens are added to the keys if these are another sequence.
+    `padding` tokens are added to the keys if these are another sequence. Queries that are not
+    measured are context.
     """
     queries = tokens([example.queries for example in examples])
     is_self = examples[0].queries is examples[0].keys
@@ -255,7 +257,11 @@ def attend(
     layer = AttentionLayer(site, 2, "somewhere", 0, NUM_HEADS, NUM_HEADS, HEAD_DIM, "beyond")
     trees = arcs([(example.heads, example.relations) for example in examples]) if is_self else None
     roots = torch.linalg.cholesky(W_O @ W_O.transpose(1, 2)) if norms_known else None
-    reducer = AttentionReducer(layer, Sides(queries, keys, trees), roots, values, set(needs))
+    sides = Sides(queries, keys, trees)
+    if is_measured is not None:
+        flags = [[*row, *[False] * (num_queries - len(row))] for row in is_measured]
+        sides = Sides(queries.only(torch.tensor(flags)), keys, trees, with_context=queries)
+    reducer = AttentionReducer(layer, sides, roots, values, set(needs))
     return reduced(reducer, weights, split)
 
 

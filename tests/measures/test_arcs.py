@@ -19,7 +19,7 @@ def hits(word_of: list[int], arcs: list[tuple[int, int]], map_NN: list[list[floa
     tokens = Tokens(ids, here, here, ~here, ~here, words_of, rarest, ids, ~here, ids, ~here)
     dependent, head = torch.tensor(arcs).T
     none = torch.zeros_like(head)
-    words = Words(tokens, Arcs(none, dependent, head, none, none.bool(), 1, 0))
+    words = Words(tokens, Arcs(none, dependent, head, none, none.bool(), 1, 0), here)
     finder, weights = ArcHits(words, 1), torch.tensor([[map_NN]])
     everything = slice(0, 1), slice(0, 1), slice(0, len(word_of))
     finder.block(Block(LAYER, *everything, weights, weights[..., :0]))

@@ -146,14 +146,16 @@ def test_a_text_is_in_one_half_wherever_it_stands():
     texts = [Sentence(f"sentence number {number}") for number in range(400)]
     second = [is_in_second_half(text) for text in texts]
     assert 160 < sum(second) < 240
-    again = units(texts[::-1], [7] * 400)[1][:, 0].tolist()
+    again = units(texts[::-1], [7] * 400, [0] * 400)[1][:, 0].tolist()
     assert again == second[::-1], "neither order nor batch decides"
     pairs = [is_in_second_half(Sentence("same", second=str(n))) for n in range(20)]
     assert {True, False} == set(pairs), "the second sentence of a pair counts"
 
 
 def test_a_long_text_is_cut_into_units_of_either_half():
-    unit_RN, is_second_RN = units([Sentence("short"), Sentence("long")], [LONG, 20 * UNIT + 5])
+    unit_RN, is_second_RN = units(
+        [Sentence("short"), Sentence("long")], [LONG, 20 * UNIT + 5], [0, 0]
+    )
     assert set(unit_RN[0, :LONG]) == {0} and set(unit_RN[0, LONG:]) == {-1}
     assert unit_RN[1].tolist()[: 2 * UNIT] == [1] * UNIT + [2] * UNIT
     assert unit_RN[1, -1] == 20 and (unit_RN[1] == 20).sum() == UNIT + 5

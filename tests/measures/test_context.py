@@ -13,9 +13,11 @@ import torch
 from headcount.measures import Patterns, RelationTests, Sums, Syntactic
 from headcount.measures.registry import MEASURES
 from tests import laws
-from tests.measures.cases import Example, attend, batches
+from tests.measures.cases import Example, attend, batches, made_up
 from tests.textbook import patterns
 
+BATCHES = [*batches("self"), *made_up(29, ((9, 10, 7),), None)]
+"""The last one has a unit a row."""
 ADDITIVE = tuple(each for each in MEASURES if each not in (Patterns, RelationTests, Syntactic))
 BY_UNIT = {"squares", "products", "cases_squares", "units"}
 """Fields that add up only if no unit is divided."""
@@ -27,7 +29,7 @@ def flags(of_token: Callable[[Example, int], bool]) -> list[list[list[bool]]]:
     """A flag for each token of every made-up batch."""
     return [
         [[of_token(example, token) for token in range(len(example.queries))] for example in batch]
-        for batch in batches("self")
+        for batch in BATCHES
     ]
 
 
@@ -38,7 +40,7 @@ UNITS = flags(lambda example, token: example.queries.unit_of[token] == 1)
 def parts(measure: type[Sums], masks: list[list[list[bool]]]) -> list[tuple[Sums, Sums, Sums]]:
     """The sums with some context, with the other tokens as context, and without context."""
     found = []
-    for batch, mask in zip(batches("self"), masks, strict=True):
+    for batch, mask in zip(BATCHES, masks, strict=True):
         others = [[not flag for flag in row] for row in mask]
         made = [attend(batch, (2, 3, 4), is_measured=each) for each in (mask, others, None)]
         found.append(tuple(measure.of(each) for each in made))
@@ -100,7 +102,7 @@ def _features(A: np.ndarray, measured: list[bool], segment_of: list[int]) -> tup
 
 def test_patterns_are_those_of_the_measured_queries() -> None:
     checked = 0
-    for batch, mask in zip(batches("self"), EVERY_OTHER, strict=True):
+    for batch, mask in zip(BATCHES, EVERY_OTHER, strict=True):
         expected: list[list[str]] = []
         for example, measured in zip(batch, mask, strict=True):
             if not any(measured):

@@ -15,7 +15,7 @@ from headcount.reports.curve_document import document, sentences
 from headcount.reports.figures.curves import curve_figures
 from headcount.results import ALL, CurvePoints, read_curve
 from headcount.tap import gated
-from headcount.tasks import drawn, evaluate
+from headcount.tasks import TaskSplits, drawn, evaluate, some
 from headcount.training import FinetuneConfig, finetune
 from tests.pruning.context import context
 
@@ -47,6 +47,40 @@ def test_rows() -> None:
             expected = evaluate(given.loaded.model, given.train)
         assert row["loss"] == row["test_loss"] == pytest.approx(expected.loss, rel=1e-6)
         assert row["score"] == pytest.approx(given.train.score(expected), rel=1e-6)
+
+
+def test_each_data_set_has_its_own_numbers(tmp_path: Path) -> None:
+    """Heads are chosen on one, and points measured on the other two."""
+    given = context("causal-gpt2")
+    dev, test = (some(given.train, np.array(rows)) for rows in ([0, 1], [2, 3, 4]))
+    points = curve(Trial(given, dev, test), {"norm": METHODS["norm"]}, [3])
+    for prefix, task in (("", dev), ("test_", test)):
+        for point in points.points:
+            gone = {str(head): 0.0 for head in given.loaded.heads if head not in point.heads}
+            with gated(given.loaded.model, gone):
+                expected = evaluate(given.loaded.model, task).loss
+            assert point.numbers[f"{prefix}loss"] == pytest.approx(expected, rel=1e-6)
+
+
+def test_random_orders_differ_by_seed_and_others_do_not_run_twice() -> None:
+    points = measured()
+    first, second = (
+        {
+            each.keep: each.heads
+            for each in points.points
+            if (each.method, each.seed) == ("random", s)
+        }
+        for s in (0, 1)
+    )
+    assert first != second
+    assert {each.seed for each in points.points if each.method == "norm"} == {0}
+
+
+def test_methods_that_were_left_out_are_warned_of() -> None:
+    given = context("causal-gpt2")
+    splits = TaskSplits(given.train, given.train, warnings=("dev is train",))
+    found = CurveFacts.of(given.loaded, splits, METHODS, "", left_out={"norm": "It has no norm."})
+    assert found.warnings == ("dev is train", "norm is left out: It has no norm")
 
 
 def test_budgets_are_of_the_heads_that_may_go() -> None:
@@ -240,9 +274,9 @@ def test_the_best_method_and_those_no_better_than_random() -> None:
     trained = replace(facts(), updates={"l0": 1000})
     assert "l0 also trained the weights, 1,000 updates per point" in sentences(worse, trained)[2]
     assert "there is no control" in sentences(worse, trained)[2]
-    assert "| 7            | 2.00 | 6.00 (5.00 to 7.00) |" in document(points, facts(), []).replace(
-        "|   ", "| "
-    ).replace("|  ", "| ")
+    lines = [line.split("|")[1:-1] for line in document(points, facts(), []).splitlines()]
+    rows = [[cell.strip() for cell in line] for line in lines]
+    assert ["10 (all)", "1.00", "1.00"] in rows and ["7", "2.00", "6.00 (5.00 to 7.00)"] in rows
 
 
 def test_a_training_that_fails_is_no_method_that_does_not_suit(tmp_path: Path) -> None:

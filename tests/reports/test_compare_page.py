@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
-from headcount.reports import compare, write_comparison
+from headcount.reports import compare, document, write_comparison
 from headcount.reports.kinds import leading
 from headcount.reports.page.compare_plot import LEFT, SIZE, TOP, scatter, span
 from headcount.reports.page.compare_view import (
@@ -83,6 +83,40 @@ def test_each_run_has_the_head_that_its_first_half_chose(runs: tuple[Run, Run]):
     other = {"enc.4.0": (replace(chosen, head="enc.4.0", share=0.5),)}
     (pair,) = relation_pairs(replace(runs[0], profiles=profiles), replace(runs[1], profiles=other))
     assert not pair.apart
+
+
+def test_relations_come_by_their_difference_and_are_apart_in_either_order(runs: tuple[Run, Run]):
+    near = replace(SUBJECT, trait="obj", relation="obj", share=0.5, low=0.35, high=0.45)
+    high, low = replace(SUBJECT, share=0.9, low=0.8, high=0.95), replace(near, trait="nsubj")
+    one = replace(runs[0], profiles={"enc.0.0": (near, high)})
+    other = replace(runs[1], profiles={"enc.0.0": (replace(near, share=0.6), low)})
+    for pair in (one, other), (other, one):
+        found = relation_pairs(*pair)
+        assert [(each.relation, each.apart) for each in found] == [("nsubj", True), ("obj", False)]
+
+
+def test_facts_are_listed_that_differ(runs: tuple[Run, Run]):
+    record = replace(
+        runs[0].record, model="another", versions=runs[0].record.versions | {"torch": "9"}
+    )
+    other = replace(runs[0], record=record)
+    view = compare_view(runs[0], other, compare(runs[0], other), ("news", "captions"))
+    versions = runs[0].record.versions
+    assert view.differ == (
+        ("model", runs[0].record.model, "another"),
+        ("version of torch", versions["torch"], "9"),
+    )
+
+
+def test_ends_of_intervals_are_no_scores(runs: tuple[Run, Run]):
+    found = compare(*runs)
+    view = compare_view(*runs, found, ("news", "captions"))
+    assert view.scores is not None
+    labels = [row[0] for row in view.scores.rows]
+    assert "ablation effect" in labels and "confidence" in labels
+    text = document(found, ("news", "captions"))
+    for name in ("ablation effect, low", "ablation p, corrected", "most frequent offset"):
+        assert name not in labels and name not in text
 
 
 def test_both_axes_of_a_scatter_plot_are_the_same():

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
-from headcount.reports.kinds import findings, kinds_of, leading, tint
-from headcount.reports.names import KNOWN
+from headcount.reports.kinds import counted, findings, kinds_of, leading, tint, untested_roles
+from headcount.reports.names import KNOWN, role_names
 from headcount.results import Role, read_run
 from tests.reports.test_profile_view import TRAIT
 
@@ -60,6 +60,42 @@ def test_the_main_role_leads_then_the_strongest_tendency():
     nothing = replace(TRAIT, trait="next", role="positional", strength=0.9, verdict="none")
     found = findings([nothing, tendency, weaker, role], [Role("rare"), Role("sink")])
     assert [trait.trait for trait in found] == ["rare", "first", "self"]
+
+
+def test_a_role_leads_before_a_stronger_tendency_of_it():
+    role = replace(TRAIT, trait="self", role="positional", strength=0.2)
+    tendency = replace(role, trait="next", strength=0.9, verdict="tendency")
+    found = findings([tendency, role], [Role("positional")])
+    assert [trait.trait for trait in found] == ["self", "next"]
+
+
+def test_a_tendency_is_as_strong_in_colour_as_it_is(profiled: Path):
+    leads = next(each for each in leading(read_run(profiled)).values() if each)
+    shades = [
+        tint(replace(leads, verdict="tendency", strength=strength)) for strength in (0.0, 0.5, 1.0)
+    ]
+    assert shades == [14, 33, 52]
+
+
+def test_the_legend_has_one_order(profiled: Path):
+    found = leading(read_run(profiled)).values()
+    keys = [kind.key for kind, _ in counted(found)]
+    order = ["previous", "self", "syntax", "rare", "first", "punctuation", "segment"]
+    assert keys == [key for key in order if key in keys] and len(keys) > 3
+    assert keys == [kind.key for kind, _ in counted(reversed([*found]))]
+
+
+def test_a_role_is_untested_if_no_head_could_be_tested():
+    untested = replace(TRAIT, trait="rare", role="rare", verdict="untested")
+    profiles = {"enc.0.0": (TRAIT, untested), "enc.0.1": (replace(TRAIT, verdict="untested"),)}
+    assert untested_roles(profiles) == ["rare"]
+    profiles["enc.0.1"] = (replace(untested, verdict="none"),)
+    assert untested_roles(profiles) == []
+
+
+def test_an_unknown_role_has_an_abbreviation_of_its_own():
+    names = role_names(["sink", "sister", "sistrum"])
+    assert [each.abbreviation for each in names.values()] == ["Si", "Ss", "St"]
 
 
 def test_every_head_of_a_run_is_led_by_its_main_role(profiled: Path):

@@ -9,10 +9,22 @@ from headcount.core import InputError
 from headcount.reports import report_view, write_report
 from headcount.reports.kinds import leading
 from headcount.reports.page import curve_plot
+from headcount.reports.page.answer_view import best_method
 from headcount.reports.page.curve_view import curve_view
 from headcount.reports.page.kept_view import keepings, kept_rows
 from headcount.reports.page.pruned_view import pruned_view
-from headcount.results import CurvePoints, Run, read_run
+from headcount.results import (
+    ControlChange,
+    ControlRecord,
+    CurvePoints,
+    MetricChange,
+    PipelineRecord,
+    Run,
+    SliceChange,
+    StagesRecord,
+    Survival,
+    read_run,
+)
 from tests.cli.conftest import headcount
 from tests.reports.conftest import Open
 from tests.reports.pruned_folder import BUDGETS, prune_record, write_curve_beside
@@ -88,6 +100,23 @@ def test_the_section_on_the_curve(run: Run):
     assert curve_view(replace(run, curve=None)) is None
 
 
+def test_the_development_data_choose_the_method(run: Run):
+    """Not the test data, on which another method is better."""
+    points = [
+        replace(each, numbers={**each.numbers, "test_loss": -each.numbers["loss"]})
+        for each in of_curve(run).points
+    ]
+    assert best_method(CurvePoints(tuple(points))) == "fisher"
+
+
+def test_choices_of_heads_say_what_chose_them(run: Run):
+    pruned, *budgets = keepings(run)
+    assert pruned.about == "The pruned model keeps 13 of 24 heads, chosen by fisher."
+    assert [each.about for each in budgets] == [
+        f"{keep} of 24 heads kept by fisher." for keep in BUDGETS
+    ]
+
+
 def test_heads_of_each_kind_are_counted_at_each_budget(run: Run):
     found = leading(run)
     choices = [each.kept for each in keepings(run)]
@@ -100,7 +129,7 @@ def test_heads_of_each_kind_are_counted_at_each_budget(run: Run):
         ]
         assert row.total == len(heads)
         counts = [sum(head in choice for head in heads) for choice in choices]
-        assert [number for number, _ in row.kept] == counts
+        assert row.kept == tuple((number, number / row.total) for number in counts)
 
 
 def test_the_section_on_the_pruned_model(run: Run):
@@ -117,6 +146,37 @@ def test_the_section_on_the_pruned_model(run: Run):
         ("positional", "1", ("enc.0.2",))
     ]
     assert dict(report_view(run).answers)["Pruned"] == view.lede
+
+
+def test_numbers_on_both_data_sets_and_against_the_control(run: Run):
+    """Test data, which chose nothing, come first."""
+    assert run.pruned is not None
+    test = run.pruned.data_sets["test"]
+    score = MetricChange("bleu", True, 40.5, 36.2, 4.3, -0.4, 9.0, 0.03)  # p of another test
+    dev = replace(test, score=score)
+    against = SliceChange(
+        89, MetricChange("bleu", True, 43.1, 37.1, 6.0, 2.0, 9.5, 0.004), test.loss
+    )
+    control = ControlRecord((), {"test": ControlChange(dev, against)})
+    pipeline = PipelineRecord((), StagesRecord(), None, None, control, 1.0)
+    kept, more = ("enc.0.1", "enc.0.3"), ("enc.0.2",)
+    record = replace(
+        run.pruned,
+        data_sets={"dev": dev, "test": test},
+        pipeline=pipeline,
+        functions=(Survival("sink", 5, (*kept, "enc.1.0"), kept, more),),
+    )
+    view = pruned_view(run, record)
+    assert " On test data, BLEU drops from 41.3 to 37.1, " in view.lede and "40.5" not in view.lede
+    assert [(row.name, row.before, row.after, row.p) for row in view.changes] == [
+        ("BLEU, test data", "41.3", "37.1", "0.003"),
+        ("loss, test data", "1.00", "1.30", "0.001"),
+        ("BLEU, test data, against the control", "43.1", "37.1", "0.004"),
+        ("BLEU, development data", "40.5", "36.2", "–"),
+        ("loss, development data", "1.00", "1.30", "0.001"),
+    ]
+    (survival,) = view.survivals
+    assert (survival.before, survival.still, survival.taken_over) == (5, "2", more)
 
 
 def test_cards_say_where_a_head_is_kept(run: Run):

@@ -8,15 +8,18 @@ from pathlib import Path
 import pytest
 
 from headcount.core import InputError
-from headcount.reports import render, report_view, site_sentence
+from headcount.reports import numbers, render, report_view, site_sentence
 from headcount.reports.page.worth_plot import HEIGHT, TOP, WIDTH, Axis, ranking
 from headcount.reports.page.worth_view import (
     SHOWN,
     Worth,
+    best_alone,
     effect_of,
     lede,
     matrix_view,
+    mattering,
     measured,
+    without,
     worth_view,
 )
 from headcount.results import Effect, HeadRow, ImportanceRecord, JsonObject, Run, read_run
@@ -155,6 +158,8 @@ def test_a_line_per_layer_with_its_best_head(run: Run, worth: Worth):
         assert line.mark.x is not None and line.only_mark.x is not None
         assert (line.mark.x > line.only_mark.x) == (dense.delta > only.delta)
         assert line.only_mark.low is None
+        shown = numbers.effect(dense.delta), numbers.effect(only.delta)
+        assert (line.text, line.only_text) == shown and shown[0] != shown[1]
 
 
 def test_layers_may_lack_one_of_the_two(run: Run):
@@ -195,6 +200,65 @@ def test_matrix_has_every_pair_once():
     assert (close.text, close.interval, close.by_chance) == ("0.70", "0.50 to 0.90", False)
     assert (unknown.text, unknown.interval, unknown.by_chance) == ("–", "", True)
     assert (chance.text, chance.negative, chance.by_chance) == ("−0.10", True, True)
+
+
+def test_an_interval_on_one_side_of_zero_is_no_chance():
+    rho, low, high = ([[1.0, each], [each, 1.0]] for each in (-0.7, -0.9, -0.5))
+    entry = {"names": ["gradient", "relevance"], "rho": rho, "low": low, "high": high}
+    view = matrix_view(importance(agreement=entry | {"sentence": ""}).agreement)
+    assert view is not None
+    ((_, (cell,)),) = view.rows
+    assert cell.negative and not cell.by_chance and cell.size == 0.7
+
+
+def test_the_best_head_alone_says_which_examples_chose_it():
+    found = {"site": "decoder.self", "layer": 1, "head": "dec.1.3", "delta": 0.1}
+    fitted = importance(single_heads=[found | {"halves": ["dec.1.3", "dec.1.0"]}])
+    assert best_alone(fitted).startswith("Each half of the examples chose a head that was measured")
+    assert "chosen on the same examples, so" in best_alone(importance(single_heads=[found]))
+
+
+def _measured(run: Run, delta: float, p: float) -> Run:
+    """The run with another effect of its first head, beside an interval that fits."""
+    width = abs(delta) * (0.5 if p < 0.05 else 2)
+    ends = {"ablation_delta": delta, "ablation_low": delta - width, "ablation_high": delta + width}
+    first = replace(run.heads[0], values={**run.heads[0].values, **ends, "ablation_p": p})
+    return replace(run, heads=(first, *run.heads[1:]))
+
+
+@pytest.mark.parametrize(
+    ("delta", "p", "matters", "says"),
+    [
+        (
+            0.2,
+            0.01,
+            True,
+            "rises by 0.200 (95\u202f% 0.100 to 0.300); beyond chance, corrected p 0",
+        ),
+        (
+            0.2,
+            0.5,
+            False,
+            "rises by 0.200 (95\u202f% −0.200 to 0.600); within chance, corrected p 0",
+        ),
+        (-0.2, 0.01, False, "drops by 0.200 (95\u202f% −0.300 to −0.100); beyond chance, correc"),
+    ],
+)
+def test_a_head_matters_if_the_model_is_worse_without_it(
+    run: Run, delta: float, p: float, matters: bool, says: str
+):
+    run = _measured(run, delta, p)
+    assert (run.heads[0].head in (mattering(run) or ())) == matters
+    assert without(run, run.heads[0]).startswith(f"Without it, the loss {says}")
+
+
+def test_dots_are_solid_beyond_chance_or_untested():
+    effects = [effect(0.9, 0.001), effect(0.5, 0.2), effect(0.1, math.nan)]
+    assert [dot.sure for dot in ranking(["a", "b", "c"], effects, [""] * 3).dots] == [
+        True,
+        False,
+        True,
+    ]
 
 
 def test_cards_have_scores_with_their_place(run: Run):

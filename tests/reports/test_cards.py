@@ -1,0 +1,84 @@
+"""The card of a head: its texts are its numbers in the tables."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from headcount.reports import numbers
+from headcount.reports.page.card_view import Card, cards, example_view
+from headcount.results import Example, Role, Run, read_run
+from tests.reports.test_profile_view import TRAIT
+
+NULL = 0.123
+"""A number that only the run with random weights has."""
+
+
+@pytest.fixture(scope="module")
+def run(plain: Path) -> Run:
+    run = read_run(plain)
+    assert run.null_heads is not None
+    null = [replace(row, values={**row.values, "confidence": NULL}) for row in run.null_heads]
+    return replace(run, null_heads=tuple(null))
+
+
+@pytest.fixture(scope="module")
+def card(run: Run) -> Card:
+    return cards(run)[7]
+
+
+def test_weights_stand_beside_norms(run: Run, card: Card):
+    values = run.heads[7].values
+    assert [(share.label, share.text, share.norm_text) for share in card.sinks] == [
+        (label, numbers.percent(values[f"attn_{key}"]), numbers.percent(values[f"norm_{key}"]))
+        for label, key in (
+            ("first token", "first"),
+            ("separators", "sep"),
+            ("punctuation", "punct"),
+        )
+    ]
+
+
+def test_rare_words(run: Run, card: Card):
+    one, two = (numbers.percent(run.heads[7].values[f"rare{n}_share"]) for n in ("", "2"))
+    assert one != two and card.rare == (
+        f"Looks most at the sentence's rarest token in {one} of 18,231 queries, and at one of the "
+        f"two rarest in {two}."
+    )
+
+
+def test_every_number_stands_beside_the_one_at_random_weights(run: Run, card: Card):
+    (shown,) = [each for each in card.numbers if each.label == "confidence"]
+    assert shown.text == numbers.weight(run.heads[7].values["confidence"]) != shown.null_text
+    assert shown.null_text == numbers.weight(NULL)
+
+
+def test_relations_of_all_sentences_are_left_to_runs_without_profiles(profiled: Path):
+    """Their best is chosen on the sentences that it is measured on."""
+    run = read_run(profiled)
+    assert run.relations and not any(card.relations for card in cards(run))
+    assert all(card.relations for card in cards(replace(run, profiles=None)))
+
+
+def test_roles_stand_before_tendencies(profiled: Path):
+    run = read_run(profiled)
+    tendency = replace(TRAIT, trait="self", role="positional", strength=0.9, verdict="tendency")
+    head = run.heads[0].head
+    one = replace(
+        run, profiles={head: (tendency, TRAIT)}, roles=run.roles | {head: (Role("sink"),)}
+    )
+    found = cards(one)[0].findings
+    assert [(each.kind, each.verdict) for each in found] == [
+        ("first", "role"),
+        ("self", "tendency"),
+    ]
+
+
+def test_a_long_map_is_cut_on_both_sides_of_its_own():
+    """The query is far to the right, its key at the beginning."""
+    weights_QK = np.full((100, 100), 30, dtype=np.uint8)
+    words = tuple(f"w{place}" for place in range(100))
+    view = example_view(Example("positional", "", words, words, weights_QK, ((90, 10),)))
+    query, key = view.arcs
+    assert view.keys is not None and (view.queries[query], view.keys[key]) == ("w90", "w10")

@@ -4,7 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from headcount.core import reason, write_atomically, write_json, write_text
+from headcount.core import (
+    InputError,
+    read_checkpoint,
+    read_json,
+    reason,
+    visible,
+    write_atomically,
+    write_checkpoint,
+    write_json,
+    write_readable,
+    write_text,
+)
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
@@ -35,3 +46,51 @@ def test_advice_that_only_a_programmer_can_follow_is_left_out() -> None:
     assert "set_int_max" in str(caught.value)
     assert reason(caught.value).startswith("Exceeds the limit (4300 digits)")
     assert "set_int_max" not in reason(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"[" * 100_000, "it is nested too deeply"),
+        (b'{"version": ' + b"1" * 5000 + b"}", r"Exceeds the limit \(4300 digits\)"),
+        (b'{"a": 1, "a": 2}', "it names 'a' twice"),
+        (b"\xff\xfe{}", "codec can't decode byte 0xff"),
+        (b'{"a": [1, 2', "Expecting ',' delimiter"),
+        (b"", "Expecting value"),
+    ],
+)
+def test_what_is_no_json_is_refused_by_its_file(content: bytes, why: str, tmp_path: Path) -> None:
+    path = tmp_path / "points.json"
+    path.write_bytes(content)
+    for read in (lambda: read_json(path, "points", "Run it again."), lambda: _points(path)):
+        with pytest.raises(InputError, match=rf"points in .*points\.json, but .*{why}.*again"):
+            read()
+
+
+def _points(path: Path) -> dict:
+    return read_checkpoint(path, "key", "points")
+
+
+def test_a_checkpoint_of_other_contents_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "points.json"
+    write_checkpoint(path, "key", {"norm/0/4": 1.25})
+    assert _points(path) == {"norm/0/4": 1.25}
+    path.write_text(path.read_text().replace("1.25", "1.75"))
+    with pytest.raises(InputError, match=r"points\.json.* was changed since it was written"):
+        _points(path)
+
+
+CONTROLS = "a\x1b[2J\x07\x9b\u202e\udcffz\r\n\tnaïve"
+
+
+def test_json_escapes_what_a_terminal_obeys_and_gives_it_back(tmp_path: Path) -> None:
+    write_json(tmp_path / "run.json", {"corpus": CONTROLS})
+    text = (tmp_path / "run.json").read_text(encoding="utf-8")
+    assert visible(text) == text and "naïve" in text
+    assert read_json(tmp_path / "run.json", "a run", "") == {"corpus": CONTROLS}
+
+
+def test_documents_have_signs_for_control_characters(tmp_path: Path) -> None:
+    write_readable(tmp_path / "curve.md", CONTROLS)
+    text = (tmp_path / "curve.md").read_text(encoding="utf-8")
+    assert text == "a␛[2J␇\ufffd\ufffd\ufffdz␍\n\tnaïve"

@@ -6,6 +6,7 @@ from pathlib import Path
 from headcount.reports import report_view, story
 from headcount.results import read_run
 from tests.reports.run_folder import Wish, write_run
+from tests.reports.test_profile_view import TRAIT
 
 
 def test_opening_then_starts_then_what_would_show_more(tmp_path: Path) -> None:
@@ -15,6 +16,24 @@ def test_opening_then_starts_then_what_would_show_more(tmp_path: Path) -> None:
     assert "heads matter" in lines[1] and "Most: without " in lines[1]
     for start in view.starts:
         assert f"Start with {start.head}: it {start.why}." in lines
+
+
+def test_the_clearest_head_is_that_of_the_half_that_chose(profiled: Path) -> None:
+    """Not the one that is lucky in the half that is shown; sinks come last."""
+    run = read_run(profiled)
+    lucky, clear = (
+        replace(TRAIT, strength=strength, share=strength, first_gain=gain)
+        for strength, gain in ((0.9, 0.1), (0.5, 0.4))
+    )
+    subject = replace(TRAIT, trait="nsubj", relation="nsubj", role="syntactic", first_gain=0.05)
+    subject = replace(subject, direction="head->dependent")
+    profiles = {
+        head: (replace(trait, head=head),)
+        for head, trait in (("enc.0.0", lucky), ("enc.0.1", clear), ("enc.0.2", subject))
+    }
+    roles = {row.head: () for row in run.heads}
+    found = report_view(replace(run, profiles=profiles, roles=roles)).starts
+    assert [start.head for start in found] == ["enc.0.2", "enc.0.1"]
 
 
 def test_a_role_that_no_head_has_is_reported_with_the_nearest_head(profiled: Path) -> None:

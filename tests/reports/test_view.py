@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from headcount.reports import report_view
+from headcount.reports.kinds import leading
 from headcount.reports.numbers import percent
 from headcount.reports.page.card_view import MAX_LINES, MAX_WORDS, example_view, offset_bins
 from headcount.reports.page.layer_view import layer_means, panels
@@ -36,6 +37,34 @@ def test_chips_count_heads(plain: Path):
         roles = [row.roles for row in run.heads]
         counted = sum(chip.role.name in found if chip.role else not found for found in roles)
         assert chip.count == str(counted)
+        random = [row.roles for row in run.null_heads or ()]
+        counted = sum(chip.role.name in found if chip.role else not found for found in random)
+        assert chip.null_count == str(counted)
+
+
+def test_the_legend_counts_verdicts_and_heads_that_matter(profiled: Path, translator: Path):
+    run = read_run(profiled)
+    verdicts = [leads.verdict if leads else "none" for leads in leading(run).values()]
+    counts = [verdicts.count(name) for name in ("role", "tendency", "none")]
+    assert len(set(counts)) == 3
+    shown = report_view(run).legend
+    assert shown.verdicts == tuple(
+        (key, name, str(number))
+        for key, name, number in zip(
+            ("role", "tendency", "none"), ("role", "tendency", "neither"), counts, strict=True
+        )
+    )
+    assert shown.num_mattering is None
+    run = read_run(translator)
+    matter = [
+        row.head
+        for row in run.heads
+        if row.values["ablation_p"] < 0.05 and row.values["ablation_delta"] > 0
+    ]
+    report = report_view(run)
+    cells = [cell for grid in report.grids for _, row in grid.layers for cell in row if cell]
+    assert report.legend.num_mattering == len(matter) > 0
+    assert [cell.head for cell in cells if cell.matters] == matter
 
 
 def test_every_head_has_a_cell_and_a_card(translator: Path):
@@ -93,6 +122,28 @@ def test_layer_means_leave_out_nan(hostile: Path):
         values = [row.values["confidence"] for row in run.heads if row.layer == layer]
         measured = [value for value in values if not math.isnan(value)]
         assert mean == pytest.approx(sum(measured) / len(measured))
+
+
+def test_lines_of_layers_are_those_of_random_weights_and_of_norms(plain: Path):
+    run = read_run(plain)
+    assert run.null_heads is not None
+    (panel,) = [each for each in panels(run) if each.title == "First token"]
+    lines = {curve.kind: [text for *_, text in curve.texts] for curve in panel.curves}
+    sources = {
+        "null": (run.null_heads, "attn_first"),
+        "norm": (run.heads, "norm_first"),
+        "measured": (run.heads, "attn_first"),
+    }
+    assert lines == {
+        kind: [
+            f"layer {layer}: {percent(mean)}"
+            for layer, mean in enumerate(layer_means(heads, measure)["encoder.self"])
+        ]
+        for kind, (heads, measure) in sources.items()
+    }
+    ys = [y for _, y, _ in panel.curves[-1].texts]
+    means = layer_means(run.heads, "attn_first")["encoder.self"]
+    assert np.argsort(ys).tolist() == np.argsort([-mean for mean in means]).tolist()
 
 
 def test_map_scales_from_smallest_to_largest_and_skips_nan():
@@ -229,7 +280,7 @@ def test_a_curve_in_the_folder_says_how_many_can_be_pruned(profiled: Path):
             seed=0,
             keep=keep,
             kept={},
-            numbers={"loss": loss, "test_score": score},
+            numbers={"loss": loss, "score": 50.0, "test_score": score},
             heads=(),
         )
         for (method, keep), (loss, score) in ({("all heads", 12): (1.0, 45.39)} | losses).items()

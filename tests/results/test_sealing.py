@@ -145,6 +145,17 @@ def test_a_table_that_is_cut_short_says_what_to_run(tmp_path: Path):
     assert str(raised.value).endswith(". Run `headcount analyze` again.")
 
 
+def test_doubled_rows_are_refused(tmp_path: Path):
+    """Of a run without hashes, whose tables nothing else protects."""
+    folder = analysed(tmp_path)
+    record = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps(record | {"files": {}}))
+    frame = HeadTable.read(folder / "heads.parquet").frame
+    HeadTable(pd.concat([frame, frame])).write(folder / "heads.parquet")
+    with pytest.raises(InputError, match=r"every row of .*heads.parquet once, got enc.0.0 twice"):
+        read_run(folder)
+
+
 def test_names_of_heads_that_are_lists_are_refused(tmp_path: Path):
     frame = pd.DataFrame({"head": [[1, 2]] * len(HEADS)})
     HeadTable(frame).write(tmp_path / "heads.parquet")

@@ -53,6 +53,11 @@ def test_roles_come_first_then_tendencies_then_what_is_strongest():
     assert view.note == "1 weaker trait is not shown. 1 trait has too few cases to test."
 
 
+def test_p_is_the_corrected_one():
+    view = profile_view([replace(TRAIT, p=0.001, p_holm=0.034)])
+    assert view.lines[0].p == "0.034"
+
+
 def test_a_long_profile_is_cut_but_never_its_findings():
     others = [replace(TRAIT, trait=f"r{n}", verdict="none", strength=0.01 * n) for n in range(12)]
     found = [replace(TRAIT, trait=f"t{n}", verdict="tendency") for n in range(SHOWN + 3)]

@@ -79,6 +79,7 @@ def test_lines_stand_where_the_axis_says(run: Run):
     points = of_curve(run)
     chart = curve_plot.chart(points, "test_score", "BLEU")
     (low_y, low), (high_y, high) = chart.ticks[0], chart.ticks[-1]
+    assert float(low) < float(high) and low_y > high_y, "up is more"
     for line in chart.lines:
         for dot, keep in zip(line.dots, (24, *BUDGETS), strict=True):
             values = points.values(line.method, keep, "test_score") or [41.3]
@@ -98,6 +99,20 @@ def test_the_section_on_the_curve(run: Run):
     assert list(rows) == ["24 (all)", "17", "11", "5"]
     assert rows["11"] == ("26.1", "25.9", "13.2 (11.7 to 14.7)")
     assert curve_view(replace(run, curve=None)) is None
+
+
+def test_controls_stand_below_the_dense_model(run: Run):
+    """The dense model trained as a method trained; the other method has none."""
+    points = of_curve(run).points
+    control = replace(
+        points[1], is_control=True, keep=24, numbers={**points[1].numbers, "test_score": 43.25}
+    )
+    record = run.curve and run.curve[1]
+    assert record is not None
+    view = curve_view(replace(run, curve=(CurvePoints((*points, control)), record)))
+    assert view is not None
+    rows = dict(view.tables[0].rows)
+    assert rows["24 (all)"] == ("41.3",) * 3 and rows["24 (all), control"] == ("43.2", "–", "–")
 
 
 def test_the_development_data_choose_the_method(run: Run):

@@ -315,6 +315,16 @@ def test_relation_maps_mark_the_heads_that_beat_position_beyond_chance(profiled:
     assert gain.sure == tuple(any(each[2] == head for each in marked) for head in report.heads)
 
 
+def test_the_map_of_syntax_leaves_out_punctuation_and_relations_with_few_cases(plain: Path):
+    run = read_run(plain)
+    head = run.heads[0].head
+    found = [result(head, "obj", 0.7), result(head, "punct", 0.99)]
+    few = result(head, "vocative", 0.95, cases=7)
+    maps = {each.key: each for each in report_view(replace(run, relations=(*found, few))).maps}
+    assert maps["gain"].texts[:2] == ("+20", "–")
+    assert [key for key in maps if " " in key] == ["obj dependent->head", "punct dependent->head"]
+
+
 def test_the_map_of_effects_marks_those_beyond_chance(translator: Path):
     run = read_run(translator)
     maps = {each.key: each for each in report_view(run).maps}

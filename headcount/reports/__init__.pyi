@@ -40,4 +40,7 @@ from .page.view import Report as Report
 from .page.view import report_view as report_view
 from .page.worth_view import site_sentence as site_sentence
 from .page.worth_view import verdict as verdict
+from .pruning_order import KeptHeads as KeptHeads
+from .pruning_order import PruningOrder as PruningOrder
+from .pruning_order import pruning_orders as pruning_orders
 from .sentences import short_name as short_name

@@ -24,6 +24,7 @@ from headcount.importance import correlation
 from headcount.reports.figures.maps import COLUMNS, draw_kinds, legend_patches
 from headcount.reports.kinds import leading
 from headcount.reports.names import MEASURES, SITE_TITLES
+from headcount.reports.pruning_order import PruningOrder, order_document, pruning_orders
 from headcount.results import Correlation, HeadRow, Matching, Run, signed
 
 
@@ -54,6 +55,8 @@ class Comparison:
     """Spearman's rank correlation over heads, by column."""
     by_layer: Mapping[str, Correlation]
     """Spearman's rank correlation over the means of layers, by column."""
+    orders: tuple[PruningOrder, ...] = ()
+    """Where both models keep their heads, by every score or curve that both runs have."""
     matching: Matching | None = None
     """Heads paired by what they do; None unless that was asked for."""
 
@@ -64,7 +67,7 @@ def compare(one: Run, other: Run) -> Comparison:
     if not is_paired:
         sites = dict.fromkeys((*one.sites, *other.sites))
         counts = {site: _counts(one, other, site) for site in sites}
-        return Comparison(False, counts, (), 0, {}, {})
+        return Comparison(False, counts, (), 0, {}, {}, pruning_orders(one, other))
     pairs = list(zip(one.heads, other.heads, strict=True))
     changes = [Change(a.head, a.roles, b.roles) for a, b in pairs if set(a.roles) != set(b.roles)]
     same = sum(bool(a.roles) and set(a.roles) == set(b.roles) for a, b in pairs)
@@ -76,6 +79,7 @@ def compare(one: Run, other: Run) -> Comparison:
         same,
         {name: correlation(_of_heads(one, name), _of_heads(other, name)) for name in shared},
         {name: correlation(_of_layers(one, name), _of_layers(other, name)) for name in shared},
+        pruning_orders(one, other),
     )
 
 
@@ -107,6 +111,8 @@ def document(comparison: Comparison, names: tuple[str, str]) -> str:
     """The comparison of two runs, named after their folders."""
     one, other = names
     parts = [f"# {one} and {other}", _roles(comparison, names)]
+    if comparison.orders:
+        parts.append(order_document(comparison.orders, names))
     if not comparison.is_paired:
         parts.append("The runs are over different heads, so nothing is compared head by head.")
         return "\n\n".join(parts) + "\n"

@@ -15,6 +15,13 @@ from headcount.reports.page.grid_view import Grid, grids
 from headcount.reports.page.matching_view import MatchingView, matching_view
 from headcount.reports.page.worth_view import without
 from headcount.reports.plain_words import finding, relation_words
+from headcount.reports.pruning_order import (
+    NORMALISED,
+    order_header,
+    order_label,
+    order_rows,
+    order_sentence,
+)
 from headcount.reports.sentences import headline, measured
 from headcount.results import Matching, Profiles, Run, TraitStrength
 
@@ -102,6 +109,17 @@ class Scores:
 
 @final
 @dataclass(frozen=True)
+class OrderView:
+    """How alike both models order their heads by one score or curve."""
+
+    title: str
+    sentence: str
+    rows: tuple[tuple[str, str, str, str], ...]
+    """Share kept, heads kept by site in both runs, and the rank correlation over layers."""
+
+
+@final
+@dataclass(frozen=True)
 class ComparisonView:
     """Everything that the page of a comparison shows."""
 
@@ -117,6 +135,12 @@ class ComparisonView:
     sites: tuple[tuple[str, str], ...]
     differ: tuple[tuple[str, str, str], ...]
     """Facts that differ between the runs: name and both values."""
+    orders: tuple[OrderView, ...] = ()
+    """Where both models keep their heads."""
+    order_sites: str = ""
+    """Order of the sites in the columns of kept heads."""
+    order_note: str = NORMALISED
+    """What a reader must know of normalised scores."""
     matching: MatchingView | None = None
     """Heads paired by what they do; None unless that was asked for."""
 
@@ -160,6 +184,11 @@ def compare_view(
         scores=_scores(one, other, found) if found.is_paired else None,
         sites=site_titles(dict.fromkeys((*one.sites, *other.sites))),
         differ=_differ(one, other),
+        orders=tuple(
+            OrderView(order_label(each), order_sentence(each), tuple(order_rows(each)))
+            for each in found.orders
+        ),
+        order_sites=order_header(found.orders) if found.orders else "",
         matching=matching_view(matching) if matching else None,
     )
 

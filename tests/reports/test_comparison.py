@@ -116,6 +116,6 @@ def test_the_command(tmp_path: Path) -> None:
 def test_runs_of_one_name_are_named_by_the_folders_above(tmp_path: Path, one_format: None) -> None:
     """A page names folders, but never the path of a machine."""
     runs = [write_run(tmp_path / each / "out", Wish(layers=1, heads=2)) for each in "ab"]
-    write_comparison(*runs, tmp_path / "both")
+    write_comparison(runs[0], runs[1], tmp_path / "both")
     text = (tmp_path / "both" / "comparison.md").read_text()
     assert text.startswith("# a/out and b/out\n") and str(tmp_path) not in text

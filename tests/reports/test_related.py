@@ -69,6 +69,12 @@ def test_a_twin_is_found_and_noise_is_not():
     assert found["enc.0.1"] == found["enc.1.1"] == ()
 
 
+def test_a_trait_that_could_not_be_tested_relates_nothing():
+    few = replace(TRAIT, trait="rare", strength=0.9, verdict="untested")
+    profiles = {"enc.0.0": (few,), "enc.0.1": (replace(few, head="enc.0.1"),)}
+    assert related_heads(profiles, [*profiles]) == {"enc.0.0": (), "enc.0.1": ()}
+
+
 def test_cards_name_related_heads_and_runs_without_profiles_none(profiled: Path, plain: Path):
     assert any(card.related for card in report_view(read_run(profiled)).cards)
     assert not any(card.related for card in report_view(read_run(plain)).cards)

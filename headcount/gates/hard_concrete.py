@@ -44,6 +44,21 @@ class Stretched:
     eps: int | float = 1e-6
     """Smallest u and smallest P(g > 0)."""
 
+    def at_most(
+        self, log_a: Float[np.ndarray, " gate"], value: float
+    ) -> Float[np.ndarray, " gate"]:
+        """Probability that a drawn gate is at most a value from 0 to 1; for 1, that it is below 1.
+
+        Reference: Louizos et al. (2018), equation 24 of appendix B.1, with the stretch inverted.
+
+        >>> Stretched().at_most(np.array([0.0]), 0.5)
+        array([0.5])
+        """
+        low, high = self.stretch
+        inner = (value - low) / (high - low)
+        logit = math.log(inner) - math.log1p(-inner)
+        return 1 / (1 + np.exp(log_a - self.beta * logit))
+
 
 @final
 class HardConcrete(LearnedGates):

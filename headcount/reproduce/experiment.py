@@ -34,6 +34,11 @@ class PruningExperiment:
     arguments: Mapping[str, Any] | None = None
     """Arguments of the command, for the record."""
 
+    @property
+    def state(self) -> Path:
+        """Folder of the work of an interrupted run, and of every point's training."""
+        return self.out / "state"
+
     @cached_property
     def units(self) -> Units:
         """The units that may be pruned."""
@@ -42,7 +47,7 @@ class PruningExperiment:
     @cached_property
     def trial(self) -> Trial:
         """The model, data and options with which every point is measured."""
-        settings = replace(self.settings, state=self.out / "state")
+        settings = replace(self.settings, state=self.state)
         context = settings.context(self.loaded, self.splits.train)
         return Trial(context, self.splits.dev, self.splits.test)
 

@@ -11,6 +11,7 @@ from headcount.core import InputError, change, made, table
 from headcount.pruning import Method, Subset, method, preset
 from headcount.reproduce.document import in_unit, scale, score_column, write_document
 from headcount.reproduce.experiment import PruningExperiment
+from headcount.reproduce.gate_densities import GateRecorder, recorded_gates, write_densities
 from headcount.results import CurvePoints
 
 JOINT, PIPELINED, STRAIGHT = "subset-joint", "subset-pipelined", "subset-straight-through"
@@ -38,10 +39,14 @@ def reproduce_li2021(
     Raises:
         InputError: if a budget can't be met, a training is impossible, or `tune` sets `trained`.
     """
-    methods = li2021_methods(tune, experiment.splits.train.name)
+    methods = dict(li2021_methods(tune, experiment.splits.train.name))
+    recorder = GateRecorder(methods["l0"], "l0")
+    methods["l0"] = recorder
     points, facts = experiment.curve(methods, keeps, [experiment.settings.seed])
     text = li2021_document(points, facts.metric, facts.higher_is_better, facts.signature)
-    return write_document(experiment.out / "li2021.md", text)
+    rows = recorded_gates(recorder, experiment.state, points)
+    densities, figures = write_densities(rows, experiment.out)
+    return write_document(experiment.out / "li2021.md", f"{text}\n{densities}\n", figures)
 
 
 def li2021_methods(tune: Sequence[str], task: str = "translation") -> Mapping[str, Method]:

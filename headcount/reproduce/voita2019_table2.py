@@ -32,6 +32,7 @@ from headcount.pruning import (
 from headcount.pruning import method as named
 from headcount.reproduce.document import in_unit, scale, score_column, write_document
 from headcount.reproduce.experiment import PruningExperiment
+from headcount.reproduce.gate_densities import GateRecorder, recorded_gates, write_densities
 from headcount.results import CurvePoints
 from headcount.training import RECIPES, FinetuneConfig
 
@@ -90,11 +91,14 @@ def reproduce_voita2019_table2(
     """
     method, fresh = table2_trainings(experiment.splits.train.name, tune, scratch)
     keeps = keeps or paper_keeps(experiment.units)
-    points = table2(experiment.trial, method, keeps, fresh, experiment.signature(repr(method)))
+    recorder = GateRecorder(method, TRAINED)
+    points = table2(experiment.trial, recorder, keeps, fresh, experiment.signature(repr(method)))
     signature = experiment.signature(f"{method!r};{fresh!r}")
     facts = experiment.write(points, {TRAINED: method}, signature)
     text = table2_document(points, facts.metric, facts.higher_is_better, signature, fresh)
-    return write_document(experiment.out / "voita2019_table2.md", text)
+    rows = recorded_gates(recorder, experiment.state, points)
+    densities, figures = write_densities(rows, experiment.out)
+    return write_document(experiment.out / "voita2019_table2.md", f"{text}\n{densities}\n", figures)
 
 
 def table2_trainings(

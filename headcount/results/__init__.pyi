@@ -73,6 +73,10 @@ from .follow import FollowedCheckpoint as FollowedCheckpoint
 from .follow import FollowedHead as FollowedHead
 from .follow import FollowRecord as FollowRecord
 from .follow import read_followed as read_followed
+from .gates import GATES as GATES
+from .gates import GateRow as GateRow
+from .gates import read_gates as read_gates
+from .gates import write_gates as write_gates
 from .importance import METRICS as METRICS
 from .importance import AblationFacts as AblationFacts
 from .importance import Across as Across

@@ -10,7 +10,7 @@ import pytest
 from headcount.analysis import train_pattern_classifier
 from headcount.core import write_checkpoint
 from headcount.reproduce import kovaleva2019
-from headcount.results import read_contributions, read_tuned_maps
+from headcount.results import read_contributions, read_gates, read_tuned_maps
 from tests.cli.conftest import PARALLEL, SAMPLE, headcount
 
 TEXTS = [line.split("\t")[0] for line in PARALLEL.read_text(encoding="utf-8").splitlines()]
@@ -127,8 +127,13 @@ def test_voita2019_table_2(bert: Path, texts: tuple[Path, Path], tmp_path: Path)
         "14/31/30",
         "2 updates of 1,500 tokens",
         "updates, without gates",
+        "mean gate between",
+        "![gate_densities](figures/gate_densities.svg)",
     ):
         assert words in text, words
+    gates = read_gates(tmp_path / "out")
+    assert [(row.keep, row.head) for row in gates][:2] == [(4, "enc.0.0"), (4, "enc.0.1")]
+    assert len(gates) == 12
     again = (*quick, "--table", 2, "--resume")
     # As if it were killed after the first point from scratch.
     (file,) = (tmp_path / "out" / "state").glob("from-scratch-*/points.json")
@@ -201,7 +206,7 @@ def test_li2021(bert: Path, texts: tuple[Path, Path], tmp_path: Path) -> None:
     assert "subset-joint also trained the weights, 2 updates per point" in curve
     assert "subset-pipelined also trained" not in curve
     text = (tmp_path / "out" / "li2021.md").read_text(encoding="utf-8")
-    for words in ("subset-pipelined", "l0", "| 3 ", "joint subset minus l0", "(all), control"):
+    for words in ("subset-pipelined", "l0", "| 3 ", "minus l0", "(all), control", "Densities"):
         assert words in text, words
     status, _, errors = pruning(
         "li2021", bert, texts, tmp_path / "new", "--keep", 3, "--tune", "trained=gates"

@@ -7,7 +7,9 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
+from headcount.core.control_characters import HIDDEN
 from headcount.core.files import remove_leftovers, write_atomically
 
 INK, MUTED, LINE, ACCENT = "#1b1f24", "#6b727a", "#dcd8d0", "#b34700"
@@ -54,14 +56,29 @@ def new_figure(width: float, height: float) -> Figure:
     return figure
 
 
+_SIGN = "\ufffd"
+"""Sign of a control character, which the font of figures has."""
+
+
 def save(figure: Figure, path: Path) -> Path:
     """Save atomically, in the format of the file's suffix, without a date inside.
 
-    What killed processes left of this figure is removed.
+    Control characters of texts are drawn as signs. What killed processes left of this figure is
+    removed.
     """
     kind = path.suffix[1:]
+    for text in figure.findobj(Text):
+        assert isinstance(text, Text)
+        text.set_text(HIDDEN.sub(_SIGN, text.get_text()))
+
+    def write(file: Path) -> None:
+        figure.savefig(file, format=kind, metadata=_NO_DATE[kind])
+        if kind == "svg":  # labels of ticks, which are made when they are drawn
+            drawn = file.read_text(encoding="utf-8")
+            file.write_text(HIDDEN.sub(_SIGN, drawn), encoding="utf-8")
+
     remove_leftovers(path.parent, {path.name}.__contains__)
-    write_atomically(path, lambda file: figure.savefig(file, format=kind, metadata=_NO_DATE[kind]))
+    write_atomically(path, write)
     return path
 
 

@@ -135,6 +135,12 @@ def test_a_unit_whose_rest_would_not_come_out_is_passed_over() -> None:
     assert pruned_heads(order, units, 2) == [*units.units[1], *units.units[2]]
 
 
+def test_a_unit_has_the_place_of_its_first_head() -> None:
+    units = units_of([2, 2])
+    (a, b), (c, d) = units.units
+    assert pruned_heads([a, c, d, b], units, 2) == [a, b]
+
+
 def test_units_of_a_model() -> None:
     _, anatomy = examined("llama")  # 2 layers with 6 heads that share 2 keys and values
     units = Units.of(anatomy)

@@ -7,7 +7,7 @@ from pathlib import Path
 import matplotlib
 import pytest
 
-from headcount.core import InputError, styled
+from headcount.core import InputError, new_figure, save, styled, visible
 from headcount.reports import write_figures
 from headcount.reports.figures.figures import FIGURES
 from headcount.reports.figures.maps import confidence_map, role_map
@@ -93,3 +93,18 @@ def test_no_trees_no_figure_of_relations(tmp_path: Path):
 def test_unknown_format(tmp_path: Path):
     with pytest.raises(InputError, match=r"svg, png, pdf, got \['gif'\]"):
         write_figures(write_run(tmp_path, SMALL), ("svg", "gif"))
+
+
+def test_control_characters_are_drawn_as_signs(tmp_path: Path):
+    """In titles, such as names of folders, and in labels of ticks, such as relations."""
+    with styled():
+        figure = new_figure(2.0, 2.0)
+        axes = figure.subplots()
+        axes.set_title("a\x1b[31m")
+        path = save(figure, tmp_path / "a.svg")
+    text = path.read_text(encoding="utf-8")
+    assert ">a\ufffd[31m<" in text and visible(text) == text
+    with styled(), pytest.warns(UserWarning, match="Glyph 7"):
+        axes.set_yticks([0.5], ["b\x07c"])
+        text = save(figure, tmp_path / "b.svg").read_text(encoding="utf-8")
+    assert ">b\ufffdc<" in text and visible(text) == text

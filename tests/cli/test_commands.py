@@ -11,6 +11,7 @@ from safetensors.torch import load_file, save_file
 
 from headcount.cli.command import RECORDS, TABULAR, command_class, main
 from headcount.models import load, revision
+from headcount.results import PROFILE_COLUMNS
 from tests.cli.conftest import PARALLEL, SAMPLE, headcount, start
 
 COLUMNS = """head site layer index confidence entropy positional_offset positional_share attn_self
@@ -32,6 +33,14 @@ def test_analyze_leaves_the_promised_files(bert: Path, tmp_path: Path) -> None:
         "head relation direction accuracy correct cases baseline baseline_offset".split()
     )
     assert set(relations["direction"]) == {"dependent->head", "head->dependent", "head<-dependent"}
+    profiles = pd.read_parquet(out / "profiles.parquet")
+    assert list(profiles.columns) == [*PROFILE_COLUMNS] and set(profiles["head"]) == {*names}
+    traits = profiles.groupby("head")["trait"].agg(set)
+    assert all(each == traits["enc.0.0"] for each in traits)
+    positions = {"previous", "next", "self", "offset", "first", "separator", "punctuation"}
+    assert positions | {"nsubj", "obj", "det"} <= traits["enc.0.0"]
+    known = profiles[profiles["strength"].notna()]
+    assert (known["low"] <= known["strength"]).all() and (known["strength"] <= known["high"]).all()
     assert {
         "null_heads.parquet",
         "null_relations.parquet",

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from headcount.core import InputError
@@ -22,12 +23,13 @@ from headcount.pruning import (
     method,
     preset,
 )
+from headcount.pruning.before_after import drop, evaluate_gated
 from headcount.pruning.limit import Chosen, broken_limit, choose, kept_limit, last_within
 from headcount.pruning.methods.l0 import L0, swept
 from headcount.pruning.methods.registry import METHODS
 from headcount.pruning.options import PRESETS
 from headcount.pruning.pipeline import milliseconds
-from headcount.tasks import evaluate
+from headcount.tasks import evaluate, some
 from tests.pruning.context import context
 
 
@@ -205,6 +207,23 @@ def test_a_search_trains_once_a_budget() -> None:
     assert len(asked) == len(set(asked))
 
 
+def test_a_drop_is_searched_on_the_development_set(tmp_path: Path) -> None:
+    """Heads are chosen on other examples. Other development data are another search."""
+    given = replace(context("causal-gpt2"), state=tmp_path)
+    first, second = (some(given.train, np.array(rows)) for rows in ([0, 1], [2, 3, 4]))
+    base = evaluate(given.loaded.model, first)
+    limit, ranking = BudgetSpec(max_drop=5.0), RankingMethod(Random())
+    chosen = choose(limit, ranking, given, first, base)
+    assert chosen.found is not None and len(chosen.found.tried) > 2
+    assert next(iter(chosen.found.tried.items())) == (len(given.loaded.heads), 0.0)
+    assert chosen.found.tried[chosen.found.keep] <= 5.0
+    for keep, tried in chosen.found.tried.items():
+        plan = ranking.choose(given, keep).plan
+        assert tried == pytest.approx(drop(first, base, evaluate_gated(given.loaded, plan, first)))
+    with pytest.raises(InputError, match="--resume needs the same model, data and options"):
+        choose(limit, ranking, given, second, evaluate(given.loaded.model, second))
+
+
 def test_a_killed_search_ends_with_the_same_budget(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -274,6 +293,6 @@ def test_a_latency_is_kept_by_the_model_that_comes_out_or_told() -> None:
 
 
 def test_a_limit_out_of_reach() -> None:
-    for drop in (0.5, float("nan")):
+    for lost in (0.5, float("nan")):
         with pytest.raises(InputError, match="Expected a drop of at most 0.1, got .* with 6 he"):
-            last_within([6, 5], lambda keep, drop=drop: drop, 0.1, "a drop")
+            last_within([6, 5], lambda keep, lost=lost: lost, 0.1, "a drop")

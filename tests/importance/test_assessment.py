@@ -116,6 +116,10 @@ def test_p_values_before_and_after_holm() -> None:
     assert facts is not None
     np.testing.assert_allclose(facts.p_each, deltas.p)
     np.testing.assert_allclose(found.columns["ablation_p"], holm(deltas.p))
+    assert any(found.columns["ablation_p"] > deltas.p)
+    assert found.record.warnings[0].startswith("intervals and p-values from 7 examples are rough")
+    gradients = assess(loaded, task, replace(FEW, methods=("gradient",)))
+    assert not gradients.record.warnings
 
 
 def cross_fitted_delta(loaded: Any, task: Task, heads: list[str], chosen: tuple[str, ...]) -> float:
@@ -149,6 +153,11 @@ def test_of_each_layer_the_head_that_does_best_alone() -> None:
         with gated(loaded.model, {str(head): 0 for head in loaded.heads}):
             without = evaluate(loaded.model, task).loss
         assert one.delta == pytest.approx(without - base, abs=1e-6)
+    groups = (*record.sites, *record.layers, *record.all_but_one)
+    for family in (groups, record.single_heads):
+        each = np.array([one.p_each for one in family])
+        corrected = [one.p for one in family]
+        assert corrected == pytest.approx(holm(each)) and any(each < corrected)
     fewest = replace(FEW, methods=("ablation",), layers=False, one_left=False)
     short = assess(loaded, task, fewest).record
     assert not {"layers", "sites", "all_but_one"} & set(short.to_json())

@@ -66,13 +66,15 @@ class FollowedCheckpoint:
     confidence_high: float
     """Upper quartile of the heads' confidence."""
     prunable: float
-    """Share of the heads that can be pruned within the stated loss, least important first."""
+    """Share of the heads that can be pruned within the stated loss, least important first by the
+    half of the examples that does not measure the loss."""
     prunable_low: float
     """Lower end of its 95 % interval over resampled examples."""
     prunable_high: float
     """Upper end of that interval."""
     losses: Mapping[int, float]
-    """Loss by number of pruned heads, for every number that was tried."""
+    """Loss by number of pruned heads, for every number that was tried; each half of the examples
+    without the heads that are least important on the other half."""
     roles: Mapping[str, int]
     """Number of heads with each role."""
     tendencies: Mapping[str, int]

@@ -45,7 +45,7 @@ from headcount.training.following.checkpoint_list import (
 )
 from headcount.training.following.findings import sentences_of
 from headcount.training.following.options import FollowOptions
-from headcount.training.following.prunability import prunability
+from headcount.training.following.prunability import HALVES, half_of, prunability
 
 Build = Callable[[Loaded], Task]
 """Makes the task for a model."""
@@ -179,7 +179,8 @@ class _Run:
         check_has_heads(loaded)
         task = self.build(loaded)
         signed = self._signature(loaded, task)
-        key = f"{signed}|{self.options}|batches:{self.max_tokens}|limit:{self.corpus.limit}"
+        how = f"batches:{self.max_tokens}|limit:{self.corpus.limit}|pruned on the other half"
+        key = f"{signed}|{self.options}|{how}"
         file = self.state / f"checkpoint-{number}.json"
         done = read_checkpoint(file, key, "the numbers of a checkpoint")
         if not done:
@@ -202,7 +203,7 @@ class _Run:
         pruned = prunability(
             loaded,
             task,
-            least_first(loaded.heads, halves_2H.mean(0)),
+            (least_first(loaded.heads, halves_2H[0]), least_first(loaded.heads, halves_2H[1])),
             base,
             options.within,
             options.seed,
@@ -237,8 +238,8 @@ class _Run:
         """Importance of every head on the examples with even and on those with odd numbers."""
         score, heads = SCORES[self.options.method], loaded.heads
         found = []
-        for half in (0, 1):
-            part = some(task, np.arange(half, task.num_examples, 2))
+        for half in HALVES:
+            part = some(task, half_of(task.num_examples, half))
             scores = score(loaded, part, self.max_tokens)
             found.append([float(scores[head.layer_id][head.index]) for head in heads])
         return np.array(found)

@@ -2,13 +2,15 @@ r"""Prunability: how many heads can be pruned before the loss has risen by a sta
 
 $$k^* = \max \{k : L_j \le (1 + x) L_0 \text{ for every tried } j \le k\}$$
 
-L_j is the loss without the j least important heads, whose gates are 0. Tried are all tenths of the
+L_j is the loss without the j least important heads, whose gates are 0. Heads are ranked on one half
+of the examples and pruned on the other, both ways; L_j is over all examples. Tried are all tenths of the
 heads, as in the paper, then halves of the gap between the last within and the first beyond, so
 that k* is exact where L grows with j. The share k* / heads is in [0, 1]. Its interval has k* of
 resampled examples, over the same tried numbers.
 
 Reference: Are Sixteen Heads Really Better than One? (Michel et al., 2019), sections 4 and 7, https://arxiv.org/abs/1905.10650
-Departure: the loss instead of BLEU, which is noisy and costs a search for every number of heads.
+Departure: the loss instead of BLEU, which is noisy and costs a search for every number of heads;
+the examples that ranked the heads don't measure them.
 """  # noqa: E501
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +23,10 @@ from jaxtyping import Float, Int
 from headcount.core import Head, Plan
 from headcount.models import Loaded
 from headcount.tap import Tap
-from headcount.tasks import Evaluation, Task, evaluate
+from headcount.tasks import Evaluation, Task, evaluate, some
+
+HALVES = (0, 1)
+"""The examples with even numbers, and those with odd numbers."""
 
 TENTHS = 10
 RESAMPLES = 1000
@@ -47,31 +52,39 @@ class Prunability:
 def prunability(
     loaded: Loaded,
     task: Task,
-    order: Sequence[Head],
+    orders: tuple[Sequence[Head], Sequence[Head]],
     base: Evaluation,
     within: float,
     seed: int = 0,
     max_tokens: int = 4096,
 ) -> Prunability:
-    """How many heads can be pruned in an order.
+    """How many heads can be pruned if each half of the examples ranks them for the other half.
 
     Args:
         loaded: the dense model.
         task: the task that defines the loss.
-        order: all heads, the first to prune first.
+        orders: all heads, the first to prune first: by the examples with even numbers, and by
+            those with odd numbers.
         base: the dense model's evaluation.
         within: rise of the loss, as a share of the dense model's, that is accepted.
         seed: seed of the resamples.
         max_tokens: largest number of padded tokens in a batch.
     """
-    heads = loaded.heads
+    heads, count = loaded.heads, len(orders[0])
+    examples = [half_of(task.num_examples, half) for half in HALVES]
+    parts = [some(task, numbers) for numbers in examples]
 
     def without(number: int) -> Evaluation:
-        gates = Plan.keeping(heads, order[number:]).gates(heads)
-        with Tap(loaded.model, loaded.anatomy, gates=gates):
-            return evaluate(loaded.model, task, max_tokens)
+        loss_N, count_N = np.zeros_like(base.loss_N), np.zeros_like(base.count_N)
+        for half, (numbers, part) in enumerate(zip(examples, parts, strict=True)):
+            order = orders[1 - half]  # of the examples that are not measured here
+            gates = Plan.keeping(heads, order[number:]).gates(heads)
+            with Tap(loaded.model, loaded.anatomy, gates=gates):
+                found = evaluate(loaded.model, part, max_tokens)
+            loss_N[numbers], count_N[numbers] = found.loss_N, found.count_N
+        return Evaluation(loss_N, count_N, base.outcome_N)
 
-    tried = {0: base} | tried_numbers(len(order), without, base.loss, within)
+    tried = {0: base} | tried_numbers(count, without, base.loss, within)
     numbers = sorted(tried)
     loss_KN = np.stack([tried[number].loss_N for number in numbers])
     most = most_within(np.array([[tried[k].loss for k in numbers]]), np.array(numbers), within)
@@ -81,8 +94,17 @@ def prunability(
     loss_RK = (weight_RN @ loss_KN.T) / (weight_RN @ base.count_N)[:, None]
     low, high = np.quantile(most_within(loss_RK, np.array(numbers), within), (0.025, 0.975))
     losses = {number: tried[number].loss for number in numbers}
-    share, low, high = (float(each / len(order)) for each in (most[0], low, high))
+    share, low, high = (float(each / count) for each in (most[0], low, high))
     return Prunability(share, low, high, losses)
+
+
+def half_of(num_examples: int, half: int) -> Int[np.ndarray, " example"]:
+    """Numbers of the examples in a half.
+
+    >>> half_of(5, 0).tolist(), half_of(5, 1).tolist()
+    ([0, 2, 4], [1, 3])
+    """
+    return np.arange(half, num_examples, 2)
 
 
 def tried_numbers(

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 from shutil import copytree, rmtree
+from typing import Any
 
 import numpy as np
 import pytest
@@ -100,7 +101,7 @@ def test_equal_checkpoints_agree_from_the_first_on(tmp_path: Path, training: lis
 def test_a_killed_run_resumes_to_the_same_numbers(
     once: Followed, training: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    left = []
+    left: list[Any] = []
 
     def cut(*given: object) -> Prunability:
         left.append(given)
@@ -119,6 +120,10 @@ def test_a_killed_run_resumes_to_the_same_numbers(
         follow(training, build_other, Corpus.from_sentences(TEXTS), out=tmp_path)
     again = followed(training, tmp_path)
     assert len(left) == 4  # the first was measured once
+    first, second = (list(map(str, order)) for order in left[0][2])
+    rows = [row for row in once.rows if row.place == 0]
+    assert first == [row.head for row in sorted(rows, key=lambda row: row.first_half)]
+    assert second == [row.head for row in sorted(rows, key=lambda row: row.second_half)]
     assert again.rows == once.rows
     assert again.record.checkpoints == once.record.checkpoints
 
@@ -186,9 +191,10 @@ def test_prunability_is_its_definition(training: list[Path]) -> None:
     base = tasks.evaluate(loaded.model, task)
     order = least_first(loaded.heads, np.array([3.0, 1.0, 1.0, 5.0, 4.0, 0.0]))
     assert [head.index for head in order] == [2, 1, 2, 0, 1, 0]
-    losses = textbook.losses(loaded, task, order)
+    other = order[::-1]
+    losses = textbook.losses(loaded, task, order, other)
     for within in (1e-9, 0.002, 0.02, 10.0):
-        found = prunability(loaded, task, order, base, within)
+        found = prunability(loaded, task, (order, other), base, within)
         assert found.share == textbook.share(losses, within)
         assert found.low <= found.share + 1e-9 and 0 <= found.low <= found.high <= 1
         for number, loss in found.losses.items():

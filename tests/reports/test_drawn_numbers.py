@@ -218,3 +218,5 @@ def test_numbers_that_were_not_measured_are_not_drawn(run: Run):
     drawn = np.ma.asarray(figure.axes[0].images[0].get_array())
     hidden = np.ma.getmaskarray(drawn)
     assert hidden.sum() == 1 and hidden[0, 0]
+    (behind,) = [each for each in figure.axes[0].patches if each.get_hatch()]
+    assert not behind.get_fill() or to_hex(behind.get_facecolor(), keep_alpha=True)[-2:] == "00"

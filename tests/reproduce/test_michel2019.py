@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.patches import Rectangle
 
 from headcount.core import SITES, Heads, HeadTable, InputError, styled
 from headcount.reproduce import michel2019_document, write_michel2019
@@ -122,6 +123,21 @@ def test_figures_of_three_sites_are_whole() -> None:
     with styled():
         assert_whole(histogram(found), "histogram")
         assert_whole(two_data_sets(found, found), "two data sets")
+
+
+def test_figures_show_the_score_without_each_head() -> None:
+    """84 points less what each head is worth; on two data sets, the other one upwards."""
+    found = ablated()
+    (axes,) = histogram(found).axes
+    bars = [bar for bar in axes.patches if isinstance(bar, Rectangle)]
+    assert sum(bar.get_height() for bar in bars) == 5
+    assert min(bar.get_x() for bar in bars) == pytest.approx(84 - 13.1)
+    assert max(bar.get_x() + bar.get_width() for bar in bars) == pytest.approx(84 + 1)
+    other = ablated([2 * delta for delta in DELTAS], score=0.7)
+    (axes,) = two_data_sets(found, other).axes
+    heads, star = (np.asarray(dots.get_offsets(), float) for dots in axes.collections)
+    assert heads == pytest.approx(np.array([[84 - 100 * d, 70 - 200 * d] for d in DELTAS]))
+    assert star.tolist() == [[84, 70]]
 
 
 def test_published_numbers_are_those_of_the_paper() -> None:

@@ -1,5 +1,7 @@
 """Positions of dependents, counted by hand; the syntactic table takes the best head."""
 
+import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,10 +11,11 @@ import pytest
 from headcount.core import InputError
 from headcount.corpora import Corpus, Sentence, Tree
 from headcount.reproduce import voita2019_document, write_voita2019
-from headcount.reproduce.voita2019 import SYNTACTIC, dependent_positions
+from headcount.reproduce.voita2019 import SYNTACTIC, check_only_relevance, dependent_positions
 from headcount.reproduce.voita2019_figures import rare_maps
 from headcount.results import read_run
 from tests.reports.run_folder import Wish, write_run
+from tests.reports.test_profile_view import TRAIT
 
 OLD = Tree((2, 2, 3, -1), ("det", "amod", "nsubj", "root"), ("DET", "ADJ", "NOUN", "VERB"))
 SHE = Tree((1, -1, 1), ("nsubj", "root", "obj"), ("PRON", "VERB", "PRON"))
@@ -53,6 +56,56 @@ def test_the_document(tmp_path: Path) -> None:
     heads = [int(row[2]) for row in rows if len(row) == 6 and row[1] == "none of these"]
     functional = [row for row in run.heads if {"positional", "syntactic", "rare"} & set(row.roles)]
     assert sum(heads) == len(run.heads) - len(functional)
+
+
+def cells(text: str) -> list[list[str]]:
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
+
+
+def test_the_tested_head_is_that_of_one_half(tmp_path: Path) -> None:
+    """Its numbers are those of the other half, in which another head is luckier."""
+    run = read_run(write_run(tmp_path, Wish(layers=2, heads=3, importance=True)))
+    way = {"trait": "nsubj", "relation": "nsubj", "direction": "head->dependent"}
+    chosen = replace(TRAIT, **way, head="enc.0.1", share=0.44, chance=0.31, first_gain=0.3)
+    lucky = replace(chosen, head="enc.1.2", share=0.9, first_gain=0.1)
+    nothing = replace(chosen, head="enc.1.1", first_gain=math.nan)
+    profiles = {each.head: (each,) for each in (lucky, chosen, nothing)}
+    found = cells(voita2019_document(replace(run, profiles=profiles), {}))
+    (row,) = [each for each in found if each[:2] == ["nsubj", "v→s"]]
+    assert row[-1] == "44 / 31 (enc.0.1, role)"
+
+
+def test_relevance_by_function_and_of_the_best_head_of_each_layer(tmp_path: Path) -> None:
+    run = read_run(write_run(tmp_path, Wish(layers=2, heads=3, importance=True)))
+    roles = [("rare",), (), ("sink",), ("positional", "rare"), (), ()]
+    relevance, rare = [0.5, 0.3, 0.2, 0.1, 0.6, 0.3], [0.1, 0.7, 0.2, 0.3, 0.4, 0.5]
+    heads = tuple(
+        replace(
+            row,
+            roles=own,
+            values={**row.values, "relevance": share, "rare_share": rank / 2, "rare2_share": rank},
+        )
+        for row, own, share, rank in zip(run.heads, roles, relevance, rare, strict=True)
+    )
+    text = voita2019_document(replace(run, heads=heads), {})
+    rows = {row[1]: row for row in cells(text) if len(row) == 6 and row[0].startswith("Encoder")}
+    shares = {name: (row[2], row[4], row[5]) for name, row in rows.items()}
+    assert shares == {
+        "positional": ("1", "0.10", "5"),
+        "syntactic": ("0", "–", "0"),
+        "rare": ("2", "0.30", "30"),
+        "none of these": ("4", "0.35", "70"),
+    }
+    assert "Of the 2 heads that are the most relevant in their layer, 1 have one" in text
+    assert "(0.7 expected by chance): enc.0.0." in text
+    (last,) = [row for row in cells(text) if row[:1] == ["here, Encoder self-attention"]]
+    assert last[1:] == ["enc.0.1", "35", "70"]
+
+
+def test_other_scores_are_not_replaced(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, Wish(layers=2, heads=3, importance=True))
+    with pytest.raises(InputError, match="relevance alone would replace. Name another folder"):
+        check_only_relevance(folder)
 
 
 def test_without_trees_the_table_says_so(tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ def read_docstring(
 OUTSIDE = {
     "../headcount/data/README.md": "shipped.md",
     "../headcount/data/en-de/README.md": "shipped.md",
+    "../headcount/data/en-de-36/README.md": "shipped.md",
     "../../README.md": "../index.md",
 }
 """Links that lead out of docs/ on disk, and the pages of the site with the same text."""

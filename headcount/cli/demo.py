@@ -14,6 +14,8 @@ from headcount.core import ResumePolicy
 from headcount.corpora import Corpus
 
 DATA = Path(str(files("headcount") / "data"))
+SMALLER = {"headcount:en-de": "headcount:en-de-36"}
+"""The shipped model pruned from a shipped model, by name."""
 PAIRS = 60
 """Number of sentence pairs to score on: every head is ablated on its own within a minute."""
 
@@ -45,9 +47,11 @@ class Demo(TrustArguments):
             results.write_results(analyzed, self.out)
             assessment = importance.assess(loaded, task, chosen, self.out, progress)
         importance.write_assessment(assessment, loaded.heads, self.out)
-        report = reports.write_report(self.out)
+        smaller = SMALLER.get(self.model)
+        pruned = None if smaller is None else Path(models.place_of(smaller))
+        report = reports.write_report(self.out, pruned)
         console = plain_console()
-        for line in reports.story(results.read_run(self.out)):
+        for line in reports.story(results.read_run(self.out, pruned)):
             console.print(line)
         console.print(f"Report: {report}")
         return 0

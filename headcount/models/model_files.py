@@ -86,7 +86,7 @@ def check_is_no_adapter(folder: Path) -> None:
 
 
 PREFIX = "headcount:"
-SHIPPED = {f"{PREFIX}en-de": "en-de"}
+SHIPPED = {f"{PREFIX}{folder}": folder for folder in ("en-de", "en-de-36")}
 """Folder of each model by name; each has a card, README.md."""
 
 

@@ -17,6 +17,7 @@ def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert output.startswith("Of 144 heads, ") and "Start with " in output
     assert "No head is positional: enc." in output and "No head is rare: enc." in output
     assert "without any decoder attention to the encoder" in output
+    assert "108 of 144 heads were pruned, chosen by fisher" in output, "the smaller model"
     record = json.loads((tmp_path / "demo" / "importance.json").read_text(encoding="utf-8"))
     assert [one["site"] for one in record["sites"]] == [
         "encoder.self",
@@ -24,4 +25,4 @@ def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "decoder.cross",
     ]
     page = (tmp_path / "demo" / "report.html").read_text(encoding="utf-8")
-    assert "Whole sites" in page and "cross.5.7" in page
+    assert "Whole sites" in page and "cross.5.7" in page and "before and after" in page

@@ -7,6 +7,7 @@ import pytest
 import headcount
 from headcount.models import place_of
 from headcount.models.model_files import SHIPPED
+from headcount.results import Certificate, FinetuneRecord
 from headcount.tasks import Translation, evaluate
 from headcount.training import hold_out, read_pairs
 from tests.tasks.test_shared_data import shared
@@ -19,7 +20,7 @@ def test_only_our_own_names_are_replaced() -> None:
 
 
 def test_a_name_that_there_is_not() -> None:
-    with pytest.raises(headcount.ModelError, match=r"headcount:en-de\), got 'headcount:de-en'"):
+    with pytest.raises(headcount.ModelError, match=r"headcount:en-de-36\), got 'headcount:de-en'"):
         headcount.load("headcount:de-en")
 
 
@@ -50,8 +51,23 @@ def test_the_card_is_about_these_weights() -> None:
     assert f"{found.loss:.3f}" == reported
 
 
-def test_it_translates() -> None:
-    loaded = headcount.load("headcount:en-de")
+@pytest.mark.slow
+def test_the_pruned_card_is_about_these_weights() -> None:
+    """The certificate is of the shipped weights, and the loss on the test pairs is the card's."""
+    folder = Path(place_of("headcount:en-de-36"))
+    assert Certificate.read(folder).holds_for(folder)
+    rows = read_pairs(shared("tatoeba_eng-deu/deu.txt"), {"source": 0, "target": 1})
+    _, (_, test) = hold_out(rows, [1000, 2000], 1)
+    loaded = headcount.load("headcount:en-de-36")
+    assert len(loaded.heads) == 36
+    found = evaluate(loaded.model, Translation(loaded, test.columns))
+    reported = FinetuneRecord.read(folder).data_sets["test"].trained.loss.after
+    assert found.loss == pytest.approx(reported, abs=1e-3)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_it_translates(name: str) -> None:
+    loaded = headcount.load(name)
     data = {"source": ["The dog sleeps in the garden."], "target": ["Der Hund schläft im Garten."]}
     task = Translation(loaded, data)
     found = evaluate(loaded.model, task, texts=True)

@@ -43,6 +43,8 @@ def modules() -> dict[str, Path]:
     """Every module of the package by its dotted name; `headcount` is the root's index."""
     found = {}
     for path in sorted((ROOT / "headcount").rglob("*.py")):
+        if path.is_relative_to(ROOT / "headcount" / "data"):
+            continue  # the code that a pruned model carries, to load without us
         parts = path.relative_to(ROOT).with_suffix("").parts
         found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return found

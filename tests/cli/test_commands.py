@@ -35,10 +35,11 @@ def test_analyze_leaves_the_promised_files(bert: Path, tmp_path: Path) -> None:
     assert set(relations["direction"]) == {"dependent->head", "head->dependent", "head<-dependent"}
     profiles = pd.read_parquet(out / "profiles.parquet")
     assert list(profiles.columns) == [*PROFILE_COLUMNS] and set(profiles["head"]) == {*names}
-    traits = profiles.groupby("head")["trait"].agg(set)
-    assert all(each == traits["enc.0.0"] for each in traits)
+    pairs = {*zip(profiles["head"], profiles["trait"], strict=True)}
+    traits = {trait for head, trait in pairs if head == "enc.0.0"}
+    assert pairs == {(name, trait) for name in names for trait in traits}
     positions = {"previous", "next", "self", "offset", "first", "separator", "punctuation"}
-    assert positions | {"nsubj", "obj", "det"} <= traits["enc.0.0"]
+    assert positions | {"nsubj", "obj", "det"} <= traits
     low, strength, high = profiles[["low", "strength", "high"]].dropna().to_numpy().T
     assert len(low) and all(low <= strength) and all(strength <= high)
     assert {

@@ -12,9 +12,11 @@ import pytest
 from headcount.core import InputError
 from headcount.pruning import (
     BudgetSpec,
+    Compensation,
     Gradient,
     Keep,
     Method,
+    Pruning,
     PruningContext,
     Random,
     RankingMethod,
@@ -268,6 +270,18 @@ def test_latency_is_that_of_the_median_example(monkeypatch: pytest.MonkeyPatch) 
     batches = list(given.train.batches(1))
     expected = batches[len(batches) // 2].inputs["input_ids"]
     assert seen[0]["input_ids"].shape == expected.shape
+
+
+def test_the_model_that_comes_out_is_timed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its time is the number of its heads here."""
+    given = context("similarity-bert")
+    monkeypatch.setattr(
+        "headcount.pruning.pipeline.milliseconds", lambda loaded, task: float(len(loaded.heads))
+    )
+    limit, nothing = BudgetSpec(latency=4.5), Compensation(fold=False, rescale=False)
+    found = Pruning(given, method("random"), limit, given.train, stages=nothing).run()
+    assert len(found.record.kept) == 4 and found.record.pipeline is not None
+    assert found.record.pipeline.latency_ms == 4.0
 
 
 def test_a_drop_is_kept_on_every_data_set_or_told() -> None:

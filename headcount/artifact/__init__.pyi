@@ -1,12 +1,12 @@
 from .comparing import certificate_corpus as certificate_corpus
+from .exporting import FILE as FILE
+from .exporting import FOLDER as FOLDER
+from .exporting import export as export
 from .further_training import FurtherTrained as FurtherTrained
 from .further_training import FurtherTraining as FurtherTraining
 from .head_card import add_speed as add_speed
 from .making import save_compact as save_compact
 from .making import save_pruned as save_pruned
-from .onnx import FILE as FILE
-from .onnx import FOLDER as FOLDER
-from .onnx import export as export
 from .saving import save as save
 from .staging import FINETUNED as FINETUNED
 from .staging import claim_artifact as claim_artifact

@@ -1,14 +1,14 @@
-"""ONNX: a compact model exported to ONNX and checked in ONNX Runtime.
+"""ONNX: a model's forward as a graph, and the graph in ONNX Runtime.
 
-The export is the forward of a batch, with dynamic axes for rows and tokens, and without a decoder's
-cache. The graph holds the shapes of every layer, so layers may keep different numbers of heads.
+The graph is the forward of a batch, with dynamic axes for rows and tokens, and without a decoder's
+cache (see `onnx_generation`). It holds the shapes of every layer, so layers may keep different
+numbers of heads.
 """
 
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, final
 
@@ -16,14 +16,9 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from headcount.artifact.comparing import Data, Inputs, Run, compare, runner
-from headcount.artifact.head_card import write_head_card
-from headcount.artifact.staging import replaced
+from headcount.artifact.comparing import Inputs, Run
 from headcount.core import InputError, ModelError
-from headcount.corpora import TOKEN_TYPES, Corpus
-from headcount.models import Loaded
-from headcount.results import CERTIFICATE, PRUNE, Certificate, PruneRecord, weights_sha256
-from headcount.tap import SampleRun, evaluating, outputs, run_tiny, runs_whole, tiny_inputs
+from headcount.tap import SampleRun, evaluating, outputs, run_tiny, runs_whole
 
 
 def export_onnx(model: PreTrainedModel, inputs: Inputs, path: Path) -> None:
@@ -46,24 +41,64 @@ def export_onnx(model: PreTrainedModel, inputs: Inputs, path: Path) -> None:
             "can't be exported. Export the model without its head."
         )
     names = list(inputs)
-    dynamic = {name: _axes(name, tensor) for name, tensor in inputs.items()}
+    dynamic = tuple(_axes(name, tensor) for name, tensor in inputs.items())
+    found = _output_names(model, inputs)
+    with evaluating(model):
+        write_onnx(_Forward(model, names), inputs, found, dynamic, path=path)
+
+
+def write_onnx(
+    module: nn.Module,
+    inputs: Inputs,
+    outputs: Sequence[str],
+    dynamic: Sequence[Mapping[int, Any]],
+    *,
+    path: Path,
+) -> None:
+    """Write a module as ONNX.
+
+    Args:
+        module: Module whose forward takes the inputs in their order; its part `model` is exported.
+        inputs: Sample of the inputs by name.
+        outputs: Names of the outputs.
+        dynamic: Axes of each input whose sizes are free.
+        path: File to write; large weights are written beside it.
+
+    Raises:
+        InputError: If the `onnx` extra is missing.
+        ModelError: If the module can't be exported; the message says why.
+    """
+    _runtime()
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with evaluating(model), torch.no_grad(), _quiet():
+        with torch.no_grad(), _quiet():
             torch.onnx.export(
-                _Forward(model, names),
+                module,
                 tuple(inputs.values()),
                 path,
-                input_names=names,
-                output_names=_output_names(model, inputs),
-                dynamic_shapes=(tuple(dynamic[name] for name in names),),
+                input_names=list(inputs),
+                output_names=list(outputs),
+                dynamic_shapes=(tuple(dynamic),),
                 dynamo=True,
                 verbose=False,
             )
     except (RuntimeError, torch.onnx.errors.OnnxExporterError) as error:
+        name = type(module.model).__name__
         raise ModelError(
-            f"{type(model).__name__} could not be exported to ONNX: {str(error).splitlines()[0]}"
+            f"{name} could not be exported to ONNX: {str(error).splitlines()[0]}"
         ) from error
+
+
+def session(path: Path) -> Any:
+    """An ONNX file in ONNX Runtime on the CPU.
+
+    Raises:
+        InputError: If the `onnx` extra is missing.
+        ModelError: If ONNX Runtime can't load the file; the message says why.
+    """
+    runtime = _runtime()
+    with reported():
+        return runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
 
 
 def onnx_runner(path: Path) -> Run:
@@ -73,15 +108,13 @@ def onnx_runner(path: Path) -> Run:
         InputError: If the `onnx` extra is missing.
         ModelError: If ONNX Runtime can't load the file or run a batch; the message says why.
     """
-    runtime = _runtime()
-    with _reported():
-        session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    loaded = session(path)
 
     def run(sample: SampleRun) -> list[Tensor]:
-        given = {each.name for each in session.get_inputs()}
+        given = {each.name for each in loaded.get_inputs()}
         feed = {name: each.cpu().numpy() for name, each in sample.batch.items() if name in given}
-        with _reported():
-            return [torch.from_numpy(each) for each in session.run(None, feed)]
+        with reported():
+            return [torch.from_numpy(each) for each in loaded.run(None, feed)]
 
     return run
 
@@ -115,7 +148,7 @@ def _output_names(model: PreTrainedModel, inputs: Inputs) -> list[str]:
 
 
 @contextmanager
-def _reported() -> Iterator[None]:
+def reported() -> Iterator[None]:
     """Raise ONNX Runtime's exceptions, which share no class but Exception, as a `ModelError`."""
     try:
         yield
@@ -147,71 +180,3 @@ def _runtime() -> Any:
             f"ONNX export needs extra packages: pip install 'headcount[onnx]' ({error})"
         ) from error
     return onnxruntime
-
-
-FOLDER, FILE, FORM = "onnx", "model.onnx", "ONNX"
-
-
-def export(loaded: Loaded, folder: str | Path, corpus: Corpus | None = None) -> Certificate:
-    """Write `onnx/model.onnx` into a compact model's folder, if ONNX Runtime agrees with it.
-
-    Args:
-        loaded: Model of the folder.
-        folder: Folder that `headcount compact` or `prune` wrote; or `finetune`, which writes no
-            certificate and no card: then the certificate covers the exported form alone.
-        corpus: Texts to compare on; None for a made-up batch.
-
-    Raises:
-        InputError: If the folder is not a compact model's, or the `onnx` extra is missing.
-        ModelError: If the model can't be exported, or ONNX Runtime computes other numbers.
-    """
-    folder = Path(folder)
-    certificate = _certificate_of_now(loaded, folder)
-    if (folder / PRUNE).exists():
-        PruneRecord.read(folder)  # raises before anything is replaced
-    data = _with_types(loaded, Data.of(loaded, corpus))
-    with replaced(folder / FOLDER) as staging:
-        path = staging / FILE
-        (inputs,) = _with_types(loaded, Data([tiny_inputs(loaded.model)])).batches
-        export_onnx(loaded.model, inputs, path)
-        reloaded = ("reloaded", runner(loaded.model))
-        comparisons = compare(reloaded, {FORM: onnx_runner(path)}, data, loaded.model.dtype)
-        for comparison in comparisons:
-            comparison.check_equal()
-        _write_certificate(
-            folder, certificate.without(FORM)
-        )  # if killed here, neither file is certified
-    certificate = certificate.joined(comparisons)
-    _write_certificate(folder, certificate)
-    return certificate
-
-
-def _with_types(loaded: Loaded, data: Data) -> Data:
-    """The batches with token types, as for a pair of texts, if the model takes texts and types."""
-    if loaded.tokenizer is None or not loaded.takes_token_types:
-        return data
-    return replace(
-        data, batches=[each | {TOKEN_TYPES: _second_half(each)} for each in data.batches]
-    )
-
-
-def _second_half(batch: Inputs) -> Tensor:
-    """0 for the first half of the tokens of a batch, 1 for the rest."""
-    mask_RN = batch["attention_mask"]
-    place_N = torch.arange(mask_RN.shape[1], device=mask_RN.device)
-    return (place_N >= mask_RN.shape[1] // 2).long().expand_as(mask_RN).contiguous()
-
-
-def _write_certificate(folder: Path, certificate: Certificate) -> None:
-    certificate.write(folder)
-    if (folder / PRUNE).exists():
-        record = PruneRecord.read(folder)
-        write_head_card(folder, replace(record, comparisons=certificate.comparisons))
-
-
-def _certificate_of_now(loaded: Loaded, folder: Path) -> Certificate:
-    """The certificate of the current weights: without comparisons if training changed them."""
-    plan = getattr(loaded.model.config, "head_plan", None)
-    if plan is None or any((folder / name).exists() for name in (CERTIFICATE, PRUNE)):
-        return Certificate.read(folder).of_now(folder)
-    return Certificate(plan["sha256"], weights_sha256(folder), ())

@@ -21,6 +21,9 @@ class Export(TrustArguments):
     """Folder of a compact model."""
     onnx: bool = False
     """Write onnx/model.onnx into the folder."""
+    cache: bool = False
+    """Also write onnx/decoder.onnx, and onnx/encoder.onnx of an encoder-decoder, which generate
+    token by token with a cache of keys and values."""
     data: tuple[Path, ...] = ()
     """Texts to compare on; by default headcount's own sample."""
     limit: int | None = None
@@ -33,7 +36,7 @@ class Export(TrustArguments):
         check_data(self.data)
         loaded = models.load(self.model, trust_remote_code=self.trust_remote_code)
         corpus = artifact.certificate_corpus(loaded, self.data, self.limit)
-        certificate = artifact.export(loaded, self.model, corpus)
+        certificate = artifact.export(loaded, self.model, corpus, self.cache)
         console = plain_console()
         print_certificate(certificate, console)
         if not certificate.is_with_gated:
@@ -42,5 +45,6 @@ class Export(TrustArguments):
                 "equality with a gated model"
             )
             print_warnings([changed], console)
-        console.print(f"Saved: {self.model / artifact.FOLDER / artifact.FILE}")
+        for path in sorted((self.model / artifact.FOLDER).glob("*.onnx")):
+            console.print(f"Saved: {path}")
         return 0

@@ -50,7 +50,7 @@ def test_onnx(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         copytree(out / "onnx", path.parent, dirs_exist_ok=True)
         path.write_bytes(other.SerializeToString())
 
-    monkeypatch.setattr("headcount.artifact.onnx.export_onnx", again)
+    monkeypatch.setattr("headcount.artifact.exporting.export_onnx", again)
     weights = out / "model.safetensors"
     save_file(load_file(weights), weights, {"format": "pt", "trained": "on"})
     status, output, errors = headcount("export", out, "--onnx", "--limit", 7)
@@ -74,7 +74,7 @@ def test_onnx(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         yield tmp_path
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("headcount.artifact.onnx.replaced", killed)
+    monkeypatch.setattr("headcount.artifact.exporting.replaced", killed)
     assert headcount("export", out, "--onnx", "--limit", 7)[0] == 130
     assert Certificate.read(out).comparisons == (), "of whichever file is there nothing is claimed"
     assert "ONNX and reloaded" not in (out / "README.md").read_text()
@@ -105,7 +105,7 @@ def test_a_model_that_learned_on(
 
     for number in range(2):
         if number:
-            monkeypatch.setattr("headcount.artifact.onnx.export_onnx", again)
+            monkeypatch.setattr("headcount.artifact.exporting.export_onnx", again)
         status, output, errors = headcount("export", out, "--onnx", "--limit", 7)
         assert status == 0 and "does not show equality with a gated model" in output, errors
         found = Certificate.read(out)

@@ -1,0 +1,403 @@
+"""Generation in ONNX: graphs that read one step and hand keys and values on as a cache.
+
+A causal model is one graph, `decoder.onnx`; an encoder-decoder is two. `encoder.onnx` returns the
+keys and values of cross-attention, which stay the same in all steps. `decoder.onnx` takes the
+tokens of a step and the cache so far, which has no token in the first step. It returns the logits
+of the last token, and the longer cache.
+
+Layers may keep different numbers of heads, so the cache of each has a shape of its own. A layer
+without heads has none.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from inspect import signature
+from pathlib import Path
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
+from transformers.cache_utils import DynamicLayer
+from transformers.modeling_outputs import BaseModelOutput
+
+from headcount.artifact.comparing import Data, Inputs, compare
+from headcount.artifact.onnx import reported, session, write_onnx
+from headcount.core import LayerId, ModelError, reason
+from headcount.models import Loaded
+from headcount.results import Comparison
+from headcount.tap import ERRORS, SampleRun, evaluating, tiny_inputs
+
+ENCODER, DECODER = "encoder.onnx", "decoder.onnx"
+PAST, PRESENT = "past_key_values", "present"
+"""Prefixes of the inputs and the outputs that hold a cache, as in optimum's exports."""
+
+TOKENS, CACHED = 3, 2
+"""Numbers of tokens, and of tokens in the cache, in the sample that the exporter runs."""
+
+STEPS = 8
+"""Number of steps that are compared."""
+
+
+@final
+@dataclass(frozen=True)
+class LayerCache:
+    """Keys and values of one layer at one site."""
+
+    layer: int
+    site: str
+    """`decoder` or, for cross-attention, `encoder`; empty for a causal model."""
+    num_heads: int
+    """Number of key/value heads."""
+    head_dim: int
+    value_dim: int
+    is_dead: bool
+    """Whether the layer has lost its heads: a head of zeros takes their place in the graph."""
+
+    def names(self, prefix: str) -> list[str]:
+        """Names of keys and values."""
+        place = ".".join([prefix, str(self.layer), *([self.site] if self.site else [])])
+        return [f"{place}.key", f"{place}.value"]
+
+
+def export_generation(loaded: Loaded, folder: Path) -> None:
+    """Write the graphs of a model that generates text into a folder.
+
+    Raises:
+        InputError: If the `onnx` extra is missing.
+        ModelError: If the model does not generate text from text, or can't be exported.
+    """
+    model = loaded.model
+    check_generates(model)
+    sample = tiny_inputs(model)
+    with evaluating(model), torch.no_grad():
+        own, cross = _caches(loaded, sample)
+        if model.config.is_encoder_decoder:
+            _write_encoder(model, cross, sample, folder / ENCODER)
+        _write_decoder(model, own, cross, sample, folder / DECODER)
+
+
+def check_generates(model: PreTrainedModel) -> None:
+    """Check that a model reads text and writes text token by token.
+
+    Raises:
+        ModelError: If it does not.
+    """
+    if not model.can_generate() or model.main_input_name != "input_ids":
+        raise ModelError(
+            "Expected a model that reads text and generates text, which a cache is for, got "
+            f"{type(model).__name__}. Export it without --cache."
+        )
+
+
+def _caches(loaded: Loaded, sample: Inputs) -> tuple[list[LayerCache], list[LayerCache]]:
+    """The caches of self-attention and of cross-attention, layer by layer.
+
+    Raises:
+        ModelError: If the model keeps another kind of cache, or no length can be read from it.
+    """
+    model, dead = loaded.model, loaded.anatomy.dead
+    found = model(**sample, use_cache=True).past_key_values
+    if isinstance(found, EncoderDecoderCache):
+        caches = [("decoder", found.self_attention_cache), ("encoder", found.cross_attention_cache)]
+    else:
+        caches = [("", found)]
+    sites = {"": "decoder.self", "decoder": "decoder.self", "encoder": "decoder.cross"}
+    layers = [
+        [
+            LayerCache(
+                number,
+                site,
+                *(layer.keys.shape[1], layer.keys.shape[3], layer.values.shape[3]),
+                LayerId(sites[site], number) in dead,
+            )
+            for number, layer in enumerate(_layers_of(model, cache))
+        ]
+        for site, cache in caches
+    ]
+    own, cross = layers[0], layers[1] if len(layers) > 1 else []
+    if cross and all(layer.is_dead for layer in own):
+        raise ModelError(
+            f"Expected a {type(model).__name__} with a head in the decoder's self-attention, whose "
+            "cache says how many tokens were written, got none. Export it without --cache."
+        )
+    return own, cross
+
+
+def _layers_of(model: PreTrainedModel, cache: Any) -> Sequence[DynamicLayer]:
+    layers = list(getattr(cache, "layers", ()))
+    if not layers or not all(isinstance(layer, DynamicLayer) for layer in layers):
+        raise ModelError(
+            f"Expected a cache of keys and values, got another kind from {type(model).__name__}. "
+            "Export it without --cache."
+        )
+    return layers
+
+
+def _write_encoder(
+    model: PreTrainedModel, cross: Sequence[LayerCache], sample: Inputs, path: Path
+) -> None:
+    inputs = {name: each for name, each in sample.items() if not name.startswith("decoder_")}
+    outputs = [name for layer in cross if not layer.is_dead for name in layer.names(PAST)]
+    free = {0: torch.export.Dim.AUTO, 1: torch.export.Dim.AUTO}
+    module = _Encoder(model, [*inputs], cross)
+    write_onnx(module, inputs, outputs, [free] * len(inputs), path=path)
+
+
+def _write_decoder(
+    model: PreTrainedModel,
+    own: Sequence[LayerCache],
+    cross: Sequence[LayerCache],
+    sample: Inputs,
+    path: Path,
+) -> None:
+    mask = sample["attention_mask"]
+    like = next(model.parameters())
+    rows, sources = mask.shape
+    inputs = {"attention_mask": torch.ones_like(mask)}
+    tokens = sample["decoder_input_ids" if cross else "input_ids"]
+    ids = tokens[:, :1].expand(rows, TOKENS).contiguous()
+    if cross:
+        inputs |= {"decoder_input_ids": ids}
+    else:
+        inputs = {"input_ids": ids, "attention_mask": mask.new_ones(rows, CACHED + TOKENS)}
+    free = [{0: torch.export.Dim.AUTO, 1: torch.export.Dim.AUTO}] * 2
+    for layer, length in [(each, CACHED) for each in own] + [(each, sources) for each in cross]:
+        if not layer.is_dead:
+            shape = rows, layer.num_heads, length
+            key, value = layer.names(PAST)
+            inputs[key] = like.new_zeros(*shape, layer.head_dim)
+            inputs[value] = like.new_zeros(*shape, layer.value_dim)
+            free += [{0: torch.export.Dim.AUTO, 2: torch.export.Dim.AUTO}] * 2
+    alive = [layer for layer in own if not layer.is_dead]
+    outputs = ["logits", *(name for layer in alive for name in layer.names(PRESENT))]
+    write_onnx(_Decoder(model, [*inputs], own, cross), inputs, outputs, free, path=path)
+
+
+@final
+class _Encoder(nn.Module):
+    """The encoder, and the keys and values that cross-attention makes of its output."""
+
+    def __init__(
+        self, model: PreTrainedModel, names: Sequence[str], cross: Sequence[LayerCache]
+    ) -> None:
+        super().__init__()
+        self.model, self.names, self.cross = model, names, cross
+
+    def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        """Keys and values of every layer that has some."""
+        given = dict(zip(self.names, inputs, strict=True))
+        model: Any = self.model
+        encoded = model.get_encoder()(**given)
+        cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
+        start = torch.zeros_like(given["input_ids"][:, :1])  # any token: its own states are unused
+        model(
+            encoder_outputs=encoded,
+            attention_mask=given["attention_mask"],
+            decoder_input_ids=start,
+            past_key_values=cache,
+            use_cache=True,
+        )
+        return _flat(cache.cross_attention_cache, self.cross)
+
+
+@final
+class _Decoder(nn.Module):
+    """One step: the logits of the last token, and the cache with the tokens of the step."""
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        names: Sequence[str],
+        own: Sequence[LayerCache],
+        cross: Sequence[LayerCache],
+    ) -> None:
+        super().__init__()
+        self.model, self.names, self.own, self.cross = model, names, own, cross
+        self.accepted = signature(model.forward).parameters
+
+    def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        """The logits of the last token, then keys and values of every layer that has some."""
+        given = dict(zip(self.names, inputs, strict=True))
+        model, mask = self.model, given["attention_mask"]
+        options: dict[str, Any] = {"attention_mask": mask, "use_cache": True}
+        if self.cross:
+            ids = given["decoder_input_ids"]
+            alive = next(layer for layer in self.own if not layer.is_dead)
+            past = given[alive.names(PAST)[0]].shape[2]
+            own = _cache(given, self.own, (ids.shape[0], past))
+            cross = _cache(given, self.cross, (mask.shape[0], mask.shape[1]))
+            cache: Any = EncoderDecoderCache(own, cross)
+            unread = _states_like(model, mask)  # keys and values are in the cache
+            options |= {"decoder_input_ids": ids, "encoder_outputs": BaseModelOutput(unread)}
+        else:
+            ids = given["input_ids"]
+            cache = own = _cache(given, self.own, (ids.shape[0], mask.shape[1] - ids.shape[1]))
+            options |= {"input_ids": ids}
+            if "position_ids" in self.accepted:  # as `generate` makes them
+                position = (mask.cumsum(-1) - 1).clamp_min(0)
+                options |= {"position_ids": position[:, -ids.shape[1] :]}
+        if "logits_to_keep" in self.accepted:
+            options |= {"logits_to_keep": 1}
+        found = model(**options, past_key_values=cache)
+        return found.logits[:, -1], *_flat(own, self.own)
+
+
+def _states_like(model: PreTrainedModel, mask: Tensor) -> Tensor:
+    """Zeros in place of an encoder's output."""
+    width = model.config.get_text_config().hidden_size
+    return torch.zeros((*mask.shape, width), dtype=model.dtype, device=mask.device)
+
+
+def _cache(
+    given: Mapping[str, Tensor], layers: Sequence[LayerCache], size: tuple[Any, Any]
+) -> DynamicCache:
+    """A cache that holds the given keys and values, and zeros in layers without heads."""
+    cache = DynamicCache()
+    like = next(each for name, each in given.items() if name.startswith(PAST))
+    for layer in layers:
+        its = DynamicLayer()
+        if layer.is_dead:
+            rows, length = size
+            shape = rows, layer.num_heads, length
+            its.keys = like.new_zeros(*shape, layer.head_dim)
+            its.values = like.new_zeros(*shape, layer.value_dim)
+        else:
+            its.keys, its.values = (given[name] for name in layer.names(PAST))
+        its.dtype, its.device, its.is_initialized = its.keys.dtype, its.keys.device, True
+        cache.layers.append(its)
+    return cache
+
+
+def _flat(cache: Any, layers: Sequence[LayerCache]) -> tuple[Tensor, ...]:
+    """Keys and values of the layers that have heads."""
+    pairs = zip(cache.layers, layers, strict=True)
+    return tuple(t for its, layer in pairs if not layer.is_dead for t in (its.keys, its.values))
+
+
+@final
+class OnnxGeneration:
+    """The graphs of a folder in ONNX Runtime on the CPU.
+
+    Args:
+        folder: Folder with `decoder.onnx` and, of an encoder-decoder, `encoder.onnx`.
+
+    Raises:
+        InputError: If the `onnx` extra is missing.
+        ModelError: If ONNX Runtime can't load a file; the message says why.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._decoder = session(folder / DECODER)
+        self._encoder = session(folder / ENCODER) if (folder / ENCODER).exists() else None
+        outputs = [each.name for each in self._decoder.get_outputs()]
+        self._pasts = [name.replace(PRESENT, PAST, 1) for name in outputs[1:]]
+        self._own: Inputs = {}
+        self._fixed: Inputs = {}
+
+    def start(self, ids_BN: Tensor, mask_BN: Tensor) -> None:
+        """Begin anew: read the sources, or forget the tokens so far.
+
+        Args:
+            ids_BN: Sources of an encoder-decoder; of a causal model only the number of rows counts.
+            mask_BN: True at tokens; the mask of the first tokens of a causal model.
+        """
+        self._fixed = {"attention_mask": mask_BN}
+        if self._encoder is not None:
+            given = {"input_ids": ids_BN, "attention_mask": mask_BN}
+            self._fixed |= _run(self._encoder, given)
+        self._own = {
+            each.name: torch.zeros(len(ids_BN), each.shape[1], 0, each.shape[3])
+            for each in self._decoder.get_inputs()
+            if each.name in self._pasts
+        }
+
+    def step(self, ids_BN: Tensor) -> Tensor:
+        """The logits of the last of some tokens that follow those before; mask them in `start`."""
+        name = "input_ids" if self._encoder is None else "decoder_input_ids"
+        logits, *presents = _run(self._decoder, {name: ids_BN, **self._fixed, **self._own}).values()
+        self._own = dict(zip(self._pasts, presents, strict=True))
+        if self._encoder is None:  # the next token
+            mask_BN = self._fixed["attention_mask"]
+            longer = torch.cat([mask_BN, torch.ones_like(mask_BN[:, :1])], 1)
+            self._fixed["attention_mask"] = longer
+        return logits
+
+
+def _run(loaded: Any, given: Inputs) -> Inputs:
+    """The outputs of a session by name."""
+    taken = {each.name for each in loaded.get_inputs()}
+    names = [each.name for each in loaded.get_outputs()]
+    feed = {name: each.cpu().numpy() for name, each in given.items() if name in taken}
+    with reported():
+        return dict(zip(names, map(torch.from_numpy, loaded.run(None, feed)), strict=True))
+
+
+def compare_generation(
+    loaded: Loaded, folder: Path, data: Data, forms: tuple[str, str]
+) -> list[Comparison]:
+    """Compare the logits of `STEPS` steps of `generate` with those of the graphs.
+
+    Every token is fed that `generate` writes greedily after the source, or after the first half of
+    a causal model's text. Texts of one batch are padded on the left, as `generate` wants them.
+
+    Args:
+        loaded: Model.
+        folder: Folder of the graphs.
+        data: Data to compare on.
+        forms: Names of the model and of the graphs.
+    """
+    reference, other = forms
+    runs = _Generating(loaded.model, OnnxGeneration(folder))
+    made = Data(data.batches, data.sentences, data.names, data.sha256)
+    return compare((reference, runs.stock), {other: runs.graphs}, made, loaded.model.dtype)
+
+
+@final
+class _Generating:
+    """Runners of a model and of its graphs, which get the tokens that the model wrote."""
+
+    def __init__(self, model: PreTrainedModel, graphs: OnnxGeneration) -> None:
+        self._model, self._graphs = model, graphs
+        self._written: Tensor | None = None
+
+    def stock(self, sample: SampleRun) -> list[Tensor]:
+        """The logits of every step of `generate`."""
+        model: Any = self._model
+        ids_BN, mask_BN = self._prompt(sample)
+        options = {"max_new_tokens": STEPS, "min_new_tokens": STEPS, "pad_token_id": 0}
+        options |= {"num_beams": 1, "do_sample": False}
+        options |= {"output_logits": True, "return_dict_in_generate": True}
+        try:
+            with evaluating(model), torch.inference_mode():
+                found = model.generate(input_ids=ids_BN, attention_mask=mask_BN, **options)
+        except ERRORS as error:
+            raise ModelError(
+                f"Expected {type(model).__name__} to generate, but it fails: {reason(error)}. "
+                "Export it without --cache."
+            ) from error
+        self._written = found.sequences.cpu()
+        return [logits.float().cpu() for logits in found.logits]
+
+    def graphs(self, sample: SampleRun) -> list[Tensor]:
+        """The logits of the graphs at the same tokens."""
+        assert self._written is not None
+        self._graphs.start(*self._prompt(sample))
+        length = self._written.shape[1] - STEPS
+        found = [self._graphs.step(self._written[:, :length])]
+        for place in range(length, length + STEPS - 1):
+            found.append(self._graphs.step(self._written[:, place : place + 1]))
+        return [logits.float() for logits in found]
+
+    def _prompt(self, sample: SampleRun) -> tuple[Tensor, Tensor]:
+        ids_BN, mask_BN = sample.batch["input_ids"], sample.batch["attention_mask"]
+        if self._model.config.is_encoder_decoder:
+            return ids_BN, mask_BN
+        half = (ids_BN.shape[1] + 1) // 2
+        ids_BN, mask_BN = ids_BN[:, :half], mask_BN[:, :half]
+        padding_B = half - mask_BN.sum(1)
+        shifted = [
+            torch.stack([row.roll(int(by)) for row, by in zip(each, padding_B, strict=True)])
+            for each in (ids_BN, mask_BN)
+        ]
+        return shifted[0], shifted[1]

@@ -7,9 +7,17 @@ from shutil import copy
 from typing import Any
 
 import pytest
-from transformers import ViTConfig, ViTForImageClassification, WhisperFeatureExtractor
+from transformers import (
+    T5Config,
+    T5ForConditionalGeneration,
+    ViTConfig,
+    ViTForImageClassification,
+    WhisperFeatureExtractor,
+)
 
-from tests import saved, tiny
+from headcount import Plan, export, load, save_compact
+from headcount.models import Loaded
+from tests import saved, tiny, tiny_tokenizers
 
 ROOT = Path(__file__).parents[1]
 DATA = ROOT / "headcount" / "data"
@@ -33,11 +41,27 @@ def whisper(folder: Path) -> Path:
     return folder
 
 
+def translator(folder: Path) -> Path:
+    """A compact model with graphs for generation and a fast tokenizer."""
+    tokenizer = tiny_tokenizers.t5()
+    make: Any = T5Config
+    sizes = {"d_model": 24, "d_kv": 8, "d_ff": 31, "num_heads": 3, "num_layers": 2}
+    ids = {"decoder_start_token_id": tokenizer.pad_token_id, "pad_token_id": tokenizer.pad_token_id}
+    config = make(vocab_size=len(tokenizer), eos_token_id=tokenizer.eos_token_id, **sizes, **ids)
+    model = tiny.seeded(T5ForConditionalGeneration(config))
+    loaded = Loaded(model, tokenizer, "tiny")
+    plan = Plan({"decoder.self": {0: (1,), 1: ()}, "decoder.cross": {0: (0, 2)}})
+    save_compact(loaded, plan, folder)
+    export(load(folder), folder, cache=True)
+    return folder
+
+
 PLACES: dict[str, Callable[[Path], Path]] = {
     "bert-base-uncased": saved.bert,
     "HuggingFaceTB/SmolLM2-135M-Instruct": saved.gpt2,
     "google/vit-base-patch16-224": vit,
     "openai/whisper-tiny.en": whisper,
+    "PRUNED": translator,
 }
 """Names of the pages and the tiny models that stand in for them."""
 
@@ -46,7 +70,11 @@ PAGES = sorted(
 )
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=pytest.mark.slow if page.stem == "onnx" else ()) for page in PAGES],
+    ids=lambda page: page.stem,
+)
 def test_python_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     trees = (DATA / "sample.conllu").read_text().split("\n\n")
@@ -65,5 +93,5 @@ def test_python_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.M
 
 def test_pages_are_there() -> None:
     assert [page.stem for page in PAGES] == [
-        "bert", "causal_lm", "opus_mt", "trainer", "vit", "whisper",
+        "bert", "causal_lm", "onnx", "opus_mt", "trainer", "vit", "whisper",
     ]  # fmt: skip

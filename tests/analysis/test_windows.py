@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -22,8 +23,9 @@ def planted() -> Loaded:
     """A model for 16 tokens whose only head looks at the token before."""
     tokenizer = tiny_tokenizers.wordpiece(LIMIT)
     sizes = {"hidden_size": LIMIT, "intermediate_size": 4, "max_position_embeddings": LIMIT}
-    heads = {"num_hidden_layers": 1, "num_attention_heads": 1}
-    model = BertModel(BertConfig(vocab_size=len(tokenizer), **sizes, **heads)).eval()
+    make: Any = BertConfig
+    config = make(vocab_size=len(tokenizer), num_hidden_layers=1, num_attention_heads=1, **sizes)
+    model: Any = BertModel(config).eval()
 
     with torch.no_grad():
         model.embeddings.word_embeddings.weight.zero_()
@@ -62,7 +64,8 @@ def test_a_planted_head_is_found_in_every_window() -> None:
 
 def test_a_causal_model_reads_every_token_once() -> None:
     tokenizer = tiny_tokenizers.llama()
-    sizes = tiny.GROUPED | {"vocab_size": len(tokenizer), "max_position_embeddings": 24}
+    sizes: dict[str, Any] = tiny.GROUPED | {"max_position_embeddings": 24}
+    sizes["vocab_size"] = len(tokenizer)
     loaded = Loaded(tiny.seeded(LlamaForCausalLM(LlamaConfig(**sizes))), tokenizer, "tiny")
     corpus = headcount.Corpus.from_sentences(["der Hund sah über 2024 Äpfel und schlief " * 4])
     (text,) = loaded.encoder(windows=True).sources([*corpus])

@@ -89,8 +89,12 @@ def write_onnx(
         ) from error
 
 
-def session(path: Path) -> Any:
+def session(path: Path, threads: int = 0) -> Any:
     """An ONNX file in ONNX Runtime on the CPU.
+
+    Args:
+        path: The file.
+        threads: Number of threads; 0 leaves it to ONNX Runtime.
 
     Raises:
         InputError: If the `onnx` extra is missing.
@@ -98,7 +102,9 @@ def session(path: Path) -> Any:
     """
     runtime = _runtime()
     with reported():
-        return runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
+        options = runtime.SessionOptions()
+        options.intra_op_num_threads = threads
+        return runtime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
 def onnx_runner(path: Path) -> Run:

@@ -281,15 +281,17 @@ class OnnxGeneration:
 
     Args:
         folder: Folder with `decoder.onnx` and, of an encoder-decoder, `encoder.onnx`.
+        threads: Number of threads; 0 leaves it to ONNX Runtime.
 
     Raises:
         InputError: If the `onnx` extra is missing.
         ModelError: If ONNX Runtime can't load a file; the message says why.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._decoder = session(folder / DECODER)
-        self._encoder = session(folder / ENCODER) if (folder / ENCODER).exists() else None
+    def __init__(self, folder: Path, threads: int = 0) -> None:
+        encoder = folder / ENCODER
+        self._decoder = session(folder / DECODER, threads)
+        self._encoder = session(encoder, threads) if encoder.exists() else None
         outputs = [each.name for each in self._decoder.get_outputs()]
         self._pasts = [name.replace(PRESENT, PAST, 1) for name in outputs[1:]]
         self._own: Inputs = {}

@@ -179,7 +179,9 @@ def test_the_comparison_feeds_what_the_model_wrote(
     data = Data([batch, batch])
     for off in (0, 2 * onnx_generation.STEPS):
         monkeypatch.setattr(
-            onnx_generation, "session", lambda path, off=off: Session(written[path.name], off)
+            onnx_generation,
+            "session",
+            lambda path, threads, off=off: Session(written[path.name], off),
         )
         (found,) = compare_generation(loaded, tmp_path, data, ("torch", "ONNX"))
         assert found.difference == pytest.approx(0.5 if off else 0, abs=1e-3)
@@ -207,7 +209,7 @@ def test_a_model_that_cannot_generate_is_named(
     loaded = stock("llama")
     export_generation(loaded, tmp_path)
     monkeypatch.setattr(
-        onnx_generation, "session", lambda path: Session(written["decoder.onnx"], 0)
+        onnx_generation, "session", lambda path, threads: Session(written["decoder.onnx"], 0)
     )
     uneven, data = as_loaded(tiny.MODELS["t5"](), None), Data([tiny_inputs(stock("t5").model)])
     with pytest.raises(ModelError, match=r"to generate, but it fails: .*without --cache"):

@@ -19,6 +19,7 @@ What heads do:
     find_roles: roles from profiles (`Role`, `Thresholds`, `TraitStrength`)
     tapped, examine: read a model's attention; find out where its heads are
     write_results, write_report, write_figures: the files of an analysis
+    ProgressBars: the progress of any of these in a notebook
     show: attention on one sentence or pair between words, in a notebook or as a page
 
 What heads are worth:

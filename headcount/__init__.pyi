@@ -29,6 +29,7 @@ from .core import HeadTable as HeadTable
 from .core import InputError as InputError
 from .core import ModelError as ModelError
 from .core import Plan as Plan
+from .core import ProgressBars as ProgressBars
 from .corpora import Corpus as Corpus
 from .corpora import Sentence as Sentence
 from .corpora import Tree as Tree

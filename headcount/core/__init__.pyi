@@ -74,6 +74,7 @@ from .plan import Plan as Plan
 from .plan import kept_sha256 as kept_sha256
 from .progress import Progress as Progress
 from .progress import silent as silent
+from .progress_bars import ProgressBars as ProgressBars
 from .run_folder import MODEL_FILES as MODEL_FILES
 from .run_folder import ResumePolicy as ResumePolicy
 from .run_folder import check_is_folder as check_is_folder

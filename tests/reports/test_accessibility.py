@@ -24,7 +24,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     write_curve_beside(one)
     heads = [row.head for row in read_run(one).heads]
     prune_record(heads, heads[:13]).write(parent)
-    write_comparison(one, other, parent / "both")
+    write_comparison(one, other, parent / "both", match=True)
     return {
         "report": write_report(one, parent),
         "comparison": parent / "both" / "comparison.html",

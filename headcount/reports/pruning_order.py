@@ -14,7 +14,7 @@ from typing import final
 
 import numpy as np
 
-from headcount.core import table
+from headcount.core import amount, table
 from headcount.importance import correlation
 from headcount.reports import numbers
 from headcount.reports.names import MEASURES, SITE_TITLES
@@ -160,7 +160,7 @@ def order_sentence(order: PruningOrder) -> str:
     cells = order.cells
     return (
         f"Share of the total importance: {numbers.listed(parts)}. The means of "
-        f"{cells.num_heads} layers of sites correlate by {cells} (rank correlation)."
+        f"{amount(cells.num_heads, 'layer')} of sites correlate by {cells} (rank correlation)."
     )
 
 

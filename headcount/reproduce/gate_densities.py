@@ -25,6 +25,7 @@ from headcount.core import (
     SITE_COLOURS,
     SITES,
     Head,
+    amount,
     new_figure,
     read_checkpoint,
     table,
@@ -197,7 +198,7 @@ def densities_figure(rows: Sequence[GateRow]) -> Figure:
         axes.set_yscale("log")
         axes.set_ylim(1e-4, 1.2)
         axes.set_xticks([-0.06, 0.1, 0.5, 0.9, 1.06], ["0", "0.1", "0.5", "0.9", "1"])
-        axes.set_title(f"{keep} heads kept")
+        axes.set_title(f"{amount(keep, 'head')} kept")
         axes.set_xlabel("gate")
     grid[0].set_ylabel("probability")
     handles, labels = grid[0].get_legend_handles_labels()

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from headcount.core import Progress, ResumePolicy, changed, silent, table
+from headcount.core import Progress, ResumePolicy, amount, changed, silent, table
 from headcount.corpora import Corpus
 from headcount.evolution import QUANTITIES, EvolutionOptions, evolve
 from headcount.models import Loaded, load
@@ -143,7 +143,7 @@ def ceiling_sentence(evolution: Evolution) -> str:
         low, high = (100 * end(layers[max(layers)]) / ceiling for end in (min, max))
         shares.append(f"{objective} {low:.2f} to {high:.2f} %")
     return (
-        f"{count} tokens have at most ln {count} = {ceiling:.3f} nats. In the last layer, of "
+        f"{amount(count, 'token')} have at most ln {count} = {ceiling:.3f} nats. In the last layer, of "
         f"information about the input token: {', '.join(shares)}."
     )
 

@@ -143,8 +143,8 @@ def ceiling_sentence(evolution: Evolution) -> str:
         low, high = (100 * end(layers[max(layers)]) / ceiling for end in (min, max))
         shares.append(f"{objective} {low:.2f} to {high:.2f} %")
     return (
-        f"{amount(count, 'token')} have at most ln {count} = {ceiling:.3f} nats. In the last layer, "
-        f"of information about the input token: {', '.join(shares)}."
+        f"{amount(count, 'token')} have at most ln {count} = {ceiling:.3f} nats. In the last layer"
+        f", of information about the input token: {', '.join(shares)}."
     )
 
 

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 from math import isinf
@@ -334,6 +335,26 @@ def test_full_disk(pairs: Rows, tmp_path: Path) -> None:
     assert not full.exists()
     train(job, out, ResumePolicy.RESUME)
     assert (out / "model.safetensors").exists()
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"other")])
+def test_a_checkpoint_that_lacks_its_optimizer_is_not_resumed(
+    damage: Callable[[Path], object], pairs: Rows, tmp_path: Path
+) -> None:
+    """Training would end with other weights, as if nothing were wrong."""
+    job = PretrainingConfig("translation", TINY, pairs.columns, save_every=3)
+
+    def stop(moment: TrainingProgress) -> None:
+        if moment.step > 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(job, tmp_path, tell=stop)
+    (checkpoint,) = whole_checkpoints(tmp_path / "checkpoints")
+    damage(checkpoint / "optimizer.pt")
+    with pytest.raises(InputError, match=r"optimizer.* in .*checkpoint-3|checkpoint-3.optimizer"):
+        train(job, tmp_path, ResumePolicy.RESUME)
+    assert not (tmp_path / "model.safetensors").exists()
 
 
 def test_held_out_files_and_pieces(pairs: Rows, tmp_path: Path) -> None:

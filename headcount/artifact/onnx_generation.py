@@ -124,7 +124,7 @@ def _caches(loaded: Loaded, sample: Inputs) -> tuple[list[LayerCache], list[Laye
     return own, cross
 
 
-def _layers_of(model: PreTrainedModel, cache: Any) -> Sequence[DynamicLayer]:
+def _layers_of(model: PreTrainedModel, cache: Any) -> Sequence[Any]:
     layers = list(getattr(cache, "layers", ()))
     if not layers or not all(isinstance(layer, DynamicLayer) for layer in layers):
         raise ModelError(

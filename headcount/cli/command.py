@@ -88,7 +88,15 @@ TABULAR = (
 """The commands whose --out has tables, of which --csv writes copies."""
 
 QUIET, JSON, CSV = "--quiet", "--json", "--csv"
-"""Options of every command; the second prints the record instead of the summary."""
+EVERYWHERE = {
+    QUIET: "Print warnings and errors only.",
+    JSON: "Print the run's record instead of a summary.",
+    CSV: "Write a CSV beside each table.",
+}
+"""Options of every command, with their help."""
+
+COMPLETION = "--completion"
+"""Option that prints the script for tab completion."""
 
 EXAMPLES = """\
   headcount demo --out demo                                     our own model, no network needed
@@ -294,7 +302,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    words = [each for each in arguments if each not in (QUIET, JSON, CSV)]
+    words = [each for each in arguments if each not in EVERYWHERE]
     if words[:1] == ["--version"]:
         plain_console().print(f"headcount {__version__}")
         return 0
@@ -307,6 +315,9 @@ def _run(arguments: list[str]) -> int:
     errors = plain_console(stderr=True)
     with stoppable() as stop:
         try:
+            if words[0] == COMPLETION:
+                sys.stdout.write(_completion(words[1:]))
+                return 0
             quiet, as_json = QUIET in arguments, JSON in arguments
             command = parse(words)
             record = record_of(words[0], command) if as_json else None
@@ -344,6 +355,14 @@ def _finish(command: Command) -> tuple[int, bool]:
     return status, is_main
 
 
+def _completion(shells: Sequence[str]) -> str:
+    from headcount.cli.completion import SHELLS, completion  # only here: commands do without
+
+    shell = " ".join(shells)
+    check_known("a shell", shell, SHELLS)
+    return completion(shell, {name: command_class(name) for name in COMMANDS}, EVERYWHERE)
+
+
 def _write_csv(folder: Path) -> None:
     from headcount.results import write_csv  # imports pandas, which few commands need
 
@@ -372,5 +391,5 @@ def _print_commands() -> None:
     console.print(
         f"\nEvery command: {QUIET} prints warnings and errors only; {JSON} prints the run's "
         f"record\ninstead of a summary; {CSV} writes a CSV beside each table. headcount --version\n"
-        "prints the version."
+        f"prints the version, headcount {COMPLETION} bash (or zsh) a script for tab completion."
     )

@@ -1,0 +1,58 @@
+"""Tab completion: the script that completes commands, their options and the options' values."""
+
+from ast import literal_eval
+from collections.abc import Mapping
+from contextlib import redirect_stdout
+from io import StringIO
+from typing import Any
+
+import tyro
+
+SHELLS = ("bash", "zsh")
+"""Shells for which tyro writes scripts that complete subcommands."""
+
+_SPEC = "COMPLETION_SPEC = "
+"""Beginning of the script's line that says what there is to complete, as a Python literal."""
+
+
+def completion(shell: str, commands: Mapping[str, type], everywhere: Mapping[str, str]) -> str:
+    """The script for a shell.
+
+    Args:
+        shell: One of `SHELLS`.
+        commands: The class of each command, by name.
+        everywhere: The help of each option that every command takes, by option.
+    """
+    script, arguments = StringIO(), ["--tyro-print-completion", shell]
+    try:
+        with redirect_stdout(script):
+            tyro.extras.subcommand_cli_from_dict(dict(commands), prog="headcount", args=arguments)
+    except SystemExit as done:
+        assert not done.code
+    lines = script.getvalue().splitlines()
+    return "\n".join(_with(line, everywhere) for line in lines) + "\n"
+
+
+def _with(line: str, everywhere: Mapping[str, str]) -> str:
+    """A line of the script; the one with options gets more of them, and help without line breaks.
+
+    A line break in the help of an option would be a word to complete.
+    """
+    if not line.startswith(_SPEC):
+        return line
+    spec = literal_eval(line.removeprefix(_SPEC))
+    for command in spec["subcommands"].values():
+        command["options"] += [
+            {"flags": [flag], "description": help_, "type": "flag"}
+            for flag, help_ in everywhere.items()
+        ]
+    return f"{_SPEC}{_in_lines(spec)!r}"
+
+
+def _in_lines(value: Any) -> Any:
+    """The value, with every text in one line."""
+    if isinstance(value, str):
+        return " ".join(value.split())
+    if isinstance(value, Mapping):
+        return {name: _in_lines(each) for name, each in value.items()}
+    return [_in_lines(each) for each in value] if isinstance(value, list | tuple) else value

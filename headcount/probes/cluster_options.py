@@ -14,6 +14,9 @@ class ClusterOptions:
 
     within: float = 0.1
     """Largest distance in nats between two heads of a group; 0.69 is the largest there is."""
+    windows: bool = False
+    """Read sentences that are too long for the model in windows that overlap by half, instead of
+    truncating them; not for encoder-decoders."""
     max_tokens: int = 4096
     """Number of padded tokens in a batch; lower it if memory runs out."""
     max_weights: int = 32_000_000

@@ -21,7 +21,7 @@ from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from headcount.core import Heads, LayerId, ModelError, Progress, name_of, silent
-from headcount.corpora import Batch, Census, Corpus, batches, take_census
+from headcount.corpora import Batch, Census, Corpus, Encoder, batches, take_census
 from headcount.models import Loaded, as_loaded, check_has_heads, signature
 from headcount.probes.cluster_options import ClusterOptions
 from headcount.probes.divergence import Divergence
@@ -53,13 +53,13 @@ def cluster(
     loaded, options = as_loaded(model, tokenizer), options or ClusterOptions()
     check_has_heads(loaded)
     start = time.perf_counter()
-    encoder = loaded.encoder()
+    encoder = loaded.encoder(windows=options.windows)
     census = take_census(corpus, encoder)
     longest = max(census.longest, census.longest_target)
     # Several short texts are compared at once; a text that is too long for that is cut
     most = max(1, min(options.max_tokens, options.max_weights // (len(loaded.heads) * longest)))
     work = batches(corpus, encoder, census, max_tokens=most, window=options.window)
-    sums = _sums(loaded, work, options, lambda n: progress("comparing", n, census.num_sentences))
+    sums = _sums(loaded, work, options, lambda n: progress("comparing", n, census.num_rows))
     measured = time.perf_counter()
     distances = {site: each.mean().numpy() for site, each in sums.items()}
     names = {site: [str(head) for head in loaded.heads if head.site == site] for site in sums}
@@ -76,7 +76,7 @@ def cluster(
         "arrange_s": round(time.perf_counter() - measured, 3),
     }
     record = ClustersRecord(
-        signature=signature(loaded, census.sha256, **_signed(options, census, encoder.max_length)),
+        signature=signature(loaded, census.sha256, **_signed(options, census, encoder)),
         model=name_of(loaded.name),
         corpora=corpus.names,
         sentences=census.num_sentences,
@@ -90,11 +90,12 @@ def cluster(
     return Clusters(_frame(names, distances), tuple(places), record)
 
 
-def _signed(options: ClusterOptions, census: Census, max_length: int | None) -> dict[str, Any]:
+def _signed(options: ClusterOptions, census: Census, encoder: Encoder) -> dict[str, Any]:
     """What the numbers depend on, beside model and corpus."""
     return {
         "n": census.num_sentences,
-        "max_length": max_length,
+        "max_length": encoder.max_length,
+        "windows": encoder.windows or None,
         "within": options.within,
         "permutations": options.permutations,
         "seed": options.seed,
@@ -204,7 +205,10 @@ class _Keeper:
         for site, weights_HBQK in self._kept.items():
             query_side = source if site == "encoder.self" else target
             key_side = target if site == "decoder.self" else source
-            is_query_BQ = query_side.is_token_BN[:, self._queries]
+            is_query_BN = query_side.is_token_BN
+            if self._batch.is_measured_BN is not None:
+                is_query_BN = is_query_BN & self._batch.is_measured_BN
+            is_query_BQ = is_query_BN[:, self._queries]
             size = is_query_BQ.shape[1]
             self._sums[site].add(weights_HBQK[:, :, :size], is_query_BQ, key_side.is_token_BN)
         self._kept = {}

@@ -28,11 +28,14 @@ PAIRS = Corpus.from_sentences(
 QUICK = ClusterOptions(permutations=20)
 
 
-def by_the_book(model: Loaded) -> dict[frozenset[str], float]:
+def by_the_book(
+    model: Loaded, corpus: Corpus = PAIRS, windows: bool = False
+) -> dict[frozenset[str], float]:
     """Mean distance of every two heads of a site, text by text, without padding.
 
     Of sites with many heads, some pairs.
     """
+    measured: list[bool] = []
     maps: dict[str, dict[str, list[np.ndarray]]] = {}
 
     def keep(block) -> None:
@@ -40,10 +43,12 @@ def by_the_book(model: Loaded) -> dict[frozenset[str], float]:
         short = {"encoder.self": "enc", "decoder.self": "dec", "decoder.cross": "cross"}[layer.site]
         for head, each in enumerate(block.weights_BHQK[0].numpy()):
             name = f"{short}.{layer.layer}.{head}"
-            maps.setdefault(short, {}).setdefault(name, []).append(each.copy())
+            maps.setdefault(short, {}).setdefault(name, []).append(
+                each[measured] if measured else each.copy()
+            )
 
-    for sentence in PAIRS:
-        pair = model.encoder().encode([sentence])[0]
+    for pair in model.encoder(windows=windows).encode([*corpus]):
+        measured = pair.source.is_measured or []
         inputs = {"input_ids": torch.tensor([pair.source.ids])}
         if pair.target is not None:
             inputs["decoder_input_ids"] = torch.tensor([pair.target.ids])
@@ -78,6 +83,29 @@ def test_distances_by_the_book(name: str, max_weights: int) -> None:
     assert expected and expected.keys() <= distances.keys()
     for pair, distance in expected.items():
         assert distances[pair] == pytest.approx(distance, abs=2e-6)
+
+
+@pytest.mark.parametrize("max_weights", [32_000_000, 700])
+def test_distances_of_windows_by_the_book(
+    max_weights: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Context is seen, and no query."""
+    model = loaded("BertModel")
+    monkeypatch.setattr(model.tokenizer, "model_max_length", 12)
+    texts = [pair.text for pair in PAIRS]
+    corpus = Corpus.from_sentences([" ".join(texts * 3), *texts])
+    options = ClusterOptions(permutations=9, max_weights=max_weights, windows=True)
+    found = cluster(model, corpus, options)
+    expected = by_the_book(model, corpus, windows=True)
+    for row in found.distances.to_dict("records"):
+        pair = frozenset((row["head_a"], row["head_b"]))
+        assert row["distance"] == pytest.approx(expected[pair], abs=2e-6)
+    tokens = [pair.source for pair in model.encoder(windows=True).encode([*corpus])]
+    queries = sum(len(each.measured(each.ids)) for each in tokens)
+    assert found.record.queries == {"encoder.self": queries}
+    assert found.record.sentences == 4 and found.record.truncated == 0
+    assert "read in windows: 1 of 4" in found.record.warnings[0]
+    assert "|windows:True|" in found.record.signature
 
 
 def test_distances_are_bounded_and_symmetric() -> None:

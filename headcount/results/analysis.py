@@ -8,7 +8,7 @@ from typing import Any, final
 import pandas as pd
 
 from headcount.core import HeadTable, amount, drawn_card, drawn_html
-from headcount.results.claiming import OURS, PROBE_FILES, SCORES, csv_name
+from headcount.results.claiming import BESIDE_FILES, OURS, SCORES, csv_name
 from headcount.results.examples import Example, write_examples
 from headcount.results.importance import read_head_table
 from headcount.results.roles import Roles
@@ -85,7 +85,7 @@ def write_results(
         f"{name}.parquet": HeadTable(frame) for name, frame in frames.items() if frame is not None
     }
     written |= {f"{name}.parquet": table for name, table in tables.items()}
-    kept = {"targets.txt", *SCORES, *PROBE_FILES} if keep_scores else {"targets.txt"}
+    kept = {"targets.txt", *SCORES, *BESIDE_FILES} if keep_scores else {"targets.txt"}
     for stale in (
         set(OURS) - set(written) - set(map(csv_name, {*written, *kept})) - kept
     ):  # from an earlier run, its record included

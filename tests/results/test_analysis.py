@@ -18,7 +18,7 @@ from headcount.results import (
     start_over,
     write_results,
 )
-from headcount.results.claiming import FILES
+from headcount.results.claiming import BESIDE_FILES, FILES
 
 HEADS = Heads({"encoder.self": (2, 3)})
 RECORD = RunRecord(
@@ -95,6 +95,15 @@ def test_a_resumed_run_keeps_an_evaluation(tmp_path: Path):
     assert (tmp_path / "evaluation.json").exists() and not (tmp_path / "report.html").exists()
     write_results(analysis(), tmp_path, {"overwrite": True})
     assert not (tmp_path / "evaluation.json").exists()
+
+
+def test_a_resumed_run_keeps_what_commands_left_beside_it(tmp_path: Path):
+    for name in BESIDE_FILES:
+        (tmp_path / name).write_text("{}")
+    write_results(analysis(), tmp_path, keep_scores=True)
+    assert all((tmp_path / name).exists() for name in BESIDE_FILES)
+    write_results(analysis(), tmp_path)
+    assert not any((tmp_path / name).exists() for name in BESIDE_FILES)
 
 
 def test_scores_of_other_heads_are_not_kept(tmp_path: Path):

@@ -43,7 +43,7 @@ COMMANDS = [
     for path in TEXTS
     for text in [path.read_text().replace("\\\n", " ")]  # a command over several lines is one
     for block in re.findall(r"^```\w*\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    for line in re.findall(r"^(?:torchrun.* -m )?(headcount .*)$", block, re.MULTILINE)
+    for line in re.findall(r"^(?:torchrun.* -m )?(headcount \w.*)$", block, re.MULTILINE)
 ]
 
 

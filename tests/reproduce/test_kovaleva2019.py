@@ -31,6 +31,13 @@ def test_disabled_heads_help_if_more_do_than_by_chance(better: int, holds: bool)
     assert f"intervals above 0: {better}, of which chance explains 2.0" in line
 
 
+def test_gains_within_noise_prove_nothing() -> None:
+    """Half of the heads seem to help, but every interval holds 0."""
+    rows = [row(0, f"enc.0.{n}", "disabled", -0.01 if n < 40 else 0.01) for n in range(80)]
+    text = kovaleva2019_document(TunedMaps(tuple(rows), RECORD))
+    assert not holds(text, "raises the score") and "40 of 80 heads" in text
+
+
 def row(layer: int, head: str, metric: str, value: float, kind: str = "") -> TunedRow:
     low, high = value - 0.03, value + 0.03
     return TunedRow("encoder.self", layer, head, metric, kind, value, low, high, 99)

@@ -64,6 +64,7 @@ def test_michel_s_table() -> None:
     assert ["", "here", "random", "0", "0.0", ""] in rows
     assert "Not measured." in text and not any("ablation" in row for row in rows)
     assert "on the examples of the last column, which is therefore optimistic" in text
+    assert "worse by, % (same examples)" in text
 
 
 def test_the_free_share_is_chosen_on_one_set_and_measured_on_the_other() -> None:
@@ -79,6 +80,7 @@ def test_the_free_share_is_chosen_on_one_set_and_measured_on_the_other() -> None
     lost = 100 * (0.9 * 0.1 + 2.0) / 36
     assert ["", "here", "gradient", "20", f"{lost:.1f}", ""] in found
     assert "The test set of the last column did not choose the share" in text
+    assert "worse by, % (test set)" in text
 
 
 def test_the_first_temperature_is_the_papers() -> None:

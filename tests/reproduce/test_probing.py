@@ -1,5 +1,6 @@
 """Papers on probes: documents with our numbers beside the published ones, and claims."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -110,6 +111,8 @@ def test_clark_says_which_claims_hold() -> None:
         "Attention maps hold much of the syntax: **holds** (attention 55.0 (53.0 to 57.0)" in text
     )
     assert "Attention says more than distances do: **does not hold**" in text
+    assert "It is training that puts syntax there: **holds** (trained 60.0 (58.0 to" in text
+    assert "Word vectors add to it: **holds** (with vectors 60.0 (58.0 to 62.0), without 5" in text
     assert "known for 90.0 % of the test words" in text
 
 
@@ -193,10 +196,11 @@ def test_coenen_asks_that_every_control_is_beaten() -> None:
         )
     ]
     rows.append(row("edges", "trained", "relation-accuracy", 0.4, relation="det"))
+    rows.append(replace(rows[-1], relation="orphan", cases=3))
     text = coenen2019_document(probed(*rows))
     assert "connected: **holds** (trained 80.0 (78.0 to 82.0), highest control 60.0" in text
     assert "how two words are connected: **does not hold**" in text
-    assert "| det | 40.0 (38.0 to 42.0) | 900 |" in squeezed(text)
+    assert "| det | 40.0 (38.0 to 42.0) | 900 |" in squeezed(text) and "orphan" not in text
 
 
 def test_hewitt_shows_layers_and_ranks() -> None:
@@ -216,6 +220,11 @@ def test_hewitt_shows_layers_and_ranks() -> None:
     text = hewitt2019_document(probed(*flat))
     assert "Middle layers hold most of the tree: **does not hold**" in text
     assert "## By rank" not in text
+    first = [replace(each, layer={0: 1, 1: 0, 2: 2}[each.layer or 0]) for each in rows]
+    text = hewitt2019_document(probed(*(each for each in first if each.rank == 64)))
+    assert (
+        "Middle layers hold most of the tree: **does not hold** (UUAS of hidden states 0, 0" in text
+    )
 
 
 def test_sentences() -> None:

@@ -4,14 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from headcount.core import SITES, Head, Heads
-from headcount.pruning import Subset, Units
+from headcount.core import SITES, Head, Heads, InputError, Plan
+from headcount.pruning import PruningContext, Subset, Trial, Units, method
 from headcount.reports import numbers_table
 from headcount.reproduce import li2021, michel2019_pruning, voita2019_table2
 from headcount.reproduce.document import score_column
 from headcount.reproduce.michel2019_pruning import free_keep
 from headcount.results import ALL, CurvePoint, CurvePoints
-from headcount.training import FinetuneConfig
+from headcount.training import FinetuneConfig, FineTuned
+from tests.pruning.context import context
 from tests.speed.test_write import speed
 
 
@@ -114,6 +115,30 @@ def test_table_2() -> None:
     assert michel2019_pruning.tenths(units) == [65, 58, 50, 43, 36, 29, 22, 14, 7]
 
 
+def test_new_weights_have_the_heads_of_their_own_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    given, trained = context("causal-gpt2"), list[Plan]()
+    heads = [*given.loaded.heads]
+    plans = {keep: Plan.keeping(given.loaded.heads, heads[:keep]) for keep in (3, 7)}
+
+    def train(context: PruningContext, plan: Plan, tuning: FinetuneConfig) -> FineTuned:
+        trained.append(plan)
+        return FineTuned(context.loaded, [])
+
+    monkeypatch.setattr(voita2019_table2, "from_scratch", train)
+    selection = voita2019_table2.FromScratch(plans, FinetuneConfig()).choose(given, 3)
+    assert trained == [plans[3]] and selection.plan.kept == plans[3].kept
+
+
+def test_a_training_from_scratch_is_checked_before_anything_is_measured() -> None:
+    def measured(*_: object) -> None:
+        raise AssertionError("measured")
+
+    given = context("causal-gpt2", progress=measured)
+    trial, taught = Trial(given, given.train), FinetuneConfig(distilled=0.5)
+    with pytest.raises(InputError, match="Training from scratch has no teacher"):
+        voita2019_table2.table2(trial, method("norm"), [3], taught)
+
+
 def test_a_method_with_a_point_of_all_heads() -> None:
     """The model trained from scratch does not get the given model's number."""
     rows = [(ALL, 9, 50.0), ("trained", 6, 49.5), ("scratch", 9, 48.0), ("scratch", 6, 47.0)]
@@ -143,6 +168,21 @@ def test_li_s_claim() -> None:
     points = [(name, keep, value / 100) for name, keep, value in rows]
     text = li2021.li2021_document(curve(points), "accuracy", True, "signature")
     assert "accuracy in points; `test_score`" in text and "+0.75." in text and " 47.50 |" in text
+
+
+def test_li_s_controls_stand_below_the_dense_model() -> None:
+    """Of the methods that train weights; the others have none."""
+    rows = [(ALL, 144, 50.0), *((name, 12, 40.0) for name in li2021.li2021_methods(()))]
+    rows.append((f"control of {li2021.JOINT}", 144, 51.25))
+    text = li2021.li2021_document(curve(rows), "bleu", True, "signature")
+    found = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
+    assert ["144 (all), control", "51.25", "", "", "", ""] in found
+
+
+def test_what_is_trained_is_not_tuned() -> None:
+    """The paper's methods differ in it."""
+    with pytest.raises(InputError, match="Leave trained out of --tune"):
+        li2021.li2021_methods(["updates=3", "trained = gates"])
 
 
 def test_a_speed_that_should_not_be_believed_is_told() -> None:

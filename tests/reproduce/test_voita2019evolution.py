@@ -60,6 +60,25 @@ def test_planted_findings_hold() -> None:
     assert 0.8 < rebuilt.low <= 0.9 + 0.05 and rebuilt.seeds == 2
 
 
+def test_translation_is_compared_with_the_nearest_other() -> None:
+    found = findings(evolution(noise=0))
+    position = next(each for each in found if "position of tokens" in each.claim)
+    assert (position.low, position.high) == pytest.approx((1.2, 1.2)), "2.2, not 2.7, less 1"
+    identity = next(each for each in found if "identity" in each.claim)
+    assert identity.low == pytest.approx(3.7 - 3.4)
+
+
+@pytest.mark.parametrize(("left", "verdict"), [(0.09, "holds"), (0.15, "fails")])
+def test_an_effect_goes_away_if_less_than_half_is_left(
+    left: float, verdict: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The influence of rare tokens is 0.2 above that of frequent ones."""
+    rare = (TRANSLATION, "influence-swapped", "frequency 1-5")
+    monkeypatch.setitem(CURVES, rare, (0.1 + left,) * 3)
+    (found,) = [each for each in findings(evolution(noise=0)) if "goes away" in each.claim]
+    assert found.verdict == verdict and found.low == pytest.approx(0.1 - left)
+
+
 def test_noise_is_undecided_or_fails() -> None:
     """Without structure no finding holds, but one that takes the lowest of several layers."""
     found = findings(evolution(seeds=5, noise=0.5, flat=True))

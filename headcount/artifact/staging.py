@@ -56,7 +56,9 @@ class Kind:
 
 WRITTEN = "written.json"
 """File that lists the files of a model's folder: only these are deleted with the model."""
-LATER = ("onnx/model.onnx*", "evaluation.json", "translations.txt", "speed.*")
+GRAPHS = ("onnx/model.onnx*", "onnx/encoder.onnx*", "onnx/decoder.onnx*")
+"""Patterns of the graphs of `headcount export`."""
+LATER = (*GRAPHS, "evaluation.json", "translations.txt", "speed.*")
 """Patterns of files that later commands may add."""
 EARLIER = (
     *MODEL_FILES,

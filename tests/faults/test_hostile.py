@@ -126,6 +126,10 @@ def test_files_of_the_user_in_a_compact_model_stay(listed: bool, bert: Path, tmp
     assert run(*arguments)[0] == 0
     if not listed:
         (out / "written.json").unlink()
+    (out / "onnx").mkdir()
+    for graph in ("model", "encoder", "decoder"):  # of `headcount export`
+        (out / "onnx" / f"{graph}.onnx").touch()
+        (out / "onnx" / f"{graph}.onnx.data").touch()
     assert run(*arguments, "--overwrite")[0] == 0
     (out / "notes.txt").write_text("mine")
     status, _, errors = run(*arguments, "--overwrite")

@@ -169,6 +169,20 @@ def test_a_swap_is_the_textbooks():
     assert is_edge(p_of, found.low, found.high)
 
 
+def test_both_sides_count():
+    """A head that harms has the p of one that helps as much, and its interval mirrored."""
+    base = evaluation(0.5, 1)
+    other = replace(base, outcome_N=base.outcome_N - 1.0)
+    helps, harms = (
+        score_deltas(Right(), [without], dense, 999, seed=4)[0]
+        for dense, without in ((base, other), (other, base))
+    )
+    assert helps.delta == -harms.delta > 0
+    assert helps.p == harms.p < 0.05
+    assert (helps.low, helps.high) == pytest.approx((-harms.high, -harms.low))
+    assert helps.low > 0 > harms.high
+
+
 def test_all_swaps_are_the_exact_test():
     """With few examples, drawn swaps come near scipy's permutation test, which takes them all."""
     base, other = evaluation(0.8, 1), evaluation(1.5, 2)

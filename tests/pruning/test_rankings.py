@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, final
 
+import numpy as np
 import pytest
 import torch
 
@@ -32,7 +33,7 @@ from headcount.pruning.methods.relevance import Relevance
 from headcount.pruning.methods.sink import Sink
 from headcount.pruning.methods.stepwise import Stepwise
 from headcount.tap import tapped
-from headcount.tasks import Translation, evaluate
+from headcount.tasks import Translation, evaluate, some
 from headcount.tasks.options import TranslationMetric
 from tests.examined import examined_double
 from tests.importance.test_gate_gradient import by_differences
@@ -338,6 +339,10 @@ def test_an_interrupted_order_goes_on(tmp_path: Path) -> None:
     assert Gradient(step=0.2).order(given) == dense and done == [6, 8, 10], "read, told nothing"
     with pytest.raises(InputError, match="--resume needs the same model, data and options"):
         Gradient(step=0.3).order(given)
+    first, last = (some(given.train, np.arange(6) + start) for start in (0, 1))
+    Gradient().order(replace(given, train=first, state=tmp_path / "first"))
+    with pytest.raises(InputError, match="--resume needs the same model, data and options"):
+        Gradient().order(replace(given, train=last, state=tmp_path / "first"))
     (tmp_path / "order.json").write_text("[")
     with pytest.raises(InputError, match="Expected an order of heads in .*, but it can't be read"):
         Gradient(step=0.2).order(given)

@@ -9,7 +9,8 @@ from torch import Tensor
 from headcount.artifact.comparing import Data, Inputs, compare, runner
 from headcount.artifact.head_card import write_head_card
 from headcount.artifact.onnx import export_onnx, onnx_runner
-from headcount.artifact.onnx_generation import compare_generation, export_generation
+from headcount.artifact.onnx_generation import export_generation
+from headcount.artifact.onnx_steps import compare_generation
 from headcount.artifact.staging import replaced
 from headcount.corpora import TOKEN_TYPES, Corpus
 from headcount.models import Loaded

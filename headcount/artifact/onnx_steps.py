@@ -42,7 +42,7 @@ class OnnxGeneration:
         self._fixed: Inputs = {}
 
     def start(self, ids_BN: Tensor, mask_BN: Tensor) -> None:
-        """Begin anew: read the sources, or forget the tokens so far.
+        """Start a text: read the sources, and empty the cache.
 
         Args:
             ids_BN: Sources of an encoder-decoder; of a causal model only the number of rows counts.

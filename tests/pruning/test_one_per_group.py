@@ -1,12 +1,19 @@
 """One head per group is spared as long as the budget allows, and no longer."""
 
 from itertools import permutations
+from pathlib import Path
 
 import pytest
 
 from headcount.core import Head, InputError
-from headcount.pruning import Gradient, RankingMethod, method, spare_groups
+from headcount.corpora import Corpus
+from headcount.models import Loaded, load
+from headcount.probes import ClusterOptions, cluster
+from headcount.pruning import Gradient, RankingMethod, check_groups, method, spare_groups
 from headcount.pruning.methods.one_per_group import OnePerGroup, spared_last
+from headcount.results import write_clusters
+from tests import saved
+from tests.cli.conftest import SAMPLE
 from tests.pruning.context import context
 
 HEADS = [Head("decoder.self", 0, index) for index in range(5)]
@@ -58,6 +65,25 @@ def test_a_budget_keeps_every_group() -> None:
         if keep >= len(groups):
             assert all(kept & set(group) for group in groups)
     assert spared.choose(given, 3).scores == plain.choose(given, 3).scores
+
+
+def test_groups_of_other_weights_are_refused(tmp_path: Path) -> None:
+    """They have the same heads, but other maps."""
+    loaded = load(saved.bert(tmp_path / "bert"))
+    found = cluster(loaded, Corpus(SAMPLE, limit=5), ClusterOptions(permutations=9))
+    write_clusters(found, tmp_path / "clusters")
+    check_groups(tmp_path / "clusters", loaded)
+    next(loaded.model.parameters()).data += 0.5
+    with pytest.raises(InputError, match="got those of bert, another model or other weights"):
+        check_groups(tmp_path / "clusters", load(saved_again(loaded, tmp_path / "trained")))
+
+
+def saved_again(loaded: Loaded, folder: Path) -> Path:
+    """The folder of a model whose weights were changed."""
+    assert loaded.tokenizer is not None
+    loaded.model.save_pretrained(folder)
+    loaded.tokenizer.save_pretrained(folder)
+    return folder
 
 
 def test_groups_of_one_head_each_change_nothing() -> None:

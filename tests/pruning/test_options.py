@@ -41,6 +41,16 @@ def test_methods_have_their_names() -> None:
         assert (method(name).tuning is not None) == (name in ("l0", "subset"))
 
 
+def test_the_sample_is_drawn_by_the_seed() -> None:
+    """As many examples as the calibration says, or all if there are fewer."""
+    samples = [context("causal-gpt2", seed=seed, calibration=3).sample for seed in (0, 1, 0)]
+    assert [sample.num_examples for sample in samples] == [3] * 3
+    hashes = [sample.sha256 for sample in samples]
+    assert hashes[0] == hashes[2] != hashes[1]
+    given = context("causal-gpt2")
+    assert given.sample.num_examples == given.train.num_examples
+
+
 def test_options() -> None:
     found = method("gradient", ["step=0.1", "normalise=false", "level=token"])
     assert found == RankingMethod(Gradient(0.1, "token", False))

@@ -183,7 +183,8 @@ def densities_section(rows: Sequence[GateRow]) -> str:
 def densities_figure(rows: Sequence[GateRow]) -> Figure:
     """A panel for each budget: exactly 0, bins between, exactly 1, by site, on a log axis."""
     panels = _by_keep(rows)
-    figure = new_figure(1.9 * len(panels) + 0.9, 2.4)
+    is_narrow = len(panels) < 4  # too narrow for a legend of one line
+    figure = new_figure(max(3.2, 1.9 * len(panels) + 0.9), 2.9 if is_narrow else 2.4)
     grid = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     places = np.array([-0.06, *(np.arange(BINS) + 0.5) / BINS, 1.06])
     for axes, (keep, found) in zip(grid, panels.items(), strict=True):
@@ -202,7 +203,9 @@ def densities_figure(rows: Sequence[GateRow]) -> Figure:
         axes.set_xlabel("gate")
     grid[0].set_ylabel("probability")
     handles, labels = grid[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+    figure.legend(
+        handles, labels, loc="outside lower center", ncols=1 if is_narrow else len(labels)
+    )
     return figure
 
 

@@ -1,11 +1,12 @@
 """Densities of gates: shares by definition, gates that decide and gates that don't, a training."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from headcount.core import Head
+from headcount.core import Head, styled
 from headcount.gates import Stretched
 from headcount.pruning import curve
 from headcount.pruning.curves import Trial
@@ -13,6 +14,7 @@ from headcount.pruning.methods.l0 import L0
 from headcount.reproduce.gate_densities import (
     BINS,
     GateRecorder,
+    densities_figure,
     densities_section,
     density,
     gate_rows,
@@ -91,6 +93,17 @@ def test_gates_of_a_training_are_recorded_and_found_again(tmp_path: Path) -> Non
     assert read_gates(tmp_path) == tuple(rows)
     assert [point.method for point in points.points].count(ALL) == 1
     assert recorded_gates(GateRecorder(recorder.method, "else"), tmp_path / "state", points) == []
+
+
+@pytest.mark.parametrize("budgets", [1, 4])
+def test_the_legend_is_inside_the_figure(budgets: int) -> None:
+    rows = [row for keep in range(budgets) for row in gate_rows(replace(POINT, keep=keep), VALUES)]
+    with styled():
+        figure = densities_figure(rows)
+        figure.draw_without_rendering()
+    (legend,) = figure.legends
+    box, whole = legend.get_window_extent(), figure.bbox
+    assert whole.x0 <= box.x0 and box.x1 <= whole.x1 and len(figure.axes) == budgets
 
 
 def test_points_of_an_earlier_version_have_no_gates(tmp_path: Path) -> None:

@@ -162,7 +162,7 @@ class _Analyzing:
         sharpness = confidence_variant(options.exclude_keys, options.exclude_queries)
         self.measures = tuple(sharpness if each is Confidence else each for each in MEASURES)
         check_has_heads(loaded)
-        check_batch_sizes(options.max_tokens, options.window)
+        check_batch_sizes(options.max_tokens, options.pool)
         self.anatomy = loaded.anatomy
         self.encoder = loaded.encoder(options.strict, options.windows)
         self.corpus = self._timed("translate", lambda: self._with_targets(corpus))
@@ -238,7 +238,7 @@ class _Analyzing:
             encoder,
             self.census,
             max_tokens=self.options.max_tokens,
-            window=self.options.window,
+            pool=self.options.pool,
             frequencies=self.frequencies,
         )
 
@@ -301,7 +301,7 @@ class _Analyzing:
     def _run_key(self) -> str:
         """What two runs must share for one to resume from the other's sums."""
         options, us = self.options, processes()
-        batches = f"{options.max_tokens}/{options.window}"
+        batches = f"{options.max_tokens}/{options.pool}"
         measures = "+".join(measure.__name__ for measure in self.measures)
         run = f"measures:{measures}|batches:{batches}|processes:{us.num_processes}"
         return f"{self.signature}|{run}"

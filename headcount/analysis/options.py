@@ -31,8 +31,8 @@ class Options:
     truncating them; not for encoder-decoders."""
     max_tokens: int = 4096
     """Number of padded tokens in a batch; lower it if memory runs out."""
-    window: int = 2000
-    """Number of sentences sorted by length at a time; a larger window needs less padding."""
+    pool: int = 2000
+    """Number of sentences sorted by length at a time; a larger pool needs less padding."""
     save_every: float = 30.0
     """Seconds between two saves of the sums, the most work that a kill can lose."""
     seed: int = 0

@@ -1,4 +1,4 @@
-"""Batches within a token budget, sorted by length inside a window to keep padding low.
+"""Batches within a token budget, sorted by length inside a pool to keep padding low.
 
 Axes: B sentence, N token, A arc. Rows are padded on the right.
 """
@@ -141,16 +141,16 @@ class Batch:
         )
 
 
-def check_batch_sizes(max_tokens: int, window: int) -> None:
-    """Check the size of batches and of the window that they are sorted in.
+def check_batch_sizes(max_tokens: int, pool: int) -> None:
+    """Check the size of batches and of the pool that they are sorted in.
 
     Raises:
         CorpusError: if one is below 1.
     """
-    if max_tokens < 1 or window < 1:
+    if max_tokens < 1 or pool < 1:
         raise CorpusError(
-            f"Expected at least 1 token a batch and 1 sentence a window, got {max_tokens} "
-            f"and {window}. Give larger numbers."
+            f"Expected at least 1 token a batch and 1 sentence a pool, got {max_tokens} "
+            f"and {pool}. Give larger numbers."
         )
 
 
@@ -160,7 +160,7 @@ def batches(
     census: Census,
     *,
     max_tokens: int = 4096,
-    window: int = 2000,
+    pool: int = 2000,
     frequencies: Frequencies | None = None,
 ) -> Iterator[Batch]:
     """Yield every sentence once, in batches; identical and in the same order every time.
@@ -170,12 +170,12 @@ def batches(
         encoder: the encoder that took the census.
         census: relations and frequencies of the corpus.
         max_tokens: padded tokens of a batch on its longer side; a longer sentence forms a batch.
-        window: number of sentences held at a time and sorted by length.
+        pool: number of sentences held at a time and sorted by length.
         frequencies: frequencies of source tokens, in place of the census's.
     """
-    check_batch_sizes(max_tokens, window)
+    check_batch_sizes(max_tokens, pool)
     maker = _Maker(encoder, census, frequencies)
-    for sentences in chunks(corpus, window):
+    for sentences in chunks(corpus, pool):
         for group in groups_by_length(encoder.encode(sentences), max_tokens):
             yield maker.batch(group)
 

@@ -22,8 +22,8 @@ class ClusterOptions:
     max_weights: int = 32_000_000
     """Number of attention weights, 4 bytes each, that are held at once; texts that need more are
     run several times."""
-    window: int = 2000
-    """Number of sentences sorted by length at a time; a larger window needs less padding."""
+    pool: int = 2000
+    """Number of sentences sorted by length at a time; a larger pool needs less padding."""
     permutations: int = 10_000
     """Number of permutations in the test whether heads of one layer are near each other."""
     seed: int = 0
@@ -36,9 +36,9 @@ class ClusterOptions:
                 f"Expected a largest distance within groups from 0 to {log(2):.2f} nats, got "
                 f"{self.within}. Give a smaller one."
             )
-        sizes = (self.max_tokens, self.max_weights, self.window, self.permutations)
+        sizes = (self.max_tokens, self.max_weights, self.pool, self.permutations)
         if min(sizes) < 1:
             raise CorpusError(
-                f"Expected max_tokens, max_weights, window and permutations of at least 1, got "
+                f"Expected max_tokens, max_weights, pool and permutations of at least 1, got "
                 f"{', '.join(map(str, sizes))}. Give larger numbers."
             )

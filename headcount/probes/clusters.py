@@ -58,7 +58,7 @@ def cluster(
     longest = max(census.longest, census.longest_target)
     # Several short texts are compared at once; a text that is too long for that is cut
     most = max(1, min(options.max_tokens, options.max_weights // (len(loaded.heads) * longest)))
-    work = batches(corpus, encoder, census, max_tokens=most, window=options.window)
+    work = batches(corpus, encoder, census, max_tokens=most, pool=options.pool)
     sums = _sums(loaded, work, options, lambda n: progress("comparing", n, census.num_rows))
     measured = time.perf_counter()
     distances = {site: each.mean().numpy() for site, each in sums.items()}

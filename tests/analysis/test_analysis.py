@@ -46,7 +46,7 @@ def test_analysis_leaves_no_trace(loaded: Loaded) -> None:
 def test_batches_of_any_size_give_the_same_numbers(loaded: Loaded) -> None:
     corpus = headcount.Corpus(SAMPLE, limit=40)
     tables = []
-    for options in (headcount.Options(), headcount.Options(max_tokens=100, window=7)):
+    for options in (headcount.Options(), headcount.Options(max_tokens=100, pool=7)):
         analysis = headcount.analyze(loaded, corpus, options)
         assert analysis.relations is not None
         tables.append((analysis.heads.frame, analysis.relations, analysis.offsets))

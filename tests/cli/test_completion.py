@@ -31,7 +31,7 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("typed", "expected"),
     [
         (["an"], {"analyze"}),
-        (["analyze", "--win"], {"--window", "--windows"}),
+        (["analyze", "--win"], {"--windows"}),
         (["analyze", "m", "--dtype", "b"], {"bfloat16"}),
         (["report", "out", "--"], {"--help", "--formats", "--pruned", *EVERYWHERE}),
         (["export", "--onnx", "--ca"], {"--cache"}),

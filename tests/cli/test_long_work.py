@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from tests.cli.conftest import SAMPLE, headcount
 from tests.forked import Forked, ranks
 
-SMALL = ("--max-tokens", 64, "--window", 20, "--save-every", 0)
+SMALL = ("--max-tokens", 64, "--pool", 20, "--save-every", 0)
 """Many small batches, the sums saved after each."""
 
 STATE = Path("state") / "measuring-0.safetensors"

@@ -47,15 +47,15 @@ def bank(tmp_path: Path, treebank: str) -> Corpus:
 @given(
     texts=st.lists(st.sampled_from(SENTENCES), min_size=1, max_size=13),
     max_tokens=st.integers(1, 300),
-    window=st.integers(1, 7),
+    pool=st.integers(1, 7),
 )
 @SLOW
 def test_every_sentence_once_and_under_budget(
-    tokenizers: Tokenizers, texts: list[str], max_tokens: int, window: int
+    tokenizers: Tokenizers, texts: list[str], max_tokens: int, pool: int
 ) -> None:
     sentences = [Sentence(text, origin=str(number)) for number, text in enumerate(texts)]
     corpus, encoder = Corpus.from_sentences(sentences), Encoder(tokenizers["wordpiece"])
-    found = batches_of(corpus, encoder, max_tokens=max_tokens, window=window)
+    found = batches_of(corpus, encoder, max_tokens=max_tokens, pool=pool)
     seen = [one for batch in found for one in batch.sentences]
     assert sorted(seen, key=lambda one: int(one.origin)) == sentences
     for batch in found:
@@ -64,10 +64,10 @@ def test_every_sentence_once_and_under_budget(
         assert batch.source.is_token_BN.any(0).all(), "a column of nothing but padding"
 
 
-def test_sorted_by_length_inside_a_window_only(tokenizers: Tokenizers) -> None:
+def test_sorted_by_length_inside_a_pool_only(tokenizers: Tokenizers) -> None:
     corpus = Corpus.from_sentences(["a a a a", "a a a", "a", "a a", "a a a a a", "a"])
     encoder = Encoder(tokenizers["wordpiece"])
-    found = batches_of(corpus, encoder, window=3, max_tokens=1)
+    found = batches_of(corpus, encoder, pool=3, max_tokens=1)
     lengths = [int(batch.source.is_token_BN.sum()) for batch in found]
     assert lengths == [3, 5, 6, 3, 4, 7]
 
@@ -276,8 +276,8 @@ def test_to_another_device(tokenizers: Tokenizers, bank: Corpus) -> None:
     assert moved.sentences == batch.sentences
 
 
-@pytest.mark.parametrize("options", [{"max_tokens": 0}, {"window": 0}])
+@pytest.mark.parametrize("options", [{"max_tokens": 0}, {"pool": 0}])
 def test_senseless_sizes_are_refused(tokenizers: Tokenizers, options: dict[str, int]) -> None:
-    message = "Expected at least 1 token a batch and 1 sentence a window, got"
+    message = "Expected at least 1 token a batch and 1 sentence a pool, got"
     with pytest.raises(CorpusError, match=message):
         batches_of(Corpus.from_sentences(["a"]), Encoder(tokenizers["t5"]), **options)

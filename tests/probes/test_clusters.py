@@ -71,7 +71,7 @@ def by_the_book(
 def test_distances_by_the_book(name: str, max_weights: int) -> None:
     """However few weights are held at once: in whole batches, text by text, query by query."""
     model = loaded(name)
-    options = ClusterOptions(permutations=9, max_weights=max_weights, window=2)
+    options = ClusterOptions(permutations=9, max_weights=max_weights, pool=2)
     if max_weights == 1 and name != "BertModel":
         return  # every query of every text is a forward pass of its own
     found = cluster(model, PAIRS, options)

@@ -167,7 +167,8 @@ def _replaced(out: Path) -> Path:
 
 def _check_same_run(out: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
     added = {f"recipe.{field.name}": field.default for field in fields(ModelRecipe)}
-    before = added | before  # earlier versions had fewer fields, and trained as by the defaults
+    # Earlier versions had fewer fields, and trained as by the defaults.
+    before = {name: value for name, value in added.items() if name in now} | before
     for name in {**before, **now}:
         earlier, asked = before.get(name, "nothing"), now.get(name, "nothing")
         if name in ("pieces", "start") and isinstance(earlier, str):

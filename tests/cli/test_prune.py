@@ -3,6 +3,7 @@
 import json
 import re
 import signal
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,7 +23,7 @@ from headcount.core import InputError, Plan, ResumePolicy
 from headcount.corpora import Corpus
 from headcount.models import Loaded, check_plan, revision
 from headcount.pruning.before_after import evaluate_gated
-from headcount.results import read_clusters
+from headcount.results import PruneRecord, read_clusters
 from headcount.tasks import build, evaluate
 from tests import saved
 from tests.cli.conftest import PARALLEL, SAMPLE, headcount, run
@@ -94,6 +95,9 @@ def test_pruned_folder(bert: Path, data: list[Path], tmp_path: Path) -> None:
     best = min(record["gains"], key=lambda gain: gain["after"])
     kept = [gain for gain in record["gains"] if gain["kept"]]
     assert kept == ([best] if best["after"] < best["before"] else [])
+    for gain in record["gains"]:
+        line = f"{gain['stage']:<31} loss {gain['before']:.4f} -> {gain['after']:.4f}"
+        assert line + ("" if gain["kept"] else "  not kept") in output.splitlines()
     assert record["control"] is None and record["ceiling"]["value"] > 1
     head_plan = json.loads((out / "config.json").read_text())["head_plan"]
     assert head_plan["model"] == plan.model == revision(dense.model), "though folded"
@@ -272,12 +276,24 @@ def test_recovery_has_a_control(bert: Path, data: list[Path], tmp_path: Path) ->
     for name in ("dev", "test"):
         ends = {"before": control[name]["loss"]["after"], "after": record[name]["loss"]["after"]}
         assert control[name]["pruned"]["loss"] == ends
+        assert f"; control {control[name]['score']['after']:.4g}, " in output
     assert training["distilled"] == training["layerwise"] == 0, "it would be its own teacher"
     assert record["gains"][-1]["stage"] == "recovery" and len(record["gains"]) == 8
     assert len(record["staying"]) == 3 and record["limit"] == {"share": 0.5}
     card = (tmp_path / "out" / "README.md").read_text()
     assert "| control: loss" in card and "| from control to pruned: loss" in card
     assert "but without the pruned model's teacher" in card
+
+
+def test_a_budget_for_each_site(marian: Path, tmp_path: Path) -> None:
+    budgets = ("--site", "decoder.self", "encoder.self", "--keep", 1, 3)
+    plain = ("--method", "norm", "--no-fold", "--no-rescale", "--no-control", "--num-beams", 1)
+    given = ("--task", "translation", "--data", PARALLEL, "--dev", PARALLEL, "--limit", 4)
+    out = tmp_path / "out"
+    status, _, errors = headcount("prune", marian, *given, *budgets, *plain, "--out", out)
+    assert status == 0, errors
+    kept = Counter(head.partition(".")[0] for head in PruneRecord.read(out).kept)
+    assert (kept["dec"], kept["enc"]) == (1, 3)
 
 
 def test_largest_drop(bert: Path, data: list[Path], tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ class Relevance(Stepwise):
     def scores(self, context: PruningContext, left: Sequence[Unit]) -> Scores:
         """Relevance of every head."""
         model, anatomy = context.loaded.model, context.loaded.anatomy
-        start = start_of(context.train)  # a sample does not have its task's type
+        start = start_of(context.sample)
         return relevance(
             model, context.sample, self.rules, anatomy, context.max_tokens, start
         ).scores

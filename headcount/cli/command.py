@@ -15,6 +15,7 @@ import tyro
 from headcount import __version__
 from headcount.cli.console import plain_console, quietly
 from headcount.cli.stopping import stoppable
+from headcount.cli.words import check_given_once, check_not_empty
 from headcount.core import (
     InputError,
     check_known,
@@ -221,6 +222,7 @@ def parse(arguments: Sequence[str]) -> Command:
     name, *others = arguments
     check_known("a command", name, COMMANDS)
     check_not_empty(others)
+    check_given_once(others)
     if list(map(visible, others)) == others:
         return _parsed(name, others)
     try:
@@ -269,26 +271,6 @@ def _out(command: Command, what: str) -> Path:
     if out is None:
         raise InputError(f"Expected --out, since {what} there. Name a folder.")
     return out
-
-
-MAY_BE_EMPTY = ("--prefix",)
-"""Options whose text may be empty."""
-
-
-def check_not_empty(arguments: Sequence[str]) -> None:
-    """Check that no argument is an empty text, which as a path would be the working directory.
-
-    Raises:
-        InputError: If one is; names the option.
-    """
-    option = "an argument"
-    for each in arguments:
-        option = each.partition("=")[0] if each.startswith("--") else option
-        if option not in MAY_BE_EMPTY and (not each or each == f"{option}="):
-            raise InputError(
-                f"Expected a value for {option}, got an empty text. Give one, or leave it out. The "
-                "working directory is written as a dot."
-            )
 
 
 def main(arguments: list[str] | None = None) -> int:

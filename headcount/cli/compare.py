@@ -37,6 +37,11 @@ class Compare:
         console = plain_console(soft_wrap=False)
         if not found.is_paired:
             console.print("The runs are over different heads: nothing is compared head by head.")
+            if not self.match:
+                console.print(
+                    "--match pairs heads by what they do; for a pruned model, give the run of the "
+                    "dense one to `headcount report RUN --pruned FOLDER`."
+                )
         else:
             _print(found, console)
         for site in found.matching.sites if found.matching else ():

@@ -72,8 +72,10 @@ def after_prune(
     score = found.score
     num_kept, num_pruned = (_num_at(on.site, each) for each in (record.kept, record.pruned))
     total = num_kept + num_pruned
-    if score.low > 0:
-        yield f"Next: the pruned model loses on {name} ({score}). Train its other weights:"
+    lossy = score if score.low > 0 else found.loss
+    if lossy.low > 0:
+        what = "the pruned model loses" if lossy is score else "the loss of the pruned model rises"
+        yield f"Next: {what} on {name} ({lossy}). Train its other weights:"
         how = ["--teacher", on.model, "--set", f"updates={UPDATES}", "distilled=0.5"]
         shared = given(on, LearningArguments)
         yield f"  {command('finetune', [str(out)], shared, *how, '--out', f'{out}-tuned')}"

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from headcount import reports, results
+from headcount import models, reports, results
 from headcount.cli.console import plain_console
 from headcount.core import amount, check_is_folder
 from headcount.results import check_is_run
@@ -22,7 +22,7 @@ class Report:
     formats: tuple[Literal["svg", "png", "pdf"], ...] = ("svg", "png", "pdf")
     """Formats of the figures, which are written into `figures/`."""
     pruned: Path | None = None
-    """Folder of a model pruned from this one: the report shows it before and after."""
+    """Model pruned from this one, a folder or headcount:en-de-36, to show before and after."""
 
     def run(self) -> int:
         """Write the report and figures, and print where they are."""
@@ -31,7 +31,8 @@ class Report:
         console = plain_console(soft_wrap=False)
         beside = [name for name in DOCUMENTS if (self.out / name).exists()]
         if (self.out / "run.json").exists() or not beside or self.pruned:
-            console.print(f"Report: {reports.write_report(self.out, self.pruned)}", soft_wrap=True)
+            pruned = None if self.pruned is None else Path(models.place_of(str(self.pruned)))
+            console.print(f"Report: {reports.write_report(self.out, pruned)}", soft_wrap=True)
             reports.write_figures(self.out, self.formats)
         if (self.out / results.PROBES).exists():
             reports.write_probe_figures(self.out, self.formats)

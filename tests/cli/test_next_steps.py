@@ -78,6 +78,16 @@ def test_a_loss_asks_for_training_or_more_heads() -> None:
     assert isinstance(curve, Curve) and curve.keep == (6, 4), "groups of two"
 
 
+def test_a_rise_of_the_loss_is_a_loss_where_few_texts_hide_the_drop() -> None:
+    record = pruned(-3.0, 9.0)
+    test = record.data_sets["test"]
+    loss = replace(test.loss, drop=0.1, low=0.05, high=0.17)
+    record = replace(record, data_sets={"test": replace(test, loss=loss)})
+    lines = list(after_prune(ON, record, Path("out")))
+    assert "the loss of the pruned model rises on test (rise 0.1, 95 % 0.05 to 0.17)" in lines[0]
+    assert isinstance(commands(lines)[0], Finetune)
+
+
 def test_no_loss_asks_for_the_speed_or_fewer_heads() -> None:
     lines = list(after_prune(ON, pruned(-0.5, 0.7), Path("out")))
     assert "no loss beyond chance" in lines[0]

@@ -1,6 +1,7 @@
 """Signals end a command as Ctrl-C does; importing included."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -99,3 +100,16 @@ def test_an_empty_argument_is_refused(
 ):
     assert main(arguments) == 2
     assert f"Expected a value for {option}, got an empty text" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["train", "translation", "--set", "epochs=2", "--set", "swapped=0.1"],
+        ["evaluate", "m", "--max-tokens=1", "--max_tokens", "2"],
+    ],
+)
+def test_an_option_given_twice_is_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]):
+    """Otherwise the values of the first would be lost."""
+    assert main(arguments) == 2
+    assert re.search("Expected --[a-z-]+ once, got it 2 times. Give all", capsys.readouterr().err)

@@ -154,6 +154,10 @@ def test_the_section_on_the_pruned_model(run: Run):
         "11 of 24 heads were pruned, chosen by fisher. On test data, BLEU drops from 41.3 to 37.1, "
         "a change of −4.20 (95 % −7.30 to −1.10)."
     )
+    taught = pruned_view(run, replace(run.pruned, trained_on=3000)).lede
+    assert (
+        "Then the model was trained for 3,000 updates with the dense one as teacher. On" in taught
+    )
     (score, loss) = view.changes
     assert (score.change, score.interval, score.p) == ("−4.20", "−7.30 to −1.10", "0.003")
     assert (loss.name, loss.change) == ("loss, test data", "+0.300")
@@ -222,6 +226,8 @@ def test_the_command_takes_a_pruned_folder(dense: Path, pruned: Path, tmp_path: 
     status, _, errors = headcount("report", dense, "--pruned", pruned, "--formats", "svg")
     assert status == 0, errors
     assert "Before and after pruning" in (dense / "report.html").read_text()
+    status, _, errors = headcount("report", dense, "--pruned", "headcount:en-de-36")
+    assert status == 2 and "with 24 heads, got" in errors, "the shipped model was found"
 
 
 @pytest.mark.browser

@@ -90,7 +90,11 @@ def _opening(record: PruneRecord) -> str:
     gone, total = len(record.pruned), len(record.pruned) + len(record.kept)
     verb = "was" if gone == 1 else "were"
     by = "" if record.choice is None else f", chosen by {record.choice.method_used}"
-    return f"{numbers.count(gone)} of {numbers.of(total, 'head', 'heads')} {verb} pruned{by}."
+    opening = f"{numbers.count(gone)} of {numbers.of(total, 'head', 'heads')} {verb} pruned{by}."
+    if not record.trained_on:
+        return opening
+    updates = numbers.of(record.trained_on, "update", "updates")
+    return f"{opening} Then the model was trained for {updates} with the dense one as teacher."
 
 
 def _drop(record: PruneRecord) -> list[str]:

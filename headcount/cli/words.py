@@ -33,7 +33,7 @@ def check_given_once(arguments: Sequence[str]) -> None:
     given = [each.partition("=")[0].replace("_", "-") for each in arguments if each[:2] == "--"]
     twice = next((option for option in given if given.count(option) > 1), None)
     if twice is not None:
+        times = amount(given.count(twice), "time")
         raise InputError(
-            f"Expected {twice} once, got it {amount(given.count(twice), 'time')}. Give all its values after "
-            f"one {twice}."
+            f"Expected {twice} once, got it {times}. Give all its values after one {twice}."
         )

@@ -66,7 +66,7 @@ def test_roles_stand_before_tendencies(profiled: Path):
     tendency = replace(TRAIT, trait="self", role="positional", strength=0.9, verdict="tendency")
     head = run.heads[0].head
     one = replace(
-        run, profiles={head: (tendency, TRAIT)}, roles=run.roles | {head: (Role("sink"),)}
+        run, profiles={head: (tendency, TRAIT)}, roles={**run.roles, head: (Role("sink"),)}
     )
     found = cards(one)[0].findings
     assert [(each.kind, each.verdict) for each in found] == [

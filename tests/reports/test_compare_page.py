@@ -97,7 +97,7 @@ def test_relations_come_by_their_difference_and_are_apart_in_either_order(runs: 
 
 def test_facts_are_listed_that_differ(runs: tuple[Run, Run]):
     record = replace(
-        runs[0].record, model="another", versions=runs[0].record.versions | {"torch": "9"}
+        runs[0].record, model="another", versions={**runs[0].record.versions, "torch": "9"}
     )
     other = replace(runs[0], record=record)
     view = compare_view(runs[0], other, compare(runs[0], other), ("news", "captions"))

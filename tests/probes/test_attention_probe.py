@@ -202,3 +202,26 @@ def test_every_sentence_is_in_one_batch() -> None:
     assert sorted(index for batch in batches for index in batch) == [*range(len(TRAIN))]
     other = list(shuffled(TRAIN, 16, np.random.default_rng(1)))
     assert batches != other
+
+
+def test_padding_is_no_candidate(tmp_path: Path) -> None:
+    """The loss of a sentence does not depend on the longer ones in its batch."""
+    given = sorted(planted.sentences(7, seed=8), key=lambda each: len(each.words))
+    data = ProbeData.of(given, planted.maps(tmp_path / "maps", given, heads=3, planted=None))
+    short, longest = len(given[0].words), len(given[-1].words)
+    assert short < longest
+    scores_BWC = drawn(ArcProbe(3))(data.batch([0, len(given) - 1]))
+    assert (scores_BWC[0, :short, short:-1] < -1e8).all()
+    assert (scores_BWC[0, :short, -1] > -1e8).all(), "the root"
+
+
+def test_a_seed_decides_the_order_of_training(tmp_path: Path) -> None:
+    maps = planted.maps(tmp_path / "maps", TRAIN, heads=3, planted=1)
+    data, once = ProbeData.of(TRAIN, maps), Training(rate=5e-2, epochs=1)
+    first, same, other = (
+        train_arc_probe(data, once, seed, lambda _: None).from_dependent for seed in (1, 1, 2)
+    )
+    assert torch.equal(first, same) and not torch.equal(first, other)
+    batches = shuffled(TRAIN, 16, np.random.default_rng(1))
+    lengths = [max(len(TRAIN[index].words) for index in batch) for batch in batches]
+    assert lengths != sorted(lengths)

@@ -134,7 +134,8 @@ def test_refusals(bert: Path, pairs: Path, tmp_path: Path) -> None:
     status, _, errors = headcount("importance", bert, "--task", "translation", *parallel)
     assert status == 2 and "Expected an encoder-decoder for translation" in errors
     assert "Tasks that fit" in errors
-    status, _, errors = similarity(bert, pairs, tmp_path / "b", "--columns", "score")
+    task = ("--task", "similarity", "--data", pairs, "--out", tmp_path / "b")
+    status, _, errors = headcount("importance", bert, *task, "--columns", "score")
     assert status == 2 and "ROLE=NAME" in errors
     other = saved.gpt2(tmp_path / "gpt2")
     assert headcount("analyze", other, SAMPLE, "--limit", 4, "--out", tmp_path / "c")[0] == 0

@@ -509,8 +509,8 @@ def test_curve(bert: Path, data: list[Path], tmp_path: Path) -> None:
     assert "Compare it with its control: the dense" in (tmp_path / "l0" / "curve.md").read_text()
     assert run("curve", bert, data, tmp_path / "alone", *tuned, "--no-control")[0] == 0
     assert "there is no control" in (tmp_path / "alone" / "curve.md").read_text()
-    for empty in ("--keep", "--methods"):
-        status, _, errors = run("curve", bert, data, tmp_path / "none", "--keep", 3, empty)
+    for empty in (("--keep",), ("--keep", 3, "--methods")):
+        status, _, errors = run("curve", bert, data, tmp_path / "none", *empty)
         assert status == 2 and "Expected at least one budget and one method" in errors
     status, _, errors = run("curve", bert, same, out, *more)
     assert status == 2 and "holds an earlier run. Give --resume" in errors

@@ -97,18 +97,20 @@ def _sites(matching: Matching) -> str:
     return table(header, rows)
 
 
+def correlation_row(each: PairCorrelation) -> tuple[str, ...]:
+    """The cells of a correlation in a table: what, held-out role, value, both nulls, and p."""
+    return (
+        number_label(each),
+        each.group or numbers.UNKNOWN,
+        numbers.correlation(each.rho),
+        in_range(each.random),
+        in_range(each.same_layers),
+        numbers.probability(each.p_holm),
+    )
+
+
 def _correlations(correlations: Sequence[PairCorrelation]) -> str:
-    rows = [
-        [
-            number_label(each),
-            each.group or numbers.UNKNOWN,
-            numbers.correlation(each.rho),
-            in_range(each.random),
-            in_range(each.same_layers),
-            numbers.probability(each.p_holm),
-        ]
-        for each in correlations
-    ]
+    rows = [correlation_row(each) for each in correlations]
     header = ["number", "held-out role", "correlation", "random", "same layers", "p (Holm)"]
     return table(header, rows)
 

@@ -3,12 +3,10 @@
 from dataclasses import dataclass
 from typing import final
 
-from headcount.reports import numbers
 from headcount.reports.matching_text import (
-    in_range,
+    correlation_row,
     matching_sentence,
     matching_title,
-    number_label,
 )
 from headcount.results import Matching, SiteMatching
 
@@ -55,16 +53,6 @@ def _site(found: SiteMatching) -> SiteView:
         matching_sentence(found),
         f"{layers}Their mean distance is {found.distance:.2f} ({distance.low:.2f} to "
         f"{distance.high:.2f} with shuffled profiles).",
-        tuple(
-            (
-                number_label(each),
-                each.group or numbers.UNKNOWN,
-                numbers.correlation(each.rho),
-                in_range(each.random),
-                in_range(each.same_layers),
-                numbers.probability(each.p_holm),
-            )
-            for each in found.correlations
-        ),
+        tuple(map(correlation_row, found.correlations)),
         tuple(pairs) if found.across_layers else (),
     )

@@ -206,7 +206,7 @@ def test_every_sentence_is_in_one_batch() -> None:
 
 def test_padding_is_no_candidate(tmp_path: Path) -> None:
     """The loss of a sentence does not depend on the longer ones in its batch."""
-    given = sorted(planted.sentences(7, seed=8), key=lambda each: len(each.words))
+    given = (*sorted(planted.sentences(7, seed=8), key=lambda each: len(each.words)),)
     data = ProbeData.of(given, planted.maps(tmp_path / "maps", given, heads=3, planted=None))
     short, longest = len(given[0].words), len(given[-1].words)
     assert short < longest

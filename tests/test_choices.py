@@ -15,7 +15,7 @@ from headcount.importance.ablations.measured import replacement
 from headcount.models import load
 from headcount.probes import ProbeOptions
 from headcount.pruning.methods.ablation import Greedy
-from headcount.tasks import Classification, MaskedLanguageModelling, Similarity, Translation
+from headcount.tasks import Classification, Masking, Similarity, Translation
 from headcount.training import FinetuneConfig
 from tests.tasks import loaded as small
 
@@ -26,9 +26,7 @@ for make in (
     lambda: Classification(loaded, small.CLASSES, metric="acc"),
     lambda: Translation(small.loaded("MarianMTModel"), small.TRANSLATIONS, metric="BLEU"),
     lambda: Similarity(small.loaded("BertModel"), small.PAIRS, pooling="CLS"),
-    lambda: MaskedLanguageModelling(
-        small.loaded("BertForMaskedLM"), {"text": small.TEXTS}, replacement="MASK"
-    ),
+    lambda: Masking(replacement="MASK"),
     lambda: FinetuneConfig(optimizer="AdamW"),
     lambda: FinetuneConfig(trained="decoder"),
     lambda: FinetuneConfig(schedule="cosine"),

@@ -36,6 +36,7 @@ from headcount.tap import body_path
 from headcount.tasks import Evaluation, Task, TaskSplits, evaluate
 from headcount.training import (
     FinetuneConfig,
+    TrainingRun,
     check_finetuning,
     check_further_training,
     check_teacher,
@@ -234,9 +235,11 @@ class FurtherTraining:
             self.splits.train,
             self.tuning,
             teacher=self.teacher and self.teacher.model,
-            seed=self.seed,
-            state=self.state,
-            tell=lambda moment: self.progress("training", moment.step, moment.steps),
+            run=TrainingRun(
+                self.seed,
+                self.state,
+                tell=lambda moment: self.progress("training", moment.step, moment.steps),
+            ),
         )
         after = self._evaluated(tuned.loaded)
         taught_by = self.teacher and revision(self.teacher.model)

@@ -109,18 +109,19 @@ class TaskArguments(ModelArguments):
         pairs = self.task == "translation"
         check_columns(files, named_columns(self.columns), COLUMNS[self.task], pairs)
 
-    def built(self, loaded: "models.Loaded", files: tuple[str, ...], **more: Any) -> "tasks.Task":
-        """Build the task on some files."""
+    def built(self, loaded: "models.Loaded", files: tuple[str, ...], seed: int = 0) -> "tasks.Task":
+        """Build the task on some files, with masks drawn by a seed."""
         columns = named_columns(self.columns)
-        return tasks.build(self.task, loaded, files, columns, **self.options(), **more)
+        return tasks.build(self.task, loaded, files, columns, **self.options(seed))
 
-    def options(self) -> dict[str, Any]:
-        """The options of the task.
+    def options(self, seed: int = 0) -> dict[str, Any]:
+        """The options of the task, with masks drawn by a seed.
 
         Raises:
             InputError: If an option of another task is set.
         """
-        options = {"metric": self.metric, "limit": self.limit}
+        masking = tasks.Masking(seed) if self.task == "masked-lm" else None
+        options = {"metric": self.metric, "limit": self.limit, "masking": masking}
         given = {name: each for name, each in options.items() if each is not None}
         return given | self._of_the_task()
 

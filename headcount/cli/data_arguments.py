@@ -47,7 +47,6 @@ class LearningArguments(TaskArguments):
 
     def splits(self, loaded: "models.Loaded") -> "tasks.TaskSplits":
         """The task on all data sets, with the warnings about them."""
-        more = {"seed": self.seed} if self.task == "masked-lm" else {}
         return tasks.TaskSplits.build(
             self.task,
             loaded,
@@ -56,8 +55,7 @@ class LearningArguments(TaskArguments):
             test=self.test or None,
             columns=named_columns(self.columns),
             names=("--data", "--dev", "--test"),
-            **self.options(),
-            **more,
+            **self.options(self.seed),
         )
 
     def signature(self, loaded: "models.Loaded", splits: "tasks.TaskSplits", **more: object) -> str:

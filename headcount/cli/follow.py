@@ -65,8 +65,7 @@ class Follow(TaskArguments):
         return 0
 
     def _task(self, loaded: "models.Loaded") -> "tasks.Task":
-        seed = {"seed": self.how.seed} if self.task == "masked-lm" else {}
-        return self.built(loaded, self.data, **seed)
+        return self.built(loaded, self.data, self.how.seed)
 
     def _loaded(self, folder: Path) -> "models.Loaded":
         return replace(self, model=str(folder)).loaded()

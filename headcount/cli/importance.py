@@ -108,8 +108,7 @@ class Importance(TaskArguments):
         importance.claim_importance(self.out, policy)
         loaded = self.loaded()
         self._check_same_models(loaded)
-        seed = {"seed": self.how.seed} if self.task == "masked-lm" else {}
-        task = self.built(loaded, self.data, **seed)
+        task = self.built(loaded, self.data, self.how.seed)
         self._check_same_ways(task)
         print_warnings(task.warnings(), plain_console())
         if policy is ResumePolicy.OVERWRITE:

@@ -61,8 +61,7 @@ class SensitivityCommand(TaskArguments):
         policy = ResumePolicy.of(False, self.overwrite)
         claim(self.out, SENSITIVITY_FILES, self.out / "state", policy)
         loaded = self.loaded()
-        seed = {"seed": self.seed} if self.task == "masked-lm" else {}
-        task = self.built(loaded, self.data, **seed)
+        task = self.built(loaded, self.data, self.seed)
         with shown() as progress:
             found = importance.sensitivity(
                 loaded,

@@ -51,8 +51,7 @@ class Subset(LearnedGates):
         layout: which heads share a gate.
         quotas: how many heads are open, and from which units; other gates are 1.
         seed: seed of the noise.
-        hot: temperature at the start.
-        cold: temperature at the end.
+        temperatures: temperature at the start and at the end.
         straight_through: use hard gates without noise, whose gradients are passed on as they are.
         softmax_gradient: with `straight_through`, pass on the gradient of relaxed gates instead.
 
@@ -67,15 +66,14 @@ class Subset(LearnedGates):
         quotas: Sequence[Quota],
         *,
         seed: int = 0,
-        hot: int | float = 10.0,
-        cold: int | float = 1e-8,
+        temperatures: tuple[int | float, int | float] = (10.0, 1e-8),
         straight_through: bool = False,
         softmax_gradient: bool = False,
     ) -> None:
         super().__init__()
         self.layout, self.seed, self.straight_through = layout, seed, straight_through
         self.softmax_gradient = softmax_gradient
-        self.hot, self.cold, self.temperature = hot, cold, hot
+        self.temperatures, self.temperature = temperatures, temperatures[0]
         check_quotas(layout, quotas)
         self._quotas = tuple(quotas)
         self._members = [(layout.is_at(quota.site), _units(layout, quota)) for quota in quotas]
@@ -116,8 +114,8 @@ class Subset(LearnedGates):
 
     def advance(self, share: int | float) -> None:
         """Lower the temperature."""
-        falling = math.log(self.cold / self.hot)
-        self.temperature = self.hot * math.exp(min(1.0, share) * falling)
+        hot, cold = self.temperatures
+        self.temperature = hot * math.exp(min(1.0, share) * math.log(cold / hot))
 
     def settle(self) -> None:
         """Do nothing: no gates move outside the optimizer."""

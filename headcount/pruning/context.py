@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 from headcount.core import Progress, silent
 from headcount.models import Loaded
 from headcount.pruning.budget import Units
 from headcount.pruning.options import CALIBRATION
 from headcount.tasks import Task, drawn
-from headcount.training import Tell
+from headcount.training import TrainingRun
 
 
 @final
@@ -38,9 +38,22 @@ class PruningContext:
         """The examples for steps without training."""
         return drawn(self.train, self.calibration, self.seed)
 
-    def telling(self, stage: str) -> Tell:
-        """A callback that reports the progress of a training as a stage."""
-        return lambda moment: self.progress(stage, moment.step, moment.steps)
+    def training_run(
+        self, stage: str, state: Path | None, about: Mapping[str, Any] | None = None
+    ) -> TrainingRun:
+        """One run of a training, whose progress is reported as a stage.
+
+        Args:
+            stage: the stage's name.
+            state: folder from which the training resumes.
+            about: further values that must be the same on resuming.
+        """
+        return TrainingRun(
+            self.seed,
+            state,
+            about,
+            lambda moment: self.progress(stage, moment.step, moment.steps),
+        )
 
 
 @final

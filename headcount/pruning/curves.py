@@ -274,13 +274,8 @@ def _control(
     """The dense model, trained as a method trains; methods that train alike share one training."""
     wanted = tunings[point.method].untaught()
     first = next(name for name, tuning in tunings.items() if tuning.untaught() == wanted)
-    tuned = finetune(
-        context.loaded,
-        context.train,
-        wanted,
-        seed=point.seed,
-        state=context.state and context.state / f"control-{first}",
-        tell=context.telling("control"),
-    )
+    state = context.state and context.state / f"control-{first}"
+    run = replace(context, seed=point.seed).training_run("control", state)
+    tuned = finetune(context.loaded, context.train, wanted, run=run)
     heads = context.units.heads
     return Selection(Plan.keeping(heads, heads), tuned.loaded)

@@ -65,12 +65,7 @@ def control(
         tuning = given.untaught()
         state = context.state and context.state / f"control-{name}"
         tuned = finetune(
-            loaded,
-            context.train,
-            tuning,
-            seed=context.seed,
-            state=state,
-            tell=context.telling("control"),
+            loaded, context.train, tuning, run=context.training_run("control", state)
         ).loaded
         is_kept = name == "choice" or _loss(tuned, dev, context) < _loss(loaded, dev, context)
         loaded = tuned if is_kept else loaded

@@ -5,11 +5,12 @@ better), which is not the perplexity of the text.
 Reference: BERT (Devlin et al., 2019), section 3.1, https://arxiv.org/abs/1810.04805
 Departure: masks are drawn once, from the seed and the example's number (in training, again for
 every batch), with exactly the given share of each example's content tokens (rounded, at least
-one). A mask is always [MASK], unless `replacement="bert"` asks for the paper's 80 % [MASK], 10 %
-random, 10 % unchanged.
+one). A mask is always [MASK], unless `Masking(replacement="bert")` asks for the paper's 80 %
+[MASK], 10 % random, 10 % unchanged.
 """
 
-from typing import Any, ClassVar, Literal, final
+from dataclasses import asdict
+from typing import Any, ClassVar, final
 
 import numpy as np
 import torch
@@ -17,11 +18,11 @@ from jaxtyping import Int
 from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
-from headcount.core import CorpusError, InputError, ModelError, check_choice
+from headcount.core import CorpusError, ModelError
 from headcount.corpora import Columns, Data, read_data
 from headcount.models import Loaded
 from headcount.tasks.likelihood import IGNORED, likelihoods, perplexity
-from headcount.tasks.options import COLUMNS
+from headcount.tasks.options import COLUMNS, Masking
 from headcount.tasks.supported import check_fits
 from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Task, TaskBatch
 from headcount.tasks.token_rows import (
@@ -33,7 +34,8 @@ from headcount.tasks.token_rows import (
     whole_texts,
 )
 
-Replacement = Literal["mask", "bert"]
+MASKING = Masking()
+"""The usual masking."""
 SHARE_MASK, SHARE_RANDOM = 0.8, 0.1
 """Shares of the masked tokens under `bert`; the rest is unchanged."""
 
@@ -49,9 +51,7 @@ class MaskedLanguageModelling(Task):
         loaded: an encoder with its tokenizer.
         data: files, or `{"text": [...]}`.
         columns: `{"text": NAME}`.
-        seed: seed of the masks.
-        share: share of an example's content tokens that are masked.
-        replacement: what replaces a masked token.
+        masking: which tokens are masked, and what replaces them.
         max_length: largest number of tokens in a piece; the model's limit if None.
         limit: largest number of examples.
     """
@@ -65,22 +65,15 @@ class MaskedLanguageModelling(Task):
         data: Data,
         columns: Columns | None = None,
         *,
-        seed: int = 0,
-        share: int | float = 0.15,
-        replacement: Replacement = "mask",
+        masking: Masking = MASKING,
         max_length: int | None = None,
         limit: int | None = None,
     ) -> None:
-        check_choice("a replacement", replacement, Replacement)
         check_fits(loaded.model, self.name)
-        if not 0 < share <= 1:
-            raise InputError(f"Expected a share of masked tokens above 0 and up to 1, got {share}.")
         self.metric, self.higher_is_better = "perplexity", False
         table = read_data(data, columns, COLUMNS[self.name]).first(limit)
-        self.sha256 = table.sha256_with(
-            seed=seed, share=share, replacement=replacement, max_length=max_length
-        )
-        self._mask = _Mask(loaded, seed, share, replacement)
+        self.sha256 = table.sha256_with(**asdict(masking), max_length=max_length)
+        self._mask = _Mask(loaded, masking)
         self._pieces: list[tuple[list[int], list[bool]]] = []
         self.num_texts, self.num_cut = len(table), 0
         length = piece_length(loaded, max_length)
@@ -136,9 +129,7 @@ class MaskedLanguageModelling(Task):
 class _Mask:
     """Draws masks, which depend on the seed, the number of the example and that of the draw."""
 
-    def __init__(
-        self, loaded: Loaded, seed: int, share: int | float, replacement: Replacement
-    ) -> None:
+    def __init__(self, loaded: Loaded, masking: Masking) -> None:
         tokenizer: Tokenizer = loaded.encoder().tokenizer
         mask_id = tokenizer.mask_token_id
         if not isinstance(mask_id, int):
@@ -147,8 +138,7 @@ class _Mask:
                 f"{type(tokenizer).__name__} of {loaded.name}. Set mask_token in "
                 "tokenizer_config.json."
             )
-        self._mask_id, self._seed, self._share = mask_id, seed, share
-        self._replacement = replacement
+        self._mask_id, self._masking = mask_id, masking
         size = min(len(tokenizer), loaded.model.config.get_text_config().vocab_size)
         self._usual = np.setdiff1d(np.arange(size), tokenizer.all_special_ids)
 
@@ -156,9 +146,9 @@ class _Mask:
         self, index: int, draw: int, ids: list[int], is_special: list[bool]
     ) -> tuple[list[int], list[int]]:
         """Masked ids, and the labels at masked positions."""
-        rng = np.random.default_rng((self._seed, index, draw))
+        rng = np.random.default_rng((self._masking.seed, index, draw))
         content = np.flatnonzero(~np.array(is_special))
-        count = max(1, round(self._share * len(content)))
+        count = max(1, round(self._masking.share * len(content)))
         chosen = rng.choice(content, count, replace=False)
         masked, labels = np.array(ids), np.full(len(ids), IGNORED)
         labels[chosen] = masked[chosen]
@@ -169,7 +159,7 @@ class _Mask:
         self, ids_M: Int[np.ndarray, " masked"], rng: np.random.Generator
     ) -> Int[np.ndarray, " masked"]:
         masks = np.full_like(ids_M, self._mask_id)
-        if self._replacement == "mask":
+        if self._masking.replacement == "mask":
             return masks
         lot = rng.random(len(ids_M))
         random = rng.choice(self._usual, len(ids_M))

@@ -1,15 +1,17 @@
 """Names of tasks, metrics and options. Needs no torch, so that arguments are checked at once."""
 
 from collections.abc import Mapping
-from typing import Literal, get_args
+from dataclasses import dataclass
+from typing import Literal, final, get_args
 
-from headcount.core import InputError, check_known
+from headcount.core import InputError, check_choice, check_known
 from headcount.corpora import Column, ColumnSpec
 
 TaskName = Literal["translation", "classification", "causal-lm", "masked-lm", "similarity"]
 Pooling = Literal["mean", "cls"]
 ClassMetric = Literal["accuracy", "f1", "matthews"]
 TranslationMetric = Literal["bleu", "chrf"]
+Replacement = Literal["mask", "bert"]
 
 METRICS: Mapping[str, tuple[str, ...]] = {
     "translation": get_args(TranslationMetric),
@@ -51,6 +53,33 @@ COLUMNS: Mapping[str, ColumnSpec] = {
     },
 }
 """Columns that the tasks read."""
+
+
+@final
+@dataclass(frozen=True)
+class Masking:
+    """How tokens are masked for masked language modelling.
+
+    >>> Masking(seed=3).share
+    0.15
+
+    Raises:
+        InputError: for an unknown replacement, or a share that masks nothing or too much.
+    """
+
+    seed: int = 0
+    """Seed of the masks."""
+    share: int | float = 0.15
+    """Share of an example's content tokens that are masked."""
+    replacement: Replacement = "mask"
+    """What replaces a masked token: always [MASK], or as in BERT."""
+
+    def __post_init__(self) -> None:
+        check_choice("a replacement", self.replacement, Replacement)
+        if not 0 < self.share <= 1:
+            raise InputError(
+                f"Expected a share of masked tokens above 0 and up to 1, got {self.share}."
+            )
 
 
 def check_metric(task: str, metric: str | None) -> None:

@@ -6,6 +6,7 @@ from .finetuning.config import FinetuneConfig as FinetuneConfig
 from .finetuning.config import check_further_training as check_further_training
 from .finetuning.distillation import check_teacher as check_teacher
 from .finetuning.finetuning import FineTuned as FineTuned
+from .finetuning.finetuning import TrainingRun as TrainingRun
 from .finetuning.finetuning import check_finetuning as check_finetuning
 from .finetuning.finetuning import finetune as finetune
 from .following.following import follow as follow

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from headcount.compaction import compact
 from headcount.core import Plan, ResumePolicy
 from headcount.results import Certificate, weights_sha256
 from headcount.tasks import build, evaluate
-from headcount.training import FinetuneConfig, FineTuned, finetune
+from headcount.training import FinetuneConfig, FineTuned, TrainingRun, finetune
 from tests.cli.conftest import headcount, run
 
 SET = ("--set", "updates=6", "peak=3e-3", "warmup=1", "batch_tokens=100")
@@ -29,11 +30,11 @@ def test_finetune(bert: Path, data: list[Path], tmp_path: Path) -> None:
     trained, stock = load(out), load(bert)
     for name, file in zip(("dev", "test"), data[1:], strict=True):
         for when, loaded in (("before", stock), ("after", trained)):
-            loss = evaluate(loaded.model, build("masked-lm", loaded, file, seed=0)).loss
+            loss = evaluate(loaded.model, build("masked-lm", loaded, file)).loss
             assert record[name]["loss"][when] == pytest.approx(loss, rel=1e-5)
         assert f"{name}: perplexity" in output
     assert record["dev"]["loss"]["after"] < record["dev"]["loss"]["before"]
-    train = build("masked-lm", stock, data[0], seed=0)
+    train = build("masked-lm", stock, data[0])
     tuning = FinetuneConfig(updates=6, peak=3e-3, warmup=1, batch_tokens=100)
     expected = finetune(stock, train, tuning).loaded.model.state_dict()
     for name, weight in trained.model.state_dict().items():
@@ -99,8 +100,8 @@ def test_a_model_that_can_t_be_written_leaves_the_earlier_one(
     assert {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()} == before
     steps = []
 
-    def reported(*arguments: Any, **options: Any) -> FineTuned:
-        return finetune(*arguments, **options | {"tell": steps.append})
+    def reported(*arguments: Any, run: TrainingRun, **options: Any) -> FineTuned:
+        return finetune(*arguments, run=replace(run, tell=steps.append), **options)
 
     monkeypatch.setattr("headcount.artifact.further_training.finetune", reported)
     more = ("--resume", "--seed", 5)
@@ -128,7 +129,7 @@ def test_a_teacher(bert: Path, data: list[Path], tmp_path: Path) -> None:
     )
     assert status == 0, errors
     small = load(tmp_path / "small")
-    train = build("masked-lm", small, data[0], seed=0)
+    train = build("masked-lm", small, data[0])
     tuning = FinetuneConfig(updates=6, peak=3e-3, warmup=1, batch_tokens=100, distilled=0.5)
     expected = finetune(small, train, tuning, teacher=dense.model).loaded.model.state_dict()
     trained = load(out)
@@ -137,7 +138,7 @@ def test_a_teacher(bert: Path, data: list[Path], tmp_path: Path) -> None:
     record = json.loads((out / "finetune.json").read_text(encoding="utf-8"))
     for name, file in zip(("dev", "test"), data[1:], strict=True):
         losses = {
-            each: evaluate(each.model, build("masked-lm", each, file, seed=0)).loss
+            each: evaluate(each.model, build("masked-lm", each, file)).loss
             for each in (small, dense, trained)
         }
         assert record[name]["loss"]["before"] == pytest.approx(losses[small], rel=1e-5)

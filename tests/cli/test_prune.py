@@ -82,7 +82,7 @@ def test_pruned_folder(bert: Path, data: list[Path], tmp_path: Path) -> None:
     assert {plan.head_dim} == {layer.head_dim for layer in dense.anatomy.layers}
     assert [each["data"] for each in record["comparisons"]] == [[data[1].name]] * 2
     for name, file in zip(("dev", "test"), data[1:], strict=True):
-        task = build("masked-lm", pruned, file, seed=0)
+        task = build("masked-lm", pruned, file)
         found = record[name]["loss"]
         assert found["after"] == pytest.approx(evaluate(pruned.model, task).loss, rel=1e-5)
         assert found["before"] == pytest.approx(evaluate(dense.model, task).loss, rel=1e-5)
@@ -119,7 +119,7 @@ def test_pruned_folder(bert: Path, data: list[Path], tmp_path: Path) -> None:
     plain = ("--no-fold", "--no-rescale", "--overwrite", "--site", "encoder.self", "--keep", 3)
     assert run("prune", bert, data, out, *plain)[0] == 0
     assert "(budget: keep 3 at encoder.self)" in (out / "README.md").read_text()
-    task, plan = build("masked-lm", dense, data[1], seed=0), Plan.read(out / "plan.json")
+    task, plan = build("masked-lm", dense, data[1]), Plan.read(out / "plan.json")
     gated = evaluate_gated(dense, plan, task).loss_N
     np.testing.assert_allclose(evaluate(load(out).model, task).loss_N, gated, rtol=1e-4)
 

@@ -20,7 +20,7 @@ from headcount.importance.attention_gradient import KindSums, token_kinds
 from headcount.importance.sensitivity_numbers import no_ops
 from headcount.results import KINDS
 from headcount.tap import Anatomy
-from headcount.tasks import TaskBatch, build
+from headcount.tasks import Masking, TaskBatch, build
 from tests import saved, tiny
 from tests.examined import examined, examined_double
 from tests.importance.tiny_task import TinyTask
@@ -146,7 +146,7 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_kinds_of_tokens(bert: Path) -> None:
     loaded = load(bert)
-    task = build("masked-lm", loaded, {"text": ["the man , who", "a"]}, share=0.01)
+    task = build("masked-lm", loaded, {"text": ["the man , who", "a"]}, masking=Masking(share=0.01))
     (batch,) = task.batches()
     kinds_RNC = token_kinds(loaded.encoder(), batch, "encoder.self")
     tokenizer = loaded.encoder().tokenizer

@@ -28,7 +28,7 @@ from headcount.pruning.pipeline import control
 from headcount.results import Calibration
 from headcount.tap import Tap
 from headcount.tasks import TaskBatch, evaluate
-from headcount.training import FinetuneConfig, finetune
+from headcount.training import FinetuneConfig, TrainingRun, finetune
 from tests.examined import examined_double
 from tests.importance.tiny_task import TinyTask
 from tests.tasks import loaded as small
@@ -265,8 +265,10 @@ def test_a_control_is_trained_in_the_same_ways(peak: float) -> None:
     second = FinetuneConfig(updates=12, batch_tokens=100, peak=peak, warmup=2)
     made = control(Compensation(recovery=second), Subset(first), context, task)
     assert made is not None
-    once = finetune(loaded, task, replace(first, distilled=0.0, layerwise=0.0), seed=1).loaded
-    twice = finetune(once, task, second, seed=1).loaded
+    once = finetune(
+        loaded, task, replace(first, distilled=0.0, layerwise=0.0), run=TrainingRun(1)
+    ).loaded
+    twice = finetune(once, task, second, run=TrainingRun(1)).loaded
     losses = [evaluate(each.model, task).loss for each in (once, twice)]
     gains = losses[1] < losses[0]
     assert gains == (peak < 0.1), losses
@@ -350,7 +352,7 @@ def test_a_compact_model_recovers_as_the_gated_one_does(
     found = recover(context, loaded, plan, tuning)
     assert form(tmp_path) == "compact"
     gates = Fixed(plan.gates(loaded.heads))
-    expected = finetune(loaded, task, tuning, gates=gates, teacher=loaded.model, seed=1)
+    expected = finetune(loaded, task, tuning, gates=gates, teacher=loaded.model, run=TrainingRun(1))
     ours, theirs = (
         compact(each.loaded, replace(plan, model=None)).state_dict() for each in (found, expected)
     )

@@ -16,7 +16,7 @@ from headcount.reports.figures.curves import curve_figures
 from headcount.results import ALL, CurvePoints, read_curve
 from headcount.tap import gated
 from headcount.tasks import TaskSplits, drawn, evaluate, some
-from headcount.training import FinetuneConfig, finetune
+from headcount.training import FinetuneConfig, TrainingRun, finetune
 from tests.pruning.context import context
 
 METHODS = {name: method(name) for name in ("norm", "random")}
@@ -196,7 +196,7 @@ def test_controls(tmp_path: Path) -> None:
     dense, controls = points.dense.numbers["loss"], points.controls
     alone = FinetuneConfig(updates=4, warmup=0, batch_tokens=90, peak=0.01)
     expected = evaluate(
-        finetune(given.loaded, given.train, alone, seed=2).loaded.model, given.train
+        finetune(given.loaded, given.train, alone, run=TrainingRun(2)).loaded.model, given.train
     )
     assert controls["l0"].numbers["loss"] == pytest.approx(expected.loss, rel=1e-6)
     assert controls["l0"].numbers == controls["subset"].numbers != controls["longer"].numbers

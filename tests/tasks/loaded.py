@@ -16,6 +16,7 @@ from headcount.tasks import (
     CausalLanguageModelling,
     Classification,
     MaskedLanguageModelling,
+    Masking,
     Similarity,
     Task,
     Translation,
@@ -117,7 +118,13 @@ _add(
 )
 _add("causal-gpt2", "GPT2LMHeadModel", CausalLanguageModelling, {"text": TEXTS})
 _add("causal-llama", "LlamaForCausalLM", CausalLanguageModelling, {"text": TEXTS}, max_length=11)
-_add("masked-bert", "BertForMaskedLM", MaskedLanguageModelling, {"text": TEXTS}, share=0.3)
+_add(
+    "masked-bert",
+    "BertForMaskedLM",
+    MaskedLanguageModelling,
+    {"text": TEXTS},
+    masking=Masking(share=0.3),
+)
 _add(
     "masked-roberta", "RobertaForMaskedLM", MaskedLanguageModelling, {"text": TEXTS}, max_length=13
 )

@@ -19,6 +19,7 @@ from headcount.tasks import (
     CausalLanguageModelling,
     Classification,
     MaskedLanguageModelling,
+    Masking,
     TaskBatch,
     Translation,
     build,
@@ -49,7 +50,7 @@ def masks(task: MaskedLanguageModelling) -> Tensor:
 
 
 def test_masks_are_the_same_every_time_and_others_for_another_seed() -> None:
-    first, again, other = (masks(masked(seed=seed)) for seed in (0, 0, 1))
+    first, again, other = (masks(masked(masking=Masking(seed))) for seed in (0, 0, 1))
     assert torch.equal(first, again) and not torch.equal(first, other)
     assert len({tuple(row.tolist()) for row in first}) > 30  # examples differ from each other
     few = masks(masked({"text": MANY["text"][:3]}))
@@ -69,14 +70,14 @@ def test_a_training_masks_anew_in_every_batch() -> None:
         assert torch.equal(is_masked_EN.sum(1), measured.sum(1))
         right = batch.inputs["input_ids"].where(~is_masked_EN, batch.labels["labels"])
         assert (right == right[0]).all()  # all examples have the same text
-    other = masked(seed=1).training_batch(index_E, 0)
+    other = masked(masking=Masking(1)).training_batch(index_E, 0)
     assert not torch.equal(other.labels["labels"], batches[0].labels["labels"])
     assert torch.equal(masks(task), measured)
 
 
 @pytest.mark.parametrize("share", [0.15, 0.5, 1.0])
 def test_the_share_of_content_tokens_is_masked(share: float) -> None:
-    task = masked(share=share)
+    task = masked(masking=Masking(share=share))
     batch, is_masked_EN = whole(task), masks(task)
     ids_EN, labels_EN = batch.inputs["input_ids"], batch.labels["labels"]
     num_content = int(batch.inputs["attention_mask"][0].sum()) - 2
@@ -89,11 +90,14 @@ def test_the_share_of_content_tokens_is_masked(share: float) -> None:
 
 
 def test_the_shortest_text_has_one_mask() -> None:
-    assert masks(masked({"text": ["dog", "a"]}, share=0.01)).sum(1).tolist() == [1, 1]
+    assert masks(masked({"text": ["dog", "a"]}, masking=Masking(share=0.01))).sum(1).tolist() == [
+        1,
+        1,
+    ]
 
 
 def test_the_masks_of_bert_are_of_three_kinds() -> None:
-    task = masked(replacement="bert", share=0.8)
+    task = masked(masking=Masking(share=0.8, replacement="bert"))
     is_masked_EN, batch = masks(task), whole(task)
     shown, right = batch.inputs["input_ids"][is_masked_EN], batch.labels["labels"][is_masked_EN]
     tokenizer: Any = small.tokenizer("bert")
@@ -152,7 +156,7 @@ def test_a_text_of_one_token_is_counted_and_left_out() -> None:
 @pytest.mark.parametrize(
     ("task", "options", "message"),
     [
-        (masked, {"share": 0}, "Expected a share of masked tokens above 0 and up to 1, got 0"),
+        (Masking, {"share": 0}, "Expected a share of masked tokens above 0 and up to 1, got 0"),
         (masked, {"max_length": 2}, "Expected more than 2 tokens .* got max_length=2"),
         (
             lambda **options: CausalLanguageModelling(
@@ -190,7 +194,7 @@ def test_a_limit_keeps_the_first_examples_and_the_hash_is_that_of_the_data() -> 
     )
     assert few.num_texts == 3 and few.sha256 == first.sha256 != all_.sha256
     assert torch.equal(whole(few).inputs["input_ids"], whole(first).inputs["input_ids"])
-    other_masks = masked({"text": small.TEXTS[:3]}, seed=7)
+    other_masks = masked({"text": small.TEXTS[:3]}, masking=Masking(7))
     assert other_masks.sha256 != first.sha256
     with pytest.raises(InputError, match="Expected a limit of at least 1 example, got 0"):
         masked(limit=0)

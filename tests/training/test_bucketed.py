@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from headcount.core import InputError
-from headcount.training.data.bucketed import NO_PART, Batches, cuts
+from headcount.training.data.bucketed import NO_PART, Batches, Pairing, cuts
 
 LENGTHS = np.random.default_rng(3).integers(1, 40, (523, 2))
 
@@ -110,7 +110,7 @@ def test_cuts_by_hand() -> None:
 @pytest.mark.parametrize("share", [0.5, 1.0])
 def test_concatenated_pairs(share: float) -> None:
     """No example occurs twice per epoch, the share in pairs is about as given, and pairs change."""
-    batches = Batches(LENGTHS, 200, 2, seed=5, concatenated=share, longest=70)
+    batches = Batches(LENGTHS, 200, 2, seed=5, pairing=Pairing(share, 70))
     pairs: list[set[tuple[int, ...]]] = []
     for epoch in range(2):
         drawn = [batches[epoch * batches.per_epoch + i][1] for i in range(batches.per_epoch)]

@@ -11,7 +11,7 @@ from transformers import PreTrainedModel
 from headcount.core import InputError
 from headcount.models import Loaded
 from headcount.tasks import Task
-from headcount.training import FinetuneConfig, check_finetuning, finetune
+from headcount.training import FinetuneConfig, TrainingRun, check_finetuning, finetune
 from headcount.training.finetuning.finetuning import at_rate, rates
 from tests import tiny
 from tests.tasks import loaded as small
@@ -63,7 +63,9 @@ def test_a_training_takes_the_rate_and_leaves_the_models_own() -> None:
     own, without = (finetune(loaded, task, replace(QUICK, dropout=rate)) for rate in (None, 0.0))
     weights = [each.loaded.model.state_dict() for each in (own, without)]
     assert any(not torch.equal(weights[0][key], weights[1][key]) for key in weights[0])
-    again = finetune(loaded, task, replace(QUICK, dropout=0.0), seed=0).loaded.model.state_dict()
+    again = finetune(
+        loaded, task, replace(QUICK, dropout=0.0), run=TrainingRun(0)
+    ).loaded.model.state_dict()
     assert all(torch.equal(again[key], weights[1][key]) for key in again)
     assert {each.value for each in rates(without.loaded.model)} == {0.5}
 

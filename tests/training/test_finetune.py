@@ -13,7 +13,13 @@ from headcount.core import InputError, ModelError
 from headcount.gates import BudgetConstraint, HardConcrete, Layout, Quota
 from headcount.models import Loaded, load
 from headcount.tasks import IGNORED, Classification, Task, TaskBatch, evaluate
-from headcount.training import FinetuneConfig, TrainingProgress, check_finetuning, finetune
+from headcount.training import (
+    FinetuneConfig,
+    TrainingProgress,
+    TrainingRun,
+    check_finetuning,
+    finetune,
+)
 from headcount.training.data.bucketed import Batches
 from headcount.training.finetuning.distillation import DistillationLoss
 from headcount.training.finetuning.trainer import check_gpu
@@ -101,12 +107,12 @@ def test_a_student_comes_nearer_to_its_teacher(name: str) -> None:
 def test_a_finished_fine_tuning_leaves_weights_only(tmp_path: Path) -> None:
     """The optimizer's state is twice as large, and a curve has a state per budget."""
     loaded, task = small.TASKS["classes-bert"]()
-    first = finetune(loaded, task, QUICK, seed=3, state=tmp_path)
+    first = finetune(loaded, task, QUICK, run=TrainingRun(3, tmp_path))
     (last,) = (tmp_path / "checkpoints").iterdir()
     names = {path.name for path in last.iterdir()}
     assert "model.safetensors" in names
     assert not [name for name in names if name.startswith(("optimizer", "scheduler", "rng_state"))]
-    again = finetune(loaded, task, QUICK, seed=3, state=tmp_path)
+    again = finetune(loaded, task, QUICK, run=TrainingRun(3, tmp_path))
     for name, weight in first.loaded.model.state_dict().items():
         assert torch.equal(weight, again.loaded.model.state_dict()[name]), name
 
@@ -117,14 +123,13 @@ def test_resumed_is_unbroken(optimizer: str, tmp_path: Path) -> None:
     loaded, task = small.TASKS["classes-bert"]()
     quick = replace(QUICK, optimizer=optimizer)
     whole_gates, gates = gates_for(loaded), gates_for(loaded)
-    whole = finetune(loaded, task, quick, gates=whole_gates, seed=3)
+    whole = finetune(loaded, task, quick, gates=whole_gates, run=TrainingRun(3))
     state = tmp_path / "state"
     with pytest.raises(Stop):
-        finetune(loaded, task, quick, gates=gates, seed=3, state=state, tell=stop_at(6))
+        finetune(loaded, task, quick, gates=gates, run=TrainingRun(3, state, tell=stop_at(6)))
     gates, steps = gates_for(loaded), []
-    resumed = finetune(
-        loaded, task, quick, gates=gates, seed=3, state=state, tell=lambda m: steps.append(m.step)
-    )
+    run = TrainingRun(3, state, tell=lambda m: steps.append(m.step))
+    resumed = finetune(loaded, task, quick, gates=gates, run=run)
     assert min(steps) == 5, "and not from the start"
     for name, weight in whole.loaded.model.state_dict().items():
         assert torch.equal(weight, resumed.loaded.model.state_dict()[name]), name
@@ -132,10 +137,10 @@ def test_resumed_is_unbroken(optimizer: str, tmp_path: Path) -> None:
     numbers = [[row["loss"] for row in each.history] for each in (whole, resumed)]
     assert numbers[0] == numbers[1]
     again, gates = gates_for(loaded), gates_for(loaded)
-    done = finetune(loaded, task, quick, gates=again, seed=3, state=state, tell=stop_at(0))
+    done = finetune(loaded, task, quick, gates=again, run=TrainingRun(3, state, tell=stop_at(0)))
     assert torch.equal(again.log_a, whole_gates.log_a) and done.history == resumed.history
     with pytest.raises(InputError, match="was begun with seed 3, and this command has 4"):
-        finetune(loaded, task, quick, gates=gates, seed=4, state=state)
+        finetune(loaded, task, quick, gates=gates, run=TrainingRun(4, state))
 
 
 def test_the_optimizer_is_the_one_asked_for() -> None:
@@ -159,10 +164,11 @@ def of_folder(folder: Path) -> tuple[Loaded, Task]:
 KILLED = """
 import sys, time
 from pathlib import Path
-from headcount.training import finetune
+from headcount.training import TrainingRun, finetune
 from tests.training.test_finetune import QUICK, of_folder
 loaded, task = of_folder(Path(sys.argv[1]))
-finetune(loaded, task, QUICK, seed=3, state=Path(sys.argv[2]), tell=lambda m: time.sleep(0.2))
+run = TrainingRun(3, Path(sys.argv[2]), tell=lambda m: time.sleep(0.2))
+finetune(loaded, task, QUICK, run=run)
 """
 
 
@@ -182,7 +188,9 @@ def test_a_killed_fine_tuning_goes_on(tmp_path: Path) -> None:
     process.send_signal(signal.SIGKILL)
     process.communicate()
     loaded, task = of_folder(folder)
-    whole, resumed = (finetune(loaded, task, QUICK, seed=3, state=each) for each in (None, state))
+    whole, resumed = (
+        finetune(loaded, task, QUICK, run=TrainingRun(3, each)) for each in (None, state)
+    )
     for name, weight in whole.loaded.model.state_dict().items():
         assert torch.equal(weight, resumed.loaded.model.state_dict()[name]), name
 

@@ -46,10 +46,7 @@ def recover(
         tuning,
         gates=gates,
         teacher=teacher,
-        seed=context.seed,
-        state=context.state,
-        about=about | dict(made or {}),
-        tell=context.telling("recovery"),
+        run=context.training_run("recovery", context.state, about | dict(made or {})),
     )
     return tuned if smaller is None else replace(tuned, loaded=restored(loaded, plan, tuned.loaded))
 

@@ -39,10 +39,7 @@ def learned(
         tuning,
         gates=gates,
         teacher=context.loaded.model,
-        seed=context.seed,
-        state=context.state and context.state / name,
-        about=about,
-        tell=context.telling("gates"),
+        run=context.training_run("gates", context.state and context.state / name, about),
     )
     plan = plan_of(gates, tuned.loaded, context.units, keep)
     scores = {str(head): score for head, score in _score_of(gates).items()}

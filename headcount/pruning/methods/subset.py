@@ -57,8 +57,7 @@ class Subset(Method):
             layout,
             quotas(layout, budget),
             seed=context.seed,
-            hot=self.hot,
-            cold=self.cold,
+            temperatures=(self.hot, self.cold),
             straight_through=self.straight_through,
             softmax_gradient=self.softmax_gradient,
         )

@@ -16,6 +16,7 @@ Reference: Sentence Concatenation Approach to Data Augmentation for Neural Machi
 Departure: pairs replace their two examples, with no separator symbol between them.
 """
 
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
@@ -38,6 +39,21 @@ Numbered = tuple[int, Parts]
 
 
 @final
+@dataclass(frozen=True)
+class Pairing:
+    """How many examples are concatenated in pairs; none by default."""
+
+    share: float = 0.0
+    """Share of the examples to concatenate, as far as `longest` allows."""
+    longest: int = 256
+    """Largest number of tokens on a side of a pair."""
+
+
+ALONE = Pairing()
+"""No pairs."""
+
+
+@final
 class Batches(Dataset):
     """All batches of all epochs.
 
@@ -49,8 +65,7 @@ class Batches(Dataset):
         seed: seed of the order.
         multiple: the number of batches in an epoch is rounded down to a multiple of this, so that
             all steps of all processes get equally many; the batches left out vary by epoch.
-        concatenated: share of the examples to concatenate in pairs, as far as `longest` allows.
-        longest: largest number of tokens on a side of a pair.
+        pairing: which examples are concatenated in pairs.
 
     Raises:
         InputError: if there are fewer batches than `multiple`.
@@ -64,11 +79,10 @@ class Batches(Dataset):
         *,
         seed: int,
         multiple: int = 1,
-        concatenated: float = 0.0,
-        longest: int = 256,
+        pairing: Pairing = ALONE,
     ) -> None:
         self._length_NS, self._epochs, self._seed = length_NS, epochs, seed
-        self._max_tokens, self._concatenated, self._longest = max_tokens, concatenated, longest
+        self._max_tokens, self._pairing = max_tokens, pairing
         self._epoch, self._batches = 0, self._planned(0)
         num_batches = len(self._batches)
         self.per_epoch = num_batches // multiple * multiple
@@ -95,7 +109,7 @@ class Batches(Dataset):
     def _planned(self, epoch: int) -> list[Parts]:
         generator = np.random.default_rng((self._seed, epoch))
         order_N = generator.permutation(len(self._length_NS))
-        part_EP, length_ES = paired(self._length_NS, order_N, self._concatenated, self._longest)
+        part_EP, length_ES = paired(self._length_NS, order_N, self._pairing)
         order_E = _sorted_in_pools(length_ES.max(1), self._max_tokens, generator)
         found = cuts(length_ES[order_E].max(1), self._max_tokens)
         return [part_EP[order_E[found[number]]] for number in generator.permutation(len(found))]
@@ -116,19 +130,18 @@ def _sorted_in_pools(
 def paired(
     length_NS: Int[np.ndarray, "example side"],
     order_N: Int[np.ndarray, " example"],
-    share: float,
-    longest: int,
+    pairing: Pairing,
 ) -> tuple[Parts, Int[np.ndarray, "row side"]]:
     """Rows with the first share of the examples in pairs and the others alone, and their lengths.
 
     A pair has no end symbol in its middle. Pairs that would be too long are not formed.
     """
-    num_pairs = int(share * len(order_N) / 2)
+    num_pairs = int(pairing.share * len(order_N) / 2)
     if not num_pairs:
         return order_N[:, None], length_NS[order_N]
     pair_EP = order_N[: 2 * num_pairs].reshape(-1, 2)
     length_ES = length_NS[pair_EP].sum(1) - 1
-    fits_E = (length_ES <= longest).all(1)
+    fits_E = (length_ES <= pairing.longest).all(1)
     alone_N = np.concatenate([order_N[2 * num_pairs :], pair_EP[~fits_E].flatten()])
     alone_EP = np.stack([alone_N, np.full(len(alone_N), NO_PART)], 1)
     return (

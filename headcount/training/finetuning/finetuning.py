@@ -77,6 +77,25 @@ class FineTuned:
     """Log entries: step, loss, learning rate, and the gates' numbers."""
 
 
+@final
+@dataclass(frozen=True)
+class TrainingRun:
+    """One run of a fine-tuning: its seed, where it resumes, and what is called on the way."""
+
+    seed: int = 0
+    """Seed of batches and dropout."""
+    state: Path | None = None
+    """Folder of the checkpoints; an interrupted fine-tuning resumes there."""
+    about: Mapping[str, Any] | None = None
+    """Further values that must be the same on resuming; they override `model`."""
+    tell: Tell = lambda moment: None
+    """Function called with the progress of the training."""
+
+
+ONCE = TrainingRun()
+"""A run that is never resumed."""
+
+
 def finetune(
     loaded: Loaded,
     task: Task,
@@ -84,10 +103,7 @@ def finetune(
     *,
     gates: HeadGates | None = None,
     teacher: PreTrainedModel | None = None,
-    seed: int = 0,
-    state: Path | None = None,
-    about: Mapping[str, Any] | None = None,
-    tell: Tell = lambda moment: None,
+    run: TrainingRun = ONCE,
 ) -> FineTuned:
     """Train a copy of a model on a task's data.
 
@@ -97,10 +113,7 @@ def finetune(
         tuning: settings of the training.
         gates: gates on the heads' outputs, trained too.
         teacher: the model to distil from.
-        seed: seed of batches and dropout.
-        state: folder of the checkpoints; an interrupted fine-tuning resumes there.
-        about: further values that must be the same on resuming; they override `model`.
-        tell: called with the progress of the training.
+        run: the run's seed, the folder it resumes in, and what is called with its progress.
 
     Raises:
         InputError: if the state belongs to another fine-tuning or can't be written, or the task
@@ -108,20 +121,21 @@ def finetune(
         ModelError: if the loss is no longer finite.
     """
     check_finetuning(loaded, task, tuning, gates is not None and bool(list(gates.parameters())))
-    arguments = tuning_arguments(tuning, state and state / CHECKPOINTS, seed, loaded.model.device)
+    state, folder = run.state, run.state and run.state / CHECKPOINTS
+    arguments = tuning_arguments(tuning, folder, run.seed, loaded.model.device)
     model = copy.deepcopy(loaded.model).float()
     frozen = _freeze(model, loaded.heads, tuning)
     lesson = DistillationLoss(model, task, tuning, teacher)
     per_step = arguments.world_size * tuning.accumulate
-    batches = _batches(task, tuning, seed, per_step)
+    batches = _batches(task, tuning, run.seed, per_step)
     if state is not None and processes().is_main_process:
-        same = _identity(loaded, task, tuning, teacher, seed, arguments.world_size)
-        claim(state, same | dict(about or {}), ResumePolicy.RESUME)
+        same = _identity(loaded, task, tuning, teacher, run.seed, arguments.world_size)
+        claim(state, same | dict(run.about or {}), ResumePolicy.RESUME)
         remove_broken(state / CHECKPOINTS)
     processes().wait_for_everyone()
     # Steps measure the epoch; padded tokens measure the speed.
     steps, tokens = batches.per_epoch / per_step, int(task.length_N.sum())
-    callbacks: list[TrainerCallback] = [ProgressCallback(tell, steps, tokens)]
+    callbacks: list[TrainerCallback] = [ProgressCallback(run.tell, steps, tokens)]
     with ExitStack() as stack:
         stack.enter_context(at_rate(model, tuning.dropout))
         if gates is not None:

@@ -10,7 +10,12 @@ from typing import Any, final
 
 import torch
 from safetensors import SafetensorError
-from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainingArguments
+from transformers import (
+    EarlyStoppingCallback,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    TrainingArguments,
+)
 
 from headcount.analysis import versions
 from headcount.core import (
@@ -24,7 +29,7 @@ from headcount.models import Loaded, load, place_of
 from headcount.results import write_sealed
 from headcount.tasks import Task
 from headcount.training.checkpoints import remove_broken, whole_checkpoints
-from headcount.training.data.bucketed import Batches
+from headcount.training.data.bucketed import Batches, Pairing
 from headcount.training.data.examples import encode
 from headcount.training.data.rows import Rows, hold_out, write_rows
 from headcount.training.pretraining.config import PretrainingConfig, claim, coming_back
@@ -225,8 +230,7 @@ def _trainer(
         recipe.epochs,
         seed=job.seed,
         multiple=per_step,
-        concatenated=recipe.concatenated,
-        longest=recipe.max_length,
+        pairing=Pairing(recipe.concatenated, recipe.max_length),
     )
     arguments.max_steps = len(batches) // per_step
     model = objective.model(recipe, tokenizer, job.seed)
@@ -234,9 +238,9 @@ def _trainer(
         start_from(model, start)
     dev = None if text.dev is None else objective.dev(Loaded(model, tokenizer, "model"), text.dev)
     examples = objective.examples(encoded, job.seed)
-    trainer = RecipeTrainer(
-        model, recipe, examples, batches, arguments, dev=dev, patience=job.patience
-    )
+    trainer = RecipeTrainer(model, recipe, examples, batches, arguments, dev=dev)
+    if job.patience is not None:
+        trainer.add_callback(EarlyStoppingCallback(job.patience))
     tokens = int(lengths_NS[:, -1].sum())
     trainer.add_callback(ProgressCallback(tell, trainer.steps_per_epoch, tokens))
     counts = {

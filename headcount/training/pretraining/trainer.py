@@ -8,7 +8,7 @@ from typing import Any, final
 import torch
 from torch import Tensor
 from torch.nn.functional import log_softmax, nll_loss
-from transformers import EarlyStoppingCallback, PreTrainedModel, TrainingArguments
+from transformers import PreTrainedModel, TrainingArguments
 from transformers.utils.generic import ModelOutput
 
 from headcount.tasks import IGNORED, Task, evaluate
@@ -84,7 +84,6 @@ class RecipeTrainer(BatchesTrainer):
         batches: the examples of every batch, in order.
         arguments: arguments of transformers' Trainer, made by `training_arguments`.
         dev: the development set, if there is one.
-        patience: evaluations without a better score after which training stops; None for never.
     """
 
     def __init__(
@@ -96,14 +95,12 @@ class RecipeTrainer(BatchesTrainer):
         arguments: TrainingArguments,
         *,
         dev: Task | None = None,
-        patience: int | None = None,
     ) -> None:
         super().__init__(
             model,
             batches,
             arguments,
-            [] if patience is None else [EarlyStoppingCallback(patience)],
-            recipe.average,
+            keep=recipe.average,
             eval_dataset=dev,
             compute_loss_func=_loss(recipe),
             optimizer_cls_and_kwargs=factory(recipe),

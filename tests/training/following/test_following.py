@@ -37,7 +37,7 @@ ALONE = Head("encoder.self", 1, 1)
 
 
 def build(loaded: Loaded) -> tasks.Task:
-    return tasks.build("masked-lm", loaded, {"text": TEXTS}, seed=3)
+    return tasks.build("masked-lm", loaded, {"text": TEXTS}, masking=tasks.Masking(3))
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +114,7 @@ def test_a_killed_run_resumes_to_the_same_numbers(
         followed(training, tmp_path)
 
     def build_other(loaded: Loaded) -> tasks.Task:
-        return tasks.build("masked-lm", loaded, {"text": TEXTS[:9]}, seed=3)
+        return tasks.build("masked-lm", loaded, {"text": TEXTS[:9]}, masking=tasks.Masking(3))
 
     with pytest.raises(InputError, match=r"checkpoint-0\.json"):
         follow(training, build_other, Corpus.from_sentences(TEXTS), out=tmp_path)

@@ -91,7 +91,7 @@ def measure_contributions(
 def _warnings(
     census: Census, max_length: int | None, rows: tuple[ContributionRow, ...]
 ) -> Iterator[str]:
-    yield from census.truncation(max_length)
+    yield from census.warnings(max_length)
     own = {row.site for row in rows if row.metric == "mixing"}
     for method, what in (
         ("attnres-n", "the residual"),

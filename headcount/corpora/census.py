@@ -17,6 +17,8 @@ from headcount.corpora.halves import is_in_second_half
 from headcount.corpora.sentence import NO_WORD, Encoded, Sentence
 
 SENTENCES_AT_ONCE = 1000
+MOST_UNKNOWN = 0.01
+"""Largest share of unknown tokens among content tokens without a warning."""
 
 
 @final
@@ -57,6 +59,8 @@ class Census:
     """Number of windows that they are read in."""
     num_out_of_reach: int = 0
     """Number of arcs that connect words without a common window."""
+    num_unknown: int = 0
+    """Number of content tokens of both sides that are the tokenizer's unknown token."""
 
     @property
     def num_rows(self) -> int:
@@ -73,8 +77,8 @@ class Census:
         """Frequencies of the target tokens."""
         return Frequencies.of_counts(self.target_counts)
 
-    def truncation(self, limit: int | None) -> Iterator[str]:
-        """Warnings about sentences that are longer than the model's limit."""
+    def warnings(self, limit: int | None) -> Iterator[str]:
+        """Warnings about sentences longer than the model's limit, and about unknown tokens."""
         if self.num_truncated:
             yield (
                 f"sentences longer than the model's limit of {limit} tokens, truncated: "
@@ -86,10 +90,11 @@ class Census:
                 f"{self.num_windowed:,} of {self.num_sentences:,}, in "
                 f"{amount(self.num_windows, 'window')}"
             )
-        if self.num_out_of_reach:
+        num_content = int(self.source_counts.sum() + self.target_counts.sum())
+        if self.num_unknown > MOST_UNKNOWN * num_content:
             yield (
-                "dependency arcs between words without a common window, not counted: "
-                f"{self.num_out_of_reach:,}"
+                f"tokens that the model does not know: {self.num_unknown:,} of {num_content:,}. "
+                "Check that the corpus is in a language of the model"
             )
 
 
@@ -130,6 +135,7 @@ def take_census(corpus: Corpus, encoder: Encoder) -> Census:
         num_windowed=num_windowed,
         num_windows=num_windows,
         num_out_of_reach=out_of_reach,
+        num_unknown=_unknown(source, encoder) + _unknown(target, encoder),
     )
 
 
@@ -158,6 +164,13 @@ class _Side:
         self.num_words_cut += sum(one.num_words_cut for one in encoded)
         self.num_words_lost += sum(one.num_words_lost for one in encoded)
         self.longest = max([self.longest, *(len(one.ids) for one in encoded)])
+
+
+def _unknown(side: _Side, encoder: Encoder) -> int:
+    """Number of content tokens of a side that are the unknown token, if there is one."""
+    token = encoder.tokenizer.unk_token_id
+    known = isinstance(token, int) and token < len(side.counts_V)
+    return int(side.counts_V[token]) if known else 0
 
 
 def _is_truncated(pair: EncodedPair) -> bool:

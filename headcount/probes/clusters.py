@@ -20,7 +20,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
-from headcount.core import Heads, LayerId, ModelError, Progress, name_of, silent
+from headcount.core import Heads, LayerId, ModelError, Progress, amount, name_of, silent
 from headcount.corpora import Batch, Census, Corpus, Encoder, batches, take_census
 from headcount.models import Loaded, as_loaded, check_has_heads, signature
 from headcount.probes.cluster_options import ClusterOptions
@@ -28,6 +28,9 @@ from headcount.probes.divergence import Divergence
 from headcount.probes.head_groups import arrange, layer_test
 from headcount.results import Clusters, ClustersRecord, HeadPlace
 from headcount.tap import AttentionLayer, Block, Tap, evaluating
+
+FEW = 30
+"""Number of sentences below which a warning says that distances are rough."""
 
 
 def cluster(
@@ -84,7 +87,7 @@ def cluster(
         truncated=census.num_truncated,
         within=options.within,
         tests=tuple(tests),
-        warnings=tuple(census.truncation(encoder.max_length)),
+        warnings=(*census.warnings(encoder.max_length), *_rough(census.num_sentences)),
         timings=timings,
     )
     return Clusters(_frame(names, distances), tuple(places), record)
@@ -100,6 +103,16 @@ def _signed(options: ClusterOptions, census: Census, encoder: Encoder) -> dict[s
         "permutations": options.permutations,
         "seed": options.seed,
     }
+
+
+def _rough(num_sentences: int) -> list[str]:
+    """A warning if the distances are of few sentences."""
+    if num_sentences >= FEW:
+        return []
+    return [
+        f"distances are means over {amount(num_sentences, 'sentence')}: below {FEW}, other text "
+        "can give quite other groups. p is of shuffled layers and says nothing about other text"
+    ]
 
 
 def _layers(heads: Heads, site: str) -> list[int]:

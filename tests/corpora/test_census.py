@@ -106,3 +106,34 @@ def test_the_size_of_chunks_does_not_matter(
     parts = take_census(corpus, encoder)
     assert np.array_equal(whole.source_counts, parts.source_counts)
     assert (whole.num_tokens, whole.relations) == (parts.num_tokens, parts.relations)
+
+
+def test_unknown_tokens_are_counted_and_warned_of(tokenizers: Tokenizers) -> None:
+    tokenizer = tokenizers["wordpiece"]
+    encoder = Encoder(tokenizer)
+    known = take_census(Corpus.from_sentences(["a dog"]), encoder)
+    assert (known.num_unknown, [*known.warnings(64)]) == (0, [])
+    census = take_census(
+        Corpus.from_sentences(["a dog", "\N{CJK UNIFIED IDEOGRAPH-4E00} a"]), encoder
+    )
+    unknown = tokenizer("\N{CJK UNIFIED IDEOGRAPH-4E00}", add_special_tokens=False)["input_ids"]
+    assert unknown == [tokenizer.unk_token_id] and census.num_unknown == 1
+    content = int(census.source_counts.sum())
+    (warning,) = census.warnings(64)
+    assert warning.startswith(f"tokens that the model does not know: 1 of {content}. Check ")
+
+
+def test_few_unknown_tokens_in_a_hundred_are_no_news(tokenizers: Tokenizers) -> None:
+    encoder = Encoder(tokenizers["wordpiece"])
+    texts = ["a a a a a a a a a a"] * 10 + ["\N{CJK UNIFIED IDEOGRAPH-4E00}"]
+    census = take_census(Corpus.from_sentences(texts), encoder)
+    assert census.num_unknown == 1 and [*census.warnings(64)] == []
+    assert [*take_census(Corpus.from_sentences(texts[1:]), encoder).warnings(64)]
+
+
+def test_unknown_tokens_of_targets_count(tokenizers: Tokenizers) -> None:
+    corpus = Corpus.from_sentences([Sentence("a", target="\N{CJK UNIFIED IDEOGRAPH-4E00}")])
+    tokenizer = tokenizers["t5"]
+    census = take_census(corpus, Encoder(tokenizer, start_id=0))
+    ids = tokenizer(text_target="\N{CJK UNIFIED IDEOGRAPH-4E00}")["input_ids"]
+    assert census.num_unknown == ids.count(tokenizer.unk_token_id) > 0

@@ -104,7 +104,11 @@ def test_distances_of_windows_by_the_book(
     queries = sum(len(each.measured(each.ids)) for each in tokens)
     assert found.record.queries == {"encoder.self": queries}
     assert found.record.sentences == 4 and found.record.truncated == 0
-    assert "read in windows: 1 of 4" in found.record.warnings[0]
+    windows, rough = found.record.warnings
+    assert "read in windows: 1 of 4" in windows
+    assert rough.startswith("distances are means over 4 sentences: below 30, other text ")
+    often = Corpus.from_sentences(texts * 10)
+    assert cluster(model, often, ClusterOptions(permutations=9)).record.warnings == ()
     assert "|windows:True|" in found.record.signature
 
 

@@ -127,7 +127,7 @@ def _budget(limit: Mapping[str, Any]) -> str:
 
 def _heads(record: PruneRecord) -> Iterator[str]:
     """The pruned heads, and why they were pruned."""
-    yield "## Pruned heads"
+    yield f"## Pruned heads\n\nHeads are numbered as in {record.model}, from 0."
     rows = []
     for site in record.heads:
         pruned = [head for head in record.pruned if Head.parse(head).site == site]

@@ -38,6 +38,11 @@ def card_of(**record: Any) -> str:
     return card(PruneRecord("m", {}, (), (), **record))
 
 
+def test_the_card_says_whose_heads_are_named() -> None:
+    """A model that is pruned twice has other numbers each time."""
+    assert "\n\nHeads are numbered as in m, from 0.\n\n" in card_of()
+
+
 def test_slices() -> None:
     loaded, task = TASKS["causal-gpt2"]()
     found = slices(task, task)

@@ -338,11 +338,14 @@ def _finish(command: Command) -> tuple[int, bool]:
 
 
 def _completion(shells: Sequence[str]) -> str:
+    from headcount import pruning
     from headcount.cli.completion import SHELLS, completion  # only here: commands do without
 
     shell = " ".join(shells)
     check_known("a shell", shell, SHELLS)
-    return completion(shell, {name: command_class(name) for name in COMMANDS}, EVERYWHERE)
+    methods = [*pruning.METHOD_OPTIONS]
+    values = {("prune", "--method"): methods, ("curve", "--methods"): ["all", *methods]}
+    return completion(shell, {name: command_class(name) for name in COMMANDS}, EVERYWHERE, values)
 
 
 def _write_csv(folder: Path) -> None:

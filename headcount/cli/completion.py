@@ -1,7 +1,7 @@
 """Tab completion: the script that completes commands, their options and the options' values."""
 
 from ast import literal_eval
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from io import StringIO
 from typing import Any
@@ -15,13 +15,19 @@ _SPEC = "COMPLETION_SPEC = "
 """Beginning of the script's line that says what there is to complete, as a Python literal."""
 
 
-def completion(shell: str, commands: Mapping[str, type], everywhere: Mapping[str, str]) -> str:
+def completion(
+    shell: str,
+    commands: Mapping[str, type],
+    everywhere: Mapping[str, str],
+    values: Mapping[tuple[str, str], Sequence[str]],
+) -> str:
     """The script for a shell.
 
     Args:
         shell: One of `SHELLS`.
         commands: The class of each command, by name.
         everywhere: The help of each option that every command takes, by option.
+        values: The values of options that their type does not list, by command and option.
     """
     script, arguments = StringIO(), ["--tyro-print-completion", shell]
     try:
@@ -30,10 +36,12 @@ def completion(shell: str, commands: Mapping[str, type], everywhere: Mapping[str
     except SystemExit as done:
         assert not done.code
     lines = script.getvalue().splitlines()
-    return "\n".join(_with(line, everywhere) for line in lines) + "\n"
+    return "\n".join(_with(line, everywhere, values) for line in lines) + "\n"
 
 
-def _with(line: str, everywhere: Mapping[str, str]) -> str:
+def _with(
+    line: str, everywhere: Mapping[str, str], values: Mapping[tuple[str, str], Sequence[str]]
+) -> str:
     """A line of the script; the one with options gets more of them, and help without line breaks.
 
     A line break in the help of an option would be a word to complete.
@@ -41,7 +49,11 @@ def _with(line: str, everywhere: Mapping[str, str]) -> str:
     if not line.startswith(_SPEC):
         return line
     spec = literal_eval(line.removeprefix(_SPEC))
-    for command in spec["subcommands"].values():
+    for name, command in spec["subcommands"].items():
+        for option in command["options"]:
+            for flag in option["flags"]:
+                if (name, flag) in values:
+                    option |= {"type": "choice", "choices": [*values[name, flag]]}
         command["options"] += [
             {"flags": [flag], "description": help_, "type": "flag"}
             for flag, help_ in everywhere.items()

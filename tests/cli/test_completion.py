@@ -8,9 +8,11 @@ import pytest
 
 from headcount.cli.command import EVERYWHERE, command_class
 from headcount.cli.completion import completion
+from headcount.pruning import METHODS
 from tests.cli.conftest import headcount
 
-COMMANDS = {name: command_class(name) for name in ("analyze", "export", "report")}
+COMMANDS = {name: command_class(name) for name in ("analyze", "export", "report", "prune")}
+VALUES = {("prune", "--method"): ("fisher", "l0"), ("analyze", "--method"): ("none",)}
 CALL = """
 source "$1"; shift
 COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMP_LINE="$*"; COMP_POINT=${#COMP_LINE}
@@ -22,7 +24,7 @@ printf '%s\\n' "${COMPREPLY[@]}"
 @pytest.fixture(scope="module")
 def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("completion") / "headcount"
-    path.write_text(completion("bash", COMMANDS, EVERYWHERE))
+    path.write_text(completion("bash", COMMANDS, EVERYWHERE, VALUES))
     return path
 
 
@@ -34,6 +36,7 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["analyze", "--win"], {"--windows"}),
         (["analyze", "m", "--dtype", "b"], {"bfloat16"}),
         (["report", "out", "--"], {"--help", "--formats", "--pruned", *EVERYWHERE}),
+        (["prune", "m", "--method", ""], {"fisher", "l0"}),
         (["export", "--onnx", "--ca"], {"--cache"}),
     ],
 )
@@ -45,6 +48,11 @@ def test_words_that_bash_offers(typed: list[str], expected: set[str], script: Pa
 
 def test_a_script_for_every_shell(script: Path) -> None:
     assert "complete -F" in script.read_text()
-    assert "#compdef headcount" in completion("zsh", {"report": COMMANDS["report"]}, EVERYWHERE)
+    assert "#compdef headcount" in completion("zsh", {"report": COMMANDS["report"]}, EVERYWHERE, {})
     status, output, errors = headcount("--completion", "fish")
     assert status == 2 and not output and "Expected a shell out of bash, zsh, got 'fish'" in errors
+
+
+def test_the_script_offers_every_method() -> None:
+    status, output, _ = headcount("--completion", "bash")
+    assert status == 0 and str([*METHODS])[1:-1] in output

@@ -9,19 +9,29 @@ sizes.
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import FunctionType
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import jaxtyping
 from beartype import BeartypeConf, beartype
 
 _JAXTYPED = jaxtyping.jaxtyped
+_CHANGED: dict[str, "_Changed"] = {}
 _BEARTYPE = beartype(conf=BeartypeConf(violation_type=TypeError))
 
 
-def install(package: str) -> None:
-    """Check every call of a package's functions that are imported from now on."""
+_Changed = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def install(package: str, changed: Mapping[str, _Changed] | None = None) -> None:
+    """Check every call of a package's functions that are imported from now on.
+
+    Args:
+        package: Name of the package.
+        changed: What else to do with a function, by its full name.
+    """
+    _CHANGED.update(changed or {})
     jaxtyping.jaxtyped = _decorator
     jaxtyping.install_import_hook(package, "beartype.beartype")
 
@@ -40,15 +50,41 @@ def _checked(found: Any) -> Any:
         return found
     if inspect.isgeneratorfunction(found):  # beartype checks its call only when it starts
         return _JAXTYPED(found, typechecker=_BEARTYPE)
-    checking = _BEARTYPE(_with_types(found))
+    checking: Callable[..., Any] | None = None
 
     @functools.wraps(found)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        nonlocal checking
+        if checking is None:  # at the first call: most functions are never called in a process
+            checking = _checking(found)
+        return checking(*args, **kwargs)
+
+    changed = _CHANGED.get(f"{found.__module__}.{found.__qualname__}")
+    return checked if changed is None else changed(checked)
+
+
+def _checking(function: FunctionType) -> Callable[..., Any]:
+    """A function that checks the types of its arguments, and its arrays' shapes if it has any."""
+    typed = _with_types(function)
+    checking = _BEARTYPE(typed)
+    if not any(_has_shape(hint) for hint in typed.__annotations__.values()):
+        return checking  # no shape to remember, and the functions that it calls have their own
+
     def in_context(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
         with _JAXTYPED("context"):  # pyright: ignore[reportGeneralTypeIssues]
             return checking(*args, **kwargs)
 
     return in_context
+
+
+def _has_shape(hint: Any) -> bool:
+    """Whether a type is an array's with a shape, or holds one."""
+    if isinstance(hint, type) and issubclass(hint, jaxtyping.AbstractArray):
+        return True
+    inside = [*get_args(hint), *getattr(hint, "__constraints__", ())]
+    return any(_has_shape(each) for each in inside if each is not hint)
 
 
 def _with_types(function: FunctionType) -> FunctionType:

@@ -12,9 +12,9 @@ import torch
 from matplotlib.figure import Figure
 from playwright.sync_api import Browser, sync_playwright
 
-from tests import checked
+from tests import checked, self_checks
 
-checked.install("headcount")
+checked.install("headcount", {"headcount.tap.selfcheck.examine": self_checks.once})
 pytest.register_assert_rewrite("tests.laws", "tests.measures.cases")
 hypothesis.settings.register_profile("headcount", deadline=None, database=None, derandomize=True)
 hypothesis.settings.load_profile("headcount")

@@ -62,7 +62,9 @@ def _state(model: object) -> object:
     for named in (model.named_parameters(), model.named_buffers()):
         for name, tensor in named:
             weights.update(f"{name} {tensor.dtype} {tensor.device} {[*tensor.shape]}".encode())
-            weights.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy())
+            weights.update(
+                tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data
+            )
     return (
         tuple((name, type(module), type(module).forward) for name, module in modules),
         config.to_json_string(use_diff=False),

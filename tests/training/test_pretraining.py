@@ -7,12 +7,14 @@ from dataclasses import replace
 from itertools import product
 from math import isinf
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from accelerate import Accelerator
 from safetensors.torch import load_file
+from transformers import TrainingArguments
 
 from headcount import load
 from headcount.core import CorpusError, InputError, ModelError, ResumePolicy
@@ -29,6 +31,7 @@ from headcount.training import (
 from headcount.training.checkpoints import averaged, whole_checkpoints
 from headcount.training.data.bucketed import Batches
 from headcount.training.data.examples import encode
+from headcount.training.optim.batches_trainer import trainer_arguments
 from headcount.training.pretraining.objectives import OBJECTIVES
 
 TINY = replace(RECIPES["tiny"], epochs=1, pieces=150, batch_tokens=600)
@@ -48,6 +51,14 @@ def _stop_at(step: int) -> Tell:
 
 def _weights(out: Path) -> dict[str, torch.Tensor]:
     return load_file(out / "model.safetensors")
+
+
+@pytest.fixture(scope="module")
+def first(pairs: Rows, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished training; do not change it."""
+    out = tmp_path_factory.mktemp("trained") / "first"
+    train(PretrainingConfig("translation", TINY, pairs.columns, save_every=99), out)
+    return out
 
 
 def test_it_learns(tmp_path: Path) -> None:
@@ -136,30 +147,37 @@ def test_the_loss_is_a_mean_over_what_is_predicted(
     assert logged == pytest.approx(np.mean(losses), rel=1e-5)
 
 
-def test_start_is_not_needed_for_a_resumed_training(pairs: Rows, tmp_path: Path) -> None:
+def test_start_is_not_needed_for_a_resumed_training(
+    first: Path, pairs: Rows, tmp_path: Path
+) -> None:
     """The resumed run equals an unbroken one, with concatenated examples too."""
-    train(PretrainingConfig("translation", TINY, pairs.columns), tmp_path / "first")
+    start = shutil.copytree(first, tmp_path / "first")
     recipe = replace(TINY, concatenated=0.7, epochs=2)
-    job = PretrainingConfig(
-        "translation", recipe, pairs.columns, save_every=3, start=str(tmp_path / "first")
-    )
+    job = PretrainingConfig("translation", recipe, pairs.columns, save_every=3, start=str(start))
     train(job, tmp_path / "whole")
     with pytest.raises(Stop):
         train(job, tmp_path / "broken", tell=_stop_at(6))
-    (tmp_path / "first").rename(tmp_path / "elsewhere")
+    start.rename(tmp_path / "elsewhere")
     train(job, tmp_path / "broken", ResumePolicy.RESUME)
     for name, weight in _weights(tmp_path / "whole").items():
         assert torch.equal(weight, _weights(tmp_path / "broken")[name]), name
 
 
 @pytest.mark.parametrize("schedule", ["linear", "inverse_sqrt"])
-def test_schedule_and_precision(schedule: str, pairs: Rows, tmp_path: Path) -> None:
+def test_schedule_and_precision(
+    schedule: str, pairs: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Learning rates equal the formula's; bfloat16 loses little."""
+
+    def logging(*given: Any, **more: Any) -> TrainingArguments:
+        return trainer_arguments(*given, **more | {"logging_steps": 1})
+
+    monkeypatch.setattr("headcount.training.pretraining.trainer.trainer_arguments", logging)
     recipe = replace(TINY, schedule=schedule, warmup=3, peak=1e-3, epochs=2)
     histories = []
     for precision in ("float32", "bfloat16"):
         job = PretrainingConfig(
-            "translation", replace(recipe, precision=precision), pairs.columns, save_every=1
+            "translation", replace(recipe, precision=precision), pairs.columns, save_every=99
         )
         histories.append(train(job, tmp_path / precision).result["history"])
     rows = [row for row in histories[0] if "loss" in row]
@@ -202,12 +220,11 @@ def test_average_of_the_last(pairs: Rows, tmp_path: Path) -> None:
     assert not (tmp_path / "checkpoints" / "checkpoint-999").exists(), "half-written ones too"
 
 
-def test_start_from_a_trained_model(pairs: Rows, tmp_path: Path) -> None:
+def test_start_from_a_trained_model(first: Path, pairs: Rows, tmp_path: Path) -> None:
     """With a step too small to change anything, the model equals its start."""
-    train(PretrainingConfig("translation", TINY, pairs.columns), tmp_path / "first")
-    first, still = str(tmp_path / "first"), replace(TINY, peak=1e-12)
+    start, still = str(shutil.copytree(first, tmp_path / "first")), replace(TINY, peak=1e-12)
     train(
-        PretrainingConfig("translation", still, pairs.columns, start=first, seed=2),
+        PretrainingConfig("translation", still, pairs.columns, start=start, seed=2, save_every=99),
         tmp_path / "second",
     )
     for name, weight in _weights(tmp_path / "second").items():
@@ -221,26 +238,26 @@ def test_start_from_a_trained_model(pairs: Rows, tmp_path: Path) -> None:
         (TINY, "causal-lm"),
     ):
         columns = pairs.columns if objective == "translation" else {"text": pairs.columns["source"]}
-        job = PretrainingConfig(objective, recipe, columns, start=first)  # type: ignore[arg-type]
+        job = PretrainingConfig(objective, recipe, columns, start=start)  # type: ignore[arg-type]
         with pytest.raises(
             ModelError, match="Expected a model to start from with the recipe's shape"
         ):
             train(job, tmp_path / "other", ResumePolicy.OVERWRITE)
     with pytest.raises(InputError, match="is the model to start from"):
         train(
-            PretrainingConfig("translation", TINY, pairs.columns, start=first),
-            Path(first),
+            PretrainingConfig("translation", TINY, pairs.columns, start=start),
+            Path(start),
             ResumePolicy.OVERWRITE,
         )
     with pytest.raises(CorpusError, match="Set the recipe's max_length higher"):
         train(
             PretrainingConfig("translation", replace(TINY, max_length=2), pairs.columns),
-            Path(first),
+            Path(start),
             ResumePolicy.OVERWRITE,
         )
     assert _weights(tmp_path / "first"), "it is still there"
     with pytest.raises(InputError, match="Drop one of --start and --pieces"):
-        PretrainingConfig("translation", TINY, pairs.columns, start=first, pieces=first)
+        PretrainingConfig("translation", TINY, pairs.columns, start=start, pieces=start)
 
 
 def test_stops_early(pairs: Rows, tmp_path: Path) -> None:
@@ -389,9 +406,10 @@ def test_held_out_files_and_pieces(pairs: Rows, tmp_path: Path) -> None:
         )
 
 
-def test_a_vocabulary_gets_the_length_of_the_new_model(pairs: Rows, tmp_path: Path) -> None:
-    first, second = tmp_path / "first", tmp_path / "second"
-    train(PretrainingConfig("translation", TINY, pairs.columns, save_every=99), first)
+def test_a_vocabulary_gets_the_length_of_the_new_model(
+    first: Path, pairs: Rows, tmp_path: Path
+) -> None:
+    second = tmp_path / "second"
     longer = replace(TINY, max_length=2 * TINY.max_length)
     train(
         PretrainingConfig("translation", longer, pairs.columns, pieces=str(first), save_every=99),
@@ -407,25 +425,21 @@ def test_development_texts_that_are_cut_are_counted(pairs: Rows, tmp_path: Path)
     assert train(job, tmp_path / "out").result["num_cut_dev"] == 2
 
 
-def test_pieces_are_kept_for_a_resumed_training(pairs: Rows, tmp_path: Path) -> None:
+def test_pieces_are_kept_for_a_resumed_training(first: Path, pairs: Rows, tmp_path: Path) -> None:
     """Checkpoint weights do not change with the model they were taken from."""
-    first, out = tmp_path / "first", tmp_path / "out"
-    train(PretrainingConfig("translation", TINY, pairs.columns, save_every=99), first)
-    job = PretrainingConfig("translation", TINY, pairs.columns, pieces=str(first), save_every=99)
+    pieces, out = shutil.copytree(first, tmp_path / "first"), tmp_path / "out"
+    job = PretrainingConfig("translation", TINY, pairs.columns, pieces=str(pieces), save_every=99)
     train(job, out)
     before = load(out).tokenizer
-    learn_pieces(["other words"], 20, 50).save_pretrained(first)
+    learn_pieces(["other words"], 20, 50).save_pretrained(pieces)
     train(job, out, ResumePolicy.RESUME)
     after = load(out).tokenizer
     assert before is not None and after is not None and before.get_vocab() == after.get_vocab()
 
 
-def test_a_finished_model_is_not_trained_anew(pairs: Rows, tmp_path: Path) -> None:
-    job, out = (
-        PretrainingConfig("translation", TINY, pairs.columns, save_every=99),
-        tmp_path / "out",
-    )
-    train(job, out)
+def test_a_finished_model_is_not_trained_anew(first: Path, pairs: Rows, tmp_path: Path) -> None:
+    job = PretrainingConfig("translation", TINY, pairs.columns, save_every=99)
+    out = shutil.copytree(first, tmp_path / "out")
     before = (out / "model.safetensors").read_bytes()
     shutil.rmtree(out / "checkpoints")
     with pytest.raises(
@@ -446,13 +460,13 @@ def test_several_gpus_want_a_process_each(
     assert not (tmp_path / "out").exists()
 
 
-def test_broken_tokenizer(pairs: Rows, tmp_path: Path) -> None:
+def test_broken_tokenizer(first: Path, pairs: Rows, tmp_path: Path) -> None:
     """The error names the folder whose trained tokenizer can't be read."""
     job = PretrainingConfig("translation", TINY, pairs.columns, save_every=99)
-    train(job, tmp_path)
-    (tmp_path / "tokenizer.json").write_text("{}")
-    with pytest.raises(ModelError, match=f"'{tmp_path}', which has none that can be loaded"):
-        train(job, tmp_path, ResumePolicy.RESUME)
+    out = shutil.copytree(first, tmp_path / "out")
+    (out / "tokenizer.json").write_text("{}")
+    with pytest.raises(ModelError, match=f"'{out}', which has none that can be loaded"):
+        train(job, out, ResumePolicy.RESUME)
 
 
 def test_device(pairs: Rows, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from .options import Options as Options
 from .pattern_classifier import PATTERNS as PATTERNS
 from .pattern_classifier import train_pattern_classifier as train_pattern_classifier
 from .profiles import NOT_SYNTAX as NOT_SYNTAX
+from .roles import IMAGE_ROLES as IMAGE_ROLES
 from .roles import ROLES as ROLES
 from .roles import find_roles as find_roles
 from .roles import judged as judged

@@ -3,6 +3,7 @@
 import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,6 +15,7 @@ from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from headcount import __version__
 from headcount.analysis.examples import candidates, find_examples
+from headcount.analysis.image_examples import image_examples
 from headcount.analysis.options import Options
 from headcount.analysis.profiles import profile_table, with_rows
 from headcount.analysis.pseudo_targets import translated
@@ -21,20 +23,36 @@ from headcount.analysis.repeated_tokens import repeated_profiles
 from headcount.analysis.roles import find_roles, judged, tendencies
 from headcount.analysis.streaming import Totals, load_state, of_all_processes, run, save_state
 from headcount.analysis.tables import head_table, offset_table, relation_table
-from headcount.core import HeadTable, ModelError, Progress, amount, name_of, processes, silent
+from headcount.core import (
+    HeadTable,
+    InputError,
+    ModelError,
+    Progress,
+    amount,
+    name_of,
+    processes,
+    silent,
+)
 from headcount.corpora import (
+    AnyEncoder,
     Batch,
     Census,
     Corpus,
-    Encoder,
     Frequencies,
     batches,
     check_batch_sizes,
     check_is_corpus,
     take_census,
 )
-from headcount.measures import MEASURES, Confidence, Sums, confidence_variant
-from headcount.models import Loaded, as_loaded, check_has_heads, random_copy, signature
+from headcount.measures import IMAGE_MEASURES, MEASURES, Confidence, Sums, confidence_variant
+from headcount.models import (
+    Loaded,
+    as_loaded,
+    check_has_heads,
+    encoder_of,
+    random_copy,
+    signature,
+)
 from headcount.results import Analysis, Counts, Example, Roles, RunRecord
 from headcount.tap import Anatomy
 
@@ -100,7 +118,7 @@ def warnings_of(census: Census, max_length: int | None, anatomy: Anatomy) -> lis
 def measure(
     model: Loaded | PreTrainedModel,
     corpus: Corpus,
-    measures: Sequence[type[Sums]] = MEASURES,
+    measures: Sequence[type[Sums]] | None = None,
     tokenizer: Tokenizer | None = None,
     windows: bool = False,
 ) -> HeadTable:
@@ -109,15 +127,35 @@ def measure(
     Args:
         model: the result of `load`, or a plain model together with its tokenizer.
         corpus: what to measure on; encoder-decoders need parallel text.
-        measures: the measures to take.
+        measures: the measures to take; by default all that fit sentences, or images.
         tokenizer: the tokenizer of a plain model.
         windows: whether to read texts that are too long in windows instead of truncating them.
     """
     loaded = as_loaded(model, tokenizer)
-    encoder = loaded.encoder(windows=windows)
+    encoder = encoder_of(loaded, corpus, windows=windows)
+    if measures is None:
+        measures = _measures_of(corpus)
     work = batches(corpus, encoder, take_census(corpus, encoder))
     totals = of_all_processes(run(loaded.model, loaded.anatomy, work, measures))
     return head_table(loaded.heads, totals, measures)
+
+
+def _measures_of(corpus: Corpus) -> Sequence[type[Sums]]:
+    """The measures that make sense for a corpus."""
+    return IMAGE_MEASURES if corpus.is_images else MEASURES
+
+
+def _check_fits_images(options: Options) -> None:
+    """Check that no option is set that only concerns texts.
+
+    Raises:
+        InputError: for the first one that is.
+    """
+    for name in ("frequencies", "strict", "windows"):
+        if getattr(options, name):
+            raise InputError(
+                f"--{name} only affects texts, but the corpus is images. Leave the option out."
+            )
 
 
 def analyze(
@@ -165,11 +203,14 @@ class _Analyzing:
         self.read = Totals()
         self.untested: str | None = None
         sharpness = confidence_variant(options.exclude_keys, options.exclude_queries)
-        self.measures = tuple(sharpness if each is Confidence else each for each in MEASURES)
+        measures = _measures_of(corpus)
+        self.measures = tuple(sharpness if each is Confidence else each for each in measures)
+        if corpus.is_images:
+            _check_fits_images(options)
         check_has_heads(loaded)
         check_batch_sizes(options.max_tokens, options.pool)
         self.anatomy = loaded.anatomy
-        self.encoder = loaded.encoder(options.strict, options.windows)
+        self.encoder = encoder_of(loaded, corpus, options.strict, options.windows)
         self.corpus = self._timed("translate", lambda: self._with_targets(corpus))
         self.census = self._timed("census", lambda: take_census(self.corpus, self.encoder))
         self.frequencies = None
@@ -237,7 +278,7 @@ class _Analyzing:
         self.timings[f"{name}_s"] = round(time.perf_counter() - start, 3)
         return result
 
-    def _batches(self, corpus: Corpus, encoder: Encoder) -> Iterator[Batch]:
+    def _batches(self, corpus: Corpus, encoder: AnyEncoder) -> Iterator[Batch]:
         return batches(
             corpus,
             encoder,
@@ -276,13 +317,16 @@ class _Analyzing:
 
     def _null(self) -> tuple[HeadTable, pd.DataFrame | None]:
         model = random_copy(self.loaded.model, self.options.seed)
-        copy = Loaded(model, self.loaded.tokenizer, "null", self.loaded.inputs)
+        copy = replace(self.loaded, model=model, name="null")
         return self._tables(self._measure(copy, "null")[0], self._repeated(copy))[:2]
 
     def _examples(self, roles: Roles) -> dict[str, list[Example]]:
         chosen = candidates(self.corpus)
         if not chosen or not processes().is_main_process:
             return {head: [] for head in roles}
+        if self.corpus.is_images:
+            few = self._batches(Corpus.from_sentences(chosen), self.encoder)
+            return image_examples(self.loaded.model, self.anatomy, self.encoder, few, roles)
         encoder = self.loaded.encoder()  # sentences that are shown are not cut into windows
         few = self._batches(Corpus.from_sentences(chosen), encoder)
         return find_examples(self.loaded.model, self.anatomy, encoder, few, roles)
@@ -324,6 +368,7 @@ class _Analyzing:
             model_type=self.loaded.model.config.model_type,
             corpora=tuple(self.corpus.names),
             counts=counts_of(self.census),
+            grid=getattr(self.encoder, "grid", None),
             sites=self.anatomy.heads.counts,
             roles={head: tuple(found) for head, found in roles.items()},
             thresholds=self.options.thresholds,

@@ -13,7 +13,6 @@ offset as often as this one does). *Attainable* is what a perfect head would hav
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
@@ -21,6 +20,8 @@ import pandas as pd
 import torch
 
 from headcount.analysis.clustered import ClusteredRates
+from headcount.analysis.patch_profiles import PatchLayer
+from headcount.analysis.profile_cells import Cells, ratio
 from headcount.analysis.streaming import Totals
 from headcount.core import SITES, Head, Heads, LayerId
 from headcount.measures import (
@@ -68,9 +69,15 @@ def profile_table(heads: Heads, totals: Totals, relations: tuple[str, ...]) -> p
         row
         for site in SITES
         for layer in range(len(heads.counts.get(site, ())))
-        for row in _Layer(LayerId(site, layer), totals, relations).rows()
+        for row in _rows(LayerId(site, layer), totals, relations)
     ]
     return _ordered(pd.DataFrame(rows, columns=[*PROFILE_COLUMNS]), [*map(str, heads)])
+
+
+def _rows(place: LayerId, totals: Totals, relations: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+    """The rows of one layer, of sentences or of images."""
+    yield from _Layer(place, totals, relations).rows()
+    yield from PatchLayer(place, totals).rows()
 
 
 def with_rows(profiles: pd.DataFrame, more: pd.DataFrame) -> pd.DataFrame:
@@ -84,56 +91,6 @@ def _ordered(table: pd.DataFrame, heads: Sequence[str]) -> pd.DataFrame:
     table = table.sort_values("head", key=lambda names: names.map(order), kind="stable")
     whole = dict.fromkeys(("offset", "cases", "units"), "Int64")
     return table.astype(whole).reset_index(drop=True)
-
-
-@final
-@dataclass(frozen=True)
-class Cells:
-    """One trait of some heads: arrays over heads."""
-
-    rates: ClusteredRates
-    chance: float | np.ndarray
-    position_null: float | np.ndarray
-    first_share: np.ndarray
-    first_null: float | np.ndarray
-    cases: int
-    paper_share: np.ndarray
-    attainable: float | np.ndarray = 1.0
-    scale: float = 1.0
-    """Share of the queries that are cases, by which rates, chance and nulls are multiplied."""
-    score: np.ndarray | None = None
-    """What is compared with the paper's threshold, if not the rate."""
-
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """One row per head."""
-        rates, count = self.rates, len(self.rates.rate_H)
-        chance, position = (_wide(n, count) for n in (self.chance, self.position_null))
-        null, attainable = np.fmax(chance, position), _wide(self.attainable, count)
-        room = np.where(attainable > null, attainable - null, np.nan)
-        low, high = rates.interval()
-        gain = self.first_share - self.first_null
-        columns = {
-            "share": rates.rate_H * self.scale,
-            "null": null * self.scale,
-            "attainable": attainable * self.scale,
-            "strength": (rates.rate_H - null) / room,
-            "low": (low - null) / room,
-            "high": (high - null) / room,
-            "cases": np.full(count, self.cases),
-            "units": np.full(count, rates.units),
-            "score": rates.rate_H if self.score is None else self.score,
-            "chance": chance * self.scale,
-            "position_null": position * self.scale,
-            "first_gain": gain,
-            "paper_share": self.paper_share,
-            "p": rates.p_above(null),
-        }
-        for values in zip(*(column.tolist() for column in columns.values()), strict=True):
-            yield dict(zip(columns, values, strict=True))
-
-
-def _wide(number: float | np.ndarray, count: int) -> np.ndarray:
-    return np.broadcast_to(np.asarray(number, dtype=float), (count,))
 
 
 @final
@@ -178,7 +135,7 @@ class _Layer:
     def _offset(self, looks: Looks, offset: int) -> Cells:
         at = looks.cases.shape[1] // 2 + offset
         hits, cases = looks.hits[..., at].double().numpy(), looks.cases[:, at].numpy()
-        chance = _ratio(looks.chance[:, at].numpy(), cases)
+        chance = ratio(looks.chance[:, at].numpy(), cases)
         rates = ClusteredRates.of(
             hits[1],
             looks.squares[:, at].double().numpy(),
@@ -191,11 +148,11 @@ class _Layer:
             rates,
             chance=float(chance[1]),
             position_null=_beside(looks, offset, 1),
-            first_share=_ratio(hits[0], cases[0]),
+            first_share=ratio(hits[0], cases[0]),
             first_null=np.fmax(chance[0], _beside(looks, offset, 0)),
             cases=int(cases[1]),
             paper_share=self._share_at(offset, len(hits[1])),
-            scale=float(_ratio(cases[1], int(looks.queries[1]))),
+            scale=float(ratio(cases[1], int(looks.queries[1]))),
         )
 
     def _share_at(self, offset: int, count: int) -> np.ndarray:
@@ -214,7 +171,7 @@ class _Layer:
             weight, cases = traits.weight[:, t].numpy(), traits.cases[:, t].numpy()
             if not cases.any():
                 continue
-            chance = _ratio(traits.chance[:, t].numpy(), cases)
+            chance = ratio(traits.chance[:, t].numpy(), cases)
             rates = ClusteredRates.of(
                 weight[1],
                 traits.squares[t].numpy(),
@@ -227,7 +184,7 @@ class _Layer:
                 rates,
                 chance=float(chance[1]),
                 position_null=by_position[1, t],
-                first_share=_ratio(weight[0], cases[0]),
+                first_share=ratio(weight[0], cases[0]),
                 first_null=np.fmax(chance[0], by_position[0, t]),
                 cases=int(cases[1]),
                 paper_share=self._paper_share(trait, count),
@@ -269,7 +226,7 @@ class _Layer:
 
     def _relation(self, tests: RelationTests, r: int, d: int, paper: np.ndarray | None) -> Cells:
         hits, cases = tests.hits[:, r, :, d].numpy(), tests.offsets[:, r].sum(-1).numpy()
-        baseline = _ratio(tests.baseline[:, r].numpy(), cases)
+        baseline = ratio(tests.baseline[:, r].numpy(), cases)
         gains = hits[1] - float(tests.baseline[1, r])
         gain = ClusteredRates.of(
             gains,
@@ -287,7 +244,7 @@ class _Layer:
             ClusteredRates(gain.rate_H + baseline[1], gain.error_H, gain.units),
             chance=fixed,
             position_null=habit_HO @ at_offset_O,
-            first_share=_ratio(hits[0], cases[0]),
+            first_share=ratio(hits[0], cases[0]),
             first_null=float(baseline[0]),
             cases=int(cases[1]),
             paper_share=np.full(len(gains), np.nan) if paper is None else paper[r, :, d],
@@ -306,12 +263,6 @@ def _first_gain(row: dict[str, Any]) -> float:
     return -np.inf if np.isnan(row["first_gain"]) else row["first_gain"]
 
 
-def _ratio(over: Any, under: Any) -> Any:
-    """A quotient, NaN for no cases."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.divide(over, np.where(np.asarray(under) == 0, np.nan, under))
-
-
 def _best_offsets(looks: Looks) -> np.ndarray:
     """The offset beyond 1 at which each head hits most of the first half's queries."""
     reach = looks.cases.shape[1] // 2
@@ -324,24 +275,24 @@ def _beside(looks: Looks, offset: int, half: int) -> np.ndarray:
     """How often each head looks at the offsets beside one that exist, on average."""
     reach = looks.cases.shape[1] // 2
     at = [reach + o for o in (offset - 1, offset + 1) if abs(o) <= reach]
-    rates = _ratio(looks.hits[half][:, at].double().numpy(), looks.cases[half, at].numpy())
+    rates = ratio(looks.hits[half][:, at].double().numpy(), looks.cases[half, at].numpy())
     has_any = ~np.isnan(rates).all(0)
     return rates[:, has_any].mean(1) if has_any.any() else np.full(len(rates), np.nan)
 
 
 def _position_nulls(looks: Looks, traits: Traits) -> np.ndarray:
     """What each head would have by the offsets it looks at: [half, trait, head]."""
-    weight_HO = _ratio(traits.diagonal.numpy(), traits.diagonal_queries.numpy())
+    weight_HO = ratio(traits.diagonal.numpy(), traits.diagonal_queries.numpy())
     far_H = int(traits.queries) - traits.diagonal.sum(-1).numpy()
     far_H = far_H / max(int(traits.far_pairs), 1)
     near_2TO, far_2T = traits.near.double().numpy(), traits.far.double().numpy()
     found = near_2TO @ np.nan_to_num(weight_HO).T + far_2T[..., None] * far_H
     hits_HO, cases_O = looks.hits.sum(0).double().numpy(), looks.cases.sum(0).numpy()
     far_pairs = max(int(looks.far_pairs.sum()), 1)
-    habit_HO = np.nan_to_num(_ratio(hits_HO[:, :-1], cases_O))
+    habit_HO = np.nan_to_num(ratio(hits_HO[:, :-1], cases_O))
     habit_HO = np.concatenate([habit_HO, *[hits_HO[:, -1:] / far_pairs] * 2], -1)
     found[:, TRAITS.index("rare")] = traits.rare_offsets.double().numpy() @ habit_HO.T
-    return _ratio(found, traits.cases.numpy()[..., None])
+    return ratio(found, traits.cases.numpy()[..., None])
 
 
 def _word_habits(tests: RelationTests, direction: str, is_causal: bool) -> np.ndarray:
@@ -352,7 +303,7 @@ def _word_habits(tests: RelationTests, direction: str, is_causal: bool) -> np.nd
     # A column's far words are after the word in a causal model, a row's before it
     before, after = pairs_O[-2], pairs_O[-1]
     far = (after if is_column else before) if is_causal else before + after
-    habit_HO = np.nan_to_num(_ratio(looks_HO[:, :-1], pairs_O[:-2]))
+    habit_HO = np.nan_to_num(ratio(looks_HO[:, :-1], pairs_O[:-2]))
     if direction == "head->dependent":
         habit_HO = habit_HO[:, ::-1]
     far_H1 = looks_HO[:, -1:] / max(far, 1)

@@ -31,7 +31,12 @@ ROLES = (
     "induction",
     "duplicate",
 )
-"""All roles, in the order of a head's list."""
+"""The roles of sentences, in the order of a head's list."""
+
+IMAGE_ROLES = ("positional", "line", "local", "sink")
+"""The roles of images."""
+
+_ORDER = ("positional", "line", "local", *ROLES[1:])
 
 SHOWN = 3
 """Number of relations that the evidence of a syntactic head names."""
@@ -78,6 +83,8 @@ def _least(limits: Thresholds) -> dict[str, float]:
         "block": limits.block_share,
         "induction": limits.induction_share,
         "duplicate": limits.induction_share,
+        "line": limits.line_share,
+        "local": limits.local_closeness,
     }
 
 
@@ -112,11 +119,20 @@ def find_roles(
     for (head, role), rows in having.items():
         ordered = sorted(rows, key=lambda row: (row["score"], row["strength"]), reverse=True)
         found[head].append(_EVIDENCE[role](ordered))
-    return {head: sorted(roles, key=lambda r: ROLES.index(r.role)) for head, roles in found.items()}
+    return {
+        head: sorted(roles, key=lambda r: _ORDER.index(r.role)) for head, roles in found.items()
+    }
 
 
 def _positional(rows: Sequence[Mapping]) -> Role:
-    row, offset = rows[0], int(rows[0]["offset"])
+    row = rows[0]
+    if pd.isna(row["offset"]):
+        where = _patch(row)
+        evidence = f"{row['score']:.0%} of patches that have a patch {where} look most at it"
+        if row["trait"] == "same":
+            evidence = f"{row['score']:.0%} of patches look most at themselves"
+        return Role("positional", evidence + _cases(row), row["score"], direction=where)
+    offset = int(row["offset"])
     target = _target(row["head"], offset)
     evidence = f"{row['score']:.0%} of tokens that can look most at {target} do"
     return Role("positional", evidence + _cases(row), row["score"], offset=offset)
@@ -131,6 +147,24 @@ def _target(head: str, offset: int) -> str:
     return where.get(offset, f"the token at offset {offset:+d}")
 
 
+def _patch(row: Mapping) -> str:
+    """Where a patch is, in words, as seen from another."""
+    sides = {"left": "to the left", "right": "to the right", "same": "itself"}
+    return row["direction"] if row["trait"] == "place" else sides.get(row["trait"], row["trait"])
+
+
+def _line(rows: Sequence[Mapping]) -> Role:
+    row = rows[0]
+    evidence = f"{row['share']:.0%} of attention stays in the patch's own {row['trait']}"
+    return Role("line", f"{evidence} ({row['null']:.0%} by position)", row["score"])
+
+
+def _local(rows: Sequence[Mapping]) -> Role:
+    row = rows[0]
+    evidence = f"attention is {row['share']:.0%} closer to the patch than even attention"
+    return Role("local", evidence, row["score"])
+
+
 def _rare(rows: Sequence[Mapping]) -> Role:
     row = rows[0]
     evidence = f"{row['share']:.0%} of tokens look most at one of the two rarest tokens they see"
@@ -139,7 +173,9 @@ def _rare(rows: Sequence[Mapping]) -> Role:
 
 def _sink(rows: Sequence[Mapping]) -> Role:
     row = rows[0]
-    where = {"first": "the first token", "separator": "separators"}[row["trait"]]
+    where = {"first": "the first token", "separator": "separators", "class": "the class token"}[
+        row["trait"]
+    ]
     return Role("sink", f"{row['share']:.0%} of attention goes to {where}", row["score"])
 
 
@@ -196,4 +232,6 @@ _EVIDENCE: dict[str, Callable[[Sequence[Mapping]], Role]] = {
     "block": _block,
     "induction": _induction,
     "duplicate": _duplicate,
+    "line": _line,
+    "local": _local,
 }

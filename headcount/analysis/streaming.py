@@ -131,7 +131,7 @@ def sides(layer: AttentionLayer, batch: Batch) -> Sides:
     arcs = batch.arcs if queries is keys is batch.source else None
     is_causal = layer.site == "decoder.self"
     if batch.is_measured_BN is None:
-        return Sides(queries, keys, arcs, is_causal)
+        return Sides(queries, keys, arcs, is_causal, grid=batch.grid)
     assert queries is keys is batch.source
     return Sides(queries.only(batch.is_measured_BN), keys, arcs, is_causal, with_context=keys)
 

@@ -50,7 +50,9 @@ def save_compact(
     """
     folder = Path(folder)
     check_not_taken(folder, overwrite)
-    smaller = Loaded(compact(loaded, plan), loaded.tokenizer, loaded.name)
+    smaller = Loaded(
+        compact(loaded, plan), loaded.tokenizer, loaded.name, None, loaded.image_processor
+    )
     data = Data.of(loaded, corpus)
     with staged(folder, overwrite) as staging:
         certificate = certify(staging, loaded, plan, smaller, data)

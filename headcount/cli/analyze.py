@@ -31,7 +31,7 @@ def print_summary(run: "results.Run", console: Console) -> None:
     rate = record.timings.get("tokens_per_s")
     console.print(
         f"Analysed {amount(len(run.heads), 'head')} on "
-        f"{amount(record.counts.sentences, 'sentence')}, "
+        f"{amount(record.counts.sentences, 'image' if record.grid else 'sentence')}, "
         f"{amount(record.counts.tokens, 'token')}{f' ({rate:,.0f} tokens/s)' if rate else ''}"
     )
     headline, *rest = reports.story(run)
@@ -49,7 +49,7 @@ def _roles(run: "results.Run") -> Table:
     profiles = run.profiles or {}
     measured = {trait.role for traits in profiles.values() for trait in traits}
     tested = measured - {*reports.untested_roles(run.profiles)}
-    for name in analysis.ROLES:
+    for name in analysis.IMAGE_ROLES if run.record.grid else analysis.ROLES:
         having = [(each, head) for head, own in run.roles.items() for each in own]
         having = [pair for pair in having if pair[0].role == name]
         having.sort(key=lambda pair: -pair[0].score)
@@ -71,7 +71,8 @@ class Analyze(ModelArguments):
     corpus: Annotated[
         tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CORPUS ...")
     ] = ()
-    """Files: .txt (an example per line), .jsonl (field text), .conllu, .tsv (source<TAB>target)."""
+    """Files: .txt (an example per line), .jsonl (field text), .conllu, .tsv (source<TAB>target);
+    for a Vision Transformer, images or a folder of them."""
     out: Path = field(kw_only=True)
     """Folder for the results; must be new or empty unless --resume or --overwrite is given."""
     source: Path | None = None
@@ -81,7 +82,7 @@ class Analyze(ModelArguments):
     pairs: bool = False
     """Read source and target as one input, as BERT reads GLUE's pairs; not for encoder-decoders."""
     limit: int | None = None
-    """Largest number of sentences to read; all by default."""
+    """Largest number of sentences or images to read; all by default."""
     resume: bool = False
     """Resume an interrupted run in --out; no sentence is counted twice."""
     overwrite: bool = False

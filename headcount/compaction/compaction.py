@@ -284,7 +284,9 @@ def restorable(loaded: Loaded, plan: Plan) -> Loaded | None:
         check_prunable_layers(loaded.anatomy)
         if any(cut.source not in (None, cut.path) for cut in _cuts(loaded, fitting)):
             return None
-        return Loaded(compact(loaded, fitting), loaded.tokenizer, loaded.name)
+        return Loaded(
+            compact(loaded, fitting), loaded.tokenizer, loaded.name, None, loaded.image_processor
+        )
     except ModelError:
         return None
 
@@ -311,7 +313,7 @@ def restored(loaded: Loaded, plan: Plan, smaller: Loaded) -> Loaded:
             if not name.startswith(own):
                 here[name].copy_(tensor)
     check_equal(model, loaded.anatomy, plan, smaller.model, loaded.inputs)
-    return Loaded(model, loaded.tokenizer, loaded.name)
+    return Loaded(model, loaded.tokenizer, loaded.name, None, loaded.image_processor)
 
 
 def _cuts(loaded: Loaded, plan: Plan) -> list[Cut]:

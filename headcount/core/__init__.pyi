@@ -42,6 +42,7 @@ from .files import write_json as write_json
 from .files import write_readable as write_readable
 from .files import write_text as write_text
 from .gates import Gates as Gates
+from .grid import Grid as Grid
 from .head_table import HeadTable as HeadTable
 from .heads import SITES as SITES
 from .heads import Head as Head

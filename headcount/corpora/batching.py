@@ -10,15 +10,16 @@ from typing import final
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int64
+from jaxtyping import Bool, Int64, Shaped
 from torch import Tensor
 
-from headcount.core import CorpusError
+from headcount.core import CorpusError, Grid
 from headcount.corpora.census import Census, chunks
 from headcount.corpora.corpus import Corpus
-from headcount.corpora.encoder import EncodedPair, Encoder
+from headcount.corpora.encoder import EncodedPair
 from headcount.corpora.frequencies import Frequencies
 from headcount.corpora.halves import units
+from headcount.corpora.image_encoder import AnyEncoder, ImageEncoder
 from headcount.corpora.punctuation import PunctuationTable
 from headcount.corpora.sentence import NO_WORD, Encoded, Sentence
 
@@ -117,7 +118,7 @@ class Arcs:
 class Batch:
     """Some sentences, ready for a model and for the measures."""
 
-    inputs: dict[str, Int64[Tensor, "batch _"]]
+    inputs: dict[str, Shaped[Tensor, "batch ..."]]
     """Keyword arguments of the model's forward."""
     source: Tokens
     target: Tokens | None
@@ -128,6 +129,8 @@ class Batch:
     """Sentence of each row; a text that is read in windows has several rows."""
     is_measured_BN: Bool[Tensor, "batch token"] | None = None
     """False for the context at the beginning of windows; None if no row is a window."""
+    grid: Grid | None = None
+    """Patches of the images; None for sentences."""
 
     def to(self, device: torch.device | str) -> "Batch":
         """Copy the batch to another device."""
@@ -156,7 +159,7 @@ def check_batch_sizes(max_tokens: int, pool: int) -> None:
 
 def batches(
     corpus: Corpus,
-    encoder: Encoder,
+    encoder: AnyEncoder,
     census: Census,
     *,
     max_tokens: int = 4096,
@@ -196,7 +199,9 @@ def groups_by_length(pairs: Sequence[EncodedPair], max_tokens: int) -> Iterator[
 class _Maker:
     """Builds batches; holds what all of them share."""
 
-    def __init__(self, encoder: Encoder, census: Census, frequencies: Frequencies | None) -> None:
+    def __init__(
+        self, encoder: AnyEncoder, census: Census, frequencies: Frequencies | None
+    ) -> None:
         self._encoder = encoder
         self._source_frequencies = frequencies or census.source_frequencies
         self._target_frequencies = census.target_frequencies
@@ -213,6 +218,9 @@ class _Maker:
             encoder.source_punctuation,
             self._source_frequencies,
         )
+        if isinstance(encoder, ImageEncoder):
+            pixels = encoder.inputs(sentences)
+            return Batch(pixels, source, None, None, sentences, grid=encoder.grid)
         inputs = {"input_ids": source.ids_BN, "attention_mask": source.is_token_BN.long()}
         if encoder.token_types:
             inputs |= _token_types([pair.source for pair in pairs])
@@ -247,7 +255,7 @@ def _token_types(encoded: Sequence[Encoded]) -> dict[str, Int64[Tensor, "batch t
 def _tokens(
     sentences: Sequence[Sentence],
     encoded: Sequence[Encoded],
-    encoder: Encoder,
+    encoder: AnyEncoder,
     punctuation: PunctuationTable,
     frequencies: Frequencies,
 ) -> Tokens:

@@ -11,9 +11,10 @@ from jaxtyping import Int64
 
 from headcount.core import amount
 from headcount.corpora.corpus import Corpus
-from headcount.corpora.encoder import EncodedPair, Encoder
+from headcount.corpora.encoder import EncodedPair
 from headcount.corpora.frequencies import Frequencies, add_counts
 from headcount.corpora.halves import is_in_second_half
+from headcount.corpora.image_encoder import AnyEncoder
 from headcount.corpora.sentence import NO_WORD, Encoded, Sentence
 
 SENTENCES_AT_ONCE = 1000
@@ -98,7 +99,7 @@ class Census:
             )
 
 
-def take_census(corpus: Corpus, encoder: Encoder) -> Census:
+def take_census(corpus: Corpus, encoder: AnyEncoder) -> Census:
     """Read the corpus once and count."""
     source, target = _Side(), _Side()
     num_sentences = num_words = num_truncated = num_windows = num_windowed = out_of_reach = 0

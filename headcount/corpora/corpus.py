@@ -1,4 +1,4 @@
-"""A corpus: any number of files of any kind, reread on every pass, never held in memory."""
+"""A corpus: files of any kind, or images, reread on every pass and never held in memory."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
@@ -10,6 +10,7 @@ from typing import final
 
 from headcount.core import CorpusError, amount
 from headcount.corpora.conllu import read_conllu
+from headcount.corpora.images import IMAGE_SUFFIXES, image_files, is_image, read_image
 from headcount.corpora.parallel import read_pair, read_tsv
 from headcount.corpora.sentence import Sentence
 from headcount.corpora.text import numbered_lines, read_jsonl, read_text
@@ -39,13 +40,14 @@ def check_is_corpus(corpus: object) -> None:
 
 @final
 class Corpus:
-    """The sentences of some files, in order; every `for` rereads the files.
+    """The sentences, or the images, of some files in order; every `for` rereads the files.
 
     Args:
-        paths: one file or several (`.txt`, `.jsonl`, `.conllu`, `.tsv`).
+        paths: one file or several (`.txt`, `.jsonl`, `.conllu`, `.tsv`), or images and folders of
+            images, whose labels take turns.
         source: one side of a parallel text, a `.txt` with one example per line or a `.conllu`.
         target: the other side, one example per line; needs `source`.
-        limit: largest number of sentences.
+        limit: largest number of sentences or images.
         pairs: whether the second side is the second sentence of a pair, for models without a
             decoder that read both as one input.
         sentences: a corpus held in memory, see `from_sentences`.
@@ -76,8 +78,10 @@ class Corpus:
         self.limit, self.pairs = limit, pairs
         self._targets: Path | None = None
         self._held = tuple(_held(number, item) for number, item in enumerate(sentences, start=1))
-        self._paths = tuple(_file(path, tuple(READERS)) for path in listed)
+        self._named = tuple(map(Path, listed))
+        self._paths = tuple(file for path in listed for file in _files_at(path))
         self._pair = _pair_of_files(source, target)
+        self._check_one_kind()
         if not self._held and not self._paths and self._pair is None:
             raise CorpusError("Expected a corpus, got nothing. Give at least one file.")
 
@@ -99,7 +103,23 @@ class Corpus:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the files, source before target."""
+        if self.is_images:
+            return tuple(path.resolve().name for path in self._named)
         return tuple(path.name for path in self._files())
+
+    @property
+    def is_images(self) -> bool:
+        """Whether the examples are images."""
+        return any(map(is_image, self._paths)) or any(each.image for each in self._held)
+
+    def _check_one_kind(self) -> None:
+        others = [path for path in self._paths if not is_image(path)]
+        given = self._pair is not None or self.pairs or others
+        if any(map(is_image, self._paths)) and given:
+            got = str(others[0]) if others else "a source, a target or --pairs"
+            raise CorpusError(
+                f"Expected images only beside images, got {got}. Analyse texts in another run."
+            )
 
     def __iter__(self) -> Iterator[Sentence]:
         """Read the sentences from the beginning; an empty corpus is an error."""
@@ -128,7 +148,7 @@ class Corpus:
     def _sentences(self) -> Iterator[Sentence]:
         yield from self._held
         for path in self._paths:
-            yield from READERS[path.suffix](path)
+            yield from (read_image if is_image(path) else READERS[path.suffix])(path)
         if self._pair is not None:
             yield from _pair_sentences(*self._pair)
 
@@ -177,6 +197,14 @@ def _pair_of_files(
     return source, None if target is None else _file(target, None)
 
 
+def _files_at(path: str | Path) -> list[Path]:
+    """A file, or the images in a folder."""
+    path = Path(path)
+    if path.is_dir():
+        return image_files(path)
+    return [_file(path, None if is_image(path) else tuple(READERS))]
+
+
 def _file(path: str | Path, suffixes: Sequence[str] | None) -> Path:
     path = Path(path)
     if not path.exists():
@@ -186,7 +214,8 @@ def _file(path: str | Path, suffixes: Sequence[str] | None) -> Path:
     if suffixes is not None and path.suffix not in suffixes:
         raise CorpusError(
             f"Expected a file ending in {', '.join(suffixes)}, got {path}. The ending says how "
-            "a corpus is read, so rename or convert the file."
+            f"a corpus is read, so rename or convert the file. Images end in "
+            f"{', '.join(IMAGE_SUFFIXES)}."
         )
     return path
 

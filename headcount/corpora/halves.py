@@ -4,7 +4,7 @@ Which half a text is in depends on a hash of the text alone: not on its place in
 model or on batches, and equal texts are in the same half. A *unit* is what a test takes as
 independent: a text, or, if a text has more than `LONG` tokens, a run of `UNIT` tokens in it. The
 units of a long text are in either half, so that a corpus of one text can be tested too. A window of
-a text (see `windows`) is a text of its own here.
+a text (see `windows`) is a text of its own here, and an image is one unit, whatever its size.
 """
 
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ def units(
     total = 0
     rows = zip(sentences, lengths, firsts, strict=True)
     for row, (sentence, length, first) in enumerate(rows):
-        count = num_units(length)
+        count = num_units(length) if sentence.image is None else 1
         own_N = np.minimum(np.arange(length) // UNIT, count - 1)
         second_U = np.array([is_in_second_half(sentence, first + unit) for unit in range(count)])
         unit_RN[row, :length] = total + own_N

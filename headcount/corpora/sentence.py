@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
+from pathlib import Path
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -22,10 +23,10 @@ class Tree:
 
 @dataclass(frozen=True)
 class Sentence:
-    """Text, with its treebank words, other side or second sentence if it has them."""
+    """Text, with its treebank words, other side or second sentence if it has them; or an image."""
 
     text: str
-    """Running text; for a treebank, the words joined by spaces."""
+    """Running text; for a treebank, the words joined by spaces; for an image, its SHA-256."""
     words: tuple[str, ...] | None = None
     """The treebank's words; None for running text."""
     tree: Tree | None = None
@@ -36,6 +37,8 @@ class Sentence:
     """The second sentence of a pair that an encoder reads as one input."""
     origin: str = "<python>"
     """File and line, for errors: `file.conllu:17`."""
+    image: Path | None = None
+    """File of an image, for models that read pixels; None for a text."""
 
 
 NO_WORD = -1

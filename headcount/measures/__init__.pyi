@@ -2,8 +2,16 @@ from .arcs import DIRECTIONS as DIRECTIONS
 from .confidence import Confidence as Confidence
 from .confidence import confidence_variant as confidence_variant
 from .entropy import Entropy as Entropy
+from .grid_places import Places as Places
+from .grid_places import displacements as displacements
 from .looks import Looks as Looks
 from .norms import Norms as Norms
+from .patch_looks import DISPLACEMENTS as DISPLACEMENTS
+from .patch_looks import PatchLooks as PatchLooks
+from .patch_traits import PATCH_TRAITS as PATCH_TRAITS
+from .patch_traits import PatchTraits as PatchTraits
+from .patch_weights import NEIGHBOURS as NEIGHBOURS
+from .patch_weights import PatchWeights as PatchWeights
 from .patterns import Patterns as Patterns
 from .patterns import shows_pattern as shows_pattern
 from .positional import Positional as Positional
@@ -14,6 +22,7 @@ from .reductions import Attention as Attention
 from .reductions import Reduction as Reduction
 from .reductions import Sides as Sides
 from .reductions import segments as segments
+from .registry import IMAGE_MEASURES as IMAGE_MEASURES
 from .registry import MEASURES as MEASURES
 from .relation_tests import RelationTests as RelationTests
 from .sums import Sums as Sums

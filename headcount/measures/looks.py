@@ -66,31 +66,13 @@ class Looks(Sums):
         shared = attention.sides.once(_Cases.of)
         slots = attention.sides.once(Slots.of)
         key_BHQ = attention.peak_later_BHQ
-        batch, num_heads, num_queries = key_BHQ.shape
-        position_Q = torch.arange(num_queries, device=key_BHQ.device)
+        position_Q = torch.arange(key_BHQ.shape[2], device=key_BHQ.device)
         offset_BHQ = key_BHQ - position_Q
         is_target_BHQ = shared.is_target_BK.gather(1, key_BHQ.flatten(1)).view(key_BHQ.shape)
         is_target_BHQ &= shared.is_query_BQ[:, None]
         bin_BHQ = torch.where(offset_BHQ.abs() <= REACH, offset_BHQ + REACH, WIDTH)
-        head_H1 = torch.arange(num_heads, device=key_BHQ.device)[:, None]
-        bin_BHQ = (slots.slot_BQ[:, None] * num_heads + head_H1) * (WIDTH + 1) + bin_BHQ
-        num_bins = (slots.num_second + 1) * num_heads * (WIDTH + 1)
-        bin_BHQ.masked_fill_(~is_target_BHQ, num_bins)
-        counts = torch.bincount(bin_BHQ.flatten(), minlength=num_bins + 1)[:num_bins]
-        hits_SHO = counts.view(-1, num_heads, WIDTH + 1)
-        second_UHO, cases_UO = hits_SHO[:-1], shared.cases_SO[:-1]
-        near_UHO = second_UHO[..., :WIDTH]
-        return cls(
-            torch.stack([hits_SHO[-1], second_UHO.sum(0)]),
-            (near_UHO**2).sum(0),
-            (near_UHO * cases_UO[:, None]).sum(0),
-            torch.stack([shared.cases_SO[-1], cases_UO.sum(0)]),
-            (cases_UO**2).sum(0),
-            (cases_UO > 0).sum(0),
-            shared.chance,
-            shared.far_pairs,
-            shared.queries,
-        )
+        sums = hit_sums(bin_BHQ, is_target_BHQ, shared.cases_SO, slots)
+        return cls(*sums, shared.chance, shared.far_pairs, shared.queries)
 
     def value(self) -> dict[str, Float[Tensor, " head"]]:
         """Nothing for the head table: see `analysis/profiles.py`."""
@@ -118,24 +100,65 @@ class _Cases:
         is_query_BQ = sides.queries.is_content_BN & (visible_BQ > 0)
         is_case_BQO = around(is_target_BK, is_query_BQ.shape[1], REACH, sides.is_causal)
         is_case_BQO &= is_query_BQ[..., None]
-        cases_SO = is_target_BK.new_zeros(slots.num_second + 2, WIDTH, dtype=torch.long)
-        chance_SO = torch.zeros(cases_SO.shape, dtype=torch.float64, device=cases_SO.device)
-        slot_N, is_case_NO = slots.slot_BQ.flatten(), is_case_BQO.flatten(0, 1)
-        cases_SO.index_add_(0, slot_N, is_case_NO.long())
-        chance_N1 = 1 / visible_BQ.clamp_min(1).flatten().double()[:, None]
-        chance_SO.index_add_(0, slot_N, is_case_NO * chance_N1)
+        cases_SO, chance = case_sums(is_case_BQO, visible_BQ, slots)
         far_BQ2 = far(is_target_BK, is_query_BQ.shape[1], REACH, sides.is_causal)
         is_second_BQ = sides.queries.is_second_BN
         by_half = [is_query_BQ & ~is_second_BQ, is_query_BQ & is_second_BQ]
-        first = slots.num_second
         return cls(
             is_query_BQ,
             is_target_BK,
-            cases_SO[: first + 1],
-            torch.stack([chance_SO[first], chance_SO[:first].sum(0)]),
+            cases_SO,
+            chance,
             torch.stack([(far_BQ2 * each[..., None]).sum((0, 1)) for each in by_half]),
             torch.stack([each.sum() for each in by_half]),
         )
+
+
+def hit_sums(
+    bin_BHQ: Int[Tensor, "batch head query"],
+    is_hit_BHQ: Bool[Tensor, "batch head query"],
+    cases_SO: Int[Tensor, "slot bin"],
+    slots: Slots,
+) -> tuple[Int[Tensor, "..."], ...]:
+    """Hits, their squares and products, cases, their squares and units, as in `Looks`.
+
+    Args:
+        bin_BHQ: what each query looks at; the number after the last bin is for all others.
+        is_hit_BHQ: which queries look at something that counts.
+        cases_SO: cases of each bin in every unit of the second half, and last in the first half.
+        slots: the units.
+    """
+    num_heads, width = bin_BHQ.shape[1], cases_SO.shape[1]
+    head_H1 = torch.arange(num_heads, device=bin_BHQ.device)[:, None]
+    bin_BHQ = (slots.slot_BQ[:, None] * num_heads + head_H1) * (width + 1) + bin_BHQ
+    num_bins = (slots.num_second + 1) * num_heads * (width + 1)
+    bin_BHQ.masked_fill_(~is_hit_BHQ, num_bins)
+    counts = torch.bincount(bin_BHQ.flatten(), minlength=num_bins + 1)[:num_bins]
+    hits_SHO = counts.view(-1, num_heads, width + 1)
+    second_UHO, cases_UO = hits_SHO[:-1], cases_SO[:-1]
+    near_UHO = second_UHO[..., :width]
+    return (
+        torch.stack([hits_SHO[-1], second_UHO.sum(0)]),
+        (near_UHO**2).sum(0),
+        (near_UHO * cases_UO[:, None]).sum(0),
+        torch.stack([cases_SO[-1], cases_UO.sum(0)]),
+        (cases_UO**2).sum(0),
+        (cases_UO > 0).sum(0),
+    )
+
+
+def case_sums(
+    is_case_BQO: Bool[Tensor, "batch query bin"], visible_BQ: Tensor, slots: Slots
+) -> tuple[Int[Tensor, "slot bin"], Float[Tensor, "half bin"]]:
+    """Cases by slot, and by half the sum of the chances of a hit: one key in all that are seen."""
+    first = slots.num_second
+    cases_SO = is_case_BQO.new_zeros(first + 2, is_case_BQO.shape[2], dtype=torch.long)
+    chance_SO = torch.zeros(cases_SO.shape, dtype=torch.float64, device=cases_SO.device)
+    slot_N, is_case_NO = slots.slot_BQ.flatten(), is_case_BQO.flatten(0, 1)
+    cases_SO.index_add_(0, slot_N, is_case_NO.long())
+    chance_N1 = 1 / visible_BQ.clamp_min(1).flatten().double()[:, None]
+    chance_SO.index_add_(0, slot_N, is_case_NO * chance_N1)
+    return cases_SO[: first + 1], torch.stack([chance_SO[first], chance_SO[:first].sum(0)])
 
 
 def later(sides: Sides) -> Bool[Tensor, "batch key"]:

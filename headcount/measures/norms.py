@@ -53,3 +53,35 @@ class Norms(Sums):
         return dict(
             zip(self.columns, (self.value_norm / self.keys, *shares.unbind(-1)), strict=True)
         )
+
+
+@final
+@dataclass(frozen=True)
+class PatchNorms(Sums):
+    """Mean value norm, and the share of the weighted norms on the class token, of images."""
+
+    columns = ("value_norm", "norm_class")
+    needs = Norms.needs
+
+    value_norm: Float[Tensor, " head"]
+    """Sum over keys of ||f(x_j)||."""
+    keys: Int[Tensor, ""]
+    """Number of keys."""
+    weighted: Float[Tensor, "head kind"]
+    """Sum over queries and keys of A ||f(x_j)||: all keys, first, separators, punctuation."""
+    has_class: Int[Tensor, ""]
+    """Number of images whose first token is special; 0 in models without a class token."""
+
+    @classmethod
+    def of(cls, attention: Attention) -> "PatchNorms":
+        """The sums over one batch."""
+        keys = attention.keys
+        has_class = (keys.is_token_BN & ~keys.is_content_BN)[:, 0].sum()
+        return cls(**Norms.of(attention).state(), has_class=has_class)
+
+    def value(self) -> dict[str, Float[Tensor, " head"]]:
+        """`value_norm` and one share; NaN if no output projection was found."""
+        values = Norms(self.value_norm, self.keys, self.weighted).value()
+        has_class = self.has_class > 0
+        norm_class = values["norm_first"].where(has_class, torch.nan)
+        return {"value_norm": values["value_norm"], "norm_class": norm_class}

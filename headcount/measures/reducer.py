@@ -13,7 +13,9 @@ from torch import Tensor
 
 from headcount.core import SITES, ModelError, amount
 from headcount.measures.arcs import ArcHits
+from headcount.measures.grid_places import GridColumns
 from headcount.measures.reductions import (
+    GRID_MASSES,
     MASSES,
     NORM_MASSES,
     OFFSETS,
@@ -28,6 +30,9 @@ NORMS = frozenset({Reduction.VALUE_NORM, Reduction.NORM_MASS})
 
 _MASSES = frozenset({Reduction.MASS, Reduction.NORM_MASS, Reduction.OWN_SEGMENT})
 """Reductions that are products with columns beside the values."""
+
+_GRID = frozenset({Reduction.BESIDE, Reduction.GRID_MASS})
+"""Reductions over the patches of images."""
 
 _WORDS = frozenset({Reduction.ARC_HITS, Reduction.WORD_LOOKS})
 """Reductions of word-level maps."""
@@ -79,6 +84,11 @@ class AttentionReducer:
             self._diagonals_OBHQ = zeros(len(OFFSETS), *per_query)
         if Reduction.COLUMN in needs:
             self._column_BHK = zeros(batch, num_heads, num_keys)
+        has_grid = bool(self.needs & _GRID) and sides.grid is not None
+        self._grid = sides.once(GridColumns.of) if has_grid else None
+        if self._grid is not None:
+            self._beside_BHQO = zeros(*per_query, self._grid.beside_QO.shape[1])
+            self._grid_mass_BHQM = zeros(*per_query, len(GRID_MASSES))
         self.value_norm_BHK: Tensor | None = None
         if self.needs & NORMS:
             self.value_norm_BHK = _value_norms(value_BHKD, roots_HDD)
@@ -136,6 +146,9 @@ class AttentionReducer:
         self._first_BHQ[place] = weights[..., 0]
         if self.columns_BHKC is not None:
             self._masses_BHQC[place] = block.masses_BHQC
+        if self._grid is not None:
+            beside, masses = self._grid.reduced(weights, block.queries)
+            self._beside_BHQO[place], self._grid_mass_BHQM[place] = beside, masses
         if Reduction.DIAGONALS in self.needs:
             self._diagonals(block)
         if Reduction.ENTROPY in self.needs:
@@ -220,6 +233,8 @@ class AttentionReducer:
             Reduction.VALUE_NORM: lambda: self.value_norm_BHK,
             Reduction.ARC_HITS: lambda: None if self._arc_hits is None else self._arc_hits.hits(),
             Reduction.WORD_LOOKS: lambda: None if self._arc_hits is None else self._arc_hits.looks,
+            Reduction.BESIDE: lambda: None if self._grid is None else self._beside_BHQO,
+            Reduction.GRID_MASS: lambda: None if self._grid is None else self._grid_mass_BHQM,
         }
         reduced = {reduction: makers[reduction]() for reduction in self.needs}
         return Attention(self.layer, sides, reduced, self.needs)

@@ -14,6 +14,7 @@ from typing import Any, TypeVar, final
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
+from headcount.core import Grid
 from headcount.corpora import Arcs, Tokens
 from headcount.measures.arcs import Words
 from headcount.tap import AttentionLayer
@@ -29,6 +30,9 @@ MASSES = ("sep", "punct")
 NORM_MASSES = ("norm", "norm_first", "norm_sep", "norm_punct")
 """Classes of keys (all, first, separators, punctuation) whose weights times norms are summed."""
 
+
+GRID_MASSES = ("row", "column", "patches", "distance")
+"""Sums of weights on the query's row, its column, all patches, and of weights times distances."""
 
 MAX_PARTS = 4
 """Largest number of parts that a block is cut into to spare the padding of shorter rows."""
@@ -55,6 +59,8 @@ class Reduction(Enum):
     VALUE_NORM = "value_norm_BHK"
     ARC_HITS = "arc_hits_AHD"
     WORD_LOOKS = "word_looks_HSO"
+    BESIDE = "beside_BHQO"
+    GRID_MASS = "grid_mass"
 
 
 @final
@@ -72,6 +78,8 @@ class Sides:
     """Whether no token attends to a later one."""
     with_context: Tokens | None = None
     """All tokens that attend, if some are context and not measured (see `corpora/windows.py`)."""
+    grid: Grid | None = None
+    """Patches of the images; None for sentences."""
     _special_keys: dict[tuple[int, int], tuple[Tensor, ...]] = field(
         default_factory=dict, init=False, repr=False
     )
@@ -285,3 +293,12 @@ class Attention:
     def word_looks_HSO(self) -> Int64[Tensor, "head side offset"]:
         """Number of words that look most at the word at each offset, see `arcs.ArcHits.looks`."""
         return self._of(Reduction.WORD_LOOKS)
+
+    @property
+    def beside_BHQO(self) -> Float[Tensor, "batch head query displacement"]:
+        """Weight on the patch at each displacement up to one row and one column; 0 if none is."""
+        return self._of(Reduction.BESIDE)
+
+    def grid_mass(self, name: str) -> Float[Tensor, "batch head query"]:
+        """A sum over patches by its name in `GRID_MASSES`; 0 for queries that are no patch."""
+        return self._of(Reduction.GRID_MASS)[..., GRID_MASSES.index(name)]

@@ -3,7 +3,10 @@
 from headcount.measures.confidence import Confidence
 from headcount.measures.entropy import Entropy
 from headcount.measures.looks import Looks
-from headcount.measures.norms import Norms
+from headcount.measures.norms import Norms, PatchNorms
+from headcount.measures.patch_looks import PatchLooks
+from headcount.measures.patch_traits import PatchTraits
+from headcount.measures.patch_weights import PatchWeights
 from headcount.measures.patterns import Patterns
 from headcount.measures.positional import Positional
 from headcount.measures.rare import Rare
@@ -26,4 +29,14 @@ MEASURES: tuple[type[Sums], ...] = (
     Traits,
     RelationTests,
 )
-"""Every measure that the package has."""
+"""Every measure of sentences."""
+
+IMAGE_MEASURES: tuple[type[Sums], ...] = (
+    Confidence,
+    Entropy,
+    PatchWeights,
+    PatchNorms,
+    PatchLooks,
+    PatchTraits,
+)
+"""Every measure of images."""

@@ -14,6 +14,8 @@ from .fingerprint import plan_for as plan_for
 from .fingerprint import revision as revision
 from .fingerprint import signature as signature
 from .fingerprint import tokenizer_revision as tokenizer_revision
+from .image_encoding import encoder_of as encoder_of
+from .image_encoding import image_encoder as image_encoder
 from .loading import OWN_CLASSES as OWN_CLASSES
 from .loading import Loaded as Loaded
 from .loading import as_loaded as as_loaded

@@ -25,12 +25,13 @@ def signature(loaded: Loaded, corpus_sha256: str, **options: object) -> str:
     Options appear in the order given. Options that are None, and a missing tokenizer, are left
     out.
     """
-    model, tokenizer = loaded.model, loaded.tokenizer
+    model, tokenizer, processor = loaded.model, loaded.tokenizer, loaded.image_processor
     signed = Signature.of(
         headcount=__version__,
         model=model.config.model_type,
         revision=revision(model),
         tokenizer=None if tokenizer is None else tokenizer_revision(tokenizer),
+        processor=None if processor is None else _processor_revision(processor),
         corpus=corpus_sha256[:12],
         **options,
         dtype=str(model.dtype).removeprefix("torch."),
@@ -52,6 +53,12 @@ def tokenizer_revision(tokenizer: PreTrainedTokenizerBase) -> str:
     if hasattr(tokenizer, "tgt_lang"):
         reported += [getattr(tokenizer, "src_lang", None), tokenizer.tgt_lang]
     return hashlib.sha256(json.dumps(reported, default=str).encode()).hexdigest()[:12]
+
+
+def _processor_revision(processor: Any) -> str:
+    """Hash over the settings that decide the pixels of an image."""
+    settings = json.dumps(processor.to_dict(), sort_keys=True, default=str)
+    return hashlib.sha256(settings.encode()).hexdigest()[:12]
 
 
 def revision(model: PreTrainedModel) -> str:

@@ -19,6 +19,7 @@ from headcount.core import Heads, InputError, ModelError, processes, reason, sma
 from headcount.corpora import TOKEN_TYPES, Encoder, Languages, language_in_generation, set_languages
 from headcount.models.compact_checkpoint import check_plan_file, is_compact, load_compact, others
 from headcount.models.encoder_lm import EncoderConfig, EncoderForCausalLM, EncoderForMaskedLM
+from headcount.models.image_processor import image_processor
 from headcount.models.model_files import (
     NotLookedUpError,
     check_files,
@@ -51,6 +52,8 @@ class Loaded:
     name: str
     inputs: Mapping[str, Tensor] | None = None
     """Inputs that its attention layers are found with; made up if None."""
+    image_processor: Any = None
+    """What turns images into pixels; None for models of text, and where none is saved."""
 
     def __repr__(self) -> str:
         tokenizer = "no tokenizer" if self.tokenizer is None else type(self.tokenizer).__name__
@@ -98,8 +101,8 @@ class Loaded:
         if self.model.main_input_name != "input_ids":
             raise ModelError(
                 f"Expected a model that reads text, as a corpus is, got {self.name} "
-                f"({config.model_type}), which reads {self.model.main_input_name}. In Python, "
-                "`gated` and `tapped` work with any model."
+                f"({config.model_type}), which reads {self.model.main_input_name}. Give images "
+                "to a model of images. In Python, `gated` and `tapped` work with any model."
             )
         if self.tokenizer is None:
             raise ModelError(
@@ -177,7 +180,8 @@ def load(
     tokenizer = _tokenizer(place, options)
     if languages is not None and tokenizer is not None:
         set_languages(tokenizer, languages)
-    return Loaded(model.to(where).eval(), tokenizer, str(name), inputs)
+    processor = image_processor(model, place, options)
+    return Loaded(model.to(where).eval(), tokenizer, str(name), inputs, processor)
 
 
 def _why_not(name: str, place: str | Path, error: Exception, options: Mapping[str, Any]) -> str:

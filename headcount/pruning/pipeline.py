@@ -345,4 +345,10 @@ def _method(method: Method | Ranking | str) -> Method:
 def _compact(loaded: Loaded, plan: Plan, origin: str | None) -> Loaded:
     """The compact model, with its tokenizer."""
     fitting = replace(plan, model=revision(loaded.model))
-    return Loaded(compact(loaded, fitting, origin), loaded.tokenizer, loaded.name)
+    return Loaded(
+        compact(loaded, fitting, origin),
+        loaded.tokenizer,
+        loaded.name,
+        None,
+        loaded.image_processor,
+    )

@@ -53,6 +53,16 @@ _LETTERS: Mapping[str, tuple[str, str, str]] = {
     "segment": ("B", "own segment", "at their own segment"),
     "induction": ("I", "induction", "at the token after an earlier copy"),
     "duplicate": ("D", "duplicate token", "at an earlier copy of the token"),
+    "left": ("←", "patch to the left", "at the patch to the left"),
+    "right": ("→", "patch to the right", "at the patch to the right"),
+    "above": ("↑", "patch above", "at the patch above"),
+    "below": ("↓", "patch below", "at the patch below"),
+    "same": ("↺", "patch itself", "at the patch itself"),
+    "place": ("↔", "another fixed place", "at another fixed place"),
+    "row": ("━", "own row", ""),
+    "column": ("┃", "own column", ""),
+    "near": ("N", "nearby", "at patches nearby"),
+    "class": ("C", "class token", "at the class token"),
 }
 """Letter, label and object of "looks" of each known kind, in the order of the legend."""
 
@@ -155,6 +165,8 @@ def _kind(key: str, role: RoleName) -> Kind:
         one, many = "finds a syntactic relation", "find syntactic relations"
     elif key == "segment":
         one, many = "stays within its own segment", "stay within their own segment"
+    elif key in ("row", "column"):
+        one, many = f"stays in the patch's own {key}", f"stay in the patch's own {key}"
     else:
         one, many = f"looks {target}", f"look {target}"
     return Kind(key, role, letter, label, one, many)

@@ -112,11 +112,22 @@ _TARGETS = {
     "rare": "the two rarest tokens",
     "induction": "the token after an earlier copy",
     "duplicate": "an earlier copy of the token",
+    "class": "the class token",
+    "left": "the patch to the left",
+    "right": "the patch to the right",
+    "above": "the patch above",
+    "below": "the patch below",
+    "same": "the patch itself",
+    "row": "its own row",
+    "column": "its own column",
+    "near": "patches nearby",
 }
 
 
 def trait_target(trait: TraitStrength) -> str:
     """What a head with the trait looks at or finds; for a relation, with its name in brackets."""
+    if trait.trait == "place":
+        return f"the patch {trait.direction}"
     if trait.relation is not None:
         target = relation_target(trait.relation, trait.direction or "")
         return f"{target} ({trait.relation})"
@@ -137,6 +148,10 @@ def does(trait: TraitStrength) -> str:
         return f"finds {trait_target(trait)}"
     if trait.trait == "segment":
         return "stays within its own segment"
+    if trait.role == "line":
+        return f"stays in the patch's own {trait.trait}"
+    if trait.role == "local":
+        return "attends to patches nearby"
     return f"looks at {trait_target(trait)}"
 
 
@@ -152,8 +167,13 @@ def finding(trait: TraitStrength) -> str:
     much, little = numbers.percent(share), numbers.percent(null)
     if trait.role in ("positional", "rare", "syntactic"):
         return f"{does(trait)} in {much} of cases; {_null_words(trait)} {little}"
+    if trait.role == "local":
+        return f"attends to patches nearby: {much} closer than even attention"
     if trait.trait == "segment":
         return f"gives {much} of its attention to its own segment; {_null_words(trait)} {little}"
+    if trait.role == "line":
+        where = f"the patch's own {trait.trait}"
+        return f"gives {much} of its attention to {where}; {_null_words(trait)} {little}"
     return f"gives {much} of its attention to {trait_target(trait)}; {_null_words(trait)} {little}"
 
 
@@ -165,7 +185,7 @@ def _null_words(trait: TraitStrength) -> str:
     if trait.role == "syntactic":
         return "its usual positions manage" if by_position else "the best fixed position manages"
     if trait.role == "positional" and by_position:
-        return "the offsets beside it get"
+        return "the places beside it get" if trait.offset is None else "the offsets beside it get"
     return "position alone explains" if by_position else "chance explains"
 
 

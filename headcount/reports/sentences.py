@@ -74,12 +74,15 @@ def arrows(text: str) -> str:
 def measured(record: RunRecord) -> str:
     """The corpus: "2,001 sentences, 25,148 words, 31,000 tokens of en_ewt-ud-dev.conllu"."""
     counts = record.counts
+    images = record.grid is not None
     nouns = (
-        (counts.sentences, "sentence", "sentences"),
+        (counts.sentences, *(("image", "images") if images else ("sentence", "sentences"))),
         (counts.words, "word", "words"),
         (counts.tokens, "token", "tokens"),
     )
     parts = [numbers.of(*noun) for noun in nouns if noun[0]]
+    if record.grid is not None:
+        parts[-1] += f" ({record.grid.rows} x {record.grid.columns} patches each)"
     corpora = list(map(short_name, record.corpora))
     return f"{', '.join(parts) or 'nothing'} of {numbers.listed(corpora) or 'an unnamed corpus'}"
 
@@ -96,8 +99,12 @@ def head_line(values: Mapping[str, float]) -> str:
         )
     confidence, entropy = (values.get(name, math.nan) for name in ("confidence", "entropy"))
     if not math.isnan(confidence):
-        parts.append(f"That weight is {numbers.weight(confidence)} on average.")
+        which = "Its largest weight on a patch" if math.isnan(share) else "That weight"
+        parts.append(f"{which} is {numbers.weight(confidence)} on average.")
     if not math.isnan(entropy):
         # exp(entropy) is the perplexity of the weights: this many equal weights have that entropy.
         parts.append(f"Its entropy equals that of {math.exp(entropy):.1f} equal weights.")
+    distance = values.get("attn_distance", math.nan)
+    if not math.isnan(distance):
+        parts.append(f"Its mean attention distance is {distance:.1f} patches.")
     return " ".join(parts)

@@ -40,7 +40,8 @@ class Analysis:
 
     def __repr__(self) -> str:
         found = sum(map(bool, self.roles.values()))
-        sentences = amount(self.record.counts.sentences, "sentence")
+        unit = "sentence" if self.record.grid is None else "image"
+        sentences = amount(self.record.counts.sentences, unit)
         what = f"{amount(len(self.heads.frame), 'head')} on {sentences}, {found} with a role"
         return f"Analysis({self.record.model!r}: {what})"
 

@@ -1,6 +1,7 @@
 """Example sentences: the contents of `examples.json`."""
 
 import base64
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +12,14 @@ from jaxtyping import UInt8
 
 from headcount.results.json_file import JsonObject, write_record
 
+_IMAGE = re.compile(r"data:image/(png|jpeg);base64,[A-Za-z0-9+/]+=*")
+"""Pattern of an image within a page."""
+
 
 @final
 @dataclass(frozen=True, eq=False)
 class Example:
-    """One sentence as one head sees it."""
+    """One sentence, or one image, as one head sees it."""
 
     role: str
     """Role that the sentence shows; `none` for a head without a role."""
@@ -29,6 +33,10 @@ class Example:
     """Attention weights; 255 is the weight 1."""
     arcs: tuple[tuple[int, int], ...]
     """Pairs (query, key) that the role is about."""
+    image: str = ""
+    """The image, made small, as the text of a `data:` address; empty for a sentence."""
+    largest: tuple[float, ...] = ()
+    """On an image, the weight of each query that 255 stands for, in place of 1."""
 
     def to_json(self) -> dict[str, Any]:
         """One entry of `examples.json`; weights are Base64 of one byte each, row by row."""
@@ -39,7 +47,7 @@ class Example:
             "keys": list(self.keys),
             "weights": base64.b64encode(self.weights_QK.tobytes()).decode(),
             "arcs": [list(arc) for arc in self.arcs],
-        }
+        } | ({"image": self.image, "largest": [*self.largest]} if self.image else {})
 
     @classmethod
     def from_json(cls, found: JsonObject) -> "Example":
@@ -66,6 +74,8 @@ class _Stored:
     keys: tuple[str, ...]
     weights: str
     arcs: tuple[tuple[int, ...], ...]
+    image: str = ""
+    largest: tuple[float, ...] = ()
 
     def example(self) -> Example:
         shape = (len(self.queries), len(self.keys))
@@ -74,7 +84,21 @@ class _Stored:
         arcs = tuple((query, key) for query, key in pairs if query in range(shape[0]))
         if len(arcs) < len(self.arcs) or any(key not in range(shape[1]) for _, key in arcs):
             raise ValueError(f"expected arcs inside {shape[0]} x {shape[1]} words, got {self.arcs}")
-        return Example(self.role, self.caption, self.queries, self.keys, flat.reshape(shape), arcs)
+        if self.image and not _IMAGE.fullmatch(self.image):
+            raise ValueError(f"expected an image as a data: address, got {self.image[:40]!r}")
+        if self.image and len(self.largest) != shape[0]:
+            raise ValueError(f"expected {shape[0]} largest weights, got {len(self.largest)}")
+        weights_QK = flat.reshape(shape)
+        return Example(
+            self.role,
+            self.caption,
+            self.queries,
+            self.keys,
+            weights_QK,
+            arcs,
+            self.image,
+            self.largest,
+        )
 
 
 def read_examples(path: Path) -> dict[str, tuple[Example, ...]]:

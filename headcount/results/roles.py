@@ -24,7 +24,8 @@ class Role:
     relation: str | None = omitted(None)
     """Best relation of a syntactic head."""
     direction: str | None = omitted(None)
-    """Direction of that relation, e.g. `head->dependent`."""
+    """Direction of that relation, e.g. `head->dependent`; of a positional head on images, where it
+    looks."""
 
 
 Roles = dict[str, list[Role]]
@@ -55,6 +56,10 @@ class Thresholds:
     induction_share: float = 0.5
     """Least weight on the token after the earlier copy of a token, or on that copy (no paper gives
     a threshold; half, as for sinks)."""
+    line_share: float = 0.5
+    """Images: least share of attention within the patch's own row or column; half, as for sinks."""
+    local_closeness: float = 0.5
+    """Images: least share by which attention is closer to the patch than even attention; half."""
     test_cases: int = 100
     """Least number of cases of a test, in the half of the corpus that did not choose."""
     test_sentences: int = 30

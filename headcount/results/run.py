@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
 
-from headcount.core import LayerId
+from headcount.core import Grid, LayerId
 from headcount.results.alignment import Alignment
 from headcount.results.clusters import Clusters
 from headcount.results.coreference import Coreference
@@ -26,7 +26,7 @@ class Counts:
     """The amounts that an analysis measured and left out."""
 
     sentences: int
-    """Number of sentences."""
+    """Number of sentences, or of images."""
     tokens: int
     """Number of source tokens after truncation, special tokens included; context of windows is
     not counted again."""
@@ -66,7 +66,9 @@ class RunRecord:
     corpora: tuple[str, ...]
     """Names of the corpus files."""
     counts: Counts
-    """Numbers of sentences, tokens and words."""
+    """Numbers of sentences (or images), tokens and words."""
+    grid: Grid | None = omitted(None)
+    """Patches of the images and tokens before them; None for sentences."""
     sites: Mapping[str, tuple[int, ...]]
     """Number of heads in each layer, by site."""
     roles: Mapping[str, tuple[Role, ...]]

@@ -92,7 +92,7 @@ def test_what_cannot_be_a_corpus_is_refused_at_once(files: dict[str, Path], tmp_
     missing = tmp_path / "no.txt"
     cases = [
         ({"paths": missing}, f"Expected a corpus at {missing}, got nothing. Check"),
-        ({"paths": tmp_path}, f"Expected a file at {tmp_path}, got a folder. Name the files"),
+        ({"paths": tmp_path}, f"Expected images in the folder {tmp_path} (.png, .jpg, "),
         ({"paths": other}, f"Expected a file ending in .txt, .jsonl, .conllu, .tsv, got {other}"),
         ({"source": files["d"]}, f"Expected a file ending in .txt, .conllu, got {files['d']}. "),
         ({"source": files["a"], "target": missing}, f"Expected a corpus at {missing}, got"),

@@ -16,6 +16,8 @@ BUDGETS = 4
 STARTS = 3
 """Number of heads to start with."""
 
+_IMAGES = ("images", "image", "images")
+
 FEW_SENTENCES = 60
 """Number of sentences of which one half can be enough for a test of the most frequent traits."""
 
@@ -83,6 +85,8 @@ def _extremes(run: Run) -> list[Start]:
         ("confidence", max, "is the sharpest: its largest weight is {} on average", numbers.weight),
         ("entropy", max, "spreads its weights most evenly: {} nats of entropy", numbers.weight),
         ("attn_first", max, "gives most to the first token: {} of its weight", numbers.percent),
+        ("attn_class", max, "gives most to the class token: {} of its weight", numbers.percent),
+        ("attn_distance", min, "reaches least far: {} patches on average", numbers.weight),
     )
     result = []
     for column, choose, why, show in reasons:
@@ -138,15 +142,16 @@ def _mean(points: CurvePoints, method: str, keep: int, column: str) -> str:
 def next_steps(run: Run, found: Mapping[str, Leading | None]) -> tuple[str, ...]:
     """What would show more: first what keeps traits from being tested, then a task."""
     steps = []
+    kind, one, many = ("text", "sentence", "sentences") if run.record.grid is None else _IMAGES
     without, few = not any(found.values()), run.record.counts.sentences
     if without and few < 10 * FEW_SENTENCES:
         steps.append(
-            f"More text: {numbers.of(few, 'sentence was', 'sentences were')} measured. A test "
-            "needs 100 cases in 30 sentences of one half of them, and small effects need thousands."
+            f"More {kind}: {numbers.of(few, f'{one} was', f'{many} were')} measured. A test "
+            f"needs 100 cases in 30 {many} of one half of them, and small effects need thousands."
         )
     elif untested_roles(run.profiles):
-        steps.append(f"More text: {_untested(run)} could not be tested with so few cases.")
-    if not run.relations:
+        steps.append(f"More {kind}: {_untested(run)} could not be tested with so few cases.")
+    if not run.relations and run.record.grid is None:
         steps.append("A treebank (.conllu): it shows which heads find syntactic relations.")
     if run.importance is None:
         steps.append(

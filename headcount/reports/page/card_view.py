@@ -11,6 +11,7 @@ from headcount.core import amount
 from headcount.reports import numbers
 from headcount.reports.kinds import findings, kind_of, roles_of
 from headcount.reports.names import MEASURES, SITE_TITLES, RoleName, measures
+from headcount.reports.page.image_view import ImageView, image_view
 from headcount.reports.page.kept_view import fates, keepings
 from headcount.reports.page.probe_view import ProbeHead, probe_heads
 from headcount.reports.page.profile_view import ProfileView, profile_view
@@ -99,6 +100,14 @@ def _note(dense: Example, cut: Example) -> str:
     return f"{shown} of {amount(longest, 'word')} shown"
 
 
+_SINKS = (
+    ("first", "first token"),
+    ("class", "class token"),
+    ("sep", "separators"),
+    ("punct", "punctuation"),
+)
+"""Endings of columns, and labels, of the keys that heads may rest on."""
+
 MAX_OFFSET = 10
 """Largest offset with a bin of its own; larger ones share one bin on either side."""
 
@@ -169,7 +178,7 @@ class Card:
     probe: ProbeHead | None
     """What the head adds to the attention probe; None without that probe."""
     offsets: tuple[float, ...]
-    """Share of queries at each offset: further left, -10 ... 10, further right."""
+    """Share of queries at each offset: further left, -10 ... 10, further right; none for images."""
     relations: tuple[RelationScore, ...]
     sinks: tuple[Share, ...]
     patterns: tuple[Share, ...]
@@ -177,7 +186,7 @@ class Card:
     numbers: tuple[Number, ...]
     related: tuple[Relative, ...]
     """Heads with the most similar profiles."""
-    examples: tuple[ExampleView, ...]
+    examples: tuple[ExampleView | ImageView, ...]
 
 
 def cards(run: Run) -> tuple[Card, ...]:
@@ -188,6 +197,7 @@ def cards(run: Run) -> tuple[Card, ...]:
     null = {row.head: row.values for row in run.null_heads or ()}
     worth, probed, names = _worth(run), probe_heads(run.probes), roles_of(run)
     fate = fates(run, keepings(run))
+    is_images = run.record.grid is not None
     related = related_heads(run.profiles or {}, [row.head for row in run.heads])
     return tuple(
         Card(
@@ -196,22 +206,35 @@ def cards(run: Run) -> tuple[Card, ...]:
             roles=tuple(role.role for role in run.roles[row.head]),
             findings=_findings(run, row.head, names),
             line=head_line(row.values),
-            profile=None if run.profiles is None else profile_view(run.profiles.get(row.head, ())),
+            profile=_profile(run, row.head),
             without=without(run, row),
             fate=fate[row.head],
             worth=worth[row.head],
             probe=probed.get(row.head),
-            offsets=offset_bins(run.offsets.get(row.head, {})),
+            offsets=() if is_images else offset_bins(run.offsets.get(row.head, {})),
             relations=relations.get(row.head, ()),
             sinks=_sinks(row.values),
             patterns=_patterns(row.values),
-            rare=_rare(row.values),
+            rare="" if is_images else _rare(row.values),
             numbers=_numbers(row.values, null.get(row.head)),
             related=related[row.head],
-            examples=tuple(example_view(e) for e in run.examples.get(row.head, ())),
+            examples=tuple(_example(run, e) for e in run.examples.get(row.head, ())),
         )
         for row in run.heads
     )
+
+
+def _profile(run: Run, head: str) -> ProfileView | None:
+    if run.profiles is None:
+        return None
+    unit = ("sentence", "sentences") if run.record.grid is None else ("image", "images")
+    return profile_view(run.profiles.get(head, ()), unit)
+
+
+def _example(run: Run, example: Example) -> ExampleView | ImageView:
+    if run.record.grid is None or not example.image:
+        return example_view(example)
+    return image_view(example, run.record.grid)
 
 
 def _findings(run: Run, head: str, names: Mapping[str, RoleName]) -> tuple[Finding, ...]:
@@ -254,7 +277,7 @@ def offset_bins(offsets: Mapping[int, float]) -> tuple[float, ...]:
 
 def _sinks(values: Mapping[str, float]) -> tuple[Share, ...]:
     result = []
-    for key, label in (("first", "first token"), ("sep", "separators"), ("punct", "punctuation")):
+    for key, label in _SINKS:
         weight, norm = values.get(f"attn_{key}", math.nan), values.get(f"norm_{key}", math.nan)
         if not math.isnan(weight):
             result.append(

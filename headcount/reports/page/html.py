@@ -28,6 +28,7 @@ SCRIPTS = (
     "grid.js",
     "kept.js",
     "sentence.js",
+    "image.js",
     "card.js",
     "table.js",
     "download.js",
@@ -36,7 +37,15 @@ SCRIPTS = (
     "main.js",
 )
 
-CARD_SCRIPTS = ("elements.js", "rove.js", "grid.js", "sentence.js", "card.js", "card_page.js")
+CARD_SCRIPTS = (
+    "elements.js",
+    "rove.js",
+    "grid.js",
+    "sentence.js",
+    "image.js",
+    "card.js",
+    "card_page.js",
+)
 
 
 def render(report: Report) -> str:

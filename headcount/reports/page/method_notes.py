@@ -95,6 +95,34 @@ NOTES = (
 
 _MICHEL = "Michel et al., NeurIPS 2019, arXiv:1905.10650"
 
+_IMAGES = frozenset({"Confidence", "Roles and tendencies", "Entropy", "Norm share", "Averages"})
+
+IMAGE_NOTES = (
+    *(note for note in NOTES if note.what in _IMAGES),
+    Note(
+        "Positional",
+        "Share of patches whose largest weight lies on the patch at one place relative to them, "
+        "among patches that have a patch there; special tokens are left out. The null is the "
+        "larger of chance and of the mean share at the four places beside it.",
+        f"After {_VOITA}, section 5.1",
+    ),
+    Note(
+        "Row and column",
+        "Mean weight on the patch's own row or column, itself included. The null is the larger of "
+        "chance and of what the head's weights on the eight neighbours and its mean weight "
+        "elsewhere give it.",
+        "No paper defines it",
+    ),
+    Note(
+        "Attention distance",
+        "Euclidean distance in patches between a patch and what it attends to, weighted by the "
+        "attention on patches; class and other special tokens are left out. Nearby: by what share "
+        "that distance is shorter than with even attention.",
+        "Dosovitskiy et al., ICLR 2021, arXiv:2010.11929, figure 7",
+    ),
+)
+"""Definitions and references for the numbers of images."""
+
 WORTH_NOTES = (
     Note(
         "Ablation effect",

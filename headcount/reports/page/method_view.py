@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, final
 
 from headcount.reports import numbers
-from headcount.reports.page.method_notes import NOTES, WORTH_NOTES, Note
+from headcount.reports.page.method_notes import IMAGE_NOTES, NOTES, WORTH_NOTES, Note
 from headcount.reports.page.section import Section
 from headcount.results import ImportanceRecord, Run, RunRecord
 
@@ -34,10 +34,14 @@ class Methods:
 
 def section(run: Run) -> Section:
     """The section on methods."""
-    unmeasured = ("" if run.relations else NO_TREES, "" if run.null_heads else NO_NULL)
+    unmeasured = (
+        "" if run.relations or run.record.grid else NO_TREES,
+        "" if run.null_heads else NO_NULL,
+    )
+    notes = NOTES if run.record.grid is None else IMAGE_NOTES
     view = Methods(
         tuple(filter(None, unmeasured)),
-        (*NOTES, *(WORTH_NOTES if run.importance else ())),
+        (*notes, *(WORTH_NOTES if run.importance else ())),
         _facts(run.record) + _task_facts(run.importance),
         run.record.signature,
     )

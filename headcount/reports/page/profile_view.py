@@ -39,8 +39,15 @@ class ProfileView:
     """How many traits are not shown, and why; empty if all are."""
 
 
-def profile_view(traits: Sequence[TraitStrength]) -> ProfileView:
-    """The roles and tendencies of a head, then its strongest other traits."""
+def profile_view(
+    traits: Sequence[TraitStrength], unit: tuple[str, str] = ("sentence", "sentences")
+) -> ProfileView:
+    """The roles and tendencies of a head, then its strongest other traits.
+
+    Args:
+        traits: the head's traits.
+        unit: what a corpus consists of, one and several.
+    """
     tested = [each for each in traits if each.verdict != "untested"]
     found = [each for each in tested if each.verdict in ("role", "tendency")]
     others = [each for each in tested if each not in found and each.strength > 0]
@@ -53,20 +60,20 @@ def profile_view(traits: Sequence[TraitStrength]) -> ProfileView:
         if untested
         else "",
     ]
-    return ProfileView(tuple(map(_line, order)), " ".join(filter(None, notes)))
+    return ProfileView(tuple(_line(each, unit) for each in order), " ".join(filter(None, notes)))
 
 
 def _rank(trait: TraitStrength) -> tuple[bool, float]:
     return trait.verdict != "role", -trait.strength
 
 
-def _line(trait: TraitStrength) -> TraitLine:
+def _line(trait: TraitStrength, unit: tuple[str, str]) -> TraitLine:
     corrected = trait.p_holm if math.isfinite(trait.p_holm) else math.nan
     return TraitLine(
         label=_label(trait),
         about=(
             f"{numbers.percent(trait.share)} of {numbers.of(trait.cases, 'case', 'cases')} in "
-            f"{numbers.of(trait.units, 'sentence', 'sentences')}; chance or position alone "
+            f"{numbers.of(trait.units, *unit)}; chance or position alone "
             f"{numbers.percent(trait.null)}, attainable {numbers.percent(trait.attainable)}"
         ),
         verdict=trait.verdict,

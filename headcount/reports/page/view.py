@@ -50,6 +50,8 @@ class Report:
     has_worth: bool
     """Whether cards say what heads are worth."""
     has_null: bool
+    examples: str
+    """What the cards show heads on: `sentences` or `images`."""
     sections: tuple[Section, ...]
     """What stands below the map."""
 
@@ -80,6 +82,7 @@ def report_view(run: Run) -> Report:
         cards=shown,
         has_worth=any(card.worth for card in shown),
         has_null=run.null_heads is not None,
+        examples="sentences" if run.record.grid is None else "images",
         sections=sections_of(run),
     )
 

@@ -53,10 +53,10 @@ function cardParts(shown) {
     shown.worth.length ? worthPart(shown.worth) : null,
     shown.probe ? probePart(shown.probe) : null,
     shown.related.length ? relatedPart(shown.related) : null,
-    h("div", { class: "card-pair" }, offsetsPart(shown.offsets), sinksPart(shown.sinks)),
+    h("div", { class: "card-pair" }, shown.offsets.length ? offsetsPart(shown.offsets) : null, sinksPart(shown.sinks)),
     shown.relations.length ? relationsPart(shown.relations) : null,
     shown.patterns.length ? patternsPart(shown.patterns) : null,
-    part("Rare words", h("p", { class: "rare" }, shown.rare)),
+    shown.rare ? part("Rare words", h("p", { class: "rare" }, shown.rare)) : null,
     numbersPart(shown.head, shown.numbers),
   ].filter(Boolean);
 }
@@ -190,16 +190,17 @@ function numbersPart(head, nullTexts) {
 
 function examplesPart(examples, hasRole) {
   const body = h("div");
-  const buttons = examples.map((_, i) => h("button", { type: "button", "aria-label": `sentence ${i + 1}`, onclick: () => show(i) }, String(i + 1)));
+  const [one, many] = examples[0].image ? ["image", "Images"] : ["sentence", "Sentences"];
+  const buttons = examples.map((_, i) => h("button", { type: "button", "aria-label": `${one} ${i + 1}`, onclick: () => show(i) }, String(i + 1)));
   function show(index) {
     buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(i === index)));
     const example = examples[index];
     const caption = h("p", { class: "caption" }, Object.hasOwn(data.kinds, example.role) && swatch(example.role), ` ${example.caption}`, example.note ? ` (${example.note})` : "");
-    body.replaceChildren(caption, drawSentence(example, card.clientWidth - 4));
+    body.replaceChildren(caption, example.image ? drawImage(example) : drawSentence(example, card.clientWidth - 4));
     drawn = [index, card.clientWidth];
   }
   let drawn;
   show(0);
   new ResizeObserver(() => { if (card.clientWidth && card.clientWidth !== drawn[1]) show(drawn[0]); }).observe(body);
-  return part(hasRole ? "Sentences that show its role best" : "Sentences where it is most confident", h("div", { class: "tabs" }, ...buttons), body);
+  return part(hasRole ? `${many} that show its role best` : `${many} where it is most confident`, h("div", { class: "tabs" }, ...buttons), body);
 }

@@ -1,0 +1,155 @@
+"""Profiles of images: how strongly each head shows each trait of patches, see `profiles`.
+
+Positional traits are the four neighbours, the patch itself, and the displacement beyond them that a
+head looks at most often in the first half of the images. The null of a displacement is the larger
+of chance and of the mean rate at the four displacements beside it. That of a row or a column is the
+larger of chance and of what the head's weights at displacements of up to one give it. Closeness has
+no null but even attention, 0.
+"""
+
+from collections.abc import Iterator
+from typing import Any, final
+
+import numpy as np
+import torch
+
+from headcount.analysis.clustered import ClusteredRates
+from headcount.analysis.profile_cells import Cells, ratio
+from headcount.analysis.streaming import Totals
+from headcount.core import Head, LayerId
+from headcount.measures import (
+    DISPLACEMENTS,
+    NEIGHBOURS,
+    PATCH_TRAITS,
+    PatchLooks,
+    PatchTraits,
+)
+
+PLACES = NEIGHBOURS | {"same": (0, 0)}
+"""Traits with a displacement of their own."""
+
+PATCH_ROLE_OF = {"class": "sink", "row": "line", "column": "line", "near": "local"}
+"""The role of each of `PATCH_TRAITS`."""
+
+
+def displacement_words(row: int, column: int) -> str:
+    """A displacement in words.
+
+    >>> displacement_words(-2, 1), displacement_words(0, -3)
+    ('2 up and 1 to the right', '3 to the left')
+    """
+    up = f"{abs(row)} {'up' if row < 0 else 'down'}" if row else ""
+    side = f"{abs(column)} to the {'left' if column < 0 else 'right'}" if column else ""
+    return " and ".join(filter(None, (up, side))) or "0 away"
+
+
+@final
+class PatchLayer:
+    """The profiles of one layer's heads on images."""
+
+    def __init__(self, place: LayerId, totals: Totals) -> None:
+        self.place = place
+        self._looks: Any = totals.sums.get((PatchLooks, place))
+        self._traits: Any = totals.sums.get((PatchTraits, place))
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """The rows of all heads."""
+        if self._looks is not None:
+            yield from self._positional(self._looks)
+        if self._traits is not None:
+            yield from self._classes(self._traits)
+
+    def _named(self, cells: Cells, **names: Any) -> Iterator[dict[str, Any]]:
+        for index, cell in enumerate(cells.rows()):
+            yield {"head": str(Head(*self.place, index)), **names, **cell}
+
+    def _positional(self, looks: PatchLooks) -> Iterator[dict[str, Any]]:
+        for trait, displacement in PLACES.items():
+            cells = _at(looks, displacement)
+            if cells.cases:
+                yield from self._named(cells, trait=trait, role="positional")
+        free = [each for each in DISPLACEMENTS if each not in PLACES.values()]
+        existing = [each for each in free if int(looks.cases[:, DISPLACEMENTS.index(each)].min())]
+        if not existing:
+            return
+        order = torch.tensor([DISPLACEMENTS.index(each) for each in existing])
+        chosen = looks.hits[0][:, order].max(-1).indices.tolist()
+        made = {n: list(_at(looks, existing[n]).rows()) for n in set(chosen)}
+        for index, n in enumerate(chosen):
+            row = {"trait": "place", "role": "positional"}
+            where = displacement_words(*existing[n])
+            yield {"head": str(Head(*self.place, index)), **row, "direction": where} | made[n][
+                index
+            ]
+
+    def _classes(self, traits: PatchTraits) -> Iterator[dict[str, Any]]:
+        nulls_2TH = _line_nulls(traits)
+        for t, trait in enumerate(PATCH_TRAITS):
+            weight_2H, cases_2 = traits.weight[:, t].numpy(), traits.cases[:, t].numpy()
+            if not cases_2.any():
+                continue
+            chance_2 = ratio(traits.chance[:, t].numpy(), cases_2)
+            rates = ClusteredRates.of(
+                weight_2H[1],
+                traits.squares[t].numpy(),
+                traits.products[t].numpy(),
+                cases=int(cases_2[1]),
+                cases_squares=int(traits.cases_squares[t]),
+                units=int(traits.units[t]),
+            )
+            cells = Cells(
+                rates,
+                chance=float(chance_2[1]),
+                position_null=nulls_2TH[1, t],
+                first_share=ratio(weight_2H[0], cases_2[0]),
+                first_null=np.fmax(chance_2[0], nulls_2TH[0, t]),
+                cases=int(cases_2[1]),
+                paper_share=ratio(weight_2H.sum(0), cases_2.sum()),
+            )
+            yield from self._named(cells, trait=trait, role=PATCH_ROLE_OF[trait])
+
+
+def _at(looks: PatchLooks, displacement: tuple[int, int]) -> Cells:
+    """How often heads look at a displacement."""
+    at = DISPLACEMENTS.index(displacement)
+    hits_2H, cases_2 = looks.hits[..., at].double().numpy(), looks.cases[:, at].numpy()
+    chance_2 = ratio(looks.chance[:, at].numpy(), cases_2)
+    rates = ClusteredRates.of(
+        hits_2H[1],
+        looks.squares[:, at].double().numpy(),
+        looks.products[:, at].double().numpy(),
+        cases=int(cases_2[1]),
+        cases_squares=int(looks.cases_squares[at]),
+        units=int(looks.units[at]),
+    )
+    return Cells(
+        rates,
+        chance=float(chance_2[1]),
+        position_null=_beside(looks, displacement, 1),
+        first_share=ratio(hits_2H[0], cases_2[0]),
+        first_null=np.fmax(chance_2[0], _beside(looks, displacement, 0)),
+        cases=int(cases_2[1]),
+        paper_share=ratio(hits_2H.sum(0), int(looks.queries.sum())),
+        scale=float(ratio(cases_2[1], int(looks.queries[1]))),
+    )
+
+
+def _beside(looks: PatchLooks, displacement: tuple[int, int], half: int) -> np.ndarray:
+    """How often each head looks at the displacements beside one that exist, on average."""
+    row, column = displacement
+    around = [(row - 1, column), (row + 1, column), (row, column - 1), (row, column + 1)]
+    at = [DISPLACEMENTS.index(each) for each in around if each in DISPLACEMENTS]
+    rates_HO = ratio(looks.hits[half][:, at].double().numpy(), looks.cases[half, at].numpy())
+    has_any_O = ~np.isnan(rates_HO).all(0)
+    if not has_any_O.any():
+        return np.full(len(rates_HO), np.nan)
+    return rates_HO[:, has_any_O].mean(1)
+
+
+def _line_nulls(traits: PatchTraits) -> np.ndarray:
+    """What each head would have by its weights at small displacements: [half, trait, head]."""
+    weight_HO = np.nan_to_num(ratio(traits.diagonal.numpy(), traits.diagonal_queries.numpy()))
+    far_H = traits.far_weight.numpy() / max(int(traits.far_pairs), 1)
+    beside_2TO, far_2T = traits.beside.double().numpy(), traits.far.double().numpy()
+    found_2TH = beside_2TO @ weight_HO.T + far_2T[..., None] * far_H
+    return ratio(found_2TH, traits.cases.numpy()[..., None])

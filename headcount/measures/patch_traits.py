@@ -1,0 +1,178 @@
+r"""Patch traits: how much of a head goes to the class token, along a line, or nearby, with a test.
+
+Four traits of images. Three are the weight on a class of keys: the class token, and the patches in
+the query's own row or column, itself included. A head that looks at no key in particular gives a
+class of m keys m / n of n tokens. The fourth, near, is the closeness of a patch q,
+
+$$1 - \frac{d_h(q)}{d_0(q)},$$
+
+where $d_h$ is its attention distance (`patch_weights`) and $d_0$ its mean distance to all patches:
+0 for even attention, 1 for a head that looks at the patch itself, negative for one that looks far.
+
+Cases are the patches; of the class token also the other special tokens. A grid of one row or one
+column has no cases of lines. A head that looks at its neighbours finds its own line, too. What
+position alone gives it is the sum over the line of its mean weight at displacements of up to one
+row and one column, and of its mean weight on a patch farther away.
+
+References: sinks: Clark et al. (2019), section 3.2, https://arxiv.org/abs/1906.04341; distance:
+    Dosovitskiy et al. (2021), figure 7, https://arxiv.org/abs/2010.11929
+Departure: no paper defines lines and closeness.
+"""
+
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from headcount.measures.grid_places import GridColumns, Places
+from headcount.measures.reductions import Attention, Reduction, Sides
+from headcount.measures.sums import Sums, over_queries
+from headcount.measures.units import Slots
+
+PATCH_TRAITS = ("class", "row", "column", "near")
+"""The traits, in the order of the sums."""
+
+
+@final
+@dataclass(frozen=True)
+class PatchTraits(Sums):
+    """Weight on classes of keys and closeness, by half of the corpus and by unit, and chance's."""
+
+    columns = ()
+    needs = frozenset({Reduction.FIRST, Reduction.BESIDE, Reduction.GRID_MASS})
+
+    weight: Float[Tensor, "half trait head"]
+    """Sum over cases of the weight on the class, or of the closeness."""
+    squares: Float[Tensor, "trait head"]
+    """Sum over units of the second half of the weight squared."""
+    products: Float[Tensor, "trait head"]
+    """Sum over units of the second half of the weight times the number of cases."""
+    cases: Int[Tensor, "half trait"]
+    """Number of queries that are cases."""
+    cases_squares: Int[Tensor, " trait"]
+    """Sum over units of the second half of cases squared."""
+    units: Int[Tensor, " trait"]
+    """Number of units of the second half with cases."""
+    chance: Float[Tensor, "half trait"]
+    """Sum over cases of the weight of even attention."""
+    beside: Int[Tensor, "half trait displacement"]
+    """Number of cases whose patch at each displacement up to one is in the class."""
+    far: Int[Tensor, "half trait"]
+    """Number of other patches in the class, over cases."""
+    diagonal: Float[Tensor, "head displacement"]
+    """Sum over all patches of the weight at each displacement."""
+    diagonal_queries: Int[Tensor, " displacement"]
+    """Number of patches that have a patch at each displacement."""
+    far_weight: Float[Tensor, " head"]
+    """Sum over all patches of the weight on patches at other displacements."""
+    far_pairs: Int[Tensor, ""]
+    """Number of pairs of two patches at other displacements."""
+
+    @classmethod
+    def applies(cls, attention: Attention) -> bool:
+        """Images only."""
+        return attention.sides.grid is not None
+
+    @classmethod
+    def of(cls, attention: Attention) -> "PatchTraits":
+        """The sums over one batch."""
+        sides = attention.sides
+        shared, slots = sides.once(_Cases.of), sides.once(Slots.of)
+        on_all_BHQ = attention.grid_mass("patches")
+        distance_BHQ = attention.grid_mass("distance").double() / on_all_BHQ
+        near_BHQ = 1 - distance_BHQ / shared.even_distance_Q
+        weights = [
+            attention.first_BHQ,
+            attention.grid_mass("row"),
+            attention.grid_mass("column"),
+            near_BHQ.where(on_all_BHQ > 0, 0),
+        ]
+        found = [slots.sums(*each) for each in zip(weights, shared.is_case_TBQ, strict=True)]
+        second_TUH = torch.stack([each.second_UH for each in found])
+        is_patch_BQ, beside_BHQO = sides.queries.is_content_BN, attention.beside_BHQO
+        diagonal_HO = torch.stack(
+            [over_queries(each, is_patch_BQ) for each in beside_BHQO.unbind(-1)], -1
+        )
+        return cls(
+            torch.stack([each.halves() for each in found], 1),
+            (second_TUH**2).sum(1),
+            (second_TUH * shared.cases_TU[..., None]).sum(1),
+            shared.cases,
+            (shared.cases_TU**2).sum(1),
+            (shared.cases_TU > 0).sum(1),
+            shared.chance,
+            shared.beside,
+            shared.far,
+            diagonal_HO,
+            shared.diagonal_queries,
+            over_queries(on_all_BHQ, is_patch_BQ) - diagonal_HO.sum(-1),
+            shared.far_pairs,
+        )
+
+    def value(self) -> dict[str, Float[Tensor, " head"]]:
+        """Nothing for the head table: see `analysis/patch_profiles.py`."""
+        return {}
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Cases:
+    """What the grid says, whatever heads do."""
+
+    is_case_TBQ: Bool[Tensor, "trait batch query"]
+    even_distance_Q: Float[Tensor, " query"]
+    """Mean distance of each patch to all patches; 1 for other tokens."""
+    cases_TU: Int[Tensor, "trait unit"]
+    """Number of cases in each unit of the second half."""
+    cases: Int[Tensor, "half trait"]
+    chance: Float[Tensor, "half trait"]
+    beside: Int[Tensor, "half trait displacement"]
+    far: Int[Tensor, "half trait"]
+    diagonal_queries: Int[Tensor, " displacement"]
+    far_pairs: Int[Tensor, ""]
+
+    @classmethod
+    def of(cls, sides: Sides) -> "_Cases":
+        """The cases of one batch."""
+        grid, queries, slots = sides.grid, sides.queries, sides.once(Slots.of)
+        assert grid is not None
+        places, around = sides.once(Places.of), sides.once(GridColumns.of)
+        is_line = torch.stack([places.is_same_row(), places.is_same_column()])
+        size_2Q = is_line.sum(-1)
+        is_first_Q = torch.arange(grid.num_tokens, device=size_2Q.device) == 0
+        is_case_TBQ = torch.stack(
+            [
+                queries.is_token_BN & ~is_first_Q & (grid.special > 0),
+                queries.is_content_BN & (grid.columns > 1) & (grid.rows > 1),
+                queries.is_content_BN & (grid.columns > 1) & (grid.rows > 1),
+                queries.is_content_BN & (grid.num_patches > 1),
+            ]
+        )
+        beside_2QO = torch.stack(
+            [line.gather(1, around.beside_QO) & around.has_beside_QO for line in is_line]
+        )
+        nothing_QO, nothing_Q = torch.zeros_like(beside_2QO[0]), torch.zeros_like(size_2Q[0])
+        beside_TQO = torch.stack([nothing_QO, *beside_2QO, nothing_QO])
+        far_2Q = size_2Q - beside_2QO.sum(-1)
+        ones_Q = torch.ones_like(size_2Q[0])
+        even_TQ = torch.stack([ones_Q, *size_2Q, nothing_Q]).double() / grid.num_tokens
+        is_half = [queries.is_token_BN & ~queries.is_second_BN, queries.is_second_BN]
+        by_half = [torch.stack([(each & h).sum(0) for each in is_case_TBQ]) for h in is_half]
+        cases_2TQ = torch.stack(by_half)
+        counted = [slots.sums(torch.ones_like(each[:, None]), each) for each in is_case_TBQ]
+        num_images = queries.is_token_BN[:, 0].sum()
+        distance_Q = places.distance().double().sum(-1) / grid.num_patches
+        pairs = grid.num_patches**2 - around.has_beside_QO.sum()
+        return cls(
+            is_case_TBQ,
+            torch.where(distance_Q > 0, distance_Q, 1),
+            torch.stack([each.second_UH[:, 0] for each in counted]).long(),
+            cases_2TQ.sum(-1),
+            (cases_2TQ * even_TQ).sum(-1),
+            (cases_2TQ[..., None] * beside_TQO).sum(2),
+            (cases_2TQ * torch.stack([nothing_Q, *far_2Q, nothing_Q])).sum(-1),
+            around.has_beside_QO.sum(0) * num_images,
+            pairs * num_images,
+        )

@@ -1,0 +1,110 @@
+"""An analysis of images: what was planted is found, noise is not, and only what makes sense."""
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from headcount import Corpus, analyze, load, measure
+from headcount.analysis import Options
+from headcount.core import InputError, ModelError
+from headcount.results import Analysis, read_run, write_results
+from tests import pictures, tiny
+
+NUM_IMAGES = 80
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    folder = tmp_path_factory.mktemp("images")
+    return Corpus(pictures.write_images(folder, NUM_IMAGES, pictures.LABELS))
+
+
+@pytest.fixture(scope="module")
+def found(corpus: Corpus) -> Analysis:
+    return analyze(pictures.loaded(pictures.planted()), corpus)
+
+
+def test_planted_heads_are_found(found: Analysis):
+    roles = {head: {role.role for role in roles} for head, roles in found.roles.items()}
+    assert roles[f"enc.0.{pictures.LEFT}"] >= {"positional"}
+    assert roles[f"enc.0.{pictures.CLASS}"] == {"sink"}
+    assert roles[f"enc.0.{pictures.ROW}"] == {"line"}
+    assert roles[f"enc.0.{pictures.EVEN}"] == set()
+    (left, *_), (sink,), (line,) = (found.roles[f"enc.0.{n}"] for n in range(3))
+    assert left.direction == "to the left"
+    assert left.evidence.startswith("100% of patches that have a patch to the left look most at it")
+    assert sink.evidence == "100% of attention goes to the class token"
+    assert line.evidence.startswith("100% of attention stays in the patch's own row (")
+
+
+def test_numbers_of_planted_heads(found: Analysis):
+    frame = found.heads.frame.set_index("index")
+    assert frame.loc[pictures.EVEN, "attn_class"] == pytest.approx(1 / 21)
+    assert frame.loc[pictures.ROW, "attn_row"] == pytest.approx(1, abs=1e-3)
+    assert frame.loc[pictures.LEFT, "attn_left"] == pytest.approx(0.8, abs=1e-3)  # 4 of 5 columns
+    places = [(row, column) for row in range(4) for column in range(5)]
+    even = sum(math.dist(one, other) for one in places for other in places) / len(places) ** 2
+    assert frame.loc[pictures.EVEN, "attn_distance"] == pytest.approx(even, rel=1e-4)
+
+
+def test_nothing_of_texts_is_reported(found: Analysis, tmp_path: Path):
+    columns = " ".join(map(str, found.heads.frame))
+    assert not any(each in columns for each in ("rare", "sep", "punct", "prev", "next", "pattern"))
+    traits = {"left", "right", "above", "below", "same", "place", "class", "row", "column", "near"}
+    assert set(found.profiles["trait"]) == traits
+    assert found.relations is None
+    write_results(found, tmp_path)
+    run = read_run(tmp_path)
+    assert run.record.grid is not None
+    assert (run.record.grid.rows, run.record.grid.columns, run.record.grid.special) == (4, 5, 1)
+    assert run.record.counts.sentences == NUM_IMAGES
+    shown = run.examples[f"enc.0.{pictures.LEFT}"][0]
+    assert shown.image.startswith("data:image/png;base64,")
+    assert shown.queries[:3] == ("[CLS]", "all patches", "r1c1")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_noise_is_no_role(corpus: Corpus, seed: int):
+    """Attention that is drawn anew for every image has no place, although it is sharp."""
+    model = pictures.planted()
+    torch.manual_seed(seed)
+    attention = model.vit.layers[0].attention
+    with torch.no_grad():
+        model.vit.embeddings.position_embeddings.zero_()
+        for parameter in (attention.q_proj.weight, attention.k_proj.weight):
+            parameter.copy_(torch.randn(parameter.shape))
+        model.vit.embeddings.patch_embeddings.projection.weight.normal_()
+    found = analyze(pictures.loaded(model), corpus)
+    assert not [role for roles in found.roles.values() for role in roles]
+    assert set(found.profiles["verdict"]) <= {"none", "untested"}
+
+
+def test_a_saved_model_has_the_same_numbers_in_any_batches(corpus: Corpus, tmp_path: Path):
+    folder = pictures.save(pictures.planted(), tmp_path)
+    found = load(folder)
+    one, other = (
+        analyze(found, corpus, Options(max_tokens=size)).heads.frame for size in (21, 4096)
+    )
+    torch.testing.assert_close(
+        torch.tensor(one.select_dtypes("float").to_numpy()),
+        torch.tensor(other.select_dtypes("float").to_numpy()),
+    )
+    assert list(measure(found, corpus).frame)[4:] == [
+        name
+        for name in one
+        if name not in ("head", "site", "layer", "index", "roles", "tendencies")
+    ]
+
+
+def test_options_and_models_of_texts_are_refused(corpus: Corpus):
+    model = pictures.loaded(pictures.planted())
+    with pytest.raises(InputError, match="--windows only affects texts, but the corpus is images"):
+        analyze(model, corpus, Options(windows=True))
+    with pytest.raises(ModelError, match="Expected a model that reads text.* Give images"):
+        analyze(model, Corpus.from_sentences(["A text."]))
+    with pytest.raises(ModelError, match="Expected a model that reads images, got .*bert"):
+        measure(tiny.MODELS["bert"](), corpus)
+    with pytest.raises(ModelError, match="Expected an image processor beside the weights"):
+        measure(tiny.MODELS["vit"](), corpus)
